@@ -1,0 +1,3 @@
+//! `cargo xtask <task>`: development tasks that need more than cargo.
+
+fn main() {}
