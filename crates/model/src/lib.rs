@@ -1,1 +1,17 @@
-//! ostler-model
+//! Facts, rules and wire types.
+//!
+//! Nothing here does I/O, reads a clock or looks at the environment: `now` and the observer are
+//! arguments. That is what makes every decision of ostler a pure function that can be tested by
+//! enumeration. All policy is in [`status`], [`liveness`] and [`rules`].
+
+pub mod config;
+pub mod conversation;
+pub mod identity;
+pub mod liveness;
+pub mod program;
+pub mod rules;
+pub mod session;
+pub mod sighting;
+pub mod status;
+pub mod time;
+pub mod wire;

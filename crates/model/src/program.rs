@@ -1,0 +1,158 @@
+//! How a process is recognised as a coding agent.
+//!
+//! Names alone lie: node agents show up as `MainThread`, others overwrite their arguments, and a
+//! package manager's wrapper carries the agent's name. A rule therefore looks at the executable,
+//! at the script an interpreter runs, and at the arguments that mean "this is not a session".
+
+/// How one agent's processes look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Base names of the executable, or of `argv[0]`.
+    pub names: &'static [&'static str],
+    /// Parts of the path of a script run by an interpreter, or of the executable, e.g. the name of
+    /// the npm package. Compared with whole path components.
+    pub packages: &'static [&'static str],
+    /// First arguments (sub-commands) that mean a helper process, not a session.
+    pub helpers: &'static [&'static str],
+}
+
+/// What the process table says about a process, for recognition only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Appearance {
+    /// The kernel's short name (15 bytes).
+    pub comm: String,
+    /// The executable's path, without the kernel's " (deleted)".
+    pub exe: Option<String>,
+    /// The command line.
+    pub args: Vec<String>,
+}
+
+/// Programs that run another program's script.
+const INTERPRETERS: [&str; 9] =
+    ["node", "nodejs", "bun", "deno", "tsx", "python", "python3", "ruby", "MainThread"];
+
+impl Program {
+    /// Whether a process that looks like this is this agent, and one that can have a session.
+    pub fn matches(&self, seen: &Appearance) -> bool {
+        let Some(first_own_argument) = self.find(seen) else { return false };
+        !seen
+            .args
+            .get(first_own_argument)
+            .is_some_and(|arg| self.helpers.contains(&arg.as_str()))
+    }
+
+    /// The index of the first argument that belongs to the agent, if this is the agent at all.
+    fn find(&self, seen: &Appearance) -> Option<usize> {
+        let exe = seen.exe.as_deref().unwrap_or("");
+        let interpreted = is_interpreter(base_name(exe)) || (exe.is_empty() && is_interpreter(&seen.comm));
+        if interpreted {
+            let script = seen.args.iter().enumerate().skip(1).find(|(_, arg)| !arg.starts_with('-'));
+            if let Some((index, script)) = script
+                && (self.is_named(script) || self.is_packaged(script))
+            {
+                return Some(index + 1);
+            }
+            // Some agents overwrite their command line with their own name.
+            return self.is_titled(seen).then_some(1);
+        }
+        if self.is_named(exe) || self.is_packaged(exe) || self.is_titled(seen) {
+            return Some(1);
+        }
+        None
+    }
+
+    fn is_named(&self, path: &str) -> bool {
+        let base = base_name(path);
+        let stem = [".js", ".mjs", ".cjs", ".py", ".exe"]
+            .iter()
+            .find_map(|ending| base.strip_suffix(ending))
+            .unwrap_or(base);
+        self.names.contains(&stem)
+    }
+
+    fn is_packaged(&self, path: &str) -> bool {
+        self.packages.iter().any(|package| {
+            path.match_indices(package).any(|(at, _)| {
+                let before = path[..at].ends_with('/');
+                let after = path[at + package.len()..].starts_with('/');
+                before && after
+            })
+        })
+    }
+
+    /// `argv[0]` is the agent's name alone: a rewritten title, or a symlink it was started by.
+    fn is_titled(&self, seen: &Appearance) -> bool {
+        let Some(title) = seen.args.first() else {
+            return self.names.contains(&seen.comm.as_str());
+        };
+        let word = title.split(' ').next().unwrap_or(title);
+        !is_shell(base_name(seen.exe.as_deref().unwrap_or(""))) && self.is_named(word)
+    }
+}
+
+/// The last component of a path.
+pub fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Whether a program of this name runs other programs' scripts.
+pub fn is_interpreter(name: &str) -> bool {
+    INTERPRETERS.contains(&name)
+        || name.strip_prefix("python3.").is_some_and(|minor| minor.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Whether a program of this name is a shell.
+pub fn is_shell(name: &str) -> bool {
+    [
+        "sh", "bash", "zsh", "dash", "fish", "ash", "ksh", "csh", "tcsh", "nu", "elvish", "pwsh",
+        "busybox",
+    ]
+    .contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLAUDE: Program = Program {
+        names: &["claude"],
+        packages: &["@anthropic-ai/claude-code"],
+        helpers: &["bg-spare", "daemon"],
+    };
+
+    fn seen(comm: &str, exe: &str, args: &[&str]) -> Appearance {
+        Appearance {
+            comm: comm.into(),
+            exe: (!exe.is_empty()).then(|| exe.into()),
+            args: args.iter().map(|&arg| arg.into()).collect(),
+        }
+    }
+
+    #[test]
+    fn an_agent_is_recognised_by_executable_script_or_title() {
+        for process in [
+            seen("claude", "/home/u/.local/bin/claude", &["claude"]),
+            seen("claude", "/home/u/.local/share/claude/versions/2.1.325", &["claude", "-p", "hi"]),
+            seen("MainThread", "/usr/bin/node", &["node", "/x/node_modules/@anthropic-ai/claude-code/cli.js"]),
+            seen("node", "/usr/bin/node", &["node", "--max-old-space-size=4096", "/x/bin/claude"]),
+            seen("claude", "/usr/bin/node", &["claude"]),
+        ] {
+            assert!(CLAUDE.matches(&process), "{process:?}");
+        }
+    }
+
+    #[test]
+    fn a_mention_of_the_agent_is_not_the_agent() {
+        for process in [
+            seen("vim", "/usr/bin/vim", &["vim", "claude"]),
+            seen("bash", "/usr/bin/bash", &["bash", "-c", "claude -p hi"]),
+            seen("node", "/usr/bin/node", &["node", "/x/claude-helper/index.js", "claude"]),
+            seen("claude", "/x/bin/claude", &["claude", "bg-spare"]),
+            seen("claude", "/x/bin/claude", &["claude", "daemon", "run"]),
+            seen("sh", "/bin/sh", &["claude"]),
+            seen("", "", &[]),
+        ] {
+            assert!(!CLAUDE.matches(&process), "{process:?}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The status policy: what each lifecycle state means, in one table.
+//!
+//! Every place that asks a question about a status calls the predicate named after the question.
+//! A new status does not compile until it has a row, and a row that breaks an invariant does not
+//! compile at all.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The lifecycle state of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Its process is there.
+    Running,
+    /// A hosted session whose child is gone and whose log is being closed.
+    Exiting,
+    /// Its process is gone: a clean quit as much as a kill.
+    Exited,
+    /// It ended without ever having run.
+    Failed,
+    /// It is being destroyed on request.
+    Destroying,
+    /// It was destroyed on request.
+    Destroyed,
+    /// Sight was lost: another host, another namespace, unreadable. It protects.
+    Unknown,
+}
+
+/// One row of the policy table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Listed by default, and never collected.
+    pub active: bool,
+    /// Over for good, unless a later sign of life revives it.
+    pub terminal: bool,
+    /// Accepts input, resize, signals.
+    pub commandable: bool,
+    /// A host process answers for it.
+    pub live_host: bool,
+    /// Screens and answers come from its log.
+    pub offline_replay: bool,
+    /// The reaper may consider it.
+    pub collectable: bool,
+    /// Its end was asked for by a person or program.
+    pub destroyed: bool,
+}
+
+const NOTHING: Policy = Policy {
+    active: false,
+    terminal: false,
+    commandable: false,
+    live_host: false,
+    offline_replay: false,
+    collectable: false,
+    destroyed: false,
+};
+
+impl Policy {
+    /// Whether the row keeps the invariants that the rest of ostler relies on.
+    pub const fn is_sound(self) -> bool {
+        (self.active != self.terminal)
+            && (!self.collectable || self.terminal)
+            && (!self.commandable || self.active)
+            && (self.live_host != self.offline_replay)
+            && (!self.destroyed || self.terminal)
+    }
+}
+
+/// Refuses, at compile time, a table with a row that is not sound.
+pub const fn assert_sound(table: &[Policy]) {
+    let mut row = 0;
+    while row < table.len() {
+        assert!(table[row].is_sound(), "a status policy row breaks an invariant");
+        row += 1;
+    }
+}
+
+const _: () = {
+    let mut rows = [NOTHING; Status::ALL.len()];
+    let mut row = 0;
+    while row < rows.len() {
+        rows[row] = Status::ALL[row].policy();
+        row += 1;
+    }
+    assert_sound(&rows);
+};
+
+impl Status {
+    /// Every status.
+    pub const ALL: [Self; 7] = [
+        Self::Running,
+        Self::Exiting,
+        Self::Exited,
+        Self::Failed,
+        Self::Destroying,
+        Self::Destroyed,
+        Self::Unknown,
+    ];
+
+    /// The table.
+    pub const fn policy(self) -> Policy {
+        match self {
+            Self::Running => Policy { active: true, commandable: true, live_host: true, ..NOTHING },
+            Self::Exiting => Policy { active: true, live_host: true, ..NOTHING },
+            Self::Exited | Self::Failed => {
+                Policy { terminal: true, offline_replay: true, collectable: true, ..NOTHING }
+            }
+            Self::Destroying => Policy { active: true, offline_replay: true, ..NOTHING },
+            Self::Destroyed => Policy {
+                terminal: true,
+                offline_replay: true,
+                collectable: true,
+                destroyed: true,
+                ..NOTHING
+            },
+            Self::Unknown => Policy { active: true, offline_replay: true, ..NOTHING },
+        }
+    }
+
+    /// The word used in JSON, filters and tables.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Exiting => "exiting",
+            Self::Exited => "exited",
+            Self::Failed => "failed",
+            Self::Destroying => "destroying",
+            Self::Destroyed => "destroyed",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Is it listed by default and protected from collection?
+    pub const fn is_active(self) -> bool {
+        self.policy().active
+    }
+
+    /// Is it over?
+    pub const fn is_terminal(self) -> bool {
+        self.policy().terminal
+    }
+
+    /// May it be sent input, resized or signalled?
+    pub const fn accepts_commands(self) -> bool {
+        self.policy().commandable
+    }
+
+    /// Does a host process answer for it?
+    pub const fn has_live_host(self) -> bool {
+        self.policy().live_host
+    }
+
+    /// Are its screens derived from the log alone?
+    pub const fn replays_offline(self) -> bool {
+        self.policy().offline_replay
+    }
+
+    /// May the reaper consider it?
+    pub const fn is_collectable(self) -> bool {
+        self.policy().collectable
+    }
+
+    /// Was its end asked for?
+    pub const fn is_destroyed(self) -> bool {
+        self.policy().destroyed
+    }
+}
+
+/// What a session that may be live is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Activity {
+    /// A turn was started and has not ended.
+    Working,
+    /// It asked for permission or input.
+    Waiting,
+    /// The last turn ended.
+    Idle,
+    /// Nothing says.
+    Unknown,
+}
+
+impl Activity {
+    /// Every activity.
+    pub const ALL: [Self; 4] = [Self::Working, Self::Waiting, Self::Idle, Self::Unknown];
+
+    /// The word used in JSON, filters and tables.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Working => "working",
+            Self::Waiting => "waiting",
+            Self::Idle => "idle",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of the design, as people read it.
+    #[test]
+    fn the_policy_table_is_the_one_in_the_design() {
+        let table: Vec<String> = Status::ALL
+            .iter()
+            .map(|status| {
+                let p = status.policy();
+                let marks = [
+                    p.active,
+                    p.terminal,
+                    p.commandable,
+                    p.live_host,
+                    p.offline_replay,
+                    p.collectable,
+                    p.destroyed,
+                ]
+                .map(|mark| if mark { 'x' } else { '.' });
+                format!("{:<10} {}", status.word(), String::from_iter(marks))
+            })
+            .collect();
+        assert_eq!(
+            table,
+            [
+                "running    x.xx...",
+                "exiting    x..x...",
+                "exited     .x..xx.",
+                "failed     .x..xx.",
+                "destroying x...x..",
+                "destroyed  .x..xxx",
+                "unknown    x...x..",
+            ]
+        );
+    }
+
+    #[test]
+    fn words_are_the_json_words() {
+        for status in Status::ALL {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.word());
+        }
+        for activity in Activity::ALL {
+            assert_eq!(serde_json::to_value(activity).unwrap(), activity.word());
+        }
+    }
+}
