@@ -1,1 +1,296 @@
-//! ostler-adapters
+//! Other tools' files, read only: one module per coding agent.
+//!
+//! An adapter is a passive source of facts. It says where its agent keeps things, lists them
+//! cheaply ([`Adapter::survey`]), and reads one of them when asked ([`Adapter::digest`],
+//! [`Adapter::converse`]). It judges nothing, prints nothing, and cannot write: files are opened by
+//! [`files`], foreign databases by [`database`], and both only read. To add an agent, see
+//! docs/guides/add-an-adapter.md; the one existing file that changes is this one.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use model::conversation::Entry;
+use model::program::Program;
+use model::session::FormatCertainty;
+use model::sighting::{Digest, Registration, Stamp};
+
+pub mod database;
+pub mod files;
+pub mod skim;
+
+mod claude_code;
+
+pub use files::ReadError;
+
+/// Every adapter, in the order people see them.
+pub static ALL: &[&dyn Adapter] = &[&claude_code::ClaudeCode];
+
+/// The adapter of that id.
+pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
+    ALL.iter().copied().find(|adapter| adapter.about().id == id)
+}
+
+/// One coding agent's files and processes.
+pub trait Adapter: Sync {
+    /// What is always true of the agent.
+    fn about(&self) -> &'static About;
+
+    /// Where the agent keeps its sessions in this environment. A root that does not exist is fine.
+    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf>;
+
+    /// Lists what is under `survey.root()`: sources, registrations, other files, problems. It may
+    /// read small files and query indexes; it must not read transcripts.
+    fn survey(&self, survey: &mut Survey);
+
+    /// Reads one transcript. The result may depend on nothing but the files whose stamps are in
+    /// the source: it is cached under them.
+    fn digest(&self, source: &Source) -> Result<Digest, ReadError>;
+
+    /// Tells the conversation from position `from` on (0 is the beginning) and returns where to go
+    /// on later. Positions are the adapter's own; a transcript that only grows uses byte offsets.
+    fn converse(
+        &self,
+        source: &Source,
+        from: u64,
+        say: &mut dyn FnMut(Entry),
+    ) -> Result<u64, ReadError>;
+}
+
+/// What is always true of an agent.
+#[derive(Debug)]
+pub struct About {
+    /// The id used in JSON and filters.
+    pub id: &'static str,
+    /// The name people use.
+    pub name: &'static str,
+    /// Raised whenever `digest` would give another answer for the same bytes.
+    pub version: u32,
+    /// How well the formats are known.
+    pub certainty: FormatCertainty,
+    /// How its processes look.
+    pub program: Program,
+    /// Options that are followed by (or joined by `=` to) a session id on its command line.
+    pub resume_options: &'static [&'static str],
+    /// Options that mean "go on with the newest session of this directory".
+    pub continue_options: &'static [&'static str],
+    /// Environment variables that carry the session id in its processes.
+    pub session_variables: &'static [&'static str],
+    /// What `ostler adapters` says about how far the knowledge goes.
+    pub note: &'static str,
+}
+
+/// The environment an agent's roots depend on: ostler's own, or another process's.
+#[derive(Clone, Copy)]
+pub struct Env<'a> {
+    lookup: &'a dyn Fn(&str) -> Option<OsString>,
+}
+
+impl std::fmt::Debug for Env<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Env").field("home", &self.home()).finish()
+    }
+}
+
+impl<'a> Env<'a> {
+    /// An environment that answers through `lookup`.
+    pub fn new(lookup: &'a dyn Fn(&str) -> Option<OsString>) -> Self {
+        Self { lookup }
+    }
+
+    /// The value of a variable, unless it is unset or empty.
+    pub fn get(&self, name: &str) -> Option<OsString> {
+        (self.lookup)(name).filter(|value| !value.is_empty())
+    }
+
+    /// The value of a variable as a path.
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from)
+    }
+
+    /// The home directory.
+    pub fn home(&self) -> Option<PathBuf> {
+        self.path("HOME")
+    }
+
+    /// `$HOME/below`, unless there is no home.
+    pub fn in_home(&self, below: &str) -> Option<PathBuf> {
+        self.home().map(|home| home.join(below))
+    }
+
+    /// `$name`, else `$HOME/fallback`: the usual way to find a root.
+    pub fn root(&self, name: &str, fallback: &str) -> Vec<PathBuf> {
+        self.path(name).or_else(|| self.in_home(fallback)).into_iter().collect()
+    }
+
+    /// `$XDG_DATA_HOME`, else `$HOME/.local/share`.
+    pub fn xdg_data(&self) -> Option<PathBuf> {
+        self.path("XDG_DATA_HOME").or_else(|| self.in_home(".local/share"))
+    }
+}
+
+/// Something on disk that holds one session (or one sub-agent's part of it).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The agent's own session id.
+    pub id: String,
+    /// The session this is a sub-agent or fork of, where the place on disk says so.
+    pub parent: Option<String>,
+    /// The root it was found under, all links resolved.
+    pub root: std::sync::Arc<Path>,
+    /// The file; for a store of many sessions, the database.
+    pub path: PathBuf,
+    /// What the file was when it was listed.
+    pub stamp: Stamp,
+    /// Other files that the digest depends on.
+    pub beside: Vec<(PathBuf, Stamp)>,
+    /// The bytes of this session, where they are not simply those of the file.
+    pub bytes: Option<u64>,
+    /// The name of the format, e.g. `claude-jsonl`.
+    pub format: &'static str,
+}
+
+/// Bytes of an agent that are no session: what `du` shows beside transcripts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extra {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// What it is.
+    pub kind: ExtraKind,
+    /// The session it belongs to.
+    pub session: Option<String>,
+}
+
+/// What an extra file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtraKind {
+    /// Belongs to a session: snapshots, tool output, settings beside the transcript.
+    Attachment,
+    /// A finished session that the agent itself put away.
+    Archive,
+    /// Left over: temporary files, partial writes.
+    Temporary,
+}
+
+/// Something that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What.
+    pub path: PathBuf,
+    /// Why, and where it helps what to do.
+    pub reason: String,
+}
+
+/// What a survey found so far.
+#[derive(Debug)]
+pub struct Survey {
+    root: std::sync::Arc<Path>,
+    /// Transcripts to be digested.
+    pub sources: Vec<Source>,
+    /// Sessions that the survey itself read from an index or database.
+    pub ready: Vec<(Source, Digest)>,
+    /// What the agent wrote down about processes.
+    pub registrations: Vec<Registration>,
+    /// Other bytes of the agent.
+    pub extras: Vec<Extra>,
+    /// What could not be read.
+    pub problems: Vec<Problem>,
+}
+
+impl Survey {
+    /// A survey of `root`. The root itself may be a link; nothing below it is followed out of it.
+    pub fn new(root: &Path) -> Self {
+        let resolved = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+        Self {
+            root: resolved.into(),
+            sources: Vec::new(),
+            ready: Vec::new(),
+            registrations: Vec::new(),
+            extras: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// The directory to survey.
+    pub fn root(&self) -> std::sync::Arc<Path> {
+        self.root.clone()
+    }
+
+    /// The entries of a directory. One that is not there is empty; one that cannot be read is a
+    /// problem. Entries that are neither files nor directories become problems when `wanted` says
+    /// that their name is one the adapter would read.
+    pub fn list(&mut self, path: &Path, wanted: impl Fn(&str) -> bool) -> Vec<files::DirEntry> {
+        let entries = match files::list(&self.root, path) {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.failed(path, &error);
+                return Vec::new();
+            }
+        };
+        let (good, bad): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| {
+            matches!(entry.kind, files::EntryKind::File | files::EntryKind::Directory)
+        });
+        for entry in bad {
+            if entry.name.to_str().is_none_or(&wanted) {
+                let error = match entry.kind {
+                    files::EntryKind::Escape => ReadError::Escapes,
+                    _ => ReadError::NotAFile,
+                };
+                self.failed(&path.join(&entry.name), &error);
+            }
+        }
+        good
+    }
+
+    /// Notes a problem, unless the thing is simply not there.
+    pub fn failed(&mut self, path: &Path, error: &ReadError) {
+        if !error.is_absent() {
+            self.problems.push(Problem { path: path.to_owned(), reason: error.to_string() });
+        }
+    }
+
+    /// Notes a transcript to be digested.
+    pub fn found(&mut self, source: Source) {
+        self.sources.push(source);
+    }
+}
+
+impl Source {
+    /// A source with nothing but a file.
+    pub fn file(
+        id: impl Into<String>,
+        root: &std::sync::Arc<Path>,
+        path: PathBuf,
+        stamp: Stamp,
+        format: &'static str,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            parent: None,
+            root: root.clone(),
+            path,
+            stamp,
+            beside: Vec::new(),
+            bytes: None,
+            format,
+        }
+    }
+
+    /// The same with another file that the digest depends on, if that exists.
+    pub fn beside(mut self, path: PathBuf) -> Self {
+        if let Some(stamp) = files::stamp(&path) {
+            self.beside.push((path, stamp));
+        }
+        self
+    }
+
+    /// Hands every line of the transcript from `offset` on to `each`.
+    pub fn lines(&self, offset: u64, each: impl FnMut(&[u8])) -> Result<files::LinesEnd, ReadError> {
+        let (file, stamp) = files::open(&self.root, &self.path)?;
+        if stamp.bytes == 0 {
+            return Err(ReadError::Empty);
+        }
+        files::lines(file, offset, each)
+    }
+}

@@ -1,0 +1,564 @@
+//! Claude Code.
+//!
+//! Transcripts are `projects/<slug>/<session>.jsonl`, append-only and not kept open; sub-agents
+//! write to `<session>/subagents/agent-<id>.jsonl` beside them. A running process registers itself
+//! in `sessions/<pid>.json` with its start time; the file stays behind after a kill, and its
+//! session changes on `/clear`. One API message is written as several lines, one per content block,
+//! each repeating the message's usage.
+
+use std::path::{Path, PathBuf};
+
+use model::conversation::{Entry, Role};
+use model::identity::{Identity, Machine};
+use model::program::Program;
+use model::session::FormatCertainty;
+use model::sighting::{Digest, Proof, Registration, Scope, Stamp, Tokens, Turn, shorten};
+use model::status::Activity;
+use model::time::Time;
+use serde::Deserialize;
+
+use crate::files::{EntryKind, ReadError};
+use crate::skim::{self, Value};
+use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
+
+/// Claude Code.
+#[derive(Debug)]
+pub(crate) struct ClaudeCode;
+
+static ABOUT: About = About {
+    id: "claude-code",
+    name: "Claude Code",
+    version: 1,
+    certainty: FormatCertainty::Lab,
+    program: Program {
+        names: &["claude"],
+        packages: &["@anthropic-ai/claude-code", "claude/versions"],
+        helpers: &["bg-spare", "bg-pty-host", "daemon", "mcp", "install", "update", "doctor"],
+    },
+    resume_options: &["--resume", "-r", "--session-id"],
+    continue_options: &["--continue", "-c"],
+    session_variables: &[],
+    note: "transcripts, registrations and sub-agents of 2.1.197 and 2.1.325",
+};
+
+const FORMAT: &str = "claude-jsonl";
+
+impl Adapter for ClaudeCode {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
+        env.root("CLAUDE_CONFIG_DIR", ".claude")
+    }
+
+    fn survey(&self, survey: &mut Survey) {
+        let root = survey.root();
+        survey_registrations(survey, &root.join("sessions"));
+        for project in survey.list(&root.join("projects"), |_| true) {
+            if project.kind == EntryKind::Directory {
+                survey_project(survey, &root.join("projects").join(&project.name));
+            }
+        }
+    }
+
+    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+        let mut reading = Reading::default();
+        let end = source.lines(0, |line| reading.line(line))?;
+        reading.digest.damage.oversized = end.oversized;
+        Ok(reading.finish(source.parent.is_some()))
+    }
+
+    fn converse(
+        &self,
+        source: &Source,
+        from: u64,
+        say: &mut dyn FnMut(Entry),
+    ) -> Result<u64, ReadError> {
+        Ok(source.lines(from, |line| converse_line(line, say))?.offset)
+    }
+}
+
+fn survey_project(survey: &mut Survey, project: &Path) {
+    let root = survey.root();
+    for entry in survey.list(project, |name| name.ends_with(".jsonl")) {
+        let path = project.join(&entry.name);
+        match entry.kind {
+            EntryKind::File => {
+                if let Some(id) = entry.stem(".jsonl") {
+                    survey.found(Source::file(id, &root, path, entry.stamp, FORMAT));
+                } else if entry.name.to_string_lossy().contains(".tmp") {
+                    survey.extras.push(Extra {
+                        path,
+                        bytes: entry.stamp.bytes,
+                        kind: ExtraKind::Temporary,
+                        session: None,
+                    });
+                }
+            }
+            EntryKind::Directory => {
+                if let Some(session) = entry.name.to_str() {
+                    survey_session_directory(survey, &path, session);
+                }
+            }
+            EntryKind::Escape | EntryKind::Other => {}
+        }
+    }
+}
+
+/// `<session>/`: sub-agents, tool results, a custom title.
+fn survey_session_directory(survey: &mut Survey, directory: &Path, session: &str) {
+    let root = survey.root();
+    for entry in survey.list(directory, |_| false) {
+        let path = directory.join(&entry.name);
+        if entry.kind == EntryKind::File {
+            survey.extras.push(Extra {
+                path,
+                bytes: entry.stamp.bytes,
+                kind: ExtraKind::Attachment,
+                session: Some(session.to_owned()),
+            });
+            continue;
+        }
+        for inner in survey.list(&path, |name| name.ends_with(".jsonl")) {
+            let inner_path = path.join(&inner.name);
+            let agent = inner.stem(".jsonl").and_then(|stem| stem.strip_prefix("agent-"));
+            match agent {
+                Some(agent) if entry.name == "subagents" && inner.kind == EntryKind::File => {
+                    let source = Source::file(agent, &root, inner_path, inner.stamp, FORMAT);
+                    survey.found(Source { parent: Some(session.to_owned()), ..source });
+                }
+                _ => survey.extras.push(Extra {
+                    path: inner_path,
+                    bytes: inner.stamp.bytes,
+                    kind: ExtraKind::Attachment,
+                    session: Some(session.to_owned()),
+                }),
+            }
+        }
+    }
+}
+
+fn survey_registrations(survey: &mut Survey, directory: &Path) {
+    let root = survey.root();
+    let is_registration = |name: &str| name.ends_with(".json");
+    for entry in survey.list(directory, is_registration) {
+        let Some(stem) = entry.stem(".json") else { continue };
+        let path = directory.join(&entry.name);
+        match files::read_json::<PidFile>(&root, &path) {
+            Ok((record, stamp)) => survey.registrations.push(record.register(path, stamp)),
+            Err(error) if error.is_absent() => {}
+            Err(error) => {
+                survey.failed(&path, &error);
+                survey.registrations.push(Registration {
+                    scope: Scope::Unreadable,
+                    proof: Proof::Process {
+                        identity: Identity::recorded_by_agent(stem.parse().ok()),
+                        holds: None,
+                    },
+                    source: path,
+                    activity: None,
+                    waiting_for: None,
+                    digest: Digest::default(),
+                });
+            }
+        }
+    }
+}
+
+/// `sessions/<pid>.json`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PidFile {
+    pid: Option<i64>,
+    session_id: String,
+    cwd: Option<String>,
+    started_at: Option<i64>,
+    proc_start: Option<String>,
+    pid_domain: Option<String>,
+    version: Option<String>,
+    name: Option<String>,
+    status: Option<String>,
+    waiting_for: Option<String>,
+    status_updated_at: Option<i64>,
+    updated_at: Option<i64>,
+}
+
+impl PidFile {
+    fn register(self, source: PathBuf, stamp: Stamp) -> Registration {
+        let (machine, pid_ns) = self.pid_domain.as_deref().map_or((None, None), parse_pid_domain);
+        // The newest time the agent itself wrote: after a boot, that is when it last spoke.
+        let written =
+            self.updated_at.max(self.status_updated_at).max(self.started_at).map(Time::from_millis);
+        let identity = Identity {
+            start: self.proc_start.as_deref().and_then(|ticks| ticks.parse().ok()),
+            machine,
+            pid_ns,
+            recorded_at: written.or(Some(stamp.modified_at())),
+            comm: Some("claude".to_owned()),
+            ..Identity::recorded_by_agent(self.pid.and_then(|pid| u32::try_from(pid).ok()))
+        };
+        let activity = self.status.as_deref().map(|status| match status {
+            "busy" => Activity::Working,
+            "waiting" => Activity::Waiting,
+            "idle" => Activity::Idle,
+            _ => Activity::Unknown,
+        });
+        let mut digest = Digest {
+            cwd: self.cwd,
+            name: self.name,
+            version: self.version,
+            started_at: self.started_at.map(Time::from_millis),
+            ..Digest::default()
+        };
+        if let Some(written) = written {
+            digest.saw(written);
+        }
+        Registration {
+            scope: Scope::Session(self.session_id),
+            proof: Proof::Process { identity, holds: None },
+            source,
+            activity,
+            waiting_for: self.waiting_for,
+            digest,
+        }
+    }
+}
+
+/// `linux:<machine-id>:pid:[<inode>]`; parts may be empty.
+fn parse_pid_domain(domain: &str) -> (Option<Machine>, Option<u64>) {
+    let mut parts = domain.splitn(3, ':').skip(1);
+    let machine = parts.next().filter(|id| !id.is_empty());
+    let namespace = parts.next().and_then(|link| {
+        link.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+    });
+    (machine.map(|id| Machine::Plain(id.to_owned())), namespace)
+}
+
+/// What has been read of a transcript so far.
+#[derive(Default)]
+struct Reading {
+    digest: Digest,
+    /// The message whose usage was counted last: its further blocks follow it directly.
+    counted: Vec<u8>,
+    /// Usage of the message being counted; later blocks of a stream may carry more output.
+    usage: Tokens,
+    first_time: Option<Time>,
+    last_time: Vec<u8>,
+    custom_title: Option<String>,
+    summary: Option<String>,
+    ai_title: Option<String>,
+}
+
+/// The fields of a line that matter, found in whatever order they were written.
+#[derive(Default)]
+struct Line<'a> {
+    kind: &'a [u8],
+    timestamp: Option<Value<'a>>,
+    message: Option<Value<'a>>,
+    cwd: Option<Value<'a>>,
+    branch: Option<Value<'a>>,
+    version: Option<Value<'a>>,
+    subtype: Option<Value<'a>>,
+    tool_result: bool,
+    meta: bool,
+    sidechain: bool,
+    text: Option<Value<'a>>,
+    cost: Option<Value<'a>>,
+}
+
+impl<'a> Line<'a> {
+    fn read(line: &'a [u8]) -> Result<Self, skim::Broken> {
+        let mut found = Self::default();
+        for field in skim::object(line)? {
+            let (key, value) = field?;
+            match key {
+                b"type" => found.kind = value.raw(),
+                b"timestamp" => found.timestamp = Some(value),
+                b"message" => found.message = Some(value),
+                b"cwd" => found.cwd = Some(value),
+                b"gitBranch" => found.branch = Some(value),
+                b"version" => found.version = Some(value),
+                b"subtype" => found.subtype = Some(value),
+                b"toolUseResult" => found.tool_result = true,
+                b"isMeta" | b"isCompactSummary" => found.meta |= value.bool() == Some(true),
+                b"isSidechain" => found.sidechain = value.bool() == Some(true),
+                b"customTitle" | b"summary" | b"aiTitle" | b"title" => found.text = Some(value),
+                b"totalCostUSD" => found.cost = Some(value),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Reading {
+    fn line(&mut self, line: &[u8]) {
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        if self.try_line(line).is_err() {
+            self.digest.damage.broken += 1;
+        }
+    }
+
+    fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::Broken> {
+        let line = Line::read(raw)?;
+        match line.kind {
+            br#""user""# => self.user(&line),
+            br#""assistant""# => self.assistant(&line)?,
+            br#""system""# => {
+                let ended = line.subtype.is_some_and(|subtype| {
+                    subtype.is("turn_duration") || subtype.is("stop_hook_summary")
+                });
+                if ended {
+                    self.digest.turn = Turn::Closed;
+                }
+            }
+            br#""custom-title""# => self.custom_title = line.text.and_then(Value::string),
+            br#""summary""# => self.summary = line.text.and_then(Value::string),
+            br#""ai-title""# => self.ai_title = line.text.and_then(Value::string),
+            br#""cost-state""# => {
+                let dollars = line.cost.and_then(Value::f64);
+                self.digest.cost_micro_usd = dollars.map(|usd| (usd * 1e6).round() as u64);
+                return Ok(());
+            }
+            _ => {}
+        }
+        if let Some(timestamp) = line.timestamp {
+            if self.first_time.is_none() {
+                self.first_time = timestamp.time();
+            }
+            self.last_time.clear();
+            self.last_time.extend_from_slice(timestamp.raw());
+        }
+        if self.digest.cwd.is_none() {
+            self.digest.cwd = line.cwd.and_then(Value::string);
+        }
+        keep_last(&mut self.digest.branch, line.branch);
+        keep_last(&mut self.digest.version, line.version);
+        Ok(())
+    }
+
+    fn user(&mut self, line: &Line<'_>) {
+        let Some(content) = line.message.and_then(|message| message.get("content")) else { return };
+        if line.tool_result || is_tool_result(content) {
+            self.digest.turn = Turn::Open;
+            return;
+        }
+        if line.meta {
+            return;
+        }
+        let text = text_of(content);
+        if text.starts_with("[Request interrupted") {
+            self.digest.turn = Turn::Closed;
+        } else if is_real_prompt(&text) {
+            self.digest.prompted(&text);
+        }
+    }
+
+    fn assistant(&mut self, line: &Line<'_>) -> Result<(), skim::Broken> {
+        let Some(message) = line.message.and_then(Value::object) else { return Ok(()) };
+        let (mut id, mut model, mut stop, mut usage) = (None, None, None, None);
+        for field in message {
+            let (key, value) = field?;
+            match key {
+                b"id" => id = Some(value),
+                b"model" => model = Some(value),
+                b"stop_reason" => stop = Some(value),
+                b"usage" => usage = Some(value),
+                _ => {}
+            }
+        }
+        if let Some(model) = model.filter(|model| !model.is("<synthetic>")) {
+            if !self.digest.model.as_deref().is_some_and(|known| model.is(known)) {
+                self.digest.answered_by(&model.str().unwrap_or_default());
+            }
+        }
+        if let Some(usage) = usage {
+            let id = id.map_or(&b""[..], Value::raw);
+            let usage = usage_of(usage)?;
+            if id.is_empty() || self.counted != id {
+                self.digest.spend(self.usage);
+                self.usage = usage;
+                self.counted.clear();
+                self.counted.extend_from_slice(id);
+            } else if usage.output > self.usage.output {
+                self.usage = usage;
+            }
+        }
+        if !line.sidechain || self.digest.turn != Turn::Closed {
+            let ended = stop.is_some_and(|stop| stop.is("end_turn") || stop.is("stop_sequence"));
+            self.digest.turn = if ended { Turn::Closed } else { Turn::Open };
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, is_subagent: bool) -> Digest {
+        if self.usage != Tokens::default() || !self.counted.is_empty() {
+            self.digest.spend(self.usage);
+        }
+        if let Some(first) = self.first_time {
+            self.digest.saw(first);
+        }
+        if let Some(last) = Value::new(&self.last_time).time() {
+            self.digest.saw(last);
+        }
+        let title = self.custom_title.or(self.ai_title).or(self.summary);
+        self.digest.title = title.as_deref().map(shorten);
+        self.digest.cost_covers_subagents = !is_subagent && self.digest.cost_micro_usd.is_some();
+        self.digest
+    }
+}
+
+/// Replaces what is known by what was written last, without a copy when it is the same.
+fn keep_last(known: &mut Option<String>, value: Option<Value<'_>>) {
+    if let Some(value) = value
+        && !known.as_deref().is_some_and(|known| value.is(known))
+        && let Some(text) = value.str()
+        && !text.is_empty()
+    {
+        *known = Some(text.into_owned());
+    }
+}
+
+fn usage_of(usage: Value<'_>) -> Result<Tokens, skim::Broken> {
+    let mut tokens = Tokens::default();
+    for field in usage.object().ok_or(skim::Broken)? {
+        let (key, value) = field?;
+        let slot = match key {
+            b"input_tokens" => &mut tokens.input,
+            b"output_tokens" => &mut tokens.output,
+            b"cache_read_input_tokens" => &mut tokens.cache_read,
+            b"cache_creation_input_tokens" => &mut tokens.cache_write,
+            _ => continue,
+        };
+        *slot = value.u64().unwrap_or(0);
+    }
+    Ok(tokens)
+}
+
+/// Blocks of a message's content; a plain string is one text.
+fn blocks(content: Value<'_>) -> impl Iterator<Item = Value<'_>> {
+    content.array().into_iter().flatten().filter_map(Result::ok)
+}
+
+fn is_tool_result(content: Value<'_>) -> bool {
+    blocks(content)
+        .next()
+        .and_then(|block| block.get("type"))
+        .is_some_and(|kind| kind.is("tool_result"))
+}
+
+fn text_of(content: Value<'_>) -> String {
+    if let Some(text) = content.string() {
+        return text;
+    }
+    let texts = blocks(content).filter_map(|block| block.get("text")?.string());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Commands, caveats and notifications are written as user messages but nobody asked them.
+fn is_real_prompt(text: &str) -> bool {
+    let markers = [
+        "<command-name>",
+        "<command-message>",
+        "<command-args>",
+        "<local-command-caveat>",
+        "<local-command-stdout>",
+        "<local-command-stderr>",
+        "<task-notification>",
+        "<system-reminder>",
+        "<bash-input>",
+        "<bash-stdout>",
+        "Caveat: The messages below",
+    ];
+    let text = text.trim_start();
+    !text.is_empty() && !markers.iter().any(|marker| text.starts_with(marker))
+}
+
+fn converse_line(line: &[u8], say: &mut dyn FnMut(Entry)) {
+    let Ok(line) = Line::read(line) else { return };
+    let Some(content) = line.message.and_then(|message| message.get("content")) else { return };
+    let at = line.timestamp.and_then(Value::time);
+    let speaker = match line.kind {
+        br#""user""# if line.meta => Role::System,
+        br#""user""# => Role::User,
+        br#""assistant""# => Role::Assistant,
+        _ => return,
+    };
+    if let Some(text) = content.string() {
+        let role = if speaker == Role::User && !is_real_prompt(&text) { Role::System } else { speaker };
+        say(Entry::new(at, role, text));
+        return;
+    }
+    for block in blocks(content) {
+        let text = |name| block.get(name).and_then(Value::string).unwrap_or_default();
+        match text("type").as_str() {
+            "text" => say(Entry::new(at, speaker, text("text"))),
+            "tool_use" => {
+                let input = block.get("input").map_or(&b""[..], Value::raw);
+                say(Entry::tool(at, text("name"), String::from_utf8_lossy(input)));
+            }
+            "tool_result" => {
+                let result = block.get("content").map(text_of).unwrap_or_default();
+                say(Entry::new(at, Role::Result, result));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(lines: &[&str]) -> Digest {
+        let mut reading = Reading::default();
+        for line in lines {
+            reading.line(line.as_bytes());
+        }
+        reading.finish(false)
+    }
+
+    #[test]
+    fn usage_is_counted_once_per_message() {
+        let line = r#"{"type":"assistant","message":{"id":"m1","model":"x","usage":{"input_tokens":10,"output_tokens":3,"cache_read_input_tokens":5}}}"#;
+        let later = line.replace(r#""output_tokens":3"#, r#""output_tokens":7"#);
+        let other = line.replace("m1", "m2");
+        let tokens = digest(&[line, &later, &other, &other]).tokens.unwrap();
+        assert_eq!(tokens, Tokens { input: 20, output: 10, cache_read: 10, cache_write: 0 });
+    }
+
+    #[test]
+    fn commands_and_notifications_are_no_prompts() {
+        let user = |text: &str| format!(r#"{{"type":"user","message":{{"role":"user","content":"{text}"}}}}"#);
+        let read = digest(&[
+            &user("<command-name>/clear</command-name>"),
+            &user("<task-notification>\\nx"),
+            &user("fix the parser"),
+            r#"{"type":"user","isMeta":true,"message":{"content":"meta"}}"#,
+            r#"{"type":"user","message":{"content":[{"type":"tool_result","content":"x"}]}}"#,
+        ]);
+        assert_eq!((read.turns, read.first_prompt.as_deref()), (1, Some("fix the parser")));
+    }
+
+    #[test]
+    fn the_last_custom_title_wins() {
+        let read = digest(&[
+            r#"{"type":"summary","summary":"old"}"#,
+            r#"{"type":"custom-title","customTitle":"one"}"#,
+            r#"{"type":"custom-title","customTitle":"two"}"#,
+        ]);
+        assert_eq!(read.title.as_deref(), Some("two"));
+    }
+
+    #[test]
+    fn a_pid_domain_may_lack_parts() {
+        let plain = |id: &str| Some(Machine::Plain(id.to_owned()));
+        assert_eq!(parse_pid_domain("linux:ab:pid:[4026531836]"), (plain("ab"), Some(4_026_531_836)));
+        assert_eq!(parse_pid_domain("linux::pid:[7]"), (None, Some(7)));
+        assert_eq!(parse_pid_domain("linux:ab:"), (plain("ab"), None));
+        assert_eq!(parse_pid_domain("darwin"), (None, None));
+    }
+}

@@ -1,0 +1,55 @@
+//! Foreign SQLite databases, read without leaving a trace.
+//!
+//! Opening a cleanly closed WAL database with `mode=ro` creates `-wal` and `-shm` files beside it.
+//! So: no `-wal` file, and the database is opened as immutable; a `-wal` file, and somebody may be
+//! writing, so it is opened read-only and SQLite's own locking keeps the answer consistent.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::files::{self, ReadError};
+
+/// Opens a database below `root` for reading.
+#[expect(clippy::disallowed_methods, reason = "the one place that opens foreign databases")]
+pub fn open(root: &Path, path: &Path) -> Result<Connection, ReadError> {
+    // Everything a plain file is refused for is refused here too.
+    let (_, stamp) = files::open(root, path)?;
+    if stamp.bytes == 0 {
+        return Err(ReadError::Empty);
+    }
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    let in_use = files::stamp(Path::new(&wal)).is_some();
+    let uri = format!("file:{}?mode=ro{}", escape(path), if in_use { "" } else { "&immutable=1" });
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(uri, flags)?;
+    connection.busy_timeout(Duration::from_millis(250))?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(connection)
+}
+
+/// Whether the table has that column: the gate in front of a query on a schema that may have moved.
+pub fn has_column(connection: &Connection, table: &str, column: &str) -> Result<bool, ReadError> {
+    let mut statement = connection.prepare("select 1 from pragma_table_info(?1) where name = ?2")?;
+    Ok(statement.exists([table, column])?)
+}
+
+/// A path as the path part of an SQLite URI.
+fn escape(path: &Path) -> String {
+    use std::fmt::Write;
+    use std::os::unix::ffi::OsStrExt;
+
+    let mut out = String::new();
+    for &byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02x}");
+        }
+    }
+    out
+}

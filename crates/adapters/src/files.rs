@@ -1,0 +1,313 @@
+//! Other tools' files, opened so that nothing is followed, blocked on or changed.
+//!
+//! Everything an adapter learns from disk comes through here: directories are listed through their
+//! own descriptor, symbolic links that leave the root are not followed, and only regular files are
+//! opened (a FIFO would block, a device could do anything). There is no way to write.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use memchr::memchr;
+use model::sighting::Stamp;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+
+/// The longest record that is read whole. Longer ones are skipped and counted.
+pub const MAX_RECORD: usize = 32 << 20;
+
+/// The largest small file (registration, settings) that is read whole.
+const MAX_SMALL_FILE: u64 = 8 << 20;
+
+/// Copies of this size stay in the second-level cache; larger ones measured three times slower.
+const CHUNK: usize = 64 << 10;
+
+/// Why a file could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The operating system said no.
+    #[error("{}", plain(.0))]
+    Io(#[from] io::Error),
+    /// A FIFO, socket, device or directory stands where a file should be.
+    #[error("not a regular file")]
+    NotAFile,
+    /// A symbolic link leads out of the agent's directory.
+    #[error("a symbolic link out of the agent's directory, not followed")]
+    Escapes,
+    /// Larger than any file of this kind can be.
+    #[error("too large: {0} bytes")]
+    TooLarge(u64),
+    /// Nothing in it.
+    #[error("empty file")]
+    Empty,
+    /// Not what the format promises.
+    #[error("{0}")]
+    Format(String),
+    /// A database said no.
+    #[error("{0}")]
+    Database(#[from] rusqlite::Error),
+}
+
+/// The error's own words, without the number that the standard library appends.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_lowercase(),
+        None => text,
+    }
+}
+
+impl From<rustix::io::Errno> for ReadError {
+    fn from(errno: rustix::io::Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+impl ReadError {
+    /// An error that says what the format lacks.
+    pub fn format(text: impl Into<String>) -> Self {
+        Self::Format(text.into())
+    }
+
+    /// Whether the thing simply is not there.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Io(error) if matches!(
+            error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
+    }
+}
+
+/// What kind of thing a directory entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link that leads out of the root, or nowhere.
+    Escape,
+    /// A FIFO, socket or device.
+    Other,
+}
+
+/// One entry of a directory.
+#[derive(Clone, Debug)]
+pub struct DirEntry {
+    /// Its name.
+    pub name: OsString,
+    /// What it is (a link inside the root counts as what it leads to).
+    pub kind: EntryKind,
+    /// Its stamp.
+    pub stamp: Stamp,
+}
+
+impl DirEntry {
+    /// The name without `suffix`, if it ends in that and the rest is plain text.
+    pub fn stem(&self, suffix: &str) -> Option<&str> {
+        self.name.to_str()?.strip_suffix(suffix).filter(|stem| !stem.is_empty())
+    }
+}
+
+/// Lists a directory below `root`. Entries that vanish meanwhile are left out.
+pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let fd = rustix::fs::open(path, flags, Mode::empty())?;
+    let mut entries = Vec::new();
+    let mut dir = rustix::fs::Dir::read_from(&fd)?;
+    while let Some(entry) = dir.read() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let Ok(stat) = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let name = OsString::from_vec(name.to_bytes().to_vec());
+        let (kind, stamp) = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => (EntryKind::File, stamp_of(&stat)),
+            FileType::Directory => (EntryKind::Directory, stamp_of(&stat)),
+            FileType::Symlink => follow(root, &path.join(&name), &stat),
+            _ => (EntryKind::Other, stamp_of(&stat)),
+        };
+        entries.push(DirEntry { name, kind, stamp });
+    }
+    Ok(entries)
+}
+
+/// What a symbolic link leads to, if that is inside the root.
+fn follow(root: &Path, link: &Path, own: &Stat) -> (EntryKind, Stamp) {
+    let inside = std::fs::canonicalize(link).ok().filter(|target| target.starts_with(root));
+    let stat = inside.and_then(|target| rustix::fs::lstat(target).ok());
+    match stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stamp_of(&stat))) {
+        Some((FileType::RegularFile, stamp)) => (EntryKind::File, stamp),
+        Some((FileType::Directory, stamp)) => (EntryKind::Directory, stamp),
+        _ => (EntryKind::Escape, stamp_of(own)),
+    }
+}
+
+/// Opens a regular file below `root` for reading.
+pub fn open(root: &Path, path: &Path) -> Result<(File, Stamp), ReadError> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let fd = match rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty()) {
+        Err(rustix::io::Errno::LOOP) => {
+            let target = std::fs::canonicalize(path)?;
+            if !target.starts_with(root) {
+                return Err(ReadError::Escapes);
+            }
+            rustix::fs::open(target, flags | OFlags::NOFOLLOW, Mode::empty())?
+        }
+        other => other?,
+    };
+    let stat = rustix::fs::fstat(&fd)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(ReadError::NotAFile);
+    }
+    Ok((File::from(fd), stamp_of(&stat)))
+}
+
+/// Reads a small file whole.
+pub fn read_small(root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
+    let (file, stamp) = open(root, path)?;
+    if stamp.bytes > MAX_SMALL_FILE {
+        return Err(ReadError::TooLarge(stamp.bytes));
+    }
+    let mut bytes = Vec::with_capacity(stamp.bytes as usize + 1);
+    file.take(MAX_SMALL_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_SMALL_FILE {
+        return Err(ReadError::TooLarge(bytes.len() as u64));
+    }
+    Ok((bytes, stamp))
+}
+
+/// Reads a small JSON file. An empty or cut-off one is an error, never an empty value.
+pub fn read_json<T: serde::de::DeserializeOwned>(
+    root: &Path,
+    path: &Path,
+) -> Result<(T, Stamp), ReadError> {
+    let (bytes, stamp) = read_small(root, path)?;
+    if bytes.trim_ascii().is_empty() {
+        return Err(ReadError::Empty);
+    }
+    let value = serde_json::from_slice(&bytes)
+        .map_err(|error| ReadError::format(format!("not the JSON it should be: {error}")))?;
+    Ok((value, stamp))
+}
+
+/// How a file of lines ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinesEnd {
+    /// The offset just after the last complete line that was handed out.
+    pub offset: u64,
+    /// Lines longer than [`MAX_RECORD`], which were skipped.
+    pub oversized: u32,
+}
+
+/// Hands every line of `file`, from `offset` on, to `each`, without its newline.
+///
+/// A last line without a newline is handed out too (it may be whole or torn: `each` finds out),
+/// but `LinesEnd::offset` stays before it, so that a follower reads it again when it is whole.
+pub fn lines(
+    mut file: File,
+    offset: u64,
+    each: impl FnMut(&[u8]),
+) -> Result<LinesEnd, ReadError> {
+    use std::io::Seek;
+
+    if offset > 0 {
+        file.seek(io::SeekFrom::Start(offset))?;
+    }
+    SCRATCH.with(|scratch| {
+        let mut buffer = scratch.take();
+        if buffer.is_empty() {
+            buffer.resize(CHUNK, 0);
+        }
+        let end = lines_through(&mut buffer, file, offset, each);
+        if buffer.len() <= 16 * CHUNK {
+            scratch.replace(buffer);
+        }
+        end
+    })
+}
+
+std::thread_local! {
+    /// The line buffer, kept from file to file: clearing a fresh one costs as much as the reading.
+    static SCRATCH: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
+}
+
+fn lines_through(
+    buffer: &mut Vec<u8>,
+    mut file: File,
+    offset: u64,
+    mut each: impl FnMut(&[u8]),
+) -> Result<LinesEnd, ReadError> {
+    let mut end = LinesEnd { offset, oversized: 0 };
+    // buffer[..kept] is the beginning of a line whose end has not been read yet.
+    let mut kept = 0;
+    // Inside a line that is longer than MAX_RECORD.
+    let mut skipping = false;
+    loop {
+        if kept == buffer.len() {
+            if buffer.len() < MAX_RECORD {
+                buffer.resize((buffer.len() * 2).min(MAX_RECORD), 0);
+            } else {
+                end.offset += kept as u64;
+                kept = 0;
+                end.oversized += u32::from(!skipping);
+                skipping = true;
+            }
+        }
+        let room = (kept + CHUNK).min(buffer.len());
+        let count = match file.read(&mut buffer[kept..room]) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if count == 0 {
+            if kept > 0 && !skipping {
+                each(&buffer[..kept]);
+            }
+            return Ok(end);
+        }
+        let filled = kept + count;
+        let mut start = 0;
+        let mut search = kept;
+        while let Some(length) = memchr(b'\n', &buffer[search..filled]) {
+            let newline = search + length;
+            if !skipping {
+                each(&buffer[start..newline]);
+            }
+            skipping = false;
+            end.offset += (newline + 1 - start) as u64;
+            start = newline + 1;
+            search = start;
+        }
+        buffer.copy_within(start..filled, 0);
+        kept = filled - start;
+    }
+}
+
+/// The stamp of an open file or a path that was just looked at.
+fn stamp_of(stat: &Stat) -> Stamp {
+    Stamp {
+        dev: stat.st_dev as u64,
+        ino: stat.st_ino as u64,
+        bytes: u64::try_from(stat.st_size).unwrap_or(0),
+        mtime_ns: (stat.st_mtime as i64)
+            .saturating_mul(1_000_000_000)
+            .saturating_add(stat.st_mtime_nsec as i64),
+    }
+}
+
+/// The stamp of a path, symbolic links not followed.
+pub fn stamp(path: &Path) -> Option<Stamp> {
+    rustix::fs::lstat(path).ok().map(|stat| stamp_of(&stat))
+}
+
+/// `path` as text for JSON and messages.
+pub fn display(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// The path that raw bytes (from a database or a link) name.
+pub fn path_from(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}

@@ -1,0 +1,365 @@
+//! A lazy look into JSON: find the few fields that matter and skip the rest at memory speed.
+//!
+//! Transcripts are mostly long strings that a listing does not need. A full parser reads every
+//! byte with care; this one finds the end of a value by structure alone and parses only what is
+//! asked for (see docs/decisions/0003-skimming-json.md for the measurements). It never allocates
+//! for a value that is skipped, never recurses, and never panics on hostile bytes. What it skips
+//! it does not validate: a value is checked when it is read.
+
+use std::borrow::Cow;
+
+use memchr::memchr;
+
+/// The bytes are not the JSON they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not valid JSON")]
+pub struct Broken;
+
+/// One JSON value, not looked into yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value<'a>(&'a [u8]);
+
+/// The fields of a JSON object, in the order they are written.
+#[derive(Clone, Debug)]
+pub struct Object<'a> {
+    rest: &'a [u8],
+    done: bool,
+}
+
+/// The elements of a JSON array.
+#[derive(Clone, Debug)]
+pub struct Array<'a> {
+    rest: &'a [u8],
+    done: bool,
+}
+
+/// The object that `text` holds, with nothing but white space around it.
+pub fn object(text: &[u8]) -> Result<Object<'_>, Broken> {
+    Value(trim(text)).object().ok_or(Broken)
+}
+
+impl<'a> Value<'a> {
+    /// The value that makes up the whole of `text`; not validated.
+    pub fn new(text: &'a [u8]) -> Self {
+        Self(trim(text))
+    }
+
+    /// The bytes of the value.
+    pub fn raw(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The fields, if it is an object.
+    pub fn object(self) -> Option<Object<'a>> {
+        let inner = self.0.strip_prefix(b"{")?;
+        Some(Object { rest: trim_start(inner), done: false })
+    }
+
+    /// The elements, if it is an array.
+    pub fn array(self) -> Option<Array<'a>> {
+        let inner = self.0.strip_prefix(b"[")?;
+        Some(Array { rest: trim_start(inner), done: false })
+    }
+
+    /// The text, if it is a string. Invalid UTF-8 is replaced, not refused: it is shown to people.
+    pub fn str(self) -> Option<Cow<'a, str>> {
+        let inner = self.0.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+        if memchr(b'\\', inner).is_none() {
+            return Some(String::from_utf8_lossy(inner));
+        }
+        match serde_json::from_slice::<String>(self.0) {
+            Ok(text) => Some(Cow::Owned(text)),
+            Err(_) => {
+                let lossy = String::from_utf8_lossy(self.0);
+                serde_json::from_str::<String>(&lossy).ok().map(Cow::Owned)
+            }
+        }
+    }
+
+    /// The text as an owned string.
+    pub fn string(self) -> Option<String> {
+        self.str().map(Cow::into_owned)
+    }
+
+    /// The number, if it is a whole one that fits.
+    pub fn u64(self) -> Option<u64> {
+        let text = std::str::from_utf8(self.0).ok()?;
+        text.parse().ok().or_else(|| {
+            let float = text.parse::<f64>().ok()?;
+            (float >= 0.0 && float < 9e15).then_some(float as u64)
+        })
+    }
+
+    /// The number, if it is a whole one, with its sign.
+    pub fn i64(self) -> Option<i64> {
+        let text = std::str::from_utf8(self.0).ok()?;
+        text.parse().ok().or_else(|| {
+            let float = text.parse::<f64>().ok()?;
+            (float.abs() < 9e15).then_some(float as i64)
+        })
+    }
+
+    /// The number.
+    pub fn f64(self) -> Option<f64> {
+        let first = *self.0.first()?;
+        if !(first == b'-' || first.is_ascii_digit()) {
+            return None;
+        }
+        std::str::from_utf8(self.0).ok()?.parse().ok()
+    }
+
+    /// The truth value.
+    pub fn bool(self) -> Option<bool> {
+        match self.0 {
+            b"true" => Some(true),
+            b"false" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Whether it is exactly this string, written without escapes.
+    pub fn is(self, text: &str) -> bool {
+        self.0.len() == text.len() + 2
+            && self.0.starts_with(b"\"")
+            && &self.0[1..=text.len()] == text.as_bytes()
+    }
+
+    /// The first field of that name, if it is an object that has one.
+    pub fn get(self, name: &str) -> Option<Value<'a>> {
+        self.object()?.find_map(|field| match field {
+            Ok((key, value)) if key == name.as_bytes() => Some(value),
+            _ => None,
+        })
+    }
+
+    /// The value at the end of a path of names.
+    pub fn at(self, path: &[&str]) -> Option<Value<'a>> {
+        path.iter().try_fold(self, |value, name| value.get(name))
+    }
+
+    /// An RFC 3339 string, or milliseconds since the epoch.
+    pub fn time(self) -> Option<model::time::Time> {
+        match self.0.first()? {
+            b'"' => model::time::Time::parse(&self.str()?),
+            _ => self.i64().map(model::time::Time::from_millis),
+        }
+    }
+}
+
+impl<'a> Iterator for Object<'a> {
+    /// The raw key (escapes are left as they are) and its value.
+    type Item = Result<(&'a [u8], Value<'a>), Broken>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        if self.rest.first() == Some(&b'}') {
+            self.done = true;
+            return None;
+        }
+        let field = self.field();
+        self.done |= field.is_err();
+        Some(field)
+    }
+}
+
+impl<'a> Object<'a> {
+    fn field(&mut self) -> Result<(&'a [u8], Value<'a>), Broken> {
+        let key_end = string_end(self.rest)?;
+        let key = &self.rest[1..key_end - 1];
+        let after_key = trim_start(&self.rest[key_end..]);
+        let text = trim_start(after_key.strip_prefix(b":").ok_or(Broken)?);
+        let end = value_end(text)?;
+        self.rest = after_element(&text[end..], b'}')?;
+        Ok((key, Value(&text[..end])))
+    }
+}
+
+impl<'a> Iterator for Array<'a> {
+    type Item = Result<Value<'a>, Broken>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        if self.rest.first() == Some(&b']') {
+            self.done = true;
+            return None;
+        }
+        let element = value_end(self.rest).and_then(|end| {
+            let value = Value(&self.rest[..end]);
+            self.rest = after_element(&self.rest[end..], b']')?;
+            Ok(value)
+        });
+        self.done |= element.is_err();
+        Some(element)
+    }
+}
+
+/// Steps over the comma after an element, or stays at the closing bracket.
+fn after_element(text: &[u8], close: u8) -> Result<&[u8], Broken> {
+    let text = trim_start(text);
+    match text.first() {
+        Some(b',') => Ok(trim_start(&text[1..])),
+        Some(&byte) if byte == close => Ok(text),
+        _ => Err(Broken),
+    }
+}
+
+/// The length of the value at the start of `text`.
+fn value_end(text: &[u8]) -> Result<usize, Broken> {
+    match text.first() {
+        Some(b'"') => string_end(text),
+        Some(b'{' | b'[') => container_end(text),
+        Some(b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => Ok(text
+            .iter()
+            .position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n'))
+            .unwrap_or(text.len())),
+        _ => Err(Broken),
+    }
+}
+
+/// The length of the string at the start of `text`, quotes included.
+fn string_end(text: &[u8]) -> Result<usize, Broken> {
+    if text.first() != Some(&b'"') {
+        return Err(Broken);
+    }
+    let mut from = 1;
+    loop {
+        let quote = from + memchr(b'"', &text[from..]).ok_or(Broken)?;
+        let escapes = text[1..quote].iter().rev().take_while(|&&byte| byte == b'\\').count();
+        if escapes % 2 == 0 {
+            return Ok(quote + 1);
+        }
+        from = quote + 1;
+    }
+}
+
+/// The length of the object or array at the start of `text`. Brackets of either kind are counted
+/// together: which one closes which is not checked for what is skipped.
+fn container_end(text: &[u8]) -> Result<usize, Broken> {
+    let mut depth = 0usize;
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'"' => {
+                at += string_end(&text[at..])?;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Ok(at + 1);
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    Err(Broken)
+}
+
+fn trim_start(text: &[u8]) -> &[u8] {
+    let start = text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len());
+    &text[start..]
+}
+
+fn trim(text: &[u8]) -> &[u8] {
+    text.trim_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_found_and_the_rest_is_skipped() {
+        let line = br#" {"a": {"x":[1,{"y":"}\""}]}, "type" :"user","n":-3,"t":true,"e":"q\n\u00e9","z":null} "#;
+        let value = Value::new(line);
+        assert!(value.get("type").unwrap().is("user"));
+        assert_eq!(value.get("n").unwrap().i64(), Some(-3));
+        assert_eq!(value.get("t").unwrap().bool(), Some(true));
+        assert_eq!(value.get("e").unwrap().str().unwrap(), "q\né");
+        assert_eq!(value.at(&["a", "x"]).unwrap().array().unwrap().count(), 2);
+        assert_eq!(value.get("missing"), None);
+    }
+
+    #[test]
+    fn broken_lines_end_with_an_error_and_never_loop() {
+        for line in ["", "[", "{", r#"{"a""#, r#"{"a":"#, r#"{"a":1"#, r#"{"a":"b"#, r#"{"a":1 "b":2}"#, "nul", r#"{"a":}"#] {
+            let broken = match object(line.as_bytes()) {
+                Err(Broken) => true,
+                Ok(fields) => fields.into_iter().any(|field| field.is_err()),
+            };
+            assert!(broken, "{line}");
+        }
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            "\\PC{0,12}".prop_map(Into::into),
+            Just(serde_json::Value::from("a\"b\\\\\\\"{[\n")),
+        ];
+        leaf.prop_recursive(4, 40, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Into::into),
+                prop::collection::btree_map("[a-z\"\\\\]{0,4}", inner, 0..5)
+                    .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn read(value: Value<'_>) -> serde_json::Value {
+        if let Some(object) = value.object() {
+            let fields = object.map(|field| {
+                let (key, value) = field.unwrap();
+                let mut quoted = vec![b'"'];
+                quoted.extend_from_slice(key);
+                quoted.push(b'"');
+                (Value::new(&quoted).string().unwrap(), read(value))
+            });
+            return serde_json::Value::Object(fields.collect());
+        }
+        if let Some(array) = value.array() {
+            return array.map(|element| read(element.unwrap())).collect();
+        }
+        if let Some(text) = value.str() {
+            return text.into_owned().into();
+        }
+        serde_json::from_slice(value.raw()).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn skimming_agrees_with_a_full_parser(value in json(), pretty in any::<bool>()) {
+            let text = if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) }.unwrap();
+            prop_assert_eq!(read(Value::new(&text)), value);
+        }
+
+        #[test]
+        fn hostile_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(fields) = object(&bytes) {
+                for (_, value) in fields.flatten() {
+                    let _ = (value.str(), value.u64(), value.f64(), value.time(), value.get("a"));
+                }
+            }
+        }
+
+        #[test]
+        fn almost_json_never_panics(text in r#"[\[\]{}:,"\\a1 ]{0,60}"#) {
+            for element in Value::new(text.as_bytes()).array().into_iter().flatten() {
+                let _ = element.map(|value| value.get("a"));
+            }
+            for field in object(text.as_bytes()).into_iter().flatten() {
+                let _ = field.map(|(_, value)| value.string());
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! From a session's facts to its verdict.
+
+use std::time::Duration;
+
+use crate::liveness::{Death, Doubt, Liveness};
+use crate::session::{Certainty, Claim, EvidenceSource, Session};
+use crate::sighting::Turn;
+use crate::status::{Activity, Status};
+use crate::time::Time;
+
+/// What a judgement depends on beside the session itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances {
+    /// The time of the judgement.
+    pub now: Time,
+    /// Whether this observer sees every process: only then is absence an observation.
+    pub sees_every_process: bool,
+    /// How long *working* may go without a sign of life before it is called stale.
+    pub stale_after: Duration,
+}
+
+/// Status, liveness and activity of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The lifecycle state.
+    pub status: Status,
+    /// Whether its process is there.
+    pub liveness: Liveness,
+    /// Where that was learned.
+    pub source: EvidenceSource,
+    /// How sure it is.
+    pub certainty: Certainty,
+    /// What it is doing, if it may be live.
+    pub activity: Option<Activity>,
+    /// Working without a sign of life for too long.
+    pub stale: bool,
+    /// Index into the session's claims of the one that decided.
+    pub decided_by: Option<usize>,
+}
+
+/// Judges one session.
+///
+/// Among the claims a living process wins (two registrations for one session: any live one), a
+/// proven one before a derived one; then doubt; then death. A session that nothing claims is dead
+/// for want of a process, unless this observer could have missed one.
+pub fn judge(session: &Session, circumstances: &Circumstances) -> Verdict {
+    let strongest = session.claims.iter().enumerate().min_by_key(|(_, claim)| rank(claim));
+    let (liveness, source, certainty) = match strongest {
+        Some((_, claim)) => (claim.liveness, claim.how.source(), certainty_of(claim)),
+        None if circumstances.sees_every_process => {
+            (Liveness::Dead(Death::NoProcess), EvidenceSource::None, Certainty::Derived)
+        }
+        None => (Liveness::Unknown(Doubt::Blind), EvidenceSource::None, Certainty::Derived),
+    };
+    let status = match liveness {
+        Liveness::Alive(_) => Status::Running,
+        Liveness::Dead(_) => Status::Exited,
+        Liveness::Unknown(_) => Status::Unknown,
+    };
+    let claim = strongest.map(|(_, claim)| claim);
+    let activity = status.is_active().then(|| activity_of(session, claim));
+    let stale = activity == Some(Activity::Working)
+        && session
+            .last_activity_at()
+            .is_some_and(|last| circumstances.now.since(last) > circumstances.stale_after);
+    Verdict {
+        status,
+        liveness,
+        source,
+        certainty,
+        activity,
+        stale,
+        decided_by: strongest.map(|(index, _)| index),
+    }
+}
+
+/// Smaller is stronger.
+fn rank(claim: &Claim) -> (u8, crate::session::How) {
+    let class = match (claim.liveness, claim.how.certainty()) {
+        (Liveness::Alive(_), Certainty::Proven) => 0,
+        (Liveness::Alive(_), Certainty::Derived) => 1,
+        (Liveness::Unknown(_), _) => 2,
+        (Liveness::Dead(_), _) => 3,
+    };
+    (class, claim.how)
+}
+
+fn certainty_of(claim: &Claim) -> Certainty {
+    match claim.liveness {
+        Liveness::Unknown(_) => Certainty::Derived,
+        Liveness::Alive(_) | Liveness::Dead(_) => claim.how.certainty(),
+    }
+}
+
+/// What the agent itself says comes first, then where the transcript stands.
+fn activity_of(session: &Session, claim: Option<&Claim>) -> Activity {
+    claim
+        .and_then(|claim| claim.activity)
+        .unwrap_or_else(|| session.digest.turn.activity())
+}
+
+/// What a session waits for, when it is waiting and something says what for.
+pub fn waiting_for<'a>(session: &'a Session, verdict: &Verdict) -> Option<&'a str> {
+    if verdict.activity != Some(Activity::Waiting) {
+        return None;
+    }
+    let claimed = verdict.decided_by.and_then(|index| session.claims[index].waiting_for.as_deref());
+    claimed.or(match &session.digest.turn {
+        Turn::Waiting(reason) => reason.as_deref(),
+        _ => None,
+    })
+}

@@ -1,0 +1,202 @@
+//! A session: everything known about one continuous piece of work, merged but not yet judged.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::identity::Identity;
+use crate::liveness::Liveness;
+use crate::sighting::{Digest, Stamp};
+use crate::status::Activity;
+use crate::time::Time;
+
+/// What kind of session it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// An agent's own.
+    Native,
+    /// A terminal that ostler hosts.
+    Hosted,
+    /// Lent credentials.
+    Access,
+}
+
+/// How well a format is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FormatCertainty {
+    /// Seen in files that the real program wrote.
+    Lab,
+    /// Read in documentation or source only.
+    Documented,
+}
+
+/// Which knowledge a session came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Origin {
+    /// The adapter that read it.
+    pub adapter: &'static str,
+    /// The directory it was found under.
+    pub root: Arc<str>,
+    /// The format it was read as.
+    pub format: &'static str,
+    /// How well that format is known.
+    pub certainty: FormatCertainty,
+}
+
+/// A transcript on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transcript {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its identity on disk. For a store that holds many sessions, of the store.
+    pub stamp: Stamp,
+    /// Bytes that belong to this session.
+    pub bytes: u64,
+}
+
+/// One session, merged from its sightings.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The agent's own id.
+    pub id: String,
+    /// What kind.
+    pub kind: Kind,
+    /// Which agent.
+    pub agent: &'static str,
+    /// What its transcript and registrations say.
+    pub digest: Digest,
+    /// Where it is written.
+    pub transcript: Option<Transcript>,
+    /// Where the knowledge came from.
+    pub origin: Origin,
+    /// The processes that may be working on it.
+    pub claims: Vec<Claim>,
+}
+
+impl Session {
+    /// The last sign of life: the conversation's own time, else that of a registration's or file's
+    /// last change.
+    pub fn last_activity_at(&self) -> Option<Time> {
+        self.digest
+            .last_activity_at
+            .or_else(|| self.transcript.as_ref().map(|t| t.stamp.modified_at()))
+            .or(self.digest.started_at)
+    }
+
+    /// The title people see: given, else the first prompt.
+    pub fn title(&self) -> Option<&str> {
+        self.digest.title.as_deref().or(self.digest.first_prompt.as_deref())
+    }
+}
+
+/// One process that is said, or thought, to be working on a session.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// How the association was made.
+    pub how: How,
+    /// Whether that process is there.
+    pub liveness: Liveness,
+    /// The process.
+    pub identity: Identity,
+    /// When it started, by the wall clock.
+    pub started_at: Option<Time>,
+    /// What the agent says it is doing.
+    pub activity: Option<Activity>,
+    /// What it waits for.
+    pub waiting_for: Option<String>,
+    /// The file or table the claim was read from.
+    pub source: String,
+    /// When it was written (a registration) or seen (a process).
+    pub observed_at: Time,
+}
+
+/// How a process was associated with a session, strongest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum How {
+    /// The agent's own registration names the session and the process.
+    Registered,
+    /// The process holds the session's lock.
+    Locked,
+    /// The process holds the session's transcript open.
+    OpenFile,
+    /// The agent's own registration names the store, of which this is the newest session.
+    Store,
+    /// The process was started with the session's id.
+    Argument,
+    /// The process carries the session's id in its environment.
+    Environment,
+    /// The process is the agent, in the session's directory, and this is its newest session there.
+    Directory,
+    /// A registration of a process in the session's directory that could not be read.
+    UnreadableRegistration,
+}
+
+/// How sure a liveness verdict is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Certainty {
+    /// A named process of known identity.
+    Proven,
+    /// Concluded from circumstances.
+    Derived,
+}
+
+/// Where the evidence for liveness came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EvidenceSource {
+    /// The agent's own files.
+    Native,
+    /// A hook.
+    Hook,
+    /// The process table.
+    Process,
+    /// The host of a hosted session.
+    Host,
+    /// Nothing claims it.
+    None,
+}
+
+impl How {
+    /// How sure a living process found this way is.
+    pub const fn certainty(self) -> Certainty {
+        match self {
+            Self::Registered | Self::Locked | Self::OpenFile => Certainty::Proven,
+            Self::Store
+            | Self::Argument
+            | Self::Environment
+            | Self::Directory
+            | Self::UnreadableRegistration => Certainty::Derived,
+        }
+    }
+
+    /// Where the evidence came from.
+    pub const fn source(self) -> EvidenceSource {
+        match self {
+            Self::Registered | Self::Locked | Self::Store | Self::UnreadableRegistration => {
+                EvidenceSource::Native
+            }
+            Self::OpenFile | Self::Argument | Self::Environment | Self::Directory => {
+                EvidenceSource::Process
+            }
+        }
+    }
+
+    /// The fact in words, for `why`.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Registered => "the agent registered this process for the session",
+            Self::Locked => "this process holds the session's writer lock",
+            Self::OpenFile => "this process holds the session's transcript open",
+            Self::Store => "this process has the store open, and this is its newest session",
+            Self::Argument => "this process was started with the session's id",
+            Self::Environment => "this process has the session's id in its environment",
+            Self::Directory => "this process runs the agent in the session's directory",
+            Self::UnreadableRegistration => "a registration for this directory cannot be read",
+        }
+    }
+}
