@@ -31,7 +31,7 @@ pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
 }
 
 /// One coding agent's files and processes.
-pub trait Adapter: Sync {
+pub trait Adapter: Sync + std::fmt::Debug {
     /// What is always true of the agent.
     fn about(&self) -> &'static About;
 
