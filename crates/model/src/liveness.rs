@@ -169,6 +169,8 @@ impl Observer {
 pub enum Seen {
     /// No such pid.
     Absent,
+    /// The kernel has such a pid, but the process table does not show it.
+    Hidden,
     /// It is there, or may be, but cannot be read.
     Unreadable,
     /// The number names a thread of another process.
@@ -212,7 +214,9 @@ const CLOCK_SLACK: Duration = Duration::from_secs(2);
 /// Rules 1 to 6 of the decision: whether looking the pid up can prove anything at all.
 /// `Some` is the final answer without looking.
 pub fn decide_before_looking(recorded: &Identity, observer: &Observer) -> Option<Liveness> {
-    let plausible = recorded.pid.is_some_and(|pid| pid > 1 && pid <= observer.pid_max);
+    let plausible = recorded
+        .pid
+        .is_some_and(|pid| pid > 1 && pid <= observer.pid_max);
     if !plausible {
         return Some(Liveness::Unknown(Doubt::Incomplete));
     }
@@ -239,6 +243,7 @@ pub fn decide(recorded: &Identity, observer: &Observer, seen: Seen) -> Liveness 
                 Liveness::Unknown(Doubt::Hidden)
             };
         }
+        Seen::Hidden => return Liveness::Unknown(Doubt::Hidden),
         Seen::Unreadable => return Liveness::Unknown(Doubt::Unreadable),
         Seen::Thread => return Liveness::Dead(Death::Reused),
         Seen::Process(process) => process,
