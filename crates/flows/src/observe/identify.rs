@@ -313,10 +313,11 @@ impl<'a> Desk<'a> {
     fn give(&mut self, run: usize, session: usize, how: How, pid: u32) {
         let Ok(identity) = sys::proc::identify_as(pid, self.observer) else { return };
         self.taken.insert(run);
+        let (liveness, row) = (self.alive(pid), self.table.get(pid));
         self.sessions[session].0.claims.push(Claim {
             how,
-            liveness: self.alive(pid),
-            started_at: self.table.get(pid).and_then(|row| row.started_at),
+            liveness,
+            started_at: row.and_then(|row| row.started_at),
             identity,
             activity: None,
             waiting_for: None,
