@@ -215,12 +215,21 @@ pub fn lines(
     if offset > 0 {
         file.seek(io::SeekFrom::Start(offset))?;
     }
+    lines_from(file, offset, each)
+}
+
+/// The same for anything that can be read, which stands at `offset`.
+pub fn lines_from(
+    reader: impl Read,
+    offset: u64,
+    each: impl FnMut(&[u8]),
+) -> Result<LinesEnd, ReadError> {
     SCRATCH.with(|scratch| {
         let mut buffer = scratch.take();
         if buffer.is_empty() {
             buffer.resize(CHUNK, 0);
         }
-        let end = lines_through(&mut buffer, file, offset, each);
+        let end = lines_through(&mut buffer, reader, offset, each);
         if buffer.len() <= 16 * CHUNK {
             scratch.replace(buffer);
         }
@@ -235,7 +244,7 @@ std::thread_local! {
 
 fn lines_through(
     buffer: &mut Vec<u8>,
-    mut file: File,
+    mut reader: impl Read,
     offset: u64,
     mut each: impl FnMut(&[u8]),
 ) -> Result<LinesEnd, ReadError> {
@@ -256,7 +265,7 @@ fn lines_through(
             }
         }
         let room = (kept + CHUNK).min(buffer.len());
-        let count = match file.read(&mut buffer[kept..room]) {
+        let count = match reader.read(&mut buffer[kept..room]) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error.into()),
