@@ -20,11 +20,12 @@ pub mod skim;
 
 mod claude_code;
 mod codex;
+mod copilot;
 
 pub use files::ReadError;
 
 /// Every adapter, in the order people see them.
-pub static ALL: &[&dyn Adapter] = &[&claude_code::ClaudeCode, &codex::Codex];
+pub static ALL: &[&dyn Adapter] = &[&claude_code::ClaudeCode, &codex::Codex, &copilot::Copilot];
 
 /// The adapter of that id.
 pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
