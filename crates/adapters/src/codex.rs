@@ -36,8 +36,7 @@ static ABOUT: About = About {
         names: &["codex"],
         packages: &["@openai/codex"],
         helpers: &[
-            "app-server",
-            "mcp-server",
+            "app-server daemon",
             "mcp",
             "login",
             "logout",

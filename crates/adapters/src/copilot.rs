@@ -36,7 +36,6 @@ static ABOUT: About = About {
         names: &["copilot"],
         packages: &["@github/copilot"],
         helpers: &[
-            "--server",
             "completion",
             "help",
             "init",

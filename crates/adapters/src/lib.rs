@@ -21,11 +21,19 @@ pub mod skim;
 mod claude_code;
 mod codex;
 mod copilot;
+mod droid;
+mod kimi;
 
 pub use files::ReadError;
 
 /// Every adapter, in the order people see them.
-pub static ALL: &[&dyn Adapter] = &[&claude_code::ClaudeCode, &codex::Codex, &copilot::Copilot];
+pub static ALL: &[&dyn Adapter] = &[
+    &claude_code::ClaudeCode,
+    &codex::Codex,
+    &copilot::Copilot,
+    &droid::Droid,
+    &kimi::Kimi,
+];
 
 /// The adapter of that id.
 pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {

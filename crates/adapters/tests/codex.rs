@@ -1,5 +1,8 @@
 //! Codex, read from files that 0.166.0 wrote.
-#![allow(clippy::disallowed_methods, reason = "tests make the files that the adapters read")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests make the files that the adapters read"
+)]
 
 mod fixture;
 

@@ -1,5 +1,8 @@
 //! GitHub Copilot CLI, read from files that 1.0.102 wrote.
-#![allow(clippy::disallowed_methods, reason = "tests make the files that the adapters read")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests make the files that the adapters read"
+)]
 
 mod fixture;
 
@@ -101,8 +104,7 @@ fn a_lock_names_the_process_and_the_file_it_holds() {
 
 #[test]
 fn a_lock_that_contradicts_its_name_is_a_problem_and_proves_nothing() {
-    let home = tempfile::tempdir().unwrap();
-    fixture::copy(&root(), home.path());
+    let home = fixture::copied("copilot/1.0.102");
     let lock = home
         .path()
         .join("session-state")
