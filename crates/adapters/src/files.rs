@@ -20,6 +20,9 @@ pub const MAX_RECORD: usize = 32 << 20;
 /// The largest small file (registration, settings) that is read whole.
 const MAX_SMALL_FILE: u64 = 8 << 20;
 
+/// The largest transcript that is one document.
+const MAX_DOCUMENT: u64 = 256 << 20;
+
 /// Copies of this size stay in the second-level cache; larger ones measured three times slower.
 const CHUNK: usize = 64 << 10;
 
@@ -166,13 +169,22 @@ pub fn open(root: &Path, path: &Path) -> Result<(File, Stamp), ReadError> {
 
 /// Reads a small file whole.
 pub fn read_small(root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
+    read_up_to(MAX_SMALL_FILE, root, path)
+}
+
+/// Reads a transcript that is one document, and not a list of lines, whole.
+pub fn read_document(root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
+    read_up_to(MAX_DOCUMENT, root, path)
+}
+
+fn read_up_to(limit: u64, root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
     let (file, stamp) = open(root, path)?;
-    if stamp.bytes > MAX_SMALL_FILE {
+    if stamp.bytes > limit {
         return Err(ReadError::TooLarge(stamp.bytes));
     }
     let mut bytes = Vec::with_capacity(stamp.bytes as usize + 1);
-    file.take(MAX_SMALL_FILE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_SMALL_FILE {
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
         return Err(ReadError::TooLarge(bytes.len() as u64));
     }
     Ok((bytes, stamp))

@@ -19,6 +19,7 @@ pub mod files;
 pub mod skim;
 
 mod claude_code;
+mod cline;
 mod codex;
 mod copilot;
 mod droid;
@@ -33,6 +34,7 @@ pub static ALL: &[&dyn Adapter] = &[
     &copilot::Copilot,
     &droid::Droid,
     &kimi::Kimi,
+    &cline::Cline,
 ];
 
 /// The adapter of that id.
