@@ -19,11 +19,23 @@ pub mod files;
 pub mod skim;
 
 mod claude_code;
+mod cline;
+mod codex;
+mod copilot;
+mod droid;
+mod kimi;
 
 pub use files::ReadError;
 
 /// Every adapter, in the order people see them.
-pub static ALL: &[&dyn Adapter] = &[&claude_code::ClaudeCode];
+pub static ALL: &[&dyn Adapter] = &[
+    &claude_code::ClaudeCode,
+    &codex::Codex,
+    &copilot::Copilot,
+    &droid::Droid,
+    &kimi::Kimi,
+    &cline::Cline,
+];
 
 /// The adapter of that id.
 pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
@@ -135,6 +147,9 @@ pub struct Source {
     pub id: String,
     /// The session this is a sub-agent or fork of, where the place on disk says so.
     pub parent: Option<String>,
+    /// The title that an index of many sessions gives it. It stands here and not in the digest,
+    /// because a digest that depended on such an index would be read anew at every change of it.
+    pub title: Option<String>,
     /// The root it was found under, all links resolved.
     pub root: std::sync::Arc<Path>,
     /// The file; for a store of many sessions, the database.
@@ -268,6 +283,7 @@ impl Source {
         Self {
             id: id.into(),
             parent: None,
+            title: None,
             root: root.clone(),
             path,
             stamp,

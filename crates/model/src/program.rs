@@ -12,7 +12,8 @@ pub struct Program {
     /// Parts of the path of a script run by an interpreter, or of the executable, e.g. the name of
     /// the npm package. Compared with whole path components.
     pub packages: &'static [&'static str],
-    /// First arguments (sub-commands) that mean a helper process, not a session.
+    /// First arguments (sub-commands, of one or more words) that mean a helper process, not a
+    /// session. A server that can host sessions is no helper.
     pub helpers: &'static [&'static str],
 }
 
@@ -35,10 +36,11 @@ impl Program {
     /// Whether a process that looks like this is this agent, and one that can have a session.
     pub fn matches(&self, seen: &Appearance) -> bool {
         let Some(first_own_argument) = self.find(seen) else { return false };
-        !seen
-            .args
-            .get(first_own_argument)
-            .is_some_and(|arg| self.helpers.contains(&arg.as_str()))
+        let own = seen.args.get(first_own_argument..).unwrap_or_default();
+        !self.helpers.iter().any(|helper| {
+            let mut words = helper.split(' ').zip(own);
+            words.clone().count() == helper.split(' ').count() && words.all(|(word, arg)| word == arg)
+        })
     }
 
     /// The index of the first argument that belongs to the agent, if this is the agent at all.
@@ -117,7 +119,7 @@ mod tests {
     const CLAUDE: Program = Program {
         names: &["claude"],
         packages: &["@anthropic-ai/claude-code"],
-        helpers: &["bg-spare", "daemon"],
+        helpers: &["bg-spare", "daemon", "server watch"],
     };
 
     fn seen(comm: &str, exe: &str, args: &[&str]) -> Appearance {
@@ -136,6 +138,8 @@ mod tests {
             seen("MainThread", "/usr/bin/node", &["node", "/x/node_modules/@anthropic-ai/claude-code/cli.js"]),
             seen("node", "/usr/bin/node", &["node", "--max-old-space-size=4096", "/x/bin/claude"]),
             seen("claude", "/usr/bin/node", &["claude"]),
+            seen("claude", "/x/bin/claude", &["claude", "server", "run"]),
+            seen("claude", "/x/bin/claude", &["claude", "server"]),
         ] {
             assert!(CLAUDE.matches(&process), "{process:?}");
         }
@@ -149,6 +153,7 @@ mod tests {
             seen("node", "/usr/bin/node", &["node", "/x/claude-helper/index.js", "claude"]),
             seen("claude", "/x/bin/claude", &["claude", "bg-spare"]),
             seen("claude", "/x/bin/claude", &["claude", "daemon", "run"]),
+            seen("claude", "/x/bin/claude", &["claude", "server", "watch", "-v"]),
             seen("sh", "/bin/sh", &["claude"]),
             seen("", "", &[]),
         ] {
