@@ -68,14 +68,10 @@ impl Adapter for Cline {
     fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
         let data = || {
             let home = || env.path("CLINE_DIR").or_else(|| env.in_home(".cline"));
-            env.path("CLINE_DATA_DIR")
-                .or_else(|| Some(home()?.join("data")))
+            env.path("CLINE_DATA_DIR").or_else(|| Some(home()?.join("data")))
         };
         let sessions = env.path("CLINE_SESSION_DATA_DIR");
-        sessions
-            .or_else(|| Some(data()?.join("sessions")))
-            .into_iter()
-            .collect()
+        sessions.or_else(|| Some(data()?.join("sessions"))).into_iter().collect()
     }
 
     fn survey(&self, survey: &mut Survey) {
@@ -92,9 +88,7 @@ impl Adapter for Cline {
     fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
         let manifest = source.beside.first().map_or(&source.path, |(path, _)| path);
         let is_lead = source.parent.is_none();
-        let manifest = is_lead
-            .then(|| Manifest::read(&source.root, manifest))
-            .transpose();
+        let manifest = is_lead.then(|| Manifest::read(&source.root, manifest)).transpose();
         let mut reading = Reading::default();
         if source.format == MESSAGES {
             match read_messages(source, |message| reading.message(message)) {
@@ -153,10 +147,7 @@ fn survey_session(survey: &mut Survey, directory: &Path, id: &str, database: Opt
             Some(teammate) => {
                 let name = format!("{id}/{teammate}");
                 let source = Source::file(name, &root, path, entry.stamp, MESSAGES);
-                survey.found(Source {
-                    parent: Some(id.to_owned()),
-                    ..source
-                });
+                survey.found(Source { parent: Some(id.to_owned()), ..source });
             }
             None if path == manifest => {}
             None => survey.extras.push(Extra {
@@ -179,10 +170,7 @@ fn survey_session(survey: &mut Survey, directory: &Path, id: &str, database: Opt
             survey.failed(&manifest, &error);
             Some(Registration {
                 scope: Scope::Session(id.to_owned()),
-                proof: Proof::Process {
-                    identity: Identity::recorded_by_agent(None),
-                    holds: None,
-                },
+                proof: Proof::Process { identity: Identity::recorded_by_agent(None), holds: None },
                 source: manifest,
                 activity: None,
                 waiting_for: None,
@@ -206,10 +194,7 @@ impl Manifest {
     }
 
     fn text(&self, pointer: &str) -> Option<&str> {
-        self.0
-            .pointer(pointer)?
-            .as_str()
-            .filter(|text| !text.trim().is_empty())
+        self.0.pointer(pointer)?.as_str().filter(|text| !text.trim().is_empty())
     }
 
     fn time(&self, pointer: &str) -> Option<Time> {
@@ -250,10 +235,7 @@ impl Manifest {
         };
         Some(Registration {
             scope: Scope::Session(id.to_owned()),
-            proof: Proof::Process {
-                identity,
-                holds: database,
-            },
+            proof: Proof::Process { identity, holds: database },
             source,
             activity,
             waiting_for: None,
@@ -267,8 +249,7 @@ impl Manifest {
     }
 
     fn version(&self) -> Option<String> {
-        self.text("/metadata/sessionHistoryOrigin/version")
-            .map(str::to_owned)
+        self.text("/metadata/sessionHistoryOrigin/version").map(str::to_owned)
     }
 
     /// Adds to what was read of the messages.
@@ -278,10 +259,7 @@ impl Manifest {
         digest.branch = self.text("/metadata/git/branch").map(str::to_owned);
         digest.version = self.version();
         digest.ended_at = self.ended_at();
-        for time in [self.time("/started_at"), self.ended_at()]
-            .into_iter()
-            .flatten()
-        {
+        for time in [self.time("/started_at"), self.ended_at()].into_iter().flatten() {
             digest.saw(time);
         }
         // The first answer is still to come: the prompt stands only here.
@@ -290,9 +268,7 @@ impl Manifest {
         {
             digest.prompted(unwrap_input(prompt));
         }
-        let title = self
-            .text("/metadata/title")
-            .map(|title| shorten(unwrap_input(title).trim()));
+        let title = self.text("/metadata/title").map(|title| shorten(unwrap_input(title).trim()));
         digest.title = title.filter(|title| digest.first_prompt.as_ref() != Some(title));
         digest.turn = match self.text("/status") {
             Some("running" | "pending") if self.is_interactive() => digest.turn.clone(),
@@ -309,9 +285,7 @@ impl Manifest {
             tokens(&|field| number(field))
         });
         let told = digest.tokens.unwrap_or_default();
-        digest.tokens = total
-            .filter(|total| total.output >= told.output)
-            .or(digest.tokens);
+        digest.tokens = total.filter(|total| total.output >= told.output).or(digest.tokens);
     }
 }
 
@@ -369,11 +343,7 @@ impl Reading {
                     let number = |field: &str| metrics.get(field).and_then(Value::u64);
                     self.digest.spend(tokens(&number));
                 }
-                self.digest.turn = if has("tool_use") {
-                    Turn::Open
-                } else {
-                    Turn::Closed
-                };
+                self.digest.turn = if has("tool_use") { Turn::Open } else { Turn::Closed };
             }
             _ => {}
         }
@@ -385,9 +355,7 @@ fn tokens(number: &dyn Fn(&str) -> Option<u64>) -> Tokens {
     let number = |field| number(field).unwrap_or(0);
     let (cache_read, cache_write) = (number("cacheReadTokens"), number("cacheWriteTokens"));
     Tokens {
-        input: number("inputTokens")
-            .saturating_sub(cache_read)
-            .saturating_sub(cache_write),
+        input: number("inputTokens").saturating_sub(cache_read).saturating_sub(cache_write),
         output: number("outputTokens"),
         cache_read,
         cache_write,
@@ -396,13 +364,8 @@ fn tokens(number: &dyn Fn(&str) -> Option<u64>) -> Tokens {
 
 /// `<user_input mode="act">…</user_input>` without the tag.
 fn unwrap_input(text: &str) -> &str {
-    let inner = text
-        .trim()
-        .strip_prefix("<user_input")
-        .and_then(|rest| rest.split_once('>'));
-    inner.map_or(text, |(_, inner)| {
-        inner.strip_suffix("</user_input>").unwrap_or(inner)
-    })
+    let inner = text.trim().strip_prefix("<user_input").and_then(|rest| rest.split_once('>'));
+    inner.map_or(text, |(_, inner)| inner.strip_suffix("</user_input>").unwrap_or(inner))
 }
 
 fn blocks(content: Value<'_>) -> impl Iterator<Item = Value<'_>> {
@@ -441,11 +404,7 @@ fn converse_message(message: Value<'_>, say: &mut dyn FnMut(Entry)) {
             "text" => say(Entry::new(at, speaker, unwrap_input(&text("text")))),
             "tool_use" => {
                 let input = block.get("input").map_or(&b""[..], Value::raw);
-                say(Entry::tool(
-                    at,
-                    text("name"),
-                    String::from_utf8_lossy(input),
-                ));
+                say(Entry::tool(at, text("name"), String::from_utf8_lossy(input)));
             }
             "tool_result" => {
                 let result = block.get("content").map(text_of).unwrap_or_default();
@@ -463,9 +422,7 @@ mod tests {
     fn registered(manifest: &str) -> Option<Option<u32>> {
         let manifest = Manifest(serde_json::from_str(manifest).unwrap());
         let registration = manifest.register("s", "/m".into(), Stamp::default(), None)?;
-        let Proof::Process { identity, .. } = registration.proof else {
-            panic!()
-        };
+        let Proof::Process { identity, .. } = registration.proof else { panic!() };
         Some(identity.pid)
     }
 
@@ -477,14 +434,8 @@ mod tests {
             registered(&format!(r#"{{"pid":7,"status":"running",{ended}}}"#)),
             Some(Some(7))
         );
-        assert_eq!(
-            registered(&format!(r#"{{"pid":7,"status":"failed",{ended}}}"#)),
-            None
-        );
-        assert_eq!(
-            registered(r#"{"pid":7,"status":"completed"}"#),
-            Some(Some(7))
-        );
+        assert_eq!(registered(&format!(r#"{{"pid":7,"status":"failed",{ended}}}"#)), None);
+        assert_eq!(registered(r#"{"pid":7,"status":"completed"}"#), Some(Some(7)));
         assert_eq!(registered(r#"{"pid":-7}"#), Some(None));
     }
 
@@ -494,21 +445,13 @@ mod tests {
         let mut reading = Reading::default();
         reading.message(answer);
         reading.message(answer);
-        let tokens = Tokens {
-            input: 10,
-            output: 5,
-            cache_read: 70,
-            cache_write: 20,
-        };
+        let tokens = Tokens { input: 10, output: 5, cache_read: 70, cache_write: 20 };
         assert_eq!(reading.digest.tokens, Some(tokens));
     }
 
     #[test]
     fn a_prompt_is_taken_out_of_its_tag() {
-        assert_eq!(
-            unwrap_input(r#"<user_input mode="act">hi <b></user_input>"#),
-            "hi <b>"
-        );
+        assert_eq!(unwrap_input(r#"<user_input mode="act">hi <b></user_input>"#), "hi <b>");
         assert_eq!(unwrap_input("<user_input"), "<user_input");
         assert_eq!(unwrap_input("plain"), "plain");
     }

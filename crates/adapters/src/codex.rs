@@ -98,10 +98,7 @@ impl Adapter for Codex {
     }
 
     fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
-        let mut reading = Reading {
-            thread: &source.id,
-            ..Reading::default()
-        };
+        let mut reading = Reading { thread: &source.id, ..Reading::default() };
         let end = lines(source, 0, |line| reading.line(line))?;
         reading.digest.damage.oversized = end.oversized;
         Ok(reading.finish())
@@ -138,9 +135,7 @@ fn lines(source: &Source, from: u64, each: impl FnMut(&[u8])) -> Result<LinesEnd
 fn survey_locks(survey: &mut Survey, directory: &Path) {
     for entry in survey.list(directory, |name| name.ends_with(".lock")) {
         // `.coordination.lock` guards the directory, not a thread.
-        let thread = entry
-            .stem(".lock")
-            .filter(|thread| !thread.starts_with('.'));
+        let thread = entry.stem(".lock").filter(|thread| !thread.starts_with('.'));
         if let (EntryKind::File, Some(thread)) = (entry.kind, thread) {
             survey.registrations.push(Registration {
                 scope: Scope::Session(thread.to_owned()),
@@ -159,10 +154,8 @@ fn survey_rollouts(survey: &mut Survey, directory: &Path, depth: usize) {
     let root = survey.root();
     let entries = survey.list(directory, |name| name.starts_with("rollout-"));
     // While a rollout is being packed or unpacked both forms are there; the agent reads the plain.
-    let plain: HashSet<String> = entries
-        .iter()
-        .filter_map(|entry| entry.stem(".jsonl").map(str::to_owned))
-        .collect();
+    let plain: HashSet<String> =
+        entries.iter().filter_map(|entry| entry.stem(".jsonl").map(str::to_owned)).collect();
     for entry in entries {
         let path = directory.join(&entry.name);
         match entry.kind {
@@ -197,10 +190,7 @@ fn survey_rollouts(survey: &mut Survey, directory: &Path, depth: usize) {
 fn thread_of(stem: &str) -> Option<&str> {
     let rest = stem.strip_prefix("rollout-")?;
     let thread = rest.get(rest.len().checked_sub(36)?..)?;
-    thread
-        .bytes()
-        .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-        .then_some(thread)
+    thread.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-').then_some(thread)
 }
 
 /// The names that people or the agent gave to threads; the last one counts.
@@ -276,11 +266,7 @@ impl<'a> Line<'a> {
             (None, _) => (Value::new(br#""session_meta""#), Value::new(raw)),
             (Some(_), None) => (Value::new(br#""response_item""#), Value::new(raw)),
         };
-        Ok(Self {
-            kind,
-            timestamp,
-            payload,
-        })
+        Ok(Self { kind, timestamp, payload })
     }
 }
 
@@ -292,11 +278,7 @@ impl Reading<'_> {
     }
 
     fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::Broken> {
-        let Line {
-            kind,
-            timestamp,
-            payload,
-        } = Line::read(raw)?;
+        let Line { kind, timestamp, payload } = Line::read(raw)?;
         match kind.raw() {
             br#""session_meta""# => self.meta(payload),
             br#""turn_context""# => self.context(payload),
@@ -363,19 +345,14 @@ impl Reading<'_> {
             }
             br#""item_completed""# => {
                 let item = event.get("item");
-                if item
-                    .and_then(|item| item.get("type"))
-                    .is_some_and(|kind| kind.is("UserMessage"))
+                if item.and_then(|item| item.get("type")).is_some_and(|kind| kind.is("UserMessage"))
                 {
                     let text = item.and_then(|item| item.get("content")).map(text_of);
                     self.prompted(Prompts::ITEM, text.as_deref().unwrap_or_default());
                 }
             }
             br#""user_message""# => {
-                let text = event
-                    .get("message")
-                    .and_then(Value::string)
-                    .unwrap_or_default();
+                let text = event.get("message").and_then(Value::string).unwrap_or_default();
                 if !is_injected(&text) {
                     self.prompted(Prompts::EVENT, &text);
                 }
@@ -420,9 +397,7 @@ impl Reading<'_> {
 
     /// `token_usage_record`: one per response, with the thread that asked.
     fn usage(&mut self, record: Value<'_>) {
-        let own = record
-            .get("thread_id")
-            .is_none_or(|thread| thread.is(self.thread));
+        let own = record.get("thread_id").is_none_or(|thread| thread.is(self.thread));
         let response = record.get("response_id").map_or(&b""[..], Value::raw);
         let is_new = response.is_empty() || self.responses.insert(response.to_vec());
         if let (true, true, Some(usage)) = (own, is_new, record.get("usage")) {
@@ -449,23 +424,12 @@ impl Reading<'_> {
 
     fn finish(mut self) -> Digest {
         let [item, event, response_item] = self.prompts;
-        let written = if item.count > event.count {
-            item
-        } else {
-            event
-        };
-        let prompts = if written.count > 0 {
-            written
-        } else {
-            response_item
-        };
+        let written = if item.count > event.count { item } else { event };
+        let prompts = if written.count > 0 { written } else { response_item };
         self.digest.turns = prompts.count;
         self.digest.first_prompt = prompts.first;
-        self.digest.tokens = if self.responses.is_empty() {
-            self.counted
-        } else {
-            Some(self.recorded)
-        };
+        self.digest.tokens =
+            if self.responses.is_empty() { self.counted } else { Some(self.recorded) };
         if let Some(last) = Value::new(&self.last_time).time() {
             self.digest.saw(last);
         }
@@ -476,14 +440,10 @@ impl Reading<'_> {
 /// Input includes what was cached; output includes reasoning.
 fn tokens_of(usage: Value<'_>) -> Tokens {
     let number = |field| usage.get(field).and_then(Value::u64).unwrap_or(0);
-    let (cache_read, cache_write) = (
-        number("cached_input_tokens"),
-        number("cache_write_input_tokens"),
-    );
+    let (cache_read, cache_write) =
+        (number("cached_input_tokens"), number("cache_write_input_tokens"));
     Tokens {
-        input: number("input_tokens")
-            .saturating_sub(cache_read)
-            .saturating_sub(cache_write),
+        input: number("input_tokens").saturating_sub(cache_read).saturating_sub(cache_write),
         output: number("output_tokens"),
         cache_read,
         cache_write,
@@ -502,9 +462,7 @@ fn text_of(content: Value<'_>) -> String {
             _ => String::from_utf8_lossy(content.raw()).into_owned(),
         };
     };
-    let texts = blocks
-        .flatten()
-        .filter_map(|block| block.get("text")?.string());
+    let texts = blocks.flatten().filter_map(|block| block.get("text")?.string());
     texts.collect::<Vec<_>>().join("\n")
 }
 
@@ -527,31 +485,17 @@ fn is_injected(text: &str) -> bool {
 }
 
 fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
-    let Ok(Line {
-        kind,
-        timestamp,
-        payload,
-    }) = Line::read(raw)
-    else {
+    let Ok(Line { kind, timestamp, payload }) = Line::read(raw) else {
         return;
     };
     let at = timestamp.and_then(Value::time);
-    let text = |field| {
-        payload
-            .get(field)
-            .and_then(Value::string)
-            .unwrap_or_default()
-    };
+    let text = |field| payload.get(field).and_then(Value::string).unwrap_or_default();
     if kind.is("compacted") {
         say(Entry::new(at, Role::System, text("message")));
     } else if kind.is("event_msg") {
         match text("type").as_str() {
             "error" => say(Entry::new(at, Role::System, text("message"))),
-            "turn_aborted" => say(Entry::new(
-                at,
-                Role::System,
-                format!("turn {}", text("reason")),
-            )),
+            "turn_aborted" => say(Entry::new(at, Role::System, format!("turn {}", text("reason")))),
             _ => {}
         }
     } else if kind.is("response_item") {
@@ -590,10 +534,7 @@ mod tests {
     use super::*;
 
     fn digest(lines: &[&str]) -> Digest {
-        let mut reading = Reading {
-            thread: "t1",
-            ..Reading::default()
-        };
+        let mut reading = Reading { thread: "t1", ..Reading::default() };
         for line in lines {
             reading.line(line.as_bytes());
         }
@@ -611,12 +552,7 @@ mod tests {
         let read = digest(&[no_info, &count(100), &count(100), &count(200)]);
         assert_eq!(
             read.tokens,
-            Some(Tokens {
-                input: 80,
-                output: 18,
-                cache_read: 120,
-                cache_write: 0
-            })
+            Some(Tokens { input: 80, output: 18, cache_read: 120, cache_write: 0 })
         );
     }
 
@@ -635,11 +571,7 @@ mod tests {
             count,
             &record("t1", "r2"),
         ]);
-        let tokens = Tokens {
-            input: 20,
-            output: 4,
-            ..Tokens::default()
-        };
+        let tokens = Tokens { input: 20, output: 4, ..Tokens::default() };
         assert_eq!(read.tokens, Some(tokens));
     }
 
@@ -661,10 +593,7 @@ mod tests {
             r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"<environment_context>x"}]}"#,
             r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"hello"}]}"#,
         ]);
-        assert_eq!(
-            (read.turns, read.first_prompt.as_deref()),
-            (1, Some("hello"))
-        );
+        assert_eq!((read.turns, read.first_prompt.as_deref()), (1, Some("hello")));
         assert_eq!(read.branch.as_deref(), Some("dev"));
         assert_eq!(read.started_at, Time::parse("2025-06-01T10:00:00Z"));
         assert_eq!(read.damage.broken, 0);
@@ -677,10 +606,7 @@ mod tests {
             r#"{"type":"session_meta","payload":{"id":"p","cwd":"/b","source":"cli"}}"#,
         ]);
         assert_eq!(read.parent.as_deref(), Some("p"));
-        assert_eq!(
-            (read.name.as_deref(), read.cwd.as_deref()),
-            (Some("Ada"), Some("/a"))
-        );
+        assert_eq!((read.name.as_deref(), read.cwd.as_deref()), (Some("Ada"), Some("/a")));
         let other =
             r#"{"type":"session_meta","payload":{"id":"t1","source":{"subagent":"review"}}}"#;
         assert_eq!(digest(&[other]).parent, None);
@@ -689,15 +615,8 @@ mod tests {
     #[test]
     fn the_thread_is_the_end_of_the_file_name() {
         let stem = "rollout-2026-11-15T17-55-49-01a1e059-e0bc-7313-8247-ecfc1125a526";
-        assert_eq!(
-            thread_of(stem),
-            Some("01a1e059-e0bc-7313-8247-ecfc1125a526")
-        );
-        for odd in [
-            "rollout-",
-            "rollout-é1e059-e0bc-7313-8247-ecfc1125a526",
-            "notes",
-        ] {
+        assert_eq!(thread_of(stem), Some("01a1e059-e0bc-7313-8247-ecfc1125a526"));
+        for odd in ["rollout-", "rollout-é1e059-e0bc-7313-8247-ecfc1125a526", "notes"] {
             assert_eq!(thread_of(odd), None, "{odd}");
         }
     }

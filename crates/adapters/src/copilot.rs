@@ -124,9 +124,7 @@ fn survey_session(survey: &mut Survey, directory: &Path, id: &str) {
     let wanted = |name: &str| name == "events.jsonl" || name.starts_with("inuse.");
     let entries = survey.list(directory, wanted);
     let find = |name: &str| {
-        entries
-            .iter()
-            .find(|entry| entry.kind == EntryKind::File && entry.name == name)
+        entries.iter().find(|entry| entry.kind == EntryKind::File && entry.name == name)
     };
     let workspace = directory.join("workspace.yaml");
     if let Some(events) = find("events.jsonl") {
@@ -163,13 +161,8 @@ fn attach(survey: &mut Survey, directory: &Path, entry: &DirEntry, id: &str) {
 /// that cannot be read speaks about it.
 fn survey_locks(survey: &mut Survey, directory: &Path, id: &str, entries: &[DirEntry]) {
     let root = survey.root();
-    let pid_of = |entry: &DirEntry, ending| {
-        entry
-            .stem(ending)?
-            .strip_prefix("inuse.")?
-            .parse::<u32>()
-            .ok()
-    };
+    let pid_of =
+        |entry: &DirEntry, ending| entry.stem(ending)?.strip_prefix("inuse.")?.parse::<u32>().ok();
     for entry in entries.iter().filter(|entry| entry.kind == EntryKind::File) {
         let Some(named) = pid_of(entry, ".lock") else {
             continue;
@@ -227,11 +220,9 @@ fn read_workspace(source: &Source, path: &Path) -> Result<Workspace, ReadError> 
     let (bytes, _) = files::read_small(&source.root, path)?;
     let workspace = Workspace::parse(&String::from_utf8_lossy(&bytes));
     match workspace {
-        Workspace {
-            cwd: None,
-            created_at: None,
-            ..
-        } => Err(ReadError::format("no working directory and no time in it")),
+        Workspace { cwd: None, created_at: None, .. } => {
+            Err(ReadError::format("no working directory and no time in it"))
+        }
         known => Ok(known),
     }
 }
@@ -287,10 +278,7 @@ impl Workspace {
 
 /// A YAML scalar on one line.
 fn unquote(value: &str) -> String {
-    if let Some(inner) = value
-        .strip_prefix('\'')
-        .and_then(|rest| rest.strip_suffix('\''))
-    {
+    if let Some(inner) = value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
         return inner.replace("''", "'");
     }
     if value.starts_with('"')
@@ -336,12 +324,7 @@ impl<'a> Event<'a> {
             }
         }
         let kind = kind.ok_or(skim::Broken)?;
-        Ok(Self {
-            kind,
-            data: data.unwrap_or(Value::new(b"{}")),
-            timestamp,
-            agent,
-        })
+        Ok(Self { kind, data: data.unwrap_or(Value::new(b"{}")), timestamp, agent })
     }
 }
 
@@ -370,10 +353,7 @@ impl Reading {
             _ if event.agent => {}
             br#""user.message""# if is_typed(data) => {
                 self.digest.ended_at = None;
-                let text = data
-                    .get("content")
-                    .and_then(Value::string)
-                    .unwrap_or_default();
+                let text = data.get("content").and_then(Value::string).unwrap_or_default();
                 self.digest.prompted(&text);
             }
             br#""assistant.turn_start""# => {
@@ -456,8 +436,7 @@ impl Reading {
 
 /// Whether a person wrote the message: what the program injects carries its source.
 fn is_typed(data: Value<'_>) -> bool {
-    data.get("source")
-        .is_none_or(|source| source.raw() == b"null" || source.is("user"))
+    data.get("source").is_none_or(|source| source.raw() == b"null" || source.is("user"))
 }
 
 /// Input includes what was cached; output includes reasoning.
@@ -465,9 +444,7 @@ fn tokens_of(usage: Value<'_>) -> Tokens {
     let number = |field| usage.get(field).and_then(Value::u64).unwrap_or(0);
     let (cache_read, cache_write) = (number("cacheReadTokens"), number("cacheWriteTokens"));
     Tokens {
-        input: number("inputTokens")
-            .saturating_sub(cache_read)
-            .saturating_sub(cache_write),
+        input: number("inputTokens").saturating_sub(cache_read).saturating_sub(cache_write),
         output: number("outputTokens"),
         cache_read,
         cache_write,
@@ -491,11 +468,7 @@ fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
         }
         br#""tool.execution_complete""# => {
             let result = text(&["result", "content"]);
-            let result = if result.is_empty() {
-                text(&["error", "message"])
-            } else {
-                result
-            };
+            let result = if result.is_empty() { text(&["error", "message"]) } else { result };
             Entry::new(at, Role::Result, result)
         }
         br#""session.error""# | br#""session.info""# | br#""session.warning""# => {
@@ -506,10 +479,7 @@ fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
     // An answer may be nothing but a request for tools, which follows.
     if entry.role != Role::Assistant || !entry.text.is_empty() {
         let agent = Value::new(raw).get("agentId").filter(|_| event.agent);
-        say(Entry {
-            subagent: agent.and_then(Value::string),
-            ..entry
-        });
+        say(Entry { subagent: agent.and_then(Value::string), ..entry });
     }
 }
 
@@ -531,33 +501,18 @@ mod tests {
 
     #[test]
     fn a_request_counts_once_and_a_sum_only_where_nothing_else_was_recorded() {
-        let once = Tokens {
-            input: 10,
-            output: 7,
-            cache_read: 60,
-            cache_write: 30,
-        };
+        let once = Tokens { input: 10, output: 7, cache_read: 60, cache_write: 30 };
         assert_eq!(digest(&[USAGE, USAGE, SHUTDOWN]).tokens, Some(once));
-        let summed = Tokens {
-            input: 55,
-            output: 2,
-            ..Tokens::default()
-        };
+        let summed = Tokens { input: 55, output: 2, ..Tokens::default() };
         assert_eq!(digest(&[SHUTDOWN]).tokens, Some(summed));
         let mut both = once;
         both.add(summed);
-        assert_eq!(
-            digest(&[USAGE, SHUTDOWN, RESUME, SHUTDOWN]).tokens,
-            Some(both)
-        );
+        assert_eq!(digest(&[USAGE, SHUTDOWN, RESUME, SHUTDOWN]).tokens, Some(both));
     }
 
     #[test]
     fn a_resumed_session_has_not_ended() {
-        assert_eq!(
-            digest(&[SHUTDOWN]).ended_at,
-            Time::parse("2026-11-15T18:00:00Z")
-        );
+        assert_eq!(digest(&[SHUTDOWN]).ended_at, Time::parse("2026-11-15T18:00:00Z"));
         assert_eq!(digest(&[SHUTDOWN, RESUME]).ended_at, None);
     }
 
@@ -568,10 +523,7 @@ mod tests {
         let asks = r#"{"type":"assistant.message","data":{"toolRequests":[{"name":"bash"}]}}"#;
         let says = r#"{"type":"assistant.message","data":{"content":"done","toolRequests":[]}}"#;
         assert_eq!(digest(&[start, asks, end]).turn, Turn::Open);
-        assert_eq!(
-            digest(&[start, asks, end, start, says, end]).turn,
-            Turn::Closed
-        );
+        assert_eq!(digest(&[start, asks, end, start, says, end]).turn, Turn::Closed);
     }
 
     #[test]
@@ -581,10 +533,7 @@ mod tests {
             r#"{"type":"user.message","data":{"content":"skill","source":"skill-pdf"}}"#,
             r#"{"type":"user.message","agentId":"a1","data":{"content":"explore"}}"#,
         ]);
-        assert_eq!(
-            (read.turns, read.first_prompt.as_deref()),
-            (1, Some("hello"))
-        );
+        assert_eq!((read.turns, read.first_prompt.as_deref()), (1, Some("hello")));
     }
 
     #[test]
@@ -595,10 +544,7 @@ mod tests {
         assert_eq!(read("'it''s'").name.as_deref(), Some("it's"));
         assert_eq!(read(r#""a\nb""#).name.as_deref(), Some("a\nb"));
         let block = read("|-\n  two\n  lines");
-        assert_eq!(
-            (block.name.as_deref(), block.user_named),
-            (Some("two\nlines"), true)
-        );
+        assert_eq!((block.name.as_deref(), block.user_named), (Some("two\nlines"), true));
         assert_eq!(Workspace::parse("\u{0}\n::\n - x"), Workspace::default());
     }
 }

@@ -34,7 +34,8 @@ pub fn open(root: &Path, path: &Path) -> Result<Connection, ReadError> {
 
 /// Whether the table has that column: the gate in front of a query on a schema that may have moved.
 pub fn has_column(connection: &Connection, table: &str, column: &str) -> Result<bool, ReadError> {
-    let mut statement = connection.prepare("select 1 from pragma_table_info(?1) where name = ?2")?;
+    let mut statement =
+        connection.prepare("select 1 from pragma_table_info(?1) where name = ?2")?;
     Ok(statement.exists([table, column])?)
 }
 

@@ -167,11 +167,7 @@ impl Reading {
     }
 
     fn message(&mut self, message: Value<'_>, timestamp: Option<Value<'_>>) {
-        let is = |field, text| {
-            message
-                .get(field)
-                .is_some_and(|value: Value<'_>| value.is(text))
-        };
+        let is = |field, text| message.get(field).is_some_and(|value: Value<'_>| value.is(text));
         if let Some(hook) = message.get("hookEventName") {
             let ended = hook.is("SessionEnd");
             self.digest.ended_at = timestamp.and_then(Value::time).filter(|_| ended);
@@ -250,17 +246,10 @@ fn is_reminder(text: &str) -> bool {
 /// What a person wrote: the texts that are not reminders.
 fn prompt_of(content: Value<'_>) -> String {
     if let Some(text) = content.string() {
-        return if is_reminder(&text) {
-            String::new()
-        } else {
-            text
-        };
+        return if is_reminder(&text) { String::new() } else { text };
     }
     let texts = blocks(content).filter_map(|block| block.get("text")?.string());
-    texts
-        .filter(|text| !is_reminder(text))
-        .collect::<Vec<_>>()
-        .join("\n")
+    texts.filter(|text| !is_reminder(text)).collect::<Vec<_>>().join("\n")
 }
 
 fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
@@ -275,11 +264,7 @@ fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
         _ => Role::System,
     };
     let spoken = |text: String| {
-        let role = if is_reminder(&text) {
-            Role::System
-        } else {
-            speaker
-        };
+        let role = if is_reminder(&text) { Role::System } else { speaker };
         Entry::new(at, role, text)
     };
     let Some(content) = message.get("content") else {
@@ -295,11 +280,7 @@ fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
             "text" => say(spoken(text("text"))),
             "tool_use" => {
                 let input = block.get("input").map_or(&b""[..], Value::raw);
-                say(Entry::tool(
-                    at,
-                    text("name"),
-                    String::from_utf8_lossy(input),
-                ));
+                say(Entry::tool(at, text("name"), String::from_utf8_lossy(input)));
             }
             "tool_result" => {
                 let result = block.get("content").map(text_of).unwrap_or_default();
@@ -331,32 +312,18 @@ mod tests {
     #[test]
     fn a_prompt_is_what_is_left_without_reminders_and_is_no_title() {
         let read = digest(&[&start(""), PROMPT]);
-        assert_eq!(
-            (read.first_prompt.as_deref(), read.title),
-            (Some("fix it"), None)
-        );
+        assert_eq!((read.first_prompt.as_deref(), read.title), (Some("fix it"), None));
         assert_eq!((read.turns, read.turn), (1, Turn::Open));
         let by_hand = start(r#","isSessionTitleManuallySet":true"#);
         assert_eq!(digest(&[&by_hand, PROMPT]).title.as_deref(), Some("fix it"));
         let generated = start(r#","sessionTitle":"Parser fix""#);
-        assert_eq!(
-            digest(&[&generated, PROMPT]).title.as_deref(),
-            Some("Parser fix")
-        );
-        assert_eq!(
-            digest(&[r#"{"type":"session_start","title":"New Session"}"#]).title,
-            None
-        );
+        assert_eq!(digest(&[&generated, PROMPT]).title.as_deref(), Some("Parser fix"));
+        assert_eq!(digest(&[r#"{"type":"session_start","title":"New Session"}"#]).title, None);
     }
 
     #[test]
     fn a_called_session_names_its_caller_and_a_fork_stands_alone() {
-        assert_eq!(
-            digest(&[&start(r#","callingSessionId":"p""#)])
-                .parent
-                .as_deref(),
-            Some("p")
-        );
+        assert_eq!(digest(&[&start(r#","callingSessionId":"p""#)]).parent.as_deref(), Some("p"));
         assert_eq!(digest(&[&start(r#","parent":"p""#)]).parent, None);
     }
 

@@ -123,7 +123,9 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
         if name == c"." || name == c".." {
             continue;
         }
-        let Ok(stat) = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let Ok(stat) = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            continue;
+        };
         let name = OsString::from_vec(name.to_bytes().to_vec());
         let (kind, stamp) = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => (EntryKind::File, stamp_of(&stat)),
@@ -217,11 +219,7 @@ pub struct LinesEnd {
 ///
 /// A last line without a newline is handed out too (it may be whole or torn: `each` finds out),
 /// but `LinesEnd::offset` stays before it, so that a follower reads it again when it is whole.
-pub fn lines(
-    mut file: File,
-    offset: u64,
-    each: impl FnMut(&[u8]),
-) -> Result<LinesEnd, ReadError> {
+pub fn lines(mut file: File, offset: u64, each: impl FnMut(&[u8])) -> Result<LinesEnd, ReadError> {
     use std::io::Seek;
 
     if offset > 0 {

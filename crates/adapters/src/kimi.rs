@@ -111,10 +111,7 @@ impl Adapter for Kimi {
 }
 
 fn starts_with(entry: &files::DirEntry, prefix: &str) -> bool {
-    entry
-        .name
-        .to_str()
-        .is_some_and(|name| name.starts_with(prefix))
+    entry.name.to_str().is_some_and(|name| name.starts_with(prefix))
 }
 
 /// `session_<uuid>/`.
@@ -124,11 +121,7 @@ fn survey_session(survey: &mut Survey, directory: &Path, id: &str) {
     let mut has_wire = false;
     let agents = directory.join("agents");
     for agent in survey.list(&agents, |_| true) {
-        let Some(name) = agent
-            .name
-            .to_str()
-            .filter(|_| agent.kind == EntryKind::Directory)
-        else {
+        let Some(name) = agent.name.to_str().filter(|_| agent.kind == EntryKind::Directory) else {
             continue;
         };
         let path = agents.join(name).join("wire.jsonl");
@@ -142,10 +135,7 @@ fn survey_session(survey: &mut Survey, directory: &Path, id: &str) {
         } else {
             // Names of sub-agents are numbers within their session.
             let source = Source::file(format!("{id}/{name}"), &root, path, stamp, WIRE);
-            survey.found(Source {
-                parent: Some(id.to_owned()),
-                ..source
-            });
+            survey.found(Source { parent: Some(id.to_owned()), ..source });
         }
     }
     if let (false, Some(stamp)) = (has_wire, files::stamp(&state)) {
@@ -207,8 +197,7 @@ fn head(line: &[u8]) -> Result<(Value<'_>, Option<Value<'_>>), skim::Broken> {
 
 /// Whether a person is the origin of a prompt or message.
 fn is_typed(line: Value<'_>) -> bool {
-    line.at(&["origin", "kind"])
-        .is_none_or(|kind| kind.is("user"))
+    line.at(&["origin", "kind"]).is_none_or(|kind| kind.is("user"))
 }
 
 impl Reading {
@@ -298,11 +287,7 @@ fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
             }
             "tool.call" => {
                 let input = event.get("args").map_or(&b""[..], Value::raw);
-                say(Entry::tool(
-                    at,
-                    text(&["name"]),
-                    String::from_utf8_lossy(input),
-                ));
+                say(Entry::tool(at, text(&["name"]), String::from_utf8_lossy(input)));
             }
             "tool.result" => say(Entry::new(at, Role::Result, text(&["result", "output"]))),
             _ => {}
@@ -330,16 +315,8 @@ mod tests {
             r#"{"type":"context.append_loop_event","event":{"type":"step.end","usage":{"inputOther":5,"output":2}}}"#,
             r#"{"type":"agent.message.appended","message":{"meta":{"usage":{"inputOther":5,"output":2}}}}"#,
         ]);
-        let tokens = Tokens {
-            input: 5,
-            output: 2,
-            cache_read: 7,
-            cache_write: 1,
-        };
-        assert_eq!(
-            (read.tokens, read.model.as_deref()),
-            (Some(tokens), Some("k3"))
-        );
+        let tokens = Tokens { input: 5, output: 2, cache_read: 7, cache_write: 1 };
+        assert_eq!((read.tokens, read.model.as_deref()), (Some(tokens), Some("k3")));
     }
 
     #[test]
@@ -347,9 +324,6 @@ mod tests {
         let read = digest(&[
             r#"{"type":"turn.prompt","input":[{"type":"text","text":"go on"}],"origin":{"kind":"hook"}}"#,
         ]);
-        assert_eq!(
-            (read.turns, read.turn, read.first_prompt),
-            (0, Turn::Open, None)
-        );
+        assert_eq!((read.turns, read.turn, read.first_prompt), (0, Turn::Open, None));
     }
 }

@@ -302,7 +302,11 @@ impl Source {
     }
 
     /// Hands every line of the transcript from `offset` on to `each`.
-    pub fn lines(&self, offset: u64, each: impl FnMut(&[u8])) -> Result<files::LinesEnd, ReadError> {
+    pub fn lines(
+        &self,
+        offset: u64,
+        each: impl FnMut(&[u8]),
+    ) -> Result<files::LinesEnd, ReadError> {
         let (file, stamp) = files::open(&self.root, &self.path)?;
         if stamp.bytes == 0 {
             return Err(ReadError::Empty);

@@ -1,8 +1,5 @@
 //! Cline, read from files that 3.0.65 wrote.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests make the files that the adapters read"
-)]
+#![allow(clippy::disallowed_methods, reason = "tests make the files that the adapters read")]
 
 mod fixture;
 
@@ -45,12 +42,7 @@ fn a_finished_session_says_everything_and_registers_nobody() {
             started_at: time("2026-11-15T18:11:50.728Z"),
             last_activity_at: time("2026-11-15T18:11:54.278Z"),
             ended_at: time("2026-11-15T18:11:54.278Z"),
-            tokens: Some(Tokens {
-                input: 1234,
-                output: 56,
-                cache_read: 0,
-                cache_write: 0
-            }),
+            tokens: Some(Tokens { input: 1234, output: 56, cache_read: 0, cache_write: 0 }),
             cost_micro_usd: Some(0),
             turns: 1,
             turn: Turn::Closed,
@@ -58,12 +50,7 @@ fn a_finished_session_says_everything_and_registers_nobody() {
         }
     );
     let ended = Scope::Session(ENDED.into());
-    assert!(
-        survey
-            .registrations
-            .iter()
-            .all(|registration| registration.scope != ended)
-    );
+    assert!(survey.registrations.iter().all(|registration| registration.scope != ended));
 }
 
 #[test]
@@ -94,10 +81,8 @@ fn a_session_that_goes_on_registers_its_pid_and_the_database_it_holds() {
     let database = home.path().join("db/sessions.db");
     std::fs::write(&database, "x").unwrap();
     let survey = fixture::survey("cline", &sessions);
-    let source = std::fs::canonicalize(&sessions)
-        .unwrap()
-        .join(KILLED)
-        .join(format!("{KILLED}.json"));
+    let source =
+        std::fs::canonicalize(&sessions).unwrap().join(KILLED).join(format!("{KILLED}.json"));
     assert_eq!(
         survey.registrations,
         [Registration {
@@ -136,10 +121,7 @@ fn a_manifest_that_cannot_be_read_protects_its_session() {
     };
     assert!(survey.registrations.iter().any(protects));
     let read = fixture::digest("cline", &survey, ENDED);
-    assert_eq!(
-        (read.turns, read.damage.broken, read.ended_at),
-        (1, 1, None)
-    );
+    assert_eq!((read.turns, read.damage.broken, read.ended_at), (1, 1, None));
 }
 
 #[test]
@@ -152,14 +134,7 @@ fn messages_that_are_cut_off_are_damage_and_not_an_empty_session() {
         let survey = fixture::survey("cline", &sessions);
         let read = fixture::digest("cline", &survey, ENDED);
         assert_eq!((read.damage.broken, read.turns), (1, 1), "{cut} bytes");
-        assert_eq!(
-            read.tokens,
-            Some(Tokens {
-                input: 1234,
-                output: 56,
-                ..Tokens::default()
-            })
-        );
+        assert_eq!(read.tokens, Some(Tokens { input: 1234, output: 56, ..Tokens::default() }));
     }
     std::fs::remove_file(&messages).unwrap();
     let survey = fixture::survey("cline", &sessions);
@@ -188,10 +163,7 @@ fn the_conversation_is_told_message_by_message() {
     assert_eq!(fixture::roles(&said), [Role::User, Role::Assistant]);
     assert_eq!(said[0].text, "[[tool:echo hi-from-tool]] hi there");
     assert_eq!(end, 2);
-    assert_eq!(
-        fixture::converse("cline", source, 1),
-        (said[1..].to_vec(), 2)
-    );
+    assert_eq!(fixture::converse("cline", source, 1), (said[1..].to_vec(), 2));
 }
 
 #[test]
@@ -203,16 +175,7 @@ fn the_root_follows_the_environment() {
     };
     let home = ("HOME", "/h");
     assert_eq!(roots(&[home]), Path::new("/h/.cline/data/sessions"));
-    assert_eq!(
-        roots(&[home, ("CLINE_DIR", "/c")]),
-        Path::new("/c/data/sessions")
-    );
-    assert_eq!(
-        roots(&[home, ("CLINE_DATA_DIR", "/d")]),
-        Path::new("/d/sessions")
-    );
-    assert_eq!(
-        roots(&[home, ("CLINE_SESSION_DATA_DIR", "/s")]),
-        Path::new("/s")
-    );
+    assert_eq!(roots(&[home, ("CLINE_DIR", "/c")]), Path::new("/c/data/sessions"));
+    assert_eq!(roots(&[home, ("CLINE_DATA_DIR", "/d")]), Path::new("/d/sessions"));
+    assert_eq!(roots(&[home, ("CLINE_SESSION_DATA_DIR", "/s")]), Path::new("/s"));
 }

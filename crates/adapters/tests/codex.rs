@@ -1,8 +1,5 @@
 //! Codex, read from files that 0.166.0 wrote.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests make the files that the adapters read"
-)]
+#![allow(clippy::disallowed_methods, reason = "tests make the files that the adapters read")]
 
 mod fixture;
 
@@ -25,20 +22,9 @@ fn root() -> PathBuf {
 #[test]
 fn every_rollout_is_found_once_and_nothing_is_a_problem() {
     let survey = fixture::survey("codex", &root());
-    let mut ids: Vec<_> = survey
-        .sources
-        .iter()
-        .map(|source| source.id.as_str())
-        .collect();
+    let mut ids: Vec<_> = survey.sources.iter().map(|source| source.id.as_str()).collect();
     ids.sort_unstable();
-    let expected = [
-        EXEC,
-        TOOL,
-        "01a1e05a-ed19-7bc1-ad6c-5fd672e690d9",
-        INTERRUPTED,
-        NAMED,
-        KILLED,
-    ];
+    let expected = [EXEC, TOOL, "01a1e05a-ed19-7bc1-ad6c-5fd672e690d9", INTERRUPTED, NAMED, KILLED];
     assert_eq!(ids, expected);
     assert_eq!(survey.problems, []);
 }
@@ -56,12 +42,7 @@ fn a_headless_turn_says_everything() {
             version: Some("0.166.0".into()),
             started_at: time("2026-11-15T17:55:49.084Z"),
             last_activity_at: time("2026-11-15T17:55:49.515Z"),
-            tokens: Some(Tokens {
-                input: 1234,
-                output: 56,
-                cache_read: 0,
-                cache_write: 0
-            }),
+            tokens: Some(Tokens { input: 1234, output: 56, cache_read: 0, cache_write: 0 }),
             turns: 1,
             turn: Turn::Closed,
             ..Digest::default()
@@ -74,14 +55,7 @@ fn two_responses_of_one_turn_are_counted_once_each() {
     let survey = fixture::survey("codex", &root());
     let read = fixture::digest("codex", &survey, TOOL);
     assert_eq!(read.turns, 1);
-    assert_eq!(
-        read.tokens,
-        Some(Tokens {
-            input: 2468,
-            output: 112,
-            ..Tokens::default()
-        })
-    );
+    assert_eq!(read.tokens, Some(Tokens { input: 2468, output: 112, ..Tokens::default() }));
 }
 
 #[test]
@@ -89,10 +63,7 @@ fn an_interrupted_turn_is_closed_and_its_notice_is_no_prompt() {
     let survey = fixture::survey("codex", &root());
     let read = fixture::digest("codex", &survey, INTERRUPTED);
     assert_eq!((read.turns, read.turn), (2, Turn::Closed));
-    assert_eq!(
-        read.first_prompt.as_deref(),
-        Some("[[delay:3]] codex first prompt")
-    );
+    assert_eq!(read.first_prompt.as_deref(), Some("[[delay:3]] codex first prompt"));
     assert_eq!(read.last_activity_at, time("2026-11-15T17:57:59.995Z"));
 }
 
@@ -106,10 +77,7 @@ fn a_killed_turn_is_open_and_has_spent_nothing() {
 #[test]
 fn the_name_of_a_thread_comes_from_the_index() {
     let survey = fixture::survey("codex", &root());
-    assert_eq!(
-        fixture::source(&survey, NAMED).title.as_deref(),
-        Some("lab")
-    );
+    assert_eq!(fixture::source(&survey, NAMED).title.as_deref(), Some("lab"));
     assert_eq!(fixture::source(&survey, EXEC).title, None);
     assert_eq!(fixture::digest("codex", &survey, NAMED).title, None);
 }
@@ -123,9 +91,7 @@ fn a_writer_lock_is_a_registration_of_its_thread() {
         .map(|registration| {
             let stamp = ostler_adapters::files::stamp(&registration.source).unwrap();
             assert_eq!(registration.proof, Proof::Lock(stamp));
-            let Scope::Session(id) = &registration.scope else {
-                panic!("{registration:?}")
-            };
+            let Scope::Session(id) = &registration.scope else { panic!("{registration:?}") };
             id.as_str()
         })
         .collect();
@@ -139,14 +105,8 @@ fn the_conversation_is_told_and_can_be_followed() {
     let survey = fixture::survey("codex", &root());
     let source = fixture::source(&survey, TOOL);
     let (said, end) = fixture::converse("codex", source, 0);
-    assert_eq!(
-        fixture::roles(&said),
-        [System, System, User, Tool, Result, Assistant]
-    );
-    assert_eq!(
-        said[2].text,
-        "[[delay:4]][[tool:echo tool-ran; env | grep CODEX; sleep 2]] go"
-    );
+    assert_eq!(fixture::roles(&said), [System, System, User, Tool, Result, Assistant]);
+    assert_eq!(said[2].text, "[[delay:4]][[tool:echo tool-ran; env | grep CODEX; sleep 2]] go");
     assert_eq!(said[3].tool.as_deref(), Some("exec_command"));
     assert!(said[4].text.contains("Process exited with code 0"));
     assert_eq!(said[5].text, "hello from the fake model");
@@ -170,10 +130,7 @@ fn a_compressed_rollout_reads_like_a_plain_one() {
     let archived = fixture::survey("codex", home.path());
     let source = fixture::source(&archived, TOOL);
     assert_eq!(source.format, "codex-rollout-zst");
-    assert_eq!(
-        fixture::digest("codex", &archived, TOOL),
-        fixture::digest("codex", &survey, TOOL)
-    );
+    assert_eq!(fixture::digest("codex", &archived, TOOL), fixture::digest("codex", &survey, TOOL));
     let (said, end) = fixture::converse("codex", source, 0);
     assert_eq!((said.len(), end), (6, bytes.len() as u64));
     let second_line = bytes.iter().position(|&byte| byte == b'\n').unwrap() as u64 + 1;
@@ -182,11 +139,7 @@ fn a_compressed_rollout_reads_like_a_plain_one() {
     // Cut off, it is an error, not a shorter session.
     std::fs::write(&packed_path, &packed[..packed.len() / 2]).unwrap();
     let cut = fixture::survey("codex", home.path());
-    assert!(
-        fixture::adapter("codex")
-            .digest(fixture::source(&cut, TOOL))
-            .is_err()
-    );
+    assert!(fixture::adapter("codex").digest(fixture::source(&cut, TOOL)).is_err());
 
     // With both forms there, the plain one counts.
     std::fs::write(archive.join(name), &bytes).unwrap();
@@ -197,10 +150,7 @@ fn a_compressed_rollout_reads_like_a_plain_one() {
 
 #[test]
 fn the_root_follows_the_environment() {
-    assert_eq!(
-        fixture::roots("codex", &[("HOME", "/h")]),
-        [PathBuf::from("/h/.codex")]
-    );
+    assert_eq!(fixture::roots("codex", &[("HOME", "/h")]), [PathBuf::from("/h/.codex")]);
     let both = [("HOME", "/h"), ("CODEX_HOME", "/c")];
     assert_eq!(fixture::roots("codex", &both), [PathBuf::from("/c")]);
 }

@@ -1,8 +1,5 @@
 //! GitHub Copilot CLI, read from files that 1.0.102 wrote.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests make the files that the adapters read"
-)]
+#![allow(clippy::disallowed_methods, reason = "tests make the files that the adapters read")]
 
 mod fixture;
 
@@ -50,10 +47,7 @@ fn a_finished_session_says_everything() {
 fn a_session_in_the_middle_of_a_turn_is_open() {
     let survey = fixture::survey("copilot", &root());
     let read = fixture::digest("copilot", &survey, MIDTURN);
-    assert_eq!(
-        (read.turn, read.turns, read.ended_at, read.tokens),
-        (Turn::Open, 1, None, None)
-    );
+    assert_eq!((read.turn, read.turns, read.ended_at, read.tokens), (Turn::Open, 1, None, None));
     assert_eq!(read.started_at, time("2026-11-15T21:21:03.783Z"));
     assert_eq!(read.last_activity_at, time("2026-11-15T21:21:11.491Z"));
 }
@@ -105,11 +99,7 @@ fn a_lock_names_the_process_and_the_file_it_holds() {
 #[test]
 fn a_lock_that_contradicts_its_name_is_a_problem_and_proves_nothing() {
     let home = fixture::copied("copilot/1.0.102");
-    let lock = home
-        .path()
-        .join("session-state")
-        .join(KILLED)
-        .join("inuse.23461.lock");
+    let lock = home.path().join("session-state").join(KILLED).join("inuse.23461.lock");
     let pid_with = |content: &str| {
         std::fs::write(&lock, content).unwrap();
         let survey = fixture::survey("copilot", home.path());
@@ -118,9 +108,7 @@ fn a_lock_that_contradicts_its_name_is_a_problem_and_proves_nothing() {
             .iter()
             .find(|registration| registration.scope == Scope::Session(KILLED.into()))
             .unwrap();
-        let Proof::Process { identity, .. } = &registration.proof else {
-            panic!()
-        };
+        let Proof::Process { identity, .. } = &registration.proof else { panic!() };
         (identity.pid, survey.problems.len())
     };
     assert_eq!(pid_with("23461\n"), (Some(23461), 0));
@@ -134,10 +122,7 @@ fn the_conversation_is_told() {
     let survey = fixture::survey("copilot", &root());
     let source = fixture::source(&survey, ENDED);
     let (said, end) = fixture::converse("copilot", source, 0);
-    assert_eq!(
-        fixture::roles(&said),
-        [User, System, Tool, Result, Assistant]
-    );
+    assert_eq!(fixture::roles(&said), [User, System, Tool, Result, Assistant]);
     assert_eq!(said[2].tool.as_deref(), Some("bash"));
     assert!(said[3].text.starts_with("LAB_AGENT=copilot"));
     assert_eq!(said[4].text, "hello from the fake model");
@@ -146,12 +131,6 @@ fn the_conversation_is_told() {
 
 #[test]
 fn the_root_follows_the_environment() {
-    assert_eq!(
-        fixture::roots("copilot", &[("HOME", "/h")]),
-        [PathBuf::from("/h/.copilot")]
-    );
-    assert_eq!(
-        fixture::roots("copilot", &[("COPILOT_HOME", "/c")]),
-        [PathBuf::from("/c")]
-    );
+    assert_eq!(fixture::roots("copilot", &[("HOME", "/h")]), [PathBuf::from("/h/.copilot")]);
+    assert_eq!(fixture::roots("copilot", &[("COPILOT_HOME", "/c")]), [PathBuf::from("/c")]);
 }

@@ -1,8 +1,5 @@
 //! Factory Droid, read from files that 0.215.0 wrote.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests make the files that the adapters read"
-)]
+#![allow(clippy::disallowed_methods, reason = "tests make the files that the adapters read")]
 
 mod fixture;
 
@@ -33,12 +30,7 @@ fn a_headless_turn_says_everything() {
             model: Some("custom:Fake-0".into()),
             started_at: time("2026-11-15T18:05:40.502Z"),
             last_activity_at: time("2026-11-15T18:05:41.153Z"),
-            tokens: Some(Tokens {
-                input: 1234,
-                output: 56,
-                cache_read: 0,
-                cache_write: 0
-            }),
+            tokens: Some(Tokens { input: 1234, output: 56, cache_read: 0, cache_write: 0 }),
             turns: 1,
             turn: Turn::Closed,
             ..Digest::default()
@@ -53,24 +45,14 @@ fn hooks_are_no_prompts_and_the_last_one_ends_the_session() {
     assert_eq!((read.turns, read.turn), (1, Turn::Closed));
     assert_eq!(read.ended_at, time("2026-11-15T18:06:21.587Z"));
     assert_eq!(read.started_at, time("2026-11-15T18:06:08.551Z"));
-    assert_eq!(
-        read.tokens,
-        Some(Tokens {
-            input: 2468,
-            output: 112,
-            ..Tokens::default()
-        })
-    );
+    assert_eq!(read.tokens, Some(Tokens { input: 2468, output: 112, ..Tokens::default() }));
 }
 
 #[test]
 fn a_killed_turn_is_open() {
     let survey = fixture::survey("droid", &root());
     let read = fixture::digest("droid", &survey, KILLED);
-    assert_eq!(
-        (read.turn, read.turns, read.ended_at),
-        (Turn::Open, 1, None)
-    );
+    assert_eq!((read.turn, read.turns, read.ended_at), (Turn::Open, 1, None));
     assert_eq!(read.tokens, Some(Tokens::default()));
     assert_eq!(read.model, None);
 }
@@ -78,9 +60,7 @@ fn a_killed_turn_is_open() {
 #[test]
 fn settings_that_are_cut_off_are_damage_and_not_zero() {
     let home = fixture::copied("droid/0.215.0");
-    let settings = home
-        .path()
-        .join(format!("sessions/-home-user-repo/{PLAIN}.settings.json"));
+    let settings = home.path().join(format!("sessions/-home-user-repo/{PLAIN}.settings.json"));
     let text = std::fs::read_to_string(&settings).unwrap();
     std::fs::write(&settings, &text[..text.len() - 2]).unwrap();
     let read = fixture::digest("droid", &fixture::survey("droid", home.path()), PLAIN);
@@ -97,10 +77,7 @@ fn an_old_session_lies_beside_the_projects() {
     let line = r#"{"type":"session_start","id":"s1","title":"New Session","cwd":"/r"}"#;
     std::fs::write(home.path().join("sessions/s1.jsonl"), line).unwrap();
     let survey = fixture::survey("droid", home.path());
-    assert_eq!(
-        fixture::digest("droid", &survey, "s1").cwd.as_deref(),
-        Some("/r")
-    );
+    assert_eq!(fixture::digest("droid", &survey, "s1").cwd.as_deref(), Some("/r"));
 }
 
 #[test]
@@ -109,10 +86,8 @@ fn the_conversation_is_told() {
     let survey = fixture::survey("droid", &root());
     let source = fixture::source(&survey, TOOL);
     let (said, end) = fixture::converse("droid", source, 0);
-    let roles: Vec<Role> = fixture::roles(&said)
-        .into_iter()
-        .filter(|role| *role != System)
-        .collect();
+    let roles: Vec<Role> =
+        fixture::roles(&said).into_iter().filter(|role| *role != System).collect();
     assert_eq!(roles, [User, Tool, Result, Assistant]);
     let tool = said.iter().find(|entry| entry.role == Tool).unwrap();
     assert_eq!(tool.tool.as_deref(), Some("Execute"));
@@ -122,13 +97,7 @@ fn the_conversation_is_told() {
 
 #[test]
 fn the_root_follows_the_environment() {
-    assert_eq!(
-        fixture::roots("droid", &[("HOME", "/h")]),
-        [PathBuf::from("/h/.factory")]
-    );
+    assert_eq!(fixture::roots("droid", &[("HOME", "/h")]), [PathBuf::from("/h/.factory")]);
     let both = [("HOME", "/h"), ("FACTORY_HOME_OVERRIDE", "/f")];
-    assert_eq!(
-        fixture::roots("droid", &both),
-        [PathBuf::from("/f/.factory")]
-    );
+    assert_eq!(fixture::roots("droid", &both), [PathBuf::from("/f/.factory")]);
 }

@@ -1,8 +1,5 @@
 //! Kimi Code, read from files that 2.1.0 wrote.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests make the files that the adapters read"
-)]
+#![allow(clippy::disallowed_methods, reason = "tests make the files that the adapters read")]
 
 mod fixture;
 
@@ -25,11 +22,7 @@ fn root() -> PathBuf {
 fn a_turn_with_a_tool_says_everything() {
     let survey = fixture::survey("kimi", &root());
     assert_eq!(survey.problems, []);
-    let mut ids: Vec<_> = survey
-        .sources
-        .iter()
-        .map(|source| source.id.as_str())
-        .collect();
+    let mut ids: Vec<_> = survey.sources.iter().map(|source| source.id.as_str()).collect();
     ids.sort_unstable();
     assert_eq!(ids, [TOOL, PLAIN, MIDTURN]);
     assert_eq!(
@@ -41,26 +34,14 @@ fn a_turn_with_a_tool_says_everything() {
             // createdAt 1794766266628 and updatedAt 1794766277437 of state.json.
             started_at: time("2026-11-15T18:11:06.628Z"),
             last_activity_at: time("2026-11-15T18:11:17.437Z"),
-            tokens: Some(Tokens {
-                input: 2468,
-                output: 112,
-                cache_read: 0,
-                cache_write: 0
-            }),
+            tokens: Some(Tokens { input: 2468, output: 112, cache_read: 0, cache_write: 0 }),
             turns: 1,
             turn: Turn::Closed,
             ..Digest::default()
         }
     );
     let plain = fixture::digest("kimi", &survey, PLAIN);
-    assert_eq!(
-        plain.tokens,
-        Some(Tokens {
-            input: 1234,
-            output: 56,
-            ..Tokens::default()
-        })
-    );
+    assert_eq!(plain.tokens, Some(Tokens { input: 1234, output: 56, ..Tokens::default() }));
 }
 
 #[test]
@@ -77,20 +58,14 @@ fn a_custom_title_is_a_title_and_a_broken_state_is_damage() {
     let home = fixture::copied("kimi/2.1.0");
     let state = home.path().join(WORKSPACE).join(PLAIN).join("state.json");
     let text = std::fs::read_to_string(&state).unwrap();
-    let titled = text.replace(
-        r#""isCustomTitle":false"#,
-        r#""isCustomTitle":true,"title":"Mine""#,
-    );
+    let titled = text.replace(r#""isCustomTitle":false"#, r#""isCustomTitle":true,"title":"Mine""#);
     std::fs::write(&state, titled).unwrap();
     let read =
         |home: &std::path::Path| fixture::digest("kimi", &fixture::survey("kimi", home), PLAIN);
     assert_eq!(read(home.path()).title.as_deref(), Some("Mine"));
     std::fs::write(&state, "").unwrap();
     let broken = read(home.path());
-    assert_eq!(
-        (broken.damage.broken, broken.turns, broken.cwd),
-        (1, 1, None)
-    );
+    assert_eq!((broken.damage.broken, broken.turns, broken.cwd), (1, 1, None));
 }
 
 #[test]
@@ -114,10 +89,7 @@ fn the_conversation_is_told() {
     let survey = fixture::survey("kimi", &root());
     let source = fixture::source(&survey, TOOL);
     let (said, end) = fixture::converse("kimi", source, 0);
-    assert_eq!(
-        fixture::roles(&said),
-        [User, System, System, Tool, Result, Assistant]
-    );
+    assert_eq!(fixture::roles(&said), [User, System, System, Tool, Result, Assistant]);
     assert_eq!(said[3].tool.as_deref(), Some("Bash"));
     assert_eq!(said[4].text, "LAB_AGENT=kimi\nKIMI_DISABLE_TELEMETRY=1\n");
     assert_eq!(said[5].text, "hello from the fake model");
@@ -126,12 +98,6 @@ fn the_conversation_is_told() {
 
 #[test]
 fn the_root_follows_the_environment() {
-    assert_eq!(
-        fixture::roots("kimi", &[("HOME", "/h")]),
-        [PathBuf::from("/h/.kimi-code")]
-    );
-    assert_eq!(
-        fixture::roots("kimi", &[("KIMI_CODE_HOME", "/k")]),
-        [PathBuf::from("/k")]
-    );
+    assert_eq!(fixture::roots("kimi", &[("HOME", "/h")]), [PathBuf::from("/h/.kimi-code")]);
+    assert_eq!(fixture::roots("kimi", &[("KIMI_CODE_HOME", "/k")]), [PathBuf::from("/k")]);
 }

@@ -282,11 +282,12 @@ pub struct Unattached {
     pub started_at: Option<Time>,
 }
 
-/// The result of `ls`.
+/// The result of `ls`; `S` is written as an array of [`SessionView`]s, one after the other.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct LsResult<'a> {
+pub struct LsResult<'a, S> {
     /// Newest activity first, live before ended.
-    pub sessions: Vec<SessionView<'a>>,
+    #[schemars(with = "Vec<SessionView<'static>>")]
+    pub sessions: S,
     /// How many there are.
     pub total: usize,
     /// How many of them are shown.
@@ -401,11 +402,7 @@ impl From<&Verdict> for Collect {
 
 impl Collect {
     fn refused(refusal: Refusal) -> Self {
-        Self {
-            allowed: false,
-            reason: refusal.reason(),
-            remedy: Some(refusal.remedy().to_owned()),
-        }
+        Self { allowed: false, reason: refusal.reason(), remedy: Some(refusal.remedy().to_owned()) }
     }
 }
 

@@ -29,7 +29,8 @@ pub(crate) struct Loaded {
 
 /// Where the file is, whether or not it exists.
 pub(crate) fn path() -> Option<PathBuf> {
-    env::config_file().or_else(|| Some(sys::dirs::of_this_process().ok()?.config.join("config.toml")))
+    env::config_file()
+        .or_else(|| Some(sys::dirs::of_this_process().ok()?.config.join("config.toml")))
 }
 
 /// Reads the settings: environment over file over default.
@@ -93,6 +94,8 @@ fn read(path: &std::path::Path) -> Result<File, Error> {
             reason: error.to_string().trim_end().to_owned(),
         }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(File::default()),
-        Err(error) => Err(Error::Read { path: path.display().to_string(), reason: error.to_string() }),
+        Err(error) => {
+            Err(Error::Read { path: path.display().to_string(), reason: error.to_string() })
+        }
     }
 }

@@ -161,9 +161,8 @@ impl Index {
         new: &[(Key<'_>, &Digest)],
         seen: usize,
     ) -> rusqlite::Result<()> {
-        let transaction = self
-            .connection
-            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let transaction =
+            self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         {
             let known: usize = transaction.query_row(
                 "select count(*) from digest where adapter = ?1",
@@ -173,10 +172,12 @@ impl Index {
             if known + new.len() > SWEEP_FACTOR * (seen + 1000) {
                 transaction.execute("delete from digest where adapter = ?1", [adapter])?;
             }
-            let mut insert =
-                transaction.prepare("insert or replace into digest values (?1, ?2, ?3, ?4, ?5, ?6)")?;
+            let mut insert = transaction
+                .prepare("insert or replace into digest values (?1, ?2, ?3, ?4, ?5, ?6)")?;
             for (key, digest) in new {
-                let Ok(digest) = postcard::to_stdvec(digest) else { continue };
+                let Ok(digest) = postcard::to_stdvec(digest) else {
+                    continue;
+                };
                 let encoded = key.encode();
                 let sum = checksum(&encoded, &digest);
                 let place = (key.stamp.dev as i64, key.stamp.ino as i64);

@@ -20,7 +20,7 @@ use super::{AgentReport, Request, Scope};
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) adapter: &'static dyn Adapter,
-    pub(super) transcripts: Vec<(Source, Digest)>,
+    pub(super) transcripts: Vec<(Box<Source>, Box<Digest>)>,
     pub(super) registrations: Vec<Registration>,
 }
 
@@ -43,7 +43,8 @@ pub(super) fn discover(request: &Request<'_>, observer: &Observer, processes: &P
         let id = adapter.about().id;
         request.agents.is_empty() || request.agents.iter().any(|agent| agent == id)
     };
-    let adapters: Vec<&'static dyn Adapter> = adapters::ALL.iter().copied().filter(wanted).collect();
+    let adapters: Vec<&'static dyn Adapter> =
+        adapters::ALL.iter().copied().filter(wanted).collect();
     std::thread::scope(|threads| {
         // The index is loaded while the roots are walked.
         let cache = request.cache;
@@ -112,9 +113,9 @@ impl Found {
         let (read, problems) = digest_all(adapter, sources, shelf);
         self.incomplete.extend(problems.into_iter().map(|p| incomplete(id, &p.path, p.reason)));
         remember(index, adapter, &read, listed, request.now);
-        let mut transcripts: Vec<(Source, Digest)> =
-            read.into_iter().map(|read| (read.source, read.digest)).collect();
-        transcripts.extend(survey.ready);
+        let ready = survey.ready.into_iter().map(|(source, digest)| (source.into(), digest.into()));
+        let transcripts: Vec<(Box<Source>, Box<Digest>)> =
+            read.into_iter().map(|read| (read.source, read.digest)).chain(ready).collect();
         for (source, digest) in &transcripts {
             if let Some(reason) = damage_words(digest.damage) {
                 self.incomplete.push(incomplete(id, &source.path, reason));
@@ -193,8 +194,8 @@ fn only_possibly_live<'a>(
 /// A transcript that was read, and whether the index already had it.
 #[derive(Debug)]
 struct Read {
-    source: Source,
-    digest: Digest,
+    source: Box<Source>,
+    digest: Box<Digest>,
     fresh: bool,
 }
 
@@ -207,17 +208,19 @@ fn digest_all(
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     let next = AtomicUsize::new(0);
     let work = || {
-        let mut done: Vec<(usize, Result<(Digest, bool), ReadError>)> = Vec::new();
+        let mut done: Vec<(usize, Result<(Box<Digest>, bool), ReadError>)> = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(source) = sources.get(index) else { return done };
+            let Some(source) = sources.get(index) else {
+                return done;
+            };
             let beside: Vec<Stamp> = source.beside.iter().map(|(_, stamp)| *stamp).collect();
             let known = shelf.and_then(|shelf| shelf.get(&key(adapter, source, &beside)));
             done.push((
                 index,
                 match known {
-                    Some(digest) => Ok((digest, false)),
-                    None => adapter.digest(source).map(|digest| (digest, true)),
+                    Some(digest) => Ok((digest.into(), false)),
+                    None => adapter.digest(source).map(|digest| (digest.into(), true)),
                 },
             ));
         }
@@ -228,17 +231,20 @@ fn digest_all(
         std::thread::scope(|threads| {
             let handles: Vec<_> = (0..workers).map(|_| threads.spawn(work)).collect();
             // A worker that panicked would have lost its results: that must not pass in silence.
-            handles.into_iter().flat_map(|handle| match handle.join() {
-                Ok(done) => done,
-                Err(panic) => std::panic::resume_unwind(panic),
-            }).collect()
+            handles
+                .into_iter()
+                .flat_map(|handle| match handle.join() {
+                    Ok(done) => done,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+                .collect()
         })
     };
     results.sort_unstable_by_key(|(index, _)| *index);
     let (mut read, mut problems) = (Vec::with_capacity(results.len()), Vec::new());
     for (source, (_, result)) in sources.into_iter().zip(results) {
         match result {
-            Ok((digest, fresh)) => read.push(Read { source, digest, fresh }),
+            Ok((digest, fresh)) => read.push(Read { source: source.into(), digest, fresh }),
             Err(error) if error.is_absent() => {}
             Err(error) => problems.push(Problem { path: source.path, reason: error.to_string() }),
         }
@@ -271,7 +277,7 @@ fn remember(
     }
     let rows: Vec<(Key<'_>, &Digest)> = fresh
         .iter()
-        .map(|(read, beside)| (key(adapter, &read.source, beside), &read.digest))
+        .map(|(read, beside)| (key(adapter, &read.source, beside), &*read.digest))
         .collect();
     index.remember(adapter.about().id, &rows, listed);
 }

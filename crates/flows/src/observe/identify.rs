@@ -24,8 +24,8 @@ use super::processes::{Processes, Run};
 /// Sessions with their processes, not yet judged.
 #[derive(Debug)]
 pub(super) struct Merged {
-    pub(super) sessions: Vec<(Session, Option<Source>)>,
-    pub(super) subagents: Vec<(Session, Option<Source>)>,
+    pub(super) sessions: Vec<(Session, Option<Box<Source>>)>,
+    pub(super) subagents: Vec<(Session, Option<Box<Source>>)>,
     pub(super) unattached: Vec<Unattached>,
 }
 
@@ -40,8 +40,7 @@ pub(super) fn identify(
     processes: Processes,
     seen: Vec<Seen>,
 ) -> Merged {
-    let mut merged =
-        Merged { sessions: Vec::new(), subagents: Vec::new(), unattached: Vec::new() };
+    let mut merged = Merged { sessions: Vec::new(), subagents: Vec::new(), unattached: Vec::new() };
     for seen in seen {
         let runs: Vec<&Run> = processes.of(seen.adapter.about().id).collect();
         let mut desk = Desk {
@@ -74,13 +73,13 @@ struct Desk<'a> {
     runs: Vec<&'a Run>,
     /// Runs that already belong to a session, by index.
     taken: HashSet<usize>,
-    sessions: Vec<(Session, Option<Source>)>,
-    subagents: Vec<(Session, Option<Source>)>,
+    sessions: Vec<(Session, Option<Box<Source>>)>,
+    subagents: Vec<(Session, Option<Box<Source>>)>,
     by_id: HashMap<String, usize>,
 }
 
 impl<'a> Desk<'a> {
-    fn add_transcripts(&mut self, transcripts: Vec<(Source, Digest)>) {
+    fn add_transcripts(&mut self, transcripts: Vec<(Box<Source>, Box<Digest>)>) {
         let mut roots: BTreeMap<Arc<Path>, Arc<str>> = BTreeMap::new();
         for (source, digest) in transcripts {
             let root = roots
@@ -93,7 +92,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Adds what one transcript says. Two transcripts of one session: the newer one speaks.
-    fn add(&mut self, source: Source, digest: Digest, root: Arc<str>) {
+    fn add(&mut self, source: Box<Source>, digest: Box<Digest>, root: Arc<str>) {
         let mut session = Session {
             id: source.id.clone(),
             kind: Kind::Native,
@@ -107,6 +106,7 @@ impl<'a> Desk<'a> {
             origin: self.origin(root, source.format),
             claims: Vec::new(),
         };
+        session.digest.title = source.title.clone().or(session.digest.title.take());
         session.digest.parent = source.parent.clone().or(session.digest.parent.take());
         if session.digest.parent.is_some() {
             self.subagents.push((session, Some(source)));
@@ -269,6 +269,11 @@ impl<'a> Desk<'a> {
             }
             return Some(index);
         }
+        // A sub-agent that registers itself speaks for its parent: they share the process.
+        if let Some((child, _)) = self.subagents.iter().find(|(child, _)| child.id == id) {
+            let parent = child.digest.parent.as_ref()?;
+            return self.by_id.get(parent).copied();
+        }
         if liveness.is_dead() {
             return None;
         }
@@ -281,7 +286,7 @@ impl<'a> Desk<'a> {
                 id: id.to_owned(),
                 kind: Kind::Native,
                 agent: self.adapter.about().id,
-                digest: registration.digest.clone(),
+                digest: registration.digest.clone().into(),
                 transcript: None,
                 origin: self.origin(root, "registration"),
                 claims: Vec::new(),
@@ -311,7 +316,9 @@ impl<'a> Desk<'a> {
 
     /// Gives a run to a session.
     fn give(&mut self, run: usize, session: usize, how: How, pid: u32) {
-        let Ok(identity) = sys::proc::identify_as(pid, self.observer) else { return };
+        let Ok(identity) = sys::proc::identify_as(pid, self.observer) else {
+            return;
+        };
         self.taken.insert(run);
         let (liveness, row) = (self.alive(pid), self.table.get(pid));
         self.sessions[session].0.claims.push(Claim {
@@ -416,11 +423,8 @@ impl<'a> Desk<'a> {
                 }
             }
         }
-        let roots: HashSet<PathBuf> = self
-            .sessions
-            .iter()
-            .map(|(session, _)| PathBuf::from(&*session.origin.root))
-            .collect();
+        let roots: HashSet<PathBuf> =
+            self.sessions.iter().map(|(session, _)| PathBuf::from(&*session.origin.root)).collect();
         for (_, run) in self.free_runs() {
             if run.ours && run.roots.iter().any(|root| roots.contains(root)) {
                 merged.unattached.push(Unattached {
@@ -444,7 +448,9 @@ fn last_sign(session: &Session) -> Option<Time> {
 
 /// Whether a session works in this directory, links resolved.
 fn is_in(session: &Session, directory: &Path) -> bool {
-    let Some(cwd) = &session.digest.cwd else { return false };
+    let Some(cwd) = &session.digest.cwd else {
+        return false;
+    };
     let cwd = Path::new(cwd);
     cwd == directory || std::fs::canonicalize(cwd).is_ok_and(|cwd| cwd == directory)
 }

@@ -52,7 +52,7 @@ pub struct Observed {
     /// The judgement.
     pub verdict: Verdict,
     /// Where its conversation can be read.
-    pub source: Option<Source>,
+    pub source: Option<Box<Source>>,
 }
 
 /// What one adapter had to say.
@@ -120,7 +120,7 @@ fn conclude(
         report.processes = processes.of(report.adapter.about().id).count();
     }
     let merged = identify::identify(request.now, observer, processes, found.seen);
-    let judged = |(session, source): (Session, Option<Source>)| {
+    let judged = |(session, source): (Session, Option<Box<Source>>)| {
         let verdict = judge(&session, &circumstances);
         Observed { session, verdict, source }
     };
@@ -142,10 +142,7 @@ fn conclude(
 fn sort(sessions: &mut [Observed]) {
     sessions.sort_by(|a, b| {
         let key = |observed: &Observed| {
-            (
-                observed.verdict.status.is_active(),
-                observed.session.last_activity_at(),
-            )
+            (observed.verdict.status.is_active(), observed.session.last_activity_at())
         };
         key(b).cmp(&key(a)).then_with(|| a.session.id.cmp(&b.session.id))
     });

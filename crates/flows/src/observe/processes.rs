@@ -61,10 +61,11 @@ pub(super) fn find(observer: &Observer) -> Processes {
     let table = sys::proc::table();
     let mut found: Vec<(&ProcessRow, &'static dyn Adapter, Appearance)> = Vec::new();
     for row in table.rows() {
-        let Some(appearance) = table.appearance(row.pid) else { continue };
-        let adapter = adapters::ALL
-            .iter()
-            .find(|adapter| adapter.about().program.matches(&appearance));
+        let Some(appearance) = table.appearance(row.pid) else {
+            continue;
+        };
+        let adapter =
+            adapters::ALL.iter().find(|adapter| adapter.about().program.matches(&appearance));
         if let Some(&adapter) = adapter {
             found.push((row, adapter, appearance));
         }
@@ -100,7 +101,8 @@ pub(super) fn find(observer: &Observer) -> Processes {
         };
         let about = adapter.about();
         run.cwd = table.cwd(row.pid).or(run.cwd.take());
-        run.argument = named_session(&appearance.args, about.resume_options).or(run.argument.take());
+        run.argument =
+            named_session(&appearance.args, about.resume_options).or(run.argument.take());
         run.continues |= appearance
             .args
             .iter()
@@ -113,7 +115,8 @@ pub(super) fn find(observer: &Observer) -> Processes {
             .or(run.variable.take());
         let lookup = |name: &str| table.environ_value(row.pid, name);
         let roots = adapter.roots(&Env::new(&lookup));
-        run.roots.extend(roots.into_iter().map(|root| std::fs::canonicalize(&root).unwrap_or(root)));
+        run.roots
+            .extend(roots.into_iter().map(|root| std::fs::canonicalize(&root).unwrap_or(root)));
     }
     Processes { table, runs }
 }

@@ -7,7 +7,11 @@ use crate::time::Time;
 use crate::wire::Evidence;
 
 /// Every fact that led to `verdict`, strongest first, with what it did.
-pub fn explain(session: &Session, verdict: &Verdict, circumstances: &Circumstances) -> Vec<Evidence> {
+pub fn explain(
+    session: &Session,
+    verdict: &Verdict,
+    circumstances: &Circumstances,
+) -> Vec<Evidence> {
     let mut evidence = Vec::new();
     let mut add = |fact: &str, value: String, source: &str, at: Time, effect: String| {
         evidence.push(Evidence {
@@ -29,7 +33,8 @@ pub fn explain(session: &Session, verdict: &Verdict, circumstances: &Circumstanc
         };
         add(claim.how.words(), process_words(claim), &claim.source, claim.observed_at, effect);
         if let Some(activity) = claim.activity {
-            let effect = if Some(index) == verdict.decided_by && verdict.activity == Some(activity) {
+            let effect = if Some(index) == verdict.decided_by && verdict.activity == Some(activity)
+            {
                 format!("decides the activity: {}", activity.word())
             } else {
                 "no effect: not the deciding process".to_owned()
@@ -38,7 +43,13 @@ pub fn explain(session: &Session, verdict: &Verdict, circumstances: &Circumstanc
                 || activity.word().to_owned(),
                 |reason| format!("{} for {reason}", activity.word()),
             );
-            add("the agent's own word on what it is doing", value, &claim.source, claim.observed_at, effect);
+            add(
+                "the agent's own word on what it is doing",
+                value,
+                &claim.source,
+                claim.observed_at,
+                effect,
+            );
         }
     }
     let now = circumstances.now;
@@ -48,7 +59,13 @@ pub fn explain(session: &Session, verdict: &Verdict, circumstances: &Circumstanc
         } else {
             ("this observer cannot see every process", "decides: unknown (blind)")
         };
-        add("nothing claims the session", value.to_owned(), "process table", now, effect.to_owned());
+        add(
+            "nothing claims the session",
+            value.to_owned(),
+            "process table",
+            now,
+            effect.to_owned(),
+        );
     }
     if let Some(transcript) = &session.transcript {
         let path = transcript.path.to_string_lossy();
@@ -71,13 +88,22 @@ pub fn explain(session: &Session, verdict: &Verdict, circumstances: &Circumstanc
             Some(activity) if activity.word() == says => format!("fits the activity: {says}"),
             Some(activity) => format!("outweighed by the agent's own word: {}", activity.word()),
         };
-        add("where the last turn stands", value.to_owned(), &path, session.last_activity_at().unwrap_or(written), effect);
+        add(
+            "where the last turn stands",
+            value.to_owned(),
+            &path,
+            session.last_activity_at().unwrap_or(written),
+            effect,
+        );
     }
     if let Some(ended) = session.digest.ended_at {
         add(
             "the agent wrote that the session ended",
             ended.to_string(),
-            session.transcript.as_ref().map_or("transcript", |t| t.path.to_str().unwrap_or("transcript")),
+            session
+                .transcript
+                .as_ref()
+                .map_or("transcript", |t| t.path.to_str().unwrap_or("transcript")),
             ended,
             "no effect: only a process proves".to_owned(),
         );

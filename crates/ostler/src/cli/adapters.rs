@@ -41,7 +41,10 @@ impl Adapters {
         for adapter in &adapters {
             for problem in &adapter.problems {
                 let path = problem.path.as_deref().unwrap_or("");
-                output::talk(&text::one_line(&format!("{}: {path}: {}", adapter.id, problem.reason)));
+                output::talk(&text::one_line(&format!(
+                    "{}: {path}: {}",
+                    adapter.id, problem.reason
+                )));
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -75,7 +78,9 @@ fn row(adapter: &AdapterView) -> Vec<Cell> {
         FormatCertainty::Documented => "documented",
     };
     let state = if adapter.disabled { "disabled" } else { certainty };
-    let number = |count: usize| if count == 0 { "-".to_owned() } else { count.to_string() };
+    let number = |count: usize| {
+        if count == 0 { "-".to_owned() } else { count.to_string() }
+    };
     let colour = if adapter.present { None } else { Some(Colour::Dim) };
     vec![
         (adapter.id.to_owned(), colour),

@@ -41,11 +41,7 @@ impl Du {
             output::text(&self.draw(&result))?;
             ls::report_incomplete(&result.incomplete);
         }
-        Ok(if result.incomplete.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            error::incomplete_exit()
-        })
+        Ok(if result.incomplete.is_empty() { ExitCode::SUCCESS } else { error::incomplete_exit() })
     }
 
     fn draw(&self, result: &DuResult) -> String {

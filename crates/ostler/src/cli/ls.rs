@@ -111,6 +111,16 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// Sessions that become views only while they are written.
+struct Views<'a>(&'a [&'a Observed]);
+
+impl serde::Serialize for Views<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let views = self.0.iter().map(|one| SessionView::new(&one.session, &one.verdict));
+        serializer.collect_seq(views)
+    }
+}
+
 /// The filters, made ready.
 struct Filter<'a> {
     ls: &'a Ls,
@@ -120,7 +130,9 @@ struct Filter<'a> {
 
 impl Ls {
     pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let Some(interval) = self.watch else { return self.once(context, context.now, false) };
+        let Some(interval) = self.watch else {
+            return self.once(context, context.now, false);
+        };
         loop {
             self.once(context, sys::clock::now(), true)?;
             std::thread::sleep(interval);
@@ -142,10 +154,7 @@ impl Ls {
         }
         if context.json {
             let result = LsResult {
-                sessions: shown
-                    .iter()
-                    .map(|observed| SessionView::new(&observed.session, &observed.verdict))
-                    .collect(),
+                sessions: Views(&shown),
                 total,
                 shown: shown.len(),
                 incomplete: &observation.incomplete,
@@ -162,11 +171,16 @@ impl Ls {
         } else {
             self.draw(&observation, &shown, total, now, redraw)?;
         }
-        Ok(if observation.incomplete.is_empty() {
+        let code = if observation.incomplete.is_empty() {
             ExitCode::SUCCESS
         } else {
             error::incomplete_exit()
-        })
+        };
+        if !redraw {
+            // The process ends now; taking ten thousand sessions apart first only costs time.
+            std::mem::forget(observation);
+        }
+        Ok(code)
     }
 
     fn directory(&self) -> Result<Option<PathBuf>, Error> {
@@ -180,7 +194,9 @@ impl Ls {
     }
 
     fn since_time(&self, now: Time) -> Result<Option<Time>, Error> {
-        let Some(text) = &self.since else { return Ok(None) };
+        let Some(text) = &self.since else {
+            return Ok(None);
+        };
         let time = duration::parse(text).map(|span| now.minus(span)).or_else(|| Time::parse(text));
         time.map(Some).ok_or_else(|| {
             Error::usage(
@@ -285,7 +301,10 @@ impl Filter<'_> {
                 session.digest.cwd.as_deref().is_some_and(|own| Path::new(own).starts_with(cwd))
             })
             && self.since.is_none_or(|since| session.last_activity_at() >= Some(since))
-            && ls.branch.as_ref().is_none_or(|branch| session.digest.branch.as_ref() == Some(branch))
+            && ls
+                .branch
+                .as_ref()
+                .is_none_or(|branch| session.digest.branch.as_ref() == Some(branch))
     }
 }
 

@@ -163,14 +163,13 @@ pub(crate) fn main() -> ExitCode {
         .and_then(|matches| Cli::from_arg_matches(&matches))
     {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error, now, as_json),
+        Err(error) => return refuse(&error, command_named_in(&args), now, as_json),
     };
     if cli.version {
         return version::plain();
     }
     let command = cli.command.unwrap_or_else(|| Command::Ls(ls::Ls::default()));
-    let context =
-        Context { json: cli.json, name: command.name(), now, use_index: !cli.no_index };
+    let context = Context { json: cli.json, name: command.name(), now, use_index: !cli.no_index };
     match command.run(&context) {
         Ok(code) => code,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
@@ -182,7 +181,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 /// Reports what clap has to say: help is an answer, the rest is an error in the command line.
-fn refuse(error: &clap::Error, now: Time, as_json: bool) -> ExitCode {
+fn refuse(error: &clap::Error, command: &str, now: Time, as_json: bool) -> ExitCode {
     use clap::error::ErrorKind;
 
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
@@ -194,11 +193,17 @@ fn refuse(error: &clap::Error, now: Time, as_json: bool) -> ExitCode {
         let first = text.lines().next().unwrap_or_default();
         let message = first.strip_prefix("error: ").unwrap_or(first);
         let error = Error::usage(message, "`ostler help` lists the commands and their options");
-        output::error("ostler", now, &error, true);
+        output::error(command, now, &error, true);
     } else {
         let _ = error.print();
     }
     error::exit_code_of("INVALID_INPUT")
+}
+
+/// The command that a command line with an error in it was meant for.
+fn command_named_in(args: &[std::ffi::OsString]) -> &str {
+    let word = args.iter().skip(1).find_map(|arg| arg.to_str().filter(|arg| !arg.starts_with('-')));
+    word.filter(|word| tree().find_subcommand(word).is_some()).unwrap_or("ostler")
 }
 
 /// The whole command tree, for help, man pages and completions.

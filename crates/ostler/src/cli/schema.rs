@@ -26,8 +26,8 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         };
     }
     vec![
-        ("ls", envelope!(wire::LsResult<'static>)),
-        ("ls --watch", schemars::schema_for!(wire::LsResult<'static>)),
+        ("ls", envelope!(wire::LsResult<'static, ()>)),
+        ("ls --watch", schemars::schema_for!(wire::LsResult<'static, ()>)),
         ("show", envelope!(wire::ShowResult<'static>)),
         ("why", envelope!(wire::WhyResult<'static>)),
         ("logs", envelope!(wire::LogsResult<'static>)),
@@ -45,13 +45,18 @@ impl Schema {
         let mut all = all();
         let answer = match &self.command {
             None => Value::Object(
-                all.into_iter().map(|(name, schema)| (name.to_owned(), schema.to_value())).collect::<Map<_, _>>(),
+                all.into_iter()
+                    .map(|(name, schema)| (name.to_owned(), schema.to_value()))
+                    .collect::<Map<_, _>>(),
             ),
             Some(name) => {
                 let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
                 let names = names.join(", ");
                 let index = all.iter().position(|(one, _)| one == name).ok_or_else(|| {
-                    Error::usage(format!("no JSON result is called `{name}`"), format!("there are: {names}"))
+                    Error::usage(
+                        format!("no JSON result is called `{name}`"),
+                        format!("there are: {names}"),
+                    )
                 })?;
                 all.swap_remove(index).1.to_value()
             }

@@ -24,7 +24,8 @@ pub(crate) enum Colour {
 impl Paint {
     /// For what goes to stdout.
     pub(crate) fn for_stdout() -> Self {
-        let wanted = env::force_color() || (std::io::stdout().is_terminal() && !env::dumb_terminal());
+        let wanted =
+            env::force_color() || (std::io::stdout().is_terminal() && !env::dumb_terminal());
         Self { on: wanted && !env::no_color() }
     }
 

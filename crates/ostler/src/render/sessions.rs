@@ -42,7 +42,9 @@ fn row(one: &Observed, id: String, now: Time) -> Vec<Cell> {
     let plain = |text: Option<&str>| text::one_line(text.unwrap_or(""));
     let age = one.session.last_activity_at().map(|last| duration::age(now.since(last)));
     let title = match &digest.parent {
-        Some(parent) => format!("↳ {} {}", &parent[..parent.len().min(8)], plain(one.session.title())),
+        Some(parent) => {
+            format!("↳ {} {}", &parent[..parent.len().min(8)], plain(one.session.title()))
+        }
         None => plain(one.session.title()),
     };
     vec![

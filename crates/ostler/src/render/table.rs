@@ -90,7 +90,9 @@ fn fit(heads: &[Column], widths: &mut [usize], shown: &mut [bool], columns: usiz
         used.iter().sum::<usize>() + 2 * used.len().saturating_sub(1)
     };
     for (index, head) in heads.iter().enumerate().rev() {
-        let (Give::Cut(least) | Give::CutLeft(least)) = head.give else { continue };
+        let (Give::Cut(least) | Give::CutLeft(least)) = head.give else {
+            continue;
+        };
         let excess = total(widths, shown).saturating_sub(columns);
         if shown[index] && excess > 0 {
             widths[index] = widths[index].saturating_sub(excess).max(least.min(widths[index]));
