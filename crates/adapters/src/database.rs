@@ -38,6 +38,37 @@ pub fn has_column(connection: &Connection, table: &str, column: &str) -> Result<
     Ok(statement.exists([table, column])?)
 }
 
+/// The columns of a table that must have at least `required`. Anything else is a schema that is
+/// not known, and says so by name: it must never look like an empty store.
+pub fn columns(
+    connection: &Connection,
+    table: &str,
+    required: &[&str],
+) -> Result<Vec<String>, ReadError> {
+    let mut statement = connection.prepare("select name from pragma_table_info(?1)")?;
+    let columns =
+        statement.query_map([table], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    let missing = |name: &&&str| !columns.iter().any(|column| column == **name);
+    match required.iter().find(missing) {
+        None => Ok(columns),
+        Some(_) if columns.is_empty() => {
+            Err(ReadError::format(format!("unknown schema: no table `{table}`")))
+        }
+        Some(name) => {
+            Err(ReadError::format(format!("unknown schema: table `{table}` has no column `{name}`")))
+        }
+    }
+}
+
+/// `wanted` as a select list, with `null` for each column that this schema does not have.
+pub fn select_list(columns: &[String], wanted: &[&str]) -> String {
+    let item = |name: &&str| {
+        let known = columns.iter().any(|column| column == name);
+        if known { format!("\"{name}\"") } else { format!("null as \"{name}\"") }
+    };
+    wanted.iter().map(item).collect::<Vec<_>>().join(", ")
+}
+
 /// A path as the path part of an SQLite URI.
 fn escape(path: &Path) -> String {
     use std::fmt::Write;
