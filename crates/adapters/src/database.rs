@@ -7,12 +7,16 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::files::{self, ReadError};
+use crate::files::{self, MAX_RECORD, ReadError};
 
 /// Opens a database below `root` for reading.
-#[expect(clippy::disallowed_methods, reason = "the one place that opens foreign databases")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that opens foreign databases"
+)]
 pub fn open(root: &Path, path: &Path) -> Result<Connection, ReadError> {
     // Everything a plain file is refused for is refused here too.
     let (_, stamp) = files::open(root, path)?;
@@ -22,7 +26,11 @@ pub fn open(root: &Path, path: &Path) -> Result<Connection, ReadError> {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");
     let in_use = files::stamp(Path::new(&wal)).is_some();
-    let uri = format!("file:{}?mode=ro{}", escape(path), if in_use { "" } else { "&immutable=1" });
+    let uri = format!(
+        "file:{}?mode=ro{}",
+        escape(path),
+        if in_use { "" } else { "&immutable=1" }
+    );
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -34,7 +42,8 @@ pub fn open(root: &Path, path: &Path) -> Result<Connection, ReadError> {
 
 /// Whether the table has that column: the gate in front of a query on a schema that may have moved.
 pub fn has_column(connection: &Connection, table: &str, column: &str) -> Result<bool, ReadError> {
-    let mut statement = connection.prepare("select 1 from pragma_table_info(?1) where name = ?2")?;
+    let mut statement =
+        connection.prepare("select 1 from pragma_table_info(?1) where name = ?2")?;
     Ok(statement.exists([table, column])?)
 }
 
@@ -46,27 +55,52 @@ pub fn columns(
     required: &[&str],
 ) -> Result<Vec<String>, ReadError> {
     let mut statement = connection.prepare("select name from pragma_table_info(?1)")?;
-    let columns =
-        statement.query_map([table], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    let columns = statement
+        .query_map([table], |row| row.get(0))?
+        .collect::<Result<Vec<String>, _>>()?;
     let missing = |name: &&&str| !columns.iter().any(|column| column == **name);
     match required.iter().find(missing) {
         None => Ok(columns),
-        Some(_) if columns.is_empty() => {
-            Err(ReadError::format(format!("unknown schema: no table `{table}`")))
-        }
-        Some(name) => {
-            Err(ReadError::format(format!("unknown schema: table `{table}` has no column `{name}`")))
-        }
+        Some(_) if columns.is_empty() => Err(ReadError::format(format!(
+            "unknown schema: no table `{table}`"
+        ))),
+        Some(name) => Err(ReadError::format(format!(
+            "unknown schema: table `{table}` has no column `{name}`"
+        ))),
     }
 }
 
-/// `wanted` as a select list, with `null` for each column that this schema does not have.
-pub fn select_list(columns: &[String], wanted: &[&str]) -> String {
-    let item = |name: &&str| {
+/// The names in `wanted` as a select list, with `null` for each that this schema does not have.
+pub fn select_list(columns: &[String], wanted: &str) -> String {
+    let item = |name: &str| {
         let known = columns.iter().any(|column| column == name);
-        if known { format!("\"{name}\"") } else { format!("null as \"{name}\"") }
+        if known {
+            format!("\"{name}\"")
+        } else {
+            format!("null as \"{name}\"")
+        }
     };
-    wanted.iter().map(item).collect::<Vec<_>>().join(", ")
+    wanted
+        .split_whitespace()
+        .map(item)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// A column that is read only if it is no larger than any record may be; else it is `null`.
+pub fn bounded(column: &str) -> String {
+    format!("case when octet_length({column}) <= {MAX_RECORD} then {column} end")
+}
+
+/// The bytes of a text or blob.
+pub fn content<'a>(
+    row: &'a rusqlite::Row<'_>,
+    index: usize,
+) -> Result<Option<&'a [u8]>, ReadError> {
+    Ok(match row.get_ref(index)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes),
+        _ => None,
+    })
 }
 
 /// A path as the path part of an SQLite URI.

@@ -19,11 +19,12 @@ pub mod files;
 pub mod skim;
 
 mod claude_code;
+mod opencode;
 
 pub use files::ReadError;
 
 /// Every adapter, in the order people see them.
-pub static ALL: &[&dyn Adapter] = &[&claude_code::ClaudeCode];
+pub static ALL: &[&dyn Adapter] = &[&claude_code::ClaudeCode, &opencode::OpenCode];
 
 /// The adapter of that id.
 pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
