@@ -166,13 +166,18 @@ pub fn open(root: &Path, path: &Path) -> Result<(File, Stamp), ReadError> {
 
 /// Reads a small file whole.
 pub fn read_small(root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
+    read_up_to(root, path, MAX_SMALL_FILE)
+}
+
+/// Reads a file of at most `limit` bytes whole.
+pub fn read_up_to(root: &Path, path: &Path, limit: u64) -> Result<(Vec<u8>, Stamp), ReadError> {
     let (file, stamp) = open(root, path)?;
-    if stamp.bytes > MAX_SMALL_FILE {
+    if stamp.bytes > limit {
         return Err(ReadError::TooLarge(stamp.bytes));
     }
     let mut bytes = Vec::with_capacity(stamp.bytes as usize + 1);
-    file.take(MAX_SMALL_FILE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_SMALL_FILE {
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
         return Err(ReadError::TooLarge(bytes.len() as u64));
     }
     Ok((bytes, stamp))

@@ -19,12 +19,14 @@ pub mod files;
 pub mod skim;
 
 mod claude_code;
+mod openclaw;
 mod opencode;
 
 pub use files::ReadError;
 
 /// Every adapter, in the order people see them.
-pub static ALL: &[&dyn Adapter] = &[&claude_code::ClaudeCode, &opencode::OpenCode];
+pub static ALL: &[&dyn Adapter] =
+    &[&claude_code::ClaudeCode, &opencode::OpenCode, &openclaw::OpenClaw];
 
 /// The adapter of that id.
 pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
@@ -136,6 +138,9 @@ pub struct Source {
     pub id: String,
     /// The session this is a sub-agent or fork of, where the place on disk says so.
     pub parent: Option<String>,
+    /// The session's short name, where only an index beside the transcripts knows it. It never
+    /// changes for an id: the digest takes it over without a stamp of that index.
+    pub name: Option<String>,
     /// The root it was found under, all links resolved.
     pub root: std::sync::Arc<Path>,
     /// The file; for a store of many sessions, the database.
@@ -269,6 +274,7 @@ impl Source {
         Self {
             id: id.into(),
             parent: None,
+            name: None,
             root: root.clone(),
             path,
             stamp,
