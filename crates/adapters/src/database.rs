@@ -92,6 +92,16 @@ pub fn bounded(column: &str) -> String {
     format!("case when octet_length({column}) <= {MAX_RECORD} then {column} end")
 }
 
+/// A time that is stored as seconds, or as milliseconds by some versions.
+pub fn epoch(time: i64) -> model::time::Time {
+    let in_seconds = time.abs() < 100_000_000_000;
+    model::time::Time::from_millis(if in_seconds {
+        time.saturating_mul(1000)
+    } else {
+        time
+    })
+}
+
 /// The bytes of a text or blob.
 pub fn content<'a>(
     row: &'a rusqlite::Row<'_>,

@@ -19,14 +19,21 @@ pub mod files;
 pub mod skim;
 
 mod claude_code;
+mod crush;
+mod goose;
 mod openclaw;
 mod opencode;
 
 pub use files::ReadError;
 
 /// Every adapter, in the order people see them.
-pub static ALL: &[&dyn Adapter] =
-    &[&claude_code::ClaudeCode, &opencode::OpenCode, &openclaw::OpenClaw];
+pub static ALL: &[&dyn Adapter] = &[
+    &claude_code::ClaudeCode,
+    &opencode::OpenCode,
+    &openclaw::OpenClaw,
+    &goose::Goose,
+    &crush::Crush,
+];
 
 /// The adapter of that id.
 pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {

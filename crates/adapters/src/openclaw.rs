@@ -103,8 +103,7 @@ impl Adapter for OpenClaw {
             .collect();
         for &agent in &names {
             let path = agents.join(agent).join("agent/openclaw-agent.sqlite");
-            if crate::files::stamp(&path).is_some() {
-                survey_database(survey, &path, &mut kin);
+            if survey_database(survey, &path, &mut kin) {
                 stores.push((agent, path));
             }
         }
@@ -185,7 +184,8 @@ impl Kin {
     }
 }
 
-fn survey_database(survey: &mut Survey, path: &Path, kin: &mut Kin) {
+/// Lists the sessions of a database; `false` if there is none.
+fn survey_database(survey: &mut Survey, path: &Path, kin: &mut Kin) -> bool {
     let root = survey.root();
     match read_database(&root, path, kin) {
         Ok((sessions, schema)) => {
@@ -199,8 +199,10 @@ fn survey_database(survey: &mut Survey, path: &Path, kin: &mut Kin) {
                 });
             }
         }
+        Err(error) if error.is_absent() => return false,
         Err(error) => survey.failed(path, &error),
     }
+    true
 }
 
 type Sessions = Vec<(Source, Digest)>;
