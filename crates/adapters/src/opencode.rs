@@ -103,7 +103,7 @@ impl Adapter for OpenCode {
         let row = rows
             .next()?
             .ok_or_else(|| ReadError::format("no such session"))?;
-        Ok(store.read(&SessionRow::new(row)?)?.0)
+        store.read(&SessionRow::new(row)?)
     }
 
     fn converse(
@@ -164,20 +164,56 @@ fn read_database(
     let snapshot = connection.unchecked_transaction()?;
     let stamp = files::stamp(path).unwrap_or_default();
     let store = Store::new(&snapshot)?;
+    let shares = Shares::new(&snapshot)?;
     let mut statement = store.sessions("order by time_created, id")?;
     let mut rows = statement.query([])?;
     let mut sessions = Vec::new();
     while let Some(row) = rows.next()? {
         let session = SessionRow::new(row)?;
-        let (digest, bytes) = store.read(&session)?;
+        let digest = store.read(&session)?;
         let source = Source {
             parent: session.parent.clone(),
-            bytes: Some(bytes),
+            bytes: Some(shares.of(&session.id)),
             ..Source::file(session.id.clone(), root, path.to_owned(), stamp, DATABASE)
         };
         sessions.push((source, digest, session.updated));
     }
     Ok(sessions)
+}
+
+/// How much of the database each session takes, by its share of the parts: an index knows their
+/// number, while measuring each of them doubled the time of the whole survey.
+struct Shares {
+    bytes: u64,
+    all: u64,
+    parts: HashMap<String, u64>,
+}
+
+impl Shares {
+    fn new(connection: &Connection) -> Result<Self, ReadError> {
+        // Not the size of the file: all of it may still be in the write-ahead log.
+        let size = "select page_count * page_size from pragma_page_count, pragma_page_size";
+        let bytes: i64 = connection.query_row(size, [], |row| row.get(0))?;
+        let count = "select session_id, count(*) from part group by session_id";
+        let mut statement = connection.prepare(count)?;
+        let mut rows = statement.query([])?;
+        let mut parts = HashMap::new();
+        while let Some(row) = rows.next()? {
+            parts.insert(row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs());
+        }
+        let all = parts.values().sum();
+        Ok(Self {
+            bytes: bytes.unsigned_abs(),
+            all,
+            parts,
+        })
+    }
+
+    fn of(&self, session: &str) -> u64 {
+        let parts = u128::from(self.parts.get(session).copied().unwrap_or(0));
+        let share = u128::from(self.bytes) * parts / u128::from(self.all.max(1));
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
 }
 
 /// A database whose schema is known.
@@ -262,29 +298,20 @@ impl<'a> Store<'a> {
             .prepare(&format!("select {list} from session {which}"))?)
     }
 
-    /// What the session's rows say, and how many bytes they have.
-    fn read(&self, session: &SessionRow) -> Result<(Digest, u64), ReadError> {
+    /// What the session's rows say.
+    fn read(&self, session: &SessionRow) -> Result<Digest, ReadError> {
         let mut reading = Reading::new(session);
-        let mut bytes = 0;
         let mut messages = self.connection.prepare_cached(&format!(
-            "select id, octet_length(data), {} from message where session_id = ?1 \
-             order by time_created, id",
+            "select id, {} from message where session_id = ?1 order by time_created, id",
             database::bounded("data")
         ))?;
         let mut rows = messages.query([&session.id])?;
         while let Some(row) = rows.next()? {
-            bytes += row.get::<_, i64>(1)?.unsigned_abs();
-            if let Some(Role::User) = reading.message(database::content(row, 2)?) {
+            if let Some(Role::User) = reading.message(database::content(row, 1)?) {
                 self.prompt(&row.get::<_, String>(0)?, &mut reading)?;
             }
         }
-        let mut parts = self.connection.prepare_cached(
-            "select coalesce(sum(octet_length(data)), 0) from part where session_id = ?1",
-        )?;
-        bytes += parts
-            .query_row([&session.id], |row| row.get::<_, i64>(0))?
-            .unsigned_abs();
-        Ok((reading.finish(), bytes))
+        Ok(reading.finish())
     }
 
     fn prompt(&self, message: &str, reading: &mut Reading) -> Result<(), ReadError> {
@@ -527,4 +554,66 @@ impl Prompt {
 
 fn is_synthetic(part: Value<'_>) -> bool {
     part.get("synthetic").and_then(Value::bool) == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(tokens: &str) -> u64 {
+        usage(Value::new(tokens.as_bytes())).unwrap().output
+    }
+
+    #[test]
+    fn reasoning_is_counted_once() {
+        let apart =
+            r#"{"total":118,"input":100,"output":5,"reasoning":10,"cache":{"read":2,"write":1}}"#;
+        assert_eq!(output(apart), 15);
+        let within =
+            r#"{"total":108,"input":100,"output":5,"reasoning":3,"cache":{"read":2,"write":1}}"#;
+        assert_eq!(output(within), 5);
+        assert_eq!(output(r#"{"input":100,"output":5,"reasoning":3}"#), 8);
+        assert_eq!(usage(Value::new(b"7")), None);
+    }
+
+    fn turn_after(message: &str) -> Turn {
+        let session = SessionRow {
+            id: String::new(),
+            parent: None,
+            directory: None,
+            title: None,
+            version: None,
+            created: 0,
+            updated: 0,
+            cost: None,
+            tokens: Tokens::default(),
+        };
+        let mut reading = Reading::new(&session);
+        reading.message(Some(message.as_bytes()));
+        reading.finish().turn
+    }
+
+    #[test]
+    fn a_turn_is_open_until_an_answer_is_complete_and_asks_for_no_tool() {
+        let answer = |rest: &str| format!(r#"{{"role":"assistant","time":{{"created":1{rest}}}"#);
+        assert_eq!(turn_after(&answer("}")), Turn::Open);
+        assert_eq!(
+            turn_after(&answer(r#","completed":2},"finish":"tool-calls""#)),
+            Turn::Open
+        );
+        assert_eq!(
+            turn_after(&answer(r#","completed":2},"finish":"stop""#)),
+            Turn::Closed
+        );
+        let aborted = r#"},"error":{"name":"MessageAbortedError","data":{"message":"Aborted"}}"#;
+        assert_eq!(turn_after(&answer(aborted)), Turn::Closed);
+        assert_eq!(turn_after(r#"{"role":"narrator"}"#), Turn::Unknown);
+    }
+
+    #[test]
+    fn only_generated_titles_with_a_time_are_placeholders() {
+        assert!(is_placeholder("New session - 2026-11-15T21:14:01.528Z"));
+        assert!(is_placeholder("Child session - 2026-11-15T21:14:01.528Z"));
+        assert!(!is_placeholder("New session - the plan"));
+    }
 }

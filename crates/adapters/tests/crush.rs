@@ -1,7 +1,8 @@
 //! Crush: a project's database after its documented schema, and its lock.
 #![expect(
     clippy::disallowed_methods,
-    reason = "tests lay out the homes that adapters read"
+    clippy::unwrap_used,
+    reason = "tests lay out the homes that adapters read, and say what they mean with unwrap"
 )]
 
 use std::ffi::OsString;

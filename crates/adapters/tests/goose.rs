@@ -1,7 +1,8 @@
 //! Goose: a database after its documented schema, and the files of older versions.
 #![expect(
     clippy::disallowed_methods,
-    reason = "tests lay out the homes that adapters read"
+    clippy::unwrap_used,
+    reason = "tests lay out the homes that adapters read, and say what they mean with unwrap"
 )]
 
 use std::ffi::OsString;

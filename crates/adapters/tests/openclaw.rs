@@ -1,7 +1,8 @@
 //! OpenClaw: the databases of a real 2026.9.6, and file stores as versions up to 2026.7 wrote them.
 #![expect(
     clippy::disallowed_methods,
-    reason = "tests lay out the homes that adapters read"
+    clippy::unwrap_used,
+    reason = "tests lay out the homes that adapters read, and say what they mean with unwrap"
 )]
 
 use std::ffi::OsString;

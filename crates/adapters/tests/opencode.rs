@@ -2,7 +2,8 @@
 //! older versions.
 #![expect(
     clippy::disallowed_methods,
-    reason = "tests lay out the homes that adapters read"
+    clippy::unwrap_used,
+    reason = "tests lay out the homes that adapters read, and say what they mean with unwrap"
 )]
 
 use std::ffi::OsString;
@@ -71,9 +72,13 @@ const MIDTURN: &str = "ses_e1ef0a848ffeemoyueORWIVvkP";
 
 #[test]
 fn a_finished_session_of_the_database() {
-    let (home, _connection) = home("1.18.33");
+    let (home, connection) = home("1.18.33");
     let (source, digest) = only(home.path(), HELLO);
-    assert_eq!((source.bytes, source.parent.as_deref()), (Some(930), None));
+    let size = "select page_count * page_size from pragma_page_count, pragma_page_size";
+    let size: i64 = connection.query_row(size, [], |row| row.get(0)).unwrap();
+    // Four of eleven parts.
+    assert_eq!(source.bytes, Some(size as u64 * 4 / 11));
+    assert_eq!(source.parent, None);
     assert_eq!(
         source.path,
         std::fs::canonicalize(home.path())
@@ -106,8 +111,7 @@ fn a_finished_session_of_the_database() {
 #[test]
 fn two_answers_of_one_turn_are_counted_once_each() {
     let (home, _connection) = home("1.18.33");
-    let (source, digest) = only(home.path(), WITH_TOOL);
-    assert_eq!(source.bytes, Some(2249));
+    let (_, digest) = only(home.path(), WITH_TOOL);
     let expected = Tokens {
         input: 2468,
         output: 112,
@@ -401,27 +405,23 @@ fn roots_follow_the_environment() {
         };
         opencode().roots(&Env::new(&lookup))
     };
-    let data = PathBuf::from("/h/.local/share/opencode");
-    assert_eq!(roots(&[("HOME", "/h")]), [data.clone()]);
-    assert_eq!(
-        roots(&[("HOME", "/h"), ("XDG_DATA_HOME", "/d")]),
-        [PathBuf::from("/d/opencode")]
+    let data = "/h/.local/share/opencode";
+    let expect = |variables: &[(&str, &str)], expected: &[&str]| {
+        let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
+        assert_eq!(roots(variables), expected);
+    };
+    expect(&[("HOME", "/h")], &[data]);
+    expect(&[("HOME", "/h"), ("XDG_DATA_HOME", "/d")], &["/d/opencode"]);
+    expect(&[("HOME", "/h"), ("OPENCODE_DB", ":memory:")], &[data]);
+    expect(&[("HOME", "/h"), ("OPENCODE_DB", "opencode-x.db")], &[data]);
+    let mine = format!("{data}/mine.db");
+    expect(
+        &[("HOME", "/h"), ("OPENCODE_DB", "mine.db")],
+        &[data, &mine],
     );
-    assert_eq!(
-        roots(&[("HOME", "/h"), ("OPENCODE_DB", ":memory:")]),
-        [data.clone()]
-    );
-    assert_eq!(
-        roots(&[("HOME", "/h"), ("OPENCODE_DB", "opencode-x.db")]),
-        [data.clone()]
-    );
-    assert_eq!(
-        roots(&[("HOME", "/h"), ("OPENCODE_DB", "mine.db")]),
-        [data.clone(), data.join("mine.db")]
-    );
-    assert_eq!(
-        roots(&[("HOME", "/h"), ("OPENCODE_DB", "/x/y.db")]),
-        [data, PathBuf::from("/x/y.db")]
+    expect(
+        &[("HOME", "/h"), ("OPENCODE_DB", "/x/y.db")],
+        &[data, "/x/y.db"],
     );
 }
 
