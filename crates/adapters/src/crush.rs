@@ -60,10 +60,7 @@ impl Adapter for Crush {
 
     fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
         let named = env.path("CRUSH_GLOBAL_DATA");
-        named
-            .or_else(|| Some(env.xdg_data()?.join("crush")))
-            .into_iter()
-            .collect()
+        named.or_else(|| Some(env.xdg_data()?.join("crush"))).into_iter().collect()
     }
 
     fn survey(&self, survey: &mut Survey) {
@@ -99,9 +96,7 @@ impl Adapter for Crush {
         let store = Store::new(&connection)?;
         let mut statement = store.sessions("where id = ?1")?;
         let mut rows = statement.query([&source.id])?;
-        let row = rows
-            .next()?
-            .ok_or_else(|| ReadError::format("no such session"))?;
+        let row = rows.next()?.ok_or_else(|| ReadError::format("no such session"))?;
         Ok(store.read(row)?.1)
     }
 
@@ -133,12 +128,10 @@ fn survey_project(survey: &mut Survey, directory: &str, data: &Path) {
     let root = survey.root();
     let path = data.join("crush.db");
     match read_database(&root, &path) {
-        Ok(sessions) => survey
-            .ready
-            .extend(sessions.into_iter().map(|(source, mut digest)| {
-                digest.cwd = Some(directory.to_owned());
-                (source, digest)
-            })),
+        Ok(sessions) => survey.ready.extend(sessions.into_iter().map(|(source, mut digest)| {
+            digest.cwd = Some(directory.to_owned());
+            (source, digest)
+        })),
         Err(error) if error.is_absent() => return,
         Err(error) => survey.failed(&path, &error),
     }
@@ -188,42 +181,25 @@ impl<'a> Store<'a> {
         let columns = database::columns(connection, "sessions", &required)?;
         let required = ["session_id", "role", "parts", "model", "created_at"];
         database::columns(connection, "messages", &required)?;
-        Ok(Self {
-            connection,
-            columns,
-        })
+        Ok(Self { connection, columns })
     }
 
     fn sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
         let wanted = "id parent_session_id title cost created_at updated_at";
         let list = database::select_list(&self.columns, wanted);
-        Ok(self
-            .connection
-            .prepare(&format!("select {list} from sessions {which}"))?)
+        Ok(self.connection.prepare(&format!("select {list} from sessions {which}"))?)
     }
 
     /// The id of a session, what its rows say, and how many bytes its messages have.
     fn read(&self, row: &Row<'_>) -> Result<(String, Digest, u64), ReadError> {
         // Columns of an unexpected type are read as absent: the rest of the row still counts.
-        let text = |index| {
-            row.get::<_, String>(index)
-                .ok()
-                .filter(|text| !text.is_empty())
-        };
-        let time = |index| {
-            row.get::<_, i64>(index)
-                .ok()
-                .filter(|&at| at > 0)
-                .map(database::epoch)
-        };
+        let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
+        let time = |index| row.get::<_, i64>(index).ok().filter(|&at| at > 0).map(database::epoch);
         let id: String = row.get(0)?;
         let parent = text(1);
         let dollars: Option<f64> = row.get(3).unwrap_or(None);
         let mut digest = Digest {
-            title: text(2)
-                .filter(|title| !is_placeholder(title))
-                .as_deref()
-                .map(shorten),
+            title: text(2).filter(|title| !is_placeholder(title)).as_deref().map(shorten),
             cost_micro_usd: dollars.map(|dollars| (dollars * 1e6).round() as u64),
             cost_covers_subagents: parent.is_none(),
             parent,
@@ -267,20 +243,14 @@ impl<'a> Store<'a> {
             };
             bytes += parts.len() as u64;
             let parts = Value::new(parts);
-            let is_whole = parts
-                .array()
-                .is_some_and(|mut parts| parts.all(|part| part.is_ok()));
+            let is_whole = parts.array().is_some_and(|mut parts| parts.all(|part| part.is_ok()));
             let message = Message {
                 role: row.get(1)?,
                 model: row.get::<_, String>(2).unwrap_or_default(),
                 at: row.get::<_, i64>(3).ok().map(database::epoch),
                 parts,
             };
-            each(
-                number,
-                is_last,
-                Some(if is_whole { Ok(message) } else { Err(Broken) }),
-            );
+            each(number, is_last, Some(if is_whole { Ok(message) } else { Err(Broken) }));
         }
         Ok(bytes)
     }
@@ -302,18 +272,12 @@ struct Message<'a> {
 impl<'a> Message<'a> {
     /// The kind of each part, and what it holds.
     fn parts(&self) -> impl Iterator<Item = (String, Value<'a>)> {
-        let parts = self
-            .parts
-            .array()
-            .into_iter()
-            .flatten()
-            .filter_map(Result::ok);
+        let parts = self.parts.array().into_iter().flatten().filter_map(Result::ok);
         parts.filter_map(|part| Some((part.get("type")?.string()?, part.get("data")?)))
     }
 
     fn finish(&self) -> Option<Value<'a>> {
-        self.parts()
-            .find_map(|(kind, data)| (kind == "finish").then_some(data))
+        self.parts().find_map(|(kind, data)| (kind == "finish").then_some(data))
     }
 
     fn is_complete(&self) -> bool {
@@ -356,11 +320,7 @@ impl<'a> Message<'a> {
             let text = |name| data.get(name).and_then(Value::string).unwrap_or_default();
             match kind.as_str() {
                 "text" => {
-                    let role = if is_hidden(data) {
-                        Role::System
-                    } else {
-                        speaker
-                    };
+                    let role = if is_hidden(data) { Role::System } else { speaker };
                     say(Entry::new(self.at, role, text("text")));
                 }
                 "tool_call" => say(Entry::tool(self.at, text("name"), text("input"))),

@@ -13,10 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::files::{self, MAX_RECORD, ReadError};
 
 /// Opens a database below `root` for reading.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one place that opens foreign databases"
-)]
+#[expect(clippy::disallowed_methods, reason = "the one place that opens foreign databases")]
 pub fn open(root: &Path, path: &Path) -> Result<Connection, ReadError> {
     // Everything a plain file is refused for is refused here too.
     let (_, stamp) = files::open(root, path)?;
@@ -26,11 +23,7 @@ pub fn open(root: &Path, path: &Path) -> Result<Connection, ReadError> {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");
     let in_use = files::stamp(Path::new(&wal)).is_some();
-    let uri = format!(
-        "file:{}?mode=ro{}",
-        escape(path),
-        if in_use { "" } else { "&immutable=1" }
-    );
+    let uri = format!("file:{}?mode=ro{}", escape(path), if in_use { "" } else { "&immutable=1" });
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -55,15 +48,14 @@ pub fn columns(
     required: &[&str],
 ) -> Result<Vec<String>, ReadError> {
     let mut statement = connection.prepare("select name from pragma_table_info(?1)")?;
-    let columns = statement
-        .query_map([table], |row| row.get(0))?
-        .collect::<Result<Vec<String>, _>>()?;
+    let columns =
+        statement.query_map([table], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
     let missing = |name: &&&str| !columns.iter().any(|column| column == **name);
     match required.iter().find(missing) {
         None => Ok(columns),
-        Some(_) if columns.is_empty() => Err(ReadError::format(format!(
-            "unknown schema: no table `{table}`"
-        ))),
+        Some(_) if columns.is_empty() => {
+            Err(ReadError::format(format!("unknown schema: no table `{table}`")))
+        }
         Some(name) => Err(ReadError::format(format!(
             "unknown schema: table `{table}` has no column `{name}`"
         ))),
@@ -74,17 +66,9 @@ pub fn columns(
 pub fn select_list(columns: &[String], wanted: &str) -> String {
     let item = |name: &str| {
         let known = columns.iter().any(|column| column == name);
-        if known {
-            format!("\"{name}\"")
-        } else {
-            format!("null as \"{name}\"")
-        }
+        if known { format!("\"{name}\"") } else { format!("null as \"{name}\"") }
     };
-    wanted
-        .split_whitespace()
-        .map(item)
-        .collect::<Vec<_>>()
-        .join(", ")
+    wanted.split_whitespace().map(item).collect::<Vec<_>>().join(", ")
 }
 
 /// A column that is read only if it is no larger than any record may be; else it is `null`.
@@ -95,11 +79,7 @@ pub fn bounded(column: &str) -> String {
 /// A time that is stored as seconds, or as milliseconds by some versions.
 pub fn epoch(time: i64) -> model::time::Time {
     let in_seconds = time.abs() < 100_000_000_000;
-    model::time::Time::from_millis(if in_seconds {
-        time.saturating_mul(1000)
-    } else {
-        time
-    })
+    model::time::Time::from_millis(if in_seconds { time.saturating_mul(1000) } else { time })
 }
 
 /// The bytes of a text or blob.

@@ -60,10 +60,7 @@ impl Adapter for Goose {
 
     fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
         let named = env.path("GOOSE_PATH_ROOT").map(|root| root.join("data"));
-        named
-            .or_else(|| Some(env.xdg_data()?.join("goose")))
-            .into_iter()
-            .collect()
+        named.or_else(|| Some(env.xdg_data()?.join("goose"))).into_iter().collect()
     }
 
     fn survey(&self, survey: &mut Survey) {
@@ -74,16 +71,10 @@ impl Adapter for Goose {
             Ok(sessions) => survey.ready.extend(sessions),
             Err(error) => survey.failed(&path, &error),
         }
-        let imported: HashSet<String> = survey
-            .ready
-            .iter()
-            .map(|(source, _)| source.id.clone())
-            .collect();
+        let imported: HashSet<String> =
+            survey.ready.iter().map(|(source, _)| source.id.clone()).collect();
         for entry in survey.list(&directory, |name| name.ends_with(".jsonl")) {
-            let Some(id) = entry
-                .stem(".jsonl")
-                .filter(|_| entry.kind == EntryKind::File)
-            else {
+            let Some(id) = entry.stem(".jsonl").filter(|_| entry.kind == EntryKind::File) else {
                 continue;
             };
             let path = directory.join(&entry.name);
@@ -111,9 +102,7 @@ impl Adapter for Goose {
         let store = Store::new(&connection)?;
         let mut statement = store.sessions("where id = ?1")?;
         let mut rows = statement.query([&source.id])?;
-        let row = rows
-            .next()?
-            .ok_or_else(|| ReadError::format("no such session"))?;
+        let row = rows.next()?.ok_or_else(|| ReadError::format("no such session"))?;
         Ok(store.read(row)?.1)
     }
 
@@ -180,55 +169,31 @@ impl<'a> Store<'a> {
     fn new(connection: &'a Connection) -> Result<Self, ReadError> {
         let required = ["id", "working_dir", "created_at", "updated_at"];
         let sessions = database::columns(connection, "sessions", &required)?;
-        let required = [
-            "id",
-            "session_id",
-            "role",
-            "content_json",
-            "created_timestamp",
-        ];
+        let required = ["id", "session_id", "role", "content_json", "created_timestamp"];
         let messages = database::columns(connection, "messages", &required)?;
-        Ok(Self {
-            connection,
-            sessions,
-            messages,
-        })
+        Ok(Self { connection, sessions, messages })
     }
 
     fn sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
         let list = database::select_list(&self.sessions, SESSION_COLUMNS);
-        Ok(self
-            .connection
-            .prepare(&format!("select {list} from sessions {which}"))?)
+        Ok(self.connection.prepare(&format!("select {list} from sessions {which}"))?)
     }
 
     /// The id of a session, what its rows say, and how many bytes its messages have.
     fn read(&self, row: &Row<'_>) -> Result<(String, Digest, u64), ReadError> {
         // Columns of an unexpected type are read as absent: the rest of the row still counts.
-        let text = |index| {
-            row.get::<_, String>(index)
-                .ok()
-                .filter(|text| !text.is_empty())
-        };
-        let count = |index| {
-            row.get::<_, i64>(index)
-                .ok()
-                .and_then(|n| u64::try_from(n).ok())
-        };
+        let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
+        let count = |index| row.get::<_, i64>(index).ok().and_then(|n| u64::try_from(n).ok());
         let id: String = row.get(0)?;
         let mut reading = Reading::default();
         let digest = &mut reading.digest;
         digest.cwd = text(1);
         let named_by_person = row.get(4).unwrap_or(false);
         let title = text(2).or_else(|| text(3));
-        digest.title = title
-            .filter(|title| named_by_person || !is_placeholder(title))
-            .as_deref()
-            .map(shorten);
+        digest.title =
+            title.filter(|title| named_by_person || !is_placeholder(title)).as_deref().map(shorten);
         digest.model = text(7).and_then(|config| {
-            Value::new(config.as_bytes())
-                .get("model_name")
-                .and_then(Value::string)
+            Value::new(config.as_bytes()).get("model_name").and_then(Value::string)
         });
         digest.parent = text(8);
         let dollars: Option<f64> = row.get(9).unwrap_or(None);
@@ -242,10 +207,7 @@ impl<'a> Store<'a> {
                 cache_write,
             });
         }
-        text(5)
-            .and_then(|created| parse_time(&created))
-            .into_iter()
-            .for_each(|at| digest.saw(at));
+        text(5).and_then(|created| parse_time(&created)).into_iter().for_each(|at| digest.saw(at));
         let bytes = self.messages(&id, 0, |_, message| match message {
             Some(Ok(message)) => reading.message(&message),
             Some(Err(Broken)) => reading.digest.damage.broken += 1,
@@ -281,17 +243,11 @@ impl<'a> Store<'a> {
                 continue;
             };
             bytes += content.len() as u64;
-            let visible = database::content(row, 4)?.and_then(|metadata| {
-                Value::new(metadata)
-                    .get("userVisible")
-                    .and_then(Value::bool)
-            });
+            let visible = database::content(row, 4)?
+                .and_then(|metadata| Value::new(metadata).get("userVisible").and_then(Value::bool));
             let role: String = row.get(1)?;
             let at = row.get::<_, i64>(2).ok().map(database::epoch);
-            each(
-                number,
-                Some(Message::new(&role, at, Value::new(content), visible)),
-            );
+            each(number, Some(Message::new(&role, at, Value::new(content), visible)));
         }
         Ok(bytes)
     }
@@ -304,14 +260,7 @@ fn parse_time(text: &str) -> Option<Time> {
 
 /// What a session is called until the agent has thought of something.
 fn is_placeholder(name: &str) -> bool {
-    [
-        "ACP Session",
-        "CLI Session",
-        "New Chat",
-        "New Session",
-        "New session",
-    ]
-    .contains(&name)
+    ["ACP Session", "CLI Session", "New Chat", "New Session", "New session"].contains(&name)
 }
 
 /// A message, from a row or a line.
@@ -330,18 +279,11 @@ impl<'a> Message<'a> {
         content: Value<'a>,
         visible: Option<bool>,
     ) -> Result<Self, Broken> {
-        let is_whole = content
-            .array()
-            .is_some_and(|mut blocks| blocks.all(|block| block.is_ok()));
+        let is_whole = content.array().is_some_and(|mut blocks| blocks.all(|block| block.is_ok()));
         if !is_whole || !matches!(role, "user" | "assistant") {
             return Err(Broken);
         }
-        Ok(Self {
-            is_user: role == "user",
-            at,
-            content,
-            hidden: visible == Some(false),
-        })
+        Ok(Self { is_user: role == "user", at, content, hidden: visible == Some(false) })
     }
 
     /// A line of an older file.
@@ -361,22 +303,15 @@ impl<'a> Message<'a> {
     }
 
     fn blocks(&self) -> impl Iterator<Item = Value<'a>> {
-        self.content
-            .array()
-            .into_iter()
-            .flatten()
-            .filter_map(Result::ok)
+        self.content.array().into_iter().flatten().filter_map(Result::ok)
     }
 
     fn has(&self, kind: &str) -> bool {
-        self.blocks()
-            .any(|block| block.get("type").is_some_and(|found| found.is(kind)))
+        self.blocks().any(|block| block.get("type").is_some_and(|found| found.is(kind)))
     }
 
     fn text(&self) -> String {
-        let texts = self
-            .blocks()
-            .filter_map(|block| block.get("text")?.string());
+        let texts = self.blocks().filter_map(|block| block.get("text")?.string());
         texts.collect::<Vec<_>>().join("\n")
     }
 
@@ -414,16 +349,10 @@ fn succeeded(outcome: Value<'_>) -> Option<Value<'_>> {
 
 fn result_text(outcome: Value<'_>) -> String {
     let Some(value) = succeeded(outcome) else {
-        return outcome
-            .get("error")
-            .and_then(Value::string)
-            .unwrap_or_default();
+        return outcome.get("error").and_then(Value::string).unwrap_or_default();
     };
     let blocks = value.array().or_else(|| value.get("content")?.array());
-    let texts = blocks
-        .into_iter()
-        .flatten()
-        .filter_map(|block| block.ok()?.get("text")?.string());
+    let texts = blocks.into_iter().flatten().filter_map(|block| block.ok()?.get("text")?.string());
     texts.collect::<Vec<_>>().join("\n")
 }
 
@@ -461,10 +390,8 @@ impl Reading {
             let text = |name| value.get(name).and_then(Value::string);
             self.digest.cwd = text("working_dir");
             let title = text("description").filter(|title| !title.is_empty());
-            self.digest.title = title
-                .filter(|title| !is_placeholder(title))
-                .as_deref()
-                .map(shorten);
+            self.digest.title =
+                title.filter(|title| !is_placeholder(title)).as_deref().map(shorten);
             return;
         }
         match Message::read(line) {

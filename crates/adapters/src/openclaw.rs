@@ -76,18 +76,14 @@ impl Adapter for OpenClaw {
     }
 
     fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        let profile = env
-            .get("OPENCLAW_PROFILE")
-            .filter(|profile| profile != "default");
+        let profile = env.get("OPENCLAW_PROFILE").filter(|profile| profile != "default");
         let mut directory = std::ffi::OsString::from(".openclaw");
         if let Some(profile) = profile {
             directory.push("-");
             directory.push(profile);
         }
         let home = env.path("OPENCLAW_HOME").or_else(|| env.home());
-        let state = env
-            .path("OPENCLAW_STATE_DIR")
-            .or_else(|| Some(home?.join(directory)));
+        let state = env.path("OPENCLAW_STATE_DIR").or_else(|| Some(home?.join(directory)));
         state.into_iter().collect()
     }
 
@@ -122,9 +118,7 @@ impl Adapter for OpenClaw {
         let store = Store::new(&connection)?;
         let mut statement = store.windows("where session = ?1")?;
         let mut rows = statement.query([&source.id])?;
-        let row = rows
-            .next()?
-            .ok_or_else(|| ReadError::format("no such session"))?;
+        let row = rows.next()?.ok_or_else(|| ReadError::format("no such session"))?;
         Ok(store.read(&Window::new(row)?)?.0)
     }
 
@@ -171,15 +165,11 @@ impl Kin {
             .filter(|(id, parent)| id != parent)
             .collect();
         for (source, digest) in &mut survey.ready {
-            source.parent = parents
-                .get(source.id.as_str())
-                .map(|&parent| parent.to_owned());
+            source.parent = parents.get(source.id.as_str()).map(|&parent| parent.to_owned());
             digest.parent.clone_from(&source.parent);
         }
         for source in &mut survey.sources {
-            source.parent = parents
-                .get(source.id.as_str())
-                .map(|&parent| parent.to_owned());
+            source.parent = parents.get(source.id.as_str()).map(|&parent| parent.to_owned());
         }
     }
 }
@@ -193,10 +183,7 @@ fn survey_database(survey: &mut Survey, path: &Path, kin: &mut Kin) -> bool {
             if schema > KNOWN_SCHEMA {
                 let reason =
                     format!("schema {schema} is newer than {KNOWN_SCHEMA}: it may hold more");
-                survey.problems.push(Problem {
-                    path: path.to_owned(),
-                    reason,
-                });
+                survey.problems.push(Problem { path: path.to_owned(), reason });
             }
         }
         Err(error) if error.is_absent() => return false,
@@ -223,8 +210,7 @@ fn read_database(
     while let Some(row) = rows.next()? {
         let window = Window::new(row)?;
         let (digest, bytes) = store.read(&window)?;
-        kin.in_database
-            .insert(window.id.clone(), Time::from_millis(window.updated));
+        kin.in_database.insert(window.id.clone(), Time::from_millis(window.updated));
         if let Some(key) = window.spawned_by {
             kin.spawned.push((window.id.clone(), key));
         }
@@ -266,11 +252,7 @@ struct Window {
 impl Window {
     /// Columns of an unexpected type are read as absent: the rest of the row still counts.
     fn new(row: &Row<'_>) -> Result<Self, ReadError> {
-        let text = |index| {
-            row.get::<_, String>(index)
-                .ok()
-                .filter(|text| !text.is_empty())
-        };
+        let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
         let number = |index| row.get::<_, i64>(index).unwrap_or(0);
         Ok(Self {
             id: row.get(0)?,
@@ -289,19 +271,14 @@ impl<'a> Store<'a> {
         let schema = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         let columns = |table: &str, required: &[&str]| {
             database::columns(connection, table, required).map_err(|error| {
-                ReadError::format(format!(
-                    "{error} (version {schema}, known is {KNOWN_SCHEMA})"
-                ))
+                ReadError::format(format!("{error} (version {schema}, known is {KNOWN_SCHEMA})"))
             })
         };
         Ok(Self {
             connection,
             schema,
             nodes: columns("session_nodes", &["session_key", "current_session_id"])?,
-            windows: columns(
-                "session_windows",
-                &["session_id", "session_key", "updated_at"],
-            )?,
+            windows: columns("session_windows", &["session_id", "session_key", "updated_at"])?,
             events: columns("transcript_events", &["session_id", "seq", "event_json"])?,
         })
     }
@@ -309,11 +286,7 @@ impl<'a> Store<'a> {
     fn windows(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
         let column = |table: &str, columns: &[String], name: &str| {
             let known = columns.iter().any(|column| column == name);
-            if known {
-                format!("{table}.{name}")
-            } else {
-                "null".to_owned()
-            }
+            if known { format!("{table}.{name}") } else { "null".to_owned() }
         };
         let node = |name| column("n", &self.nodes, name);
         let window = |name| column("w", &self.windows, name);
@@ -384,10 +357,7 @@ impl<'a> Store<'a> {
                 }
                 (None, Some(packed)) => {
                     bytes += packed.len() as u64;
-                    each(
-                        seq,
-                        zstd::bulk::decompress(packed, MAX_EVENT).ok().as_deref(),
-                    );
+                    each(seq, zstd::bulk::decompress(packed, MAX_EVENT).ok().as_deref());
                 }
                 (None, None) => each(seq, None),
             }
@@ -425,13 +395,7 @@ fn read_leases(
     if !connection.prepare(table)?.exists([])? {
         return Ok(Vec::new());
     }
-    let required = [
-        "agent_id",
-        "path",
-        "owner_pid",
-        "owner_start_time",
-        "opened_at",
-    ];
+    let required = ["agent_id", "path", "owner_pid", "owner_start_time", "opened_at"];
     database::columns(&connection, "agent_database_leases", &required)?;
     let mut statement = connection.prepare(
         "select agent_id, path, owner_pid, owner_start_time, max(opened_at) \
@@ -471,10 +435,7 @@ fn leased_store(agent: &str, path: PathBuf, stores: &[(&str, PathBuf)]) -> PathB
 fn lease(source: &Path, store: PathBuf, identity: Identity) -> Registration {
     Registration {
         scope: Scope::Store(store),
-        proof: Proof::Process {
-            identity,
-            holds: None,
-        },
+        proof: Proof::Process { identity, holds: None },
         source: source.to_owned(),
         activity: None,
         waiting_for: None,

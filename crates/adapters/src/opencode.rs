@@ -60,9 +60,7 @@ impl Adapter for OpenCode {
     /// A database that `OPENCODE_DB` puts elsewhere is a root of its own: the file itself.
     fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
         let data = env.xdg_data().map(|data| data.join("opencode"));
-        let named = env
-            .path("OPENCODE_DB")
-            .filter(|named| named.as_os_str() != ":memory:");
+        let named = env.path("OPENCODE_DB").filter(|named| named.as_os_str() != ":memory:");
         let elsewhere = named.and_then(|named| match &data {
             _ if named.is_absolute() => Some(named),
             Some(data) => Some(data.join(named)),
@@ -72,10 +70,7 @@ impl Adapter for OpenCode {
             let name = path.file_name().and_then(|name| name.to_str());
             path.parent() == data.as_deref() && name.is_some_and(is_database)
         };
-        data.clone()
-            .into_iter()
-            .chain(elsewhere.filter(|path| !listed_anyway(path)))
-            .collect()
+        data.clone().into_iter().chain(elsewhere.filter(|path| !listed_anyway(path))).collect()
     }
 
     fn survey(&self, survey: &mut Survey) {
@@ -101,9 +96,7 @@ impl Adapter for OpenCode {
         let store = Store::new(&connection)?;
         let mut statement = store.sessions("where id = ?1")?;
         let mut rows = statement.query([&source.id])?;
-        let row = rows
-            .next()?
-            .ok_or_else(|| ReadError::format("no such session"))?;
+        let row = rows.next()?.ok_or_else(|| ReadError::format("no such session"))?;
         store.read(&SessionRow::new(row)?)
     }
 
@@ -126,9 +119,7 @@ impl Adapter for OpenCode {
 }
 
 fn is_database(name: &str) -> bool {
-    let stem = name
-        .strip_suffix(".db")
-        .and_then(|stem| stem.strip_prefix("opencode"));
+    let stem = name.strip_suffix(".db").and_then(|stem| stem.strip_prefix("opencode"));
     stem.is_some_and(|channel| channel.is_empty() || channel.starts_with('-'))
 }
 
@@ -220,14 +211,9 @@ fn usage(tokens: Value<'_>) -> Option<Tokens> {
 }
 
 fn sum(tokens: Tokens) -> u64 {
-    [
-        tokens.input,
-        tokens.output,
-        tokens.cache_read,
-        tokens.cache_write,
-    ]
-    .into_iter()
-    .fold(0, u64::saturating_add)
+    [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write]
+        .into_iter()
+        .fold(0, u64::saturating_add)
 }
 
 /// What has been read of a session so far.
@@ -243,11 +229,7 @@ impl Reading {
     fn new(session: &SessionRow) -> Self {
         let mut digest = Digest {
             cwd: session.directory.clone(),
-            title: session
-                .title
-                .as_deref()
-                .filter(|title| !is_placeholder(title))
-                .map(shorten),
+            title: session.title.as_deref().filter(|title| !is_placeholder(title)).map(shorten),
             version: session.version.clone(),
             parent: session.parent.clone(),
             ..Digest::default()
@@ -255,12 +237,7 @@ impl Reading {
         if session.created > 0 {
             digest.saw(Time::from_millis(session.created));
         }
-        Self {
-            digest,
-            kept: session.tokens,
-            kept_cost: session.cost,
-            cost: None,
-        }
+        Self { digest, kept: session.tokens, kept_cost: session.cost, cost: None }
     }
 
     /// Reads the next message; says who wrote it.
@@ -311,9 +288,8 @@ impl Reading {
 
 /// `New session - <time>`, until the agent has thought of something.
 fn is_placeholder(title: &str) -> bool {
-    let time = title
-        .strip_prefix("New session - ")
-        .or_else(|| title.strip_prefix("Child session - "));
+    let time =
+        title.strip_prefix("New session - ").or_else(|| title.strip_prefix("Child session - "));
     time.is_some_and(|time| Time::parse(time).is_some())
 }
 
@@ -400,14 +376,8 @@ mod tests {
     fn a_turn_is_open_until_an_answer_is_complete_and_asks_for_no_tool() {
         let answer = |rest: &str| format!(r#"{{"role":"assistant","time":{{"created":1{rest}}}"#);
         assert_eq!(turn_after(&answer("}")), Turn::Open);
-        assert_eq!(
-            turn_after(&answer(r#","completed":2},"finish":"tool-calls""#)),
-            Turn::Open
-        );
-        assert_eq!(
-            turn_after(&answer(r#","completed":2},"finish":"stop""#)),
-            Turn::Closed
-        );
+        assert_eq!(turn_after(&answer(r#","completed":2},"finish":"tool-calls""#)), Turn::Open);
+        assert_eq!(turn_after(&answer(r#","completed":2},"finish":"stop""#)), Turn::Closed);
         let aborted = r#"},"error":{"name":"MessageAbortedError","data":{"message":"Aborted"}}"#;
         assert_eq!(turn_after(&answer(aborted)), Turn::Closed);
         assert_eq!(turn_after(r#"{"role":"narrator"}"#), Turn::Unknown);

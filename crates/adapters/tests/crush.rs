@@ -46,17 +46,12 @@ fn survey(home: &Path) -> Survey {
 
 fn converse(source: &Source, from: u64) -> (Vec<Entry>, u64) {
     let mut entries = Vec::new();
-    let position = crush()
-        .converse(source, from, &mut |entry| entries.push(entry))
-        .unwrap();
+    let position = crush().converse(source, from, &mut |entry| entries.push(entry)).unwrap();
     (entries, position)
 }
 
 fn told(entries: &[Entry]) -> Vec<(Role, &str)> {
-    entries
-        .iter()
-        .map(|entry| (entry.role, entry.text.as_str()))
-        .collect()
+    entries.iter().map(|entry| (entry.role, entry.text.as_str())).collect()
 }
 
 #[test]
@@ -67,10 +62,7 @@ fn a_project_is_listed_once_with_its_sessions_and_its_lock() {
     assert_eq!((survey.ready.len(), survey.sources.len()), (2, 0));
     let (source, digest) = &survey.ready[0];
     assert_eq!(source.id, "b7e1c6de-0001-4000-8000-000000000001");
-    assert_eq!(
-        (source.bytes, &source.path),
-        (Some(764), &project.join(".crush/crush.db"))
-    );
+    assert_eq!((source.bytes, &source.path), (Some(764), &project.join(".crush/crush.db")));
     let expected = Digest {
         cwd: Some(project.to_str().unwrap().into()),
         title: Some("Rename a function".into()),
@@ -88,19 +80,10 @@ fn a_project_is_listed_once_with_its_sessions_and_its_lock() {
         ..Digest::default()
     };
     assert_eq!(digest, &expected);
-    assert_eq!(
-        crush().digest(source).unwrap(),
-        Digest {
-            cwd: None,
-            ..expected
-        }
-    );
+    assert_eq!(crush().digest(source).unwrap(), Digest { cwd: None, ..expected });
     let (child, digest) = &survey.ready[1];
     assert_eq!(child.parent.as_deref(), Some(source.id.as_str()));
-    assert_eq!(
-        (digest.title.as_deref(), digest.turn.clone()),
-        (None, Turn::Open)
-    );
+    assert_eq!((digest.title.as_deref(), digest.turn.clone()), (None, Turn::Open));
     assert!(!digest.cost_covers_subagents);
 
     assert_eq!(survey.registrations.len(), 1);
@@ -139,48 +122,30 @@ fn a_message_that_is_being_written_is_not_told_to_followers() {
     write(r#"[{"type":"text","data":{"text":"And"}}]"#);
     assert_eq!(converse(&source, 5), (vec![], 5));
     let (entries, position) = converse(&source, 0);
-    assert_eq!(
-        (told(&entries).last(), position),
-        (Some(&(Role::Assistant, "And")), 5)
-    );
+    assert_eq!((told(&entries).last(), position), (Some(&(Role::Assistant, "And")), 5));
     assert_eq!(survey(home.path()).ready[0].1.turn, Turn::Open);
     write(
         r#"[{"type":"text","data":{"text":"And more"}},{"type":"finish","data":{"reason":"canceled","time":1}}]"#,
     );
     let (entries, position) = converse(&source, 5);
-    assert_eq!(
-        (told(&entries), position),
-        (vec![(Role::Assistant, "And more")], 7)
-    );
+    assert_eq!((told(&entries), position), (vec![(Role::Assistant, "And more")], 7));
     assert_eq!(survey(home.path()).ready[0].1.turn, Turn::Closed);
 }
 
 #[test]
 fn a_data_directory_may_be_named_in_the_list() {
     let (home, project, _connection) = home("state/of/crush");
-    assert_eq!(
-        survey(home.path()).ready[0].0.path,
-        project.join("state/of/crush/crush.db")
-    );
+    assert_eq!(survey(home.path()).ready[0].0.path, project.join("state/of/crush/crush.db"));
 }
 
 #[test]
 fn what_cannot_be_understood_is_a_problem() {
     let (home, project, connection) = home(".crush");
-    connection
-        .execute_batch("alter table messages drop column parts")
-        .unwrap();
+    connection.execute_batch("alter table messages drop column parts").unwrap();
     let unknown = survey(home.path());
     let reason = "unknown schema: table `messages` has no column `parts`";
-    assert_eq!(
-        (unknown.ready.len(), unknown.problems[0].reason.as_str()),
-        (0, reason)
-    );
-    assert_eq!(
-        unknown.registrations.len(),
-        1,
-        "somebody may still have it open"
-    );
+    assert_eq!((unknown.ready.len(), unknown.problems[0].reason.as_str()), (0, reason));
+    assert_eq!(unknown.registrations.len(), 1, "somebody may still have it open");
     std::fs::write(project.join(".crush/crush.db"), "").unwrap();
     assert_eq!(survey(home.path()).problems[0].reason, "empty file");
     for list in ["", "[]", "{\"projects\""] {
@@ -200,12 +165,6 @@ fn roots_follow_the_environment() {
         };
         crush().roots(&Env::new(&lookup))
     };
-    assert_eq!(
-        roots(&[("HOME", "/h")]),
-        [PathBuf::from("/h/.local/share/crush")]
-    );
-    assert_eq!(
-        roots(&[("HOME", "/h"), ("CRUSH_GLOBAL_DATA", "/c")]),
-        [PathBuf::from("/c")]
-    );
+    assert_eq!(roots(&[("HOME", "/h")]), [PathBuf::from("/h/.local/share/crush")]);
+    assert_eq!(roots(&[("HOME", "/h"), ("CRUSH_GLOBAL_DATA", "/c")]), [PathBuf::from("/c")]);
 }

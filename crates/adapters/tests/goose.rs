@@ -35,17 +35,12 @@ fn survey(root: &Path) -> Survey {
 
 fn converse(source: &Source, from: u64) -> (Vec<Entry>, u64) {
     let mut entries = Vec::new();
-    let position = goose()
-        .converse(source, from, &mut |entry| entries.push(entry))
-        .unwrap();
+    let position = goose().converse(source, from, &mut |entry| entries.push(entry)).unwrap();
     (entries, position)
 }
 
 fn told(entries: &[Entry]) -> Vec<(Role, &str)> {
-    entries
-        .iter()
-        .map(|entry| (entry.role, entry.text.as_str()))
-        .collect()
+    entries.iter().map(|entry| (entry.role, entry.text.as_str())).collect()
 }
 
 #[test]
@@ -55,10 +50,7 @@ fn a_session_of_the_database() {
     assert_eq!(survey.problems, []);
     assert_eq!((survey.ready.len(), survey.sources.len()), (2, 0));
     let (source, digest) = &survey.ready[0];
-    assert_eq!(
-        (source.id.as_str(), source.bytes),
-        ("20261115_1", Some(509))
-    );
+    assert_eq!((source.id.as_str(), source.bytes), ("20261115_1", Some(509)));
     let expected = Digest {
         cwd: Some("/home/user/repo".into()),
         title: Some("Count the files".into()),
@@ -67,12 +59,7 @@ fn a_session_of_the_database() {
         started_at: Time::parse("2026-11-15T18:00:00Z"),
         last_activity_at: Some(Time::from_millis(1_794_765_609_000)),
         // 1200 in, of which 700 read from and 200 written to the cache.
-        tokens: Some(Tokens {
-            input: 300,
-            output: 100,
-            cache_read: 700,
-            cache_write: 200,
-        }),
+        tokens: Some(Tokens { input: 300, output: 100, cache_read: 700, cache_write: 200 }),
         cost_micro_usd: Some(12_500),
         turns: 1,
         turn: Turn::Closed,
@@ -110,10 +97,7 @@ fn the_conversation_tells_calls_results_and_what_was_injected() {
         .unwrap();
     let digest = survey(home.path()).ready.remove(0).1;
     assert_eq!(digest.turn, Turn::Waiting(Some("permission".into())));
-    assert_eq!(
-        digest.last_activity_at,
-        Some(Time::from_millis(1_794_765_700_000))
-    );
+    assert_eq!(digest.last_activity_at, Some(Time::from_millis(1_794_765_700_000)));
     assert_eq!(converse(&source, 5).1, 9);
 }
 
@@ -129,14 +113,9 @@ fn an_older_schema_says_less_and_an_unknown_one_says_so() {
         .unwrap();
     let older = survey(home.path());
     assert_eq!((older.ready.len(), older.problems.len()), (2, 0));
-    assert_eq!(
-        older.ready[0].1.tokens, None,
-        "how many came from a cache is not known"
-    );
+    assert_eq!(older.ready[0].1.tokens, None, "how many came from a cache is not known");
     assert_eq!(older.ready[0].1.turns, 2, "nor is what was injected");
-    connection
-        .execute_batch("alter table messages rename column content_json to content")
-        .unwrap();
+    connection.execute_batch("alter table messages rename column content_json to content").unwrap();
     let unknown = survey(home.path());
     assert_eq!(unknown.ready.len(), 0);
     let reason = "unknown schema: table `messages` has no column `content_json`";
@@ -160,14 +139,7 @@ fn older_files_are_read_unless_the_database_has_them() {
         std::fs::write(home.path().join("sessions").join(name), lines).unwrap();
     }
     let survey = survey(home.path());
-    assert_eq!(
-        (
-            survey.sources.len(),
-            survey.extras.len(),
-            survey.problems.len()
-        ),
-        (1, 1, 0)
-    );
+    assert_eq!((survey.sources.len(), survey.extras.len(), survey.problems.len()), (1, 1, 0));
     assert_eq!(survey.extras[0].session.as_deref(), Some("20261115_1"));
     let source = &survey.sources[0];
     assert_eq!(source.id, "20250620_013617");
@@ -175,23 +147,10 @@ fn older_files_are_read_unless_the_database_has_them() {
     assert_eq!(digest.cwd.as_deref(), Some("/home/user/old"));
     assert_eq!(digest.title.as_deref(), Some("An old one"));
     assert_eq!(digest.first_prompt.as_deref(), Some("fix it"));
-    assert_eq!(
-        (digest.turns, digest.turn, digest.damage.broken),
-        (1, Turn::Open, 1)
-    );
-    assert_eq!(
-        digest.last_activity_at,
-        Some(Time::from_millis(1_700_000_003_000))
-    );
+    assert_eq!((digest.turns, digest.turn, digest.damage.broken), (1, Turn::Open, 1));
+    assert_eq!(digest.last_activity_at, Some(Time::from_millis(1_700_000_003_000)));
     let (entries, position) = converse(source, 0);
-    assert_eq!(
-        told(&entries),
-        [
-            (Role::User, "fix it"),
-            (Role::Tool, "{}"),
-            (Role::Result, "ok")
-        ]
-    );
+    assert_eq!(told(&entries), [(Role::User, "fix it"), (Role::Tool, "{}"), (Role::Result, "ok")]);
     assert_eq!(position, lines.len() as u64);
 }
 
@@ -204,16 +163,7 @@ fn roots_follow_the_environment() {
         };
         goose().roots(&Env::new(&lookup))
     };
-    assert_eq!(
-        roots(&[("HOME", "/h")]),
-        [PathBuf::from("/h/.local/share/goose")]
-    );
-    assert_eq!(
-        roots(&[("HOME", "/h"), ("XDG_DATA_HOME", "/d")]),
-        [PathBuf::from("/d/goose")]
-    );
-    assert_eq!(
-        roots(&[("HOME", "/h"), ("GOOSE_PATH_ROOT", "/g")]),
-        [PathBuf::from("/g/data")]
-    );
+    assert_eq!(roots(&[("HOME", "/h")]), [PathBuf::from("/h/.local/share/goose")]);
+    assert_eq!(roots(&[("HOME", "/h"), ("XDG_DATA_HOME", "/d")]), [PathBuf::from("/d/goose")]);
+    assert_eq!(roots(&[("HOME", "/h"), ("GOOSE_PATH_ROOT", "/g")]), [PathBuf::from("/g/data")]);
 }

@@ -20,9 +20,7 @@ fn opencode() -> &'static dyn Adapter {
 }
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures/opencode")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/opencode").join(name)
 }
 
 /// A data directory with a fixture's database in it.
@@ -42,28 +40,19 @@ fn survey(root: &Path) -> Survey {
 fn only(root: &Path, id: &str) -> (Source, Digest) {
     let survey = survey(root);
     assert_eq!(survey.problems, []);
-    let mut found: Vec<_> = survey
-        .ready
-        .into_iter()
-        .filter(|(s, _)| s.id == id)
-        .collect();
+    let mut found: Vec<_> = survey.ready.into_iter().filter(|(s, _)| s.id == id).collect();
     assert_eq!(found.len(), 1);
     found.remove(0)
 }
 
 fn converse(source: &Source, from: u64) -> (Vec<Entry>, u64) {
     let mut entries = Vec::new();
-    let position = opencode()
-        .converse(source, from, &mut |entry| entries.push(entry))
-        .unwrap();
+    let position = opencode().converse(source, from, &mut |entry| entries.push(entry)).unwrap();
     (entries, position)
 }
 
 fn told(entries: &[Entry]) -> Vec<(Role, &str)> {
-    entries
-        .iter()
-        .map(|entry| (entry.role, entry.text.as_str()))
-        .collect()
+    entries.iter().map(|entry| (entry.role, entry.text.as_str())).collect()
 }
 
 const HELLO: &str = "ses_e1fa3dad8ffehnCJ7cZY63nsx7";
@@ -79,12 +68,7 @@ fn a_finished_session_of_the_database() {
     // Four of eleven parts.
     assert_eq!(source.bytes, Some(size as u64 * 4 / 11));
     assert_eq!(source.parent, None);
-    assert_eq!(
-        source.path,
-        std::fs::canonicalize(home.path())
-            .unwrap()
-            .join("opencode.db")
-    );
+    assert_eq!(source.path, std::fs::canonicalize(home.path()).unwrap().join("opencode.db"));
     let expected = Digest {
         cwd: Some("/home/user/repo".into()),
         title: Some("hello from the fake model".into()),
@@ -93,12 +77,7 @@ fn a_finished_session_of_the_database() {
         version: Some("1.18.33".into()),
         started_at: Some(Time::from_millis(1_794_765_497_640)),
         last_activity_at: Some(Time::from_millis(1_794_765_505_030)),
-        tokens: Some(Tokens {
-            input: 1234,
-            output: 56,
-            cache_read: 0,
-            cache_write: 0,
-        }),
+        tokens: Some(Tokens { input: 1234, output: 56, cache_read: 0, cache_write: 0 }),
         cost_micro_usd: Some(1346),
         turns: 1,
         turn: Turn::Closed,
@@ -112,18 +91,10 @@ fn a_finished_session_of_the_database() {
 fn two_answers_of_one_turn_are_counted_once_each() {
     let (home, _connection) = home("1.18.33");
     let (_, digest) = only(home.path(), WITH_TOOL);
-    let expected = Tokens {
-        input: 2468,
-        output: 112,
-        cache_read: 0,
-        cache_write: 0,
-    };
+    let expected = Tokens { input: 2468, output: 112, cache_read: 0, cache_write: 0 };
     assert_eq!(digest.tokens, Some(expected));
     assert_eq!((digest.turns, digest.cost_micro_usd), (1, Some(2692)));
-    assert_eq!(
-        digest.last_activity_at,
-        Some(Time::from_millis(1_794_765_548_341))
-    );
+    assert_eq!(digest.last_activity_at, Some(Time::from_millis(1_794_765_548_341)));
 }
 
 #[test]
@@ -136,11 +107,7 @@ fn the_conversation_is_told_with_calls_and_results() {
         [Role::User, Role::Tool, Role::Result, Role::Assistant]
     );
     assert_eq!(entries[1].tool.as_deref(), Some("bash"));
-    assert!(
-        entries[1]
-            .text
-            .starts_with(r#"{"command":"env | grep -E 'OPENCODE|AGENT'; sleep 2""#)
-    );
+    assert!(entries[1].text.starts_with(r#"{"command":"env | grep -E 'OPENCODE|AGENT'; sleep 2""#));
     assert_eq!(entries[1].at, Some(Time::from_millis(1_794_765_540_442)));
     assert!(entries[2].text.contains("OPENCODE_PID=7961\n"));
     assert_eq!(entries[2].at, Some(Time::from_millis(1_794_765_542_791)));
@@ -153,20 +120,13 @@ fn the_conversation_is_told_with_calls_and_results() {
 #[test]
 fn in_the_middle_of_a_turn_the_turn_is_open_and_nothing_is_spent() {
     let (home, connection) = home("1.18.33-midturn");
+    connection.pragma_update(None, "journal_mode", "wal").unwrap();
     connection
-        .pragma_update(None, "journal_mode", "wal")
-        .unwrap();
-    connection
-        .execute(
-            "update session set title = 'New session - 2026-11-15T21:14:01.528Z'",
-            [],
-        )
+        .execute("update session set title = 'New session - 2026-11-15T21:14:01.528Z'", [])
         .unwrap();
     let names = || {
-        let mut names: Vec<_> = std::fs::read_dir(home.path())
-            .unwrap()
-            .map(|e| e.unwrap().file_name())
-            .collect();
+        let mut names: Vec<_> =
+            std::fs::read_dir(home.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         names.sort();
         names
     };
@@ -176,10 +136,7 @@ fn in_the_middle_of_a_turn_the_turn_is_open_and_nothing_is_spent() {
     assert_eq!((digest.turn, digest.turns), (Turn::Open, 1));
     assert_eq!((digest.tokens, digest.cost_micro_usd), (None, None));
     assert_eq!(digest.title, None, "a placeholder is no title");
-    assert_eq!(
-        digest.last_activity_at,
-        Some(Time::from_millis(1_794_777_242_885))
-    );
+    assert_eq!(digest.last_activity_at, Some(Time::from_millis(1_794_777_242_885)));
 
     let (entries, position) = converse(&source, 0);
     assert_eq!(entries.len(), 1);
@@ -196,36 +153,19 @@ fn in_the_middle_of_a_turn_the_turn_is_open_and_nothing_is_spent() {
         r#"{"type":"tool","tool":"bash","state":{"status":"running","input":{"command":"ls"}}}"#;
     part("prt_2", running);
     let (entries, position) = converse(&source, position);
-    assert_eq!(
-        (told(&entries), position),
-        (vec![(Role::Tool, r#"{"command":"ls"}"#)], 3)
-    );
+    assert_eq!((told(&entries), position), (vec![(Role::Tool, r#"{"command":"ls"}"#)], 3));
     assert_eq!(converse(&source, position), (vec![], 3));
     part(
         "prt_2",
-        &running
-            .replace("running", "completed")
-            .replace("\"input\"", "\"output\":\"a\",\"input\""),
+        &running.replace("running", "completed").replace("\"input\"", "\"output\":\"a\",\"input\""),
     );
-    part(
-        "prt_3",
-        r#"{"type":"text","text":"par","time":{"start":5}}"#,
-    );
+    part("prt_3", r#"{"type":"text","text":"par","time":{"start":5}}"#);
     let (entries, position) = converse(&source, position);
     assert_eq!((told(&entries), position), (vec![(Role::Result, "a")], 4));
-    assert_eq!(
-        told(&converse(&source, 0).0).last(),
-        Some(&(Role::Assistant, "par"))
-    );
-    part(
-        "prt_3",
-        r#"{"type":"text","text":"partial","time":{"start":5,"end":6}}"#,
-    );
+    assert_eq!(told(&converse(&source, 0).0).last(), Some(&(Role::Assistant, "par")));
+    part("prt_3", r#"{"type":"text","text":"partial","time":{"start":5,"end":6}}"#);
     let (entries, position) = converse(&source, position);
-    assert_eq!(
-        (told(&entries), position),
-        (vec![(Role::Assistant, "partial")], 6)
-    );
+    assert_eq!((told(&entries), position), (vec![(Role::Assistant, "partial")], 6));
 }
 
 #[test]
@@ -241,23 +181,12 @@ fn a_sub_agent_knows_its_parent_and_injected_messages_are_no_prompts() {
         ))
         .unwrap();
     let (child, digest) = only(home.path(), WITH_TOOL);
-    assert_eq!(
-        (child.parent.as_deref(), digest.parent.as_deref()),
-        (Some(HELLO), Some(HELLO))
-    );
+    assert_eq!((child.parent.as_deref(), digest.parent.as_deref()), (Some(HELLO), Some(HELLO)));
     let (_, digest) = only(home.path(), HELLO);
-    assert_eq!(
-        (digest.turns, digest.turn, digest.damage.broken),
-        (1, Turn::Closed, 1)
-    );
+    assert_eq!((digest.turns, digest.turn, digest.damage.broken), (1, Turn::Closed, 1));
     assert_eq!(
         digest.tokens,
-        Some(Tokens {
-            input: 1244,
-            output: 61,
-            cache_read: 70,
-            cache_write: 30
-        })
+        Some(Tokens { input: 1244, output: 61, cache_read: 70, cache_write: 30 })
     );
     assert_eq!(digest.model.as_deref(), Some("other"));
     assert_eq!(digest.other_models, ["fake-model"]);
@@ -266,22 +195,14 @@ fn a_sub_agent_knows_its_parent_and_injected_messages_are_no_prompts() {
 #[test]
 fn a_schema_that_is_not_known_is_a_problem_and_not_an_empty_store() {
     let (home, connection) = home("1.18.33");
-    connection
-        .execute_batch("alter table message rename column data to content")
-        .unwrap();
+    connection.execute_batch("alter table message rename column data to content").unwrap();
     let survey = survey(home.path());
     assert_eq!(survey.ready.len(), 0);
     assert_eq!(survey.problems.len(), 1);
-    assert_eq!(
-        survey.problems[0].reason,
-        "unknown schema: table `message` has no column `data`"
-    );
+    assert_eq!(survey.problems[0].reason, "unknown schema: table `message` has no column `data`");
     std::fs::write(home.path().join("opencode-dev.db"), "").unwrap();
-    std::fs::write(
-        home.path().join("opencode-nightly.db"),
-        "no database at all, but long",
-    )
-    .unwrap();
+    std::fs::write(home.path().join("opencode-nightly.db"), "no database at all, but long")
+        .unwrap();
     assert_eq!(self::survey(home.path()).problems.len(), 3);
 }
 
@@ -304,10 +225,7 @@ fn write_storage(home: &Path, id: &str, updated: u64) {
             r#"{{"id":"msg_1","sessionID":"{id}","role":"user","time":{{"created":1700000001000}}}}"#
         ),
     );
-    write(
-        "part/msg_1/prt_1.json".into(),
-        r#"{"id":"prt_1","type":"text","text":"fix it"}"#.into(),
-    );
+    write("part/msg_1/prt_1.json".into(), r#"{"id":"prt_1","type":"text","text":"fix it"}"#.into());
     write(
         format!("message/{id}/msg_2.json"),
         format!(
@@ -325,14 +243,7 @@ fn the_files_of_older_versions_are_read() {
     let home = tempfile::tempdir().unwrap();
     write_storage(home.path(), "ses_old", 1_700_000_003_000);
     let survey = survey(home.path());
-    assert_eq!(
-        (
-            survey.problems.len(),
-            survey.ready.len(),
-            survey.sources.len()
-        ),
-        (0, 0, 1)
-    );
+    assert_eq!((survey.problems.len(), survey.ready.len(), survey.sources.len()), (0, 0, 1));
     let source = &survey.sources[0];
     assert_eq!(source.beside.len(), 2, "each message has its stamp");
     let digest = opencode().digest(source).unwrap();
@@ -344,12 +255,7 @@ fn the_files_of_older_versions_are_read() {
         version: Some("1.1.4".into()),
         started_at: Some(Time::from_millis(1_700_000_000_000)),
         last_activity_at: Some(Time::from_millis(1_700_000_003_000)),
-        tokens: Some(Tokens {
-            input: 3,
-            output: 9,
-            cache_read: 6,
-            cache_write: 7,
-        }),
+        tokens: Some(Tokens { input: 3, output: 9, cache_read: 6, cache_write: 7 }),
         cost_micro_usd: Some(500_000),
         turns: 1,
         turn: Turn::Closed,
@@ -357,10 +263,7 @@ fn the_files_of_older_versions_are_read() {
     };
     assert_eq!(digest, expected);
     let (entries, position) = converse(source, 0);
-    assert_eq!(
-        told(&entries),
-        [(Role::User, "fix it"), (Role::Assistant, "done")]
-    );
+    assert_eq!(told(&entries), [(Role::User, "fix it"), (Role::Assistant, "done")]);
     assert_eq!(converse(source, position), (vec![], 4));
 }
 
@@ -381,15 +284,9 @@ fn a_session_in_both_stores_is_listed_once_and_the_newer_one_counts() {
 #[test]
 fn channels_have_databases_of_their_own_and_the_newest_copy_counts() {
     let (home, _connection) = home("1.18.33");
-    let other = load_sql(
-        &fixture("1.18.33/opencode.db.sql"),
-        &home.path().join("opencode-dev.db"),
-    );
+    let other = load_sql(&fixture("1.18.33/opencode.db.sql"), &home.path().join("opencode-dev.db"));
     other
-        .execute(
-            "update session set title = 'newer', time_updated = time_updated + 1",
-            [],
-        )
+        .execute("update session set title = 'newer', time_updated = time_updated + 1", [])
         .unwrap();
     let (source, digest) = only(home.path(), HELLO);
     assert_eq!(digest.title.as_deref(), Some("newer"));
@@ -415,14 +312,8 @@ fn roots_follow_the_environment() {
     expect(&[("HOME", "/h"), ("OPENCODE_DB", ":memory:")], &[data]);
     expect(&[("HOME", "/h"), ("OPENCODE_DB", "opencode-x.db")], &[data]);
     let mine = format!("{data}/mine.db");
-    expect(
-        &[("HOME", "/h"), ("OPENCODE_DB", "mine.db")],
-        &[data, &mine],
-    );
-    expect(
-        &[("HOME", "/h"), ("OPENCODE_DB", "/x/y.db")],
-        &[data, "/x/y.db"],
-    );
+    expect(&[("HOME", "/h"), ("OPENCODE_DB", "mine.db")], &[data, &mine]);
+    expect(&[("HOME", "/h"), ("OPENCODE_DB", "/x/y.db")], &[data, "/x/y.db"]);
 }
 
 #[test]

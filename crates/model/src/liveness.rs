@@ -169,6 +169,8 @@ impl Observer {
 pub enum Seen {
     /// No such pid.
     Absent,
+    /// The kernel has such a pid, but the process table does not show it.
+    Hidden,
     /// It is there, or may be, but cannot be read.
     Unreadable,
     /// The number names a thread of another process.
@@ -239,6 +241,7 @@ pub fn decide(recorded: &Identity, observer: &Observer, seen: Seen) -> Liveness 
                 Liveness::Unknown(Doubt::Hidden)
             };
         }
+        Seen::Hidden => return Liveness::Unknown(Doubt::Hidden),
         Seen::Unreadable => return Liveness::Unknown(Doubt::Unreadable),
         Seen::Thread => return Liveness::Dead(Death::Reused),
         Seen::Process(process) => process,

@@ -52,10 +52,7 @@ impl<'a> Event<'a> {
 impl Reading {
     pub(super) fn new(name: Option<String>) -> Self {
         Self {
-            digest: Digest {
-                name,
-                ..Digest::default()
-            },
+            digest: Digest { name, ..Digest::default() },
             chosen_model: None,
             counted: HashSet::new(),
             cost: None,
@@ -77,10 +74,7 @@ impl Reading {
             br#""session""# => self.digest.cwd = event.cwd.and_then(Value::string),
             br#""model_change""# => self.chosen_model = event.model.and_then(Value::string),
             br#""session_info""# => {
-                let name = event
-                    .name
-                    .and_then(Value::string)
-                    .filter(|name| !name.is_empty());
+                let name = event.name.and_then(Value::string).filter(|name| !name.is_empty());
                 self.digest.title = name.as_deref().map(shorten);
             }
             br#""message""# => self.message(event.message.ok_or(Broken)?)?,
@@ -113,9 +107,8 @@ impl Reading {
         if let Some(model) = message.get("model").and_then(Value::str) {
             self.digest.answered_by(&model);
         }
-        let is_new = message
-            .get("responseId")
-            .is_none_or(|id| self.counted.insert(id.raw().into()));
+        let is_new =
+            message.get("responseId").is_none_or(|id| self.counted.insert(id.raw().into()));
         if let Some(usage) = message.get("usage").filter(|_| is_new) {
             let count = |name| usage.get(name).and_then(Value::u64).unwrap_or(0);
             self.digest.spend(Tokens {
@@ -146,20 +139,15 @@ impl Reading {
 
 /// What the gateway itself sent to a channel is mirrored as if a model had said it.
 fn is_mirror(message: Value<'_>) -> bool {
-    message
-        .get("provider")
-        .is_some_and(|provider| provider.is("openclaw"))
+    message.get("provider").is_some_and(|provider| provider.is("openclaw"))
 }
 
 /// Heartbeats and greetings are written as user messages but nobody asked them.
 fn is_injected(text: &str) -> bool {
     let text = text.trim_start();
-    [
-        "Read HEARTBEAT.md if it exists",
-        "A new session was started via /new or /reset",
-    ]
-    .iter()
-    .any(|start| text.starts_with(start))
+    ["Read HEARTBEAT.md if it exists", "A new session was started via /new or /reset"]
+        .iter()
+        .any(|start| text.starts_with(start))
 }
 
 fn blocks(content: Value<'_>) -> impl Iterator<Item = Value<'_>> {
@@ -184,27 +172,16 @@ pub(super) fn converse(raw: &[u8], say: &mut dyn FnMut(Entry)) {
     let Some(content) = message.get("content") else {
         return;
     };
-    let role = message
-        .get("role")
-        .and_then(Value::string)
-        .unwrap_or_default();
+    let role = message.get("role").and_then(Value::string).unwrap_or_default();
     match role.as_str() {
         "user" => {
             let text = text_of(content);
-            let role = if is_injected(&text) {
-                Role::System
-            } else {
-                Role::User
-            };
+            let role = if is_injected(&text) { Role::System } else { Role::User };
             say(Entry::new(event.at, role, text));
         }
         "toolResult" => say(Entry::new(event.at, Role::Result, text_of(content))),
         "assistant" => {
-            let speaker = if is_mirror(message) {
-                Role::System
-            } else {
-                Role::Assistant
-            };
+            let speaker = if is_mirror(message) { Role::System } else { Role::Assistant };
             if let Some(text) = content.string() {
                 say(Entry::new(event.at, speaker, text));
             }

@@ -1,8 +1,8 @@
 //! OpenClaw's file stores, up to 2026.7: `sessions.json`, one object from session key to entry,
 //! and `<session>.jsonl` beside it (`<session>-topic-<id>.jsonl` for a topic of a chat).
 //!
-//! The index is rewritten as a whole, grows to tens of megabytes, and has been seen empty and cut
-//! off; transcripts without an entry and entries without a transcript are normal. A transcript is
+//! The index is rewritten as a whole, grows beyond 100 MB, and has been seen empty and cut off;
+//! transcripts without an entry and entries without a transcript are normal. A transcript is
 //! written under a lock file that names the process; a kill leaves it behind.
 
 use std::collections::{HashMap, HashSet};
@@ -22,9 +22,6 @@ use crate::{Extra, ExtraKind, Problem, Source, Survey};
 const TRANSCRIPT: &str = "openclaw-jsonl";
 const INDEX: &str = "openclaw-index";
 
-/// Indexes of more than 100 MB are in use.
-const MAX_INDEX: u64 = 512 << 20;
-
 /// An imported transcript stays where it was, and was written a little after its entry.
 const IMPORT_SLACK: Duration = Duration::from_secs(60);
 
@@ -43,21 +40,13 @@ impl IndexEntry {
     fn read(key: &[u8], entry: Value<'_>) -> Option<Self> {
         let quoted = [b"\"", key, b"\""].concat();
         let key = Value::new(&quoted).string()?;
-        let text = |name| {
-            entry
-                .get(name)
-                .and_then(Value::string)
-                .filter(|text| !text.is_empty())
-        };
+        let text = |name| entry.get(name).and_then(Value::string).filter(|text| !text.is_empty());
         let time = |name| entry.get(name).and_then(Value::time);
         let id = text("sessionId").filter(|id| !id.contains('/'))?;
         let file = text("sessionFile");
         let mut digest = Digest {
             name: Some(key.clone()),
-            title: text("label")
-                .or_else(|| text("displayName"))
-                .as_deref()
-                .map(shorten),
+            title: text("label").or_else(|| text("displayName")).as_deref().map(shorten),
             model: text("model"),
             turn: match text("status").as_deref() {
                 Some("running") => Turn::Open,
@@ -66,11 +55,7 @@ impl IndexEntry {
             },
             ..Digest::default()
         };
-        for at in [
-            time("sessionStartedAt"),
-            time("lastInteractionAt"),
-            time("updatedAt"),
-        ] {
+        for at in [time("sessionStartedAt"), time("lastInteractionAt"), time("updatedAt")] {
             at.into_iter().for_each(|at| digest.saw(at));
         }
         Some(Self {
@@ -86,7 +71,7 @@ impl IndexEntry {
 
 /// Reads the index as far as it goes. The second value says what is wrong with the rest.
 fn read_index(root: &Path, path: &Path) -> Result<(Vec<IndexEntry>, Option<String>), ReadError> {
-    let (bytes, _) = files::read_up_to(root, path, MAX_INDEX)?;
+    let (bytes, _) = files::read_document(root, path)?;
     if bytes.trim_ascii().is_empty() {
         return Err(ReadError::Empty);
     }
@@ -115,10 +100,7 @@ pub(super) fn survey(survey: &mut Survey, directory: &Path, kin: &mut Kin) {
     let entries = match read_index(&root, &index) {
         Ok((entries, None)) => entries,
         Ok((entries, Some(reason))) => {
-            survey.problems.push(Problem {
-                path: index.clone(),
-                reason,
-            });
+            survey.problems.push(Problem { path: index.clone(), reason });
             entries
         }
         Err(error) => {
@@ -127,9 +109,7 @@ pub(super) fn survey(survey: &mut Survey, directory: &Path, kin: &mut Kin) {
         }
     };
     for entry in &entries {
-        kin.current
-            .entry(entry.key.clone())
-            .or_insert_with(|| entry.id.clone());
+        kin.current.entry(entry.key.clone()).or_insert_with(|| entry.id.clone());
         if let Some(key) = &entry.spawned_by {
             kin.spawned.push((entry.id.clone(), key.clone()));
         }
@@ -137,10 +117,7 @@ pub(super) fn survey(survey: &mut Survey, directory: &Path, kin: &mut Kin) {
     let mut shelf = Shelf {
         directory,
         by_file: HashMap::new(),
-        names: entries
-            .iter()
-            .map(|entry| (entry.id.as_str(), entry.key.as_str()))
-            .collect(),
+        entries: entries.iter().map(|entry| (entry.id.as_str(), entry)).collect(),
         with_transcript: HashSet::new(),
     };
     for entry in &entries {
@@ -169,7 +146,7 @@ pub(super) fn survey(survey: &mut Survey, directory: &Path, kin: &mut Kin) {
 struct Shelf<'a> {
     directory: &'a Path,
     by_file: HashMap<&'a str, &'a str>,
-    names: HashMap<&'a str, &'a str>,
+    entries: HashMap<&'a str, &'a IndexEntry>,
     with_transcript: HashSet<String>,
 }
 
@@ -178,9 +155,7 @@ impl Shelf<'_> {
         let Some(name) = entry.name.to_str() else {
             return;
         };
-        if let Some(transcript) = name
-            .strip_suffix(".lock")
-            .filter(|name| name.ends_with(".jsonl"))
+        if let Some(transcript) = name.strip_suffix(".lock").filter(|name| name.ends_with(".jsonl"))
         {
             self.survey_lock(survey, name, transcript);
         } else if let Some((kind, session)) = side_file(name) {
@@ -211,8 +186,10 @@ impl Shelf<'_> {
             // An older version has gone on with the file since.
             survey.ready.retain(|(source, _)| source.id != id);
         }
+        let known = self.entries.get(id.as_str());
         let source = Source {
-            name: self.names.get(id.as_str()).map(|&key| key.to_owned()),
+            name: known.map(|entry| entry.key.clone()),
+            title: known.and_then(|entry| entry.digest.title.clone()),
             ..Source::file(id.clone(), &survey.root(), path, entry.stamp, TRANSCRIPT)
         };
         survey.found(source);
@@ -251,10 +228,7 @@ impl Shelf<'_> {
         };
         survey.registrations.push(Registration {
             scope: Scope::Session(self.session_of(transcript)),
-            proof: Proof::Process {
-                identity,
-                holds: None,
-            },
+            proof: Proof::Process { identity, holds: None },
             source: path,
             activity: None,
             waiting_for: None,
@@ -266,11 +240,7 @@ impl Shelf<'_> {
 /// What a file that is no transcript is, and the session it belongs to.
 fn side_file(name: &str) -> Option<(ExtraKind, Option<&str>)> {
     if name.starts_with("sessions.json.") {
-        let kind = if name.ends_with(".tmp") {
-            ExtraKind::Temporary
-        } else {
-            ExtraKind::Archive
-        };
+        let kind = if name.ends_with(".tmp") { ExtraKind::Temporary } else { ExtraKind::Archive };
         return Some((kind, None));
     }
     for archived in [".jsonl.reset.", ".jsonl.deleted.", ".jsonl.bak."] {
@@ -290,9 +260,7 @@ pub(super) fn digest(source: &Source) -> Result<Digest, ReadError> {
     if source.format == INDEX {
         let (entries, _) = read_index(&source.root, &source.path)?;
         let found = entries.into_iter().find(|entry| entry.id == source.id);
-        return found
-            .map(|entry| entry.digest)
-            .ok_or_else(|| ReadError::format("no such session"));
+        return found.map(|entry| entry.digest).ok_or_else(|| ReadError::format("no such session"));
     }
     let mut reading = Reading::new(source.name.clone());
     let end = source.lines(0, |line| reading.event(line))?;
@@ -309,9 +277,7 @@ pub(super) fn converse(
     if source.format == INDEX {
         return Ok(from);
     }
-    Ok(source
-        .lines(from, |line| events::converse(line, say))?
-        .offset)
+    Ok(source.lines(from, |line| events::converse(line, say))?.offset)
 }
 
 #[cfg(test)]
@@ -323,24 +289,12 @@ mod tests {
         assert_eq!(side_file("a.jsonl"), None);
         assert_eq!(side_file("keep.deleted.keep.jsonl"), None);
         let archive = |id| Some((ExtraKind::Archive, Some(id)));
-        assert_eq!(
-            side_file("a.jsonl.deleted.2026-02-23T12-34-56.000Z"),
-            archive("a")
-        );
-        assert_eq!(
-            side_file("a.jsonl.reset.2026-02-23T12-34-56Z"),
-            archive("a")
-        );
+        assert_eq!(side_file("a.jsonl.deleted.2026-02-23T12-34-56.000Z"), archive("a"));
+        assert_eq!(side_file("a.jsonl.reset.2026-02-23T12-34-56Z"), archive("a"));
         let attached = Some((ExtraKind::Attachment, Some("a")));
         assert_eq!(side_file("a.checkpoint.0785f0f1.jsonl"), attached);
         assert_eq!(side_file("a.trajectory.jsonl"), attached);
-        assert_eq!(
-            side_file("sessions.json.7.tmp"),
-            Some((ExtraKind::Temporary, None))
-        );
-        assert_eq!(
-            side_file("sessions.json.bak.17"),
-            Some((ExtraKind::Archive, None))
-        );
+        assert_eq!(side_file("sessions.json.7.tmp"), Some((ExtraKind::Temporary, None)));
+        assert_eq!(side_file("sessions.json.bak.17"), Some((ExtraKind::Archive, None)));
     }
 }

@@ -20,10 +20,7 @@ pub(super) fn survey(survey: &mut Survey, storage: &Path, newest: &Newest) {
         }
         let directory = sessions.join(&project.name);
         for entry in survey.list(&directory, |name| name.ends_with(".json")) {
-            let Some(id) = entry
-                .stem(".json")
-                .filter(|_| entry.kind == EntryKind::File)
-            else {
+            let Some(id) = entry.stem(".json").filter(|_| entry.kind == EntryKind::File) else {
                 continue;
             };
             let path = directory.join(&entry.name);
@@ -64,9 +61,7 @@ fn survey_session(
     for entry in survey.list(&messages, |name| name.ends_with(".json")) {
         if entry.kind == EntryKind::File && entry.stem(".json").is_some() {
             bytes += entry.stamp.bytes;
-            source
-                .beside
-                .push((messages.join(&entry.name), entry.stamp));
+            source.beside.push((messages.join(&entry.name), entry.stamp));
         }
     }
     // Ids grow with time.
@@ -78,12 +73,7 @@ fn survey_session(
 pub(super) fn digest(source: &Source) -> Result<Digest, ReadError> {
     let session = read_file(source, &source.path)?;
     let value = Value::new(&session);
-    let text = |name| {
-        value
-            .get(name)
-            .and_then(Value::string)
-            .filter(|text| !text.is_empty())
-    };
+    let text = |name| value.get(name).and_then(Value::string).filter(|text| !text.is_empty());
     let millis = |name| value.at(&["time", name]).and_then(Value::i64).unwrap_or(0);
     let mut reading = Reading::new(&SessionRow {
         id: source.id.clone(),
@@ -138,11 +128,7 @@ fn read_file(source: &Source, path: &Path) -> Result<Vec<u8>, ReadError> {
         return Err(ReadError::Empty);
     }
     let is_whole = skim::object(&bytes).is_ok_and(|mut fields| fields.all(|field| field.is_ok()));
-    if is_whole {
-        Ok(bytes)
-    } else {
-        Err(ReadError::format("not the JSON it should be"))
-    }
+    if is_whole { Ok(bytes) } else { Err(ReadError::format("not the JSON it should be")) }
 }
 
 /// `storage/part/<message>/`: the files of a message's parts. Those of a user's message are

@@ -60,11 +60,7 @@ impl Shares {
             parts.insert(row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs());
         }
         let all = parts.values().sum();
-        Ok(Self {
-            bytes: bytes.unsigned_abs(),
-            all,
-            parts,
-        })
+        Ok(Self { bytes: bytes.unsigned_abs(), all, parts })
     }
 
     fn of(&self, session: &str) -> u64 {
@@ -99,17 +95,9 @@ impl SessionRow {
 
     /// Columns of an unexpected type are read as absent: the rest of the row still counts.
     pub(super) fn new(row: &Row<'_>) -> Result<Self, ReadError> {
-        let text = |index| {
-            row.get::<_, String>(index)
-                .ok()
-                .filter(|text| !text.is_empty())
-        };
+        let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
         let number = |index| row.get::<_, i64>(index).ok();
-        let count = |index| {
-            number(index)
-                .and_then(|count| u64::try_from(count).ok())
-                .unwrap_or(0)
-        };
+        let count = |index| number(index).and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
         Ok(Self {
             id: row.get(0)?,
             parent: text(1),
@@ -133,27 +121,14 @@ impl<'a> Store<'a> {
     pub(super) fn new(connection: &'a Connection) -> Result<Self, ReadError> {
         let required = ["id", "directory", "title", "time_created", "time_updated"];
         let columns = database::columns(connection, "session", &required)?;
-        database::columns(
-            connection,
-            "message",
-            &["id", "session_id", "time_created", "data"],
-        )?;
-        database::columns(
-            connection,
-            "part",
-            &["id", "message_id", "session_id", "data"],
-        )?;
-        Ok(Self {
-            connection,
-            columns,
-        })
+        database::columns(connection, "message", &["id", "session_id", "time_created", "data"])?;
+        database::columns(connection, "part", &["id", "message_id", "session_id", "data"])?;
+        Ok(Self { connection, columns })
     }
 
     pub(super) fn sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
         let list = database::select_list(&self.columns, SessionRow::COLUMNS);
-        Ok(self
-            .connection
-            .prepare(&format!("select {list} from session {which}"))?)
+        Ok(self.connection.prepare(&format!("select {list} from session {which}"))?)
     }
 
     /// What the session's rows say.

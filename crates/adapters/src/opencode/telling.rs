@@ -20,12 +20,7 @@ pub(super) struct Telling<'a> {
 
 impl<'a> Telling<'a> {
     pub(super) fn new(from: u64, say: &'a mut dyn FnMut(Entry)) -> Self {
-        Self {
-            from,
-            step: 0,
-            held: None,
-            say,
-        }
+        Self { from, step: 0, held: None, say }
     }
 
     /// Leaves out the parts before `position` without looking at them.
@@ -58,11 +53,7 @@ impl<'a> Telling<'a> {
         match text("type").as_str() {
             "text" => {
                 let whole = settled || part.at(&["time", "end"]).is_some();
-                let role = if is_synthetic(part) {
-                    Role::System
-                } else {
-                    role
-                };
+                let role = if is_synthetic(part) { Role::System } else { role };
                 let at = part.at(&["time", "start"]).and_then(Value::time).or(at);
                 self.tell(whole, Some(Entry::new(at, role, text("text"))));
                 self.tell(whole, None);
@@ -70,23 +61,14 @@ impl<'a> Telling<'a> {
             "tool" => {
                 let state = |path: &str| part.at(&["state", path]);
                 let status = state("status").and_then(Value::string).unwrap_or_default();
-                let started = part
-                    .at(&["state", "time", "start"])
-                    .and_then(Value::time)
-                    .or(at);
-                let ended = part
-                    .at(&["state", "time", "end"])
-                    .and_then(Value::time)
-                    .or(started);
+                let started = part.at(&["state", "time", "start"]).and_then(Value::time).or(at);
+                let ended = part.at(&["state", "time", "end"]).and_then(Value::time).or(started);
                 let input = state("input").map_or(&b""[..], Value::raw);
                 let call = Entry::tool(started, text("tool"), String::from_utf8_lossy(input));
                 self.tell(settled || status != "pending", Some(call));
                 let result = state("output").or(state("error")).and_then(Value::string);
                 let done = settled || status == "completed" || status == "error";
-                self.tell(
-                    done,
-                    result.map(|text| Entry::new(ended, Role::Result, text)),
-                );
+                self.tell(done, result.map(|text| Entry::new(ended, Role::Result, text)));
             }
             "file" => {
                 let name = format!("[file {}]", text("filename"));
