@@ -22,8 +22,12 @@ mod claude_code;
 mod cline;
 mod codex;
 mod copilot;
+mod crush;
 mod droid;
+mod goose;
 mod kimi;
+mod openclaw;
+mod opencode;
 
 pub use files::ReadError;
 
@@ -31,10 +35,14 @@ pub use files::ReadError;
 pub static ALL: &[&dyn Adapter] = &[
     &claude_code::ClaudeCode,
     &codex::Codex,
+    &opencode::OpenCode,
+    &openclaw::OpenClaw,
     &copilot::Copilot,
     &droid::Droid,
     &kimi::Kimi,
     &cline::Cline,
+    &goose::Goose,
+    &crush::Crush,
 ];
 
 /// The adapter of that id.
@@ -150,6 +158,9 @@ pub struct Source {
     /// The title that an index of many sessions gives it. It stands here and not in the digest,
     /// because a digest that depended on such an index would be read anew at every change of it.
     pub title: Option<String>,
+    /// The name that such an index gives it. It never changes for an id, so the digest may take
+    /// it over without a stamp of the index.
+    pub name: Option<String>,
     /// The root it was found under, all links resolved.
     pub root: std::sync::Arc<Path>,
     /// The file; for a store of many sessions, the database.
@@ -284,6 +295,7 @@ impl Source {
             id: id.into(),
             parent: None,
             title: None,
+            name: None,
             root: root.clone(),
             path,
             stamp,
