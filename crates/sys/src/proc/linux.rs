@@ -17,7 +17,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use model::identity::{Boot, Identity, Machine, Recorder};
-use model::liveness::{Observer, Seen, SeenProcess};
+use model::liveness::{Observer, RunState, Seen, SeenProcess};
 use model::program::Appearance;
 use model::time::Time;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, StatxFlags};
@@ -85,12 +85,7 @@ impl Handle {
 
     /// How it looks, for recognition. `comm` was read before.
     pub(crate) fn appearance(&self, comm: &str) -> Appearance {
-        let exe = self.link("exe").map(|mut path| {
-            if let Some(there) = path.strip_suffix(b" (deleted)") {
-                path.truncate(there.len());
-            }
-            String::from_utf8_lossy(&path).into_owned()
-        });
+        let exe = self.exe();
         let mut buffer = [0; MOST_ARGUMENTS];
         let args = self
             .read("cmdline", &mut buffer)
@@ -101,6 +96,13 @@ impl Handle {
             exe,
             args,
         }
+    }
+
+    /// Its executable; one that was replaced on disk keeps the name it had.
+    fn exe(&self) -> Option<String> {
+        let path = self.link("exe")?;
+        let path = path.strip_suffix(b" (deleted)").unwrap_or(&path);
+        Some(String::from_utf8_lossy(path).into_owned())
     }
 
     /// Its working directory.
@@ -353,11 +355,13 @@ pub(crate) fn identify_held(
             None
         }
     };
-    let exe = handle
-        .link("exe")
-        .map(|path| String::from_utf8_lossy(&path).into_owned());
+    let exe = handle.exe();
+    let uid = rustix::fs::fstat(&handle.directory).map_err(fail)?.st_uid;
     // Last, and after the pidfd: see `try_to_hold`.
-    let row = handle.row().map_err(fail)?;
+    let stat = handle.stat().map_err(fail)?;
+    if stat.run_state() == RunState::Exited && stat.threads <= 1 {
+        return Err(IdentifyError::NotRunning(pid));
+    }
     let boot = match (&observer.boot_id, observer.boot_time) {
         (Some(id), _) => Some(Boot::Id(id.clone())),
         (None, Some(time)) => Some(Boot::Time(time)),
@@ -365,8 +369,8 @@ pub(crate) fn identify_held(
     };
     Ok(Identity {
         pid: Some(pid),
-        uid: Some(row.uid),
-        start: Some(row.start),
+        uid: Some(uid),
+        start: Some(stat.start),
         boot,
         machine: observer.machine_hashed.clone().map(Machine::Hashed),
         pid_ns: observer.pid_ns,
@@ -374,7 +378,7 @@ pub(crate) fn identify_held(
         pidfd_ino: pidfd.as_ref().and_then(Pidfd::unique_inode),
         recorded_at: Some(crate::clock::now()),
         recorder: Recorder::Ostler,
-        comm: Some(row.comm),
+        comm: Some(String::from_utf8_lossy(&stat.comm).into_owned()),
         exe,
     })
 }
