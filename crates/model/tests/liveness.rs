@@ -11,6 +11,7 @@ use ostler_model::time::Time;
 mod properties;
 
 const BOOTED: u64 = 1_000_000;
+const BOOTED_MILLIS: i64 = 1_000_000_000;
 
 fn observer() -> Observer {
     Observer {
@@ -57,7 +58,7 @@ fn by_agent() -> Identity {
 }
 
 fn after_boot(secs: i64) -> Time {
-    Time::from_secs_nanos(i64::try_from(BOOTED).unwrap() + secs, 0)
+    Time::from_millis(BOOTED_MILLIS + secs * 1000)
 }
 
 fn there() -> SeenProcess {

@@ -61,19 +61,11 @@ fn main() -> Result<ExitCode, Failure> {
             std::thread::sleep(std::time::Duration::from_millis(1100));
             return run(rest);
         }
-        "subreaper" => {
-            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-            let code = run(rest)?;
-            // Until the last adopted child is gone.
-            while rustix::process::wait(rustix::process::WaitOptions::empty()).is_ok() {}
-            return Ok(code);
-        }
         "wait" => wait_for_the_end()?,
-        "wait-untraceable" => {
-            use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-            set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-            wait_for_the_end()?;
-        }
+        #[cfg(target_os = "linux")]
+        "subreaper" => return linux::run_as_subreaper(rest),
+        #[cfg(target_os = "linux")]
+        "wait-untraceable" => linux::wait_untraceable()?,
         #[cfg(target_os = "linux")]
         "wait-in-thread" => linux::wait_in_thread()?,
         #[cfg(target_os = "linux")]
@@ -173,9 +165,27 @@ fn read_identity(words: &[String]) -> Result<Identity, Failure> {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::process::{Child, Command, Stdio};
+    use std::process::{Child, Command, ExitCode, Stdio};
+
+    use rustix::process::{
+        DumpableBehavior, WaitOptions, getpid, set_child_subreaper, set_dumpable_behavior, wait,
+    };
 
     use super::{Failure, Read, Write};
+
+    /// Runs a program and adopts what it leaves behind, until the last of it is gone.
+    pub(super) fn run_as_subreaper(args: &[String]) -> Result<ExitCode, Failure> {
+        set_child_subreaper(Some(getpid()))?;
+        let code = super::run(args)?;
+        while wait(WaitOptions::empty()).is_ok() {}
+        Ok(code)
+    }
+
+    /// Waits as an agent does that forbids to be traced.
+    pub(super) fn wait_untraceable() -> Result<(), Failure> {
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+        super::wait_for_the_end()
+    }
 
     /// Says the number of a second thread, and ends the first one on a line from standard input:
     /// the process then looks like a zombie although the other thread still runs.

@@ -1,6 +1,12 @@
 //! The liveness table with real processes, one test per row, and the cases that cannot be argued
 //! about but only seen: namespaces, hidden processes, reused pids, zombies, threads.
 #![cfg(target_os = "linux")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests"
+)]
 
 mod support;
 

@@ -2,6 +2,12 @@
 //! script under the agent's package) starts the wrapper, the wrapper starts the hook, and the hook
 //! says whom it takes for its owner.
 #![cfg(target_os = "linux")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests"
+)]
 
 mod support;
 
@@ -321,11 +327,11 @@ fn pid_1_is_no_owner() {
 #[test]
 fn an_agent_too_far_up_is_not_found() {
     let hook = hook();
-    let mut words = vec![hook.as_str(), "run"].repeat(33);
+    let mut words = [hook.as_str(), "run"].repeat(33);
     words.extend([hook.as_str(), "owner"]);
     let (agent, said) = below_agent(&words);
     assert!(!said.starts_with(&agent), "{said}");
-    let mut words = vec![hook.as_str(), "run"].repeat(31);
+    let mut words = [hook.as_str(), "run"].repeat(31);
     words.extend([hook.as_str(), "owner"]);
     finds_the_agent(&words);
 }

@@ -1,5 +1,11 @@
 //! The process table and the holders of locks, with real processes.
 #![cfg(target_os = "linux")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests"
+)]
 
 mod support;
 
