@@ -101,6 +101,6 @@ fn is_unbroken(chain: &[(Handle, ProcessRow)]) -> bool {
         let [(child, _), (_, parent)] = link else {
             return false;
         };
-        child.row().is_ok_and(|now| now.ppid == parent.pid)
+        child.parent() == Ok(parent.pid)
     })
 }

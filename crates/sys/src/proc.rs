@@ -14,12 +14,16 @@ use model::liveness::{Liveness, Observer, RunState, Seen, decide, decide_before_
 use model::program::Appearance;
 use model::time::Time;
 
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod machine;
+
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 use linux as platform;
 
 #[cfg(target_os = "macos")]
+#[allow(unsafe_code, reason = "libproc and sysctl have no safe interface")]
 mod macos;
 #[cfg(target_os = "macos")]
 use macos as platform;
@@ -56,6 +60,10 @@ pub enum SignalError {
     /// The recorded process is not proven to be there. Nothing was sent.
     #[error("the process is {} ({}), nothing was sent", .0.state(), .0.reason())]
     NotAlive(Liveness),
+    /// Another process had the pid right after the signal (macOS only, which offers no way to
+    /// hold on to one): it is not known whom it reached.
+    #[error("the pid was handed on while the signal was sent")]
+    Uncertain,
     /// This system cannot hold on to a process while it is checked. Nothing was sent.
     #[error("this system has no safe way to signal a process")]
     Unsupported,
@@ -209,7 +217,7 @@ impl Table {
         let handle = Handle::open(pid).ok()?;
         let answer = read(&handle, row)?;
         // Afterwards: then the handle named this process during the whole reading.
-        (handle.row().ok()?.start == row.start).then_some(answer)
+        (handle.start() == Ok(row.start)).then_some(answer)
     }
 }
 

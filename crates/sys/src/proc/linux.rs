@@ -17,7 +17,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use model::identity::{Boot, Identity, Machine, Recorder};
-use model::liveness::{Observer, Seen, SeenProcess};
+use model::liveness::{Observer, RunState, Seen, SeenProcess};
 use model::program::Appearance;
 use model::time::Time;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, StatxFlags};
@@ -25,6 +25,7 @@ use rustix::io::Errno;
 
 use super::{IdentifyError, ProcessRow, Table};
 use pidfd::{Pidfd, PidfdAnswer};
+use stat::Stat;
 
 pub(super) use locks::flock_holder;
 pub(super) use observer::observer;
@@ -50,47 +51,36 @@ impl Handle {
         Ok(Self { pid, directory })
     }
 
-    fn open_in(proc: impl AsFd, pid: u32) -> Result<Self, Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::openat(proc, pid.to_string(), flags, Mode::empty())?;
-        Ok(Self { pid, directory })
-    }
-
     /// Its line of the process table. Fails once the process has been reaped.
     pub(crate) fn row(&self) -> Result<ProcessRow, Errno> {
-        self.row_since(boot_wall_time())
-    }
-
-    fn row_since(&self, booted_at: Time) -> Result<ProcessRow, Errno> {
         // The directory belongs to the effective user even where the files in it do not.
         let uid = rustix::fs::fstat(&self.directory)?.st_uid;
-        let stat = self.stat()?;
-        Ok(ProcessRow {
-            pid: self.pid,
-            ppid: stat.ppid,
-            uid,
-            start: stat.start,
-            started_at: Some(started_at(booted_at, stat.start)),
-            state: stat.run_state(),
-            comm: String::from_utf8_lossy(&stat.comm).into_owned(),
-        })
+        Ok(row(self.pid, uid, &self.stat()?, boot_wall_time()))
     }
 
-    fn stat(&self) -> Result<stat::Stat, Errno> {
-        let mut buffer = [0; 2048];
-        let line = self.read("stat", &mut buffer)?;
-        // EILSEQ: what stands there is not what the kernel writes.
-        stat::parse(line).map_err(|_| Errno::ILSEQ)
+    /// Its start time. Fails once the process has been reaped.
+    pub(super) fn start(&self) -> Result<u64, Errno> {
+        Ok(self.stat()?.start)
+    }
+
+    /// Its parent now. Fails once the process has been reaped.
+    pub(crate) fn parent(&self) -> Result<u32, Errno> {
+        Ok(self.stat()?.ppid)
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        read_stat(rustix::fs::openat(
+            &self.directory,
+            "stat",
+            flags,
+            Mode::empty(),
+        )?)
     }
 
     /// How it looks, for recognition. `comm` was read before.
     pub(crate) fn appearance(&self, comm: &str) -> Appearance {
-        let exe = self.link("exe").map(|mut path| {
-            if let Some(there) = path.strip_suffix(b" (deleted)") {
-                path.truncate(there.len());
-            }
-            String::from_utf8_lossy(&path).into_owned()
-        });
+        let exe = self.exe();
         let mut buffer = [0; MOST_ARGUMENTS];
         let args = self
             .read("cmdline", &mut buffer)
@@ -101,6 +91,13 @@ impl Handle {
             exe,
             args,
         }
+    }
+
+    /// Its executable; one that was replaced on disk keeps the name it had.
+    fn exe(&self) -> Option<String> {
+        let path = self.link("exe")?;
+        let path = path.strip_suffix(b" (deleted)").unwrap_or(&path);
+        Some(String::from_utf8_lossy(path).into_owned())
     }
 
     /// Its working directory.
@@ -186,18 +183,42 @@ impl Handle {
     }
 }
 
-/// What is in the file, up to the size of the buffer.
+/// What is in a file of `/proc`, up to the size of the buffer: such a file gives all it has at
+/// once, so a read that leaves room was the last.
 fn read_to_end(file: impl AsFd, buffer: &mut [u8]) -> Result<&[u8], Errno> {
     let mut filled = 0;
     while filled < buffer.len() {
+        let room = buffer.len() - filled;
         match rustix::io::read(&file, &mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
+            Ok(count) => {
+                filled += count;
+                if count < room {
+                    break;
+                }
+            }
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
     }
     Ok(&buffer[..filled])
+}
+
+fn read_stat(file: impl AsFd) -> Result<Stat, Errno> {
+    let mut buffer = [0; 2048];
+    // EILSEQ: what stands there is not what the kernel writes.
+    stat::parse(read_to_end(file, &mut buffer)?).map_err(|_| Errno::ILSEQ)
+}
+
+fn row(pid: u32, uid: u32, stat: &Stat, booted_at: Time) -> ProcessRow {
+    ProcessRow {
+        pid,
+        ppid: stat.ppid,
+        uid,
+        start: stat.start,
+        started_at: Some(started_at(booted_at, stat.start)),
+        state: stat.run_state(),
+        comm: String::from_utf8_lossy(&stat.comm).into_owned(),
+    }
 }
 
 /// Arguments are separated by NUL, and end with one unless the process has overwritten them.
@@ -267,15 +288,16 @@ fn hold(pid: u32) -> Held {
 /// at this moment, or it is hidden.
 fn try_to_hold(pid: u32) -> Option<Held> {
     let only = |seen| Some(Held { seen, pidfd: None });
-    let handle = match Handle::open(pid) {
-        Ok(handle) => handle,
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(format!("/proc/{pid}/stat"), flags, Mode::empty()) {
+        Ok(file) => file,
         Err(errno) if is_gone(errno) => return confirm_absence(pid),
         Err(_) => return only(Seen::Unreadable),
     };
-    // In this order: if the stat can be read through the handle after the pidfd was opened, the
-    // process had the pid all along and the pidfd is its own.
+    // In this order: if what was opened before the pidfd can still be read after it, the process
+    // had the pid all along and the pidfd is its own.
     let pidfd = Pidfd::open(pid);
-    let stat = match handle.stat() {
+    let stat = match read_stat(&file) {
         Ok(stat) => stat,
         Err(errno) if is_gone(errno) => return confirm_absence(pid),
         Err(_) => return only(Seen::Unreadable),
@@ -283,12 +305,14 @@ fn try_to_hold(pid: u32) -> Option<Held> {
     let pidfd = match pidfd {
         PidfdAnswer::Opened(pidfd) => Some(pidfd),
         PidfdAnswer::NoProcess => return None,
-        PidfdAnswer::NotALeader | PidfdAnswer::Unavailable => match handle.thread_group() {
-            Ok(leader) if leader != pid => return only(Seen::Thread),
-            Ok(_) => None,
-            Err(errno) if is_gone(errno) => return confirm_absence(pid),
-            Err(_) => return only(Seen::Unreadable),
-        },
+        PidfdAnswer::NotALeader | PidfdAnswer::Unavailable => {
+            match Handle::open(pid).and_then(|handle| handle.thread_group()) {
+                Ok(leader) if leader != pid => return only(Seen::Thread),
+                Ok(_) => None,
+                Err(errno) if is_gone(errno) => return confirm_absence(pid),
+                Err(_) => return only(Seen::Unreadable),
+            }
+        }
     };
     let seen = Seen::Process(SeenProcess {
         start: Some(stat.start),
@@ -353,11 +377,13 @@ pub(crate) fn identify_held(
             None
         }
     };
-    let exe = handle
-        .link("exe")
-        .map(|path| String::from_utf8_lossy(&path).into_owned());
+    let exe = handle.exe();
+    let uid = rustix::fs::fstat(&handle.directory).map_err(fail)?.st_uid;
     // Last, and after the pidfd: see `try_to_hold`.
-    let row = handle.row().map_err(fail)?;
+    let stat = handle.stat().map_err(fail)?;
+    if stat.run_state() == RunState::Exited && stat.threads <= 1 {
+        return Err(IdentifyError::NotRunning(pid));
+    }
     let boot = match (&observer.boot_id, observer.boot_time) {
         (Some(id), _) => Some(Boot::Id(id.clone())),
         (None, Some(time)) => Some(Boot::Time(time)),
@@ -365,8 +391,8 @@ pub(crate) fn identify_held(
     };
     Ok(Identity {
         pid: Some(pid),
-        uid: Some(row.uid),
-        start: Some(row.start),
+        uid: Some(uid),
+        start: Some(stat.start),
         boot,
         machine: observer.machine_hashed.clone().map(Machine::Hashed),
         pid_ns: observer.pid_ns,
@@ -374,7 +400,7 @@ pub(crate) fn identify_held(
         pidfd_ino: pidfd.as_ref().and_then(Pidfd::unique_inode),
         recorded_at: Some(crate::clock::now()),
         recorder: Recorder::Ostler,
-        comm: Some(row.comm),
+        comm: Some(String::from_utf8_lossy(&stat.comm).into_owned()),
         exe,
     })
 }
@@ -407,7 +433,7 @@ pub(super) fn table() -> Table {
         else {
             continue;
         };
-        match Handle::open_in(&proc, pid).and_then(|handle| handle.row_since(booted_at)) {
+        match row_in(&proc, pid, booted_at) {
             Ok(row) => table.rows.push(row),
             Err(errno) if is_gone(errno) => {}
             Err(_) => table.unreadable += 1,
@@ -416,6 +442,15 @@ pub(super) fn table() -> Table {
     // A directory without a single process, not even ours, is not a process table.
     table.listed = !table.rows.is_empty();
     table
+}
+
+/// One line of the table. As in `try_to_hold`, what can be read in the end through what was opened
+/// first belongs to one process.
+fn row_in(proc: &OwnedFd, pid: u32, booted_at: Time) -> Result<ProcessRow, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(proc, format!("{pid}/stat"), flags, Mode::empty())?;
+    let uid = rustix::fs::statat(proc, pid.to_string(), AtFlags::empty())?.st_uid;
+    Ok(row(pid, uid, &read_stat(&file)?, booted_at))
 }
 
 #[cfg(test)]

@@ -26,6 +26,14 @@ impl Handle {
         match self.0 {}
     }
 
+    pub(super) fn start(&self) -> Result<u64, Errno> {
+        match self.0 {}
+    }
+
+    pub(crate) fn parent(&self) -> Result<u32, Errno> {
+        match self.0 {}
+    }
+
     pub(crate) fn appearance(&self, _: &str) -> Appearance {
         match self.0 {}
     }

@@ -1,13 +1,11 @@
 //! Who is looking: boot, machine, namespaces and what this process table shows.
 
-use std::fmt::Write as _;
-
 use model::liveness::{BootKnowledge, Observer};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use sha2::{Digest, Sha256};
 
 use super::{Handle, boot_wall_time, mounts, read_to_end};
+use crate::proc::machine;
 
 /// The kernel gives the initial namespaces these fixed inodes.
 const INITIAL_PID_NS: u64 = 0xEFFF_FFFC;
@@ -16,8 +14,6 @@ const INITIAL_TIME_NS: u64 = 0xEFFF_FFFA;
 const PROC_MAGIC: u64 = 0x9fa0;
 /// The largest pid of any Linux kernel, where the limit cannot be read.
 const LARGEST_PID: u32 = 4_194_304;
-/// So that the machine id itself, which is meant to stay confidential, is never written down.
-const MACHINE_KEY: &[u8] = b"ostler machine 1\0";
 
 pub(in crate::proc) fn observer() -> Observer {
     let introspects = proc_is_ours();
@@ -30,7 +26,7 @@ pub(in crate::proc) fn observer() -> Observer {
         boots: BootKnowledge::Needed,
         boot_id: small_file("/proc/sys/kernel/random/boot_id"),
         boot_time: u64::try_from(boot_wall_time().millis().div_euclid(1000)).ok(),
-        machine_hashed: machine_plain.as_deref().map(hash_machine),
+        machine_hashed: machine_plain.as_deref().map(machine::hash),
         machine_plain,
         pid_ns,
         time_ns,
@@ -118,21 +114,6 @@ fn machine_id() -> Option<String> {
         })
 }
 
-fn hash_machine(id: &str) -> String {
-    let digest = Sha256::new()
-        .chain_update(MACHINE_KEY)
-        .chain_update(id)
-        .finalize();
-    digest
-        .iter()
-        .take(16)
-        .fold(String::with_capacity(32), |mut hex, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
-}
-
 /// The trimmed content of a file of at most 256 bytes; `None` when there is nothing in it.
 fn small_file(path: &str) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -147,16 +128,6 @@ fn small_file(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_machine_is_hashed_with_a_key_of_our_own() {
-        let id = "3d1219c7c4c5404aaa1f6d2a48adfda4";
-        let hashed = hash_machine(id);
-        assert_eq!(hashed.len(), 32);
-        assert_eq!(hashed, hash_machine(id));
-        assert_ne!(hashed, hash_machine("3d1219c7c4c5404aaa1f6d2a48adfda5"));
-        assert!(!hashed.contains(id));
-    }
 
     #[test]
     fn this_process_sees_its_own_table() {

@@ -1,6 +1,7 @@
 //! Pidfds: a handle that stays with its process, the only thing a signal is ever sent through.
 
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
 use model::liveness::{Liveness, Seen};
 use rustix::io::Errno;
@@ -47,11 +48,16 @@ impl Pidfd {
 
     /// The inode, where it names the process.
     pub(super) fn unique_inode(&self) -> Option<u64> {
-        let system = rustix::fs::fstatfs(&self.0).ok()?;
-        if u64::try_from(system.f_type).ok()? != PIDFS_MAGIC {
-            return None;
-        }
-        Some(rustix::fs::fstat(&self.0).ok()?.st_ino)
+        // The running kernel has it or has not, for all pidfds and for good.
+        static PIDFS: OnceLock<bool> = OnceLock::new();
+        let is_pidfs = || {
+            rustix::fs::fstatfs(&self.0)
+                .is_ok_and(|system| u64::try_from(system.f_type) == Ok(PIDFS_MAGIC))
+        };
+        PIDFS
+            .get_or_init(is_pidfs)
+            .then(|| rustix::fs::fstat(&self.0).ok())?
+            .map(|stat| stat.st_ino)
     }
 }
 
