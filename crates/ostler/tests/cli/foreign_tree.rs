@@ -13,10 +13,29 @@ fn every_command_leaves_foreign_files_as_they_are() {
     let id = "666e4f9b";
     let before = home.snapshot();
     for line in [
-        "ls", "ls -a", "ls -a --json", "ls -a --no-index", "ls -a -q", "ls -a --subagents --sort size",
-        "show 666e4f9b", "show 666e4f9b --json", "why 666e4f9b", "why 666e4f9b --json",
-        "logs 666e4f9b", "logs 666e4f9b --json", "adapters", "adapters --json", "du", "du --json",
-        "config show --origin", "config path", "schema", "completions bash", "man", "version", "help",
+        "ls",
+        "ls -a",
+        "ls -a --json",
+        "ls -a --no-index",
+        "ls -a -q",
+        "ls -a --subagents --sort size",
+        "show 666e4f9b",
+        "show 666e4f9b --json",
+        "why 666e4f9b",
+        "why 666e4f9b --json",
+        "logs 666e4f9b",
+        "logs 666e4f9b --json",
+        "adapters",
+        "adapters --json",
+        "du",
+        "du --json",
+        "config show --origin",
+        "config path",
+        "schema",
+        "completions bash",
+        "man",
+        "version",
+        "help",
     ] {
         let ran = run(&home, line);
         assert!([0, 12].contains(&ran.code), "{line}: {ran:?} {id}");

@@ -42,12 +42,14 @@ fn only_the_last_entries() {
 fn following_shows_what_is_appended() {
     let home = TempHome::new();
     let path = claude_session(&home, "aaaa1111-0000-4000-8000-000000000000", "/a", "one");
-    let mut child =
-        ostler(&home).args(["logs", "aaaa", "-f", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = ostler(&home)
+        .args(["logs", "aaaa", "-f", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = || -> serde_json::Value {
-        serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
-    };
+    let mut next =
+        || -> serde_json::Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
     assert_eq!(next()["text"], "one");
     assert_eq!(next()["text"], "done");
     let mut file = std::fs::File::options().append(true).open(path).unwrap();

@@ -9,15 +9,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// The helper of `examples/probe.rs`.
 pub(crate) fn helper() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
-    let path = tests
-        .parent()
-        .and_then(Path::parent)
-        .unwrap()
-        .join("examples/probe");
-    assert!(
-        path.exists(),
-        "run `cargo build -p ostler-sys --examples` first: no {path:?}"
-    );
+    let path = tests.parent().and_then(Path::parent).unwrap().join("examples/probe");
+    assert!(path.exists(), "run `cargo build -p ostler-sys --examples` first: no {path:?}");
     path
 }
 
@@ -39,11 +32,8 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
         let stdin = child.stdin.take();
         let mut running = Self {
             stdout: BufReader::new(child.stdout.take().unwrap()),
@@ -83,11 +73,7 @@ impl Running {
         self.child.kill().unwrap();
         let pid = rustix::process::Pid::from_child(&self.child);
         use rustix::process::{WaitId, WaitIdOptions, waitid};
-        waitid(
-            WaitId::Pid(pid),
-            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
-        )
-        .unwrap();
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
     }
 
     /// Ends and reaps it.
@@ -115,45 +101,27 @@ impl Drop for Running {
 #[track_caller]
 pub(crate) fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
-    let (out, err) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?}\n{out}{err}");
     out.trim_end().to_owned()
 }
 
 /// Whether the machine lets us do what the command line does; says so visibly if not.
 pub(crate) fn permits(words: &[&str]) -> bool {
-    let tried = Command::new(words[0])
-        .args(&words[1..])
-        .arg("true")
-        .output();
+    let tried = Command::new(words[0]).args(&words[1..]).arg("true").output();
     let reason = match tried {
         Ok(output) if output.status.success() => return true,
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         Err(error) => error.to_string(),
     };
-    eprintln!(
-        "SKIPPED: `{}` is not permitted here: {reason}",
-        words.join(" ")
-    );
+    eprintln!("SKIPPED: `{}` is not permitted here: {reason}", words.join(" "));
     false
 }
 
 /// Runs shell text in a mount namespace of its own, with `$@` as given.
 pub(crate) fn in_own_mounts(script: &str, args: &[String]) -> Command {
     let mut command = Command::new("unshare");
-    command
-        .args([
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-ec",
-            script,
-            "sh",
-        ])
-        .args(args);
+    command.args(["--mount", "--propagation", "private", "sh", "-ec", script, "sh"]).args(args);
     command
 }
