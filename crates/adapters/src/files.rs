@@ -20,6 +20,9 @@ pub const MAX_RECORD: usize = 32 << 20;
 /// The largest small file (registration, settings) that is read whole.
 const MAX_SMALL_FILE: u64 = 8 << 20;
 
+/// The largest transcript that is one document.
+const MAX_DOCUMENT: u64 = 256 << 20;
+
 /// Copies of this size stay in the second-level cache; larger ones measured three times slower.
 const CHUNK: usize = 64 << 10;
 
@@ -120,7 +123,9 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
         if name == c"." || name == c".." {
             continue;
         }
-        let Ok(stat) = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let Ok(stat) = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            continue;
+        };
         let name = OsString::from_vec(name.to_bytes().to_vec());
         let (kind, stamp) = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => (EntryKind::File, stamp_of(&stat)),
@@ -166,13 +171,22 @@ pub fn open(root: &Path, path: &Path) -> Result<(File, Stamp), ReadError> {
 
 /// Reads a small file whole.
 pub fn read_small(root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
+    read_up_to(MAX_SMALL_FILE, root, path)
+}
+
+/// Reads a transcript that is one document, and not a list of lines, whole.
+pub fn read_document(root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
+    read_up_to(MAX_DOCUMENT, root, path)
+}
+
+fn read_up_to(limit: u64, root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
     let (file, stamp) = open(root, path)?;
-    if stamp.bytes > MAX_SMALL_FILE {
+    if stamp.bytes > limit {
         return Err(ReadError::TooLarge(stamp.bytes));
     }
     let mut bytes = Vec::with_capacity(stamp.bytes as usize + 1);
-    file.take(MAX_SMALL_FILE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_SMALL_FILE {
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
         return Err(ReadError::TooLarge(bytes.len() as u64));
     }
     Ok((bytes, stamp))
@@ -205,22 +219,27 @@ pub struct LinesEnd {
 ///
 /// A last line without a newline is handed out too (it may be whole or torn: `each` finds out),
 /// but `LinesEnd::offset` stays before it, so that a follower reads it again when it is whole.
-pub fn lines(
-    mut file: File,
-    offset: u64,
-    each: impl FnMut(&[u8]),
-) -> Result<LinesEnd, ReadError> {
+pub fn lines(mut file: File, offset: u64, each: impl FnMut(&[u8])) -> Result<LinesEnd, ReadError> {
     use std::io::Seek;
 
     if offset > 0 {
         file.seek(io::SeekFrom::Start(offset))?;
     }
+    lines_from(file, offset, each)
+}
+
+/// The same for anything that can be read, which stands at `offset`.
+pub fn lines_from(
+    reader: impl Read,
+    offset: u64,
+    each: impl FnMut(&[u8]),
+) -> Result<LinesEnd, ReadError> {
     SCRATCH.with(|scratch| {
         let mut buffer = scratch.take();
         if buffer.is_empty() {
             buffer.resize(CHUNK, 0);
         }
-        let end = lines_through(&mut buffer, file, offset, each);
+        let end = lines_through(&mut buffer, reader, offset, each);
         if buffer.len() <= 16 * CHUNK {
             scratch.replace(buffer);
         }
@@ -235,7 +254,7 @@ std::thread_local! {
 
 fn lines_through(
     buffer: &mut Vec<u8>,
-    mut file: File,
+    mut reader: impl Read,
     offset: u64,
     mut each: impl FnMut(&[u8]),
 ) -> Result<LinesEnd, ReadError> {
@@ -256,7 +275,7 @@ fn lines_through(
             }
         }
         let room = (kept + CHUNK).min(buffer.len());
-        let count = match file.read(&mut buffer[kept..room]) {
+        let count = match reader.read(&mut buffer[kept..room]) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error.into()),

@@ -214,9 +214,7 @@ const CLOCK_SLACK: Duration = Duration::from_secs(2);
 /// Rules 1 to 6 of the decision: whether looking the pid up can prove anything at all.
 /// `Some` is the final answer without looking.
 pub fn decide_before_looking(recorded: &Identity, observer: &Observer) -> Option<Liveness> {
-    let plausible = recorded
-        .pid
-        .is_some_and(|pid| pid > 1 && pid <= observer.pid_max);
+    let plausible = recorded.pid.is_some_and(|pid| pid > 1 && pid <= observer.pid_max);
     if !plausible {
         return Some(Liveness::Unknown(Doubt::Incomplete));
     }

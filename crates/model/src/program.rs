@@ -12,7 +12,8 @@ pub struct Program {
     /// Parts of the path of a script run by an interpreter, or of the executable, e.g. the name of
     /// the npm package. Compared with whole path components.
     pub packages: &'static [&'static str],
-    /// First arguments (sub-commands) that mean a helper process, not a session.
+    /// First arguments (sub-commands, of one or more words) that mean a helper process, not a
+    /// session. A server that can host sessions is no helper.
     pub helpers: &'static [&'static str],
 }
 
@@ -46,10 +47,12 @@ impl Program {
         let Some(first_own_argument) = self.find(seen) else {
             return false;
         };
-        !seen
-            .args
-            .get(first_own_argument)
-            .is_some_and(|arg| self.helpers.contains(&arg.as_str()))
+        let own = seen.args.get(first_own_argument..).unwrap_or_default();
+        !self.helpers.iter().any(|helper| {
+            let mut words = helper.split(' ').zip(own);
+            words.clone().count() == helper.split(' ').count()
+                && words.all(|(word, arg)| word == arg)
+        })
     }
 
     /// The index of the first argument that belongs to the agent, if this is the agent at all.
@@ -58,12 +61,8 @@ impl Program {
         let interpreted =
             is_interpreter(base_name(exe)) || (exe.is_empty() && is_interpreter(&seen.comm));
         if interpreted {
-            let script = seen
-                .args
-                .iter()
-                .enumerate()
-                .skip(1)
-                .find(|(_, arg)| !arg.starts_with('-'));
+            let script =
+                seen.args.iter().enumerate().skip(1).find(|(_, arg)| !arg.starts_with('-'));
             if let Some((index, script)) = script
                 && (self.is_named(script) || self.is_packaged(script))
             {
@@ -136,7 +135,7 @@ mod tests {
     const CLAUDE: Program = Program {
         names: &["claude"],
         packages: &["@anthropic-ai/claude-code"],
-        helpers: &["bg-spare", "daemon"],
+        helpers: &["bg-spare", "daemon", "server watch"],
     };
 
     fn seen(comm: &str, exe: &str, args: &[&str]) -> Appearance {
@@ -151,22 +150,16 @@ mod tests {
     fn an_agent_is_recognised_by_executable_script_or_title() {
         for process in [
             seen("claude", "/home/u/.local/bin/claude", &["claude"]),
-            seen(
-                "claude",
-                "/home/u/.local/share/claude/versions/2.1.325",
-                &["claude", "-p", "hi"],
-            ),
+            seen("claude", "/home/u/.local/share/claude/versions/2.1.325", &["claude", "-p", "hi"]),
             seen(
                 "MainThread",
                 "/usr/bin/node",
                 &["node", "/x/node_modules/@anthropic-ai/claude-code/cli.js"],
             ),
-            seen(
-                "node",
-                "/usr/bin/node",
-                &["node", "--max-old-space-size=4096", "/x/bin/claude"],
-            ),
+            seen("node", "/usr/bin/node", &["node", "--max-old-space-size=4096", "/x/bin/claude"]),
             seen("claude", "/usr/bin/node", &["claude"]),
+            seen("claude", "/x/bin/claude", &["claude", "server", "run"]),
+            seen("claude", "/x/bin/claude", &["claude", "server"]),
         ] {
             assert!(CLAUDE.matches(&process), "{process:?}");
         }
@@ -184,6 +177,7 @@ mod tests {
             ),
             seen("claude", "/x/bin/claude", &["claude", "bg-spare"]),
             seen("claude", "/x/bin/claude", &["claude", "daemon", "run"]),
+            seen("claude", "/x/bin/claude", &["claude", "server", "watch", "-v"]),
             seen("sh", "/bin/sh", &["claude"]),
             seen("", "", &[]),
         ] {

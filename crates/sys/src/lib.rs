@@ -12,3 +12,4 @@ pub mod dirs;
 pub mod owner;
 pub mod private;
 pub mod proc;
+pub mod terminal;

@@ -1,1 +1,3 @@
-//! ostler-testkit
+//! Temporary homes, fake agents and snapshot filters for ostler's tests.
+
+pub mod sql;

@@ -74,20 +74,14 @@ pub fn choose(
             break;
         }
         if question.claims.contains(&ancestor.pid) && ancestor.uid == question.uid {
-            return Some(Choice {
-                index,
-                basis: Basis::Claim,
-            });
+            return Some(Choice { index, basis: Basis::Claim });
         }
         if agent.is_none() {
             agent = question
                 .rules
                 .iter()
                 .find(|(_, program)| program.matches(&ancestor.appearance))
-                .map(|&(name, _)| Choice {
-                    index,
-                    basis: Basis::Agent(name),
-                });
+                .map(|&(name, _)| Choice { index, basis: Basis::Agent(name) });
         }
         if agent.is_some() && question.claims.is_empty() {
             break;
@@ -99,10 +93,7 @@ pub fn choose(
             && ancestor.older_by >= STEADY
             && !passes_on(&ancestor.appearance)
         {
-            steady = Some(Choice {
-                index,
-                basis: Basis::Steady,
-            });
+            steady = Some(Choice { index, basis: Basis::Steady });
         }
     }
     agent.or(steady)
@@ -127,10 +118,7 @@ fn passes_on(seen: &Appearance) -> bool {
         return false;
     }
     // npm calls its process `npm exec <package>`.
-    let title = seen
-        .args
-        .first()
-        .map_or("", |title| title.split(' ').next().unwrap_or(""));
+    let title = seen.args.first().map_or("", |title| title.split(' ').next().unwrap_or(""));
     let script = seen.args.iter().skip(1).find(|arg| !arg.starts_with('-'));
     passes(base_name(title)) || script.is_some_and(|script| passes(script_name(script)))
 }
