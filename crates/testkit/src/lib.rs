@@ -1,1 +1,4 @@
-//! ostler-testkit
+//! Temporary homes, fake agents and snapshot filters for ostler's tests.
+
+pub mod home;
+pub mod sql;
