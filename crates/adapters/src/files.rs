@@ -20,6 +20,9 @@ pub const MAX_RECORD: usize = 32 << 20;
 /// The largest small file (registration, settings) that is read whole.
 const MAX_SMALL_FILE: u64 = 8 << 20;
 
+/// How much of a file its header can take.
+const HEAD: usize = 4 << 10;
+
 /// Copies of this size stay in the second-level cache; larger ones measured three times slower.
 const CHUNK: usize = 64 << 10;
 
@@ -110,8 +113,7 @@ impl DirEntry {
 
 /// Lists a directory below `root`. Entries that vanish meanwhile are left out.
 pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let fd = rustix::fs::open(path, flags, Mode::empty())?;
+    let fd = open_directory(root, path)?;
     let mut entries = Vec::new();
     let mut dir = rustix::fs::Dir::read_from(&fd)?;
     while let Some(entry) = dir.read() {
@@ -131,6 +133,33 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
         entries.push(DirEntry { name, kind, stamp });
     }
     Ok(entries)
+}
+
+/// Opens a directory. One that is itself a link is followed only inside the root: adapters ask for
+/// fixed names (`sessions`, `chats`) without having seen them in a listing.
+fn open_directory(root: &Path, path: &Path) -> Result<rustix::fd::OwnedFd, ReadError> {
+    use rustix::io::Errno;
+
+    let flags = OFlags::RDONLY
+        | OFlags::DIRECTORY
+        | OFlags::CLOEXEC
+        | OFlags::NONBLOCK
+        | OFlags::NOFOLLOW;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::LOOP | Errno::NOTDIR) if is_link(path) => {
+            let target = std::fs::canonicalize(path)?;
+            if !target.starts_with(root) {
+                return Err(ReadError::Escapes);
+            }
+            Ok(rustix::fs::open(target, flags, Mode::empty())?)
+        }
+        other => Ok(other?),
+    }
+}
+
+fn is_link(path: &Path) -> bool {
+    rustix::fs::lstat(path)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
 }
 
 /// What a symbolic link leads to, if that is inside the root.
@@ -166,13 +195,34 @@ pub fn open(root: &Path, path: &Path) -> Result<(File, Stamp), ReadError> {
 
 /// Reads a small file whole.
 pub fn read_small(root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
+    read_up_to(root, path, MAX_SMALL_FILE)
+}
+
+/// Reads a transcript that is one JSON document, not lines. An empty one is an error.
+pub fn read_document(root: &Path, path: &Path) -> Result<Vec<u8>, ReadError> {
+    let (bytes, _) = read_up_to(root, path, MAX_RECORD as u64)?;
+    if bytes.trim_ascii().is_empty() {
+        return Err(ReadError::Empty);
+    }
+    Ok(bytes)
+}
+
+/// The first bytes of a file: enough for a header line that names the session.
+pub fn read_head(root: &Path, path: &Path) -> Result<Vec<u8>, ReadError> {
+    let (file, _) = open(root, path)?;
+    let mut bytes = Vec::with_capacity(HEAD);
+    file.take(HEAD as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn read_up_to(root: &Path, path: &Path, limit: u64) -> Result<(Vec<u8>, Stamp), ReadError> {
     let (file, stamp) = open(root, path)?;
-    if stamp.bytes > MAX_SMALL_FILE {
+    if stamp.bytes > limit {
         return Err(ReadError::TooLarge(stamp.bytes));
     }
     let mut bytes = Vec::with_capacity(stamp.bytes as usize + 1);
-    file.take(MAX_SMALL_FILE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_SMALL_FILE {
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
         return Err(ReadError::TooLarge(bytes.len() as u64));
     }
     Ok((bytes, stamp))

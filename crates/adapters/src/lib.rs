@@ -19,11 +19,12 @@ pub mod files;
 pub mod skim;
 
 mod claude_code;
+mod gemini;
 
 pub use files::ReadError;
 
 /// Every adapter, in the order people see them.
-pub static ALL: &[&dyn Adapter] = &[&claude_code::ClaudeCode];
+pub static ALL: &[&dyn Adapter] = &[&claude_code::ClaudeCode, &gemini::Gemini];
 
 /// The adapter of that id.
 pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
