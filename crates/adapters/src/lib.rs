@@ -21,11 +21,12 @@ pub mod skim;
 mod claude_code;
 mod gemini;
 mod pi;
+mod qwen;
 
 pub use files::ReadError;
 
 /// Every adapter, in the order people see them.
-pub static ALL: &[&dyn Adapter] = &[&claude_code::ClaudeCode, &gemini::Gemini, &pi::Pi];
+pub static ALL: &[&dyn Adapter] = &[&claude_code::ClaudeCode, &gemini::Gemini, &pi::Pi, &qwen::Qwen];
 
 /// The adapter of that id.
 pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
