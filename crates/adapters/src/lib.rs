@@ -18,7 +18,10 @@ pub mod database;
 pub mod files;
 pub mod skim;
 
+mod aider;
+mod amp;
 mod claude_code;
+mod cursor;
 mod gemini;
 mod pi;
 mod qwen;
@@ -26,7 +29,15 @@ mod qwen;
 pub use files::ReadError;
 
 /// Every adapter, in the order people see them.
-pub static ALL: &[&dyn Adapter] = &[&claude_code::ClaudeCode, &gemini::Gemini, &pi::Pi, &qwen::Qwen];
+pub static ALL: &[&dyn Adapter] = &[
+    &claude_code::ClaudeCode,
+    &gemini::Gemini,
+    &pi::Pi,
+    &qwen::Qwen,
+    &cursor::Cursor,
+    &amp::Amp,
+    &aider::Aider,
+];
 
 /// The adapter of that id.
 pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
