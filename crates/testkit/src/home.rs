@@ -129,6 +129,11 @@ impl TempHome {
         fs::read(self.join(below)).unwrap()
     }
 
+    /// Opens a database, to change it as its agent would.
+    pub fn database(&self, below: impl AsRef<Path>) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.join(below)).unwrap()
+    }
+
     /// Puts a symbolic link there, in place of whatever it was.
     pub fn link(&self, below: impl AsRef<Path>, target: impl AsRef<Path>) -> PathBuf {
         let path = self.clear(below.as_ref());
@@ -152,6 +157,18 @@ impl TempHome {
         let path = self.join(below);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).unwrap();
         path
+    }
+
+    /// Puts a directory with nothing in it there, in place of whatever it was.
+    pub fn directory(&self, below: impl AsRef<Path>) -> PathBuf {
+        let path = self.clear(below.as_ref());
+        fs::create_dir(&path).unwrap();
+        path
+    }
+
+    /// Takes away whatever is there.
+    pub fn remove(&self, below: impl AsRef<Path>) -> PathBuf {
+        self.clear(below.as_ref())
     }
 
     /// Makes sure that nothing is there, but the directories above it are.
@@ -213,7 +230,7 @@ fn lay_out_tree(from: &Path, to: &Path) {
         if entry.file_type().unwrap().is_dir() {
             lay_out_tree(&entry.path(), &to.join(name));
         } else if let Some(database) = name.strip_suffix(".sql") {
-            load_sql(&entry.path(), &to.join(database)).close().unwrap();
+            lay_out_database(&entry.path(), &to.join(database));
         } else if !RECORDINGS.iter().any(|end| name.ends_with(end)) {
             // A sample marks the registration of a background process in its name; Claude does not.
             fs::copy(
@@ -223,6 +240,19 @@ fn lay_out_tree(from: &Path, to: &Path) {
             .unwrap();
         }
     }
+}
+
+/// Loads a dump. Of several versions of one store, the first is kept.
+fn lay_out_database(sql: &Path, database: &Path) {
+    if database.exists() {
+        return;
+    }
+    let connection = load_sql(sql, database);
+    // A dump does not hold it, and this store is read only at versions that are known.
+    if database.ends_with("openclaw-agent.sqlite") {
+        connection.pragma_update(None, "user_version", 23).unwrap();
+    }
+    connection.close().unwrap();
 }
 
 /// Every entry of a tree: what it is and what it holds. Two are equal if nothing was changed.
