@@ -134,7 +134,7 @@ fn list_chats(survey: &mut Survey) -> HashMap<String, PathBuf> {
 
 fn survey_transcripts(survey: &mut Survey, directory: &Path, chats: &mut HashMap<String, PathBuf>) {
     let is_transcript = |name: &str| name.ends_with(".jsonl");
-    for entry in survey.list(directory, is_transcript) {
+    for entry in survey.list(directory, |_| true) {
         let path = directory.join(&entry.name);
         if entry.kind != EntryKind::Directory {
             note(survey, path, &entry, None, chats);

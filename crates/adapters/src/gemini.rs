@@ -317,7 +317,7 @@ impl<'a> Message<'a> {
 
 /// `/clear` and `?`, but not `/etc/hosts is wrong`.
 fn is_command(text: &str) -> bool {
-    let word = text.trim_start().split_whitespace().next().unwrap_or("");
+    let word = text.split_whitespace().next().unwrap_or("");
     match word.strip_prefix(['/', '?']) {
         Some(name) => name
             .bytes()

@@ -257,6 +257,15 @@ impl Survey {
         good
     }
 
+    /// Every entry of a directory, whatever it is: for registrations, where one that cannot be read
+    /// still says that there may be a process. Reading it finds out what is wrong with it.
+    pub fn list_all(&mut self, path: &Path) -> Vec<files::DirEntry> {
+        files::list(&self.root, path).unwrap_or_else(|error| {
+            self.failed(path, &error);
+            Vec::new()
+        })
+    }
+
     /// Notes a problem, unless the thing is simply not there.
     pub fn failed(&mut self, path: &Path, error: &ReadError) {
         if !error.is_absent() {

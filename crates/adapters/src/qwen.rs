@@ -168,7 +168,7 @@ fn subagent_files(source: &Source) -> Vec<String> {
 
 fn survey_registrations(survey: &mut Survey, directory: &Path) {
     let root = survey.root();
-    for entry in survey.list(directory, |name| name.ends_with(".json")) {
+    for entry in survey.list_all(directory) {
         let Some(stem) = entry.stem(".json") else {
             continue;
         };

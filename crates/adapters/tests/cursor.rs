@@ -71,8 +71,7 @@ fn subagents_open_turns_and_chats_without_a_transcript() {
 fn a_store_of_another_version_is_named_and_hides_no_transcript() {
     let home = home();
     for chat in [FIRST, "c0ffee00-0000-4000-8000-000000000003"] {
-        let path = home.join(format!(".cursor/chats/5f2b/{chat}/store.db"));
-        std::fs::remove_file(&path).unwrap();
+        let path = home.remove(format!(".cursor/chats/5f2b/{chat}/store.db"));
         let sql = home.write("new.sql", "create table other (a);");
         testkit::sql::load_sql(&sql, &path);
     }

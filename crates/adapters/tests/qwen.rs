@@ -1,4 +1,5 @@
 //! Qwen Code: real transcripts and registrations of 0.24.4.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod observe;
 
@@ -168,7 +169,7 @@ fn a_process_that_turned_to_another_session_is_not_claimed_for_the_old_one() {
         .collect();
     assert_eq!(scopes, [Scope::Session("new-session".into())]);
     // Without a registration the runtime file is all there is.
-    std::fs::remove_file(home.join(path)).unwrap();
+    home.remove(path);
     let scopes: Vec<_> = look(&home)
         .registrations
         .into_iter()
