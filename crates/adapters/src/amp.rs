@@ -71,7 +71,7 @@ impl Adapter for Amp {
     }
 
     fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
-        let document = files::read_document(&source.root, &source.path)?;
+        let (document, _) = files::read_document(&source.root, &source.path)?;
         read_thread(&document)
     }
 
@@ -82,7 +82,7 @@ impl Adapter for Amp {
         from: u64,
         say: &mut dyn FnMut(Entry),
     ) -> Result<u64, ReadError> {
-        let document = files::read_document(&source.root, &source.path)?;
+        let (document, _) = files::read_document(&source.root, &source.path)?;
         let messages = Value::new(&document).get("messages");
         let mut position = 0;
         for message in messages.into_iter().flat_map(Value::elements) {
@@ -102,6 +102,9 @@ fn read_thread(document: &[u8]) -> Result<Digest, ReadError> {
     let mut digest = Digest::default();
     let mut messages = None;
     let mut ledger = None;
+    if document.trim_ascii().is_empty() {
+        return Err(ReadError::Empty);
+    }
     let fields = skim::object(document).map_err(|_| ReadError::format("not a JSON object"))?;
     for field in fields {
         let Ok((key, value)) = field else {

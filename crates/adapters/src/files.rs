@@ -20,8 +20,8 @@ pub const MAX_RECORD: usize = 32 << 20;
 /// The largest small file (registration, settings) that is read whole.
 const MAX_SMALL_FILE: u64 = 8 << 20;
 
-/// How much of a file its header can take.
-const HEAD: usize = 4 << 10;
+/// The largest transcript that is one document.
+const MAX_DOCUMENT: u64 = 256 << 20;
 
 /// Copies of this size stay in the second-level cache; larger ones measured three times slower.
 const CHUNK: usize = 64 << 10;
@@ -195,27 +195,15 @@ pub fn open(root: &Path, path: &Path) -> Result<(File, Stamp), ReadError> {
 
 /// Reads a small file whole.
 pub fn read_small(root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
-    read_up_to(root, path, MAX_SMALL_FILE)
+    read_up_to(MAX_SMALL_FILE, root, path)
 }
 
-/// Reads a transcript that is one JSON document, not lines. An empty one is an error.
-pub fn read_document(root: &Path, path: &Path) -> Result<Vec<u8>, ReadError> {
-    let (bytes, _) = read_up_to(root, path, MAX_RECORD as u64)?;
-    if bytes.trim_ascii().is_empty() {
-        return Err(ReadError::Empty);
-    }
-    Ok(bytes)
+/// Reads a transcript that is one document, and not a list of lines, whole.
+pub fn read_document(root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
+    read_up_to(MAX_DOCUMENT, root, path)
 }
 
-/// The first bytes of a file: enough for a header line that names the session.
-pub fn read_head(root: &Path, path: &Path) -> Result<Vec<u8>, ReadError> {
-    let (file, _) = open(root, path)?;
-    let mut bytes = Vec::with_capacity(HEAD);
-    file.take(HEAD as u64).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn read_up_to(root: &Path, path: &Path, limit: u64) -> Result<(Vec<u8>, Stamp), ReadError> {
+fn read_up_to(limit: u64, root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
     let (file, stamp) = open(root, path)?;
     if stamp.bytes > limit {
         return Err(ReadError::TooLarge(stamp.bytes));
@@ -226,6 +214,15 @@ fn read_up_to(root: &Path, path: &Path, limit: u64) -> Result<(Vec<u8>, Stamp), 
         return Err(ReadError::TooLarge(bytes.len() as u64));
     }
     Ok((bytes, stamp))
+}
+
+/// The first bytes of a file: enough for a header line that names the session.
+pub fn read_head(root: &Path, path: &Path) -> Result<Vec<u8>, ReadError> {
+    const HEAD: usize = 4 << 10;
+    let (file, _) = open(root, path)?;
+    let mut bytes = Vec::with_capacity(HEAD);
+    file.take(HEAD as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Reads a small JSON file. An empty or cut-off one is an error, never an empty value.

@@ -77,7 +77,7 @@ impl Adapter for Gemini {
     fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
         let mut reading = Reading::default();
         if source.format == OLD_FORMAT {
-            let document = files::read_document(&source.root, &source.path)?;
+            let (document, _) = files::read_document(&source.root, &source.path)?;
             reading.document(&document)?;
         } else {
             let end = source.lines(0, |line| reading.line(line))?;
@@ -94,7 +94,7 @@ impl Adapter for Gemini {
     ) -> Result<u64, ReadError> {
         let mut telling = Telling::default();
         if source.format == OLD_FORMAT {
-            let document = files::read_document(&source.root, &source.path)?;
+            let (document, _) = files::read_document(&source.root, &source.path)?;
             let messages = Value::new(&document).get("messages").and_then(Value::array);
             let mut count = 0;
             for message in messages.into_iter().flatten().flatten() {
@@ -367,6 +367,9 @@ impl Reading {
     /// The older format: header and messages in one object.
     fn document(&mut self, document: &[u8]) -> Result<(), ReadError> {
         let mut whole = Message::default();
+        if document.trim_ascii().is_empty() {
+            return Err(ReadError::Empty);
+        }
         let fields = skim::object(document).map_err(|_| ReadError::format("not a JSON object"))?;
         for field in fields {
             match field {
