@@ -90,7 +90,7 @@ fn empty_home() {
                 "{}",
                 bench.agent()
             );
-            empty.directory(bench.line.below);
+            empty.directory(bench.place());
         }
     }
 }
@@ -406,7 +406,7 @@ fn symlink_out_of_the_root() {
 fn symlinked_directory_out_of_the_root() {
     each(ANY, |bench| {
         let directory = bench.victim().parent().unwrap().to_owned();
-        if directory == Path::new(bench.line.below) {
+        if directory == bench.place() {
             return; // The root itself may be a link.
         }
         let outside = TempHome::new();
@@ -572,7 +572,7 @@ fn registration_that_cannot_be_read() {
             let Some((file, pid)) = bench.line.registration else {
                 return;
             };
-            let file = Path::new(bench.line.below).join(file);
+            let file = bench.place().join(file);
             spoil(&bench.home, &file);
             let observed = bench.look_unharmed(&file);
             let agent = bench.agent();

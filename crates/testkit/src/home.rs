@@ -21,7 +21,7 @@ use crate::sql::load_sql;
 
 /// Where each agent has its files below a home, by the beginning of its sample's name. The sample
 /// directories and the fixtures of the adapters share these names.
-const PLACES: [(&str, &str); 16] = [
+const PLACES: [(&str, &str); 17] = [
     ("claude-code", ".claude"),
     ("codex", ".codex"),
     ("opencode", ".local/share/opencode"),
@@ -38,6 +38,7 @@ const PLACES: [(&str, &str); 16] = [
     ("goose", ".local/share/goose"),
     ("amp", ".local/share/amp"),
     ("aider", "repo"),
+    ("crush", "repo/.crush"),
 ];
 
 /// Files of a sample that no agent wrote into its home: what hooks and streams printed.
@@ -91,20 +92,20 @@ impl TempHome {
 
     /// Lays out one sample or fixture directory of the agent that `name` begins with.
     pub fn lay_out_agent(&self, name: &str, sample: &Path) {
-        let place = PLACES.iter().find(|(agent, _)| {
-            let rest = name.strip_prefix(agent);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-        });
-        let (agent, below) = place.unwrap_or_else(|| panic!("no place for samples of {name}"));
+        let (agent, below) = place(name);
         self.lay_out(sample, below);
-        if *agent == "openclaw" {
-            // The sample holds the store of the agent `main` without its directories.
-            let loose = self.join(below).join("openclaw-agent.sqlite");
-            if loose.exists() {
-                let agent = self.join(below).join("agents/main/agent");
-                fs::create_dir_all(&agent).unwrap();
-                fs::rename(loose, agent.join("openclaw-agent.sqlite")).unwrap();
-            }
+        // The lab's sample holds the store of the agent `main` without its directories.
+        let loose = self.join(below).join("openclaw-agent.sqlite");
+        if loose.exists() {
+            let main = self.join(below).join("agents/main/agent");
+            fs::create_dir_all(&main).unwrap();
+            fs::rename(loose, main.join("openclaw-agent.sqlite")).unwrap();
+        }
+        if agent == "crush" {
+            // Its stores lie in the projects; only a list in the home says where.
+            let project = serde_json::json!({ "path": self.join("repo"), "data_dir": ".crush" });
+            let list = serde_json::json!({ "projects": [project] });
+            self.write(".local/share/crush/projects.json", list.to_string());
         }
     }
 
@@ -189,21 +190,29 @@ impl TempHome {
     }
 }
 
+/// The agent that the name of a sample begins with, and where it has its files below a home.
+///
+/// # Panics
+/// If the agent is not known.
+pub fn place(name: &str) -> (&'static str, &'static str) {
+    let found = PLACES.into_iter().find(|(agent, _)| {
+        let rest = name.strip_prefix(agent);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    });
+    found.unwrap_or_else(|| panic!("no place for samples of {name}"))
+}
+
 /// Lays out every sample below `samples` where its agent would have it. Both `<agent>-<version>/`
 /// (the lab's samples) and `<agent>/<version>/` (the adapters' fixtures) are understood; several
 /// versions of one agent share its directory.
 pub fn lay_out_samples(home: &TempHome, samples: &Path) {
     for (name, path) in children(samples) {
-        let begins_with_digit = |name: &str| name.starts_with(|c: char| c.is_ascii_digit());
-        let versions: Vec<_> = children(&path)
-            .into_iter()
-            .filter(|(name, _)| begins_with_digit(name))
-            .collect();
-        if versions.is_empty() {
+        if place(&name).0 == name {
+            for (_, version) in children(&path) {
+                home.lay_out_agent(&name, &version);
+            }
+        } else {
             home.lay_out_agent(&name, &path);
-        }
-        for (_, version) in versions {
-            home.lay_out_agent(&name, &version);
         }
     }
 }

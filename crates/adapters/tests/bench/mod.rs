@@ -16,14 +16,12 @@ pub(crate) struct Line {
     pub(crate) agent: &'static str,
     /// The directory of the fixture: the version that wrote it.
     pub(crate) version: &'static str,
-    /// Where the fixture goes below the home.
-    pub(crate) below: &'static str,
     pub(crate) shape: Shape,
-    /// The file to damage, below `below`.
+    /// The file to damage, in the agent's place.
     pub(crate) victim: &'static str,
     /// Variables beside `HOME`, with values below the home.
     pub(crate) variables: &'static [(&'static str, &'static str)],
-    /// A registration of a process, below `below`, and its pid.
+    /// A registration of a process, in the agent's place, and its pid.
     pub(crate) registration: Option<(&'static str, u32)>,
 }
 
@@ -31,14 +29,12 @@ impl Line {
     pub(crate) const fn of(
         agent: &'static str,
         version: &'static str,
-        below: &'static str,
         shape: Shape,
         victim: &'static str,
     ) -> Self {
         Self {
             agent,
             version,
-            below,
             shape,
             victim,
             variables: &[],
@@ -72,22 +68,24 @@ pub(crate) enum Shape {
 
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Line] = &[
-    Line::of("claude-code", "2.1.325", ".claude", Shape::Lines, "projects/-home-user-repo/e9573f8e-cb4b-4551-975b-0228364582f0.jsonl")
+    Line::of("claude-code", "2.1.325", Shape::Lines, "projects/-home-user-repo/e9573f8e-cb4b-4551-975b-0228364582f0.jsonl")
         .registered("sessions/25983.json", 25983),
-    Line::of("codex", "0.166.0", ".codex", Shape::Lines, "sessions/2026/11/15/rollout-2026-11-15T17-57-13-01a1e05b-2a2f-7a73-94fb-06f3b2a6e9b4.jsonl"),
-    Line::of("opencode", "1.18.33", ".local/share/opencode", Shape::Database, "opencode.db"),
-    Line::of("gemini", "0.61.0", ".gemini", Shape::Lines, "tmp/repo/chats/session-2026-11-15T18-01-361de265.jsonl"),
-    Line::of("pi", "0.73.1", ".pi", Shape::Lines, "agent/sessions/--home-user-repo--/2026-11-15T18-02-09-078Z_01a1e05f-ad35-700a-a6ce-2e45ef7e3470.jsonl"),
-    Line::of("openclaw", "2026.9.6", ".openclaw", Shape::Database, "agents/main/agent/openclaw-agent.sqlite"),
-    Line::of("copilot", "1.0.102", ".copilot", Shape::Lines, "session-state/6125af29-0762-4b33-a944-13a0f18430cf/events.jsonl"),
-    Line::of("qwen", "0.24.4", ".qwen", Shape::Lines, "projects/-home-user-repo/chats/64da80e1-edde-4e9a-85c2-039901f35f1e.jsonl")
+    Line::of("codex", "0.166.0", Shape::Lines, "sessions/2026/11/15/rollout-2026-11-15T17-57-13-01a1e05b-2a2f-7a73-94fb-06f3b2a6e9b4.jsonl"),
+    Line::of("opencode", "1.18.33", Shape::Database, "opencode.db"),
+    Line::of("gemini", "0.61.0", Shape::Lines, "tmp/repo/chats/session-2026-11-15T18-01-361de265.jsonl"),
+    Line::of("pi", "0.73.1", Shape::Lines, "agent/sessions/--home-user-repo--/2026-11-15T18-02-09-078Z_01a1e05f-ad35-700a-a6ce-2e45ef7e3470.jsonl"),
+    Line::of("openclaw", "2026.9.6", Shape::Database, "agents/main/agent/openclaw-agent.sqlite"),
+    Line::of("copilot", "1.0.102", Shape::Lines, "session-state/6125af29-0762-4b33-a944-13a0f18430cf/events.jsonl"),
+    Line::of("qwen", "0.24.4", Shape::Lines, "projects/-home-user-repo/chats/64da80e1-edde-4e9a-85c2-039901f35f1e.jsonl")
         .registered("sessions/29453.json", 29453),
-    Line::of("droid", "0.215.0", ".factory", Shape::Lines, "sessions/-home-user-repo/040b39a0-ca85-4785-84a6-9e74397d5763.jsonl"),
-    Line::of("kimi", "2.1.0", ".kimi-code", Shape::Lines, "sessions/wd_repo_c430811f14b9/session_1378c799-a803-4174-9079-f682ee580d4a/agents/main/wire.jsonl"),
-    Line::of("cline", "3.0.65", ".cline", Shape::Document, "data/sessions/1794766310658_92gws/1794766310658_92gws.messages.json"),
-    Line::of("cursor", "2026.09", ".cursor", Shape::Lines, "projects/home-user-repo/agent-transcripts/c0ffee00-0000-4000-8000-000000000001/c0ffee00-0000-4000-8000-000000000001.jsonl"),
-    Line::of("amp", "2026.03", ".local/share/amp", Shape::Document, "threads/T-0a1b2c3d-0000-4000-8000-000000000001.json"),
-    Line::of("aider", "0.86.2", "repo", Shape::Text, ".aider.chat.history.md").with(&[("PWD", "repo")]),
+    Line::of("droid", "0.215.0", Shape::Lines, "sessions/-home-user-repo/040b39a0-ca85-4785-84a6-9e74397d5763.jsonl"),
+    Line::of("kimi", "2.1.0", Shape::Lines, "sessions/wd_repo_c430811f14b9/session_1378c799-a803-4174-9079-f682ee580d4a/agents/main/wire.jsonl"),
+    Line::of("cline", "3.0.65", Shape::Document, "data/sessions/1794766310658_92gws/1794766310658_92gws.messages.json"),
+    Line::of("cursor", "2026.09", Shape::Lines, "projects/home-user-repo/agent-transcripts/c0ffee00-0000-4000-8000-000000000001/c0ffee00-0000-4000-8000-000000000001.jsonl"),
+    Line::of("goose", "schema-16", Shape::Database, "sessions/sessions.db"),
+    Line::of("amp", "2026.03", Shape::Document, "threads/T-0a1b2c3d-0000-4000-8000-000000000001.json"),
+    Line::of("aider", "0.86.2", Shape::Text, ".aider.chat.history.md").with(&[("PWD", "repo")]),
+    Line::of("crush", "documented", Shape::Database, "crush.db"),
 ];
 
 /// A home to be damaged, and what was there before.
@@ -104,7 +102,7 @@ impl Bench {
         let line = TABLE.iter().find(|line| line.agent == agent);
         let line = line.unwrap_or_else(|| panic!("{agent} has no line in the battery's table"));
         let home = TempHome::new();
-        home.lay_out(&fixtures(&format!("{agent}/{}", line.version)), line.below);
+        home.lay_out_agent(agent, &fixtures(&format!("{agent}/{}", line.version)));
         let before = observe(adapter, &home, line.variables);
         assert!(before.problems.is_empty(), "{agent}: {:?}", before.problems);
         let bench = Self {
@@ -125,9 +123,14 @@ impl Bench {
         self.line.agent
     }
 
+    /// Where the agent has its files, below the home.
+    pub(crate) fn place(&self) -> &'static Path {
+        Path::new(testkit::home::place(self.agent()).1)
+    }
+
     /// The file to damage, below the home.
     pub(crate) fn victim(&self) -> PathBuf {
-        Path::new(self.line.below).join(self.line.victim)
+        self.place().join(self.line.victim)
     }
 
     pub(crate) fn victim_path(&self) -> PathBuf {
