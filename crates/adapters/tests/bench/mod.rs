@@ -155,16 +155,34 @@ impl Bench {
         those.map(|(id, _)| id.as_str()).collect()
     }
 
-    /// A word of the first prompt, which marks what came from the victim.
+    /// A word of the first prompt, written the same in every format: it marks what came from the
+    /// victim.
     pub(crate) fn word(&self) -> String {
-        let prompts = self.victims().into_iter().filter_map(|id| {
-            let prompt = self.before.digest(id).first_prompt.clone()?;
-            prompt.split_whitespace().next().map(str::to_owned)
-        });
-        prompts
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| panic!("{}: no prompt", self.agent()))
+        let prompts = self.victims().into_iter();
+        let prompt = prompts
+            .filter_map(|id| self.before.digest(id).first_prompt.clone())
+            .next();
+        let prompt = prompt.unwrap_or_else(|| panic!("{}: no prompt", self.agent()));
+        let mut words = prompt.split(|c: char| !c.is_ascii_alphanumeric());
+        words
+            .find(|word| word.len() > 2)
+            .map(str::to_owned)
+            .unwrap_or_default()
+    }
+
+    /// The bytes of the victim with that word replaced.
+    pub(crate) fn marked(&self, bytes: &[u8], by: &[u8]) -> Vec<u8> {
+        let word = self.word().into_bytes();
+        let mut out = Vec::new();
+        let mut rest = bytes;
+        while let Some(at) = rest.windows(word.len()).position(|found| found == word) {
+            out.extend_from_slice(&rest[..at]);
+            out.extend_from_slice(by);
+            rest = &rest[at + word.len()..];
+        }
+        out.extend_from_slice(rest);
+        assert_ne!(out, bytes, "{}: {:?} is nowhere", self.agent(), self.word());
+        out
     }
 
     /// Looks again, with a watchdog: nothing may block.
