@@ -141,11 +141,8 @@ fn survey_session_directory(survey: &mut Survey, directory: &Path, session: &str
 
 fn survey_registrations(survey: &mut Survey, directory: &Path) {
     let root = survey.root();
-    let is_registration = |name: &str| name.ends_with(".json");
-    for entry in survey.list(directory, is_registration) {
-        let Some(stem) = entry.stem(".json") else {
-            continue;
-        };
+    for entry in survey.list_all(directory) {
+        let Some(stem) = entry.stem(".json") else { continue };
         let path = directory.join(&entry.name);
         match files::read_json::<PidFile>(&root, &path) {
             Ok((record, stamp)) => survey.registrations.push(record.register(path, stamp)),
@@ -326,7 +323,8 @@ impl Reading {
             }
             _ => {}
         }
-        if let Some(timestamp) = line.timestamp {
+        // Parsed only at the end, so what is no time stamp must not take the place of one.
+        if let Some(timestamp) = line.timestamp.filter(|value| value.raw().starts_with(b"\"")) {
             if self.first_time.is_none() {
                 self.first_time = timestamp.time();
             }

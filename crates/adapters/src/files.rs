@@ -113,8 +113,7 @@ impl DirEntry {
 
 /// Lists a directory below `root`. Entries that vanish meanwhile are left out.
 pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let fd = rustix::fs::open(path, flags, Mode::empty())?;
+    let fd = open_directory(root, path)?;
     let mut entries = Vec::new();
     let mut dir = rustix::fs::Dir::read_from(&fd)?;
     while let Some(entry) = dir.read() {
@@ -136,6 +135,33 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
         entries.push(DirEntry { name, kind, stamp });
     }
     Ok(entries)
+}
+
+/// Opens a directory. One that is itself a link is followed only inside the root: adapters ask for
+/// fixed names (`sessions`, `chats`) without having seen them in a listing.
+fn open_directory(root: &Path, path: &Path) -> Result<rustix::fd::OwnedFd, ReadError> {
+    use rustix::io::Errno;
+
+    let flags = OFlags::RDONLY
+        | OFlags::DIRECTORY
+        | OFlags::CLOEXEC
+        | OFlags::NONBLOCK
+        | OFlags::NOFOLLOW;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::LOOP | Errno::NOTDIR) if is_link(path) => {
+            let target = std::fs::canonicalize(path)?;
+            if !target.starts_with(root) {
+                return Err(ReadError::Escapes);
+            }
+            Ok(rustix::fs::open(target, flags, Mode::empty())?)
+        }
+        other => Ok(other?),
+    }
+}
+
+fn is_link(path: &Path) -> bool {
+    rustix::fs::lstat(path)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
 }
 
 /// What a symbolic link leads to, if that is inside the root.
@@ -190,6 +216,15 @@ fn read_up_to(limit: u64, root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), 
         return Err(ReadError::TooLarge(bytes.len() as u64));
     }
     Ok((bytes, stamp))
+}
+
+/// The first bytes of a file: enough for a header line that names the session.
+pub fn read_head(root: &Path, path: &Path) -> Result<Vec<u8>, ReadError> {
+    const HEAD: usize = 4 << 10;
+    let (file, _) = open(root, path)?;
+    let mut bytes = Vec::with_capacity(HEAD);
+    file.take(HEAD as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Reads a small JSON file. An empty or cut-off one is an error, never an empty value.

@@ -18,16 +18,22 @@ pub mod database;
 pub mod files;
 pub mod skim;
 
+mod aider;
+mod amp;
 mod claude_code;
 mod cline;
 mod codex;
 mod copilot;
 mod crush;
+mod cursor;
 mod droid;
+mod gemini;
 mod goose;
 mod kimi;
 mod openclaw;
 mod opencode;
+mod pi;
+mod qwen;
 
 pub use files::ReadError;
 
@@ -36,12 +42,18 @@ pub static ALL: &[&dyn Adapter] = &[
     &claude_code::ClaudeCode,
     &codex::Codex,
     &opencode::OpenCode,
+    &gemini::Gemini,
+    &pi::Pi,
     &openclaw::OpenClaw,
     &copilot::Copilot,
+    &qwen::Qwen,
     &droid::Droid,
     &kimi::Kimi,
     &cline::Cline,
+    &cursor::Cursor,
     &goose::Goose,
+    &amp::Amp,
+    &aider::Aider,
     &crush::Crush,
 ];
 
@@ -267,6 +279,15 @@ impl Survey {
             }
         }
         good
+    }
+
+    /// Every entry of a directory, whatever it is: for registrations, where one that cannot be read
+    /// still says that there may be a process. Reading it finds out what is wrong with it.
+    pub fn list_all(&mut self, path: &Path) -> Vec<files::DirEntry> {
+        files::list(&self.root, path).unwrap_or_else(|error| {
+            self.failed(path, &error);
+            Vec::new()
+        })
     }
 
     /// Notes a problem, unless the thing is simply not there.

@@ -61,6 +61,11 @@ impl<'a> Value<'a> {
         Some(Array { rest: trim_start(inner), done: false })
     }
 
+    /// The elements that can be read, if it is an array; none otherwise.
+    pub fn elements(self) -> impl Iterator<Item = Value<'a>> + use<'a> {
+        self.array().into_iter().flatten().filter_map(Result::ok)
+    }
+
     /// The text, if it is a string. Invalid UTF-8 is replaced, not refused: it is shown to people.
     pub fn str(self) -> Option<Cow<'a, str>> {
         let inner = self.0.strip_prefix(b"\"")?.strip_suffix(b"\"")?;

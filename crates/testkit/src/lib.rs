@@ -1,3 +1,4 @@
 //! Temporary homes, fake agents and snapshot filters for ostler's tests.
 
+pub mod home;
 pub mod sql;

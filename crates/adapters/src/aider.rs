@@ -1,0 +1,256 @@
+//! Aider.
+//!
+//! Everything said in a repository is appended to one file there, `.aider.chat.history.md`:
+//! `# aider chat started at …` opens each run, `#### ` marks what a person typed, `> ` what the
+//! program itself prints, the rest is the model's answer. There is no session id. The file is one
+//! session: runs have no other name, cannot be resumed apart and cannot be removed apart. Its id is
+//! a hash of the directory's path, which stays the same as long as the repository stays where it
+//! is, and tells two repositories apart. Times are local and without a zone, so none is taken.
+
+use std::path::{Path, PathBuf};
+
+use model::conversation::{Entry, Role};
+use model::program::Program;
+use model::session::FormatCertainty;
+use model::sighting::{Digest, Turn};
+use sha2::{Digest as _, Sha256};
+
+use crate::files::{self, EntryKind, ReadError};
+use crate::{About, Adapter, Env, Source, Survey};
+
+/// Aider.
+#[derive(Debug)]
+pub(crate) struct Aider;
+
+static ABOUT: About = About {
+    id: "aider",
+    name: "Aider",
+    version: 1,
+    certainty: FormatCertainty::Documented,
+    program: Program {
+        names: &["aider"],
+        packages: &["aider"],
+        helpers: &[],
+    },
+    resume_options: &[],
+    continue_options: &["--restore-chat-history"],
+    session_variables: &[],
+    note: "the chat history of the current directory; no ids, no tokens, no times",
+};
+
+const FORMAT: &str = "aider-markdown";
+const HISTORY: &str = ".aider.chat.history.md";
+
+impl Adapter for Aider {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    /// Repositories are not listed anywhere: the current one is all that can be known.
+    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
+        let here = env.path("PWD").filter(|here| here.is_absolute());
+        here.filter(|here| files::stamp(&here.join(HISTORY)).is_some())
+            .into_iter()
+            .collect()
+    }
+
+    fn survey(&self, survey: &mut Survey) {
+        let root = survey.root();
+        let wanted = |name: &str| name == HISTORY;
+        let entries = survey.list(&root, wanted);
+        for entry in entries.iter().filter(|entry| entry.name == HISTORY) {
+            if entry.kind == EntryKind::File {
+                let path = root.join(HISTORY);
+                survey.found(Source::file(id_of(&root), &root, path, entry.stamp, FORMAT));
+            }
+        }
+    }
+
+    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+        let mut reading = Reading::default();
+        let end = source.lines(0, |line| reading.line(&String::from_utf8_lossy(line)))?;
+        let mut digest = reading.finish();
+        digest.damage.oversized = end.oversized;
+        digest.cwd = source.path.parent().map(files::display);
+        Ok(digest)
+    }
+
+    fn converse(
+        &self,
+        source: &Source,
+        from: u64,
+        say: &mut dyn FnMut(Entry),
+    ) -> Result<u64, ReadError> {
+        let mut paragraph = Paragraph::default();
+        let end = source.lines(from, |line| {
+            paragraph.line(&String::from_utf8_lossy(line), say)
+        })?;
+        paragraph.end(say);
+        Ok(end.offset)
+    }
+}
+
+fn id_of(directory: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+
+    let hash = Sha256::digest(directory.as_os_str().as_bytes());
+    hash.iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// What one line is.
+enum Line<'a> {
+    Prompt(&'a str),
+    Program(&'a str),
+    Answer(&'a str),
+    Start,
+}
+
+impl<'a> Line<'a> {
+    fn read(line: &'a str) -> Self {
+        if line.starts_with("# aider chat started at ") {
+            Self::Start
+        } else if let Some(text) = line.strip_prefix("#### ") {
+            Self::Prompt(text.trim_end())
+        } else if let Some(text) = line.strip_prefix("> ") {
+            Self::Program(text.trim_end())
+        } else {
+            Self::Answer(line)
+        }
+    }
+}
+
+#[derive(Default)]
+struct Reading {
+    digest: Digest,
+    /// The lines of the prompt being read: each is marked, and together they are one.
+    prompt: Vec<String>,
+    dollars: Option<f64>,
+}
+
+impl Reading {
+    fn line(&mut self, line: &str) {
+        let line = Line::read(line);
+        if let Line::Prompt(text) = line {
+            self.prompt.push(text.to_owned());
+            return;
+        }
+        self.end_prompt();
+        match line {
+            Line::Start => self.digest.turn = Turn::Closed,
+            Line::Program(text) => self.program(text),
+            Line::Prompt(_) | Line::Answer(_) => {}
+        }
+    }
+
+    fn end_prompt(&mut self) {
+        let prompt = std::mem::take(&mut self.prompt).join("\n");
+        let is_command = prompt.starts_with('/') || prompt.starts_with('!');
+        if !prompt.trim().is_empty() && !is_command {
+            self.digest.prompted(&prompt);
+        }
+    }
+
+    fn program(&mut self, text: &str) {
+        if let Some(version) = text.strip_prefix("Aider v") {
+            self.digest.version = Some(version.trim().to_owned());
+        } else if let Some(model) = text
+            .strip_prefix("Main model: ")
+            .or_else(|| text.strip_prefix("Model: "))
+        {
+            self.digest
+                .answered_by(model.split(" with ").next().unwrap_or(model).trim());
+        } else if text.starts_with("Tokens: ") {
+            // Printed when an answer is complete.
+            self.digest.turn = Turn::Closed;
+            if let Some(dollars) = message_cost(text) {
+                *self.dollars.get_or_insert(0.0) += dollars;
+            }
+        }
+    }
+
+    fn finish(mut self) -> Digest {
+        self.end_prompt();
+        self.digest.cost_micro_usd = self.dollars.map(|usd| (usd * 1e6).round() as u64);
+        self.digest
+    }
+}
+
+/// `… Cost: $0.0012 message, $0.02 session.`
+fn message_cost(text: &str) -> Option<f64> {
+    let (_, cost) = text.split_once("Cost: $")?;
+    let (message, _) = cost.split_once(" message")?;
+    message.parse().ok().filter(|dollars| *dollars >= 0.0)
+}
+
+/// Lines of one kind, one after the other, are one thing said.
+#[derive(Default)]
+struct Paragraph {
+    role: Option<Role>,
+    lines: Vec<String>,
+}
+
+impl Paragraph {
+    fn line(&mut self, line: &str, say: &mut dyn FnMut(Entry)) {
+        let (role, text) = match Line::read(line) {
+            Line::Prompt(text) => (Role::User, text),
+            Line::Program(text) => (Role::System, text),
+            Line::Answer(text) => (Role::Assistant, text),
+            Line::Start => (Role::System, line.trim_start_matches("# ")),
+        };
+        let blank = text.trim().is_empty();
+        // A blank line ends what a person or the program says and is part of an answer.
+        if self.role != Some(role) && !(blank && self.role == Some(Role::Assistant)) {
+            self.end(say);
+        }
+        if !blank || self.role == Some(Role::Assistant) {
+            self.role = Some(role);
+            self.lines.push(text.to_owned());
+        }
+    }
+
+    fn end(&mut self, say: &mut dyn FnMut(Entry)) {
+        let text = std::mem::take(&mut self.lines).join("\n");
+        if let Some(role) = self.role.take()
+            && !text.trim().is_empty()
+        {
+            say(Entry::new(None, role, text.trim()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_prompt_are_one_and_commands_are_none() {
+        let mut reading = Reading::default();
+        for line in [
+            "#### /add a.py",
+            "",
+            "#### fix",
+            "#### this",
+            "",
+            "done",
+            "#### again",
+        ] {
+            reading.line(line);
+        }
+        let read = reading.finish();
+        assert_eq!(
+            (read.turns, read.first_prompt.as_deref()),
+            (2, Some("fix\nthis"))
+        );
+        assert_eq!(read.turn, Turn::Open);
+    }
+
+    #[test]
+    fn costs_are_read_where_they_are_stated() {
+        let line = "Tokens: 1.2k sent, 56 received. Cost: $0.0012 message, $0.02 session.";
+        assert_eq!(message_cost(line), Some(0.0012));
+        assert_eq!(message_cost("Tokens: 1.2k sent, 56 received."), None);
+    }
+}

@@ -1,0 +1,698 @@
+//! Gemini CLI.
+//!
+//! Transcripts are `tmp/<slug>/chats/session-<time>-<first 8 of the id>.jsonl`: a header, one line
+//! per message, and patches (`$set`, `$rewindTo`). A message is written again under the same id
+//! when its tool calls are done, and `$set.messages` may list the history anew, so usage is kept
+//! per message id and the last writing wins. Older versions wrote one JSON document (`.json`), in
+//! directories named by a hash of the path; one that was resumed lives on as `.jsonl`. Neither
+//! holds the directory: `.project_root` and `projects.json` do. Sub-agents write to
+//! `chats/<parent>/<id>.jsonl`. Nothing on disk tells whether a process is there.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use model::conversation::{Entry, Role};
+use model::program::Program;
+use model::session::FormatCertainty;
+use model::sighting::{Digest, Tokens, Turn, shorten};
+use model::time::Time;
+use sha2::{Digest as _, Sha256};
+
+use crate::files::{self, DirEntry, EntryKind, ReadError};
+use crate::skim::{self, Value};
+use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey};
+
+/// Gemini CLI.
+#[derive(Debug)]
+pub(crate) struct Gemini;
+
+static ABOUT: About = About {
+    id: "gemini",
+    name: "Gemini CLI",
+    version: 1,
+    certainty: FormatCertainty::Lab,
+    program: Program {
+        names: &["gemini"],
+        packages: &["@google/gemini-cli"],
+        helpers: &[
+            "mcp",
+            "extensions",
+            "extension",
+            "skills",
+            "skill",
+            "hooks",
+            "hook",
+            "gemma",
+        ],
+    },
+    resume_options: &["--resume", "-r", "--session-id"],
+    continue_options: &[],
+    session_variables: &[],
+    note: "transcripts of 0.61.0; the older single documents and sub-agents from its source",
+};
+
+const FORMAT: &str = "gemini-jsonl";
+const OLD_FORMAT: &str = "gemini-json";
+
+impl Adapter for Gemini {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
+        // The variable stands for the home directory, not for `.gemini` in it.
+        let home = env.path("GEMINI_CLI_HOME").or_else(|| env.home());
+        home.map(|home| home.join(".gemini")).into_iter().collect()
+    }
+
+    fn survey(&self, survey: &mut Survey) {
+        let projects = survey.root().join("tmp");
+        for project in survey.list(&projects, |_| true) {
+            if project.kind == EntryKind::Directory {
+                survey_project(survey, &projects.join(&project.name));
+            }
+        }
+    }
+
+    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+        let mut reading = Reading::default();
+        if source.format == OLD_FORMAT {
+            let (document, _) = files::read_document(&source.root, &source.path)?;
+            reading.document(&document)?;
+        } else {
+            let end = source.lines(0, |line| reading.line(line))?;
+            reading.digest.damage.oversized = end.oversized;
+        }
+        Ok(reading.finish(working_directory(source)))
+    }
+
+    fn converse(
+        &self,
+        source: &Source,
+        from: u64,
+        say: &mut dyn FnMut(Entry),
+    ) -> Result<u64, ReadError> {
+        let mut telling = Telling::default();
+        if source.format == OLD_FORMAT {
+            let (document, _) = files::read_document(&source.root, &source.path)?;
+            let messages = Value::new(&document).get("messages").and_then(Value::array);
+            let mut count = 0;
+            for message in messages.into_iter().flatten().flatten() {
+                count += 1;
+                if count > from
+                    && let Ok(message) = Message::read(message.raw())
+                {
+                    telling.message(&message, say);
+                }
+            }
+            return Ok(count);
+        }
+        if from > 0 {
+            telling.remember_until(source, from)?;
+        }
+        Ok(source.lines(from, |line| telling.line(line, say))?.offset)
+    }
+}
+
+fn survey_project(survey: &mut Survey, project: &Path) {
+    let root = survey.root();
+    let chats = project.join("chats");
+    let wanted = |name: &str| name.ends_with(".jsonl") || name.ends_with(".json");
+    let entries = survey.list(&chats, wanted);
+    for entry in &entries {
+        let path = chats.join(&entry.name);
+        match entry.kind {
+            EntryKind::Directory => survey_subagents(survey, &path, entry),
+            EntryKind::File => {
+                let format = match (entry.stem(".jsonl"), entry.stem(".json")) {
+                    (Some(_), _) => FORMAT,
+                    (_, Some(stem)) if is_continued(&entries, stem) => {
+                        let id = session_id(&root, &path, entry);
+                        survey.extras.push(Extra {
+                            path,
+                            bytes: entry.stamp.bytes,
+                            kind: ExtraKind::Attachment,
+                            session: Some(id),
+                        });
+                        continue;
+                    }
+                    (_, Some(_)) => OLD_FORMAT,
+                    _ => continue,
+                };
+                let id = session_id(&root, &path, entry);
+                survey.found(with_directory(Source::file(
+                    id,
+                    &root,
+                    path,
+                    entry.stamp,
+                    format,
+                )));
+            }
+            EntryKind::Escape | EntryKind::Other => {}
+        }
+    }
+}
+
+/// `chats/<parent>/<id>.jsonl`.
+fn survey_subagents(survey: &mut Survey, directory: &Path, parent: &DirEntry) {
+    let root = survey.root();
+    let Some(parent) = parent.name.to_str() else {
+        return;
+    };
+    for entry in survey.list(directory, |name| name.ends_with(".jsonl")) {
+        let Some(id) = entry
+            .stem(".jsonl")
+            .filter(|_| entry.kind == EntryKind::File)
+        else {
+            continue;
+        };
+        let path = directory.join(&entry.name);
+        let source = with_directory(Source::file(id, &root, path, entry.stamp, FORMAT));
+        survey.found(Source {
+            parent: Some(parent.to_owned()),
+            ..source
+        });
+    }
+}
+
+/// Whether the single document was resumed: its lines then go on in a file of the same stem.
+fn is_continued(entries: &[DirEntry], stem: &str) -> bool {
+    entries
+        .iter()
+        .any(|other| other.stem(".jsonl") == Some(stem))
+}
+
+/// The header's session id. The file name has only the beginning of it, which still names the
+/// session when the header is damaged.
+fn session_id(root: &Path, path: &Path, entry: &DirEntry) -> String {
+    let head = files::read_head(root, path).unwrap_or_default();
+    let written = Value::new(&head).get("sessionId").and_then(Value::string);
+    written.filter(|id| !id.is_empty()).unwrap_or_else(|| {
+        let name = entry.name.to_string_lossy();
+        let stem = name.split('.').next().unwrap_or(&name);
+        stem.rsplit('-').next().unwrap_or(stem).to_owned()
+    })
+}
+
+/// Notes the file that says which directory the project is. `projects.json` changes with every
+/// new project, so it is asked only where `.project_root` is missing.
+fn with_directory(source: Source) -> Source {
+    let Some(project) = project_of(&source) else {
+        return source;
+    };
+    let marker = project.join(".project_root");
+    if files::stamp(&marker).is_some() {
+        return source.beside(marker);
+    }
+    let map = source.root.join("projects.json");
+    source.beside(map)
+}
+
+/// `tmp/<slug>`.
+fn project_of(source: &Source) -> Option<PathBuf> {
+    let below = source.path.strip_prefix(source.root.join("tmp")).ok()?;
+    Some(source.root.join("tmp").join(below.components().next()?))
+}
+
+fn working_directory(source: &Source) -> Option<String> {
+    let (path, _) = source.beside.first()?;
+    let (bytes, _) = files::read_small(&source.root, path).ok()?;
+    if path.ends_with(".project_root") {
+        let text = String::from_utf8_lossy(&bytes);
+        return Some(text.trim())
+            .filter(|text| text.starts_with('/'))
+            .map(str::to_owned);
+    }
+    let project = project_of(source)?;
+    let slug = project.file_name()?.to_str()?;
+    let map: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+    let projects = map.get("projects")?.as_object()?;
+    let named = |(path, name): &(&String, &serde_json::Value)| {
+        name.as_str() == Some(slug) || hex_sha256(path) == slug
+    };
+    projects.iter().find(named).map(|(path, _)| path.clone())
+}
+
+fn hex_sha256(text: &str) -> String {
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// A message, or a header or patch with the fields that matter.
+#[derive(Default)]
+struct Message<'a> {
+    id: Option<Value<'a>>,
+    kind: &'a [u8],
+    timestamp: Option<Value<'a>>,
+    content: Option<Value<'a>>,
+    shown: Option<Value<'a>>,
+    tokens: Option<Value<'a>>,
+    model: Option<Value<'a>>,
+    calls: Option<Value<'a>>,
+    set: Option<Value<'a>>,
+    rewound: bool,
+    start: Option<Value<'a>>,
+    updated: Option<Value<'a>>,
+    summary: Option<Value<'a>>,
+    messages: Option<Value<'a>>,
+}
+
+impl<'a> Message<'a> {
+    fn read(line: &'a [u8]) -> Result<Self, skim::Broken> {
+        let mut found = Self::default();
+        for field in skim::object(line)? {
+            found.note(field?);
+        }
+        Ok(found)
+    }
+
+    fn note(&mut self, (key, value): (&'a [u8], Value<'a>)) {
+        match key {
+            b"id" => self.id = Some(value),
+            b"type" => self.kind = value.raw(),
+            b"timestamp" => self.timestamp = Some(value),
+            b"content" => self.content = Some(value),
+            b"displayContent" => self.shown = Some(value),
+            b"tokens" => self.tokens = Some(value),
+            b"model" => self.model = Some(value),
+            b"toolCalls" => self.calls = Some(value),
+            b"$set" => self.set = Some(value),
+            b"$rewindTo" => self.rewound = true,
+            b"startTime" => self.start = Some(value),
+            b"lastUpdated" => self.updated = Some(value),
+            b"summary" => self.summary = Some(value),
+            b"messages" => self.messages = Some(value),
+            _ => {}
+        }
+    }
+
+    fn id(&self) -> &'a [u8] {
+        self.id.map_or(&b""[..], Value::raw)
+    }
+
+    fn text(&self) -> String {
+        self.content.map(text_of).unwrap_or_default()
+    }
+
+    /// What a person typed, if that is what this is: not the context that opens every chat, not a
+    /// tool's answer, not a command of the program.
+    fn prompt(&self) -> Option<String> {
+        let answers = self
+            .content
+            .is_some_and(|content| responses(content).next().is_some());
+        if self.kind != br#""user""# || answers {
+            return None;
+        }
+        let text = self.shown.or(self.content).map(text_of).unwrap_or_default();
+        let injected = text.trim_start().starts_with("<session_context>");
+        (!text.trim().is_empty() && !injected && !is_command(&text)).then_some(text)
+    }
+
+    fn calls(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
+        self.calls.into_iter().flat_map(Value::elements)
+    }
+}
+
+/// `/clear` and `?`, but not `/etc/hosts is wrong`.
+fn is_command(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or("");
+    match word.strip_prefix(['/', '?']) {
+        Some(name) => name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
+        None => false,
+    }
+}
+
+/// A string, or the texts of a list of parts.
+fn text_of(content: Value<'_>) -> String {
+    if let Some(text) = content.string() {
+        return text;
+    }
+    let texts = content
+        .elements()
+        .filter_map(|part| part.get("text")?.string());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// The tools' answers among the parts.
+fn responses<'a>(content: Value<'a>) -> impl Iterator<Item = Value<'a>> + use<'a> {
+    content
+        .elements()
+        .filter_map(|part| part.get("functionResponse"))
+}
+
+/// What has been read of a transcript so far.
+#[derive(Default)]
+struct Reading {
+    digest: Digest,
+    /// Usage by message id: the last writing of a message is the one that counts.
+    usage: HashMap<Vec<u8>, Tokens>,
+    prompts: HashSet<Vec<u8>>,
+}
+
+impl Reading {
+    fn line(&mut self, line: &[u8]) {
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        match Message::read(line) {
+            Ok(record) => self.record(&record),
+            Err(skim::Broken) => self.digest.damage.broken += 1,
+        }
+    }
+
+    /// The older format: header and messages in one object.
+    fn document(&mut self, document: &[u8]) -> Result<(), ReadError> {
+        let mut whole = Message::default();
+        if document.trim_ascii().is_empty() {
+            return Err(ReadError::Empty);
+        }
+        let fields = skim::object(document).map_err(|_| ReadError::format("not a JSON object"))?;
+        for field in fields {
+            match field {
+                Ok(field) => whole.note(field),
+                Err(skim::Broken) => self.digest.damage.broken += 1,
+            }
+        }
+        if whole.start.is_none() && whole.messages.is_none() {
+            return Err(ReadError::format(
+                "no chat in it: cut off, or of an unknown version",
+            ));
+        }
+        self.header(&whole);
+        for message in whole.messages.into_iter().flat_map(Value::elements) {
+            self.line(message.raw());
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, record: &Message<'_>) {
+        if record.rewound {
+            self.digest.turn = Turn::Closed;
+        } else if let Some(set) = record.set {
+            if let Ok(patch) = Message::read(set.raw()) {
+                self.header(&patch);
+                // A listing of the history, not something that happens now: no prompts, no turn.
+                for message in patch.messages.into_iter().flat_map(Value::elements) {
+                    if let Ok(message) = Message::read(message.raw()) {
+                        self.spend(&message);
+                    }
+                }
+            }
+        } else if record.id.is_some() {
+            self.message(record);
+        } else {
+            self.header(record);
+        }
+    }
+
+    fn header(&mut self, header: &Message<'_>) {
+        for time in [header.start, header.updated] {
+            if let Some(time) = time.and_then(Value::time) {
+                self.digest.saw(time);
+            }
+        }
+        if let Some(summary) = header.summary.and_then(Value::string) {
+            self.digest.title = Some(summary.trim()).filter(|s| !s.is_empty()).map(shorten);
+        }
+    }
+
+    fn message(&mut self, message: &Message<'_>) {
+        if let Some(time) = message.timestamp.and_then(Value::time) {
+            self.digest.saw(time);
+        }
+        self.spend(message);
+        match message.kind {
+            br#""user""# => {
+                if let Some(prompt) = message.prompt() {
+                    if self.prompts.insert(message.id().to_vec()) {
+                        self.digest.prompted(&prompt);
+                    }
+                } else if message
+                    .content
+                    .is_some_and(|content| responses(content).next().is_some())
+                {
+                    self.digest.turn = Turn::Open;
+                }
+            }
+            br#""gemini""# => {
+                if let Some(model) = message.model.and_then(Value::str) {
+                    self.digest.answered_by(&model);
+                }
+                self.digest.turn = turn_after(message);
+            }
+            br#""error""# => self.digest.turn = Turn::Closed,
+            br#""info""# if message.text().starts_with("Request cancelled") => {
+                self.digest.turn = Turn::Closed;
+            }
+            _ => {}
+        }
+    }
+
+    fn spend(&mut self, message: &Message<'_>) {
+        if let Some(tokens) = message.tokens.and_then(usage_of) {
+            self.usage.insert(message.id().to_vec(), tokens);
+        }
+    }
+
+    fn finish(mut self, cwd: Option<String>) -> Digest {
+        for tokens in self.usage.into_values() {
+            self.digest.spend(tokens);
+        }
+        self.digest.cwd = cwd;
+        self.digest
+    }
+}
+
+/// An answer is first written with its text; its tool calls follow when they are done and go back
+/// to the model. An answer without either is one whose tools are running.
+fn turn_after(message: &Message<'_>) -> Turn {
+    let mut calls = message.calls().peekable();
+    if calls.peek().is_none() {
+        return if message.text().trim().is_empty() {
+            Turn::Open
+        } else {
+            Turn::Closed
+        };
+    }
+    let mut cancelled = true;
+    for call in calls {
+        let status = call.get("status");
+        if status.is_some_and(|status| status.is("awaiting_approval")) {
+            return Turn::Waiting(call.get("name").and_then(Value::string));
+        }
+        cancelled &= status.is_some_and(|status| status.is("cancelled"));
+    }
+    if cancelled { Turn::Closed } else { Turn::Open }
+}
+
+/// `input` includes what was read from the cache; thoughts and tool prompts are counted apart.
+fn usage_of(tokens: Value<'_>) -> Option<Tokens> {
+    let mut count = [0; 5];
+    for (key, value) in tokens.object()?.flatten() {
+        let slot = match key {
+            b"input" => 0,
+            b"output" => 1,
+            b"cached" => 2,
+            b"thoughts" => 3,
+            b"tool" => 4,
+            _ => continue,
+        };
+        count[slot] = value.u64().unwrap_or(0);
+    }
+    let [input, output, cached, thoughts, tool] = count;
+    Some(Tokens {
+        input: input.saturating_sub(cached).saturating_add(tool),
+        output: output.saturating_add(thoughts),
+        cache_read: cached,
+        cache_write: 0,
+    })
+}
+
+/// What has been told of a conversation so far: a message that is written again is told once.
+#[derive(Default)]
+struct Telling {
+    told: HashSet<Vec<u8>>,
+}
+
+impl Telling {
+    /// Notes what was told before `until`. A line that was skipped throws the count off; then
+    /// telling something twice is better than not at all.
+    fn remember_until(&mut self, source: &Source, until: u64) -> Result<(), ReadError> {
+        let mut offset = 0;
+        let end = source.lines(0, |line| {
+            if offset < until {
+                self.line(line, &mut |_| {});
+            }
+            offset += line.len() as u64 + 1;
+        })?;
+        if end.oversized > 0 {
+            self.told.clear();
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &[u8], say: &mut dyn FnMut(Entry)) {
+        if let Ok(message) = Message::read(line)
+            && message.id.is_some()
+        {
+            self.message(&message, say);
+        }
+    }
+
+    fn message(&mut self, message: &Message<'_>, say: &mut dyn FnMut(Entry)) {
+        let at = message.timestamp.and_then(Value::time);
+        let answers = message.content.into_iter().flat_map(responses);
+        match message.kind {
+            br#""gemini""# => self.text(message, at, Role::Assistant, say),
+            br#""user""# if message.prompt().is_some() => self.text(message, at, Role::User, say),
+            _ => self.text(message, at, Role::System, say),
+        }
+        for call in message.calls() {
+            self.call(call, at, say);
+        }
+        for answer in answers {
+            self.result(answer, at, say);
+        }
+    }
+
+    fn text(
+        &mut self,
+        message: &Message<'_>,
+        at: Option<Time>,
+        role: Role,
+        say: &mut dyn FnMut(Entry),
+    ) {
+        let text = message.text();
+        if !text.trim().is_empty() && self.told.insert(message.id().to_vec()) {
+            say(Entry::new(at, role, text));
+        }
+    }
+
+    fn call(&mut self, call: Value<'_>, at: Option<Time>, say: &mut dyn FnMut(Entry)) {
+        let at = call.get("timestamp").and_then(Value::time).or(at);
+        if self.told.insert(key(b"call ", call)) {
+            let name = call.get("name").and_then(Value::string).unwrap_or_default();
+            let input = call.get("args").map_or(&b""[..], Value::raw);
+            say(Entry::tool(at, name, String::from_utf8_lossy(input)));
+        }
+        for answer in call.get("result").into_iter().flat_map(responses) {
+            self.result(answer, at, say);
+        }
+    }
+
+    fn result(&mut self, answer: Value<'_>, at: Option<Time>, say: &mut dyn FnMut(Entry)) {
+        if !self.told.insert(key(b"result ", answer)) {
+            return;
+        }
+        let response = answer.get("response");
+        let output = response
+            .and_then(|response| response.get("output"))
+            .and_then(Value::string);
+        let raw = || response.map(|value| String::from_utf8_lossy(value.raw()).into_owned());
+        say(Entry::new(
+            at,
+            Role::Result,
+            output.or_else(raw).unwrap_or_default(),
+        ));
+    }
+}
+
+/// What distinguishes a call or result: its id.
+fn key(prefix: &[u8], value: Value<'_>) -> Vec<u8> {
+    let id = value.get("id").unwrap_or(value);
+    [prefix, id.raw()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(lines: &[&str]) -> Digest {
+        let mut reading = Reading::default();
+        for line in lines {
+            reading.line(line.as_bytes());
+        }
+        reading.finish(None)
+    }
+
+    const ANSWER: &str = r#"{"id":"m1","timestamp":"2026-01-02T03:04:05.000Z","type":"gemini","content":"hi","tokens":{"input":100,"output":7,"cached":40,"thoughts":3,"tool":2,"total":112},"model":"g"}"#;
+
+    #[test]
+    fn cached_input_is_taken_out_and_thoughts_are_output() {
+        let tokens = digest(&[ANSWER]).tokens.unwrap();
+        assert_eq!(
+            tokens,
+            Tokens {
+                input: 62,
+                output: 10,
+                cache_read: 40,
+                cache_write: 0
+            }
+        );
+    }
+
+    #[test]
+    fn a_message_written_again_counts_once_and_the_last_writing_wins() {
+        let again = ANSWER.replace(r#""output":7"#, r#""output":8"#);
+        let listed = format!(r#"{{"$set":{{"messages":[{ANSWER}]}}}}"#);
+        assert_eq!(digest(&[ANSWER, &again]).tokens.unwrap().output, 11);
+        assert_eq!(digest(&[&again, &listed]).tokens.unwrap().output, 10);
+    }
+
+    #[test]
+    fn commands_context_and_tool_answers_are_no_prompts() {
+        let user = |id: &str, text: &str| {
+            format!(r#"{{"id":"{id}","type":"user","content":[{{"text":"{text}"}}]}}"#)
+        };
+        let read = digest(&[
+            &user("a", "<session_context>x"),
+            &user("b", "/clear"),
+            r#"{"id":"c","type":"user","content":[{"functionResponse":{"id":"1"}}]}"#,
+            &user("d", "/etc/hosts is wrong"),
+            &user("d", "/etc/hosts is wrong"),
+            r#"{"$set":{"messages":[{"id":"e","type":"user","content":"summary of it all"}]}}"#,
+        ]);
+        assert_eq!(
+            (read.turns, read.first_prompt.as_deref()),
+            (1, Some("/etc/hosts is wrong"))
+        );
+    }
+
+    #[test]
+    fn a_turn_ends_with_text_and_goes_on_with_tools() {
+        let with = |calls: &str| {
+            ANSWER.replace(
+                r#""model":"g""#,
+                &format!(r#""model":"g","toolCalls":[{calls}]"#),
+            )
+        };
+        let done = with(r#"{"id":"1","name":"sh","status":"success"}"#);
+        let asks = with(r#"{"id":"1","name":"sh","status":"awaiting_approval"}"#);
+        let refused = with(r#"{"id":"1","name":"sh","status":"cancelled"}"#);
+        assert_eq!(digest(&[ANSWER]).turn, Turn::Closed);
+        assert_eq!(
+            digest(&[&ANSWER.replace("\"hi\"", "\"\"")]).turn,
+            Turn::Open
+        );
+        assert_eq!(digest(&[ANSWER, &done]).turn, Turn::Open);
+        assert_eq!(digest(&[&asks]).turn, Turn::Waiting(Some("sh".into())));
+        assert_eq!(digest(&[&refused]).turn, Turn::Closed);
+        assert_eq!(digest(&[&done, r#"{"$rewindTo":"m1"}"#]).turn, Turn::Closed);
+        let cancelled = r#"{"id":"i","type":"info","content":"Request cancelled."}"#;
+        assert_eq!(digest(&[&done, cancelled]).turn, Turn::Closed);
+    }
+
+    #[test]
+    fn a_document_that_is_cut_off_keeps_what_it_says() {
+        let mut reading = Reading::default();
+        let text = br#"{"sessionId":"s","startTime":"2026-01-02T03:04:05.000Z","messages":[{"id""#;
+        reading.document(text).unwrap();
+        assert_eq!(reading.digest.damage.broken, 1);
+        assert!(reading.digest.started_at.is_some());
+        assert!(Reading::default().document(br#"{"sessionId":"#).is_err());
+    }
+}

@@ -1,0 +1,116 @@
+//! Looks at a temporary home through the public API, the way ostler itself does.
+#![allow(dead_code, reason = "every test file takes what it needs")]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use model::conversation::{Entry, Role};
+use model::sighting::{Digest, Registration};
+use ostler_adapters::{Adapter, Env, Extra, Problem, Source, Survey};
+use testkit::home::TempHome;
+
+/// Everything one adapter tells about a home.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    /// Every session, by id.
+    pub(crate) sessions: BTreeMap<String, (Source, Digest)>,
+    /// What was said in each, from the beginning.
+    pub(crate) conversations: BTreeMap<String, Vec<Entry>>,
+    pub(crate) registrations: Vec<Registration>,
+    pub(crate) extras: Vec<Extra>,
+    /// What could not be read: by the survey, or as a transcript.
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Surveys every root of `adapter` in an environment of `HOME` and `variables` (whose values are
+/// paths below the home) and reads everything that is found.
+pub(crate) fn observe(
+    adapter: &dyn Adapter,
+    home: &TempHome,
+    variables: &[(&str, &str)],
+) -> Observed {
+    let lookup = |name: &str| -> Option<OsString> {
+        let variable = variables.iter().find(|(variable, _)| *variable == name);
+        match variable {
+            Some((_, below)) => Some(home.join(below).into_os_string()),
+            None => (name == "HOME").then(|| home.path().as_os_str().to_owned()),
+        }
+    };
+    let mut observed = Observed {
+        sessions: BTreeMap::new(),
+        conversations: BTreeMap::new(),
+        registrations: Vec::new(),
+        extras: Vec::new(),
+        problems: Vec::new(),
+    };
+    for root in adapter.roots(&Env::new(&lookup)) {
+        let mut survey = Survey::new(&root);
+        adapter.survey(&mut survey);
+        observed.registrations.append(&mut survey.registrations);
+        observed.extras.append(&mut survey.extras);
+        observed.problems.append(&mut survey.problems);
+        for (source, digest) in survey.ready {
+            observed.keep(adapter, source, digest);
+        }
+        for source in survey.sources {
+            match adapter.digest(&source) {
+                Ok(digest) => observed.keep(adapter, source, digest),
+                Err(error) => observed.problems.push(Problem {
+                    path: source.path,
+                    reason: error.to_string(),
+                }),
+            }
+        }
+    }
+    observed
+}
+
+impl Observed {
+    fn keep(&mut self, adapter: &dyn Adapter, source: Source, digest: Digest) {
+        let mut said = Vec::new();
+        if let Err(error) = adapter.converse(&source, 0, &mut |entry| said.push(entry)) {
+            self.problems.push(Problem {
+                path: source.path.clone(),
+                reason: error.to_string(),
+            });
+        }
+        self.conversations.insert(source.id.clone(), said);
+        self.sessions
+            .entry(source.id.clone())
+            .or_insert((source, digest));
+    }
+
+    /// The digest of a session that must be there.
+    pub(crate) fn digest(&self, id: &str) -> &Digest {
+        let ids: Vec<_> = self.sessions.keys().collect();
+        &self
+            .sessions
+            .get(id)
+            .unwrap_or_else(|| panic!("no {id} among {ids:?}"))
+            .1
+    }
+
+    /// Who said what in a session, tools by name.
+    pub(crate) fn said(&self, id: &str) -> Vec<(Role, String)> {
+        let said = self.conversations[id].iter();
+        said.map(|entry| (entry.role, entry.tool.clone().unwrap_or(entry.text.clone())))
+            .collect()
+    }
+
+    /// Whether a problem names that path, however the way to it is written.
+    pub(crate) fn names(&self, path: &Path) -> bool {
+        let same = |problem: &Path| {
+            let parent = |path: &Path| path.parent().and_then(|p| p.canonicalize().ok());
+            problem.file_name() == path.file_name() && parent(problem) == parent(path)
+        };
+        self.problems.iter().any(|problem| same(&problem.path))
+    }
+}
+
+/// The fixtures of an agent.
+pub(crate) fn fixtures(below: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(below)
+}
