@@ -142,11 +142,8 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
 fn open_directory(root: &Path, path: &Path) -> Result<rustix::fd::OwnedFd, ReadError> {
     use rustix::io::Errno;
 
-    let flags = OFlags::RDONLY
-        | OFlags::DIRECTORY
-        | OFlags::CLOEXEC
-        | OFlags::NONBLOCK
-        | OFlags::NOFOLLOW;
+    let flags =
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
     match rustix::fs::open(path, flags, Mode::empty()) {
         Err(Errno::LOOP | Errno::NOTDIR) if is_link(path) => {
             let target = std::fs::canonicalize(path)?;

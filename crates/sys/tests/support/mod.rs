@@ -132,13 +132,8 @@ pub(crate) fn in_own_mounts(script: &str, args: &[String]) -> Command {
 
 pub(crate) const UNSHARE_PID: [&str; 4] = ["unshare", "--pid", "--fork", "--mount-proc"];
 pub(crate) const UNSHARE_MOUNT: [&str; 2] = ["unshare", "--mount"];
-pub(crate) const NOBODY: [&str; 5] = [
-    "setpriv",
-    "--reuid=65534",
-    "--regid=65534",
-    "--clear-groups",
-    "--inh-caps=-all",
-];
+pub(crate) const NOBODY: [&str; 5] =
+    ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"];
 
 /// The words by which the helper is told an identity.
 pub(crate) fn words(identity: &Identity) -> Vec<String> {
@@ -151,14 +146,8 @@ pub(crate) fn words(identity: &Identity) -> Vec<String> {
     add("start", identity.start.map(|value| value.to_string()));
     add("pid_ns", identity.pid_ns.map(|value| value.to_string()));
     add("time_ns", identity.time_ns.map(|value| value.to_string()));
-    add(
-        "pidfd_ino",
-        identity.pidfd_ino.map(|value| value.to_string()),
-    );
-    add(
-        "recorded_at",
-        identity.recorded_at.map(|time| time.millis().to_string()),
-    );
+    add("pidfd_ino", identity.pidfd_ino.map(|value| value.to_string()));
+    add("recorded_at", identity.recorded_at.map(|time| time.millis().to_string()));
     match &identity.boot {
         Some(Boot::Id(id)) => add("boot_id", Some(id.clone())),
         Some(Boot::Time(time)) => add("boot_time", Some(time.to_string())),
@@ -169,21 +158,14 @@ pub(crate) fn words(identity: &Identity) -> Vec<String> {
         Some(Machine::Plain(id)) => add("machine_plain", Some(id.clone())),
         None => {}
     }
-    add(
-        "recorder",
-        (identity.recorder == Recorder::Agent).then(|| "agent".into()),
-    );
+    add("recorder", (identity.recorder == Recorder::Agent).then(|| "agent".into()));
     words
 }
 
 /// What the helper, started below `prefix`, says about an identity.
 pub(crate) fn probed_below(prefix: &[&str], helper: &Path, identity: &Identity) -> String {
     let mut command = Command::new(prefix[0]);
-    command
-        .args(&prefix[1..])
-        .arg(helper)
-        .arg("probe")
-        .args(words(identity));
+    command.args(&prefix[1..]).arg(helper).arg("probe").args(words(identity));
     output(&mut command)
 }
 
@@ -193,16 +175,10 @@ pub(crate) fn probed(identity: &Identity) -> Liveness {
 
 /// The same process as an agent records it that knows its pid and nothing else.
 pub(crate) fn pid_only(identity: &Identity) -> Identity {
-    Identity {
-        recorded_at: identity.recorded_at,
-        ..Identity::recorded_by_agent(identity.pid)
-    }
+    Identity { recorded_at: identity.recorded_at, ..Identity::recorded_by_agent(identity.pid) }
 }
 
 /// The same process as Claude Code records it.
 pub(crate) fn with_ticks(identity: &Identity) -> Identity {
-    Identity {
-        start: identity.start,
-        ..pid_only(identity)
-    }
+    Identity { start: identity.start, ..pid_only(identity) }
 }
