@@ -1,12 +1,7 @@
 //! The liveness table with real processes, one test per row, and the cases that cannot be argued
 //! about but only seen: namespaces, hidden processes, reused pids, zombies, threads.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests")]
 
 mod support;
 
@@ -29,15 +24,8 @@ const ALIVE: Liveness = Liveness::Alive(Life::Running);
 fn row_1_implausible_pids_are_incomplete() {
     let identity = identify(std::process::id()).unwrap();
     for pid in [None, Some(0), Some(1), Some(u32::MAX)] {
-        let record = Identity {
-            pid,
-            ..identity.clone()
-        };
-        assert_eq!(
-            probed(&record),
-            Liveness::Unknown(Doubt::Incomplete),
-            "{pid:?}"
-        );
+        let record = Identity { pid, ..identity.clone() };
+        assert_eq!(probed(&record), Liveness::Unknown(Doubt::Incomplete), "{pid:?}");
     }
 }
 
@@ -45,10 +33,7 @@ fn row_1_implausible_pids_are_incomplete() {
 fn row_4_another_boot_of_this_machine_is_dead() {
     let process = Running::helper("wait");
     let identity = identify(process.pid()).unwrap();
-    let record = Identity {
-        boot: Some(Boot::Id("another".into())),
-        ..identity
-    };
+    let record = Identity { boot: Some(Boot::Id("another".into())), ..identity };
     assert_eq!(probed(&record), Liveness::Dead(Death::Rebooted));
 }
 
@@ -62,26 +47,17 @@ fn row_5_another_machine_or_none_is_unknown() {
         ..identity.clone()
     };
     assert_eq!(probed(&elsewhere), Liveness::Unknown(Doubt::ForeignHost));
-    let nowhere = Identity {
-        machine: None,
-        ..elsewhere
-    };
+    let nowhere = Identity { machine: None, ..elsewhere };
     assert_eq!(probed(&nowhere), Liveness::Unknown(Doubt::BootUnknown));
     if !permits(&UNSHARE_MOUNT) {
         return;
     }
-    let record = Identity {
-        boot: Some(Boot::Id("another".into())),
-        ..identity
-    };
+    let record = Identity { boot: Some(Boot::Id("another".into())), ..identity };
     let mut args = vec![helper().display().to_string(), "probe".into()];
     args.extend(words(&record));
     let script = "for id in /etc/machine-id /var/lib/dbus/machine-id; do \
         [ ! -e $id ] || mount --bind /dev/null $id; done; exec \"$@\"";
-    assert_eq!(
-        output(&mut in_own_mounts(script, &args)),
-        "unknown boot-unknown"
-    );
+    assert_eq!(output(&mut in_own_mounts(script, &args)), "unknown boot-unknown");
 }
 
 #[test]
@@ -101,17 +77,11 @@ fn row_9_a_pid_that_is_now_a_thread() {
     assert_ne!(thread, process.pid());
     assert_eq!(look(thread), Seen::Thread);
     let identity = identify(process.pid()).unwrap();
-    let record = Identity {
-        pid: Some(thread),
-        ..identity.clone()
-    };
+    let record = Identity { pid: Some(thread), ..identity.clone() };
     assert_eq!(probed(&record), Liveness::Dead(Death::Reused));
     assert_eq!(probed(&pid_only(&record)), Liveness::Dead(Death::Reused));
     assert_eq!(probed(&identity), ALIVE);
-    assert!(matches!(
-        identify(thread),
-        Err(IdentifyError::NotRunning(_))
-    ));
+    assert!(matches!(identify(thread), Err(IdentifyError::NotRunning(_))));
 }
 
 /// Asked of the kernel, not of the code that is tested.
@@ -128,32 +98,21 @@ fn row_10_a_reused_pid_is_another_process_even_within_one_tick() {
     }
     let mut command = Command::new(UNSHARE_PID[0]);
     // Below pid 1, which would have to reap.
-    command
-        .args(&UNSHARE_PID[1..])
-        .arg(helper())
-        .arg("run")
-        .arg(helper())
-        .args(["reuse", "50"]);
+    command.args(&UNSHARE_PID[1..]).arg(helper()).arg("run").arg(helper()).args(["reuse", "50"]);
     let says = output(&mut command);
     println!("{says}");
     if !kernel_has_pidfs() {
         println!("SKIPPED: this kernel has no pidfs, so one tick cannot be told from another");
         return;
     }
-    assert!(
-        says.starts_with("reused=50 ") && says.ends_with(" wrong=0"),
-        "{says}"
-    );
+    assert!(says.starts_with("reused=50 ") && says.ends_with(" wrong=0"), "{says}");
 }
 
 #[test]
 fn row_10_another_start_is_another_process() {
     let process = Running::helper("wait");
     let identity = identify(process.pid()).unwrap();
-    let before = Identity {
-        start: identity.start.map(|start| start - 1),
-        ..identity.clone()
-    };
+    let before = Identity { start: identity.start.map(|start| start - 1), ..identity.clone() };
     assert_eq!(probed(&before), Liveness::Dead(Death::Reused));
     let younger_than_record = Identity {
         recorded_at: identity
@@ -162,10 +121,7 @@ fn row_10_another_start_is_another_process() {
         ..pid_only(&identity)
     };
     assert_eq!(probed(&younger_than_record), Liveness::Dead(Death::Reused));
-    assert_eq!(
-        probed(&pid_only(&identity)),
-        Liveness::Unknown(Doubt::Incomplete)
-    );
+    assert_eq!(probed(&pid_only(&identity)), Liveness::Unknown(Doubt::Incomplete));
 }
 
 #[test]
@@ -242,16 +198,9 @@ fn a_boot_captured_by_time_still_counts_when_the_boot_id_is_readable() {
     assert!(matches!(record.boot, Some(Boot::Id(_))));
     if permits(&UNSHARE_MOUNT) {
         let script = "mount --bind /dev/null /proc/sys/kernel/random/boot_id; exec \"$@\"";
-        let args = [
-            helper().display().to_string(),
-            "identify".into(),
-            process.pid().to_string(),
-        ];
+        let args = [helper().display().to_string(), "identify".into(), process.pid().to_string()];
         let captured = output(&mut in_own_mounts(script, &args));
-        assert!(
-            captured.contains("boot_time=") && !captured.contains("boot_id="),
-            "{captured}"
-        );
+        assert!(captured.contains("boot_time=") && !captured.contains("boot_id="), "{captured}");
         let mut command = Command::new(helper());
         command.arg("probe").args(captured.split(' '));
         assert_eq!(output(&mut command), "alive running");
@@ -285,30 +234,19 @@ fn claudes_record_needs_no_boot_but_the_machine_and_namespace_it_names() {
         ..with_ticks(&identity)
     };
     assert_eq!(probe(&record, &observer), ALIVE);
-    let shared_home = Identity {
-        machine: Some(Machine::Plain("another".into())),
-        ..record.clone()
-    };
-    assert_eq!(
-        probe(&shared_home, &observer),
-        Liveness::Unknown(Doubt::ForeignHost)
-    );
+    let shared_home =
+        Identity { machine: Some(Machine::Plain("another".into())), ..record.clone() };
+    assert_eq!(probe(&shared_home, &observer), Liveness::Unknown(Doubt::ForeignHost));
     let before_boot = Identity {
         recorded_at: observer
             .booted_at()
             .map(|time| time.minus(std::time::Duration::from_secs(60))),
         ..record.clone()
     };
-    assert_eq!(
-        probe(&before_boot, &observer),
-        Liveness::Dead(Death::Rebooted)
-    );
+    assert_eq!(probe(&before_boot, &observer), Liveness::Dead(Death::Rebooted));
     process.end();
     assert_eq!(probe(&record, &observer), Liveness::Dead(Death::Gone));
-    assert_eq!(
-        probe(&shared_home, &observer),
-        Liveness::Unknown(Doubt::ForeignHost)
-    );
+    assert_eq!(probe(&shared_home, &observer), Liveness::Unknown(Doubt::ForeignHost));
 }
 
 #[test]
@@ -320,24 +258,12 @@ fn an_identity_names_everything_it_should() {
     assert_eq!(identity.uid, Some(observer.uid));
     assert!(identity.start.is_some() && identity.recorded_at.is_some());
     assert_eq!(identity.boot, observer.boot_id.clone().map(Boot::Id));
-    assert_eq!(
-        identity.machine,
-        observer.machine_hashed.clone().map(Machine::Hashed)
-    );
-    assert_eq!(
-        (identity.pid_ns, identity.time_ns),
-        (observer.pid_ns, observer.time_ns)
-    );
+    assert_eq!(identity.machine, observer.machine_hashed.clone().map(Machine::Hashed));
+    assert_eq!((identity.pid_ns, identity.time_ns), (observer.pid_ns, observer.time_ns));
     assert_eq!(identity.recorder, Recorder::Ostler);
     assert_eq!(identity.comm.as_deref(), Some("probe"));
-    assert_eq!(
-        identity.exe.as_deref(),
-        helper().canonicalize().unwrap().to_str()
-    );
-    assert_eq!(
-        probe(&ostler_sys::proc::identify_self().unwrap(), &observer),
-        ALIVE
-    );
+    assert_eq!(identity.exe.as_deref(), helper().canonicalize().unwrap().to_str());
+    assert_eq!(probe(&ostler_sys::proc::identify_self().unwrap(), &observer), ALIVE);
 }
 
 #[test]
@@ -345,15 +271,9 @@ fn nothing_that_has_ended_can_be_identified() {
     let mut process = Running::helper("wait");
     let pid = process.pid();
     process.end_unreaped();
-    assert!(
-        matches!(identify(pid), Err(IdentifyError::NotRunning(_))),
-        "a zombie"
-    );
+    assert!(matches!(identify(pid), Err(IdentifyError::NotRunning(_))), "a zombie");
     process.end();
-    assert!(
-        matches!(identify(pid), Err(IdentifyError::NotRunning(_))),
-        "gone"
-    );
+    assert!(matches!(identify(pid), Err(IdentifyError::NotRunning(_))), "gone");
 }
 
 #[test]
@@ -361,10 +281,7 @@ fn a_signal_reaches_the_recorded_process_and_no_other() {
     let observer = observer();
     let process = Running::helper("wait");
     let identity = identify(process.pid()).unwrap();
-    let before = Identity {
-        start: identity.start.map(|start| start - 1),
-        ..identity.clone()
-    };
+    let before = Identity { start: identity.start.map(|start| start - 1), ..identity.clone() };
     let pid_alone = pid_only(&identity);
     for doubtful in [&before, &pid_alone] {
         let refused = signal(doubtful, Signal::Kill, &observer).unwrap_err();
@@ -374,10 +291,7 @@ fn a_signal_reaches_the_recorded_process_and_no_other() {
     signal(&identity, Signal::Terminate, &observer).unwrap();
     assert_eq!(process.ended_by_signal(), Some(15));
     let refused = signal(&identity, Signal::Kill, &observer).unwrap_err();
-    assert!(
-        matches!(refused, SignalError::NotAlive(Liveness::Dead(Death::Gone))),
-        "{refused}"
-    );
+    assert!(matches!(refused, SignalError::NotAlive(Liveness::Dead(Death::Gone))), "{refused}");
 }
 
 #[test]
@@ -386,11 +300,5 @@ fn a_zombie_is_not_signalled() {
     let identity = identify(process.pid()).unwrap();
     process.end_unreaped();
     let refused = signal(&identity, Signal::Kill, &observer()).unwrap_err();
-    assert!(
-        matches!(
-            refused,
-            SignalError::NotAlive(Liveness::Dead(Death::Zombie))
-        ),
-        "{refused}"
-    );
+    assert!(matches!(refused, SignalError::NotAlive(Liveness::Dead(Death::Zombie))), "{refused}");
 }

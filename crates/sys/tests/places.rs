@@ -1,11 +1,6 @@
 //! The liveness table from other places: another namespace, another user, a hidden process table.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests")]
 
 mod support;
 
@@ -30,11 +25,7 @@ fn row_2_without_proc_nothing_is_known() {
         let mut args = vec![helper().display().to_string(), "probe".into()];
         args.extend(words(&identity));
         let script = format!("{hide}; exec \"$@\"");
-        assert_eq!(
-            output(&mut in_own_mounts(&script, &args)),
-            "unknown no-proc",
-            "{hide}"
-        );
+        assert_eq!(output(&mut in_own_mounts(&script, &args)), "unknown no-proc", "{hide}");
     }
 }
 
@@ -46,14 +37,8 @@ fn row_2_the_proc_of_another_pid_namespace_is_none() {
     }
     let process = Running::helper("wait");
     let identity = identify(process.pid()).unwrap();
-    assert_eq!(
-        probed_below(&prefix, &helper(), &identity),
-        "unknown no-proc"
-    );
-    assert_eq!(
-        probed_below(&prefix, &helper(), &pid_only(&identity)),
-        "unknown no-proc"
-    );
+    assert_eq!(probed_below(&prefix, &helper(), &identity), "unknown no-proc");
+    assert_eq!(probed_below(&prefix, &helper(), &pid_only(&identity)), "unknown no-proc");
 }
 
 #[test]
@@ -64,13 +49,7 @@ fn row_3_the_hostname_is_irrelevant() {
     let process = Running::helper("wait");
     let identity = identify(process.pid()).unwrap();
     let mut command = Command::new("unshare");
-    command.args([
-        "--uts",
-        "sh",
-        "-ec",
-        "hostname elsewhere; exec \"$@\"",
-        "sh",
-    ]);
+    command.args(["--uts", "sh", "-ec", "hostname elsewhere; exec \"$@\"", "sh"]);
     command.arg(helper()).arg("probe").args(words(&identity));
     assert_eq!(output(&mut command), "alive running");
 }
@@ -89,12 +68,7 @@ fn row_6_another_pid_namespace_with_the_same_hostname_and_boot() {
     assert_eq!(inside(&with_ticks(&identity)), "unknown blind");
     // From outside: what was recorded inside is not looked for here.
     let mut command = Command::new(UNSHARE_PID[0]);
-    command
-        .args(&UNSHARE_PID[1..])
-        .arg(helper())
-        .args(["run"])
-        .arg(helper())
-        .arg("identify");
+    command.args(&UNSHARE_PID[1..]).arg(helper()).args(["run"]).arg(helper()).arg("identify");
     let captured = output(&mut command);
     assert!(captured.starts_with("pid=2 "), "{captured}");
     let mut command = Command::new(helper());
@@ -117,30 +91,14 @@ fn row_6_a_time_namespace() {
         let inside = |record: &Identity| probed_below(&prefix, &helper(), record);
         assert_eq!(inside(&identity), "unknown foreign-namespace", "{offset}");
         assert_eq!(inside(&with_ticks(&identity)), "unknown blind", "{offset}");
-        assert_eq!(
-            inside(&pid_only(&identity)),
-            "unknown incomplete",
-            "{offset}"
-        );
+        assert_eq!(inside(&pid_only(&identity)), "unknown incomplete", "{offset}");
         let an_hour_ago = identity.recorded_at.map(|time| {
-            time.minus(std::time::Duration::from_secs(
-                uptime.saturating_sub(30).min(3600),
-            ))
+            time.minus(std::time::Duration::from_secs(uptime.saturating_sub(30).min(3600)))
         });
-        let older = Identity {
-            recorded_at: an_hour_ago,
-            ..with_ticks(&identity)
-        };
+        let older = Identity { recorded_at: an_hour_ago, ..with_ticks(&identity) };
         assert_eq!(inside(&older), "unknown blind", "not rebooted: {offset}");
-        let by_time = Identity {
-            boot: observer().boot_time.map(Boot::Time),
-            ..identity.clone()
-        };
-        assert_eq!(
-            inside(&by_time),
-            "unknown boot-unknown",
-            "not rebooted: {offset}"
-        );
+        let by_time = Identity { boot: observer().boot_time.map(Boot::Time), ..identity.clone() };
+        assert_eq!(inside(&by_time), "unknown boot-unknown", "not rebooted: {offset}");
     }
 }
 
@@ -159,11 +117,7 @@ fn open_helper(directory: &Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = directory.join("open-helper");
-    if path.exists() {
-        path
-    } else {
-        helper_named(directory, "open-helper")
-    }
+    if path.exists() { path } else { helper_named(directory, "open-helper") }
 }
 
 fn can_hide_pids() -> bool {
@@ -185,11 +139,7 @@ fn row_7_a_process_of_another_user_may_be_hidden() {
         assert_eq!(says, "unknown hidden", "{hidepid}, running, pid only");
     }
     process.end();
-    assert_eq!(
-        probed_by_nobody(home.path(), "2", &identity),
-        "unknown hidden",
-        "gone"
-    );
+    assert_eq!(probed_by_nobody(home.path(), "2", &identity), "unknown hidden", "gone");
     assert_eq!(probed_by_nobody(home.path(), "0", &identity), "dead gone");
 }
 
@@ -207,24 +157,15 @@ fn row_7_our_own_users_process_may_be_hidden_too() {
     let plain = start("wait");
     let identity = identify(plain.pid()).unwrap();
     assert_eq!(identity.uid, Some(65534));
-    assert_eq!(
-        probed_by_nobody(home.path(), "2", &identity),
-        "alive running"
-    );
+    assert_eq!(probed_by_nobody(home.path(), "2", &identity), "alive running");
     plain.end();
     assert_eq!(probed_by_nobody(home.path(), "2", &identity), "dead gone");
     // An agent that forbids to be traced is missing from /proc, and is not gone.
     let hardened = start("wait-untraceable");
     let identity = identify(hardened.pid()).unwrap();
     assert_eq!(identity.uid, Some(65534));
-    assert_eq!(
-        probed_by_nobody(home.path(), "2", &identity),
-        "unknown hidden"
-    );
-    assert_eq!(
-        probed_by_nobody(home.path(), "0", &identity),
-        "alive running"
-    );
+    assert_eq!(probed_by_nobody(home.path(), "2", &identity), "unknown hidden");
+    assert_eq!(probed_by_nobody(home.path(), "0", &identity), "alive running");
 }
 
 #[test]
@@ -237,10 +178,7 @@ fn row_7_the_proc_that_counts_is_the_one_on_top() {
         let args: Vec<String> = NOBODY
             .iter()
             .map(|&word| word.to_owned())
-            .chain([
-                open_helper(home.path()).display().to_string(),
-                "observe".into(),
-            ])
+            .chain([open_helper(home.path()).display().to_string(), "observe".into()])
             .collect();
         output(&mut in_own_mounts(&format!("{mounts} exec \"$@\""), &args))
     };
