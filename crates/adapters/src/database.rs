@@ -1,8 +1,9 @@
 //! Foreign SQLite databases, read without leaving a trace.
 //!
-//! Opening a cleanly closed WAL database with `mode=ro` creates `-wal` and `-shm` files beside it.
-//! So: no `-wal` file, and the database is opened as immutable; a `-wal` file, and somebody may be
-//! writing, so it is opened read-only and SQLite's own locking keeps the answer consistent.
+//! Opening a cleanly closed WAL database with `mode=ro` creates `-wal` and `-shm` files beside it, and
+//! reading one whose writer was killed rebuilds its `-shm`. So: no `-wal` file, and the database is
+//! opened as immutable; otherwise read-only with a read-only index, in which case SQLite keeps its
+//! notes in memory and its own locking keeps the answer consistent.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,10 +21,23 @@ pub fn open(root: &Path, path: &Path) -> Result<Connection, ReadError> {
     if stamp.bytes == 0 {
         return Err(ReadError::Empty);
     }
-    let mut wal = path.as_os_str().to_owned();
-    wal.push("-wal");
-    let in_use = files::stamp(Path::new(&wal)).is_some();
-    let uri = format!("file:{}?mode=ro{}", escape(path), if in_use { "" } else { "&immutable=1" });
+    let beside = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        files::stamp(Path::new(&name))
+    };
+    let how = match (beside("-wal"), beside("-shm")) {
+        (None, _) => "immutable=1",
+        (Some(_), Some(_)) => "readonly_shm=1",
+        (Some(log), None) if log.bytes == 0 => "immutable=1",
+        (Some(_), None) => {
+            return Err(ReadError::format(
+                "its write-ahead log has lost its index (-shm) and cannot be read without writing \
+                 there; start the agent once",
+            ));
+        }
+    };
+    let uri = format!("file:{}?mode=ro&{how}", escape(path));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
