@@ -1,0 +1,658 @@
+//! What is done with each agent: a turn without a terminal, a session in a terminal, a session
+//! that is killed; and at each moment, what ostler must say about it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::agents::{Agent, Place, Tui};
+use super::checks::{self, Made};
+use super::install::Prefixes;
+use super::model_server::{ModelServer, TITLE};
+use super::ostler::Ostler;
+use super::report::{Outcome, Verdict};
+use super::terminal::Terminal;
+use super::{Options, observe, process};
+
+/// How long the model (or the tool) holds a turn open while ostler is asked about it.
+const HOLD: u64 = 10;
+/// How long an agent may take to send its first request; some install things first.
+const START: Duration = Duration::from_secs(90);
+/// How long ostler may take to notice what has happened.
+const NOTICE: Duration = Duration::from_secs(8);
+
+/// One agent in its scratch home.
+pub(crate) struct Run<'a> {
+    agent: &'static Agent,
+    options: &'a Options,
+    dir: PathBuf,
+    home: PathBuf,
+    repo: PathBuf,
+    path: std::ffi::OsString,
+    server: ModelServer,
+    ostler: Option<Ostler>,
+    /// Ids of the sessions made so far.
+    known: Vec<String>,
+    outcomes: Vec<Outcome>,
+}
+
+/// Polls until `probe` succeeds; the failure names what was awaited and the last answer.
+fn until<T>(
+    what: &str,
+    limit: Duration,
+    mut probe: impl FnMut() -> Result<T, String>,
+) -> Result<T, String> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let last = match probe() {
+            Ok(value) => return Ok(value),
+            Err(last) => last,
+        };
+        if Instant::now() >= deadline {
+            return Err(format!("waited {} s for {what}: {last}", limit.as_secs()));
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// What the model is told to say to the prompt with this tag.
+fn answer(tag: &str) -> String {
+    format!("answer to {tag}")
+}
+
+fn yes(condition: bool, otherwise: &str) -> Result<(), String> {
+    if condition {
+        Ok(())
+    } else {
+        Err(otherwise.to_owned())
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Makes the home, the repository and the model.
+    pub(crate) fn prepare(
+        agent: &'static Agent,
+        options: &'a Options,
+        scratch: &Path,
+        prefixes: &Prefixes,
+    ) -> io::Result<Run<'a>> {
+        let dir = scratch.join("runs").join(agent.id);
+        if dir.exists() {
+            process::kill_run(&dir.join("home"));
+            fs::remove_dir_all(&dir)?;
+        }
+        let (home, repo) = (dir.join("home"), dir.join("repo"));
+        fs::create_dir_all(&home)?;
+        fs::create_dir_all(&repo)?;
+        let run = Run {
+            agent,
+            options,
+            ostler: options
+                .ostler
+                .as_ref()
+                .map(|binary| Ostler::new(binary, &home)),
+            path: prefixes.path(agent.id),
+            dir,
+            home,
+            repo,
+            server: ModelServer::start()?,
+            known: Vec::new(),
+            outcomes: Vec::new(),
+        };
+        fs::write(
+            run.repo.join("README.md"),
+            "# A repository for agents to work in\n",
+        )?;
+        for arguments in [
+            &["init", "--quiet", "--initial-branch=main"][..],
+            &["add", "."],
+            &[
+                "-c",
+                "user.name=lab",
+                "-c",
+                "user.email=lab@localhost",
+                "commit",
+                "-qm",
+                "Begin",
+            ],
+        ] {
+            run.command(&["git".to_owned()]).args(arguments).status()?;
+        }
+        for (name, text) in (agent.files)(&run.place()) {
+            let path = run.home.join(name);
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::write(path, text)?;
+        }
+        if let Some(setup) = agent.setup {
+            let out = File::create(run.dir.join("setup.log"))?;
+            let err = out.try_clone()?;
+            run.command(&setup(&run.place()))
+                .stdin(Stdio::null())
+                .stdout(out)
+                .stderr(err)
+                .status()?;
+        }
+        Ok(run)
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place {
+            repo: &self.repo,
+            port: self.server.port(),
+        }
+    }
+
+    fn command(&self, words: &[String]) -> Command {
+        // Found here, because the search of `Command` would use our own PATH.
+        let find = |word: &String| {
+            let found = std::env::split_paths(&self.path).map(|dir| dir.join(word));
+            found
+                .into_iter()
+                .find(|path| path.exists())
+                .unwrap_or_else(|| word.into())
+        };
+        let mut command = Command::new(words.first().map(find).unwrap_or_default());
+        command
+            .args(words.get(1..).unwrap_or_default())
+            .env_clear()
+            .env("HOME", &self.home)
+            .env("PATH", &self.path)
+            .env("TERM", "xterm-256color")
+            .env("LANG", "C.UTF-8")
+            .current_dir(&self.repo)
+            .stdin(Stdio::null());
+        for (key, value) in (self.agent.env)(&self.place()) {
+            command.env(key, value);
+        }
+        command
+    }
+
+    /// Runs everything. What could not be driven is an outcome too.
+    pub(crate) fn all(mut self) -> Vec<Outcome> {
+        let mut driven = self.headless();
+        if driven.is_ok()
+            && let Some(tui) = &self.agent.tui
+        {
+            driven = self.terminal(tui);
+        } else if self.agent.tui.is_none() {
+            for check in ["tui-working", "idle", "waiting", "tui-session"] {
+                self.note(
+                    check,
+                    Verdict::NotApplicable,
+                    "its terminal mode is not driven here",
+                );
+            }
+        }
+        let driven = driven.and_then(|()| self.killed());
+        match driven {
+            Ok(()) => self.note("drive", Verdict::Pass, ""),
+            Err(reason) => self.note("drive", Verdict::Fail, &reason),
+        }
+        if let Some(ostler) = &self.ostler {
+            let result = ostler
+                .list()
+                .and_then(|listing| checks::only(&listing, &self.known));
+            self.judge("listing", result, "");
+        }
+        let left = process::kill_run(&self.home);
+        if !left.is_empty() {
+            let pids: Vec<String> = left.iter().map(|process| process.pid.to_string()).collect();
+            self.note(
+                "drive",
+                Verdict::Fail,
+                &format!("could not end pids {}", pids.join(" ")),
+            );
+        }
+        self.look("");
+        let log: Vec<Value> = self
+            .server
+            .log()
+            .iter()
+            .map(|entry| entry.to_json())
+            .collect();
+        let log = Value::Array(log).to_string();
+        let _ = fs::write(self.dir.join("model-requests.json"), &log);
+        if let Some(into) = &self.options.snapshots {
+            let _ = fs::write(
+                into.join(format!("{}-model-requests.json", self.agent.id)),
+                &log,
+            );
+        }
+        if !self.options.keep {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+        std::mem::take(&mut self.outcomes)
+    }
+
+    fn note(&mut self, check: &'static str, verdict: Verdict, reason: &str) {
+        self.outcomes.push(Outcome {
+            check,
+            verdict,
+            reason: reason.to_owned(),
+        });
+    }
+
+    /// Turns the result of a check into an outcome. `how` explains a pass.
+    fn judge(&mut self, check: &'static str, result: Result<(), String>, how: &str) {
+        match result {
+            Ok(()) => self.note(check, Verdict::Pass, how),
+            Err(reason) => self.note(check, Verdict::Fail, &reason),
+        }
+    }
+
+    /// The raw view of this moment, if it was asked for.
+    fn look(&self, moment: &str) {
+        if self.options.snapshots.is_some() && moment.ends_with("midturn") {
+            // Some agents write a moment after they have asked the model.
+            thread::sleep(Duration::from_secs(2));
+        }
+        if let Some(into) = &self.options.snapshots
+            && let Err(error) = observe::snapshot(&self.home, into, self.agent.id, moment)
+        {
+            eprintln!("lab: {} {moment}: {error}", self.agent.id);
+        }
+    }
+
+    /// Asks ostler until the session that is not yet known is in this state.
+    fn expect(&mut self, check: &'static str, what: &str, state: [&str; 3], how: &str) {
+        let Some(ostler) = &self.ostler else { return };
+        let [status, liveness, activity] = state;
+        let result = until(what, NOTICE, || {
+            let listing = ostler.list()?;
+            let session = checks::newest(&listing, self.agent.id, &self.known)?;
+            checks::state(session, status, liveness, activity)
+        });
+        self.judge(check, result, how);
+    }
+
+    /// The prompt of a session and the words that hold its turn open for a while.
+    fn prompt(&self, tag: &str, seconds: u64) -> String {
+        let hold = if self.agent.silent_until_answer {
+            "tool:sleep "
+        } else {
+            "delay:"
+        };
+        format!("Reply to {tag} [[say:{}]] [[{hold}{seconds}]]", answer(tag))
+    }
+
+    fn how_held(&self) -> &'static str {
+        if self.agent.silent_until_answer {
+            "asked during a tool call: it writes no file before the model's first answer"
+        } else {
+            ""
+        }
+    }
+
+    /// Waits until the turn with this tag is held open.
+    fn in_turn(
+        &self,
+        tag: &str,
+        limit: Duration,
+        alive: impl FnMut() -> bool,
+    ) -> Result<(), String> {
+        let mut alive = alive;
+        let wants_answer = self.agent.silent_until_answer;
+        until(&format!("a model request for {tag}"), limit, || {
+            let turns = self.server.turns(tag);
+            if !turns.is_empty() && turns.iter().all(|turn| turn.answered == wants_answer) {
+                return Ok(());
+            }
+            let seen = self.server.log().len();
+            yes(
+                alive(),
+                &format!("the agent has ended, {seen} requests seen"),
+            )?;
+            Err(format!("{seen} requests seen"))
+        })
+    }
+
+    fn start_headless(&self, prompt: &str, name: &str) -> Result<Child, String> {
+        let words: Vec<String> = self
+            .agent
+            .headless
+            .iter()
+            .map(|word| word.replace("{}", prompt))
+            .collect();
+        let start = || -> io::Result<Child> {
+            let out = File::create(self.dir.join(format!("{name}.out")))?;
+            let err = File::create(self.dir.join(format!("{name}.err")))?;
+            self.command(&words).stdout(out).stderr(err).spawn()
+        };
+        start().map_err(|error| format!("start {}: {error}", words[0]))
+    }
+
+    /// The end of what a headless run printed, for a failure.
+    fn printed(&self, name: &str) -> String {
+        let mut text = String::new();
+        for kind in ["out", "err"] {
+            let bytes = fs::read(self.dir.join(format!("{name}.{kind}"))).unwrap_or_default();
+            text.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let text: Vec<char> = words.join(" ").chars().collect();
+        text[text.len().saturating_sub(400)..].iter().collect()
+    }
+
+    fn made(&self, prompt: &str, tag: &str, id: Option<String>) -> Made {
+        let turns = self.server.turns(tag);
+        Made {
+            agent: self.agent.id,
+            prompt: prompt.to_owned(),
+            id,
+            cwd: (!self.agent.own_workspace).then(|| self.repo.clone()),
+            model: turns
+                .first()
+                .map(|turn| turn.model.clone())
+                .unwrap_or_default(),
+            requests: turns.iter().filter(|turn| turn.answered).count() as u64,
+            turns: 1,
+            made_title: self.agent.makes_titles.then_some(TITLE),
+        }
+    }
+
+    /// Waits for the new session to be exited, judges its facts and its log, and remembers it.
+    fn ended(&mut self, check: &'static str, made: &Made, answer: &str) {
+        let exited = ["exited", "dead", ""];
+        self.expect("exited", "the session to be exited", exited, "");
+        let Some(ostler) = &self.ostler else { return };
+        let result = ostler.list().and_then(|listing| {
+            let session = checks::newest(&listing, self.agent.id, &self.known)?;
+            let id = session["id"].as_str().unwrap_or_default().to_owned();
+            self.known.push(id.clone());
+            let facts = checks::facts(session, made);
+            Ok((id, facts.and_then(|()| checks::only(&listing, &self.known))))
+        });
+        match result {
+            Err(reason) => self.note(check, Verdict::Fail, &reason),
+            Ok((id, facts)) => {
+                let texts = ostler.log_texts(&id);
+                let log = texts.and_then(|texts| checks::log(&texts, &made.prompt, answer));
+                self.judge(check, facts, "");
+                self.judge("logs", log, "");
+            }
+        }
+    }
+
+    /// A turn without a terminal.
+    fn headless(&mut self) -> Result<(), String> {
+        let tag = "prompt-one";
+        let prompt = self.prompt(tag, HOLD);
+        let mut child = self.start_headless(&prompt, "headless")?;
+        self.in_turn(tag, START, || matches!(child.try_wait(), Ok(None)))
+            .map_err(|reason| format!("{reason}; it printed: {}", self.printed("headless")))?;
+        self.look("midturn");
+        self.expect(
+            "working",
+            "a working session",
+            ["running", "alive", "working"],
+            self.how_held(),
+        );
+        let status = until(
+            "the headless run to end",
+            Duration::from_secs(HOLD + 60),
+            || {
+                child
+                    .try_wait()
+                    .map_err(|error| error.to_string())?
+                    .ok_or_else(|| "it still runs".to_owned())
+            },
+        )?;
+        yes(
+            status.success(),
+            &format!(
+                "the headless run ended with {status}: {}",
+                self.printed("headless")
+            ),
+        )?;
+        self.look("ended");
+        let id = self.agent.id_key.and_then(|key| {
+            let bytes = fs::read(self.dir.join("headless.out")).ok()?;
+            stated_id(&String::from_utf8_lossy(&bytes), key)
+        });
+        yes(
+            id.is_some() || self.agent.id_key.is_none(),
+            "its output states no session id",
+        )?;
+        let made = self.made(&prompt, tag, id);
+        self.ended("session", &made, &answer(tag));
+        Ok(())
+    }
+
+    /// A session in a terminal: a turn, idle, waiting where that is visible, and a clean end.
+    fn terminal(&mut self, tui: &Tui) -> Result<(), String> {
+        let words: Vec<String> = tui.command.iter().map(|word| (*word).to_owned()).collect();
+        let mut terminal =
+            Terminal::start(&self.command(&words)).map_err(|e| format!("terminal: {e}"))?;
+        let result = self.drive(tui, &mut terminal);
+        let _ = fs::write(self.dir.join("terminal.out"), terminal.bytes());
+        result.map_err(|reason| {
+            let text: Vec<char> = terminal.text().chars().collect();
+            let text: String = text[text.len().saturating_sub(300)..].iter().collect();
+            format!("terminal: {reason}; the screen ends with {text}")
+        })
+    }
+
+    fn drive(&mut self, tui: &Tui, terminal: &mut Terminal) -> Result<(), String> {
+        let limit = Duration::from_secs(40);
+        let quiet = |terminal: &Terminal| {
+            yes(
+                terminal.is_quiet(Duration::from_millis(1500)),
+                "it still draws",
+            )
+        };
+        for (text, keys) in tui.dialogs {
+            until(&format!("the dialog {text:?}"), limit, || {
+                yes(terminal.text().contains(text), "not shown")
+            })?;
+            until("a quiet screen", limit, || quiet(terminal))?;
+            terminal.press(keys).map_err(|error| error.to_string())?;
+        }
+        until("a quiet screen", limit, || quiet(terminal))?;
+        self.look("tui-start");
+
+        let tag = "prompt-two";
+        let prompt = self.prompt(tag, HOLD);
+        self.say(terminal, &prompt, tag)?;
+        self.look("tui-midturn");
+        self.expect(
+            "tui-working",
+            "a working session",
+            ["running", "alive", "working"],
+            self.how_held(),
+        );
+        until(
+            "the answer to be complete",
+            Duration::from_secs(HOLD + 30),
+            || {
+                let turns = self.server.turns(tag);
+                let wanted = if self.agent.silent_until_answer { 2 } else { 1 };
+                yes(
+                    turns.len() >= wanted && turns.iter().all(|turn| turn.answered),
+                    "not yet",
+                )
+            },
+        )?;
+        until("a quiet screen", limit, || quiet(terminal))?;
+        self.look("idle");
+        self.expect("idle", "an idle session", ["running", "alive", "idle"], "");
+
+        let mut made_turns = 1;
+        if let Some(question) = self.agent.permission_prompt {
+            made_turns += 1;
+            let tag = "prompt-three";
+            self.say(
+                terminal,
+                &format!("Reply to {tag} [[tool:touch made-by-{tag}]]"),
+                tag,
+            )?;
+            until("the permission prompt", limit, || {
+                yes(terminal.text().contains(question), "not on the screen")
+            })?;
+            self.look("waiting");
+            self.expect(
+                "waiting",
+                "a session that waits",
+                ["running", "alive", "waiting"],
+                "",
+            );
+            terminal.press("\r").map_err(|error| error.to_string())?;
+            until("the end of the turn with the tool", limit, || {
+                yes(
+                    self.server
+                        .turns(tag)
+                        .iter()
+                        .filter(|turn| turn.answered)
+                        .count()
+                        >= 2,
+                    "not yet",
+                )?;
+                quiet(terminal)
+            })?;
+            self.expect(
+                "idle",
+                "an idle session again",
+                ["running", "alive", "idle"],
+                "",
+            );
+        } else {
+            self.note(
+                "waiting",
+                Verdict::NotApplicable,
+                "it leaves no sign of a permission prompt on disk",
+            );
+        }
+
+        self.quit(tui, terminal)?;
+        self.look("tui-ended");
+        let mut made = self.made(&prompt, tag, None);
+        made.turns = made_turns;
+        self.ended("tui-session", &made, &answer(tag));
+        Ok(())
+    }
+
+    /// Types a prompt until the model is asked. Some agents take the first Enter for something
+    /// else.
+    fn say(&self, terminal: &mut Terminal, prompt: &str, tag: &str) -> Result<(), String> {
+        terminal.submit(prompt).map_err(|error| error.to_string())?;
+        let first = self.in_turn(tag, Duration::from_secs(8), || !terminal.has_exited());
+        if first.is_ok() || !self.server.turns(tag).is_empty() {
+            return Ok(());
+        }
+        terminal.press("\r").map_err(|error| error.to_string())?;
+        self.in_turn(tag, Duration::from_secs(20), || !terminal.has_exited())
+    }
+
+    fn quit(&self, tui: &Tui, terminal: &mut Terminal) -> Result<(), String> {
+        terminal
+            .submit(tui.quit)
+            .map_err(|error| error.to_string())?;
+        // The same again, for those that take the first Enter to complete the command; then
+        // what every terminal program understands.
+        for keys in ["\r", "\x03", "\x03", "\x04"] {
+            let ended = until(
+                "the end of the terminal session",
+                Duration::from_secs(5),
+                || yes(terminal.has_exited(), "it still runs"),
+            );
+            if ended.is_ok() {
+                return Ok(());
+            }
+            let _ = terminal.press(keys);
+        }
+        until(
+            "the end of the terminal session",
+            Duration::from_secs(5),
+            || yes(terminal.has_exited(), "it still runs"),
+        )
+    }
+
+    /// A session whose processes are all killed in mid-turn.
+    fn killed(&mut self) -> Result<(), String> {
+        let tag = "prompt-four";
+        let mut child = self.start_headless(&self.prompt(tag, 100), "killed")?;
+        self.in_turn(tag, START, || matches!(child.try_wait(), Ok(None)))
+            .map_err(|reason| format!("{reason}; it printed: {}", self.printed("killed")))?;
+        self.expect("killed", "a running session", ["running", "alive", ""], "");
+        let left = process::kill_run(&self.home);
+        let _ = child.wait();
+        yes(left.is_empty(), "the processes could not be killed")?;
+        self.look("killed");
+        self.expect(
+            "killed",
+            "the end of the killed session",
+            ["exited", "dead", ""],
+            "",
+        );
+        if let Some(ostler) = &self.ostler
+            && let Ok(listing) = ostler.list()
+            && let Ok(session) = checks::newest(&listing, self.agent.id, &self.known)
+            && let Some(id) = session["id"].as_str()
+        {
+            self.known.push(id.to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        process::kill_run(&self.home);
+    }
+}
+
+/// The first value of `key` in JSON that an agent printed, one object per line or one in all.
+fn stated_id(text: &str, key: &str) -> Option<String> {
+    fn find(value: &Value, key: &str) -> Option<String> {
+        match value {
+            Value::Object(members) => members
+                .get(key)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+                .or_else(|| members.values().find_map(|member| find(member, key))),
+            Value::Array(values) => values.iter().find_map(|value| find(value, key)),
+            _ => None,
+        }
+    }
+    let lines = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines
+        .into_iter()
+        .find_map(|value| find(&value, key))
+        .or_else(|| {
+            let whole = text.get(text.find('{')?..)?;
+            let mut values = serde_json::Deserializer::from_str(whole).into_iter::<Value>();
+            find(&values.next()?.ok()?, key)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_found_in_lines_and_in_documents() {
+        assert_eq!(
+            stated_id("noise\n{\"a\":{\"sid\":\"x\"}}\n", "sid").as_deref(),
+            Some("x")
+        );
+        assert_eq!(
+            stated_id("noise\n{\n \"sid\": \"y\"\n}\n", "sid").as_deref(),
+            Some("y")
+        );
+        assert_eq!(stated_id("{\"other\":1}", "sid"), None);
+    }
+
+    #[test]
+    fn a_failure_names_what_was_awaited() {
+        let result: Result<(), String> = until("rain", Duration::ZERO, || Err("sun".into()));
+        assert_eq!(result.unwrap_err(), "waited 0 s for rain: sun");
+    }
+}
