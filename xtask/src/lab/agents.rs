@@ -24,7 +24,9 @@ type Pairs = Vec<(&'static str, String)>;
 #[derive(Debug)]
 pub(crate) struct Tui {
     pub(crate) command: &'static [&'static str],
-    /// Keys that answer dialogs before the prompt, each after a text was seen on the screen.
+    /// What the screen says, blanks left out, once a prompt can be typed.
+    pub(crate) ready: &'static str,
+    /// Keys that answer dialogs before that, each after a text was seen on the screen.
     pub(crate) dialogs: &'static [(&'static str, &'static str)],
     /// The command that ends it.
     pub(crate) quit: &'static str,
@@ -56,6 +58,10 @@ pub(crate) struct Agent {
     pub(crate) own_workspace: bool,
     /// Says on disk that it waits for a permission; this is what the screen says, blanks left out.
     pub(crate) permission_prompt: Option<&'static str>,
+    /// Requests with tools that belong to a helper and not to the turn say this.
+    pub(crate) helper: Option<&'static str>,
+    /// A daemon holds on to a session for a while after its terminal has gone.
+    pub(crate) lingers: Option<&'static str>,
     /// Lets the model make the title.
     pub(crate) makes_titles: bool,
 }
@@ -74,6 +80,8 @@ const PLAIN: Agent = Agent {
     silent_until_answer: false,
     own_workspace: false,
     permission_prompt: None,
+    helper: None,
+    lingers: None,
     makes_titles: false,
 };
 
@@ -107,6 +115,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         ],
         tui: Some(Tui {
             command: &["claude", "--permission-mode", "default"],
+            ready: "forshortcuts",
             dialogs: &[],
             quit: "/exit",
         }),
@@ -132,10 +141,12 @@ pub(crate) const AGENTS: &[Agent] = &[
         headless: &["codex", "exec", "--json", "{}"],
         tui: Some(Tui {
             command: &["codex"],
+            ready: "AskCodextodoanything",
             dialogs: &[],
             quit: "/quit",
         }),
         id_key: Some("thread_id"),
+        lingers: Some("its daemon holds a thread for a minute after the terminal has quit"),
         ..PLAIN
     },
     Agent {
@@ -161,6 +172,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         headless: &["opencode", "run", "--format", "json", "{}"],
         tui: Some(Tui {
             command: &["opencode"],
+            ready: "Askanything",
             dialogs: &[],
             quit: "/exit",
         }),
@@ -187,6 +199,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         headless: &["gemini", "-p", "{}", "--output-format", "stream-json"],
         tui: Some(Tui {
             command: &["gemini"],
+            ready: "Typeyourmessage",
             dialogs: &[],
             quit: "/quit",
         }),
@@ -224,6 +237,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         ],
         tui: Some(Tui {
             command: &["pi", "--provider", "lab", "--model", "fake-model"],
+            ready: "fake-model",
             dialogs: &[],
             quit: "/quit",
         }),
@@ -250,10 +264,12 @@ pub(crate) const AGENTS: &[Agent] = &[
         headless: &["qwen", "-p", "{}", "--output-format", "stream-json"],
         tui: Some(Tui {
             command: &["qwen"],
+            ready: "fake-model",
             dialogs: &[],
             quit: "/quit",
         }),
         id_key: Some("session_id"),
+        helper: Some("Existing memory files"),
         ..PLAIN
     },
     Agent {
@@ -273,7 +289,8 @@ pub(crate) const AGENTS: &[Agent] = &[
         headless: &["copilot", "-p", "{}", "--allow-all-tools"],
         tui: Some(Tui {
             command: &["copilot", "--allow-all-tools"],
-            dialogs: &[],
+            ready: "/commands",
+            dialogs: &[("Doyoutrustthefiles", "\r")],
             quit: "/exit",
         }),
         ..PLAIN
@@ -322,6 +339,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         headless: &["kimi", "-p", "{}", "--output-format", "stream-json"],
         tui: Some(Tui {
             command: &["kimi"],
+            ready: "",
             dialogs: &[("trust", "\r")],
             quit: "/exit",
         }),

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::agents::{Agent, Place, Tui};
 use super::checks::{self, Made};
 use super::install::Prefixes;
-use super::model_server::{ModelServer, TITLE};
+use super::model_server::{Entry, ModelServer, TITLE};
 use super::ostler::Ostler;
 use super::report::{Outcome, Verdict};
 use super::terminal::Terminal;
@@ -25,6 +25,9 @@ const HOLD: u64 = 10;
 const START: Duration = Duration::from_secs(90);
 /// How long ostler may take to notice what has happened.
 const NOTICE: Duration = Duration::from_secs(8);
+
+/// How long a daemon may hold on to a session whose terminal has quit.
+const LINGER: Duration = Duration::from_secs(150);
 
 /// One agent in its scratch home.
 pub(crate) struct Run<'a> {
@@ -231,6 +234,18 @@ impl<'a> Run<'a> {
         std::mem::take(&mut self.outcomes)
     }
 
+    /// The model requests of the session with this tag, those of helpers left out.
+    fn turns(&self, tag: &str) -> Vec<Entry> {
+        let mut turns = self.server.turns(tag);
+        let helps = |text: &str| {
+            self.agent
+                .helper
+                .is_some_and(|helper| text.contains(helper))
+        };
+        turns.retain(|turn| !helps(&turn.user_text));
+        turns
+    }
+
     fn note(&mut self, check: &'static str, verdict: Verdict, reason: &str) {
         self.outcomes.push(Outcome {
             check,
@@ -262,9 +277,20 @@ impl<'a> Run<'a> {
 
     /// Asks ostler until the session that is not yet known is in this state.
     fn expect(&mut self, check: &'static str, what: &str, state: [&str; 3], how: &str) {
+        self.expect_within(NOTICE, check, what, state, how);
+    }
+
+    fn expect_within(
+        &mut self,
+        limit: Duration,
+        check: &'static str,
+        what: &str,
+        state: [&str; 3],
+        how: &str,
+    ) {
         let Some(ostler) = &self.ostler else { return };
         let [status, liveness, activity] = state;
-        let result = until(what, NOTICE, || {
+        let result = until(what, limit, || {
             let listing = ostler.list()?;
             let session = checks::newest(&listing, self.agent.id, &self.known)?;
             checks::state(session, status, liveness, activity)
@@ -300,7 +326,7 @@ impl<'a> Run<'a> {
         let mut alive = alive;
         let wants_answer = self.agent.silent_until_answer;
         until(&format!("a model request for {tag}"), limit, || {
-            let turns = self.server.turns(tag);
+            let turns = self.turns(tag);
             if !turns.is_empty() && turns.iter().all(|turn| turn.answered == wants_answer) {
                 return Ok(());
             }
@@ -341,7 +367,7 @@ impl<'a> Run<'a> {
     }
 
     fn made(&self, prompt: &str, tag: &str, id: Option<String>) -> Made {
-        let turns = self.server.turns(tag);
+        let turns = self.turns(tag);
         Made {
             agent: self.agent.id,
             prompt: prompt.to_owned(),
@@ -359,8 +385,12 @@ impl<'a> Run<'a> {
 
     /// Waits for the new session to be exited, judges its facts and its log, and remembers it.
     fn ended(&mut self, check: &'static str, made: &Made, answer: &str) {
-        let exited = ["exited", "dead", ""];
-        self.expect("exited", "the session to be exited", exited, "");
+        let what = "the session to be exited";
+        let (limit, how) = match self.agent.lingers {
+            Some(why) if check == "tui-session" => (LINGER, why),
+            _ => (NOTICE, ""),
+        };
+        self.expect_within(limit, "exited", what, ["exited", "dead", ""], how);
         let Some(ostler) = &self.ostler else { return };
         let result = ostler.list().and_then(|listing| {
             let session = checks::newest(&listing, self.agent.id, &self.known)?;
@@ -454,6 +484,9 @@ impl<'a> Run<'a> {
             until("a quiet screen", limit, || quiet(terminal))?;
             terminal.press(keys).map_err(|error| error.to_string())?;
         }
+        until(&format!("{:?} on the screen", tui.ready), limit, || {
+            yes(terminal.text().contains(tui.ready), "not shown")
+        })?;
         until("a quiet screen", limit, || quiet(terminal))?;
         self.look("tui-start");
 
@@ -471,7 +504,7 @@ impl<'a> Run<'a> {
             "the answer to be complete",
             Duration::from_secs(HOLD + 30),
             || {
-                let turns = self.server.turns(tag);
+                let turns = self.turns(tag);
                 let wanted = if self.agent.silent_until_answer { 2 } else { 1 };
                 yes(
                     turns.len() >= wanted && turns.iter().all(|turn| turn.answered),
@@ -542,7 +575,7 @@ impl<'a> Run<'a> {
     fn say(&self, terminal: &mut Terminal, prompt: &str, tag: &str) -> Result<(), String> {
         terminal.submit(prompt).map_err(|error| error.to_string())?;
         let first = self.in_turn(tag, Duration::from_secs(8), || !terminal.has_exited());
-        if first.is_ok() || !self.server.turns(tag).is_empty() {
+        if first.is_ok() || !self.turns(tag).is_empty() {
             return Ok(());
         }
         terminal.press("\r").map_err(|error| error.to_string())?;
