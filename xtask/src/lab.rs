@@ -13,6 +13,7 @@ mod ostler;
 mod process;
 mod report;
 mod scenario;
+mod stage;
 mod terminal;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use agents::{AGENTS, Agent};
 use install::Prefixes;
 use report::{Outcome, Report, Row, Verdict};
 use scenario::Run;
+use stage::Stage;
 
 /// What `cargo xtask lab` takes.
 #[derive(Debug, clap::Args)]
@@ -102,9 +104,9 @@ fn matrix(options: &Options) -> Result<Report, String> {
         };
         let outcomes = match prefixes.ensure(agent, options.update) {
             Err(reason) => failed(reason),
-            Ok(()) => match Run::prepare(agent, options, &scratch, &prefixes) {
+            Ok(()) => match Stage::prepare(agent, &scratch, &prefixes) {
                 Err(error) => failed(format!("prepare: {error}")),
-                Ok(run) => run.all(),
+                Ok(stage) => Run::new(stage, options).all(),
             },
         };
         report.rows.push(Row {

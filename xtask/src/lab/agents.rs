@@ -48,7 +48,8 @@ pub(crate) struct Agent {
     pub(crate) setup: Option<fn(&Place) -> Vec<String>>,
     /// A turn without a terminal; `{}` is the prompt.
     pub(crate) headless: &'static [&'static str],
-    pub(crate) tui: Option<Tui>,
+    /// How to run it in a terminal, or why that is not done.
+    pub(crate) tui: Result<Tui, &'static str>,
     /// The JSON key in the headless output that holds the session id.
     pub(crate) id_key: Option<&'static str>,
     /// Writes nothing before the first answer of the model, so a turn becomes visible only
@@ -56,6 +57,8 @@ pub(crate) struct Agent {
     pub(crate) silent_until_answer: bool,
     /// Runs its sessions in a directory of its own, not where it was started.
     pub(crate) own_workspace: bool,
+    /// A new run goes on with the same session.
+    pub(crate) one_session: bool,
     /// Says on disk that it waits for a permission; this is what the screen says, blanks left out.
     pub(crate) permission_prompt: Option<&'static str>,
     /// Requests with tools that belong to a helper and not to the turn say this.
@@ -75,10 +78,11 @@ const PLAIN: Agent = Agent {
     files: |_| Vec::new(),
     setup: None,
     headless: &[],
-    tui: None,
+    tui: Err("its terminal mode is not driven yet"),
     id_key: None,
     silent_until_answer: false,
     own_workspace: false,
+    one_session: false,
     permission_prompt: None,
     helper: None,
     lingers: None,
@@ -113,7 +117,7 @@ pub(crate) const AGENTS: &[Agent] = &[
             "stream-json",
             "--verbose",
         ],
-        tui: Some(Tui {
+        tui: Ok(Tui {
             command: &["claude", "--permission-mode", "default"],
             ready: "forshortcuts",
             dialogs: &[],
@@ -139,7 +143,7 @@ pub(crate) const AGENTS: &[Agent] = &[
             vec![(".codex/config.toml", config)]
         },
         headless: &["codex", "exec", "--json", "{}"],
-        tui: Some(Tui {
+        tui: Ok(Tui {
             command: &["codex"],
             ready: "AskCodextodoanything",
             dialogs: &[],
@@ -170,7 +174,7 @@ pub(crate) const AGENTS: &[Agent] = &[
             vec![(".config/opencode/opencode.json", config.to_string())]
         },
         headless: &["opencode", "run", "--format", "json", "{}"],
-        tui: Some(Tui {
+        tui: Ok(Tui {
             command: &["opencode"],
             ready: "Askanything",
             dialogs: &[],
@@ -197,7 +201,7 @@ pub(crate) const AGENTS: &[Agent] = &[
             vec![(".gemini/settings.json", config.to_string())]
         },
         headless: &["gemini", "-p", "{}", "--output-format", "stream-json"],
-        tui: Some(Tui {
+        tui: Ok(Tui {
             command: &["gemini"],
             ready: "Typeyourmessage",
             dialogs: &[],
@@ -235,7 +239,7 @@ pub(crate) const AGENTS: &[Agent] = &[
             "--mode",
             "json",
         ],
-        tui: Some(Tui {
+        tui: Ok(Tui {
             command: &["pi", "--provider", "lab", "--model", "fake-model"],
             ready: "fake-model",
             dialogs: &[],
@@ -262,7 +266,7 @@ pub(crate) const AGENTS: &[Agent] = &[
             vec![(".qwen/settings.json", config.to_string())]
         },
         headless: &["qwen", "-p", "{}", "--output-format", "stream-json"],
-        tui: Some(Tui {
+        tui: Ok(Tui {
             command: &["qwen"],
             ready: "fake-model",
             dialogs: &[],
@@ -287,7 +291,7 @@ pub(crate) const AGENTS: &[Agent] = &[
             ]
         },
         headless: &["copilot", "-p", "{}", "--allow-all-tools"],
-        tui: Some(Tui {
+        tui: Ok(Tui {
             command: &["copilot", "--allow-all-tools"],
             ready: "/commands",
             dialogs: &[("Doyoutrustthefiles", "\r")],
@@ -319,6 +323,7 @@ pub(crate) const AGENTS: &[Agent] = &[
             "stream-json",
             "{}",
         ],
+        tui: Err("its terminal mode asks the vendor's server about the key"),
         id_key: Some("session_id"),
         ..PLAIN
     },
@@ -337,12 +342,13 @@ pub(crate) const AGENTS: &[Agent] = &[
             vec![(".kimi-code/config.toml", config)]
         },
         headless: &["kimi", "-p", "{}", "--output-format", "stream-json"],
-        tui: Some(Tui {
+        tui: Ok(Tui {
             command: &["kimi"],
             ready: "",
             dialogs: &[("trust", "\r")],
             quit: "/exit",
         }),
+        id_key: Some("session_id"),
         ..PLAIN
     },
     Agent {
@@ -372,6 +378,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         ],
         id_key: Some("sessionId"),
         own_workspace: true,
+        one_session: true,
         ..PLAIN
     },
     Agent {

@@ -1,21 +1,18 @@
 //! What is done with each agent: a turn without a terminal, a session in a terminal, a session
 //! that is killed; and at each moment, what ostler must say about it.
 
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::fs;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::agents::{Agent, Place, Tui};
+use super::agents::{Agent, Tui};
 use super::checks::{self, Made};
-use super::install::Prefixes;
-use super::model_server::{Entry, ModelServer, TITLE};
+use super::model_server::TITLE;
 use super::ostler::Ostler;
 use super::report::{Outcome, Verdict};
+use super::stage::{Stage, until, yes};
 use super::terminal::Terminal;
 use super::{Options, observe, process};
 
@@ -25,42 +22,18 @@ const HOLD: u64 = 10;
 const START: Duration = Duration::from_secs(90);
 /// How long ostler may take to notice what has happened.
 const NOTICE: Duration = Duration::from_secs(8);
-
 /// How long a daemon may hold on to a session whose terminal has quit.
 const LINGER: Duration = Duration::from_secs(150);
 
-/// One agent in its scratch home.
+/// One agent on its stage, and what was found out so far.
 pub(crate) struct Run<'a> {
     agent: &'static Agent,
+    stage: Stage,
     options: &'a Options,
-    dir: PathBuf,
-    home: PathBuf,
-    repo: PathBuf,
-    path: std::ffi::OsString,
-    server: ModelServer,
     ostler: Option<Ostler>,
     /// Ids of the sessions made so far.
     known: Vec<String>,
     outcomes: Vec<Outcome>,
-}
-
-/// Polls until `probe` succeeds; the failure names what was awaited and the last answer.
-fn until<T>(
-    what: &str,
-    limit: Duration,
-    mut probe: impl FnMut() -> Result<T, String>,
-) -> Result<T, String> {
-    let deadline = Instant::now() + limit;
-    loop {
-        let last = match probe() {
-            Ok(value) => return Ok(value),
-            Err(last) => last,
-        };
-        if Instant::now() >= deadline {
-            return Err(format!("waited {} s for {what}: {last}", limit.as_secs()));
-        }
-        thread::sleep(Duration::from_millis(100));
-    }
 }
 
 /// What the model is told to say to the prompt with this tag.
@@ -68,129 +41,29 @@ fn answer(tag: &str) -> String {
     format!("answer to {tag}")
 }
 
-fn yes(condition: bool, otherwise: &str) -> Result<(), String> {
-    if condition {
-        Ok(())
-    } else {
-        Err(otherwise.to_owned())
-    }
-}
-
 impl<'a> Run<'a> {
-    /// Makes the home, the repository and the model.
-    pub(crate) fn prepare(
-        agent: &'static Agent,
-        options: &'a Options,
-        scratch: &Path,
-        prefixes: &Prefixes,
-    ) -> io::Result<Run<'a>> {
-        let dir = scratch.join("runs").join(agent.id);
-        if dir.exists() {
-            process::kill_run(&dir.join("home"));
-            fs::remove_dir_all(&dir)?;
-        }
-        let (home, repo) = (dir.join("home"), dir.join("repo"));
-        fs::create_dir_all(&home)?;
-        fs::create_dir_all(&repo)?;
-        let run = Run {
-            agent,
+    pub(crate) fn new(stage: Stage, options: &'a Options) -> Run<'a> {
+        let ostler = |binary| Ostler::new(binary, &stage.home);
+        Run {
+            agent: stage.agent,
+            ostler: options.ostler.as_deref().map(ostler),
+            stage,
             options,
-            ostler: options
-                .ostler
-                .as_ref()
-                .map(|binary| Ostler::new(binary, &home)),
-            path: prefixes.path(agent.id),
-            dir,
-            home,
-            repo,
-            server: ModelServer::start()?,
             known: Vec::new(),
             outcomes: Vec::new(),
-        };
-        fs::write(
-            run.repo.join("README.md"),
-            "# A repository for agents to work in\n",
-        )?;
-        for arguments in [
-            &["init", "--quiet", "--initial-branch=main"][..],
-            &["add", "."],
-            &[
-                "-c",
-                "user.name=lab",
-                "-c",
-                "user.email=lab@localhost",
-                "commit",
-                "-qm",
-                "Begin",
-            ],
-        ] {
-            run.command(&["git".to_owned()]).args(arguments).status()?;
         }
-        for (name, text) in (agent.files)(&run.place()) {
-            let path = run.home.join(name);
-            if let Some(parent) = path.parent() {
-                fs::create_dir_all(parent)?;
-            }
-            fs::write(path, text)?;
-        }
-        if let Some(setup) = agent.setup {
-            let out = File::create(run.dir.join("setup.log"))?;
-            let err = out.try_clone()?;
-            run.command(&setup(&run.place()))
-                .stdin(Stdio::null())
-                .stdout(out)
-                .stderr(err)
-                .status()?;
-        }
-        Ok(run)
-    }
-
-    fn place(&self) -> Place<'_> {
-        Place {
-            repo: &self.repo,
-            port: self.server.port(),
-        }
-    }
-
-    fn command(&self, words: &[String]) -> Command {
-        // Found here, because the search of `Command` would use our own PATH.
-        let find = |word: &String| {
-            let found = std::env::split_paths(&self.path).map(|dir| dir.join(word));
-            found
-                .into_iter()
-                .find(|path| path.exists())
-                .unwrap_or_else(|| word.into())
-        };
-        let mut command = Command::new(words.first().map(find).unwrap_or_default());
-        command
-            .args(words.get(1..).unwrap_or_default())
-            .env_clear()
-            .env("HOME", &self.home)
-            .env("PATH", &self.path)
-            .env("TERM", "xterm-256color")
-            .env("LANG", "C.UTF-8")
-            .current_dir(&self.repo)
-            .stdin(Stdio::null());
-        for (key, value) in (self.agent.env)(&self.place()) {
-            command.env(key, value);
-        }
-        command
     }
 
     /// Runs everything. What could not be driven is an outcome too.
     pub(crate) fn all(mut self) -> Vec<Outcome> {
         let mut driven = self.headless();
-        if driven.is_ok()
-            && let Some(tui) = &self.agent.tui
-        {
-            driven = self.terminal(tui);
-        } else if self.agent.tui.is_none() {
-            for check in ["tui-working", "idle", "waiting", "tui-session"] {
-                self.note(
-                    check,
-                    Verdict::NotApplicable,
-                    "its terminal mode is not driven here",
-                );
+        match &self.agent.tui {
+            Ok(tui) if driven.is_ok() => driven = self.terminal(tui),
+            Ok(_) => {}
+            Err(why) => {
+                for check in ["tui-working", "idle", "waiting", "tui-session"] {
+                    self.note(check, Verdict::NotApplicable, why);
+                }
             }
         }
         let driven = driven.and_then(|()| self.killed());
@@ -204,7 +77,7 @@ impl<'a> Run<'a> {
                 .and_then(|listing| checks::only(&listing, &self.known));
             self.judge("listing", result, "");
         }
-        let left = process::kill_run(&self.home);
+        let left = process::kill_run(&self.stage.home);
         if !left.is_empty() {
             let pids: Vec<String> = left.iter().map(|process| process.pid.to_string()).collect();
             self.note(
@@ -215,13 +88,14 @@ impl<'a> Run<'a> {
         }
         self.look("");
         let log: Vec<Value> = self
+            .stage
             .server
             .log()
             .iter()
             .map(|entry| entry.to_json())
             .collect();
         let log = Value::Array(log).to_string();
-        let _ = fs::write(self.dir.join("model-requests.json"), &log);
+        let _ = fs::write(self.stage.dir.join("model-requests.json"), &log);
         if let Some(into) = &self.options.snapshots {
             let _ = fs::write(
                 into.join(format!("{}-model-requests.json", self.agent.id)),
@@ -229,21 +103,9 @@ impl<'a> Run<'a> {
             );
         }
         if !self.options.keep {
-            let _ = fs::remove_dir_all(&self.dir);
+            let _ = fs::remove_dir_all(&self.stage.dir);
         }
         std::mem::take(&mut self.outcomes)
-    }
-
-    /// The model requests of the session with this tag, those of helpers left out.
-    fn turns(&self, tag: &str) -> Vec<Entry> {
-        let mut turns = self.server.turns(tag);
-        let helps = |text: &str| {
-            self.agent
-                .helper
-                .is_some_and(|helper| text.contains(helper))
-        };
-        turns.retain(|turn| !helps(&turn.user_text));
-        turns
     }
 
     fn note(&mut self, check: &'static str, verdict: Verdict, reason: &str) {
@@ -269,7 +131,7 @@ impl<'a> Run<'a> {
             thread::sleep(Duration::from_secs(2));
         }
         if let Some(into) = &self.options.snapshots
-            && let Err(error) = observe::snapshot(&self.home, into, self.agent.id, moment)
+            && let Err(error) = observe::snapshot(&self.stage.home, into, self.agent.id, moment)
         {
             eprintln!("lab: {} {moment}: {error}", self.agent.id);
         }
@@ -316,63 +178,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits until the turn with this tag is held open.
-    fn in_turn(
-        &self,
-        tag: &str,
-        limit: Duration,
-        alive: impl FnMut() -> bool,
-    ) -> Result<(), String> {
-        let mut alive = alive;
-        let wants_answer = self.agent.silent_until_answer;
-        until(&format!("a model request for {tag}"), limit, || {
-            let turns = self.turns(tag);
-            if !turns.is_empty() && turns.iter().all(|turn| turn.answered == wants_answer) {
-                return Ok(());
-            }
-            let seen = self.server.log().len();
-            yes(
-                alive(),
-                &format!("the agent has ended, {seen} requests seen"),
-            )?;
-            Err(format!("{seen} requests seen"))
-        })
-    }
-
-    fn start_headless(&self, prompt: &str, name: &str) -> Result<Child, String> {
-        let words: Vec<String> = self
-            .agent
-            .headless
-            .iter()
-            .map(|word| word.replace("{}", prompt))
-            .collect();
-        let start = || -> io::Result<Child> {
-            let out = File::create(self.dir.join(format!("{name}.out")))?;
-            let err = File::create(self.dir.join(format!("{name}.err")))?;
-            self.command(&words).stdout(out).stderr(err).spawn()
-        };
-        start().map_err(|error| format!("start {}: {error}", words[0]))
-    }
-
-    /// The end of what a headless run printed, for a failure.
-    fn printed(&self, name: &str) -> String {
-        let mut text = String::new();
-        for kind in ["out", "err"] {
-            let bytes = fs::read(self.dir.join(format!("{name}.{kind}"))).unwrap_or_default();
-            text.push_str(&String::from_utf8_lossy(&bytes));
-        }
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let text: Vec<char> = words.join(" ").chars().collect();
-        text[text.len().saturating_sub(400)..].iter().collect()
-    }
-
     fn made(&self, prompt: &str, tag: &str, id: Option<String>) -> Made {
-        let turns = self.turns(tag);
+        let turns = self.stage.turns(tag);
         Made {
             agent: self.agent.id,
             prompt: prompt.to_owned(),
             id,
-            cwd: (!self.agent.own_workspace).then(|| self.repo.clone()),
+            cwd: (!self.agent.own_workspace).then(|| self.stage.repo.clone()),
             model: turns
                 .first()
                 .map(|turn| turn.model.clone())
@@ -414,9 +226,12 @@ impl<'a> Run<'a> {
     fn headless(&mut self) -> Result<(), String> {
         let tag = "prompt-one";
         let prompt = self.prompt(tag, HOLD);
-        let mut child = self.start_headless(&prompt, "headless")?;
-        self.in_turn(tag, START, || matches!(child.try_wait(), Ok(None)))
-            .map_err(|reason| format!("{reason}; it printed: {}", self.printed("headless")))?;
+        let mut child = self.stage.start_headless(&prompt, "headless")?;
+        self.stage
+            .in_turn(tag, START, || matches!(child.try_wait(), Ok(None)))
+            .map_err(|reason| {
+                format!("{reason}; it printed: {}", self.stage.printed("headless"))
+            })?;
         self.look("midturn");
         self.expect(
             "working",
@@ -438,14 +253,12 @@ impl<'a> Run<'a> {
             status.success(),
             &format!(
                 "the headless run ended with {status}: {}",
-                self.printed("headless")
+                self.stage.printed("headless")
             ),
         )?;
         self.look("ended");
-        let id = self.agent.id_key.and_then(|key| {
-            let bytes = fs::read(self.dir.join("headless.out")).ok()?;
-            stated_id(&String::from_utf8_lossy(&bytes), key)
-        });
+        let id = self.agent.id_key;
+        let id = id.and_then(|key| self.stage.stated_id("headless", key));
         yes(
             id.is_some() || self.agent.id_key.is_none(),
             "its output states no session id",
@@ -459,9 +272,9 @@ impl<'a> Run<'a> {
     fn terminal(&mut self, tui: &Tui) -> Result<(), String> {
         let words: Vec<String> = tui.command.iter().map(|word| (*word).to_owned()).collect();
         let mut terminal =
-            Terminal::start(&self.command(&words)).map_err(|e| format!("terminal: {e}"))?;
+            Terminal::start(&self.stage.command(&words)).map_err(|e| format!("terminal: {e}"))?;
         let result = self.drive(tui, &mut terminal);
-        let _ = fs::write(self.dir.join("terminal.out"), terminal.bytes());
+        let _ = fs::write(self.stage.dir.join("terminal.out"), terminal.bytes());
         result.map_err(|reason| {
             let text: Vec<char> = terminal.text().chars().collect();
             let text: String = text[text.len().saturating_sub(300)..].iter().collect();
@@ -504,7 +317,7 @@ impl<'a> Run<'a> {
             "the answer to be complete",
             Duration::from_secs(HOLD + 30),
             || {
-                let turns = self.turns(tag);
+                let turns = self.stage.turns(tag);
                 let wanted = if self.agent.silent_until_answer { 2 } else { 1 };
                 yes(
                     turns.len() >= wanted && turns.iter().all(|turn| turn.answered),
@@ -538,7 +351,8 @@ impl<'a> Run<'a> {
             terminal.press("\r").map_err(|error| error.to_string())?;
             until("the end of the turn with the tool", limit, || {
                 yes(
-                    self.server
+                    self.stage
+                        .server
                         .turns(tag)
                         .iter()
                         .filter(|turn| turn.answered)
@@ -574,12 +388,15 @@ impl<'a> Run<'a> {
     /// else.
     fn say(&self, terminal: &mut Terminal, prompt: &str, tag: &str) -> Result<(), String> {
         terminal.submit(prompt).map_err(|error| error.to_string())?;
-        let first = self.in_turn(tag, Duration::from_secs(8), || !terminal.has_exited());
-        if first.is_ok() || !self.turns(tag).is_empty() {
+        let first = self
+            .stage
+            .in_turn(tag, Duration::from_secs(8), || !terminal.has_exited());
+        if first.is_ok() || !self.stage.turns(tag).is_empty() {
             return Ok(());
         }
         terminal.press("\r").map_err(|error| error.to_string())?;
-        self.in_turn(tag, Duration::from_secs(20), || !terminal.has_exited())
+        self.stage
+            .in_turn(tag, Duration::from_secs(20), || !terminal.has_exited())
     }
 
     fn quit(&self, tui: &Tui, terminal: &mut Terminal) -> Result<(), String> {
@@ -609,11 +426,18 @@ impl<'a> Run<'a> {
     /// A session whose processes are all killed in mid-turn.
     fn killed(&mut self) -> Result<(), String> {
         let tag = "prompt-four";
-        let mut child = self.start_headless(&self.prompt(tag, 100), "killed")?;
-        self.in_turn(tag, START, || matches!(child.try_wait(), Ok(None)))
-            .map_err(|reason| format!("{reason}; it printed: {}", self.printed("killed")))?;
+        let mut child = self
+            .stage
+            .start_headless(&self.prompt(tag, 100), "killed")?;
+        self.stage
+            .in_turn(tag, START, || matches!(child.try_wait(), Ok(None)))
+            .map_err(|reason| format!("{reason}; it printed: {}", self.stage.printed("killed")))?;
+        if self.agent.one_session {
+            // The session is not a new one, so it is looked for again.
+            self.known.clear();
+        }
         self.expect("killed", "a running session", ["running", "alive", ""], "");
-        let left = process::kill_run(&self.home);
+        let left = process::kill_run(&self.stage.home);
         let _ = child.wait();
         yes(left.is_empty(), "the processes could not be killed")?;
         self.look("killed");
@@ -631,61 +455,5 @@ impl<'a> Run<'a> {
             self.known.push(id.to_owned());
         }
         Ok(())
-    }
-}
-
-impl Drop for Run<'_> {
-    fn drop(&mut self) {
-        process::kill_run(&self.home);
-    }
-}
-
-/// The first value of `key` in JSON that an agent printed, one object per line or one in all.
-fn stated_id(text: &str, key: &str) -> Option<String> {
-    fn find(value: &Value, key: &str) -> Option<String> {
-        match value {
-            Value::Object(members) => members
-                .get(key)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-                .or_else(|| members.values().find_map(|member| find(member, key))),
-            Value::Array(values) => values.iter().find_map(|value| find(value, key)),
-            _ => None,
-        }
-    }
-    let lines = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines
-        .into_iter()
-        .find_map(|value| find(&value, key))
-        .or_else(|| {
-            let whole = text.get(text.find('{')?..)?;
-            let mut values = serde_json::Deserializer::from_str(whole).into_iter::<Value>();
-            find(&values.next()?.ok()?, key)
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_found_in_lines_and_in_documents() {
-        assert_eq!(
-            stated_id("noise\n{\"a\":{\"sid\":\"x\"}}\n", "sid").as_deref(),
-            Some("x")
-        );
-        assert_eq!(
-            stated_id("noise\n{\n \"sid\": \"y\"\n}\n", "sid").as_deref(),
-            Some("y")
-        );
-        assert_eq!(stated_id("{\"other\":1}", "sid"), None);
-    }
-
-    #[test]
-    fn a_failure_names_what_was_awaited() {
-        let result: Result<(), String> = until("rain", Duration::ZERO, || Err("sun".into()));
-        assert_eq!(result.unwrap_err(), "waited 0 s for rain: sun");
     }
 }

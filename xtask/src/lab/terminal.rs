@@ -4,7 +4,6 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -84,7 +83,7 @@ impl Terminal {
         // The command still holds the slave side; without it the reader sees the end.
         drop(wrapped);
 
-        let keys = File::from(OwnedFd::from(master));
+        let keys = File::from(master);
         let output = Arc::<Mutex<Output>>::default();
         let (mut reader, mut writer) = (keys.try_clone()?, keys.try_clone()?);
         let sink = Arc::clone(&output);
