@@ -344,7 +344,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         headless: &["kimi", "-p", "{}", "--output-format", "stream-json"],
         tui: Ok(Tui {
             command: &["kimi"],
-            ready: "",
+            ready: "context:0%",
             dialogs: &[("trust", "\r")],
             quit: "/exit",
         }),

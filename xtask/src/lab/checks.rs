@@ -58,8 +58,9 @@ pub(crate) fn newest<'a>(
     }
 }
 
-/// Nothing was left out, and nothing is listed but `known`.
-pub(crate) fn only(listing: &Value, known: &[String]) -> Result<(), String> {
+/// Nothing was left out, and nothing is listed but the `known` sessions, which are all that were
+/// `made`.
+pub(crate) fn only(listing: &Value, known: &[String], made: usize) -> Result<(), String> {
     let incomplete = listing["incomplete"].as_array().map_or(0, Vec::len);
     if incomplete > 0 {
         return Err(format!("incomplete: {}", listing["incomplete"]));
@@ -74,11 +75,8 @@ pub(crate) fn only(listing: &Value, known: &[String]) -> Result<(), String> {
         return Err(format!("phantom sessions: {}", phantoms.join(", ")));
     }
     let listed = sessions(listing).len();
-    if listed != known.len() {
-        return Err(format!(
-            "{} sessions were made, {listed} are listed",
-            known.len()
-        ));
+    if listed != made {
+        return Err(format!("{made} sessions were made, {listed} are listed"));
     }
     Ok(())
 }
@@ -222,10 +220,10 @@ mod tests {
         let listing = json!({ "sessions": [session()], "incomplete": [] });
         assert!(newest(&listing, "pi", &[]).is_ok());
         assert!(newest(&listing, "pi", &["a".into()]).is_err());
-        assert_eq!(only(&listing, &["a".into()]), Ok(()));
-        assert!(only(&listing, &[]).unwrap_err().contains("phantom"));
+        assert_eq!(only(&listing, &["a".into()], 1), Ok(()));
+        assert!(only(&listing, &[], 0).unwrap_err().contains("phantom"));
         assert!(
-            only(&listing, &["a".into(), "b".into()])
+            only(&listing, &["a".into(), "b".into()], 2)
                 .unwrap_err()
                 .contains("2 sessions were made")
         );

@@ -5,10 +5,30 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// A child that is killed and waited for at the latest when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reaped(pub(crate) Child);
+
+impl Reaped {
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().ok().flatten()
+    }
+}
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        // Does nothing to a child that was waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// One row of the process table.
 #[derive(Debug, Clone)]

@@ -31,7 +31,8 @@ pub(crate) struct Run<'a> {
     stage: Stage,
     options: &'a Options,
     ostler: Option<Ostler>,
-    /// Ids of the sessions made so far.
+    /// How many sessions were made so far, and the ids of those that ostler has shown.
+    made: usize,
     known: Vec<String>,
     outcomes: Vec<Outcome>,
 }
@@ -49,6 +50,7 @@ impl<'a> Run<'a> {
             ostler: options.ostler.as_deref().map(ostler),
             stage,
             options,
+            made: 0,
             known: Vec::new(),
             outcomes: Vec::new(),
         }
@@ -74,7 +76,7 @@ impl<'a> Run<'a> {
         if let Some(ostler) = &self.ostler {
             let result = ostler
                 .list()
-                .and_then(|listing| checks::only(&listing, &self.known));
+                .and_then(|listing| checks::only(&listing, &self.known, self.made));
             self.judge("listing", result, "");
         }
         let left = process::kill_run(&self.stage.home);
@@ -209,7 +211,10 @@ impl<'a> Run<'a> {
             let id = session["id"].as_str().unwrap_or_default().to_owned();
             self.known.push(id.clone());
             let facts = checks::facts(session, made);
-            Ok((id, facts.and_then(|()| checks::only(&listing, &self.known))))
+            Ok((
+                id,
+                facts.and_then(|()| checks::only(&listing, &self.known, self.made)),
+            ))
         });
         match result {
             Err(reason) => self.note(check, Verdict::Fail, &reason),
@@ -228,10 +233,11 @@ impl<'a> Run<'a> {
         let prompt = self.prompt(tag, HOLD);
         let mut child = self.stage.start_headless(&prompt, "headless")?;
         self.stage
-            .in_turn(tag, START, || matches!(child.try_wait(), Ok(None)))
+            .in_turn(tag, START, || child.ended().is_none())
             .map_err(|reason| {
                 format!("{reason}; it printed: {}", self.stage.printed("headless"))
             })?;
+        self.made += 1;
         self.look("midturn");
         self.expect(
             "working",
@@ -242,12 +248,7 @@ impl<'a> Run<'a> {
         let status = until(
             "the headless run to end",
             Duration::from_secs(HOLD + 60),
-            || {
-                child
-                    .try_wait()
-                    .map_err(|error| error.to_string())?
-                    .ok_or_else(|| "it still runs".to_owned())
-            },
+            || child.ended().ok_or_else(|| "it still runs".to_owned()),
         )?;
         yes(
             status.success(),
@@ -306,6 +307,7 @@ impl<'a> Run<'a> {
         let tag = "prompt-two";
         let prompt = self.prompt(tag, HOLD);
         self.say(terminal, &prompt, tag)?;
+        self.made += 1;
         self.look("tui-midturn");
         self.expect(
             "tui-working",
@@ -385,7 +387,7 @@ impl<'a> Run<'a> {
     }
 
     /// Types a prompt until the model is asked. Some agents take the first Enter for something
-    /// else.
+    /// else, and some lose what is typed too early.
     fn say(&self, terminal: &mut Terminal, prompt: &str, tag: &str) -> Result<(), String> {
         terminal.submit(prompt).map_err(|error| error.to_string())?;
         let first = self
@@ -394,7 +396,13 @@ impl<'a> Run<'a> {
         if first.is_ok() || !self.stage.turns(tag).is_empty() {
             return Ok(());
         }
-        terminal.press("\r").map_err(|error| error.to_string())?;
+        let shown = terminal.text().contains(tag);
+        let again = if shown {
+            terminal.press("\r")
+        } else {
+            terminal.submit(prompt)
+        };
+        again.map_err(|error| error.to_string())?;
         self.stage
             .in_turn(tag, Duration::from_secs(20), || !terminal.has_exited())
     }
@@ -430,15 +438,17 @@ impl<'a> Run<'a> {
             .stage
             .start_headless(&self.prompt(tag, 100), "killed")?;
         self.stage
-            .in_turn(tag, START, || matches!(child.try_wait(), Ok(None)))
+            .in_turn(tag, START, || child.ended().is_none())
             .map_err(|reason| format!("{reason}; it printed: {}", self.stage.printed("killed")))?;
         if self.agent.one_session {
             // The session is not a new one, so it is looked for again.
             self.known.clear();
+        } else {
+            self.made += 1;
         }
         self.expect("killed", "a running session", ["running", "alive", ""], "");
         let left = process::kill_run(&self.stage.home);
-        let _ = child.wait();
+        drop(child);
         yes(left.is_empty(), "the processes could not be killed")?;
         self.look("killed");
         self.expect(

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::agents::{Agent, Place};
 use super::install::Prefixes;
 use super::model_server::{Entry, ModelServer};
-use super::process;
+use super::process::{self, Reaped};
 
 /// One agent, ready to be started. Dropping it ends every process it left.
 pub(crate) struct Stage {
@@ -186,17 +186,19 @@ impl Stage {
         })
     }
 
-    pub(crate) fn start_headless(&self, prompt: &str, name: &str) -> Result<Child, String> {
+    pub(crate) fn start_headless(&self, prompt: &str, name: &str) -> Result<Reaped, String> {
         let words: Vec<String> = self
             .agent
             .headless
             .iter()
             .map(|word| word.replace("{}", prompt))
             .collect();
-        let start = || -> io::Result<Child> {
+        let start = || -> io::Result<Reaped> {
             let out = File::create(self.dir.join(format!("{name}.out")))?;
             let err = File::create(self.dir.join(format!("{name}.err")))?;
-            self.command(&words).stdout(out).stderr(err).spawn()
+            Ok(Reaped(
+                self.command(&words).stdout(out).stderr(err).spawn()?,
+            ))
         };
         start().map_err(|error| format!("start {}: {error}", words[0]))
     }

@@ -5,13 +5,15 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStringExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::process::Reaped;
 
 /// Questions of a program to its terminal, and what a plain xterm would say.
 const ANSWERS: &[(&str, &str)] = &[
@@ -38,7 +40,7 @@ struct Output {
 
 /// A program in a terminal.
 pub(crate) struct Terminal {
-    child: Child,
+    child: Reaped,
     keys: File,
     output: Arc<Mutex<Output>>,
 }
@@ -79,7 +81,7 @@ impl Terminal {
         wrapped.stdin(Stdio::from(slave.try_clone()?));
         wrapped.stdout(Stdio::from(slave.try_clone()?));
         wrapped.stderr(Stdio::from(slave));
-        let child = wrapped.spawn()?;
+        let child = Reaped(wrapped.spawn()?);
         // The command still holds the slave side; without it the reader sees the end.
         drop(wrapped);
 
@@ -136,7 +138,7 @@ impl Terminal {
     }
 
     pub(crate) fn has_exited(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(Some(_)))
+        self.child.ended().is_some()
     }
 
     /// The raw output, for the developer.
