@@ -52,6 +52,8 @@ pub(crate) struct Agent {
     pub(crate) tui: Result<Tui, &'static str>,
     /// The JSON key in the headless output that holds the session id.
     pub(crate) id_key: Option<&'static str>,
+    /// What it calls the model, where that is not what it asks the server for.
+    pub(crate) model: Option<&'static str>,
     /// Writes nothing before the first answer of the model, so a turn becomes visible only
     /// once a tool runs.
     pub(crate) silent_until_answer: bool,
@@ -61,8 +63,6 @@ pub(crate) struct Agent {
     pub(crate) one_session: bool,
     /// Says on disk that it waits for a permission; this is what the screen says, blanks left out.
     pub(crate) permission_prompt: Option<&'static str>,
-    /// Requests with tools that belong to a helper and not to the turn say this.
-    pub(crate) helper: Option<&'static str>,
     /// A daemon holds on to a session for a while after its terminal has gone.
     pub(crate) lingers: Option<&'static str>,
     /// Lets the model make the title.
@@ -80,11 +80,11 @@ const PLAIN: Agent = Agent {
     headless: &[],
     tui: Err("its terminal mode is not driven yet"),
     id_key: None,
+    model: None,
     silent_until_answer: false,
     own_workspace: false,
     one_session: false,
     permission_prompt: None,
-    helper: None,
     lingers: None,
     makes_titles: false,
 };
@@ -273,7 +273,6 @@ pub(crate) const AGENTS: &[Agent] = &[
             quit: "/quit",
         }),
         id_key: Some("session_id"),
-        helper: Some("Existing memory files"),
         ..PLAIN
     },
     Agent {
@@ -325,6 +324,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         ],
         tui: Err("its terminal mode asks the vendor's server about the key"),
         id_key: Some("session_id"),
+        model: Some("custom:Fake-0"),
         ..PLAIN
     },
     Agent {

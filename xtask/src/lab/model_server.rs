@@ -105,7 +105,8 @@ impl ModelServer {
         self.shared.log().clone()
     }
 
-    /// The model requests of the agent's own turns whose conversation contains `tag`.
+    /// The model requests with tools whose conversation contains `tag`: the agent's turns and its
+    /// sub-agents, but no title makers and routers.
     pub(crate) fn turns(&self, tag: &str) -> Vec<Entry> {
         let mut log = self.log();
         log.retain(|entry| entry.turn && entry.user_text.contains(tag));

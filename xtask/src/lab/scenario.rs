@@ -181,16 +181,17 @@ impl<'a> Run<'a> {
     }
 
     fn made(&self, prompt: &str, tag: &str, id: Option<String>) -> Made {
-        let turns = self.stage.turns(tag);
+        let turns = self.stage.server.turns(tag);
+        let asked = turns
+            .first()
+            .map(|turn| turn.model.clone())
+            .unwrap_or_default();
         Made {
             agent: self.agent.id,
             prompt: prompt.to_owned(),
             id,
             cwd: (!self.agent.own_workspace).then(|| self.stage.repo.clone()),
-            model: turns
-                .first()
-                .map(|turn| turn.model.clone())
-                .unwrap_or_default(),
+            model: self.agent.model.map_or(asked, str::to_owned),
             requests: turns.iter().filter(|turn| turn.answered).count() as u64,
             turns: 1,
             made_title: self.agent.makes_titles.then_some(TITLE),
@@ -319,7 +320,7 @@ impl<'a> Run<'a> {
             "the answer to be complete",
             Duration::from_secs(HOLD + 30),
             || {
-                let turns = self.stage.turns(tag);
+                let turns = self.stage.server.turns(tag);
                 let wanted = if self.agent.silent_until_answer { 2 } else { 1 };
                 yes(
                     turns.len() >= wanted && turns.iter().all(|turn| turn.answered),
@@ -393,7 +394,7 @@ impl<'a> Run<'a> {
         let first = self
             .stage
             .in_turn(tag, Duration::from_secs(8), || !terminal.has_exited());
-        if first.is_ok() || !self.stage.turns(tag).is_empty() {
+        if first.is_ok() || !self.stage.server.turns(tag).is_empty() {
             return Ok(());
         }
         let shown = terminal.text().contains(tag);

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::agents::{Agent, Place};
 use super::install::Prefixes;
-use super::model_server::{Entry, ModelServer};
+use super::model_server::ModelServer;
 use super::process::{self, Reaped};
 
 /// One agent, ready to be started. Dropping it ends every process it left.
@@ -151,18 +151,6 @@ impl Stage {
         command
     }
 
-    /// The model requests of the session with this tag, those of helpers left out.
-    pub(crate) fn turns(&self, tag: &str) -> Vec<Entry> {
-        let mut turns = self.server.turns(tag);
-        let helps = |text: &str| {
-            self.agent
-                .helper
-                .is_some_and(|helper| text.contains(helper))
-        };
-        turns.retain(|turn| !helps(&turn.user_text));
-        turns
-    }
-
     /// Waits until the turn with this tag is held open.
     pub(crate) fn in_turn(
         &self,
@@ -173,7 +161,7 @@ impl Stage {
         let mut alive = alive;
         let wants_answer = self.agent.silent_until_answer;
         until(&format!("a model request for {tag}"), limit, || {
-            let turns = self.turns(tag);
+            let turns = self.server.turns(tag);
             if !turns.is_empty() && turns.iter().all(|turn| turn.answered == wants_answer) {
                 return Ok(());
             }
