@@ -1,3 +1,28 @@
 //! `cargo xtask <task>`: development tasks that need more than cargo.
+// A task talks to the developer who started it; stdout and stderr are its interface.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
-fn main() {}
+mod lab;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Development tasks")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Drive real coding agents against a fake model and check what ostler says about them
+    Lab(lab::Options),
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().task {
+        Task::Lab(options) => lab::run(&options),
+    }
+}

@@ -1,0 +1,157 @@
+//! The real-agents lab: installs coding agents from npm, drives each one in a scratch home
+//! against a fake model on loopback, and checks what `ostler` says about the sessions it makes.
+//!
+//! Without `--ostler` the agents are only driven; with `--snapshots` what they have on disk and
+//! in the process table is written down at each moment of a session.
+
+mod agents;
+mod checks;
+mod install;
+mod model_server;
+mod observe;
+mod ostler;
+mod process;
+mod report;
+mod scenario;
+mod stage;
+mod terminal;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{env, fs, io};
+
+use agents::{AGENTS, Agent};
+use install::Prefixes;
+use report::{Outcome, Report, Row, Verdict};
+use scenario::Run;
+use stage::Stage;
+
+/// What `cargo xtask lab` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Agents to run, by the name of ostler's adapter
+    #[arg(long, value_delimiter = ',')]
+    agent: Vec<String>,
+    /// Run the agents that are otherwise only run by name, too
+    #[arg(long)]
+    all: bool,
+    /// The ostler binary to check; without it the agents are only driven
+    #[arg(long)]
+    ostler: Option<PathBuf>,
+    /// Scratch directory [default: $XDG_CACHE_HOME/ostler-lab]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Fetch the newest version of each agent
+    #[arg(long)]
+    update: bool,
+    /// Keep the homes, the output of the agents and the log of the model
+    #[arg(long)]
+    keep: bool,
+    /// Write what is on disk and in the process table at each moment into this directory
+    #[arg(long)]
+    snapshots: Option<PathBuf>,
+    /// Write the report as JSON into this file
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// Runs the lab; fails if any check does.
+pub(crate) fn run(options: &Options) -> ExitCode {
+    match matrix(options) {
+        Ok(report) => {
+            println!("{}", report.text());
+            if report.failed() {
+                ExitCode::FAILURE
+            } else {
+                ExitCode::SUCCESS
+            }
+        }
+        Err(error) => {
+            eprintln!("lab: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn matrix(options: &Options) -> Result<Report, String> {
+    let chosen = chosen(options)?;
+    let scratch = scratch(options)?;
+    let make = |dir: &Path| fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()));
+    make(&scratch)?;
+    options.snapshots.as_deref().map_or(Ok(()), make)?;
+    // Agents report the resolved path, and so must we.
+    let scratch = scratch
+        .canonicalize()
+        .map_err(|e| format!("{}: {e}", scratch.display()))?;
+    let ostler = options
+        .ostler
+        .as_deref()
+        .map(Path::canonicalize)
+        .transpose();
+    if let Err(error) = ostler {
+        return Err(format!("--ostler: {error}"));
+    }
+    let prefixes = Prefixes::new(&scratch);
+    let mut report = Report::default();
+    for agent in chosen {
+        eprintln!("lab: {}", agent.id);
+        let failed = |reason: String| {
+            vec![Outcome {
+                check: "drive",
+                verdict: Verdict::Fail,
+                reason,
+            }]
+        };
+        let outcomes = match prefixes.ensure(agent, options.update) {
+            Err(reason) => failed(reason),
+            Ok(()) => match Stage::prepare(agent, &scratch, &prefixes) {
+                Err(error) => failed(format!("prepare: {error}")),
+                Ok(stage) => Run::new(stage, options).all(),
+            },
+        };
+        report.rows.push(Row {
+            agent: agent.id,
+            version: prefixes.version(agent),
+            outcomes,
+        });
+        // After each agent: a run that is cut short has said what it knows.
+        if let Some(path) = &options.json {
+            write_json(path, &report).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+    }
+    Ok(report)
+}
+
+fn write_json(path: &Path, report: &Report) -> io::Result<()> {
+    fs::write(path, format!("{:#}\n", report.json()))
+}
+
+fn chosen(options: &Options) -> Result<Vec<&'static Agent>, String> {
+    for name in &options.agent {
+        if !AGENTS.iter().any(|agent| agent.id == name) {
+            let names: Vec<&str> = AGENTS.iter().map(|agent| agent.id).collect();
+            return Err(format!("no agent {name:?}; there are {}", names.join(", ")));
+        }
+    }
+    let named = |agent: &&Agent| options.agent.iter().any(|name| name == agent.id);
+    let usual = |agent: &&Agent| options.agent.is_empty() && (options.all || !agent.opt_in);
+    Ok(AGENTS
+        .iter()
+        .filter(|agent| named(agent) || usual(agent))
+        .collect())
+}
+
+fn scratch(options: &Options) -> Result<PathBuf, String> {
+    if let Some(dir) = &options.dir {
+        return Ok(dir.clone());
+    }
+    let absolute = |name| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    cache
+        .map(|cache| cache.join("ostler-lab"))
+        .ok_or_else(|| "no HOME; use --dir".to_owned())
+}

@@ -1,0 +1,137 @@
+//! The processes of one agent run: started, found again, ended. Nothing is ever matched by
+//! name; a process belongs to a run if its `HOME` is the run's scratch home or an ancestor does.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// A child that is killed and waited for at the latest when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reaped(pub(crate) Child);
+
+impl Reaped {
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().ok().flatten()
+    }
+}
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        // Does nothing to a child that was waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// One row of the process table.
+#[derive(Debug, Clone)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    pub(crate) session: i32,
+    pub(crate) state: char,
+    pub(crate) start: u64,
+    pub(crate) comm: String,
+}
+
+impl Process {
+    fn read(pid: i32) -> Option<Process> {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let stat = String::from_utf8_lossy(&stat);
+        let (head, tail) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = tail.split_whitespace().collect();
+        Some(Process {
+            pid,
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
+            state: fields.first()?.chars().next()?,
+            start: fields.get(19)?.parse().ok()?,
+            comm: head.split_once('(')?.1.to_owned(),
+        })
+    }
+
+    pub(crate) fn link(&self, name: &str) -> PathBuf {
+        fs::read_link(format!("/proc/{}/{name}", self.pid)).unwrap_or_default()
+    }
+
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let bytes = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        text.trim_end_matches('\0')
+            .split('\0')
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn has_home(&self, home: &Path) -> bool {
+        let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
+        environment
+            .split(|byte| *byte == 0)
+            .any(|entry| entry.strip_prefix(b"HOME=") == Some(home.as_os_str().as_bytes()))
+    }
+}
+
+fn table() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(Process::read).collect()
+}
+
+/// The processes of the run with this home, zombies left out, oldest first.
+pub(crate) fn of_home(home: &Path) -> Vec<Process> {
+    let table = table();
+    let ours = |p: &&Process| p.has_home(home);
+    let mut members: BTreeSet<i32> = table.iter().filter(ours).map(|p| p.pid).collect();
+    loop {
+        let before = members.len();
+        let children = table
+            .iter()
+            .filter(|p| members.contains(&p.parent))
+            .map(|p| p.pid);
+        members.extend(children.collect::<Vec<_>>());
+        if members.len() == before {
+            break;
+        }
+    }
+    let mut run = table;
+    run.retain(|process| members.contains(&process.pid) && process.state != 'Z');
+    run.sort_by_key(|process| (process.start, process.pid));
+    run
+}
+
+/// Sends a signal to exactly this process, not to a later one with the same number.
+fn send(process: &Process, signal: Signal) {
+    let Some(pid) = Pid::from_raw(process.pid) else {
+        return;
+    };
+    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return;
+    };
+    if Process::read(process.pid).is_some_and(|now| now.start == process.start) {
+        let _ = pidfd_send_signal(handle, signal);
+    }
+}
+
+/// Kills every process of the run and waits until they are gone. Returns those that stayed.
+pub(crate) fn kill_run(home: &Path) -> Vec<Process> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let run = of_home(home);
+        if run.is_empty() || Instant::now() > deadline {
+            return run;
+        }
+        for process in &run {
+            send(process, Signal::KILL);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
