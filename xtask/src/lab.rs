@@ -60,11 +60,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     match matrix(options) {
         Ok(report) => {
             println!("{}", report.text());
-            if report.failed() {
-                ExitCode::FAILURE
-            } else {
-                ExitCode::SUCCESS
-            }
+            if report.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
         }
         Err(error) => {
             eprintln!("lab: {error}");
@@ -80,14 +76,8 @@ fn matrix(options: &Options) -> Result<Report, String> {
     make(&scratch)?;
     options.snapshots.as_deref().map_or(Ok(()), make)?;
     // Agents report the resolved path, and so must we.
-    let scratch = scratch
-        .canonicalize()
-        .map_err(|e| format!("{}: {e}", scratch.display()))?;
-    let ostler = options
-        .ostler
-        .as_deref()
-        .map(Path::canonicalize)
-        .transpose();
+    let scratch = scratch.canonicalize().map_err(|e| format!("{}: {e}", scratch.display()))?;
+    let ostler = options.ostler.as_deref().map(Path::canonicalize).transpose();
     if let Err(error) = ostler {
         return Err(format!("--ostler: {error}"));
     }
@@ -95,13 +85,8 @@ fn matrix(options: &Options) -> Result<Report, String> {
     let mut report = Report::default();
     for agent in chosen {
         eprintln!("lab: {}", agent.id);
-        let failed = |reason: String| {
-            vec![Outcome {
-                check: "drive",
-                verdict: Verdict::Fail,
-                reason,
-            }]
-        };
+        let failed =
+            |reason: String| vec![Outcome { check: "drive", verdict: Verdict::Fail, reason }];
         let outcomes = match prefixes.ensure(agent, options.update) {
             Err(reason) => failed(reason),
             Ok(()) => match Stage::prepare(agent, &scratch, &prefixes) {
@@ -109,11 +94,7 @@ fn matrix(options: &Options) -> Result<Report, String> {
                 Ok(stage) => Run::new(stage, options).all(),
             },
         };
-        report.rows.push(Row {
-            agent: agent.id,
-            version: prefixes.version(agent),
-            outcomes,
-        });
+        report.rows.push(Row { agent: agent.id, version: prefixes.version(agent), outcomes });
         // After each agent: a run that is cut short has said what it knows.
         if let Some(path) = &options.json {
             write_json(path, &report).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -135,23 +116,14 @@ fn chosen(options: &Options) -> Result<Vec<&'static Agent>, String> {
     }
     let named = |agent: &&Agent| options.agent.iter().any(|name| name == agent.id);
     let usual = |agent: &&Agent| options.agent.is_empty() && (options.all || !agent.opt_in);
-    Ok(AGENTS
-        .iter()
-        .filter(|agent| named(agent) || usual(agent))
-        .collect())
+    Ok(AGENTS.iter().filter(|agent| named(agent) || usual(agent)).collect())
 }
 
 fn scratch(options: &Options) -> Result<PathBuf, String> {
     if let Some(dir) = &options.dir {
         return Ok(dir.clone());
     }
-    let absolute = |name| {
-        env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    cache
-        .map(|cache| cache.join("ostler-lab"))
-        .ok_or_else(|| "no HOME; use --dir".to_owned())
+    cache.map(|cache| cache.join("ostler-lab")).ok_or_else(|| "no HOME; use --dir".to_owned())
 }

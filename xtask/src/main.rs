@@ -2,6 +2,7 @@
 // A task talks to the developer who started it; stdout and stderr are its interface.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod bench;
 mod lab;
 
 use std::process::ExitCode;
@@ -19,10 +20,13 @@ struct Cli {
 enum Task {
     /// Drive real coding agents against a fake model and check what ostler says about them
     Lab(lab::Options),
+    /// Measure ostler against a floor: ratios, in one run
+    Bench(bench::Options),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().task {
         Task::Lab(options) => lab::run(&options),
+        Task::Bench(options) => bench::run(&options),
     }
 }

@@ -267,7 +267,10 @@ mod tests {
         let other = Connection::open(directory.path().join("cache/index.db")).unwrap();
         other.execute_batch("begin exclusive").unwrap();
         assert!(!index.remember("a", &[(key(stamp(8, 100)), &digest("y"))], 1));
-        assert!(Index::open(&directory.path().join("cache")).is_none_or(|index| index.shelf("a").is_empty()));
+        assert!(
+            Index::open(&directory.path().join("cache"))
+                .is_none_or(|index| index.shelf("a").is_empty())
+        );
     }
 
     #[test]

@@ -109,14 +109,7 @@ pub(crate) const AGENTS: &[Agent] = &[
                 "projects": { repo: { "hasTrustDialogAccepted": true } } });
             vec![(".claude.json", config.to_string())]
         },
-        headless: &[
-            "claude",
-            "-p",
-            "{}",
-            "--output-format",
-            "stream-json",
-            "--verbose",
-        ],
+        headless: &["claude", "-p", "{}", "--output-format", "stream-json", "--verbose"],
         tui: Ok(Tui {
             command: &["claude", "--permission-mode", "default"],
             ready: "forshortcuts",
@@ -174,12 +167,7 @@ pub(crate) const AGENTS: &[Agent] = &[
             vec![(".config/opencode/opencode.json", config.to_string())]
         },
         headless: &["opencode", "run", "--format", "json", "{}"],
-        tui: Ok(Tui {
-            command: &["opencode"],
-            ready: "Askanything",
-            dialogs: &[],
-            quit: "/exit",
-        }),
+        tui: Ok(Tui { command: &["opencode"], ready: "Askanything", dialogs: &[], quit: "/exit" }),
         id_key: Some("sessionID"),
         makes_titles: true,
         ..PLAIN
@@ -214,12 +202,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         id: "pi",
         package: "@mariozechner/pi-coding-agent",
         program: "pi",
-        env: |_| {
-            vec![
-                ("PI_OFFLINE", "1".into()),
-                ("PI_SKIP_VERSION_CHECK", "1".into()),
-            ]
-        },
+        env: |_| vec![("PI_OFFLINE", "1".into()), ("PI_SKIP_VERSION_CHECK", "1".into())],
         files: |place| {
             let models = json!({ "providers": { "lab": { "baseUrl": place.url("/v1"),
                 "apiKey": "dummy-key", "api": "openai-completions",
@@ -266,12 +249,7 @@ pub(crate) const AGENTS: &[Agent] = &[
             vec![(".qwen/settings.json", config.to_string())]
         },
         headless: &["qwen", "-p", "{}", "--output-format", "stream-json"],
-        tui: Ok(Tui {
-            command: &["qwen"],
-            ready: "fake-model",
-            dialogs: &[],
-            quit: "/quit",
-        }),
+        tui: Ok(Tui { command: &["qwen"], ready: "fake-model", dialogs: &[], quit: "/quit" }),
         id_key: Some("session_id"),
         ..PLAIN
     },
@@ -308,20 +286,9 @@ pub(crate) const AGENTS: &[Agent] = &[
             let model = json!({ "model": "fake-model", "displayName": "Fake",
                 "baseUrl": place.url("/v1"), "apiKey": "dummy-key",
                 "provider": "generic-chat-completion-api" });
-            vec![(
-                ".factory/settings.json",
-                json!({ "customModels": [model] }).to_string(),
-            )]
+            vec![(".factory/settings.json", json!({ "customModels": [model] }).to_string())]
         },
-        headless: &[
-            "droid",
-            "exec",
-            "-m",
-            "custom:Fake-0",
-            "-o",
-            "stream-json",
-            "{}",
-        ],
+        headless: &["droid", "exec", "-m", "custom:Fake-0", "-o", "stream-json", "{}"],
         tui: Err("its terminal mode asks the vendor's server about the key"),
         id_key: Some("session_id"),
         model: Some("custom:Fake-0"),
@@ -366,16 +333,7 @@ pub(crate) const AGENTS: &[Agent] = &[
                 "agents": { "defaults": { "model": { "primary": "lab/fake-model" } } } });
             vec![(".openclaw/openclaw.json", config.to_string())]
         },
-        headless: &[
-            "openclaw",
-            "agent",
-            "--local",
-            "--agent",
-            "main",
-            "--message",
-            "{}",
-            "--json",
-        ],
+        headless: &["openclaw", "agent", "--local", "--agent", "main", "--message", "{}", "--json"],
         id_key: Some("sessionId"),
         own_workspace: true,
         one_session: true,

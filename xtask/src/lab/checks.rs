@@ -43,17 +43,10 @@ pub(crate) fn newest<'a>(
     let found: Vec<&Value> = sessions(listing).iter().filter(is_new).collect();
     match found.as_slice() {
         [one] => Ok(one),
-        [] => Err(format!(
-            "no new {agent} session among {} listed",
-            sessions(listing).len()
-        )),
+        [] => Err(format!("no new {agent} session among {} listed", sessions(listing).len())),
         many => {
             let ids: Vec<&str> = many.iter().map(|s| text(s, "/id")).collect();
-            Err(format!(
-                "{} new {agent} sessions instead of one: {}",
-                ids.len(),
-                ids.join(" ")
-            ))
+            Err(format!("{} new {agent} sessions instead of one: {}", ids.len(), ids.join(" ")))
         }
     }
 }
@@ -88,11 +81,9 @@ pub(crate) fn state(
     liveness: &str,
     activity: &str,
 ) -> Result<(), String> {
-    for (pointer, expected) in [
-        ("/status", status),
-        ("/liveness/state", liveness),
-        ("/activity", activity),
-    ] {
+    for (pointer, expected) in
+        [("/status", status), ("/liveness/state", liveness), ("/activity", activity)]
+    {
         if !expected.is_empty() && text(session, pointer) != expected {
             let reason = text(session, "/liveness/reason");
             return Err(format!(
@@ -137,20 +128,13 @@ pub(crate) fn facts(session: &Value, made: &Made) -> Result<(), String> {
         let found = number(what).map_or("nothing".to_owned(), |n| n.to_string());
         expect(what.trim_start_matches('/'), &found, &expected.to_string());
     }
-    if wrong.is_empty() {
-        Ok(())
-    } else {
-        Err(wrong.join("; "))
-    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
 }
 
 /// The log of a session holds the prompt and, apart from it, the answer.
 pub(crate) fn log(texts: &[String], prompt: &str, answer: &str) -> Result<(), String> {
     if !texts.iter().any(|text| text.contains(prompt)) {
-        return Err(format!(
-            "the prompt is not in the log ({} texts)",
-            texts.len()
-        ));
+        return Err(format!("the prompt is not in the log ({} texts)", texts.len()));
     }
     // The prompt tells the model what to say, so the answer must be found elsewhere.
     let apart = |text: &&String| text.contains(answer) && !text.contains("[[say:");
@@ -187,32 +171,20 @@ mod tests {
     #[test]
     fn facts_name_every_difference() {
         assert_eq!(facts(&session(), &made()), Ok(()));
-        let other = Made {
-            requests: 2,
-            prompt: "ho".into(),
-            ..made()
-        };
+        let other = Made { requests: 2, prompt: "ho".into(), ..made() };
         let said = facts(&session(), &other).unwrap_err();
         assert!(
             said.contains("title") && said.contains("tokens/input: expected \"2468\""),
             "{said}"
         );
-        assert!(
-            facts(&json!({}), &made())
-                .unwrap_err()
-                .contains("found \"nothing\"")
-        );
+        assert!(facts(&json!({}), &made()).unwrap_err().contains("found \"nothing\""));
     }
 
     #[test]
     fn states_are_compared_where_expected() {
         assert_eq!(state(&session(), "running", "alive", "working"), Ok(()));
         assert_eq!(state(&session(), "running", "", ""), Ok(()));
-        assert!(
-            state(&session(), "exited", "", "")
-                .unwrap_err()
-                .contains("/status")
-        );
+        assert!(state(&session(), "exited", "", "").unwrap_err().contains("/status"));
     }
 
     #[test]

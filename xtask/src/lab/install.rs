@@ -19,9 +19,7 @@ pub(crate) struct Prefixes {
 
 impl Prefixes {
     pub(crate) fn new(scratch: &Path) -> Prefixes {
-        Prefixes {
-            dir: scratch.join("npm"),
-        }
+        Prefixes { dir: scratch.join("npm") }
     }
 
     fn bin(&self, name: &str) -> PathBuf {
@@ -31,11 +29,7 @@ impl Prefixes {
     /// The `PATH` for an agent: its own prefix, our Node, and the system.
     pub(crate) fn path(&self, agent: &str) -> OsString {
         let mut path = self.bin(agent).into_os_string();
-        for part in [
-            self.bin("node24").as_os_str(),
-            "/usr/bin".as_ref(),
-            "/bin".as_ref(),
-        ] {
+        for part in [self.bin("node24").as_os_str(), "/usr/bin".as_ref(), "/bin".as_ref()] {
             path.push(":");
             path.push(part);
         }
@@ -50,11 +44,7 @@ impl Prefixes {
 
     /// The version of the installed package.
     pub(crate) fn version(&self, agent: &Agent) -> String {
-        let manifest = self
-            .dir
-            .join(agent.id)
-            .join("node_modules")
-            .join(agent.package);
+        let manifest = self.dir.join(agent.id).join("node_modules").join(agent.package);
         let text = fs::read(manifest.join("package.json")).unwrap_or_default();
         let manifest = serde_json::from_slice::<serde_json::Value>(&text).unwrap_or_default();
         manifest["version"].as_str().unwrap_or("unknown").to_owned()
@@ -70,9 +60,7 @@ impl Prefixes {
         fs::create_dir_all(&prefix).map_err(|e| says("make a prefix for", &e))?;
         let log = self.dir.join(format!("{name}.log"));
         let out = File::create(&log).map_err(|e| says("log the install of", &e))?;
-        let err = out
-            .try_clone()
-            .map_err(|e| says("log the install of", &e))?;
+        let err = out.try_clone().map_err(|e| says("log the install of", &e))?;
         eprintln!("lab: npm install {package}");
         let mut path = self.bin("node24").into_os_string();
         path.push(":");
@@ -80,11 +68,7 @@ impl Prefixes {
         let status = Command::new("npm")
             .args(["install", "--no-fund", "--no-audit", "--prefix"])
             .arg(&prefix)
-            .arg(if again {
-                format!("{package}@latest")
-            } else {
-                package.to_owned()
-            })
+            .arg(if again { format!("{package}@latest") } else { package.to_owned() })
             .env("PATH", path)
             .stdin(Stdio::null())
             .stdout(out)
@@ -92,10 +76,7 @@ impl Prefixes {
             .status()
             .map_err(|e| says("run npm for", &e))?;
         if !status.success() || !program.exists() {
-            return Err(format!(
-                "npm install {package} failed, see {}",
-                log.display()
-            ));
+            return Err(format!("npm install {package} failed, see {}", log.display()));
         }
         Ok(())
     }

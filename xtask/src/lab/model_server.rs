@@ -80,10 +80,7 @@ impl ModelServer {
     /// Listens on a free loopback port.
     pub(crate) fn start() -> io::Result<ModelServer> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let server = ModelServer {
-            address: listener.local_addr()?,
-            shared: Arc::default(),
-        };
+        let server = ModelServer { address: listener.local_addr()?, shared: Arc::default() };
         let shared = Arc::clone(&server.shared);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {

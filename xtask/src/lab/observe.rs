@@ -15,11 +15,7 @@ const MAX_FILE: u64 = 20 * 1024 * 1024;
 /// Writes `<into>/<agent>-<moment>/` (a copy of the home) and `<into>/<agent>-<moment>.txt` (the
 /// processes, what they hold open and locked, and the files).
 pub(crate) fn snapshot(home: &Path, into: &Path, agent: &str, moment: &str) -> io::Result<()> {
-    let name = if moment.is_empty() {
-        agent.to_owned()
-    } else {
-        format!("{agent}-{moment}")
-    };
+    let name = if moment.is_empty() { agent.to_owned() } else { format!("{agent}-{moment}") };
     let copy = into.join(&name);
     if copy.exists() {
         fs::remove_dir_all(&copy)?;
@@ -48,10 +44,7 @@ fn processes(home: &Path) -> String {
             process.link("cwd").display(),
             process.arguments(),
         );
-        for fd in fs::read_dir(format!("/proc/{}/fd", process.pid))
-            .into_iter()
-            .flatten()
-            .flatten()
+        for fd in fs::read_dir(format!("/proc/{}/fd", process.pid)).into_iter().flatten().flatten()
         {
             let target = fs::read_link(fd.path()).unwrap_or_default();
             if target.starts_with(home) {
@@ -74,11 +67,7 @@ fn copy_tree(from: &Path, to: &Path, home: &Path, text: &mut String) -> io::Resu
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let (path, name) = (entry.path(), entry.file_name());
-        let shown = path
-            .strip_prefix(home)
-            .unwrap_or(&path)
-            .display()
-            .to_string();
+        let shown = path.strip_prefix(home).unwrap_or(&path).display().to_string();
         // A file may vanish between the listing and here: then it is simply not there.
         let Ok(meta) = fs::symlink_metadata(&path) else {
             continue;

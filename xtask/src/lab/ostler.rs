@@ -14,10 +14,7 @@ pub(crate) struct Ostler {
 
 impl Ostler {
     pub(crate) fn new(binary: &Path, home: &Path) -> Ostler {
-        Ostler {
-            binary: binary.to_owned(),
-            home: home.to_owned(),
-        }
+        Ostler { binary: binary.to_owned(), home: home.to_owned() }
     }
 
     fn output(&self, arguments: &[&str]) -> Result<String, String> {

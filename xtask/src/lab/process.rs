@@ -66,10 +66,7 @@ impl Process {
     pub(crate) fn arguments(&self) -> Vec<String> {
         let bytes = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
-        text.trim_end_matches('\0')
-            .split('\0')
-            .map(str::to_owned)
-            .collect()
+        text.trim_end_matches('\0').split('\0').map(str::to_owned).collect()
     }
 
     fn has_home(&self, home: &Path) -> bool {
@@ -93,10 +90,7 @@ pub(crate) fn of_home(home: &Path) -> Vec<Process> {
     let mut members: BTreeSet<i32> = table.iter().filter(ours).map(|p| p.pid).collect();
     loop {
         let before = members.len();
-        let children = table
-            .iter()
-            .filter(|p| members.contains(&p.parent))
-            .map(|p| p.pid);
+        let children = table.iter().filter(|p| members.contains(&p.parent)).map(|p| p.pid);
         members.extend(children.collect::<Vec<_>>());
         if members.len() == before {
             break;

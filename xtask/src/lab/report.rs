@@ -63,10 +63,7 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn failed(&self) -> bool {
-        self.rows
-            .iter()
-            .flat_map(|row| &row.outcomes)
-            .any(|o| o.verdict == Verdict::Fail)
+        self.rows.iter().flat_map(|row| &row.outcomes).any(|o| o.verdict == Verdict::Fail)
     }
 
     /// The matrix, then the reasons. A check with several outcomes shows the worst.
@@ -78,33 +75,18 @@ impl Report {
         for row in &self.rows {
             let _ = write!(text, "\n{:<24}", format!("{} {}", row.agent, row.version));
             for check in CHECKS {
-                let _ = write!(
-                    text,
-                    " {:<11}",
-                    row.verdict(check).map_or("-", Verdict::name)
-                );
+                let _ = write!(text, " {:<11}", row.verdict(check).map_or("-", Verdict::name));
             }
         }
         text.push('\n');
         for row in &self.rows {
-            for outcome in row
-                .outcomes
-                .iter()
-                .filter(|outcome| !outcome.reason.is_empty())
-            {
+            for outcome in row.outcomes.iter().filter(|outcome| !outcome.reason.is_empty()) {
                 let (check, verdict) = (outcome.check, outcome.verdict.name());
-                let _ = write!(
-                    text,
-                    "\n{} {check}: {verdict}: {}",
-                    row.agent, outcome.reason
-                );
+                let _ = write!(text, "\n{} {check}: {verdict}: {}", row.agent, outcome.reason);
             }
         }
         // No line may end in blanks.
-        text.lines()
-            .map(str::trim_end)
-            .collect::<Vec<_>>()
-            .join("\n")
+        text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -119,12 +101,8 @@ impl Report {
 
 impl Row {
     fn verdict(&self, check: &str) -> Option<&Verdict> {
-        let mut verdicts: Vec<&Verdict> = self
-            .outcomes
-            .iter()
-            .filter(|o| o.check == check)
-            .map(|o| &o.verdict)
-            .collect();
+        let mut verdicts: Vec<&Verdict> =
+            self.outcomes.iter().filter(|o| o.check == check).map(|o| &o.verdict).collect();
         verdicts.sort_by_key(|verdict| match verdict {
             Verdict::Fail => 0,
             Verdict::Pass => 1,
@@ -139,22 +117,15 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let outcome = |check, verdict, reason: &str| Outcome {
-            check,
-            verdict,
-            reason: reason.into(),
-        };
+        let outcome =
+            |check, verdict, reason: &str| Outcome { check, verdict, reason: reason.into() };
         Report {
             rows: vec![Row {
                 agent: "pi",
                 version: "0.73.1".into(),
                 outcomes: vec![
                     outcome("session", Verdict::Pass, ""),
-                    outcome(
-                        "session",
-                        Verdict::Fail,
-                        "title: expected \"a\", found \"b\"",
-                    ),
+                    outcome("session", Verdict::Fail, "title: expected \"a\", found \"b\""),
                     outcome("waiting", Verdict::NotApplicable, "not on disk"),
                 ],
             }],
@@ -164,10 +135,7 @@ mod tests {
     #[test]
     fn the_matrix_shows_the_worst_and_says_why() {
         let text = report().text();
-        let row = text
-            .lines()
-            .find(|line| line.starts_with("pi 0.73.1"))
-            .unwrap();
+        let row = text.lines().find(|line| line.starts_with("pi 0.73.1")).unwrap();
         let cells: Vec<&str> = row.split_whitespace().skip(2).collect();
         let column = |name| CHECKS.iter().position(|check| *check == name).unwrap();
         assert_eq!(cells[column("session")], "FAIL");

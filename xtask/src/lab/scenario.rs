@@ -74,35 +74,21 @@ impl<'a> Run<'a> {
             Err(reason) => self.note("drive", Verdict::Fail, &reason),
         }
         if let Some(ostler) = &self.ostler {
-            let result = ostler
-                .list()
-                .and_then(|listing| checks::only(&listing, &self.known, self.made));
+            let result =
+                ostler.list().and_then(|listing| checks::only(&listing, &self.known, self.made));
             self.judge("listing", result, "");
         }
         let left = process::kill_run(&self.stage.home);
         if !left.is_empty() {
             let pids: Vec<String> = left.iter().map(|process| process.pid.to_string()).collect();
-            self.note(
-                "drive",
-                Verdict::Fail,
-                &format!("could not end pids {}", pids.join(" ")),
-            );
+            self.note("drive", Verdict::Fail, &format!("could not end pids {}", pids.join(" ")));
         }
         self.look("");
-        let log: Vec<Value> = self
-            .stage
-            .server
-            .log()
-            .iter()
-            .map(|entry| entry.to_json())
-            .collect();
+        let log: Vec<Value> = self.stage.server.log().iter().map(|entry| entry.to_json()).collect();
         let log = Value::Array(log).to_string();
         let _ = fs::write(self.stage.dir.join("model-requests.json"), &log);
         if let Some(into) = &self.options.snapshots {
-            let _ = fs::write(
-                into.join(format!("{}-model-requests.json", self.agent.id)),
-                &log,
-            );
+            let _ = fs::write(into.join(format!("{}-model-requests.json", self.agent.id)), &log);
         }
         if !self.options.keep {
             let _ = fs::remove_dir_all(&self.stage.dir);
@@ -111,11 +97,7 @@ impl<'a> Run<'a> {
     }
 
     fn note(&mut self, check: &'static str, verdict: Verdict, reason: &str) {
-        self.outcomes.push(Outcome {
-            check,
-            verdict,
-            reason: reason.to_owned(),
-        });
+        self.outcomes.push(Outcome { check, verdict, reason: reason.to_owned() });
     }
 
     /// Turns the result of a check into an outcome. `how` explains a pass.
@@ -164,11 +146,7 @@ impl<'a> Run<'a> {
 
     /// The prompt of a session and the words that hold its turn open for a while.
     fn prompt(&self, tag: &str, seconds: u64) -> String {
-        let hold = if self.agent.silent_until_answer {
-            "tool:sleep "
-        } else {
-            "delay:"
-        };
+        let hold = if self.agent.silent_until_answer { "tool:sleep " } else { "delay:" };
         format!("Reply to {tag} [[say:{}]] [[{hold}{seconds}]]", answer(tag))
     }
 
@@ -182,10 +160,7 @@ impl<'a> Run<'a> {
 
     fn made(&self, prompt: &str, tag: &str, id: Option<String>) -> Made {
         let turns = self.stage.server.turns(tag);
-        let asked = turns
-            .first()
-            .map(|turn| turn.model.clone())
-            .unwrap_or_default();
+        let asked = turns.first().map(|turn| turn.model.clone()).unwrap_or_default();
         Made {
             agent: self.agent.id,
             prompt: prompt.to_owned(),
@@ -212,10 +187,7 @@ impl<'a> Run<'a> {
             let id = session["id"].as_str().unwrap_or_default().to_owned();
             self.known.push(id.clone());
             let facts = checks::facts(session, made);
-            Ok((
-                id,
-                facts.and_then(|()| checks::only(&listing, &self.known, self.made)),
-            ))
+            Ok((id, facts.and_then(|()| checks::only(&listing, &self.known, self.made))))
         });
         match result {
             Err(reason) => self.note(check, Verdict::Fail, &reason),
@@ -233,11 +205,9 @@ impl<'a> Run<'a> {
         let tag = "prompt-one";
         let prompt = self.prompt(tag, HOLD);
         let mut child = self.stage.start_headless(&prompt, "headless")?;
-        self.stage
-            .in_turn(tag, START, || child.ended().is_none())
-            .map_err(|reason| {
-                format!("{reason}; it printed: {}", self.stage.printed("headless"))
-            })?;
+        self.stage.in_turn(tag, START, || child.ended().is_none()).map_err(|reason| {
+            format!("{reason}; it printed: {}", self.stage.printed("headless"))
+        })?;
         self.made += 1;
         self.look("midturn");
         self.expect(
@@ -246,25 +216,17 @@ impl<'a> Run<'a> {
             ["running", "alive", "working"],
             self.how_held(),
         );
-        let status = until(
-            "the headless run to end",
-            Duration::from_secs(HOLD + 60),
-            || child.ended().ok_or_else(|| "it still runs".to_owned()),
-        )?;
+        let status = until("the headless run to end", Duration::from_secs(HOLD + 60), || {
+            child.ended().ok_or_else(|| "it still runs".to_owned())
+        })?;
         yes(
             status.success(),
-            &format!(
-                "the headless run ended with {status}: {}",
-                self.stage.printed("headless")
-            ),
+            &format!("the headless run ended with {status}: {}", self.stage.printed("headless")),
         )?;
         self.look("ended");
         let id = self.agent.id_key;
         let id = id.and_then(|key| self.stage.stated_id("headless", key));
-        yes(
-            id.is_some() || self.agent.id_key.is_none(),
-            "its output states no session id",
-        )?;
+        yes(id.is_some() || self.agent.id_key.is_none(), "its output states no session id")?;
         let made = self.made(&prompt, tag, id);
         self.ended("session", &made, &answer(tag));
         Ok(())
@@ -287,10 +249,7 @@ impl<'a> Run<'a> {
     fn drive(&mut self, tui: &Tui, terminal: &mut Terminal) -> Result<(), String> {
         let limit = Duration::from_secs(40);
         let quiet = |terminal: &Terminal| {
-            yes(
-                terminal.is_quiet(Duration::from_millis(1500)),
-                "it still draws",
-            )
+            yes(terminal.is_quiet(Duration::from_millis(1500)), "it still draws")
         };
         for (text, keys) in tui.dialogs {
             until(&format!("the dialog {text:?}"), limit, || {
@@ -316,18 +275,11 @@ impl<'a> Run<'a> {
             ["running", "alive", "working"],
             self.how_held(),
         );
-        until(
-            "the answer to be complete",
-            Duration::from_secs(HOLD + 30),
-            || {
-                let turns = self.stage.server.turns(tag);
-                let wanted = if self.agent.silent_until_answer { 2 } else { 1 };
-                yes(
-                    turns.len() >= wanted && turns.iter().all(|turn| turn.answered),
-                    "not yet",
-                )
-            },
-        )?;
+        until("the answer to be complete", Duration::from_secs(HOLD + 30), || {
+            let turns = self.stage.server.turns(tag);
+            let wanted = if self.agent.silent_until_answer { 2 } else { 1 };
+            yes(turns.len() >= wanted && turns.iter().all(|turn| turn.answered), "not yet")
+        })?;
         until("a quiet screen", limit, || quiet(terminal))?;
         self.look("idle");
         self.expect("idle", "an idle session", ["running", "alive", "idle"], "");
@@ -336,41 +288,21 @@ impl<'a> Run<'a> {
         if let Some(question) = self.agent.permission_prompt {
             made_turns += 1;
             let tag = "prompt-three";
-            self.say(
-                terminal,
-                &format!("Reply to {tag} [[tool:touch made-by-{tag}]]"),
-                tag,
-            )?;
+            self.say(terminal, &format!("Reply to {tag} [[tool:touch made-by-{tag}]]"), tag)?;
             until("the permission prompt", limit, || {
                 yes(terminal.text().contains(question), "not on the screen")
             })?;
             self.look("waiting");
-            self.expect(
-                "waiting",
-                "a session that waits",
-                ["running", "alive", "waiting"],
-                "",
-            );
+            self.expect("waiting", "a session that waits", ["running", "alive", "waiting"], "");
             terminal.press("\r").map_err(|error| error.to_string())?;
             until("the end of the turn with the tool", limit, || {
                 yes(
-                    self.stage
-                        .server
-                        .turns(tag)
-                        .iter()
-                        .filter(|turn| turn.answered)
-                        .count()
-                        >= 2,
+                    self.stage.server.turns(tag).iter().filter(|turn| turn.answered).count() >= 2,
                     "not yet",
                 )?;
                 quiet(terminal)
             })?;
-            self.expect(
-                "idle",
-                "an idle session again",
-                ["running", "alive", "idle"],
-                "",
-            );
+            self.expect("idle", "an idle session again", ["running", "alive", "idle"], "");
         } else {
             self.note(
                 "waiting",
@@ -391,53 +323,38 @@ impl<'a> Run<'a> {
     /// else, and some lose what is typed too early.
     fn say(&self, terminal: &mut Terminal, prompt: &str, tag: &str) -> Result<(), String> {
         terminal.submit(prompt).map_err(|error| error.to_string())?;
-        let first = self
-            .stage
-            .in_turn(tag, Duration::from_secs(8), || !terminal.has_exited());
+        let first = self.stage.in_turn(tag, Duration::from_secs(8), || !terminal.has_exited());
         if first.is_ok() || !self.stage.server.turns(tag).is_empty() {
             return Ok(());
         }
         let shown = terminal.text().contains(tag);
-        let again = if shown {
-            terminal.press("\r")
-        } else {
-            terminal.submit(prompt)
-        };
+        let again = if shown { terminal.press("\r") } else { terminal.submit(prompt) };
         again.map_err(|error| error.to_string())?;
-        self.stage
-            .in_turn(tag, Duration::from_secs(20), || !terminal.has_exited())
+        self.stage.in_turn(tag, Duration::from_secs(20), || !terminal.has_exited())
     }
 
     fn quit(&self, tui: &Tui, terminal: &mut Terminal) -> Result<(), String> {
-        terminal
-            .submit(tui.quit)
-            .map_err(|error| error.to_string())?;
+        terminal.submit(tui.quit).map_err(|error| error.to_string())?;
         // The same again, for those that take the first Enter to complete the command; then
         // what every terminal program understands.
         for keys in ["\r", "\x03", "\x03", "\x04"] {
-            let ended = until(
-                "the end of the terminal session",
-                Duration::from_secs(5),
-                || yes(terminal.has_exited(), "it still runs"),
-            );
+            let ended = until("the end of the terminal session", Duration::from_secs(5), || {
+                yes(terminal.has_exited(), "it still runs")
+            });
             if ended.is_ok() {
                 return Ok(());
             }
             let _ = terminal.press(keys);
         }
-        until(
-            "the end of the terminal session",
-            Duration::from_secs(5),
-            || yes(terminal.has_exited(), "it still runs"),
-        )
+        until("the end of the terminal session", Duration::from_secs(5), || {
+            yes(terminal.has_exited(), "it still runs")
+        })
     }
 
     /// A session whose processes are all killed in mid-turn.
     fn killed(&mut self) -> Result<(), String> {
         let tag = "prompt-four";
-        let mut child = self
-            .stage
-            .start_headless(&self.prompt(tag, 100), "killed")?;
+        let mut child = self.stage.start_headless(&self.prompt(tag, 100), "killed")?;
         self.stage
             .in_turn(tag, START, || child.ended().is_none())
             .map_err(|reason| format!("{reason}; it printed: {}", self.stage.printed("killed")))?;
@@ -452,12 +369,7 @@ impl<'a> Run<'a> {
         drop(child);
         yes(left.is_empty(), "the processes could not be killed")?;
         self.look("killed");
-        self.expect(
-            "killed",
-            "the end of the killed session",
-            ["exited", "dead", ""],
-            "",
-        );
+        self.expect("killed", "the end of the killed session", ["exited", "dead", ""], "");
         if let Some(ostler) = &self.ostler
             && let Ok(listing) = ostler.list()
             && let Ok(session) = checks::newest(&listing, self.agent.id, &self.known)

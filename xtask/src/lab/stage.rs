@@ -47,11 +47,7 @@ pub(crate) fn until<T>(
 
 /// A condition as a step of [`until`].
 pub(crate) fn yes(condition: bool, otherwise: &str) -> Result<(), String> {
-    if condition {
-        Ok(())
-    } else {
-        Err(otherwise.to_owned())
-    }
+    if condition { Ok(()) } else { Err(otherwise.to_owned()) }
 }
 
 impl Stage {
@@ -77,27 +73,13 @@ impl Stage {
             repo,
             server: ModelServer::start()?,
         };
-        fs::write(
-            stage.repo.join("README.md"),
-            "# A repository for agents to work in\n",
-        )?;
+        fs::write(stage.repo.join("README.md"), "# A repository for agents to work in\n")?;
         for arguments in [
             &["init", "--quiet", "--initial-branch=main"][..],
             &["add", "."],
-            &[
-                "-c",
-                "user.name=lab",
-                "-c",
-                "user.email=lab@localhost",
-                "commit",
-                "-qm",
-                "Begin",
-            ],
+            &["-c", "user.name=lab", "-c", "user.email=lab@localhost", "commit", "-qm", "Begin"],
         ] {
-            stage
-                .command(&["git".to_owned()])
-                .args(arguments)
-                .status()?;
+            stage.command(&["git".to_owned()]).args(arguments).status()?;
         }
         for (name, text) in (agent.files)(&stage.place()) {
             let path = stage.home.join(name);
@@ -120,20 +102,14 @@ impl Stage {
     }
 
     fn place(&self) -> Place<'_> {
-        Place {
-            repo: &self.repo,
-            port: self.server.port(),
-        }
+        Place { repo: &self.repo, port: self.server.port() }
     }
 
     pub(crate) fn command(&self, words: &[String]) -> Command {
         // Found here, because the search of `Command` would use our own PATH.
         let find = |word: &String| {
             let found = std::env::split_paths(&self.path).map(|dir| dir.join(word));
-            found
-                .into_iter()
-                .find(|path| path.exists())
-                .unwrap_or_else(|| word.into())
+            found.into_iter().find(|path| path.exists()).unwrap_or_else(|| word.into())
         };
         let mut command = Command::new(words.first().map(find).unwrap_or_default());
         command
@@ -166,27 +142,18 @@ impl Stage {
                 return Ok(());
             }
             let seen = self.server.log().len();
-            yes(
-                alive(),
-                &format!("the agent has ended, {seen} requests seen"),
-            )?;
+            yes(alive(), &format!("the agent has ended, {seen} requests seen"))?;
             Err(format!("{seen} requests seen"))
         })
     }
 
     pub(crate) fn start_headless(&self, prompt: &str, name: &str) -> Result<Reaped, String> {
-        let words: Vec<String> = self
-            .agent
-            .headless
-            .iter()
-            .map(|word| word.replace("{}", prompt))
-            .collect();
+        let words: Vec<String> =
+            self.agent.headless.iter().map(|word| word.replace("{}", prompt)).collect();
         let start = || -> io::Result<Reaped> {
             let out = File::create(self.dir.join(format!("{name}.out")))?;
             let err = File::create(self.dir.join(format!("{name}.err")))?;
-            Ok(Reaped(
-                self.command(&words).stdout(out).stderr(err).spawn()?,
-            ))
+            Ok(Reaped(self.command(&words).stdout(out).stderr(err).spawn()?))
         };
         start().map_err(|error| format!("start {}: {error}", words[0]))
     }
@@ -229,17 +196,12 @@ fn stated_id(text: &str, key: &str) -> Option<String> {
             _ => None,
         }
     }
-    let lines = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines
-        .into_iter()
-        .find_map(|value| find(&value, key))
-        .or_else(|| {
-            let whole = text.get(text.find('{')?..)?;
-            let mut values = serde_json::Deserializer::from_str(whole).into_iter::<Value>();
-            find(&values.next()?.ok()?, key)
-        })
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.into_iter().find_map(|value| find(&value, key)).or_else(|| {
+        let whole = text.get(text.find('{')?..)?;
+        let mut values = serde_json::Deserializer::from_str(whole).into_iter::<Value>();
+        find(&values.next()?.ok()?, key)
+    })
 }
 
 #[cfg(test)]
@@ -248,14 +210,8 @@ mod tests {
 
     #[test]
     fn ids_are_found_in_lines_and_in_documents() {
-        assert_eq!(
-            stated_id("noise\n{\"a\":{\"sid\":\"x\"}}\n", "sid").as_deref(),
-            Some("x")
-        );
-        assert_eq!(
-            stated_id("noise\n{\n \"sid\": \"y\"\n}\n", "sid").as_deref(),
-            Some("y")
-        );
+        assert_eq!(stated_id("noise\n{\"a\":{\"sid\":\"x\"}}\n", "sid").as_deref(), Some("x"));
+        assert_eq!(stated_id("noise\n{\n \"sid\": \"y\"\n}\n", "sid").as_deref(), Some("y"));
         assert_eq!(stated_id("{\"other\":1}", "sid"), None);
     }
 

@@ -52,24 +52,12 @@ impl Terminal {
         grantpt(&master)?;
         unlockpt(&master)?;
         let name = OsString::from_vec(ptsname(&master, Vec::new())?.into_bytes());
-        tcsetwinsize(
-            &master,
-            Winsize {
-                ws_row: 45,
-                ws_col: 150,
-                ws_xpixel: 0,
-                ws_ypixel: 0,
-            },
-        )?;
+        tcsetwinsize(&master, Winsize { ws_row: 45, ws_col: 150, ws_xpixel: 0, ws_ypixel: 0 })?;
         let slave = OpenOptions::new().read(true).write(true).open(name)?;
 
         // Taking a controlling terminal needs code between fork and exec; setsid(1) has it.
         let mut wrapped = Command::new("/usr/bin/setsid");
-        wrapped
-            .arg("--ctty")
-            .arg(command.get_program())
-            .args(command.get_args())
-            .env_clear();
+        wrapped.arg("--ctty").arg(command.get_program()).args(command.get_args()).env_clear();
         for (key, value) in command.get_envs() {
             if let Some(value) = value {
                 wrapped.env(key, value);
@@ -106,11 +94,7 @@ impl Terminal {
                 }
             }
         });
-        Ok(Terminal {
-            child,
-            keys,
-            output,
-        })
+        Ok(Terminal { child, keys, output })
     }
 
     /// Types text as a person would: the text, a pause so that it is not taken for a paste,
@@ -143,11 +127,7 @@ impl Terminal {
 
     /// The raw output, for the developer.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.output
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .bytes
-            .clone()
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).bytes.clone()
     }
 }
 
@@ -228,10 +208,6 @@ mod tests {
             thread::sleep(Duration::from_millis(10));
         }
         thread::sleep(Duration::from_millis(50));
-        assert!(
-            terminal.text().contains("got:word"),
-            "{:?}",
-            terminal.text()
-        );
+        assert!(terminal.text().contains("got:word"), "{:?}", terminal.text());
     }
 }

@@ -17,11 +17,7 @@ fn fresh(prefix: &str) -> String {
 
 pub(super) fn answer(ask: &Ask, reply: &Reply) -> Response {
     if let Reply::Error(status) = reply {
-        let kind = if *status == 529 {
-            "overloaded_error"
-        } else {
-            "api_error"
-        };
+        let kind = if *status == 529 { "overloaded_error" } else { "api_error" };
         let message = format!("the fake model was asked to fail with {status}");
         let error = json!({ "type": kind, "message": message, "code": status });
         return Response::Json(*status, json!({ "type": "error", "error": error }));
@@ -49,10 +45,7 @@ fn messages(ask: &Ask, reply: &Reply) -> Response {
         Reply::Tool { name, arguments } => {
             let call = json!({ "type": "tool_use", "id": fresh("toolu_"), "name": name,
                                "input": arguments });
-            (
-                vec![json!({ "type": "text", "text": "running a tool" }), call],
-                "tool_use",
-            )
+            (vec![json!({ "type": "text", "text": "running a tool" }), call], "tool_use")
         }
         Reply::Text(text) => (vec![json!({ "type": "text", "text": text })], "end_turn"),
         Reply::Error(_) => return Response::Json(500, Value::Null),
@@ -70,18 +63,12 @@ fn messages(ask: &Ask, reply: &Reply) -> Response {
     for (index, block) in blocks.into_iter().enumerate() {
         let (empty, delta) = if block["type"] == "text" {
             let empty = json!({ "type": "text", "text": "" });
-            (
-                empty,
-                json!({ "type": "text_delta", "text": block["text"] }),
-            )
+            (empty, json!({ "type": "text_delta", "text": block["text"] }))
         } else {
             let arguments = block["input"].to_string();
             let mut empty = block;
             empty["input"] = json!({});
-            (
-                empty,
-                json!({ "type": "input_json_delta", "partial_json": arguments }),
-            )
+            (empty, json!({ "type": "input_json_delta", "partial_json": arguments }))
         };
         events.extend([
             json!({ "type": "content_block_start", "index": index, "content_block": empty }),
@@ -89,10 +76,8 @@ fn messages(ask: &Ask, reply: &Reply) -> Response {
             json!({ "type": "content_block_stop", "index": index }),
         ]);
     }
-    events.push(
-        json!({ "type": "message_delta", "usage": { "output_tokens": USAGE_OUTPUT },
-        "delta": { "stop_reason": stop, "stop_sequence": null } }),
-    );
+    events.push(json!({ "type": "message_delta", "usage": { "output_tokens": USAGE_OUTPUT },
+        "delta": { "stop_reason": stop, "stop_sequence": null } }));
     events.push(json!({ "type": "message_stop" }));
     typed(events)
 }
@@ -137,10 +122,8 @@ fn responses(ask: &Ask, reply: &Reply) -> Response {
         let text = &part["text"];
         let empty = json!({ "type": "output_text", "text": "", "annotations": [] });
         opened["content"] = json!([]);
-        events.push(
-            json!({ "type": "response.output_item.added", "output_index": 0,
-                            "item": opened }),
-        );
+        events.push(json!({ "type": "response.output_item.added", "output_index": 0,
+                            "item": opened }));
         for (kind, key, value) in [
             ("response.content_part.added", "part", &empty),
             ("response.output_text.delta", "delta", text),
@@ -164,10 +147,7 @@ fn chat(ask: &Ask, reply: &Reply) -> Response {
         Reply::Tool { name, arguments } => {
             let call = json!({ "index": 0, "id": fresh("call_"), "type": "function",
                 "function": { "name": name, "arguments": arguments.to_string() } });
-            (
-                json!({ "role": "assistant", "content": null, "tool_calls": [call] }),
-                "tool_calls",
-            )
+            (json!({ "role": "assistant", "content": null, "tool_calls": [call] }), "tool_calls")
         }
         Reply::Text(text) => (json!({ "role": "assistant", "content": text }), "stop"),
         Reply::Error(_) => return Response::Json(500, Value::Null),

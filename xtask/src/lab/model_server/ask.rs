@@ -129,10 +129,7 @@ impl Conversation {
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
-    value
-        .get(key)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
@@ -153,12 +150,7 @@ impl Ask {
     fn new(wire: Wire, body: &Value, model: &str) -> Ask {
         Ask {
             wire,
-            model: if model.is_empty() {
-                "fake-model"
-            } else {
-                model
-            }
-            .to_owned(),
+            model: if model.is_empty() { "fake-model" } else { model }.to_owned(),
             tools: BTreeMap::new(),
             stream: body.get("stream").and_then(Value::as_bool).unwrap_or(false),
             steering: String::new(),
@@ -170,8 +162,7 @@ impl Ask {
 
     fn offer(&mut self, name: &str, schema: Option<&Value>) {
         if !name.is_empty() {
-            self.tools
-                .insert(name.to_owned(), schema.cloned().unwrap_or(Value::Null));
+            self.tools.insert(name.to_owned(), schema.cloned().unwrap_or(Value::Null));
         }
     }
 
@@ -190,11 +181,7 @@ impl Ask {
         ask.schema = body.pointer("/output_config/format/schema").cloned();
         let mut talk = Conversation::default();
         for message in list(body, "messages") {
-            let has = |kind| {
-                list(message, "content")
-                    .iter()
-                    .any(|b| text(b, "type") == kind)
-            };
+            let has = |kind| list(message, "content").iter().any(|b| text(b, "type") == kind);
             if text(message, "role") == "assistant" {
                 talk.model(has("tool_use"));
             } else if has("tool_result") {
@@ -210,11 +197,7 @@ impl Ask {
         let mut ask = Ask::new(Wire::Responses, body, text(body, "model"));
         for tool in list(body, "tools") {
             let name = text(tool, "name");
-            let name = if name.is_empty() {
-                text(tool, "type")
-            } else {
-                name
-            };
+            let name = if name.is_empty() { text(tool, "type") } else { name };
             ask.offer(name, tool.get("parameters"));
         }
         ask.schema = body.pointer("/text/format/schema").cloned();
@@ -259,21 +242,14 @@ impl Ask {
     pub(super) fn gemini(body: &Value, model: &str, stream: bool) -> Ask {
         let mut ask = Ask::new(Wire::Gemini, body, model);
         ask.stream = stream;
-        for function in list(body, "tools")
-            .iter()
-            .flat_map(|t| list(t, "functionDeclarations"))
-        {
-            let schema = function
-                .get("parametersJsonSchema")
-                .or_else(|| function.get("parameters"));
+        for function in list(body, "tools").iter().flat_map(|t| list(t, "functionDeclarations")) {
+            let schema =
+                function.get("parametersJsonSchema").or_else(|| function.get("parameters"));
             ask.offer(text(function, "name"), schema);
         }
         let config = body.get("generationConfig");
         ask.schema = config
-            .and_then(|c| {
-                c.get("responseJsonSchema")
-                    .or_else(|| c.get("responseSchema"))
-            })
+            .and_then(|c| c.get("responseJsonSchema").or_else(|| c.get("responseSchema")))
             .cloned();
         let mut talk = Conversation::default();
         for content in list(body, "contents") {
@@ -300,11 +276,7 @@ impl Ask {
         let mut say = DEFAULT_TEXT.to_owned();
         let mut tool = None;
         // Helpers quote the prompt; only the turn itself obeys it.
-        let marks = if self.is_turn() {
-            markers(&self.steering)
-        } else {
-            Vec::new()
-        };
+        let marks = if self.is_turn() { markers(&self.steering) } else { Vec::new() };
         for (kind, value) in marks {
             match kind {
                 "delay" => {
@@ -314,10 +286,7 @@ impl Ask {
                 "say" => value.clone_into(&mut say),
                 "error" => {
                     let status = value.parse().unwrap_or(500);
-                    return Plan {
-                        delay,
-                        reply: Reply::Error(status),
-                    };
+                    return Plan { delay, reply: Reply::Error(status) };
                 }
                 "tool" => tool = self.shell(value),
                 _ => tool = self.call(value),
@@ -336,24 +305,13 @@ impl Ask {
     fn call(&self, value: &str) -> Option<(String, Value)> {
         let (name, arguments) = value.split_once(':').unwrap_or((value, "{}"));
         let arguments = serde_json::from_str(arguments).unwrap_or_else(|_| json!({}));
-        self.tools
-            .contains_key(name)
-            .then(|| (name.to_owned(), arguments))
+        self.tools.contains_key(name).then(|| (name.to_owned(), arguments))
     }
 
     fn shell(&self, command: &str) -> Option<(String, Value)> {
-        let name = SHELL_TOOLS
-            .into_iter()
-            .find(|name| self.tools.contains_key(*name))?;
-        let properties = self.tools[name]
-            .get("properties")
-            .cloned()
-            .unwrap_or_default();
-        let kind = |key: &str| {
-            properties
-                .pointer(&format!("/{key}/type"))
-                .and_then(Value::as_str)
-        };
+        let name = SHELL_TOOLS.into_iter().find(|name| self.tools.contains_key(*name))?;
+        let properties = self.tools[name].get("properties").cloned().unwrap_or_default();
+        let kind = |key: &str| properties.pointer(&format!("/{key}/type")).and_then(Value::as_str);
         let mut arguments = if properties.get("cmd").is_some() {
             json!({ "cmd": command })
         } else if properties.get("commands").is_some() {

@@ -22,10 +22,7 @@ fn send(server: &ModelServer, head: &str, body: &[u8]) -> (u16, String) {
 
 fn post(server: &ModelServer, path: &str, body: &Value) -> (u16, String) {
     let body = body.to_string();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
+    let head = format!("POST {path} HTTP/1.1\r\ncontent-length: {}\r\n\r\n", body.len());
     send(server, &head, body.as_bytes())
 }
 
@@ -39,10 +36,7 @@ fn ask_json(server: &ModelServer, path: &str, body: &Value) -> Value {
 fn events(text: &str) -> Vec<Value> {
     let mut found = Vec::new();
     for block in text.split("\n\n").filter(|block| !block.is_empty()) {
-        let data = block
-            .lines()
-            .find_map(|line| line.strip_prefix("data: "))
-            .unwrap();
+        let data = block.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
         let value = serde_json::from_str(data).unwrap_or_else(|_| json!(data));
         if let Some(name) = block.lines().find_map(|line| line.strip_prefix("event: ")) {
             assert_eq!(value["type"], name);
@@ -61,11 +55,8 @@ fn messages_body(prompt: &str, stream: bool) -> Value {
 #[test]
 fn anthropic_messages_whole() {
     let server = ModelServer::start().unwrap();
-    let answer = ask_json(
-        &server,
-        "/v1/messages?beta=true",
-        &messages_body("x [[say:yes]]", false),
-    );
+    let answer =
+        ask_json(&server, "/v1/messages?beta=true", &messages_body("x [[say:yes]]", false));
     assert_eq!(answer["content"][0]["text"], "yes");
     assert_eq!(answer["model"], "claude-x");
     assert_eq!(answer["stop_reason"], "end_turn");
@@ -76,23 +67,13 @@ fn anthropic_messages_whole() {
 #[test]
 fn anthropic_messages_streamed_tool_call() {
     let server = ModelServer::start().unwrap();
-    let (_, text) = post(
-        &server,
-        "/v1/messages",
-        &messages_body("x [[tool:echo 1]]", true),
-    );
+    let (_, text) = post(&server, "/v1/messages", &messages_body("x [[tool:echo 1]]", true));
     let events = events(&text);
     assert_eq!(events[0]["type"], "message_start");
     assert_eq!(events[0]["message"]["usage"]["input_tokens"], 1234);
-    let call = events
-        .iter()
-        .find(|e| e["content_block"]["type"] == "tool_use")
-        .unwrap();
+    let call = events.iter().find(|e| e["content_block"]["type"] == "tool_use").unwrap();
     assert_eq!(call["content_block"]["name"], "Bash");
-    let delta = events
-        .iter()
-        .find(|e| e["delta"]["type"] == "input_json_delta")
-        .unwrap();
+    let delta = events.iter().find(|e| e["delta"]["type"] == "input_json_delta").unwrap();
     let input: Value =
         serde_json::from_str(delta["delta"]["partial_json"].as_str().unwrap()).unwrap();
     assert_eq!(input["command"], "echo 1");
@@ -106,10 +87,7 @@ fn anthropic_final_text_after_the_tool_result() {
     messages.push(json!({ "role": "assistant", "content": [{ "type": "tool_use", "id": "t" }] }));
     messages.push(json!({ "role": "user", "content": [{ "type": "tool_result" }] }));
     messages.push(json!({ "role": "user", "content": "a reminder of the agent's own" }));
-    assert_eq!(
-        Ask::messages(&body).plan().reply,
-        Reply::Text("done".into())
-    );
+    assert_eq!(Ask::messages(&body).plan().reply, Reply::Text("done".into()));
 }
 
 fn responses_body(prompt: &str, stream: bool) -> Value {
@@ -123,11 +101,7 @@ fn responses_body(prompt: &str, stream: bool) -> Value {
 #[test]
 fn openai_responses_whole() {
     let server = ModelServer::start().unwrap();
-    let answer = ask_json(
-        &server,
-        "/v1/responses",
-        &responses_body("[[say:yes]]", false),
-    );
+    let answer = ask_json(&server, "/v1/responses", &responses_body("[[say:yes]]", false));
     assert_eq!(answer["output"][0]["content"][0]["text"], "yes");
     assert_eq!(answer["usage"]["total_tokens"], 1290);
 }
@@ -138,26 +112,16 @@ fn openai_responses_streamed() {
     let (_, text) = post(&server, "/responses", &responses_body("[[say:yes]]", true));
     let answer = events(&text);
     assert_eq!(answer[0]["type"], "response.created");
-    let delta = answer
-        .iter()
-        .find(|e| e["type"] == "response.output_text.delta")
-        .unwrap();
+    let delta = answer.iter().find(|e| e["type"] == "response.output_text.delta").unwrap();
     assert_eq!(delta["delta"], "yes");
     let last = answer.last().unwrap();
     assert_eq!(last["type"], "response.completed");
     assert_eq!(last["response"]["usage"]["input_tokens"], 1234);
     assert_eq!(last["sequence_number"], answer.len() - 1);
 
-    let (_, text) = post(
-        &server,
-        "/responses",
-        &responses_body("[[tool:true]]", true),
-    );
+    let (_, text) = post(&server, "/responses", &responses_body("[[tool:true]]", true));
     let answer = events(&text);
-    let item = answer
-        .iter()
-        .find(|e| e["type"] == "response.output_item.done")
-        .unwrap();
+    let item = answer.iter().find(|e| e["type"] == "response.output_item.done").unwrap();
     assert_eq!(item["item"]["name"], "exec_command");
     assert_eq!(item["item"]["arguments"], r#"{"cmd":"true"}"#);
 }
@@ -178,11 +142,7 @@ fn openai_chat_whole_and_streamed() {
     assert_eq!(answer["choices"][0]["finish_reason"], "stop");
     assert_eq!(answer["usage"]["prompt_tokens"], 1234);
 
-    let (_, text) = post(
-        &server,
-        path,
-        &chat_body("[[call:bash:{\"command\":\"ls\"}]]", true),
-    );
+    let (_, text) = post(&server, path, &chat_body("[[call:bash:{\"command\":\"ls\"}]]", true));
     let answer = events(&text);
     let call = &answer[0]["choices"][0]["delta"]["tool_calls"][0];
     assert_eq!(call["function"]["arguments"], r#"{"command":"ls"}"#);
@@ -201,10 +161,7 @@ fn gemini_whole_and_streamed() {
     let server = ModelServer::start().unwrap();
     let path = "/v1beta/models/gemini-x:generateContent";
     let answer = ask_json(&server, path, &gemini_body("[[say:yes]]"));
-    assert_eq!(
-        answer["candidates"][0]["content"]["parts"][0]["text"],
-        "yes"
-    );
+    assert_eq!(answer["candidates"][0]["content"]["parts"][0]["text"], "yes");
     assert_eq!(answer["usageMetadata"]["promptTokenCount"], 1234);
     assert_eq!(answer["modelVersion"], "gemini-x");
 
@@ -224,14 +181,9 @@ fn structured_output_fits_the_schema() {
     body["generationConfig"] = json!({ "responseSchema": schema });
     let plan = Ask::gemini(&body, "m", false).plan();
     assert_eq!(plan.delay, Duration::ZERO);
-    let Reply::Text(text) = plan.reply else {
-        panic!("{plan:?}")
-    };
+    let Reply::Text(text) = plan.reply else { panic!("{plan:?}") };
     let value: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(
-        value,
-        json!({ "reason": "lab", "score": 1, "choice": "flash", "list": [] })
-    );
+    assert_eq!(value, json!({ "reason": "lab", "score": 1, "choice": "flash", "list": [] }));
 }
 
 #[test]
@@ -252,18 +204,10 @@ fn counts_models_and_unknown_paths() {
 #[test]
 fn errors_delays_and_the_log() {
     let server = ModelServer::start().unwrap();
-    let (status, text) = post(
-        &server,
-        "/v1/messages",
-        &messages_body("[[error:529]]", true),
-    );
+    let (status, text) = post(&server, "/v1/messages", &messages_body("[[error:529]]", true));
     assert!(status == 529 && text.contains("overloaded_error"));
     let begin = Instant::now();
-    post(
-        &server,
-        "/v1/messages",
-        &messages_body("TAG-1 [[delay:0.3]]", true),
-    );
+    post(&server, "/v1/messages", &messages_body("TAG-1 [[delay:0.3]]", true));
     assert!(begin.elapsed() >= Duration::from_millis(300));
     let turns = server.turns("TAG-1");
     assert_eq!(turns.len(), 1);
@@ -285,10 +229,7 @@ fn a_new_prompt_after_an_answer_replaces_the_old_one() {
     let messages = body["messages"].as_array_mut().unwrap();
     messages.push(json!({ "role": "assistant", "content": "one" }));
     messages.push(json!({ "role": "user", "content": "plain" }));
-    assert_eq!(
-        Ask::chat(&body).plan().reply,
-        Reply::Text(ask::DEFAULT_TEXT.into())
-    );
+    assert_eq!(Ask::chat(&body).plan().reply, Reply::Text(ask::DEFAULT_TEXT.into()));
 }
 
 #[test]
@@ -296,11 +237,7 @@ fn chunked_and_broken_requests() {
     let server = ModelServer::start().unwrap();
     let body = messages_body("[[say:yes]]", false).to_string();
     let (one, two) = body.split_at(10);
-    let chunks = format!(
-        "{:x}\r\n{one}\r\n{:x}\r\n{two}\r\n0\r\n\r\n",
-        one.len(),
-        two.len()
-    );
+    let chunks = format!("{:x}\r\n{one}\r\n{:x}\r\n{two}\r\n0\r\n\r\n", one.len(), two.len());
     let head = "POST /v1/messages HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
     let (status, text) = send(&server, head, chunks.as_bytes());
     assert!(status == 200 && text.contains("yes"), "{text}");
