@@ -27,11 +27,7 @@ static ABOUT: About = About {
     name: "Aider",
     version: 1,
     certainty: FormatCertainty::Documented,
-    program: Program {
-        names: &["aider"],
-        packages: &["aider"],
-        helpers: &[],
-    },
+    program: Program { names: &["aider"], packages: &["aider"], helpers: &[] },
     resume_options: &[],
     continue_options: &["--restore-chat-history"],
     session_variables: &[],
@@ -49,9 +45,7 @@ impl Adapter for Aider {
     /// Repositories are not listed anywhere: the current one is all that can be known.
     fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
         let here = env.path("PWD").filter(|here| here.is_absolute());
-        here.filter(|here| files::stamp(&here.join(HISTORY)).is_some())
-            .into_iter()
-            .collect()
+        here.filter(|here| files::stamp(&here.join(HISTORY)).is_some()).into_iter().collect()
     }
 
     fn survey(&self, survey: &mut Survey) {
@@ -82,9 +76,7 @@ impl Adapter for Aider {
         say: &mut dyn FnMut(Entry),
     ) -> Result<u64, ReadError> {
         let mut paragraph = Paragraph::default();
-        let end = source.lines(from, |line| {
-            paragraph.line(&String::from_utf8_lossy(line), say)
-        })?;
+        let end = source.lines(from, |line| paragraph.line(&String::from_utf8_lossy(line), say))?;
         paragraph.end(say);
         Ok(end.offset)
     }
@@ -94,10 +86,7 @@ fn id_of(directory: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
 
     let hash = Sha256::digest(directory.as_os_str().as_bytes());
-    hash.iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What one line is.
@@ -156,12 +145,10 @@ impl Reading {
     fn program(&mut self, text: &str) {
         if let Some(version) = text.strip_prefix("Aider v") {
             self.digest.version = Some(version.trim().to_owned());
-        } else if let Some(model) = text
-            .strip_prefix("Main model: ")
-            .or_else(|| text.strip_prefix("Model: "))
+        } else if let Some(model) =
+            text.strip_prefix("Main model: ").or_else(|| text.strip_prefix("Model: "))
         {
-            self.digest
-                .answered_by(model.split(" with ").next().unwrap_or(model).trim());
+            self.digest.answered_by(model.split(" with ").next().unwrap_or(model).trim());
         } else if text.starts_with("Tokens: ") {
             // Printed when an answer is complete.
             self.digest.turn = Turn::Closed;
@@ -228,22 +215,11 @@ mod tests {
     #[test]
     fn lines_of_a_prompt_are_one_and_commands_are_none() {
         let mut reading = Reading::default();
-        for line in [
-            "#### /add a.py",
-            "",
-            "#### fix",
-            "#### this",
-            "",
-            "done",
-            "#### again",
-        ] {
+        for line in ["#### /add a.py", "", "#### fix", "#### this", "", "done", "#### again"] {
             reading.line(line);
         }
         let read = reading.finish();
-        assert_eq!(
-            (read.turns, read.first_prompt.as_deref()),
-            (2, Some("fix\nthis"))
-        );
+        assert_eq!((read.turns, read.first_prompt.as_deref()), (2, Some("fix\nthis")));
         assert_eq!(read.turn, Turn::Open);
     }
 

@@ -28,16 +28,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["amp"],
         packages: &["@sourcegraph/amp"],
-        helpers: &[
-            "login",
-            "logout",
-            "mcp",
-            "update",
-            "doctor",
-            "permissions",
-            "tools",
-            "usage",
-        ],
+        helpers: &["login", "logout", "mcp", "update", "doctor", "permissions", "tools", "usage"],
     },
     resume_options: &["continue"],
     continue_options: &[],
@@ -53,10 +44,7 @@ impl Adapter for Amp {
     }
 
     fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        env.xdg_data()
-            .map(|data| data.join("amp"))
-            .into_iter()
-            .collect()
+        env.xdg_data().map(|data| data.join("amp")).into_iter().collect()
     }
 
     fn survey(&self, survey: &mut Survey) {
@@ -128,9 +116,7 @@ fn read_thread(document: &[u8]) -> Result<Digest, ReadError> {
         }
     }
     if messages.is_none() && digest.started_at.is_none() {
-        return Err(ReadError::format(
-            "no thread in it: cut off, or of an unknown version",
-        ));
+        return Err(ReadError::format("no thread in it: cut off, or of an unknown version"));
     }
     for message in messages.into_iter().flat_map(Value::elements) {
         read_message(message, &mut digest);
@@ -140,11 +126,7 @@ fn read_thread(document: &[u8]) -> Result<Digest, ReadError> {
         for event in ledger.into_iter().flat_map(Value::elements) {
             let count = |name| event.at(&["tokens", name]).and_then(Value::u64);
             if let (Some(input), Some(output)) = (count("input"), count("output")) {
-                digest.spend(Tokens {
-                    input,
-                    output,
-                    ..Tokens::default()
-                });
+                digest.spend(Tokens { input, output, ..Tokens::default() });
             }
         }
     }
@@ -169,9 +151,7 @@ fn unescape(path: &str) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let code = (bytes[at] == b'%')
-            .then(|| path.get(at + 1..at + 3))
-            .flatten();
+        let code = (bytes[at] == b'%').then(|| path.get(at + 1..at + 3)).flatten();
         match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
             Some(byte) => {
                 out.push(byte);
@@ -213,9 +193,7 @@ fn read_message(message: Value<'_>, digest: &mut Digest) {
     }
     let state = message.get("state");
     let is = |name: &str, value: &str| {
-        state
-            .and_then(|state| state.get(name))
-            .is_some_and(|found| found.is(value))
+        state.and_then(|state| state.get(name)).is_some_and(|found| found.is(value))
     };
     digest.turn = if is("type", "streaming") || is("stopReason", "tool_use") {
         Turn::Open
@@ -227,19 +205,14 @@ fn read_message(message: Value<'_>, digest: &mut Digest) {
 }
 
 fn is_streaming(message: Value<'_>) -> bool {
-    message
-        .at(&["state", "type"])
-        .is_some_and(|kind| kind.is("streaming"))
+    message.at(&["state", "type"]).is_some_and(|kind| kind.is("streaming"))
 }
 
 /// The texts of a message.
 fn text_of(message: Value<'_>) -> String {
     let blocks = message.get("content").into_iter().flat_map(Value::elements);
     let texts = blocks.filter(|block| block.get("type").is_some_and(|kind| kind.is("text")));
-    texts
-        .filter_map(|block| block.get("text")?.string())
-        .collect::<Vec<_>>()
-        .join("\n")
+    texts.filter_map(|block| block.get("text")?.string()).collect::<Vec<_>>().join("\n")
 }
 
 fn converse_message(message: Value<'_>, say: &mut dyn FnMut(Entry)) {
@@ -252,18 +225,12 @@ fn converse_message(message: Value<'_>, say: &mut dyn FnMut(Entry)) {
             "text" => say(Entry::new(at, speaker, text("text"))),
             "tool_use" => {
                 let input = block.get("input").map_or(&b""[..], Value::raw);
-                say(Entry::tool(
-                    at,
-                    text("name"),
-                    String::from_utf8_lossy(input),
-                ));
+                say(Entry::tool(at, text("name"), String::from_utf8_lossy(input)));
             }
             "tool_result" => {
                 let result = block.at(&["run", "result"]).or(block.get("content"));
                 let text = result.map(|value| {
-                    value
-                        .string()
-                        .unwrap_or(String::from_utf8_lossy(value.raw()).into_owned())
+                    value.string().unwrap_or(String::from_utf8_lossy(value.raw()).into_owned())
                 });
                 say(Entry::new(at, Role::Result, text.unwrap_or_default()));
             }

@@ -228,9 +228,8 @@ impl PidFile {
 fn parse_pid_domain(domain: &str) -> (Option<Machine>, Option<u64>) {
     let mut parts = domain.splitn(3, ':').skip(1);
     let machine = parts.next().filter(|id| !id.is_empty());
-    let namespace = parts.next().and_then(|link| {
-        link.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
-    });
+    let namespace =
+        parts.next().and_then(|link| link.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok());
     (machine.map(|id| Machine::Plain(id.to_owned())), namespace)
 }
 
@@ -341,7 +340,9 @@ impl Reading {
     }
 
     fn user(&mut self, line: &Line<'_>) {
-        let Some(content) = line.message.and_then(|message| message.get("content")) else { return };
+        let Some(content) = line.message.and_then(|message| message.get("content")) else {
+            return;
+        };
         if line.tool_result || is_tool_result(content) {
             self.digest.turn = Turn::Open;
             return;
@@ -358,7 +359,9 @@ impl Reading {
     }
 
     fn assistant(&mut self, line: &Line<'_>) -> Result<(), skim::Broken> {
-        let Some(message) = line.message.and_then(Value::object) else { return Ok(()) };
+        let Some(message) = line.message.and_then(Value::object) else {
+            return Ok(());
+        };
         let (mut id, mut model, mut stop, mut usage) = (None, None, None, None);
         for field in message {
             let (key, value) = field?;
@@ -479,7 +482,9 @@ fn is_real_prompt(text: &str) -> bool {
 
 fn converse_line(line: &[u8], say: &mut dyn FnMut(Entry)) {
     let Ok(line) = Line::read(line) else { return };
-    let Some(content) = line.message.and_then(|message| message.get("content")) else { return };
+    let Some(content) = line.message.and_then(|message| message.get("content")) else {
+        return;
+    };
     let at = line.timestamp.and_then(Value::time);
     let speaker = match line.kind {
         br#""user""# if line.meta => Role::System,
@@ -488,7 +493,8 @@ fn converse_line(line: &[u8], say: &mut dyn FnMut(Entry)) {
         _ => return,
     };
     if let Some(text) = content.string() {
-        let role = if speaker == Role::User && !is_real_prompt(&text) { Role::System } else { speaker };
+        let role =
+            if speaker == Role::User && !is_real_prompt(&text) { Role::System } else { speaker };
         say(Entry::new(at, role, text));
         return;
     }
@@ -532,7 +538,9 @@ mod tests {
 
     #[test]
     fn commands_and_notifications_are_no_prompts() {
-        let user = |text: &str| format!(r#"{{"type":"user","message":{{"role":"user","content":"{text}"}}}}"#);
+        let user = |text: &str| {
+            format!(r#"{{"type":"user","message":{{"role":"user","content":"{text}"}}}}"#)
+        };
         let read = digest(&[
             &user("<command-name>/clear</command-name>"),
             &user("<task-notification>\\nx"),
@@ -556,7 +564,10 @@ mod tests {
     #[test]
     fn a_pid_domain_may_lack_parts() {
         let plain = |id: &str| Some(Machine::Plain(id.to_owned()));
-        assert_eq!(parse_pid_domain("linux:ab:pid:[4026531836]"), (plain("ab"), Some(4_026_531_836)));
+        assert_eq!(
+            parse_pid_domain("linux:ab:pid:[4026531836]"),
+            (plain("ab"), Some(4_026_531_836))
+        );
         assert_eq!(parse_pid_domain("linux::pid:[7]"), (None, Some(7)));
         assert_eq!(parse_pid_domain("linux:ab:"), (plain("ab"), None));
         assert_eq!(parse_pid_domain("darwin"), (None, None));

@@ -31,9 +31,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["cursor-agent"],
         packages: &["cursor-agent/versions"],
-        helpers: &[
-            "login", "logout", "mcp", "status", "update", "upgrade", "worker",
-        ],
+        helpers: &["login", "logout", "mcp", "status", "update", "upgrade", "worker"],
     },
     resume_options: &["--resume"],
     continue_options: &["--continue"],
@@ -53,9 +51,7 @@ impl Adapter for Cursor {
         if let Some(root) = env.path("CURSOR_CONFIG_DIR") {
             return vec![root];
         }
-        let xdg = env
-            .path("XDG_CONFIG_HOME")
-            .map(|config| config.join("cursor"));
+        let xdg = env.path("XDG_CONFIG_HOME").map(|config| config.join("cursor"));
         env.in_home(".cursor").into_iter().chain(xdg).collect()
     }
 
@@ -73,11 +69,8 @@ impl Adapter for Cursor {
             let store = chat.join("store.db");
             if let Some(stamp) = files::stamp(&store) {
                 let source = Source::file(id, &root, store, stamp, STORE);
-                survey.found(
-                    source
-                        .beside(chat.join("meta.json"))
-                        .beside(chat.join("store.db-wal")),
-                );
+                survey
+                    .found(source.beside(chat.join("meta.json")).beside(chat.join("store.db-wal")));
             }
         }
     }
@@ -158,10 +151,7 @@ fn note(
     parent: Option<&str>,
     chats: &mut HashMap<String, PathBuf>,
 ) {
-    let Some(id) = entry
-        .stem(".jsonl")
-        .filter(|_| entry.kind == EntryKind::File)
-    else {
+    let Some(id) = entry.stem(".jsonl").filter(|_| entry.kind == EntryKind::File) else {
         return;
     };
     let mut source = Source::file(id, &survey.root(), path, entry.stamp, TRANSCRIPT);
@@ -177,10 +167,7 @@ fn note(
 
 fn read_meta(source: &Source, path: &Path, digest: &mut Digest) -> Result<(), ReadError> {
     let (meta, _) = files::read_json::<serde_json::Value>(&source.root, path)?;
-    digest.cwd = meta
-        .get("cwd")
-        .and_then(|cwd| cwd.as_str())
-        .map(str::to_owned);
+    digest.cwd = meta.get("cwd").and_then(|cwd| cwd.as_str()).map(str::to_owned);
     Ok(())
 }
 
@@ -193,16 +180,12 @@ fn describe(source: &Source, path: &Path, digest: &mut Digest) -> Result<(), Rea
         ));
     }
     let hex: String =
-        connection.query_row("select value from meta where key = '0'", [], |row| {
-            row.get(0)
-        })?;
+        connection.query_row("select value from meta where key = '0'", [], |row| row.get(0))?;
     let text =
         unhex(&hex).ok_or_else(|| ReadError::format("its description is not hexadecimal"))?;
     let description = Value::new(&text);
     let name = description.get("name").and_then(Value::string);
-    digest.title = name
-        .filter(|name| !is_placeholder(name))
-        .map(|name| shorten(&name));
+    digest.title = name.filter(|name| !is_placeholder(name)).map(|name| shorten(&name));
     if let Some(model) = description.get("lastUsedModel").and_then(Value::str) {
         digest.answered_by(&model);
     }
@@ -251,9 +234,7 @@ impl Reading {
             }
         } else if line.speaks("assistant") {
             let is_call = |kind: Value<'_>| kind.is("tool_use");
-            let calls = line
-                .blocks()
-                .any(|block| block.get("type").is_some_and(is_call));
+            let calls = line.blocks().any(|block| block.get("type").is_some_and(is_call));
             self.digest.turn = if calls { Turn::Open } else { Turn::Closed };
         }
     }
@@ -294,9 +275,7 @@ impl<'a> Line<'a> {
         if let Some(text) = self.content.and_then(Value::string) {
             return text;
         }
-        let texts = self
-            .blocks()
-            .filter_map(|block| block.get("text")?.string());
+        let texts = self.blocks().filter_map(|block| block.get("text")?.string());
         texts.collect::<Vec<_>>().join("\n")
     }
 }
@@ -304,10 +283,8 @@ impl<'a> Line<'a> {
 /// What a person typed: the query, out of the context that the program wraps around it.
 fn unwrapped(text: &str) -> String {
     let inside = text.split_once("<user_query>").map(|(_, rest)| rest);
-    let query = inside.map(|rest| {
-        rest.split_once("</user_query>")
-            .map_or(rest, |(query, _)| query)
-    });
+    let query =
+        inside.map(|rest| rest.split_once("</user_query>").map_or(rest, |(query, _)| query));
     query.unwrap_or(text).trim().to_owned()
 }
 
@@ -333,11 +310,7 @@ fn converse_line(line: &[u8], say: &mut dyn FnMut(Entry)) {
             }
             "tool_use" => {
                 let input = block.get("input").map_or(&b""[..], Value::raw);
-                say(Entry::tool(
-                    None,
-                    text("name"),
-                    String::from_utf8_lossy(input),
-                ));
+                say(Entry::tool(None, text("name"), String::from_utf8_lossy(input)));
             }
             "tool_result" => say(Entry::new(None, Role::Result, text("content"))),
             _ => {}

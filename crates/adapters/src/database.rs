@@ -7,9 +7,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::files::{self, ReadError};
+use crate::files::{self, MAX_RECORD, ReadError};
 
 /// Opens a database below `root` for reading.
 #[expect(clippy::disallowed_methods, reason = "the one place that opens foreign databases")]
@@ -34,8 +35,62 @@ pub fn open(root: &Path, path: &Path) -> Result<Connection, ReadError> {
 
 /// Whether the table has that column: the gate in front of a query on a schema that may have moved.
 pub fn has_column(connection: &Connection, table: &str, column: &str) -> Result<bool, ReadError> {
-    let mut statement = connection.prepare("select 1 from pragma_table_info(?1) where name = ?2")?;
+    let mut statement =
+        connection.prepare("select 1 from pragma_table_info(?1) where name = ?2")?;
     Ok(statement.exists([table, column])?)
+}
+
+/// The columns of a table that must have at least `required`. Anything else is a schema that is
+/// not known, and says so by name: it must never look like an empty store.
+pub fn columns(
+    connection: &Connection,
+    table: &str,
+    required: &[&str],
+) -> Result<Vec<String>, ReadError> {
+    let mut statement = connection.prepare("select name from pragma_table_info(?1)")?;
+    let columns =
+        statement.query_map([table], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    let missing = |name: &&&str| !columns.iter().any(|column| column == **name);
+    match required.iter().find(missing) {
+        None => Ok(columns),
+        Some(_) if columns.is_empty() => {
+            Err(ReadError::format(format!("unknown schema: no table `{table}`")))
+        }
+        Some(name) => Err(ReadError::format(format!(
+            "unknown schema: table `{table}` has no column `{name}`"
+        ))),
+    }
+}
+
+/// The names in `wanted` as a select list, with `null` for each that this schema does not have.
+pub fn select_list(columns: &[String], wanted: &str) -> String {
+    let item = |name: &str| {
+        let known = columns.iter().any(|column| column == name);
+        if known { format!("\"{name}\"") } else { format!("null as \"{name}\"") }
+    };
+    wanted.split_whitespace().map(item).collect::<Vec<_>>().join(", ")
+}
+
+/// A column that is read only if it is no larger than any record may be; else it is `null`.
+pub fn bounded(column: &str) -> String {
+    format!("case when octet_length({column}) <= {MAX_RECORD} then {column} end")
+}
+
+/// A time that is stored as seconds, or as milliseconds by some versions.
+pub fn epoch(time: i64) -> model::time::Time {
+    let in_seconds = time.abs() < 100_000_000_000;
+    model::time::Time::from_millis(if in_seconds { time.saturating_mul(1000) } else { time })
+}
+
+/// The bytes of a text or blob.
+pub fn content<'a>(
+    row: &'a rusqlite::Row<'_>,
+    index: usize,
+) -> Result<Option<&'a [u8]>, ReadError> {
+    Ok(match row.get_ref(index)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes),
+        _ => None,
+    })
 }
 
 /// A path as the path part of an SQLite URI.

@@ -122,7 +122,9 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
         if name == c"." || name == c".." {
             continue;
         }
-        let Ok(stat) = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let Ok(stat) = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            continue;
+        };
         let name = OsString::from_vec(name.to_bytes().to_vec());
         let (kind, stamp) = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => (EntryKind::File, stamp_of(&stat)),
@@ -140,11 +142,8 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
 fn open_directory(root: &Path, path: &Path) -> Result<rustix::fd::OwnedFd, ReadError> {
     use rustix::io::Errno;
 
-    let flags = OFlags::RDONLY
-        | OFlags::DIRECTORY
-        | OFlags::CLOEXEC
-        | OFlags::NONBLOCK
-        | OFlags::NOFOLLOW;
+    let flags =
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
     match rustix::fs::open(path, flags, Mode::empty()) {
         Err(Errno::LOOP | Errno::NOTDIR) if is_link(path) => {
             let target = std::fs::canonicalize(path)?;
@@ -252,22 +251,27 @@ pub struct LinesEnd {
 ///
 /// A last line without a newline is handed out too (it may be whole or torn: `each` finds out),
 /// but `LinesEnd::offset` stays before it, so that a follower reads it again when it is whole.
-pub fn lines(
-    mut file: File,
-    offset: u64,
-    each: impl FnMut(&[u8]),
-) -> Result<LinesEnd, ReadError> {
+pub fn lines(mut file: File, offset: u64, each: impl FnMut(&[u8])) -> Result<LinesEnd, ReadError> {
     use std::io::Seek;
 
     if offset > 0 {
         file.seek(io::SeekFrom::Start(offset))?;
     }
+    lines_from(file, offset, each)
+}
+
+/// The same for anything that can be read, which stands at `offset`.
+pub fn lines_from(
+    reader: impl Read,
+    offset: u64,
+    each: impl FnMut(&[u8]),
+) -> Result<LinesEnd, ReadError> {
     SCRATCH.with(|scratch| {
         let mut buffer = scratch.take();
         if buffer.is_empty() {
             buffer.resize(CHUNK, 0);
         }
-        let end = lines_through(&mut buffer, file, offset, each);
+        let end = lines_through(&mut buffer, reader, offset, each);
         if buffer.len() <= 16 * CHUNK {
             scratch.replace(buffer);
         }
@@ -282,7 +286,7 @@ std::thread_local! {
 
 fn lines_through(
     buffer: &mut Vec<u8>,
-    mut file: File,
+    mut reader: impl Read,
     offset: u64,
     mut each: impl FnMut(&[u8]),
 ) -> Result<LinesEnd, ReadError> {
@@ -303,7 +307,7 @@ fn lines_through(
             }
         }
         let room = (kept + CHUNK).min(buffer.len());
-        let count = match file.read(&mut buffer[kept..room]) {
+        let count = match reader.read(&mut buffer[kept..room]) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error.into()),

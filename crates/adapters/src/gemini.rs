@@ -34,16 +34,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["gemini"],
         packages: &["@google/gemini-cli"],
-        helpers: &[
-            "mcp",
-            "extensions",
-            "extension",
-            "skills",
-            "skill",
-            "hooks",
-            "hook",
-            "gemma",
-        ],
+        helpers: &["mcp", "extensions", "extension", "skills", "skill", "hooks", "hook", "gemma"],
     },
     resume_options: &["--resume", "-r", "--session-id"],
     continue_options: &[],
@@ -140,13 +131,7 @@ fn survey_project(survey: &mut Survey, project: &Path) {
                     _ => continue,
                 };
                 let id = session_id(&root, &path, entry);
-                survey.found(with_directory(Source::file(
-                    id,
-                    &root,
-                    path,
-                    entry.stamp,
-                    format,
-                )));
+                survey.found(with_directory(Source::file(id, &root, path, entry.stamp, format)));
             }
             EntryKind::Escape | EntryKind::Other => {}
         }
@@ -160,26 +145,18 @@ fn survey_subagents(survey: &mut Survey, directory: &Path, parent: &DirEntry) {
         return;
     };
     for entry in survey.list(directory, |name| name.ends_with(".jsonl")) {
-        let Some(id) = entry
-            .stem(".jsonl")
-            .filter(|_| entry.kind == EntryKind::File)
-        else {
+        let Some(id) = entry.stem(".jsonl").filter(|_| entry.kind == EntryKind::File) else {
             continue;
         };
         let path = directory.join(&entry.name);
         let source = with_directory(Source::file(id, &root, path, entry.stamp, FORMAT));
-        survey.found(Source {
-            parent: Some(parent.to_owned()),
-            ..source
-        });
+        survey.found(Source { parent: Some(parent.to_owned()), ..source });
     }
 }
 
 /// Whether the single document was resumed: its lines then go on in a file of the same stem.
 fn is_continued(entries: &[DirEntry], stem: &str) -> bool {
-    entries
-        .iter()
-        .any(|other| other.stem(".jsonl") == Some(stem))
+    entries.iter().any(|other| other.stem(".jsonl") == Some(stem))
 }
 
 /// The header's session id. The file name has only the beginning of it, which still names the
@@ -219,9 +196,7 @@ fn working_directory(source: &Source) -> Option<String> {
     let (bytes, _) = files::read_small(&source.root, path).ok()?;
     if path.ends_with(".project_root") {
         let text = String::from_utf8_lossy(&bytes);
-        return Some(text.trim())
-            .filter(|text| text.starts_with('/'))
-            .map(str::to_owned);
+        return Some(text.trim()).filter(|text| text.starts_with('/')).map(str::to_owned);
     }
     let project = project_of(source)?;
     let slug = project.file_name()?.to_str()?;
@@ -234,10 +209,7 @@ fn working_directory(source: &Source) -> Option<String> {
 }
 
 fn hex_sha256(text: &str) -> String {
-    Sha256::digest(text.as_bytes())
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A message, or a header or patch with the fields that matter.
@@ -299,9 +271,7 @@ impl<'a> Message<'a> {
     /// What a person typed, if that is what this is: not the context that opens every chat, not a
     /// tool's answer, not a command of the program.
     fn prompt(&self) -> Option<String> {
-        let answers = self
-            .content
-            .is_some_and(|content| responses(content).next().is_some());
+        let answers = self.content.is_some_and(|content| responses(content).next().is_some());
         if self.kind != br#""user""# || answers {
             return None;
         }
@@ -319,9 +289,7 @@ impl<'a> Message<'a> {
 fn is_command(text: &str) -> bool {
     let word = text.split_whitespace().next().unwrap_or("");
     match word.strip_prefix(['/', '?']) {
-        Some(name) => name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
+        Some(name) => name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
         None => false,
     }
 }
@@ -331,17 +299,13 @@ fn text_of(content: Value<'_>) -> String {
     if let Some(text) = content.string() {
         return text;
     }
-    let texts = content
-        .elements()
-        .filter_map(|part| part.get("text")?.string());
+    let texts = content.elements().filter_map(|part| part.get("text")?.string());
     texts.collect::<Vec<_>>().join("\n")
 }
 
 /// The tools' answers among the parts.
 fn responses<'a>(content: Value<'a>) -> impl Iterator<Item = Value<'a>> + use<'a> {
-    content
-        .elements()
-        .filter_map(|part| part.get("functionResponse"))
+    content.elements().filter_map(|part| part.get("functionResponse"))
 }
 
 /// What has been read of a transcript so far.
@@ -378,9 +342,7 @@ impl Reading {
             }
         }
         if whole.start.is_none() && whole.messages.is_none() {
-            return Err(ReadError::format(
-                "no chat in it: cut off, or of an unknown version",
-            ));
+            return Err(ReadError::format("no chat in it: cut off, or of an unknown version"));
         }
         self.header(&whole);
         for message in whole.messages.into_iter().flat_map(Value::elements) {
@@ -431,9 +393,7 @@ impl Reading {
                     if self.prompts.insert(message.id().to_vec()) {
                         self.digest.prompted(&prompt);
                     }
-                } else if message
-                    .content
-                    .is_some_and(|content| responses(content).next().is_some())
+                } else if message.content.is_some_and(|content| responses(content).next().is_some())
                 {
                     self.digest.turn = Turn::Open;
                 }
@@ -472,11 +432,7 @@ impl Reading {
 fn turn_after(message: &Message<'_>) -> Turn {
     let mut calls = message.calls().peekable();
     if calls.peek().is_none() {
-        return if message.text().trim().is_empty() {
-            Turn::Open
-        } else {
-            Turn::Closed
-        };
+        return if message.text().trim().is_empty() { Turn::Open } else { Turn::Closed };
     }
     let mut cancelled = true;
     for call in calls {
@@ -589,15 +545,9 @@ impl Telling {
             return;
         }
         let response = answer.get("response");
-        let output = response
-            .and_then(|response| response.get("output"))
-            .and_then(Value::string);
+        let output = response.and_then(|response| response.get("output")).and_then(Value::string);
         let raw = || response.map(|value| String::from_utf8_lossy(value.raw()).into_owned());
-        say(Entry::new(
-            at,
-            Role::Result,
-            output.or_else(raw).unwrap_or_default(),
-        ));
+        say(Entry::new(at, Role::Result, output.or_else(raw).unwrap_or_default()));
     }
 }
 
@@ -624,15 +574,7 @@ mod tests {
     #[test]
     fn cached_input_is_taken_out_and_thoughts_are_output() {
         let tokens = digest(&[ANSWER]).tokens.unwrap();
-        assert_eq!(
-            tokens,
-            Tokens {
-                input: 62,
-                output: 10,
-                cache_read: 40,
-                cache_write: 0
-            }
-        );
+        assert_eq!(tokens, Tokens { input: 62, output: 10, cache_read: 40, cache_write: 0 });
     }
 
     #[test]
@@ -656,28 +598,19 @@ mod tests {
             &user("d", "/etc/hosts is wrong"),
             r#"{"$set":{"messages":[{"id":"e","type":"user","content":"summary of it all"}]}}"#,
         ]);
-        assert_eq!(
-            (read.turns, read.first_prompt.as_deref()),
-            (1, Some("/etc/hosts is wrong"))
-        );
+        assert_eq!((read.turns, read.first_prompt.as_deref()), (1, Some("/etc/hosts is wrong")));
     }
 
     #[test]
     fn a_turn_ends_with_text_and_goes_on_with_tools() {
         let with = |calls: &str| {
-            ANSWER.replace(
-                r#""model":"g""#,
-                &format!(r#""model":"g","toolCalls":[{calls}]"#),
-            )
+            ANSWER.replace(r#""model":"g""#, &format!(r#""model":"g","toolCalls":[{calls}]"#))
         };
         let done = with(r#"{"id":"1","name":"sh","status":"success"}"#);
         let asks = with(r#"{"id":"1","name":"sh","status":"awaiting_approval"}"#);
         let refused = with(r#"{"id":"1","name":"sh","status":"cancelled"}"#);
         assert_eq!(digest(&[ANSWER]).turn, Turn::Closed);
-        assert_eq!(
-            digest(&[&ANSWER.replace("\"hi\"", "\"\"")]).turn,
-            Turn::Open
-        );
+        assert_eq!(digest(&[&ANSWER.replace("\"hi\"", "\"\"")]).turn, Turn::Open);
         assert_eq!(digest(&[ANSWER, &done]).turn, Turn::Open);
         assert_eq!(digest(&[&asks]).turn, Turn::Waiting(Some("sh".into())));
         assert_eq!(digest(&[&refused]).turn, Turn::Closed);

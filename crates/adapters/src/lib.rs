@@ -21,8 +21,17 @@ pub mod skim;
 mod aider;
 mod amp;
 mod claude_code;
+mod cline;
+mod codex;
+mod copilot;
+mod crush;
 mod cursor;
+mod droid;
 mod gemini;
+mod goose;
+mod kimi;
+mod openclaw;
+mod opencode;
 mod pi;
 mod qwen;
 
@@ -31,12 +40,21 @@ pub use files::ReadError;
 /// Every adapter, in the order people see them.
 pub static ALL: &[&dyn Adapter] = &[
     &claude_code::ClaudeCode,
+    &codex::Codex,
+    &opencode::OpenCode,
     &gemini::Gemini,
     &pi::Pi,
+    &openclaw::OpenClaw,
+    &copilot::Copilot,
     &qwen::Qwen,
+    &droid::Droid,
+    &kimi::Kimi,
+    &cline::Cline,
     &cursor::Cursor,
+    &goose::Goose,
     &amp::Amp,
     &aider::Aider,
+    &crush::Crush,
 ];
 
 /// The adapter of that id.
@@ -45,7 +63,7 @@ pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
 }
 
 /// One coding agent's files and processes.
-pub trait Adapter: Sync {
+pub trait Adapter: Sync + std::fmt::Debug {
     /// What is always true of the agent.
     fn about(&self) -> &'static About;
 
@@ -149,6 +167,12 @@ pub struct Source {
     pub id: String,
     /// The session this is a sub-agent or fork of, where the place on disk says so.
     pub parent: Option<String>,
+    /// The title that an index of many sessions gives it. It stands here and not in the digest,
+    /// because a digest that depended on such an index would be read anew at every change of it.
+    pub title: Option<String>,
+    /// The name that such an index gives it. It never changes for an id, so the digest may take
+    /// it over without a stamp of the index.
+    pub name: Option<String>,
     /// The root it was found under, all links resolved.
     pub root: std::sync::Arc<Path>,
     /// The file; for a store of many sessions, the database.
@@ -291,6 +315,8 @@ impl Source {
         Self {
             id: id.into(),
             parent: None,
+            title: None,
+            name: None,
             root: root.clone(),
             path,
             stamp,
@@ -309,7 +335,11 @@ impl Source {
     }
 
     /// Hands every line of the transcript from `offset` on to `each`.
-    pub fn lines(&self, offset: u64, each: impl FnMut(&[u8])) -> Result<files::LinesEnd, ReadError> {
+    pub fn lines(
+        &self,
+        offset: u64,
+        each: impl FnMut(&[u8]),
+    ) -> Result<files::LinesEnd, ReadError> {
         let (file, stamp) = files::open(&self.root, &self.path)?;
         if stamp.bytes == 0 {
             return Err(ReadError::Empty);

@@ -29,10 +29,7 @@ static ABOUT: About = About {
     certainty: FormatCertainty::Lab,
     program: Program {
         names: &["pi"],
-        packages: &[
-            "@mariozechner/pi-coding-agent",
-            "@earendil-works/pi-coding-agent",
-        ],
+        packages: &["@mariozechner/pi-coding-agent", "@earendil-works/pi-coding-agent"],
         helpers: &["install", "remove", "uninstall", "update", "list", "config"],
     },
     resume_options: &["--session", "--session-id", "--resume", "-r"],
@@ -62,9 +59,7 @@ impl Adapter for Pi {
     fn survey(&self, survey: &mut Survey) {
         let root = survey.root();
         // A directory for sessions alone holds files, or directories of files.
-        survey_sessions(survey, &root, |name| {
-            name == "sessions" || name.starts_with("--")
-        });
+        survey_sessions(survey, &root, |name| name == "sessions" || name.starts_with("--"));
         survey_sessions(survey, &root.join("sessions"), |_| true);
     }
 
@@ -88,9 +83,7 @@ impl Adapter for Pi {
 /// Transcripts in a directory and in those of its directories that `holds_sessions`.
 fn survey_sessions(survey: &mut Survey, directory: &Path, holds_sessions: fn(&str) -> bool) {
     let is_transcript = |name: &str| name.ends_with(".jsonl");
-    for entry in survey.list(directory, |name| {
-        is_transcript(name) || holds_sessions(name)
-    }) {
+    for entry in survey.list(directory, |name| is_transcript(name) || holds_sessions(name)) {
         let path = directory.join(&entry.name);
         if entry.kind == EntryKind::Directory
             && entry.name != "sessions"
@@ -106,10 +99,7 @@ fn survey_sessions(survey: &mut Survey, directory: &Path, holds_sessions: fn(&st
 }
 
 fn note(survey: &mut Survey, path: PathBuf, entry: &crate::files::DirEntry) {
-    if let Some(stem) = entry
-        .stem(".jsonl")
-        .filter(|_| entry.kind == EntryKind::File)
-    {
+    if let Some(stem) = entry.stem(".jsonl").filter(|_| entry.kind == EntryKind::File) {
         let root = survey.root();
         survey.found(Source::file(id_of(stem), &root, path, entry.stamp, FORMAT));
     }
@@ -200,9 +190,8 @@ impl Reading {
             br#""model_change""# => self.chosen = line.model.and_then(Value::string),
             br#""session_info""# => {
                 let name = line.name.and_then(Value::string);
-                self.digest.title = name
-                    .filter(|name| !name.trim().is_empty())
-                    .map(|n| shorten(&n));
+                self.digest.title =
+                    name.filter(|name| !name.trim().is_empty()).map(|n| shorten(&n));
             }
             _ => {}
         }
@@ -284,9 +273,7 @@ fn text_of(content: Value<'_>) -> String {
     if let Some(text) = content.string() {
         return text;
     }
-    let texts = content
-        .elements()
-        .filter_map(|block| block.get("text")?.string());
+    let texts = content.elements().filter_map(|block| block.get("text")?.string());
     texts.collect::<Vec<_>>().join("\n")
 }
 
@@ -308,24 +295,11 @@ fn converse_line(line: &[u8], say: &mut dyn FnMut(Entry)) {
 }
 
 fn converse_message(message: Value<'_>, at: Option<Time>, say: &mut dyn FnMut(Entry)) {
-    let text = |name| {
-        message
-            .get(name)
-            .and_then(Value::string)
-            .unwrap_or_default()
-    };
+    let text = |name| message.get(name).and_then(Value::string).unwrap_or_default();
     let content = message.get("content");
     match text("role").as_str() {
-        "user" => say(Entry::new(
-            at,
-            Role::User,
-            content.map(text_of).unwrap_or_default(),
-        )),
-        "toolResult" => say(Entry::new(
-            at,
-            Role::Result,
-            content.map(text_of).unwrap_or_default(),
-        )),
+        "user" => say(Entry::new(at, Role::User, content.map(text_of).unwrap_or_default())),
+        "toolResult" => say(Entry::new(at, Role::Result, content.map(text_of).unwrap_or_default())),
         "bashExecution" => {
             say(Entry::tool(at, "bash", text("command")));
             say(Entry::new(at, Role::Result, text("output")));
@@ -337,11 +311,7 @@ fn converse_message(message: Value<'_>, at: Option<Time>, say: &mut dyn FnMut(En
                     "text" => say(Entry::new(at, Role::Assistant, field("text"))),
                     "toolCall" => {
                         let input = block.get("arguments").map_or(&b""[..], Value::raw);
-                        say(Entry::tool(
-                            at,
-                            field("name"),
-                            String::from_utf8_lossy(input),
-                        ));
+                        say(Entry::tool(at, field("name"), String::from_utf8_lossy(input)));
                     }
                     _ => {}
                 }
@@ -374,12 +344,7 @@ mod tests {
         let summary = r#"{"type":"branch_summary","id":"3","parentId":"1","summary":"s","usage":{"input":3,"output":4,"cost":{"total":0.000001}}}"#;
         let other = ANSWER.replace(r#""id":"2""#, r#""id":"4""#);
         let read = digest(&[ANSWER, summary, &other]);
-        let tokens = Tokens {
-            input: 23,
-            output: 8,
-            cache_read: 10,
-            cache_write: 2,
-        };
+        let tokens = Tokens { input: 23, output: 8, cache_read: 10, cache_write: 2 };
         assert_eq!(read.tokens, Some(tokens));
         assert_eq!(read.cost_micro_usd, Some(4));
     }
@@ -393,10 +358,7 @@ mod tests {
     #[test]
     fn the_last_name_is_the_title_and_an_empty_one_takes_it_back() {
         let name = |name: &str| format!(r#"{{"type":"session_info","id":"1","name":"{name}"}}"#);
-        assert_eq!(
-            digest(&[&name("a"), &name("b")]).title.as_deref(),
-            Some("b")
-        );
+        assert_eq!(digest(&[&name("a"), &name("b")]).title.as_deref(), Some("b"));
         assert_eq!(digest(&[&name("a"), &name("")]).title, None);
     }
 

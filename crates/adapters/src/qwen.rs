@@ -33,16 +33,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["qwen"],
         packages: &["@qwen-code/qwen-code"],
-        helpers: &[
-            "mcp",
-            "extensions",
-            "auth",
-            "hooks",
-            "channel",
-            "serve",
-            "sessions",
-            "review",
-        ],
+        helpers: &["mcp", "extensions", "auth", "hooks", "channel", "serve", "sessions", "review"],
     },
     resume_options: &["--resume", "-r", "--session-id"],
     continue_options: &["--continue", "-c"],
@@ -83,10 +74,7 @@ impl Adapter for Qwen {
     }
 
     fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
-        let mut reading = Reading {
-            own_files: subagent_files(source),
-            ..Reading::default()
-        };
+        let mut reading = Reading { own_files: subagent_files(source), ..Reading::default() };
         let end = source.lines(0, |line| reading.line(line))?;
         reading.digest.damage.oversized = end.oversized;
         Ok(reading.digest)
@@ -141,16 +129,11 @@ fn survey_subagents(survey: &mut Survey, directory: &Path) -> Vec<Source> {
         };
         let inside = directory.join(&session.name);
         for entry in survey.list(&inside, |name| name.ends_with(".jsonl")) {
-            let id = entry
-                .stem(".jsonl")
-                .and_then(|stem| stem.strip_prefix("agent-"));
+            let id = entry.stem(".jsonl").and_then(|stem| stem.strip_prefix("agent-"));
             if let (Some(id), EntryKind::File) = (id, entry.kind) {
                 let path = inside.join(&entry.name);
                 let source = Source::file(id, &root, path, entry.stamp, FORMAT);
-                found.push(Source {
-                    parent: Some(parent.to_owned()),
-                    ..source
-                });
+                found.push(Source { parent: Some(parent.to_owned()), ..source });
             }
         }
     }
@@ -184,27 +167,15 @@ fn survey_registrations(survey: &mut Survey, directory: &Path) {
                 let pid = stem.split('-').next().and_then(|pid| pid.parse().ok());
                 let identity = Identity::recorded_by_agent(pid);
                 let digest = Digest::default();
-                survey
-                    .registrations
-                    .push(registration(Scope::Unreadable, identity, path, digest));
+                survey.registrations.push(registration(Scope::Unreadable, identity, path, digest));
             }
         }
     }
 }
 
 fn registration(scope: Scope, identity: Identity, source: PathBuf, digest: Digest) -> Registration {
-    let proof = Proof::Process {
-        identity,
-        holds: None,
-    };
-    Registration {
-        scope,
-        proof,
-        source,
-        activity: None,
-        waiting_for: None,
-        digest,
-    }
+    let proof = Proof::Process { identity, holds: None };
+    Registration { scope, proof, source, activity: None, waiting_for: None, digest }
 }
 
 /// A field of a registration. Its type has moved between versions; one that cannot be understood
@@ -252,12 +223,7 @@ impl PidFile {
         if let Some(started) = started {
             digest.saw(started);
         }
-        Ok(registration(
-            Scope::Session(session),
-            identity,
-            source,
-            digest,
-        ))
+        Ok(registration(Scope::Session(session), identity, source, digest))
     }
 }
 
@@ -295,12 +261,7 @@ fn survey_runtime(survey: &mut Survey, path: PathBuf) {
         version: text(&record.qwen_version),
         ..Digest::default()
     };
-    survey.registrations.push(registration(
-        Scope::Session(session),
-        identity,
-        path,
-        digest,
-    ));
+    survey.registrations.push(registration(Scope::Session(session), identity, path, digest));
 }
 
 #[derive(Deserialize)]
@@ -318,26 +279,19 @@ fn text(field: &Field) -> Option<String> {
 }
 
 fn number(field: &Field) -> Option<f64> {
-    field
-        .as_ref()?
-        .as_f64()
-        .filter(|number| number.is_finite() && *number >= 0.0)
+    field.as_ref()?.as_f64().filter(|number| number.is_finite() && *number >= 0.0)
 }
 
 fn pid_of(field: &Field) -> Option<u32> {
-    field
-        .as_ref()?
-        .as_u64()
-        .and_then(|pid| u32::try_from(pid).ok())
+    field.as_ref()?.as_u64().and_then(|pid| u32::try_from(pid).ok())
 }
 
 /// `<boot id>:<ticks>`, or the ticks alone.
 fn parse_start(start: &str) -> (Option<String>, Option<u64>) {
     match start.rsplit_once(':') {
-        Some((boot, ticks)) => (
-            Some(boot.to_owned()).filter(|b| !b.is_empty()),
-            ticks.parse().ok(),
-        ),
+        Some((boot, ticks)) => {
+            (Some(boot.to_owned()).filter(|b| !b.is_empty()), ticks.parse().ok())
+        }
         None => (None, start.parse().ok()),
     }
 }
@@ -399,13 +353,9 @@ impl<'a> Line<'a> {
 
     /// The texts of the message, without the model's thoughts.
     fn text(&self) -> String {
-        let spoken = self
-            .parts()
-            .filter(|part| part.get("thought").and_then(Value::bool) != Some(true));
-        spoken
-            .filter_map(|part| part.get("text")?.string())
-            .collect::<Vec<_>>()
-            .join("\n")
+        let spoken =
+            self.parts().filter(|part| part.get("thought").and_then(Value::bool) != Some(true));
+        spoken.filter_map(|part| part.get("text")?.string()).collect::<Vec<_>>().join("\n")
     }
 
     /// Whether a person wrote it. Older versions do not say who did; notices and scheduled tasks
@@ -441,9 +391,7 @@ impl Reading {
     fn record(&mut self, line: &Line<'_>) {
         match line.kind {
             br#""user""# if line.is_prompt() => {
-                let shown = line
-                    .payload
-                    .and_then(|payload| payload.get("displayText")?.string());
+                let shown = line.payload.and_then(|payload| payload.get("displayText")?.string());
                 let text = shown.unwrap_or_else(|| line.text());
                 if !text.trim().is_empty() {
                     self.digest.prompted(&text);
@@ -472,9 +420,7 @@ impl Reading {
         keep_last(&mut self.digest.version, line.version);
         keep_last(&mut self.digest.branch, line.branch);
         if self.digest.parent.is_none() {
-            let parent = line
-                .forked_from
-                .and_then(|from| from.get("sessionId")?.string());
+            let parent = line.forked_from.and_then(|from| from.get("sessionId")?.string());
             self.digest.parent = parent;
         }
     }
@@ -488,9 +434,7 @@ impl Reading {
             self.digest.turn = Turn::Closed;
         } else if line.is("ui_telemetry")
             && let Some(event) = payload.get("uiEvent")
-            && event
-                .get("event.name")
-                .is_some_and(|name| name.is("qwen-code.api_response"))
+            && event.get("event.name").is_some_and(|name| name.is("qwen-code.api_response"))
             && let Some(subagent) = event.get("subagent_id").and_then(Value::string)
             && !self.own_files.contains(&subagent)
             && let Some(tokens) = usage_of(event)
@@ -570,10 +514,7 @@ mod tests {
     use super::*;
 
     fn digest(lines: &[&str]) -> Digest {
-        let mut reading = Reading {
-            own_files: vec!["own".into()],
-            ..Reading::default()
-        };
+        let mut reading = Reading { own_files: vec!["own".into()], ..Reading::default() };
         for line in lines {
             reading.line(line.as_bytes());
         }
@@ -633,17 +574,9 @@ mod tests {
         let newer = read(
             r#"{"pid":7,"procStart":"55","pidNamespace":"pid:[9]","machineId":"m","sessionId":"s","startedAt":"soon","kind":["x"],"ipcToken":"hush"}"#,
         );
-        let Proof::Process { identity, .. } = newer.unwrap().proof else {
-            panic!()
-        };
-        assert_eq!(
-            (identity.pid, identity.start, identity.pid_ns),
-            (Some(7), Some(55), Some(9))
-        );
-        assert_eq!(
-            (identity.boot, identity.machine),
-            (None, Some(Machine::Plain("m".into())))
-        );
+        let Proof::Process { identity, .. } = newer.unwrap().proof else { panic!() };
+        assert_eq!((identity.pid, identity.start, identity.pid_ns), (Some(7), Some(55), Some(9)));
+        assert_eq!((identity.boot, identity.machine), (None, Some(Machine::Plain("m".into()))));
         assert!(read(r#"{"pid":7}"#).is_err());
     }
 }

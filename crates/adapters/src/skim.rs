@@ -295,7 +295,18 @@ mod tests {
 
     #[test]
     fn broken_lines_end_with_an_error_and_never_loop() {
-        for line in ["", "[", "{", r#"{"a""#, r#"{"a":"#, r#"{"a":1"#, r#"{"a":"b"#, r#"{"a":1 "b":2}"#, "nul", r#"{"a":}"#] {
+        for line in [
+            "",
+            "[",
+            "{",
+            r#"{"a""#,
+            r#"{"a":"#,
+            r#"{"a":1"#,
+            r#"{"a":"b"#,
+            r#"{"a":1 "b":2}"#,
+            "nul",
+            r#"{"a":}"#,
+        ] {
             let broken = match object(line.as_bytes()) {
                 Err(Broken) => true,
                 Ok(fields) => fields.into_iter().any(|field| field.is_err()),

@@ -28,17 +28,11 @@ fn the_history_of_the_current_directory_is_one_session() {
     };
     assert_eq!(*digest, expected);
     assert_eq!(observed.sessions.len(), 1);
-    let spoken: Vec<_> = observed
-        .said(id)
-        .into_iter()
-        .filter(|(role, _)| *role != Role::System)
-        .collect();
+    let spoken: Vec<_> =
+        observed.said(id).into_iter().filter(|(role, _)| *role != Role::System).collect();
     let expected = [
         (Role::User, "fix the parser\nand its tests"),
-        (
-            Role::Assistant,
-            "The parser returned 1.\n\nIt returns 0 now.",
-        ),
+        (Role::Assistant, "The parser returned 1.\n\nIt returns 0 now."),
         (Role::User, "/add README.md"),
         (Role::User, "say hello"),
         (Role::Assistant, "hello"),
@@ -70,9 +64,5 @@ fn a_directory_without_a_history_is_no_root() {
     let observed = observe(adapter, &home, &[("PWD", "repo")]);
     assert!(observed.sessions.is_empty() && observed.problems.is_empty());
     let relative = |name: &str| (name == "PWD").then(|| ".".into());
-    assert!(
-        adapter
-            .roots(&ostler_adapters::Env::new(&relative))
-            .is_empty()
-    );
+    assert!(adapter.roots(&ostler_adapters::Env::new(&relative)).is_empty());
 }

@@ -24,12 +24,7 @@ fn threads_are_read_whole() {
         branch: Some("main".into()),
         started_at: Some(Time::from_millis(1_771_449_540_000)),
         last_activity_at: Some(Time::from_millis(1_771_449_541_000)),
-        tokens: Some(Tokens {
-            input: 22,
-            output: 120,
-            cache_read: 11_200,
-            cache_write: 1500,
-        }),
+        tokens: Some(Tokens { input: 22, output: 120, cache_read: 11_200, cache_write: 1500 }),
         turns: 1,
         turn: Turn::Closed,
         ..Digest::default()
@@ -44,15 +39,9 @@ fn threads_are_read_whole() {
     ];
     assert_eq!(said, expected.map(|(role, text)| (role, text.to_owned())));
     let open = observed.digest(SECOND);
-    assert_eq!(
-        (open.turn.clone(), open.turns, open.tokens),
-        (Turn::Open, 1, None)
-    );
+    assert_eq!((open.turn.clone(), open.turns, open.tokens), (Turn::Open, 1, None));
     // The answer is still being written.
-    assert_eq!(
-        observed.said(SECOND),
-        [(Role::User, "list the files".to_owned())]
-    );
+    assert_eq!(observed.said(SECOND), [(Role::User, "list the files".to_owned())]);
     assert!(observed.problems.is_empty(), "{:?}", observed.problems);
 }
 
@@ -61,10 +50,5 @@ fn the_data_directory_may_be_elsewhere() {
     let home = TempHome::new();
     home.lay_out(&fixtures("amp/2026.03"), "data/amp");
     let adapter = ostler_adapters::by_id("amp").unwrap();
-    assert_eq!(
-        observe(adapter, &home, &[("XDG_DATA_HOME", "data")])
-            .sessions
-            .len(),
-        2
-    );
+    assert_eq!(observe(adapter, &home, &[("XDG_DATA_HOME", "data")]).sessions.len(), 2);
 }

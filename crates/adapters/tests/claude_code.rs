@@ -31,12 +31,7 @@ fn time(text: &str) -> Option<Time> {
 
 /// What the lab's model reports for every request, times the number of requests.
 fn requests(count: u64) -> Option<Tokens> {
-    Some(Tokens {
-        input: 1234 * count,
-        output: 56 * count,
-        cache_read: 0,
-        cache_write: 0,
-    })
+    Some(Tokens { input: 1234 * count, output: 56 * count, cache_read: 0, cache_write: 0 })
 }
 
 /// What all the sessions of a version share.
@@ -71,10 +66,7 @@ fn sessions_of_2_1_197() {
         turns: 1,
         ..common("2.1.197", "claude-opus-4-8")
     };
-    assert_eq!(
-        *observed.digest("25343982-63f6-4e77-9d75-ed272acfe961"),
-        wait
-    );
+    assert_eq!(*observed.digest("25343982-63f6-4e77-9d75-ed272acfe961"), wait);
     assert_eq!(observed.sessions.len(), 2);
     assert!(observed.registrations.is_empty());
 }
@@ -115,25 +107,12 @@ fn a_subagent_is_its_own_part_of_the_session() {
     let attached: Vec<_> = observed
         .extras
         .iter()
-        .map(|extra| {
-            (
-                extra.path.file_name().unwrap().to_str().unwrap(),
-                extra.kind,
-            )
-        })
+        .map(|extra| (extra.path.file_name().unwrap().to_str().unwrap(), extra.kind))
         .collect();
-    assert!(
-        attached.contains(&("custom-title.json", ExtraKind::Attachment)),
-        "{attached:?}"
-    );
+    assert!(attached.contains(&("custom-title.json", ExtraKind::Attachment)), "{attached:?}");
     let meta = ("agent-af723b667edbb3de4.meta.json", ExtraKind::Attachment);
     assert!(attached.contains(&meta), "{attached:?}");
-    assert!(
-        observed
-            .extras
-            .iter()
-            .all(|extra| extra.session.as_deref() == Some(NAMED))
-    );
+    assert!(observed.extras.iter().all(|extra| extra.session.as_deref() == Some(NAMED)));
 }
 
 #[test]
@@ -169,11 +148,7 @@ fn registrations_carry_every_recorded_field() {
     let observed = look("2.1.325");
     let of = |pid: u32| {
         let mut found = observed.registrations.iter().filter_map(|registration| {
-            let Proof::Process {
-                identity,
-                holds: None,
-            } = &registration.proof
-            else {
+            let Proof::Process { identity, holds: None } = &registration.proof else {
                 return None;
             };
             (identity.pid == Some(pid)).then_some((registration, identity))
@@ -207,16 +182,10 @@ fn registrations_carry_every_recorded_field() {
     assert_eq!(registration.digest, expected);
     // A background session that has not written a transcript yet.
     let (registration, identity) = of(17548);
-    assert_eq!(
-        registration.scope,
-        Scope::Session("745c2be7-0b12-4ad7-bece-592453ff13f6".into())
-    );
+    assert_eq!(registration.scope, Scope::Session("745c2be7-0b12-4ad7-bece-592453ff13f6".into()));
     assert_eq!(registration.activity, Some(Activity::Working));
     assert_eq!(identity.start, Some(263_130));
-    assert_eq!(
-        registration.digest.name.as_deref(),
-        Some("[[delay:20]] background task")
-    );
+    assert_eq!(registration.digest.name.as_deref(), Some("[[delay:20]] background task"));
 }
 
 #[test]
@@ -225,13 +194,7 @@ fn the_conversation_is_told_in_order() {
     let said = observed.said(HEADLESS);
     let roles: Vec<_> = said.iter().map(|(role, _)| *role).collect();
     assert_eq!(roles.first(), Some(&Role::User));
-    assert!(
-        roles.ends_with(&[Role::Result, Role::Assistant]),
-        "{roles:?}"
-    );
+    assert!(roles.ends_with(&[Role::Result, Role::Assistant]), "{roles:?}");
     assert!(said.contains(&(Role::Tool, "Bash".into())), "{said:?}");
-    assert!(
-        said.contains(&(Role::Result, "tool-ran".into())),
-        "{said:?}"
-    );
+    assert!(said.contains(&(Role::Result, "tool-ran".into())), "{said:?}");
 }

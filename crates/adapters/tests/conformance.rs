@@ -5,10 +5,7 @@
 //! file), are all the other sessions what they were, and is every byte and time below the home
 //! what it was. To add an adapter, add its line to the table of the bench.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests write, and run themselves as nobody"
-)]
+#![expect(clippy::disallowed_methods, reason = "tests write, and run themselves as nobody")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod bench;
@@ -34,16 +31,8 @@ const FLAT: &[Shape] = &[Shape::Lines, Shape::Document, Shape::Text];
 fn every_adapter_has_one_line_and_every_id_is_unique() {
     for adapter in ALL {
         let id = adapter.about().id;
-        assert_eq!(
-            TABLE.iter().filter(|line| line.agent == id).count(),
-            1,
-            "{id}"
-        );
-        assert_eq!(
-            ALL.iter().filter(|other| other.about().id == id).count(),
-            1,
-            "{id}"
-        );
+        assert_eq!(TABLE.iter().filter(|line| line.agent == id).count(), 1, "{id}");
+        assert_eq!(ALL.iter().filter(|other| other.about().id == id).count(), 1, "{id}");
     }
 }
 
@@ -57,17 +46,8 @@ fn all_agents_in_one_home() {
         let observed = observe(*adapter, &home, bench.line.variables);
         // More where a fixture has several versions.
         let (found, expected) = (observed.sessions.len(), bench.before.sessions.len());
-        assert!(
-            found >= expected,
-            "{}: {found} of {expected}",
-            bench.agent()
-        );
-        assert!(
-            observed.problems.is_empty(),
-            "{}: {:?}",
-            bench.agent(),
-            observed.problems
-        );
+        assert!(found >= expected, "{}: {found} of {expected}", bench.agent());
+        assert!(observed.problems.is_empty(), "{}: {:?}", bench.agent(), observed.problems);
     }
     assert_eq!(tree.changes(&home.snapshot()), [""; 0]);
 }
@@ -84,12 +64,7 @@ fn empty_home() {
                 && observed.registrations.is_empty()
                 && observed.problems.is_empty();
             assert!(nothing, "{}: {observed:#?}", bench.agent());
-            assert_eq!(
-                tree.changes(&empty.snapshot()),
-                [""; 0],
-                "{}",
-                bench.agent()
-            );
+            assert_eq!(tree.changes(&empty.snapshot()), [""; 0], "{}", bench.agent());
             empty.directory(bench.place());
         }
     }
@@ -101,11 +76,7 @@ fn truncated_last_line() {
         let bytes = bench.home.read(bench.victim());
         let lines = matches!(bench.line.shape, Shape::Lines | Shape::Text);
         let cut = if lines {
-            let last = bytes
-                .trim_ascii_end()
-                .iter()
-                .rposition(|byte| *byte == b'\n')
-                .unwrap();
+            let last = bytes.trim_ascii_end().iter().rposition(|byte| *byte == b'\n').unwrap();
             last + (bytes.len() - last) / 2
         } else {
             bytes.len() / 2
@@ -131,9 +102,7 @@ fn line_of_20_mb() {
         match bench.line.shape {
             Shape::Lines => bench.home.append(bench.victim(), long_line(&filler)),
             Shape::Document => insert_field(bench, &filler),
-            _ => bench
-                .home
-                .append(bench.victim(), [&filler[..], b"\n"].concat()),
+            _ => bench.home.append(bench.victim(), [&filler[..], b"\n"].concat()),
         }
         let observed = bench.look_unharmed(&bench.victim());
         bench.check_same(&observed, Damage::default());
@@ -147,20 +116,12 @@ fn line_that_is_too_long_to_be_read() {
         match bench.line.shape {
             Shape::Lines => bench.home.append(bench.victim(), long_line(&filler)),
             Shape::Document => insert_field(bench, &filler),
-            _ => bench
-                .home
-                .append(bench.victim(), [&filler[..], b"\n"].concat()),
+            _ => bench.home.append(bench.victim(), [&filler[..], b"\n"].concat()),
         }
         let observed = bench.look_unharmed(&bench.victim());
         bench.check_visible(&observed);
         if bench.line.shape != Shape::Document {
-            bench.check_same(
-                &observed,
-                Damage {
-                    broken: 0,
-                    oversized: 1,
-                },
-            );
+            bench.check_same(&observed, Damage { broken: 0, oversized: 1 });
         }
     });
 }
@@ -182,9 +143,7 @@ fn invalid_utf8() {
     each(FLAT, |bench| {
         let broken = [b"\xff", &bench.word().as_bytes()[1..]].concat();
         let bytes = bench.home.read(bench.victim());
-        bench
-            .home
-            .write(bench.victim(), bench.marked(&bytes, &broken));
+        bench.home.write(bench.victim(), bench.marked(&bytes, &broken));
         let observed = bench.look_unharmed(&bench.victim());
         bench.check_visible(&observed);
         if bench.line.shape == Shape::Lines {
@@ -210,15 +169,11 @@ fn unknown_records_and_fields() {
         let text = String::from_utf8(bench.home.read(bench.victim())).unwrap();
         let unknown = r#"{"zzUnknown":{"deep":["}",1,null,"\""]},"#;
         if bench.line.shape == Shape::Document {
-            bench
-                .home
-                .write(bench.victim(), text.replacen('{', unknown, 1));
+            bench.home.write(bench.victim(), text.replacen('{', unknown, 1));
         } else {
             let lines = text.lines().map(|line| line.replacen('{', unknown, 1));
             let lines = lines.chain([RECORD.to_owned(), String::new()]);
-            bench
-                .home
-                .write(bench.victim(), lines.collect::<Vec<_>>().join("\n"));
+            bench.home.write(bench.victim(), lines.collect::<Vec<_>>().join("\n"));
         }
         let observed = bench.look_unharmed(&bench.victim());
         bench.check_same(&observed, Damage::default());
@@ -227,18 +182,14 @@ fn unknown_records_and_fields() {
         change_database(bench, |database| {
             let query = "select name from sqlite_master where type = 'table' and sql like 'create table%' and name not like 'sqlite_%'";
             let mut statement = database.prepare(query).unwrap();
-            let names = statement
-                .query_map([], |row| row.get::<_, String>(0))
-                .unwrap();
+            let names = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
             let names: Vec<_> = names.map(Result::unwrap).collect();
             for name in names {
                 // Tables of an extension refuse, and are not read.
                 let change = format!("alter table \"{name}\" add column zz_unknown text");
                 let _ = database.execute_batch(&change);
             }
-            database
-                .execute_batch("create table zz_unknown (a)")
-                .unwrap();
+            database.execute_batch("create table zz_unknown (a)").unwrap();
         });
         let observed = bench.look_unharmed(&bench.victim());
         bench.check_same(&observed, Damage::default());
@@ -250,13 +201,7 @@ fn future_version() {
     each(JSON, |bench| {
         let text = String::from_utf8(bench.home.read(bench.victim())).unwrap();
         let mut later = text.clone();
-        for key in [
-            "version",
-            "schemaVersion",
-            "v",
-            "cli_version",
-            "copilotVersion",
-        ] {
+        for key in ["version", "schemaVersion", "v", "cli_version", "copilotVersion"] {
             later = replace_values(&later, key);
         }
         bench.home.write(bench.victim(), later);
@@ -272,9 +217,7 @@ fn future_version() {
     });
     each(&[Shape::Database], |bench| {
         change_database(bench, |database| {
-            database
-                .pragma_update(None, "user_version", 99_999)
-                .unwrap();
+            database.pragma_update(None, "user_version", 99_999).unwrap();
         });
         let observed = bench.look_unharmed(&bench.victim());
         bench.check_visible(&observed);
@@ -291,11 +234,7 @@ fn replace_values(text: &str, key: &str) -> String {
         out.push_str(before);
         let value = after.trim_start();
         let end = value.find([',', '}', '\n']).unwrap();
-        out.push_str(if value.starts_with('"') {
-            "\"999.0.0\""
-        } else {
-            "999"
-        });
+        out.push_str(if value.starts_with('"') { "\"999.0.0\"" } else { "999" });
         rest = &value[end..];
     }
     out + rest
@@ -313,12 +252,7 @@ fn unreadable_file() {
         // A link to itself cannot be opened by anyone.
         let path = bench.home.link(bench.victim(), bench.victim_path());
         let observed = bench.look_unharmed(&bench.victim());
-        assert!(
-            observed.names(&path),
-            "{}: {:?}",
-            bench.agent(),
-            observed.problems
-        );
+        assert!(observed.names(&path), "{}: {:?}", bench.agent(), observed.problems);
     });
     if is_root() && !run_as_nobody("unreadable_file") {
         eprintln!("SKIPPED: root reads everything, and this test could not be run as nobody");
@@ -328,12 +262,7 @@ fn unreadable_file() {
         each(ANY, |bench| {
             let path = bench.home.forbid(bench.victim());
             let observed = bench.look_unharmed(&bench.victim());
-            assert!(
-                observed.names(&path),
-                "{}: {:?}",
-                bench.agent(),
-                observed.problems
-            );
+            assert!(observed.names(&path), "{}: {:?}", bench.agent(), observed.problems);
             let told = |id: &&str| observed.sessions.contains_key(*id);
             let victims = bench.victims();
             // A session may be known from elsewhere, but not by what its transcript says.
@@ -370,10 +299,7 @@ fn run_as_nobody(test: &str) -> bool {
     let said = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "as nobody:\n{said}\n{complained}");
-    assert!(
-        said.contains("1 passed"),
-        "as nobody:\n{said}\n{complained}"
-    );
+    assert!(said.contains("1 passed"), "as nobody:\n{said}\n{complained}");
     true
 }
 
@@ -391,12 +317,7 @@ fn symlink_out_of_the_root() {
         let target = outside.write("secret", marked);
         let path = bench.home.link(bench.victim(), &target);
         let observed = bench.look_unharmed(&bench.victim());
-        assert!(
-            observed.names(&path),
-            "{}: {:?}",
-            bench.agent(),
-            observed.problems
-        );
+        assert!(observed.names(&path), "{}: {:?}", bench.agent(), observed.problems);
         assert!(!format!("{observed:?}").contains(MARK), "{}", bench.agent());
     });
 }
@@ -418,20 +339,11 @@ fn symlinked_directory_out_of_the_root() {
         }
         let path = bench.home.link(&directory, outside.join("away"));
         let observed = bench.look_unharmed(&directory);
-        assert!(
-            observed.names(&path),
-            "{}: {:?}",
-            bench.agent(),
-            observed.problems
-        );
+        assert!(observed.names(&path), "{}: {:?}", bench.agent(), observed.problems);
         assert!(!format!("{observed:?}").contains(MARK), "{}", bench.agent());
         for id in bench.victims() {
             let told = observed.sessions.get(id);
-            assert!(
-                told.is_none_or(|(_, digest)| digest.turns == 0),
-                "{}",
-                bench.agent()
-            );
+            assert!(told.is_none_or(|(_, digest)| digest.turns == 0), "{}", bench.agent());
         }
     });
 }
@@ -441,12 +353,7 @@ fn fifo_in_the_directory() {
     each(ANY, |bench| {
         let path = bench.home.fifo(bench.victim());
         let observed = bench.look_unharmed(&bench.victim());
-        assert!(
-            observed.names(&path),
-            "{}: {:?}",
-            bench.agent(),
-            observed.problems
-        );
+        assert!(observed.names(&path), "{}: {:?}", bench.agent(), observed.problems);
     });
 }
 
@@ -455,12 +362,7 @@ fn file_of_zero_bytes() {
     each(ANY, |bench| {
         let path = bench.home.write(bench.victim(), b"");
         let observed = bench.look_unharmed(&bench.victim());
-        assert!(
-            observed.names(&path),
-            "{}: {:?}",
-            bench.agent(),
-            observed.problems
-        );
+        assert!(observed.names(&path), "{}: {:?}", bench.agent(), observed.problems);
         for id in bench.victims() {
             // Invented is what only the empty file could have said. Another file may tell of the
             // session, but then it shows that something is missing.
@@ -469,11 +371,7 @@ fn file_of_zero_bytes() {
                 other && !digest.damage.is_none()
             };
             let told = observed.sessions.get(id);
-            assert!(
-                told.is_none_or(known_otherwise),
-                "{}: {told:?}",
-                bench.agent()
-            );
+            assert!(told.is_none_or(known_otherwise), "{}: {told:?}", bench.agent());
         }
     });
 }
@@ -488,10 +386,7 @@ fn file_growing_while_it_is_read() {
             let (home, victim, stop) = (bench.home.clone(), bench.victim(), stop.clone());
             let shape = bench.line.shape;
             std::thread::spawn(move || {
-                let start = bytes
-                    .trim_ascii_end()
-                    .iter()
-                    .rposition(|byte| *byte == b'\n');
+                let start = bytes.trim_ascii_end().iter().rposition(|byte| *byte == b'\n');
                 let last = &bytes[start.map_or(0, |start| start + 1)..];
                 let (torn, rest) = last.split_at(last.len() / 2);
                 for _ in 0..400 {
@@ -517,21 +412,12 @@ fn file_growing_while_it_is_read() {
         stop.store(true, Ordering::Relaxed);
         writer.join().unwrap();
         let changes = tree.changes(&bench.home.snapshot().without(&bench.victim()));
-        assert!(
-            changes.is_empty(),
-            "{} changed the home: {changes:#?}",
-            bench.agent()
-        );
+        assert!(changes.is_empty(), "{} changed the home: {changes:#?}", bench.agent());
         let observed = bench.look_unharmed(&bench.victim());
         for id in bench.victims() {
             let (was, is) = (bench.before.digest(id), observed.digest(id));
             assert_eq!(is.damage, Damage::default(), "{}", bench.agent());
-            assert_eq!(
-                (is.turns, &is.cwd),
-                (was.turns, &was.cwd),
-                "{}",
-                bench.agent()
-            );
+            assert_eq!((is.turns, &is.cwd), (was.turns, &was.cwd), "{}", bench.agent());
         }
     });
 }
@@ -539,11 +425,7 @@ fn file_growing_while_it_is_read() {
 fn overwrite(path: &Path, bytes: &[u8]) {
     use std::io::Write;
 
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .truncate(true)
-        .open(path)
-        .unwrap();
+    let mut file = std::fs::OpenOptions::new().write(true).truncate(true).open(path).unwrap();
     for part in bytes.chunks(bytes.len() / 3 + 1) {
         file.write_all(part).unwrap();
     }
@@ -559,14 +441,10 @@ fn registration_that_cannot_be_read() {
             home.write(file, &bytes[..bytes.len() / 2]);
         }),
         ("empty", |home, file| drop(home.write(file, b""))),
-        ("huge", |home, file| {
-            drop(home.write(file, vec![b' '; 9 << 20]))
-        }),
+        ("huge", |home, file| drop(home.write(file, vec![b' '; 9 << 20]))),
         ("a FIFO", |home, file| drop(home.fifo(file))),
         ("a directory", |home, file| drop(home.directory(file))),
-        ("a link out of the root", |home, file| {
-            drop(home.link(file, "/etc/passwd"))
-        }),
+        ("a link out of the root", |home, file| drop(home.link(file, "/etc/passwd"))),
     ];
     for (way, spoil) in ways {
         each(ANY, |bench| {
@@ -577,10 +455,7 @@ fn registration_that_cannot_be_read() {
             spoil(&bench.home, &file);
             let observed = bench.look_unharmed(&file);
             let agent = bench.agent();
-            assert!(
-                observed.names(&bench.home.join(&file)),
-                "{agent}, {way}: {observed:#?}"
-            );
+            assert!(observed.names(&bench.home.join(&file)), "{agent}, {way}: {observed:#?}");
             let warned = observed.registrations.iter().any(|registration| {
                 let Proof::Process { identity, .. } = &registration.proof else {
                     return false;

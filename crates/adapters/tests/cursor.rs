@@ -50,10 +50,7 @@ fn subagents_open_turns_and_chats_without_a_transcript() {
     let (subagent, _) = &observed.sessions["c0ffee00-0000-4000-8000-000000000009"];
     assert_eq!(subagent.parent.as_deref(), Some(FIRST));
     let open = observed.digest("c0ffee00-0000-4000-8000-000000000002");
-    assert_eq!(
-        (open.turn.clone(), open.turns, open.cwd.clone()),
-        (Turn::Open, 1, None)
-    );
+    assert_eq!((open.turn.clone(), open.turns, open.cwd.clone()), (Turn::Open, 1, None));
     let (source, chat) = &observed.sessions["c0ffee00-0000-4000-8000-000000000003"];
     assert_eq!(source.format, "cursor-store");
     let expected = Digest {
@@ -79,11 +76,7 @@ fn a_store_of_another_version_is_named_and_hides_no_transcript() {
     assert_eq!(observed.digest(FIRST).damage.broken, 1);
     assert_eq!(observed.digest(FIRST).turns, 2);
     let only_store = ".cursor/chats/5f2b/c0ffee00-0000-4000-8000-000000000003/store.db";
-    assert!(
-        observed.names(&home.join(only_store)),
-        "{:?}",
-        observed.problems
-    );
+    assert!(observed.names(&home.join(only_store)), "{:?}", observed.problems);
 }
 
 #[test]
@@ -91,10 +84,5 @@ fn the_variable_is_honoured() {
     let home = TempHome::new();
     home.lay_out(&fixtures("cursor/2026.09"), "elsewhere");
     let adapter = ostler_adapters::by_id("cursor").unwrap();
-    assert_eq!(
-        observe(adapter, &home, &[("CURSOR_CONFIG_DIR", "elsewhere")])
-            .sessions
-            .len(),
-        4
-    );
+    assert_eq!(observe(adapter, &home, &[("CURSOR_CONFIG_DIR", "elsewhere")]).sessions.len(), 4);
 }

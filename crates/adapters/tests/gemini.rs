@@ -24,12 +24,7 @@ fn time(text: &str) -> Option<Time> {
 }
 
 fn tokens(input: u64, output: u64) -> Option<Tokens> {
-    Some(Tokens {
-        input,
-        output,
-        cache_read: 0,
-        cache_write: 0,
-    })
+    Some(Tokens { input, output, cache_read: 0, cache_write: 0 })
 }
 
 #[test]
@@ -47,10 +42,7 @@ fn a_turn_with_a_tool_counts_each_message_once() {
         turn: Turn::Closed,
         ..Digest::default()
     };
-    assert_eq!(
-        *observed.digest("361de265-539f-4574-b148-d55d51b38392"),
-        expected
-    );
+    assert_eq!(*observed.digest("361de265-539f-4574-b148-d55d51b38392"), expected);
     assert!(observed.problems.is_empty(), "{:?}", observed.problems);
     assert!(observed.registrations.is_empty());
     assert_eq!(observed.sessions.len(), 5);
@@ -70,10 +62,7 @@ fn short_sessions_and_a_generated_title() {
         turn: Turn::Closed,
         ..Digest::default()
     };
-    assert_eq!(
-        *observed.digest("7d755d05-0326-4434-8e4c-60af30df46eb"),
-        plain
-    );
+    assert_eq!(*observed.digest("7d755d05-0326-4434-8e4c-60af30df46eb"), plain);
     let other = observed.digest("fdf5a3db-899e-4ac6-b4f4-f4d82b777a63");
     assert_eq!(other.first_prompt.as_deref(), Some("hi there"));
     assert_eq!(other.started_at, time("2026-11-15T18:01:04.951Z"));
@@ -87,10 +76,7 @@ fn short_sessions_and_a_generated_title() {
 fn a_session_killed_in_mid_turn_is_open() {
     let observed = look(&home());
     let killed = observed.digest("cfc6d7d8-1ab1-44e8-8d30-5f9b27cfbae4");
-    assert_eq!(
-        (killed.turn.clone(), killed.turns, killed.tokens),
-        (Turn::Open, 1, None)
-    );
+    assert_eq!((killed.turn.clone(), killed.turns, killed.tokens), (Turn::Open, 1, None));
     assert_eq!(killed.model, None);
 }
 
@@ -100,10 +86,7 @@ fn the_conversation_is_told_once_from_the_start_and_when_followed() {
     let observed = look(&home);
     let said = observed.said("361de265-539f-4574-b148-d55d51b38392");
     let roles: Vec<_> = said.iter().map(|(role, _)| *role).collect();
-    assert_eq!(
-        roles,
-        [Role::User, Role::Tool, Role::Result, Role::Assistant]
-    );
+    assert_eq!(roles, [Role::User, Role::Tool, Role::Result, Role::Assistant]);
     assert_eq!(said[1].1, "run_shell_command");
     assert!(said[2].1.contains("GEMINI_CLI=1"), "{}", said[2].1);
     assert_eq!(said[3].1, "hello from the fake model");
@@ -117,15 +100,10 @@ fn the_conversation_is_told_once_from_the_start_and_when_followed() {
     let (mut followed, mut position) = (Vec::new(), 0);
     for line in whole.split_inclusive(|byte| *byte == b'\n') {
         home.append(file, line);
-        position = adapter
-            .converse(source, position, &mut |entry| followed.push(entry))
-            .unwrap();
+        position = adapter.converse(source, position, &mut |entry| followed.push(entry)).unwrap();
     }
     assert_eq!(position, whole.len() as u64);
-    assert_eq!(
-        followed,
-        observed.conversations["361de265-539f-4574-b148-d55d51b38392"]
-    );
+    assert_eq!(followed, observed.conversations["361de265-539f-4574-b148-d55d51b38392"]);
 }
 
 #[test]
@@ -142,12 +120,7 @@ fn the_older_document_is_read_and_a_resumed_one_lives_on_as_lines() {
         model: Some("gemini-2.5-pro".into()),
         started_at: time("2025-09-20T10:00:00.000Z"),
         last_activity_at: time("2025-09-20T10:01:00.000Z"),
-        tokens: Some(Tokens {
-            input: 1700,
-            output: 150,
-            cache_read: 300,
-            cache_write: 0,
-        }),
+        tokens: Some(Tokens { input: 1700, output: 150, cache_read: 300, cache_write: 0 }),
         turns: 1,
         turn: Turn::Closed,
         ..Digest::default()
@@ -158,10 +131,7 @@ fn the_older_document_is_read_and_a_resumed_one_lives_on_as_lines() {
         .into_iter()
         .map(|(role, _)| role)
         .collect();
-    assert_eq!(
-        roles,
-        [Role::User, Role::Tool, Role::Result, Role::Assistant]
-    );
+    assert_eq!(roles, [Role::User, Role::Tool, Role::Result, Role::Assistant]);
 
     let hash = "c26848463faf0f27a9b73be872230455e679bd57c1733c045f9dc28f8352bd2a";
     let old_path = format!(".gemini/tmp/{hash}/chats/session-2025-09-20T10-00-1f2e3d4c.json");
@@ -173,12 +143,7 @@ fn the_older_document_is_read_and_a_resumed_one_lives_on_as_lines() {
     let observed = look(&home);
     let resumed = observed.digest("1f2e3d4c-0000-4000-8000-000000000001");
     assert_eq!(resumed.started_at, time("2025-09-21T10:00:00.000Z"));
-    assert!(
-        observed
-            .extras
-            .iter()
-            .any(|extra| extra.path.ends_with(&old_path))
-    );
+    assert!(observed.extras.iter().any(|extra| extra.path.ends_with(&old_path)));
 }
 
 #[test]
@@ -205,10 +170,5 @@ fn the_variable_stands_for_the_home_directory() {
     home.lay_out(&fixtures("gemini/0.61.0"), "elsewhere/.gemini");
     let adapter = ostler_adapters::by_id("gemini").unwrap();
     assert!(look(&home).sessions.is_empty());
-    assert_eq!(
-        observe(adapter, &home, &[("GEMINI_CLI_HOME", "elsewhere")])
-            .sessions
-            .len(),
-        5
-    );
+    assert_eq!(observe(adapter, &home, &[("GEMINI_CLI_HOME", "elsewhere")]).sessions.len(), 5);
 }

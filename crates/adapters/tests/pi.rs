@@ -29,12 +29,7 @@ fn a_turn_with_a_tool() {
         model: Some("fake-model".into()),
         started_at: time("2026-11-15T18:02:09.078Z"),
         last_activity_at: time("2026-11-15T18:02:19.494Z"),
-        tokens: Some(Tokens {
-            input: 2468,
-            output: 112,
-            cache_read: 0,
-            cache_write: 0,
-        }),
+        tokens: Some(Tokens { input: 2468, output: 112, cache_read: 0, cache_write: 0 }),
         // Twice 0.001346 dollars.
         cost_micro_usd: Some(2692),
         turns: 1,
@@ -46,10 +41,7 @@ fn a_turn_with_a_tool() {
     assert!(observed.registrations.is_empty());
     let said = observed.said(id);
     let roles: Vec<_> = said.iter().map(|(role, _)| *role).collect();
-    assert_eq!(
-        roles,
-        [Role::User, Role::Tool, Role::Result, Role::Assistant]
-    );
+    assert_eq!(roles, [Role::User, Role::Tool, Role::Result, Role::Assistant]);
     assert_eq!(said[1].1, "bash");
     assert!(said[2].1.starts_with("PI_CODING_AGENT=true"));
     assert_eq!(said[3].1, "hello from the fake model");
@@ -76,32 +68,18 @@ fn a_session_that_was_only_opened_is_a_session() {
     );
     let observed = observe(ostler_adapters::by_id("pi").unwrap(), &home, &[]);
     let new = observed.digest("new-one");
-    assert_eq!(
-        (new.cwd.as_deref(), new.model.as_deref()),
-        (Some("/w"), Some("fake-model"))
-    );
-    assert_eq!(
-        (new.turns, new.turn.clone(), new.tokens),
-        (0, Turn::Unknown, None)
-    );
+    assert_eq!((new.cwd.as_deref(), new.model.as_deref()), (Some("/w"), Some("fake-model")));
+    assert_eq!((new.turns, new.turn.clone(), new.tokens), (0, Turn::Unknown, None));
 }
 
 #[test]
 fn both_variables_are_honoured() {
     let home = TempHome::new();
     home.lay_out(&fixtures("pi/0.73.1/agent"), "a");
-    home.lay_out(
-        &fixtures("pi/0.73.1/agent/sessions/--home-user-repo--"),
-        "s",
-    );
+    home.lay_out(&fixtures("pi/0.73.1/agent/sessions/--home-user-repo--"), "s");
     let adapter = ostler_adapters::by_id("pi").unwrap();
     assert!(observe(adapter, &home, &[]).sessions.is_empty());
-    assert_eq!(
-        observe(adapter, &home, &[("PI_CODING_AGENT_DIR", "a")])
-            .sessions
-            .len(),
-        2
-    );
+    assert_eq!(observe(adapter, &home, &[("PI_CODING_AGENT_DIR", "a")]).sessions.len(), 2);
     let elsewhere = observe(adapter, &home, &[("PI_CODING_AGENT_SESSION_DIR", "s")]);
     assert_eq!(elsewhere.sessions.len(), 2);
 }

@@ -48,12 +48,7 @@ fn a_headless_turn_with_a_tool() {
         started_at: time("2026-11-15T18:02:43.596Z"),
         last_activity_at: time("2026-11-15T18:02:55.995Z"),
         // As usage_record.jsonl has it for this session.
-        tokens: Some(Tokens {
-            input: 2468,
-            output: 112,
-            cache_read: 0,
-            cache_write: 0,
-        }),
+        tokens: Some(Tokens { input: 2468, output: 112, cache_read: 0, cache_write: 0 }),
         turns: 1,
         turn: Turn::Closed,
         ..Digest::default()
@@ -62,10 +57,7 @@ fn a_headless_turn_with_a_tool() {
     assert!(observed.problems.is_empty(), "{:?}", observed.problems);
     let said = observed.said(HEADLESS);
     let roles: Vec<_> = said.iter().map(|(role, _)| *role).collect();
-    assert_eq!(
-        roles,
-        [Role::User, Role::Tool, Role::Result, Role::Assistant]
-    );
+    assert_eq!(roles, [Role::User, Role::Tool, Role::Result, Role::Assistant]);
     assert_eq!(said[1].1, "run_shell_command");
     assert_eq!(said[3].1, "hello from the fake model");
 }
@@ -82,12 +74,7 @@ fn an_interactive_session_counts_the_subagent_that_kept_no_transcript() {
         started_at: time("2026-11-15T18:31:22.766Z"),
         last_activity_at: time("2026-11-15T18:31:23.986Z"),
         // 1234 + 56 for the answer, and again for the memory extractor.
-        tokens: Some(Tokens {
-            input: 2468,
-            output: 112,
-            cache_read: 0,
-            cache_write: 0,
-        }),
+        tokens: Some(Tokens { input: 2468, output: 112, cache_read: 0, cache_write: 0 }),
         turns: 1,
         turn: Turn::Closed,
         ..Digest::default()
@@ -99,10 +86,7 @@ fn an_interactive_session_counts_the_subagent_that_kept_no_transcript() {
 fn a_session_killed_in_mid_turn_is_open() {
     let observed = look(&home());
     let killed = observed.digest("99739ab8-2589-42c2-8e1e-8faabffa820f");
-    assert_eq!(
-        (killed.turn.clone(), killed.turns, killed.tokens),
-        (Turn::Open, 1, None)
-    );
+    assert_eq!((killed.turn.clone(), killed.turns, killed.tokens), (Turn::Open, 1, None));
     assert_eq!(killed.branch.as_deref(), Some("main"));
     assert_eq!(observed.sessions.len(), 3);
 }
@@ -112,15 +96,11 @@ fn a_registration_says_all_it_knows_and_no_secret() {
     let home = home();
     let token = "a276bbdff75679652c8b0dec4e7092ce";
     let path = ".qwen/sessions/29453.json";
-    let text = String::from_utf8(home.read(path))
-        .unwrap()
-        .replace("REDACTED", token);
+    let text = String::from_utf8(home.read(path)).unwrap().replace("REDACTED", token);
     assert!(text.contains(token));
     home.write(path, text);
     let observed = look(&home);
-    let [registered, runtime] = &observed.registrations[..] else {
-        panic!("{observed:?}")
-    };
+    let [registered, runtime] = &observed.registrations[..] else { panic!("{observed:?}") };
     assert_eq!(registered.scope, Scope::Session(INTERACTIVE.into()));
     let expected = Identity {
         pid: Some(29453),
@@ -136,10 +116,7 @@ fn a_registration_says_all_it_knows_and_no_secret() {
     assert_eq!(registered.digest.cwd.as_deref(), Some("/home/user/repo"));
     assert_eq!(registered.digest.name.as_deref(), Some("repo-72"));
     assert_eq!(registered.digest.version.as_deref(), Some("0.24.4"));
-    assert_eq!(
-        registered.digest.started_at,
-        Some(Time::from_millis(1_794_767_469_926))
-    );
+    assert_eq!(registered.digest.started_at, Some(Time::from_millis(1_794_767_469_926)));
 
     assert_eq!(runtime.scope, Scope::Session(INTERACTIVE.into()));
     let expected = Identity {
@@ -158,40 +135,24 @@ fn a_process_that_turned_to_another_session_is_not_claimed_for_the_old_one() {
     let home = home();
     // After /clear: the registration is rewritten, the old runtime file stays.
     let path = ".qwen/sessions/29453.json";
-    let text = String::from_utf8(home.read(path))
-        .unwrap()
-        .replace(INTERACTIVE, "new-session");
+    let text = String::from_utf8(home.read(path)).unwrap().replace(INTERACTIVE, "new-session");
     home.write(path, text);
-    let scopes: Vec<_> = look(&home)
-        .registrations
-        .into_iter()
-        .map(|r| r.scope)
-        .collect();
+    let scopes: Vec<_> = look(&home).registrations.into_iter().map(|r| r.scope).collect();
     assert_eq!(scopes, [Scope::Session("new-session".into())]);
     // Without a registration the runtime file is all there is.
     home.remove(path);
-    let scopes: Vec<_> = look(&home)
-        .registrations
-        .into_iter()
-        .map(|r| r.scope)
-        .collect();
+    let scopes: Vec<_> = look(&home).registrations.into_iter().map(|r| r.scope).collect();
     assert_eq!(scopes, [Scope::Session(INTERACTIVE.into())]);
 }
 
 #[test]
 fn a_registration_that_cannot_be_read_still_names_its_process() {
     let home = home();
-    home.write(
-        ".qwen/sessions/29453.json",
-        r#"{"schemaVersion":1,"pid":294"#,
-    );
+    home.write(".qwen/sessions/29453.json", r#"{"schemaVersion":1,"pid":294"#);
     let observed = look(&home);
     assert!(observed.names(&home.join(".qwen/sessions/29453.json")));
-    let unreadable: Vec<_> = observed
-        .registrations
-        .iter()
-        .filter(|r| r.scope == Scope::Unreadable)
-        .collect();
+    let unreadable: Vec<_> =
+        observed.registrations.iter().filter(|r| r.scope == Scope::Unreadable).collect();
     assert_eq!(unreadable.len(), 1);
     assert_eq!(identity(unreadable[0]).pid, Some(29453));
 }
@@ -218,11 +179,7 @@ fn both_variables_are_honoured() {
     home.lay_out(&fixtures("qwen/0.24.4/sessions"), "q/sessions");
     home.lay_out(&fixtures("qwen/0.24.4/projects"), "r/projects");
     let adapter = ostler_adapters::by_id("qwen").unwrap();
-    let observed = observe(
-        adapter,
-        &home,
-        &[("QWEN_HOME", "q"), ("QWEN_RUNTIME_DIR", "r")],
-    );
+    let observed = observe(adapter, &home, &[("QWEN_HOME", "q"), ("QWEN_RUNTIME_DIR", "r")]);
     assert_eq!(observed.sessions.len(), 3);
     assert_eq!(observed.registrations.len(), 2);
 }

@@ -1,1 +1,18 @@
-//! ostler-flows
+//! The journeys of ostler, without a terminal: they return data, print nothing and never exit.
+
+pub mod address;
+pub mod converse;
+pub mod disk_use;
+pub mod observe;
+
+pub use adapters::Env;
+
+/// The ids of every adapter, in the order people see them.
+pub fn adapter_ids() -> impl Iterator<Item = &'static str> {
+    adapters::ALL.iter().map(|adapter| adapter.about().id)
+}
+
+/// Whether there is an adapter of that id.
+pub fn is_adapter(id: &str) -> bool {
+    adapters::by_id(id).is_some()
+}

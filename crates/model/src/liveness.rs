@@ -169,6 +169,8 @@ impl Observer {
 pub enum Seen {
     /// No such pid.
     Absent,
+    /// The kernel has such a pid, but the process table does not show it.
+    Hidden,
     /// It is there, or may be, but cannot be read.
     Unreadable,
     /// The number names a thread of another process.
@@ -239,6 +241,7 @@ pub fn decide(recorded: &Identity, observer: &Observer, seen: Seen) -> Liveness 
                 Liveness::Unknown(Doubt::Hidden)
             };
         }
+        Seen::Hidden => return Liveness::Unknown(Doubt::Hidden),
         Seen::Unreadable => return Liveness::Unknown(Doubt::Unreadable),
         Seen::Thread => return Liveness::Dead(Death::Reused),
         Seen::Process(process) => process,
@@ -301,13 +304,24 @@ fn judge_boot(recorded: &Identity, observer: &Observer) -> Option<Liveness> {
     }
     let same_boot = match (&recorded.boot, &observer.boot_id, observer.boot_time) {
         (Some(Boot::Id(theirs)), Some(ours), _) => Some(theirs == ours),
-        (Some(Boot::Time(theirs)), _, Some(ours)) => {
+        (Some(Boot::Time(theirs)), _, Some(ours)) if same_boot_clock(recorded, observer) => {
             Some(theirs.abs_diff(ours) <= CLOCK_SLACK.as_secs())
         }
         _ => None,
     };
+    // A boot id is unique; machines that were switched on together share a boot time.
+    if same_boot == Some(true) && matches!(recorded.boot, Some(Boot::Time(_))) {
+        match machine {
+            SameMachine::No => return unknown(Doubt::ForeignHost),
+            SameMachine::NotComparable => return unknown(Doubt::BootUnknown),
+            SameMachine::Yes | SameMachine::NotRecorded => {}
+        }
+    }
     let before_this_boot = match (recorded.recorded_at, observer.booted_at()) {
-        (Some(recorded_at), Some(booted_at)) => recorded_at.plus(CLOCK_SLACK) < booted_at,
+        // Elsewhere the boot seems to have begun at another time than it did.
+        (Some(recorded_at), Some(booted_at)) if observer.in_initial_time_ns => {
+            recorded_at.plus(CLOCK_SLACK) < booted_at
+        }
         _ => false,
     };
     match (same_boot, machine) {
@@ -327,9 +341,20 @@ fn judge_boot(recorded: &Identity, observer: &Observer) -> Option<Liveness> {
     }
 }
 
+/// Whether both boot times were read by the same clock: a time namespace shifts it.
+fn same_boot_clock(recorded: &Identity, observer: &Observer) -> bool {
+    match recorded.time_ns {
+        Some(_) => recorded.time_ns == observer.time_ns,
+        None => observer.in_initial_time_ns,
+    }
+}
+
 /// Rule 6: does the pid mean the same here as where it was recorded? `None` goes on.
 fn judge_namespaces(recorded: &Identity, observer: &Observer) -> Option<Liveness> {
-    let foreign = |theirs: Option<u64>, ours: Option<u64>| theirs.is_some() && theirs != ours;
+    // What an agent did not record is no mismatch; ostler leaves out only what does not exist.
+    let foreign = |theirs: Option<u64>, ours: Option<u64>| {
+        theirs != ours && (theirs.is_some() || recorded.recorder == Recorder::Ostler)
+    };
     if foreign(recorded.pid_ns, observer.pid_ns) || foreign(recorded.time_ns, observer.time_ns) {
         return Some(Liveness::Unknown(Doubt::ForeignNamespace));
     }

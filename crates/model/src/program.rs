@@ -12,7 +12,8 @@ pub struct Program {
     /// Parts of the path of a script run by an interpreter, or of the executable, e.g. the name of
     /// the npm package. Compared with whole path components.
     pub packages: &'static [&'static str],
-    /// First arguments (sub-commands) that mean a helper process, not a session.
+    /// First arguments (sub-commands, of one or more words) that mean a helper process, not a
+    /// session. A server that can host sessions is no helper.
     pub helpers: &'static [&'static str],
 }
 
@@ -28,25 +29,40 @@ pub struct Appearance {
 }
 
 /// Programs that run another program's script.
-const INTERPRETERS: [&str; 9] =
-    ["node", "nodejs", "bun", "deno", "tsx", "python", "python3", "ruby", "MainThread"];
+const INTERPRETERS: [&str; 9] = [
+    "node",
+    "nodejs",
+    "bun",
+    "deno",
+    "tsx",
+    "python",
+    "python3",
+    "ruby",
+    "MainThread",
+];
 
 impl Program {
     /// Whether a process that looks like this is this agent, and one that can have a session.
     pub fn matches(&self, seen: &Appearance) -> bool {
-        let Some(first_own_argument) = self.find(seen) else { return false };
-        !seen
-            .args
-            .get(first_own_argument)
-            .is_some_and(|arg| self.helpers.contains(&arg.as_str()))
+        let Some(first_own_argument) = self.find(seen) else {
+            return false;
+        };
+        let own = seen.args.get(first_own_argument..).unwrap_or_default();
+        !self.helpers.iter().any(|helper| {
+            let mut words = helper.split(' ').zip(own);
+            words.clone().count() == helper.split(' ').count()
+                && words.all(|(word, arg)| word == arg)
+        })
     }
 
     /// The index of the first argument that belongs to the agent, if this is the agent at all.
     fn find(&self, seen: &Appearance) -> Option<usize> {
         let exe = seen.exe.as_deref().unwrap_or("");
-        let interpreted = is_interpreter(base_name(exe)) || (exe.is_empty() && is_interpreter(&seen.comm));
+        let interpreted =
+            is_interpreter(base_name(exe)) || (exe.is_empty() && is_interpreter(&seen.comm));
         if interpreted {
-            let script = seen.args.iter().enumerate().skip(1).find(|(_, arg)| !arg.starts_with('-'));
+            let script =
+                seen.args.iter().enumerate().skip(1).find(|(_, arg)| !arg.starts_with('-'));
             if let Some((index, script)) = script
                 && (self.is_named(script) || self.is_packaged(script))
             {
@@ -98,7 +114,9 @@ pub fn base_name(path: &str) -> &str {
 /// Whether a program of this name runs other programs' scripts.
 pub fn is_interpreter(name: &str) -> bool {
     INTERPRETERS.contains(&name)
-        || name.strip_prefix("python3.").is_some_and(|minor| minor.bytes().all(|b| b.is_ascii_digit()))
+        || name
+            .strip_prefix("python3.")
+            .is_some_and(|minor| minor.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Whether a program of this name is a shell.
@@ -117,7 +135,7 @@ mod tests {
     const CLAUDE: Program = Program {
         names: &["claude"],
         packages: &["@anthropic-ai/claude-code"],
-        helpers: &["bg-spare", "daemon"],
+        helpers: &["bg-spare", "daemon", "server watch"],
     };
 
     fn seen(comm: &str, exe: &str, args: &[&str]) -> Appearance {
@@ -133,9 +151,15 @@ mod tests {
         for process in [
             seen("claude", "/home/u/.local/bin/claude", &["claude"]),
             seen("claude", "/home/u/.local/share/claude/versions/2.1.325", &["claude", "-p", "hi"]),
-            seen("MainThread", "/usr/bin/node", &["node", "/x/node_modules/@anthropic-ai/claude-code/cli.js"]),
+            seen(
+                "MainThread",
+                "/usr/bin/node",
+                &["node", "/x/node_modules/@anthropic-ai/claude-code/cli.js"],
+            ),
             seen("node", "/usr/bin/node", &["node", "--max-old-space-size=4096", "/x/bin/claude"]),
             seen("claude", "/usr/bin/node", &["claude"]),
+            seen("claude", "/x/bin/claude", &["claude", "server", "run"]),
+            seen("claude", "/x/bin/claude", &["claude", "server"]),
         ] {
             assert!(CLAUDE.matches(&process), "{process:?}");
         }
@@ -146,9 +170,14 @@ mod tests {
         for process in [
             seen("vim", "/usr/bin/vim", &["vim", "claude"]),
             seen("bash", "/usr/bin/bash", &["bash", "-c", "claude -p hi"]),
-            seen("node", "/usr/bin/node", &["node", "/x/claude-helper/index.js", "claude"]),
+            seen(
+                "node",
+                "/usr/bin/node",
+                &["node", "/x/claude-helper/index.js", "claude"],
+            ),
             seen("claude", "/x/bin/claude", &["claude", "bg-spare"]),
             seen("claude", "/x/bin/claude", &["claude", "daemon", "run"]),
+            seen("claude", "/x/bin/claude", &["claude", "server", "watch", "-v"]),
             seen("sh", "/bin/sh", &["claude"]),
             seen("", "", &[]),
         ] {

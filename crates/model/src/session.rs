@@ -67,8 +67,8 @@ pub struct Session {
     pub kind: Kind,
     /// Which agent.
     pub agent: &'static str,
-    /// What its transcript and registrations say.
-    pub digest: Digest,
+    /// What its transcript and registrations say. Boxed: thousands of sessions are moved and sorted.
+    pub digest: Box<Digest>,
     /// Where it is written.
     pub transcript: Option<Transcript>,
     /// Where the knowledge came from.

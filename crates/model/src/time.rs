@@ -103,7 +103,10 @@ mod tests {
         let time = Time::parse("2026-11-15T17:53:44.662Z").unwrap();
         assert_eq!(time.millis(), 1_794_765_224_662);
         assert_eq!(time.to_string(), "2026-11-15T17:53:44.662Z");
-        assert_eq!(Time::parse("2026-11-15T18:53:44+01:00").unwrap().to_string(), "2026-11-15T17:53:44.000Z");
+        assert_eq!(
+            Time::parse("2026-11-15T18:53:44+01:00").unwrap().to_string(),
+            "2026-11-15T17:53:44.000Z"
+        );
         assert_eq!(Time::from_millis(0).to_string(), "1970-01-01T00:00:00.000Z");
     }
 

@@ -1,1 +1,547 @@
-//! x
+//! What programs read: the JSON contract.
+//!
+//! Fields are added, never renamed or re-typed. Absent means "not applicable or not known"; nothing
+//! is ever `null`. `ostler schema` prints the schema of every type here that stands for a command.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::conversation::Entry;
+use crate::rules::guard::{self, Refusal};
+use crate::rules::judge::{self, Verdict};
+use crate::session::{Certainty, EvidenceSource, FormatCertainty, Kind, Origin, Session};
+use crate::sighting::Tokens;
+use crate::status::{Activity, Status};
+use crate::time::Time;
+
+/// The envelope around every result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Success<'a, T> {
+    /// Always true.
+    pub ok: bool,
+    /// The command that was run.
+    pub command: &'a str,
+    /// When.
+    pub timestamp: Time,
+    /// What it found.
+    pub result: T,
+}
+
+/// The envelope around every error.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Failure<'a> {
+    /// Always false.
+    pub ok: bool,
+    /// The command that was run.
+    pub command: &'a str,
+    /// When.
+    pub timestamp: Time,
+    /// What went wrong.
+    pub error: ErrorBody,
+}
+
+/// An error.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ErrorBody {
+    /// A stable code in capitals.
+    pub code: &'static str,
+    /// The thing and the reason.
+    pub message: String,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+    /// The remedy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// More, by code.
+    pub details: Details,
+}
+
+/// Details of an error.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Details {
+    /// Ids that an ambiguous prefix could mean.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<String>,
+}
+
+/// One session.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionView<'a> {
+    /// The agent's own session id. Unique together with `agent`.
+    pub id: &'a str,
+    /// What kind of session.
+    pub kind: Kind,
+    /// The adapter id.
+    pub agent: &'a str,
+    /// The lifecycle state.
+    pub status: Status,
+    /// What it is doing; only when it may be live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<&'a str>,
+    /// Working without a sign of life for too long.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stale: bool,
+    /// Whether its process is there, and how that is known.
+    pub liveness: LivenessView,
+    /// The process; present exactly when alive and proven.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<OwnerView<'a>>,
+    /// Where the agent works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<&'a str>,
+    /// Custom title, else the first real prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<&'a str>,
+    /// A short name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<&'a str>,
+    /// The model that answered last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<&'a str>,
+    /// Every model that answered, the last one first; only where there were several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<&'a str>,
+    /// The git branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<&'a str>,
+    /// The agent's version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<&'a str>,
+    /// First sign of life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// Last sign of life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_activity_at: Option<Time>,
+    /// When it ended: the last evidence, for a session that is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Time>,
+    /// Each API message counted once, sub-agents included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
+    /// Only where the agent states cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_micro_usd: Option<u64>,
+    /// User prompts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
+    /// The parent session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<&'a str>,
+    /// Where it is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transcript: Option<TranscriptView<'a>>,
+    /// Which knowledge this came from.
+    pub origin: &'a Origin,
+}
+
+/// Liveness with its reason.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct LivenessView {
+    /// `alive`, `dead` or `unknown`.
+    pub state: &'static str,
+    /// A reason code.
+    pub reason: &'static str,
+    /// Where it was learned.
+    pub source: EvidenceSource,
+    /// How sure it is.
+    pub certainty: Certainty,
+}
+
+/// The process a live session belongs to.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerView<'a> {
+    /// Its pid.
+    pub pid: u32,
+    /// Kernel start time in the platform's own unit.
+    pub start: u64,
+    /// Short name.
+    pub comm: &'a str,
+    /// Executable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exe: Option<&'a str>,
+    /// When it started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+}
+
+/// A transcript on disk.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TranscriptView<'a> {
+    /// Absolute path.
+    pub path: Cow<'a, str>,
+    /// Bytes that belong to this session.
+    pub bytes: u64,
+    /// Last change.
+    pub modified_at: Time,
+}
+
+impl<'a> SessionView<'a> {
+    /// The session as programs see it.
+    pub fn new(session: &'a Session, verdict: &Verdict) -> Self {
+        let digest = &session.digest;
+        let last_activity_at = session.last_activity_at();
+        let models = match (&digest.model, digest.other_models.is_empty()) {
+            (Some(model), false) => std::iter::once(model.as_str())
+                .chain(digest.other_models.iter().map(String::as_str))
+                .collect(),
+            _ => Vec::new(),
+        };
+        Self {
+            id: &session.id,
+            kind: session.kind,
+            agent: session.agent,
+            status: verdict.status,
+            activity: verdict.activity,
+            waiting_for: judge::waiting_for(session, verdict),
+            stale: verdict.stale,
+            liveness: LivenessView {
+                state: verdict.liveness.state(),
+                reason: verdict.liveness.reason(),
+                source: verdict.source,
+                certainty: verdict.certainty,
+            },
+            owner: owner(session, verdict),
+            cwd: digest.cwd.as_deref(),
+            title: session.title(),
+            name: digest.name.as_deref(),
+            model: digest.model.as_deref(),
+            models,
+            branch: digest.branch.as_deref(),
+            version: digest.version.as_deref(),
+            started_at: digest.started_at,
+            last_activity_at,
+            ended_at: verdict
+                .status
+                .is_terminal()
+                .then(|| digest.ended_at.or(last_activity_at))
+                .flatten(),
+            tokens: digest.tokens,
+            cost_micro_usd: digest.cost_micro_usd,
+            turns: (session.transcript.is_some()).then_some(digest.turns),
+            parent: digest.parent.as_deref(),
+            transcript: session.transcript.as_ref().map(|transcript| TranscriptView {
+                path: transcript.path.to_string_lossy(),
+                bytes: transcript.bytes,
+                modified_at: transcript.stamp.modified_at(),
+            }),
+            origin: &session.origin,
+        }
+    }
+}
+
+/// The owner is only named when it is proven to be there.
+fn owner<'a>(session: &'a Session, verdict: &Verdict) -> Option<OwnerView<'a>> {
+    if !verdict.liveness.is_alive() || verdict.certainty != Certainty::Proven {
+        return None;
+    }
+    let claim = &session.claims[verdict.decided_by?];
+    let identity = &claim.identity;
+    Some(OwnerView {
+        pid: identity.pid?,
+        start: identity.start?,
+        comm: identity.comm.as_deref().unwrap_or(""),
+        exe: identity.exe.as_deref(),
+        started_at: claim.started_at,
+    })
+}
+
+/// Something that could not be read: the answer is right as far as it goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Incomplete {
+    /// The adapter or part of the system.
+    pub source: String,
+    /// The file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// An agent process that has not written a session yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Unattached {
+    /// The adapter id.
+    pub agent: &'static str,
+    /// Its pid.
+    pub pid: u32,
+    /// Its directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// When it started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+}
+
+/// The result of `ls`; `S` is written as an array of [`SessionView`]s, one after the other.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LsResult<'a, S> {
+    /// Newest activity first, live before ended.
+    #[schemars(with = "Vec<SessionView<'static>>")]
+    pub sessions: S,
+    /// How many there are.
+    pub total: usize,
+    /// How many of them are shown.
+    pub shown: usize,
+    /// What could not be read.
+    pub incomplete: &'a [Incomplete],
+    /// Agent processes that have not written a session yet.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub unattached: &'a [Unattached],
+}
+
+/// The result of `show`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ShowResult<'a> {
+    /// The session.
+    pub session: SessionView<'a>,
+    /// Every fact behind it.
+    pub evidence: Vec<Evidence>,
+    /// Its sub-agents.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub subagents: Vec<SessionView<'a>>,
+    /// What could not be read.
+    pub incomplete: &'a [Incomplete],
+}
+
+/// The result of `why`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WhyResult<'a> {
+    /// The session.
+    pub session: SessionView<'a>,
+    /// What was decided.
+    pub verdict: VerdictView,
+    /// Every fact that led there.
+    pub evidence: Vec<Evidence>,
+    /// Whether it could be collected.
+    pub collect: Collect,
+    /// What could not be read.
+    pub incomplete: &'a [Incomplete],
+}
+
+/// A verdict.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct VerdictView {
+    /// The lifecycle state.
+    pub status: Status,
+    /// What it is doing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
+    /// Working without a sign of life for too long.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stale: bool,
+    /// `alive`, `dead` or `unknown`.
+    pub liveness: &'static str,
+    /// A reason code.
+    pub reason: &'static str,
+}
+
+impl From<&Verdict> for VerdictView {
+    fn from(verdict: &Verdict) -> Self {
+        Self {
+            status: verdict.status,
+            activity: verdict.activity,
+            stale: verdict.stale,
+            liveness: verdict.liveness.state(),
+            reason: verdict.liveness.reason(),
+        }
+    }
+}
+
+/// One fact behind a verdict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// The fact.
+    pub fact: String,
+    /// Its value.
+    pub value: String,
+    /// Where it was read.
+    pub source: String,
+    /// When it was true.
+    pub observed_at: Time,
+    /// How long ago that is.
+    pub age_ms: u64,
+    /// What it did to the verdict.
+    pub effect: String,
+}
+
+/// Whether a session could be collected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Collect {
+    /// Whether.
+    pub allowed: bool,
+    /// Why, or why not.
+    pub reason: String,
+    /// What a person can do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+impl From<&Verdict> for Collect {
+    fn from(verdict: &Verdict) -> Self {
+        match guard::may_collect(verdict) {
+            Ok(()) => Self {
+                allowed: true,
+                reason: format!("it is over ({})", verdict.liveness.reason()),
+                remedy: None,
+            },
+            Err(refusal) => Self::refused(refusal),
+        }
+    }
+}
+
+impl Collect {
+    fn refused(refusal: Refusal) -> Self {
+        Self { allowed: false, reason: refusal.reason(), remedy: Some(refusal.remedy().to_owned()) }
+    }
+}
+
+/// The result of `logs`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LogsResult<'a> {
+    /// The session.
+    pub id: &'a str,
+    /// The adapter id.
+    pub agent: &'a str,
+    /// The conversation, oldest first.
+    pub entries: Vec<Entry>,
+    /// How many earlier entries were left out.
+    pub omitted: usize,
+}
+
+/// The result of `du`.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DuResult {
+    /// Biggest first.
+    pub agents: Vec<AgentUse>,
+    /// Everything.
+    pub total_bytes: u64,
+    /// What could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<Incomplete>,
+}
+
+/// Bytes of one agent.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentUse {
+    /// The adapter id.
+    pub agent: &'static str,
+    /// All its bytes.
+    pub bytes: u64,
+    /// How many sessions.
+    pub sessions: u64,
+    /// Bytes of transcripts.
+    pub transcript_bytes: u64,
+    /// Bytes beside transcripts that belong to a session.
+    pub attachment_bytes: u64,
+    /// Bytes the agent itself put away.
+    pub archive_bytes: u64,
+    /// Bytes left over by partial writes.
+    pub temporary_bytes: u64,
+    /// By directory, biggest first.
+    pub projects: Vec<ProjectUse>,
+    /// The biggest sessions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub biggest: Vec<SessionUse>,
+}
+
+/// Bytes of one project.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct ProjectUse {
+    /// The directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Bytes.
+    pub bytes: u64,
+    /// How many sessions.
+    pub sessions: u64,
+}
+
+/// Bytes of one session.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct SessionUse {
+    /// The session.
+    pub id: String,
+    /// Its title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// The result of `adapters`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AdaptersResult {
+    /// Every adapter.
+    pub adapters: Vec<AdapterView>,
+}
+
+/// One adapter.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AdapterView {
+    /// Its id.
+    pub id: &'static str,
+    /// The agent's name.
+    pub name: &'static str,
+    /// Where it looks.
+    pub roots: Vec<String>,
+    /// Whether any of these is there.
+    pub present: bool,
+    /// How many sessions it found.
+    pub found: usize,
+    /// How many processes of the agent run.
+    pub processes: usize,
+    /// How well the formats are known.
+    pub certainty: FormatCertainty,
+    /// How far the knowledge goes.
+    pub note: &'static str,
+    /// Whether the configuration leaves it out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
+    /// What could not be read.
+    pub problems: Vec<Incomplete>,
+}
+
+/// The result of `version`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionResult {
+    /// The program.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// What it was built for.
+    pub target: &'static str,
+}
+
+/// The result of `config show`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ConfigResult {
+    /// The file that was read, or would be.
+    pub file: String,
+    /// Every setting.
+    pub settings: Vec<Setting>,
+}
+
+/// One setting and where it comes from.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Setting {
+    /// The key.
+    pub key: &'static str,
+    /// The value as it would be written in the file.
+    pub value: String,
+    /// `default`, `file`, or the environment variable.
+    pub origin: String,
+}

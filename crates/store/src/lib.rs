@@ -1,1 +1,3 @@
-//! ostler-store
+//! ostler's own SQLite databases: the only crate that opens one for writing.
+
+pub mod index;

@@ -1,1 +1,15 @@
-//! ostler-sys
+//! The operating system as ostler sees it.
+//!
+//! The only crate that may use `unsafe` and ask for the platform. Everything here reports what
+//! the system says and decides nothing: the rules over these facts are in `model`.
+//! Nothing is cached between calls, so an answer is never older than the call.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod atomic;
+pub mod clock;
+pub mod dirs;
+pub mod owner;
+pub mod private;
+pub mod proc;
+pub mod terminal;

@@ -3,10 +3,7 @@
 //! Fixtures are laid out where each agent keeps them, and a [`Snapshot`] before and after proves
 //! that nothing below was touched. Everything panics on failure: a home that cannot be built is a
 //! broken test.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a home that cannot be built is a broken test"
-)]
+#![expect(clippy::unwrap_used, reason = "a home that cannot be built is a broken test")]
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
@@ -42,12 +39,7 @@ const PLACES: [(&str, &str); 17] = [
 ];
 
 /// Files of a sample that no agent wrote into its home: what hooks and streams printed.
-const RECORDINGS: [&str; 4] = [
-    "-stdin.jsonl",
-    "-events.jsonl",
-    ".stdout.jsonl",
-    ".stdout.json",
-];
+const RECORDINGS: [&str; 4] = ["-stdin.jsonl", "-events.jsonl", ".stdout.jsonl", ".stdout.json"];
 
 /// A home directory that goes away with the value.
 #[derive(Debug)]
@@ -64,9 +56,7 @@ impl Default for TempHome {
 impl TempHome {
     /// An empty home.
     pub fn new() -> Self {
-        Self {
-            directory: tempfile::tempdir().unwrap(),
-        }
+        Self { directory: tempfile::tempdir().unwrap() }
     }
 
     /// Where it is.
@@ -118,10 +108,7 @@ impl TempHome {
 
     /// Appends to a file.
     pub fn append(&self, below: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
-        let mut file = fs::OpenOptions::new()
-            .append(true)
-            .open(self.join(below))
-            .unwrap();
+        let mut file = fs::OpenOptions::new().append(true).open(self.join(below)).unwrap();
         file.write_all(bytes.as_ref()).unwrap();
     }
 
@@ -145,10 +132,7 @@ impl TempHome {
     /// Puts a FIFO there that nobody writes to, in place of whatever it was.
     pub fn fifo(&self, below: impl AsRef<Path>) -> PathBuf {
         let path = self.clear(below.as_ref());
-        let made = std::process::Command::new("mkfifo")
-            .arg(&path)
-            .status()
-            .unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success(), "mkfifo {}", path.display());
         path
     }
@@ -242,11 +226,7 @@ fn lay_out_tree(from: &Path, to: &Path) {
             lay_out_database(&entry.path(), &to.join(database));
         } else if !RECORDINGS.iter().any(|end| name.ends_with(end)) {
             // A sample marks the registration of a background process in its name; Claude does not.
-            fs::copy(
-                entry.path(),
-                to.join(name.replace(".background.json", ".json")),
-            )
-            .unwrap();
+            fs::copy(entry.path(), to.join(name.replace(".background.json", ".json"))).unwrap();
         }
     }
 }
@@ -313,8 +293,7 @@ impl Snapshot {
     /// The same without one entry and its directory's time: for a file that another thread writes.
     #[must_use]
     pub fn without(mut self, path: &Path) -> Self {
-        self.entries
-            .retain(|seen, _| !path.ends_with(seen) || seen.as_os_str().is_empty());
+        self.entries.retain(|seen, _| !path.ends_with(seen) || seen.as_os_str().is_empty());
         self
     }
 
@@ -330,10 +309,7 @@ impl Snapshot {
                 Some(_) => {}
             }
         }
-        let new = later
-            .entries
-            .keys()
-            .filter(|path| !self.entries.contains_key(*path));
+        let new = later.entries.keys().filter(|path| !self.entries.contains_key(*path));
         changes.extend(new.map(|path| format!("{} is new", path.display())));
         changes
     }
@@ -349,10 +325,7 @@ mod tests {
         samples.write("claude-code-2.1.325/sessions/7.background.json", "{}");
         samples.write("claude-code-2.1.325/hooks-stdin.jsonl", "{}");
         samples.write("gemini/0.61.0/tmp/repo/logs.json", "[]");
-        samples.write(
-            "openclaw-2026.9.6/openclaw-agent.sqlite.sql",
-            "create table t (a);",
-        );
+        samples.write("openclaw-2026.9.6/openclaw-agent.sqlite.sql", "create table t (a);");
         let home = TempHome::new();
         lay_out_samples(&home, samples.path());
         assert!(home.join(".claude/sessions/7.json").is_file());
@@ -376,21 +349,14 @@ mod tests {
             file.set_modified(modified).unwrap();
         };
         rewrite("two");
-        assert_eq!(
-            before.changes(&home.snapshot()).len(),
-            1,
-            "same length and time"
-        );
+        assert_eq!(before.changes(&home.snapshot()).len(), 1, "same length and time");
         rewrite("one");
         assert!(before.changes(&home.snapshot()).is_empty());
         fs::set_permissions(home.join("a/b"), fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(before.changes(&home.snapshot()).len(), 1, "mode");
         home.write("a/c", "new");
         let changes = before.changes(&home.snapshot());
-        assert!(
-            changes.iter().any(|change| change == "a/c is new"),
-            "{changes:?}"
-        );
+        assert!(changes.iter().any(|change| change == "a/c is new"), "{changes:?}");
     }
 
     #[test]
@@ -399,10 +365,6 @@ mod tests {
         home.write("a/b", "one");
         let before = home.snapshot().without(Path::new("a/b"));
         home.append("a/b", "two");
-        assert!(
-            before
-                .changes(&home.snapshot().without(Path::new("a/b")))
-                .is_empty()
-        );
+        assert!(before.changes(&home.snapshot().without(Path::new("a/b"))).is_empty());
     }
 }

@@ -16,21 +16,15 @@ use rusqlite::Connection;
 pub fn load_sql(sql: &Path, database: &Path) -> Connection {
     let dump =
         std::fs::read_to_string(sql).unwrap_or_else(|error| panic!("{}: {error}", sql.display()));
-    let statements: String = dump
-        .split_inclusive('\n')
-        .filter(|line| !line.starts_with("CREATE TABLE '"))
-        .collect();
+    let statements: String =
+        dump.split_inclusive('\n').filter(|line| !line.starts_with("CREATE TABLE '")).collect();
     if let Some(directory) = database.parent() {
         std::fs::create_dir_all(directory).unwrap();
     }
     let connection = Connection::open(database).unwrap();
     // Dumps list tables by name, not by dependency; and this one need not outlive a power cut.
-    connection
-        .pragma_update(None, "foreign_keys", false)
-        .unwrap();
-    connection
-        .pragma_update(None, "synchronous", false)
-        .unwrap();
+    connection.pragma_update(None, "foreign_keys", false).unwrap();
+    connection.pragma_update(None, "synchronous", false).unwrap();
     connection
         .execute_batch(&statements)
         .unwrap_or_else(|error| panic!("{}: {error}", sql.display()));
@@ -53,12 +47,9 @@ mod tests {
         )
         .unwrap();
         let connection = load_sql(&sql, &directory.path().join("below/new.db"));
-        let read: String = connection
-            .query_row("select a from plain", [], |row| row.get(0))
-            .unwrap();
+        let read: String =
+            connection.query_row("select a from plain", [], |row| row.get(0)).unwrap();
         assert_eq!(read, "x;\n--y");
-        connection
-            .execute("insert into words values ('found')", [])
-            .unwrap();
+        connection.execute("insert into words values ('found')", []).unwrap();
     }
 }

@@ -32,14 +32,7 @@ impl Line {
         shape: Shape,
         victim: &'static str,
     ) -> Self {
-        Self {
-            agent,
-            version,
-            shape,
-            victim,
-            variables: &[],
-            registration: None,
-        }
+        Self { agent, version, shape, victim, variables: &[], registration: None }
     }
 
     pub(crate) const fn with(mut self, variables: &'static [(&'static str, &'static str)]) -> Self {
@@ -105,17 +98,8 @@ impl Bench {
         home.lay_out_agent(agent, &fixtures(&format!("{agent}/{}", line.version)));
         let before = observe(adapter, &home, line.variables);
         assert!(before.problems.is_empty(), "{agent}: {:?}", before.problems);
-        let bench = Self {
-            adapter,
-            line,
-            home: Arc::new(home),
-            before,
-        };
-        assert!(
-            !bench.victims().is_empty(),
-            "{agent}: {} holds no session",
-            line.victim
-        );
+        let bench = Self { adapter, line, home: Arc::new(home), before };
+        assert!(!bench.victims().is_empty(), "{agent}: {} holds no session", line.victim);
         bench
     }
 
@@ -139,8 +123,7 @@ impl Bench {
 
     pub(crate) fn is_below(&self, path: &Path, above: &Path) -> bool {
         let home = self.home.path().canonicalize().unwrap();
-        path.strip_prefix(home)
-            .is_ok_and(|path| path.starts_with(above))
+        path.strip_prefix(home).is_ok_and(|path| path.starts_with(above))
     }
 
     /// The sessions that are read from the victim.
@@ -148,9 +131,7 @@ impl Bench {
         let all = self.before.sessions.iter();
         let those = all.filter(|(_, (source, _))| {
             let beside = source.beside.iter().map(|(path, _)| path);
-            beside
-                .chain([&source.path])
-                .any(|path| self.is_below(path, &self.victim()))
+            beside.chain([&source.path]).any(|path| self.is_below(path, &self.victim()))
         });
         those.map(|(id, _)| id.as_str()).collect()
     }
@@ -159,15 +140,10 @@ impl Bench {
     /// victim.
     pub(crate) fn word(&self) -> String {
         let prompts = self.victims().into_iter();
-        let prompt = prompts
-            .filter_map(|id| self.before.digest(id).first_prompt.clone())
-            .next();
+        let prompt = prompts.filter_map(|id| self.before.digest(id).first_prompt.clone()).next();
         let prompt = prompt.unwrap_or_else(|| panic!("{}: no prompt", self.agent()));
         let mut words = prompt.split(|c: char| !c.is_ascii_alphanumeric());
-        words
-            .find(|word| word.len() > 2)
-            .map(str::to_owned)
-            .unwrap_or_default()
+        words.find(|word| word.len() > 2).map(str::to_owned).unwrap_or_default()
     }
 
     /// The bytes of the victim with that word replaced.
@@ -205,11 +181,7 @@ impl Bench {
         let tree = self.home.snapshot();
         let observed = self.look();
         let changes = tree.changes(&self.home.snapshot());
-        assert!(
-            changes.is_empty(),
-            "{} changed the home: {changes:#?}",
-            self.agent()
-        );
+        assert!(changes.is_empty(), "{} changed the home: {changes:#?}", self.agent());
         self.check_healthy(&observed, damaged);
         observed
     }
@@ -217,9 +189,7 @@ impl Bench {
     pub(crate) fn check_healthy(&self, observed: &Observed, damaged: &Path) {
         for (id, (source, digest)) in &self.before.sessions {
             let beside = source.beside.iter().map(|(path, _)| path);
-            let touched = beside
-                .chain([&source.path])
-                .any(|path| self.is_below(path, damaged));
+            let touched = beside.chain([&source.path]).any(|path| self.is_below(path, damaged));
             if !touched {
                 assert_eq!(observed.digest(id), digest, "{}: {id}", self.agent());
             }
@@ -228,25 +198,15 @@ impl Bench {
 
     /// Every session of the victim is told, or a problem names the file.
     pub(crate) fn check_visible(&self, observed: &Observed) {
-        let told = self
-            .victims()
-            .iter()
-            .all(|id| observed.sessions.contains_key(*id));
+        let told = self.victims().iter().all(|id| observed.sessions.contains_key(*id));
         let named = observed.names(&self.victim_path());
-        assert!(
-            told || named,
-            "{}: neither told nor named: {observed:#?}",
-            self.agent()
-        );
+        assert!(told || named, "{}: neither told nor named: {observed:#?}", self.agent());
     }
 
     /// Whether the sessions of the victim are told as before, with this damage and version.
     pub(crate) fn check_same(&self, observed: &Observed, damage: Damage) {
         for id in self.victims() {
-            let digest = Digest {
-                damage,
-                ..self.before.digest(id).clone()
-            };
+            let digest = Digest { damage, ..self.before.digest(id).clone() };
             assert_eq!(*observed.digest(id), digest, "{}: {id}", self.agent());
         }
     }

@@ -56,10 +56,9 @@ pub(crate) fn observe(
         for source in survey.sources {
             match adapter.digest(&source) {
                 Ok(digest) => observed.keep(adapter, source, digest),
-                Err(error) => observed.problems.push(Problem {
-                    path: source.path,
-                    reason: error.to_string(),
-                }),
+                Err(error) => {
+                    observed.problems.push(Problem { path: source.path, reason: error.to_string() })
+                }
             }
         }
     }
@@ -70,32 +69,22 @@ impl Observed {
     fn keep(&mut self, adapter: &dyn Adapter, source: Source, digest: Digest) {
         let mut said = Vec::new();
         if let Err(error) = adapter.converse(&source, 0, &mut |entry| said.push(entry)) {
-            self.problems.push(Problem {
-                path: source.path.clone(),
-                reason: error.to_string(),
-            });
+            self.problems.push(Problem { path: source.path.clone(), reason: error.to_string() });
         }
         self.conversations.insert(source.id.clone(), said);
-        self.sessions
-            .entry(source.id.clone())
-            .or_insert((source, digest));
+        self.sessions.entry(source.id.clone()).or_insert((source, digest));
     }
 
     /// The digest of a session that must be there.
     pub(crate) fn digest(&self, id: &str) -> &Digest {
         let ids: Vec<_> = self.sessions.keys().collect();
-        &self
-            .sessions
-            .get(id)
-            .unwrap_or_else(|| panic!("no {id} among {ids:?}"))
-            .1
+        &self.sessions.get(id).unwrap_or_else(|| panic!("no {id} among {ids:?}")).1
     }
 
     /// Who said what in a session, tools by name.
     pub(crate) fn said(&self, id: &str) -> Vec<(Role, String)> {
         let said = self.conversations[id].iter();
-        said.map(|entry| (entry.role, entry.tool.clone().unwrap_or(entry.text.clone())))
-            .collect()
+        said.map(|entry| (entry.role, entry.tool.clone().unwrap_or(entry.text.clone()))).collect()
     }
 
     /// Whether a problem names that path, however the way to it is written.
@@ -110,7 +99,5 @@ impl Observed {
 
 /// The fixtures of an agent.
 pub(crate) fn fixtures(below: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures")
-        .join(below)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(below)
 }

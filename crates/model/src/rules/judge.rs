@@ -94,9 +94,7 @@ fn certainty_of(claim: &Claim) -> Certainty {
 
 /// What the agent itself says comes first, then where the transcript stands.
 fn activity_of(session: &Session, claim: Option<&Claim>) -> Activity {
-    claim
-        .and_then(|claim| claim.activity)
-        .unwrap_or_else(|| session.digest.turn.activity())
+    claim.and_then(|claim| claim.activity).unwrap_or_else(|| session.digest.turn.activity())
 }
 
 /// What a session waits for, when it is waiting and something says what for.

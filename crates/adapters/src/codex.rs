@@ -1,0 +1,623 @@
+//! Codex CLI.
+//!
+//! A thread is one rollout, `sessions/YYYY/MM/DD/rollout-<local time>-<thread>.jsonl`, kept open by
+//! its writer; archived threads move to `archived_sessions/`, cold ones may become `.jsonl.zst`.
+//! The writer holds a flock on `thread-writer-locks/<thread>.lock` before there is a rollout. That
+//! writer may be the app-server daemon, which outlives the terminal that started the thread.
+//!
+//! Traps: prompts are `item_completed` events since the paginated format and `user_message` events
+//! before it; usage is repeated as running totals (`token_count` comes again without any new
+//! response); the copied history of a fork brings the parent's `session_meta` and usage along.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use model::conversation::{Entry, Role};
+use model::program::Program;
+use model::session::FormatCertainty;
+use model::sighting::{Digest, Proof, Registration, Scope, Tokens, Turn, shorten};
+use model::time::Time;
+
+use crate::files::{EntryKind, LinesEnd, ReadError};
+use crate::skim::{self, Value};
+use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
+
+/// Codex CLI.
+#[derive(Debug)]
+pub(crate) struct Codex;
+
+static ABOUT: About = About {
+    id: "codex",
+    name: "Codex",
+    version: 1,
+    certainty: FormatCertainty::Lab,
+    program: Program {
+        names: &["codex"],
+        packages: &["@openai/codex"],
+        helpers: &[
+            "app-server daemon",
+            "mcp",
+            "login",
+            "logout",
+            "sandbox",
+            "completion",
+            "debug",
+            "apply",
+            "cloud",
+            "features",
+            "update",
+            "exec-server",
+            "responses-api-proxy",
+            "stdio-to-uds",
+        ],
+    },
+    resume_options: &["resume"],
+    continue_options: &["--last"],
+    session_variables: &[],
+    note: "rollouts and writer locks of 0.166.0; events of older rollouts from its source",
+};
+
+const PLAIN: &str = "codex-rollout";
+const COMPRESSED: &str = "codex-rollout-zst";
+
+/// The most that is unpacked of one compressed rollout.
+const MAX_UNPACKED: u64 = 16 << 30;
+
+impl Adapter for Codex {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
+        env.root("CODEX_HOME", ".codex")
+    }
+
+    fn survey(&self, survey: &mut Survey) {
+        let root = survey.root();
+        survey_locks(survey, &root.join("thread-writer-locks"));
+        survey_rollouts(survey, &root.join("sessions"), 3);
+        survey_rollouts(survey, &root.join("archived_sessions"), 3);
+        let names = read_names(survey, &root.join("session_index.jsonl"));
+        for source in &mut survey.sources {
+            let name = names.get(&source.id).map(|name| name.trim());
+            source.title = name.filter(|name| !name.is_empty()).map(shorten);
+        }
+        let snapshots = root.join("shell_snapshots");
+        for entry in survey.list(&snapshots, |_| false) {
+            let thread = entry.name.to_str().and_then(|name| name.split_once('.'));
+            if let (EntryKind::File, Some((thread, _))) = (entry.kind, thread) {
+                survey.extras.push(Extra {
+                    path: snapshots.join(&entry.name),
+                    bytes: entry.stamp.bytes,
+                    kind: ExtraKind::Attachment,
+                    session: Some(thread.to_owned()),
+                });
+            }
+        }
+    }
+
+    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+        let mut reading = Reading { thread: &source.id, ..Reading::default() };
+        let end = lines(source, 0, |line| reading.line(line))?;
+        reading.digest.damage.oversized = end.oversized;
+        Ok(reading.finish())
+    }
+
+    fn converse(
+        &self,
+        source: &Source,
+        from: u64,
+        say: &mut dyn FnMut(Entry),
+    ) -> Result<u64, ReadError> {
+        Ok(lines(source, from, |line| converse_line(line, say))?.offset)
+    }
+}
+
+/// The lines of a rollout; positions in a compressed one are those of its unpacked text.
+fn lines(source: &Source, from: u64, each: impl FnMut(&[u8])) -> Result<LinesEnd, ReadError> {
+    if source.format == PLAIN {
+        return source.lines(from, each);
+    }
+    let (file, stamp) = files::open(&source.root, &source.path)?;
+    if stamp.bytes == 0 {
+        return Err(ReadError::Empty);
+    }
+    let mut unpacked = zstd::stream::read::Decoder::new(file)?.take(MAX_UNPACKED);
+    io::copy(&mut (&mut unpacked).take(from), &mut io::sink())?;
+    let end = files::lines_from(&mut unpacked, from, each)?;
+    if unpacked.limit() == 0 {
+        return Err(ReadError::TooLarge(MAX_UNPACKED));
+    }
+    Ok(end)
+}
+
+fn survey_locks(survey: &mut Survey, directory: &Path) {
+    for entry in survey.list(directory, |name| name.ends_with(".lock")) {
+        // `.coordination.lock` guards the directory, not a thread.
+        let thread = entry.stem(".lock").filter(|thread| !thread.starts_with('.'));
+        if let (EntryKind::File, Some(thread)) = (entry.kind, thread) {
+            survey.registrations.push(Registration {
+                scope: Scope::Session(thread.to_owned()),
+                proof: Proof::Lock(entry.stamp),
+                source: directory.join(&entry.name),
+                activity: None,
+                waiting_for: None,
+                digest: Digest::default(),
+            });
+        }
+    }
+}
+
+/// Rollouts lie three directories deep (year, month, day), archived ones directly.
+fn survey_rollouts(survey: &mut Survey, directory: &Path, depth: usize) {
+    let root = survey.root();
+    let entries = survey.list(directory, |name| name.starts_with("rollout-"));
+    // While a rollout is being packed or unpacked both forms are there; the agent reads the plain.
+    let plain: HashSet<String> =
+        entries.iter().filter_map(|entry| entry.stem(".jsonl").map(str::to_owned)).collect();
+    for entry in entries {
+        let path = directory.join(&entry.name);
+        match entry.kind {
+            EntryKind::Directory if depth > 0 => survey_rollouts(survey, &path, depth - 1),
+            EntryKind::File => {
+                let packed = entry.stem(".jsonl.zst");
+                let Some(stem) = packed.or_else(|| entry.stem(".jsonl")) else {
+                    continue;
+                };
+                let Some(thread) = thread_of(stem) else {
+                    continue;
+                };
+                let superseded = packed.is_some_and(|stem| plain.contains(stem));
+                if superseded {
+                    survey.extras.push(Extra {
+                        path,
+                        bytes: entry.stamp.bytes,
+                        kind: ExtraKind::Temporary,
+                        session: Some(thread.to_owned()),
+                    });
+                    continue;
+                }
+                let format = if packed.is_some() { COMPRESSED } else { PLAIN };
+                survey.found(Source::file(thread, &root, path, entry.stamp, format));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The thread in `rollout-<time>-<uuid>`.
+fn thread_of(stem: &str) -> Option<&str> {
+    let rest = stem.strip_prefix("rollout-")?;
+    let thread = rest.get(rest.len().checked_sub(36)?..)?;
+    thread.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-').then_some(thread)
+}
+
+/// The names that people or the agent gave to threads; the last one counts.
+fn read_names(survey: &mut Survey, index: &Path) -> HashMap<String, String> {
+    let mut names = HashMap::new();
+    let read = files::open(&survey.root(), index).and_then(|(file, _)| {
+        files::lines(file, 0, |line| {
+            let line = Value::new(line);
+            let text = |field| line.get(field).and_then(Value::string);
+            if let (Some(id), Some(name)) = (text("id"), text("thread_name")) {
+                names.insert(id, name);
+            }
+        })
+    });
+    if let Err(error) = read {
+        survey.failed(index, &error);
+    }
+    names
+}
+
+/// What has been read of a rollout so far.
+#[derive(Default)]
+struct Reading<'a> {
+    thread: &'a str,
+    digest: Digest,
+    has_meta: bool,
+    /// Prompts as each generation of the format writes them; one prompt may be written twice.
+    prompts: [Prompts; 3],
+    /// Whether turns are marked: the oldest rollouts do not mark them.
+    marked: bool,
+    responses: HashSet<Vec<u8>>,
+    recorded: Tokens,
+    /// The running total of the last `token_count`.
+    total: Vec<u8>,
+    counted: Option<Tokens>,
+    last_time: Vec<u8>,
+}
+
+/// Prompts written in one way.
+#[derive(Default)]
+struct Prompts {
+    count: u32,
+    first: Option<String>,
+}
+
+impl Prompts {
+    const ITEM: usize = 0;
+    const EVENT: usize = 1;
+    const RESPONSE_ITEM: usize = 2;
+}
+
+/// The fields every line has. Before September 2025 the payload stood on the line itself.
+struct Line<'a> {
+    kind: Value<'a>,
+    timestamp: Option<Value<'a>>,
+    payload: Value<'a>,
+}
+
+impl<'a> Line<'a> {
+    fn read(raw: &'a [u8]) -> Result<Self, skim::Broken> {
+        let (mut kind, mut timestamp, mut payload) = (None, None, None);
+        for field in skim::object(raw)? {
+            let (key, value) = field?;
+            match key {
+                b"type" => kind = Some(value),
+                b"timestamp" => timestamp = Some(value),
+                b"payload" => payload = Some(value),
+                _ => {}
+            }
+        }
+        let (kind, payload) = match (kind, payload) {
+            (Some(kind), Some(payload)) => (kind, payload),
+            (None, _) => (Value::new(br#""session_meta""#), Value::new(raw)),
+            (Some(_), None) => (Value::new(br#""response_item""#), Value::new(raw)),
+        };
+        Ok(Self { kind, timestamp, payload })
+    }
+}
+
+impl Reading<'_> {
+    fn line(&mut self, line: &[u8]) {
+        if !line.trim_ascii().is_empty() && self.try_line(line).is_err() {
+            self.digest.damage.broken += 1;
+        }
+    }
+
+    fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::Broken> {
+        let Line { kind, timestamp, payload } = Line::read(raw)?;
+        match kind.raw() {
+            br#""session_meta""# => self.meta(payload),
+            br#""turn_context""# => self.context(payload),
+            br#""event_msg""# => self.event(payload),
+            br#""response_item""# => self.item(payload),
+            br#""token_usage_record""# => self.usage(payload),
+            _ => {}
+        }
+        if let Some(timestamp) = timestamp {
+            if self.digest.started_at.is_none() {
+                self.saw(timestamp);
+            }
+            self.last_time.clear();
+            self.last_time.extend_from_slice(timestamp.raw());
+        }
+        Ok(())
+    }
+
+    fn saw(&mut self, time: Value<'_>) {
+        if let Some(time) = time.time() {
+            self.digest.saw(time);
+        }
+    }
+
+    fn meta(&mut self, meta: Value<'_>) {
+        if self.has_meta {
+            return;
+        }
+        let text = |path: &[&str]| meta.at(path).and_then(Value::string);
+        self.has_meta = meta.get("id").is_some();
+        self.digest.cwd = text(&["cwd"]);
+        self.digest.version = text(&["cli_version"]);
+        self.digest.branch = text(&["git", "branch"]).filter(|branch| !branch.is_empty());
+        let spawn = ["source", "subagent", "thread_spawn"];
+        let spawned = |field| text(&[&spawn[..], &[field]].concat());
+        self.digest.parent = text(&["parent_thread_id"]).or_else(|| spawned("parent_thread_id"));
+        self.digest.name = text(&["agent_nickname"]).or_else(|| spawned("agent_nickname"));
+        if let Some(created) = meta.get("timestamp") {
+            self.saw(created);
+        }
+    }
+
+    fn context(&mut self, context: Value<'_>) {
+        if let Some(model) = context.get("model").and_then(Value::str) {
+            self.digest.answered_by(&model);
+        }
+        if self.digest.cwd.is_none() {
+            self.digest.cwd = context.get("cwd").and_then(Value::string);
+        }
+    }
+
+    fn event(&mut self, event: Value<'_>) {
+        let Some(kind) = event.get("type") else {
+            return;
+        };
+        match kind.raw() {
+            br#""task_started""# | br#""turn_started""# => {
+                self.marked = true;
+                self.digest.turn = Turn::Open;
+            }
+            br#""task_complete""# | br#""turn_complete""# | br#""turn_aborted""# => {
+                self.marked = true;
+                self.digest.turn = Turn::Closed;
+            }
+            br#""item_completed""# => {
+                let item = event.get("item");
+                if item.and_then(|item| item.get("type")).is_some_and(|kind| kind.is("UserMessage"))
+                {
+                    let text = item.and_then(|item| item.get("content")).map(text_of);
+                    self.prompted(Prompts::ITEM, text.as_deref().unwrap_or_default());
+                }
+            }
+            br#""user_message""# => {
+                let text = event.get("message").and_then(Value::string).unwrap_or_default();
+                if !is_injected(&text) {
+                    self.prompted(Prompts::EVENT, &text);
+                }
+            }
+            br#""agent_message""# => self.answered(),
+            br#""token_count""# => self.running_total(event),
+            _ => {}
+        }
+    }
+
+    fn item(&mut self, item: Value<'_>) {
+        let is = |field, text| item.get(field).is_some_and(|value| value.is(text));
+        if !is("type", "message") {
+            return;
+        }
+        if is("role", "assistant") {
+            self.answered();
+        } else if is("role", "user") {
+            let text = item.get("content").map(text_of).unwrap_or_default();
+            if !is_injected(&text) {
+                self.prompted(Prompts::RESPONSE_ITEM, &text);
+            }
+        }
+    }
+
+    fn prompted(&mut self, way: usize, text: &str) {
+        let prompts = &mut self.prompts[way];
+        prompts.count += 1;
+        let text = text.trim();
+        if prompts.first.is_none() && !text.is_empty() {
+            prompts.first = Some(shorten(text));
+        }
+        self.digest.turn = Turn::Open;
+    }
+
+    /// An answer without turn marks may be the last one or not.
+    fn answered(&mut self) {
+        if !self.marked {
+            self.digest.turn = Turn::Unknown;
+        }
+    }
+
+    /// `token_usage_record`: one per response, with the thread that asked.
+    fn usage(&mut self, record: Value<'_>) {
+        let own = record.get("thread_id").is_none_or(|thread| thread.is(self.thread));
+        let response = record.get("response_id").map_or(&b""[..], Value::raw);
+        let is_new = response.is_empty() || self.responses.insert(response.to_vec());
+        if let (true, true, Some(usage)) = (own, is_new, record.get("usage")) {
+            self.recorded.add(tokens_of(usage));
+        }
+    }
+
+    /// `token_count`: repeated whenever limits change, so only a new total is a new response.
+    fn running_total(&mut self, event: Value<'_>) {
+        let Some(info) = event.get("info") else {
+            return;
+        };
+        let Some(total) = info.get("total_token_usage") else {
+            return;
+        };
+        if self.total == total.raw() {
+            return;
+        }
+        self.total.clear();
+        self.total.extend_from_slice(total.raw());
+        let last = info.get("last_token_usage").unwrap_or(total);
+        self.counted.get_or_insert_default().add(tokens_of(last));
+    }
+
+    fn finish(mut self) -> Digest {
+        let [item, event, response_item] = self.prompts;
+        let written = if item.count > event.count { item } else { event };
+        let prompts = if written.count > 0 { written } else { response_item };
+        self.digest.turns = prompts.count;
+        self.digest.first_prompt = prompts.first;
+        self.digest.tokens =
+            if self.responses.is_empty() { self.counted } else { Some(self.recorded) };
+        if let Some(last) = Value::new(&self.last_time).time() {
+            self.digest.saw(last);
+        }
+        self.digest
+    }
+}
+
+/// Input includes what was cached; output includes reasoning.
+fn tokens_of(usage: Value<'_>) -> Tokens {
+    let number = |field| usage.get(field).and_then(Value::u64).unwrap_or(0);
+    let (cache_read, cache_write) =
+        (number("cached_input_tokens"), number("cache_write_input_tokens"));
+    Tokens {
+        input: number("input_tokens").saturating_sub(cache_read).saturating_sub(cache_write),
+        output: number("output_tokens"),
+        cache_read,
+        cache_write,
+    }
+}
+
+/// The texts of a message's content, or of a tool's output.
+fn text_of(content: Value<'_>) -> String {
+    if let Some(text) = content.string() {
+        return text;
+    }
+    let Some(blocks) = content.array() else {
+        // `{"content": …, "success": …}`, or whatever a tool gave back.
+        return match content.get("content").or_else(|| content.get("output")) {
+            Some(inner) if inner.object().is_none() => text_of(inner),
+            _ => String::from_utf8_lossy(content.raw()).into_owned(),
+        };
+    };
+    let texts = blocks.flatten().filter_map(|block| block.get("text")?.string());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Context that the agent writes as if the user had said it.
+fn is_injected(text: &str) -> bool {
+    let markers = [
+        "<environment_context>",
+        "<user_instructions>",
+        "<turn_aborted>",
+        "<permissions instructions>",
+        "<skills_instructions>",
+        "<skill>",
+        "<collaboration_mode>",
+        "<subagent_notification>",
+        "<user_shell_command>",
+        "# AGENTS.md instructions",
+    ];
+    let text = text.trim_start();
+    markers.iter().any(|marker| text.starts_with(marker))
+}
+
+fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
+    let Ok(Line { kind, timestamp, payload }) = Line::read(raw) else {
+        return;
+    };
+    let at = timestamp.and_then(Value::time);
+    let text = |field| payload.get(field).and_then(Value::string).unwrap_or_default();
+    if kind.is("compacted") {
+        say(Entry::new(at, Role::System, text("message")));
+    } else if kind.is("event_msg") {
+        match text("type").as_str() {
+            "error" => say(Entry::new(at, Role::System, text("message"))),
+            "turn_aborted" => say(Entry::new(at, Role::System, format!("turn {}", text("reason")))),
+            _ => {}
+        }
+    } else if kind.is("response_item") {
+        converse_item(at, payload, say);
+    }
+}
+
+fn converse_item(at: Option<Time>, item: Value<'_>, say: &mut dyn FnMut(Entry)) {
+    let text = |field| item.get(field).map(text_of).unwrap_or_default();
+    match text("type").as_str() {
+        "message" => {
+            let content = text("content");
+            let role = match text("role").as_str() {
+                "assistant" => Role::Assistant,
+                "user" if !is_injected(&content) => Role::User,
+                _ => Role::System,
+            };
+            say(Entry::new(at, role, content));
+        }
+        "function_call" => say(Entry::tool(at, text("name"), text("arguments"))),
+        "custom_tool_call" => say(Entry::tool(at, text("name"), text("input"))),
+        kind @ ("local_shell_call" | "web_search_call") => {
+            let action = item.get("action").map_or(&b""[..], Value::raw);
+            let name = kind.trim_end_matches("_call");
+            say(Entry::tool(at, name, String::from_utf8_lossy(action)));
+        }
+        "function_call_output" | "custom_tool_call_output" => {
+            say(Entry::new(at, Role::Result, text("output")));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(lines: &[&str]) -> Digest {
+        let mut reading = Reading { thread: "t1", ..Reading::default() };
+        for line in lines {
+            reading.line(line.as_bytes());
+        }
+        reading.finish()
+    }
+
+    #[test]
+    fn a_repeated_running_total_is_counted_once_and_cached_input_is_taken_out() {
+        let count = |total: u32| {
+            format!(
+                r#"{{"type":"event_msg","payload":{{"type":"token_count","info":{{"total_token_usage":{{"input_tokens":{total}}},"last_token_usage":{{"input_tokens":100,"cached_input_tokens":60,"output_tokens":9,"reasoning_output_tokens":4}}}}}}}}"#
+            )
+        };
+        let no_info = r#"{"type":"event_msg","payload":{"type":"token_count","info":null}}"#;
+        let read = digest(&[no_info, &count(100), &count(100), &count(200)]);
+        assert_eq!(
+            read.tokens,
+            Some(Tokens { input: 80, output: 18, cache_read: 120, cache_write: 0 })
+        );
+    }
+
+    #[test]
+    fn usage_records_win_over_totals_and_those_of_another_thread_do_not_count() {
+        let record = |thread: &str, response: &str| {
+            format!(
+                r#"{{"type":"token_usage_record","payload":{{"thread_id":"{thread}","response_id":"{response}","usage":{{"input_tokens":10,"output_tokens":2}},"thread_token_usage":{{"input_tokens":999}}}}}}"#
+            )
+        };
+        let count = r#"{"type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":{"input_tokens":999},"last_token_usage":{"input_tokens":999}}}}"#;
+        let read = digest(&[
+            &record("parent", "r0"),
+            &record("t1", "r1"),
+            &record("t1", "r1"),
+            count,
+            &record("t1", "r2"),
+        ]);
+        let tokens = Tokens { input: 20, output: 4, ..Tokens::default() };
+        assert_eq!(read.tokens, Some(tokens));
+    }
+
+    #[test]
+    fn older_events_are_prompts_and_leave_the_turn_open_or_unknown() {
+        let prompt = r#"{"type":"event_msg","payload":{"type":"user_message","message":"fix it"}}"#;
+        let item = r#"{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"fix it"}]}}"#;
+        let answer = r#"{"type":"event_msg","payload":{"type":"agent_message","message":"done"}}"#;
+        let read = digest(&[item, prompt]);
+        assert_eq!((read.turns, read.turn), (1, Turn::Open));
+        assert_eq!(digest(&[item, prompt, answer]).turn, Turn::Unknown);
+    }
+
+    #[test]
+    fn the_oldest_rollouts_have_no_envelope() {
+        let read = digest(&[
+            r#"{"id":"t1","timestamp":"2025-06-01T10:00:00.000Z","instructions":null,"git":{"branch":"dev"}}"#,
+            r#"{"record_type":"state"}"#,
+            r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"<environment_context>x"}]}"#,
+            r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"hello"}]}"#,
+        ]);
+        assert_eq!((read.turns, read.first_prompt.as_deref()), (1, Some("hello")));
+        assert_eq!(read.branch.as_deref(), Some("dev"));
+        assert_eq!(read.started_at, Time::parse("2025-06-01T10:00:00Z"));
+        assert_eq!(read.damage.broken, 0);
+    }
+
+    #[test]
+    fn a_sub_agent_names_its_parent_and_copied_history_changes_nothing() {
+        let read = digest(&[
+            r#"{"type":"session_meta","payload":{"id":"t1","cwd":"/a","source":{"subagent":{"thread_spawn":{"parent_thread_id":"p","depth":1,"agent_nickname":"Ada"}}}}}"#,
+            r#"{"type":"session_meta","payload":{"id":"p","cwd":"/b","source":"cli"}}"#,
+        ]);
+        assert_eq!(read.parent.as_deref(), Some("p"));
+        assert_eq!((read.name.as_deref(), read.cwd.as_deref()), (Some("Ada"), Some("/a")));
+        let other =
+            r#"{"type":"session_meta","payload":{"id":"t1","source":{"subagent":"review"}}}"#;
+        assert_eq!(digest(&[other]).parent, None);
+    }
+
+    #[test]
+    fn the_thread_is_the_end_of_the_file_name() {
+        let stem = "rollout-2026-11-15T17-55-49-01a1e059-e0bc-7313-8247-ecfc1125a526";
+        assert_eq!(thread_of(stem), Some("01a1e059-e0bc-7313-8247-ecfc1125a526"));
+        for odd in ["rollout-", "rollout-é1e059-e0bc-7313-8247-ecfc1125a526", "notes"] {
+            assert_eq!(thread_of(odd), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,550 @@
+//! GitHub Copilot CLI.
+//!
+//! A session is a directory, `session-state/<id>/`: `workspace.yaml` from the start, `events.jsonl`
+//! from the first prompt on (a session that is killed early never has one). Older versions wrote
+//! `session-state/<id>.jsonl`. A running process leaves `inuse.<pid>.lock`, which holds its pid,
+//! and keeps `inuse.<pid>.hold` open; both stay behind after a kill.
+//!
+//! Traps: an agentic loop is several `assistant.turn_*` pairs, so the end of one ends nothing while
+//! tools were asked for; input tokens include cached ones; the `cost` of a request is counted in
+//! premium requests, not in money; a resumed session goes on after its `session.shutdown`.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use model::conversation::{Entry, Role};
+use model::identity::Identity;
+use model::program::Program;
+use model::session::FormatCertainty;
+use model::sighting::{Digest, Proof, Registration, Scope, Stamp, Tokens, Turn, shorten};
+use model::time::Time;
+
+use crate::files::{DirEntry, EntryKind, ReadError};
+use crate::skim::{self, Value};
+use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
+
+/// GitHub Copilot CLI.
+#[derive(Debug)]
+pub(crate) struct Copilot;
+
+static ABOUT: About = About {
+    id: "copilot",
+    name: "GitHub Copilot CLI",
+    version: 1,
+    certainty: FormatCertainty::Lab,
+    program: Program {
+        names: &["copilot"],
+        packages: &["@github/copilot"],
+        helpers: &[
+            "completion",
+            "help",
+            "init",
+            "login",
+            "logout",
+            "mcp",
+            "plugin",
+            "update",
+            "version",
+        ],
+    },
+    resume_options: &["--resume"],
+    continue_options: &["--continue"],
+    session_variables: &[],
+    note: "events, workspaces and in-use locks of 1.0.102",
+};
+
+const EVENTS: &str = "copilot-events";
+/// A session that has no events yet.
+const WORKSPACE: &str = "copilot-workspace";
+
+impl Adapter for Copilot {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
+        env.root("COPILOT_HOME", ".copilot")
+    }
+
+    fn survey(&self, survey: &mut Survey) {
+        let root = survey.root();
+        let sessions = root.join("session-state");
+        for entry in survey.list(&sessions, |name| !name.starts_with('.')) {
+            let Some(name) = entry.name.to_str().filter(|name| !name.starts_with('.')) else {
+                continue;
+            };
+            let path = sessions.join(name);
+            match entry.kind {
+                EntryKind::Directory => survey_session(survey, &path, name),
+                EntryKind::File => {
+                    if let Some(id) = entry.stem(".jsonl") {
+                        survey.found(Source::file(id, &root, path, entry.stamp, EVENTS));
+                    }
+                }
+                EntryKind::Escape | EntryKind::Other => {}
+            }
+        }
+    }
+
+    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+        if source.format == WORKSPACE {
+            let mut digest = Digest::default();
+            read_workspace(source, &source.path)?.describe(&mut digest);
+            return Ok(digest);
+        }
+        let mut reading = Reading::default();
+        let end = source.lines(0, |line| reading.line(line))?;
+        reading.digest.damage.oversized = end.oversized;
+        let mut digest = reading.finish();
+        for (path, _) in &source.beside {
+            match read_workspace(source, path) {
+                Ok(workspace) => workspace.describe(&mut digest),
+                Err(_) => digest.damage.broken += 1,
+            }
+        }
+        Ok(digest)
+    }
+
+    fn converse(
+        &self,
+        source: &Source,
+        from: u64,
+        say: &mut dyn FnMut(Entry),
+    ) -> Result<u64, ReadError> {
+        if source.format == WORKSPACE {
+            return Ok(0);
+        }
+        Ok(source.lines(from, |line| converse_line(line, say))?.offset)
+    }
+}
+
+/// `session-state/<id>/`.
+fn survey_session(survey: &mut Survey, directory: &Path, id: &str) {
+    let root = survey.root();
+    let wanted = |name: &str| name == "events.jsonl" || name.starts_with("inuse.");
+    let entries = survey.list(directory, wanted);
+    let find = |name: &str| {
+        entries.iter().find(|entry| entry.kind == EntryKind::File && entry.name == name)
+    };
+    let workspace = directory.join("workspace.yaml");
+    if let Some(events) = find("events.jsonl") {
+        let path = directory.join("events.jsonl");
+        survey.found(Source::file(id, &root, path, events.stamp, EVENTS).beside(workspace));
+    } else if let Some(found) = find("workspace.yaml") {
+        survey.found(Source::file(id, &root, workspace, found.stamp, WORKSPACE));
+    }
+    survey_locks(survey, directory, id, &entries);
+    for entry in &entries {
+        let path = directory.join(&entry.name);
+        if entry.kind == EntryKind::Directory {
+            for inner in survey.list(&path, |_| false) {
+                attach(survey, &path, &inner, id);
+            }
+        } else if entry.name != "events.jsonl" && entry.name != "workspace.yaml" {
+            attach(survey, directory, entry, id);
+        }
+    }
+}
+
+fn attach(survey: &mut Survey, directory: &Path, entry: &DirEntry, id: &str) {
+    if entry.kind == EntryKind::File && entry.stamp.bytes > 0 {
+        survey.extras.push(Extra {
+            path: directory.join(&entry.name),
+            bytes: entry.stamp.bytes,
+            kind: ExtraKind::Attachment,
+            session: Some(id.to_owned()),
+        });
+    }
+}
+
+/// `inuse.<pid>.lock` and `inuse.<pid>.hold`. The directory names the session, so that even a lock
+/// that cannot be read speaks about it.
+fn survey_locks(survey: &mut Survey, directory: &Path, id: &str, entries: &[DirEntry]) {
+    let root = survey.root();
+    let pid_of =
+        |entry: &DirEntry, ending| entry.stem(ending)?.strip_prefix("inuse.")?.parse::<u32>().ok();
+    for entry in entries.iter().filter(|entry| entry.kind == EntryKind::File) {
+        let Some(named) = pid_of(entry, ".lock") else {
+            continue;
+        };
+        let path = directory.join(&entry.name);
+        let holds: Option<Stamp> = entries
+            .iter()
+            .find(|entry| pid_of(entry, ".hold") == Some(named))
+            .map(|entry| entry.stamp);
+        let pid = match files::read_small(&root, &path) {
+            Ok((content, _)) => {
+                let written = std::str::from_utf8(&content).ok();
+                let written = written.and_then(|text| text.trim().parse::<u32>().ok());
+                if written != Some(named) {
+                    let error = ReadError::format("does not hold the pid it is named after");
+                    survey.failed(&path, &error);
+                }
+                // Two numbers that disagree name no process.
+                written.is_none_or(|pid| pid == named).then_some(named)
+            }
+            Err(error) if error.is_absent() => continue,
+            Err(error) => {
+                survey.failed(&path, &error);
+                Some(named)
+            }
+        };
+        let identity = Identity {
+            recorded_at: Some(entry.stamp.modified_at()),
+            comm: Some("copilot".to_owned()),
+            ..Identity::recorded_by_agent(pid)
+        };
+        survey.registrations.push(Registration {
+            scope: Scope::Session(id.to_owned()),
+            proof: Proof::Process { identity, holds },
+            source: path,
+            activity: None,
+            waiting_for: None,
+            digest: Digest::default(),
+        });
+    }
+}
+
+/// `workspace.yaml`: a flat list of scalars.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Workspace {
+    cwd: Option<String>,
+    branch: Option<String>,
+    name: Option<String>,
+    user_named: bool,
+    created_at: Option<Time>,
+    updated_at: Option<Time>,
+}
+
+fn read_workspace(source: &Source, path: &Path) -> Result<Workspace, ReadError> {
+    let (bytes, _) = files::read_small(&source.root, path)?;
+    let workspace = Workspace::parse(&String::from_utf8_lossy(&bytes));
+    match workspace {
+        Workspace { cwd: None, created_at: None, .. } => {
+            Err(ReadError::format("no working directory and no time in it"))
+        }
+        known => Ok(known),
+    }
+}
+
+impl Workspace {
+    fn parse(text: &str) -> Self {
+        let mut workspace = Self::default();
+        let mut lines = text.lines().peekable();
+        while let Some(line) = lines.next() {
+            let Some((key, value)) = line.split_once(':') else {
+                continue;
+            };
+            let value = value.trim();
+            let value = if value.starts_with(['|', '>']) {
+                let mut block = Vec::new();
+                while let Some(line) =
+                    lines.next_if(|line| line.starts_with(' ') || line.is_empty())
+                {
+                    block.push(line.trim());
+                }
+                block.join("\n")
+            } else {
+                unquote(value)
+            };
+            let known = Some(value.trim()).filter(|value| !value.is_empty() && *value != "null");
+            let known = known.map(str::to_owned);
+            match key {
+                "cwd" => workspace.cwd = known,
+                "branch" => workspace.branch = known,
+                "name" => workspace.name = known,
+                "user_named" => workspace.user_named = value == "true",
+                "created_at" => workspace.created_at = Time::parse(&value),
+                "updated_at" => workspace.updated_at = Time::parse(&value),
+                _ => {}
+            }
+        }
+        workspace
+    }
+
+    /// Adds to a digest what the events did not say.
+    fn describe(self, digest: &mut Digest) {
+        digest.cwd = digest.cwd.take().or(self.cwd);
+        digest.branch = digest.branch.take().or(self.branch);
+        let name = self.name.as_deref().map(shorten);
+        // Until it is given a name, a session is called by its first prompt.
+        digest.title =
+            name.filter(|name| self.user_named || digest.first_prompt.as_ref() != Some(name));
+        for time in [self.created_at, self.updated_at].into_iter().flatten() {
+            digest.saw(time);
+        }
+    }
+}
+
+/// A YAML scalar on one line.
+fn unquote(value: &str) -> String {
+    if let Some(inner) = value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
+        return inner.replace("''", "'");
+    }
+    if value.starts_with('"')
+        && let Some(text) = Value::new(value.as_bytes()).string()
+    {
+        return text;
+    }
+    value.to_owned()
+}
+
+/// What has been read of the events so far.
+#[derive(Default)]
+struct Reading {
+    digest: Digest,
+    calls: HashSet<Vec<u8>>,
+    /// Requests recorded since the session was last started or resumed.
+    recorded: u32,
+    /// Whether the last answer asked for tools.
+    asks_for_tools: bool,
+    last_time: Vec<u8>,
+}
+
+/// The fields of an event that matter.
+struct Event<'a> {
+    kind: Value<'a>,
+    data: Value<'a>,
+    timestamp: Option<Value<'a>>,
+    /// Set on events of sub-agents, which run inside the session.
+    agent: bool,
+}
+
+impl<'a> Event<'a> {
+    fn read(raw: &'a [u8]) -> Result<Self, skim::Broken> {
+        let (mut kind, mut data, mut timestamp, mut agent) = (None, None, None, false);
+        for field in skim::object(raw)? {
+            let (key, value) = field?;
+            match key {
+                b"type" => kind = Some(value),
+                b"data" => data = Some(value),
+                b"timestamp" => timestamp = Some(value),
+                b"agentId" => agent = value.raw() != b"null",
+                _ => {}
+            }
+        }
+        let kind = kind.ok_or(skim::Broken)?;
+        Ok(Self { kind, data: data.unwrap_or(Value::new(b"{}")), timestamp, agent })
+    }
+}
+
+impl Reading {
+    fn line(&mut self, line: &[u8]) {
+        if !line.trim_ascii().is_empty() && self.try_line(line).is_err() {
+            self.digest.damage.broken += 1;
+        }
+    }
+
+    fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::Broken> {
+        let event = Event::read(raw)?;
+        if let Some(timestamp) = event.timestamp {
+            if self.digest.started_at.is_none() {
+                self.saw(timestamp);
+            }
+            self.last_time.clear();
+            self.last_time.extend_from_slice(timestamp.raw());
+        }
+        let data = event.data;
+        match event.kind.raw() {
+            br#""session.start""# | br#""session.resume""# => self.started(data),
+            br#""session.context_changed""# => self.moved(data),
+            br#""session.usage_record""# => self.usage(data),
+            br#""session.shutdown""# => self.shut_down(&event),
+            _ if event.agent => {}
+            br#""user.message""# if is_typed(data) => {
+                self.digest.ended_at = None;
+                let text = data.get("content").and_then(Value::string).unwrap_or_default();
+                self.digest.prompted(&text);
+            }
+            br#""assistant.turn_start""# => {
+                self.digest.ended_at = None;
+                self.digest.turn = Turn::Open;
+            }
+            br#""assistant.message""# => {
+                if let Some(model) = data.get("model").and_then(Value::str) {
+                    self.digest.answered_by(&model);
+                }
+                let tools = data.get("toolRequests").and_then(Value::array);
+                self.asks_for_tools = tools.is_some_and(|mut tools| tools.next().is_some());
+            }
+            br#""assistant.turn_end""# if !self.asks_for_tools => self.digest.turn = Turn::Closed,
+            br#""abort""# => self.digest.turn = Turn::Closed,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn saw(&mut self, time: Value<'_>) {
+        if let Some(time) = time.time() {
+            self.digest.saw(time);
+        }
+    }
+
+    fn started(&mut self, data: Value<'_>) {
+        self.digest.ended_at = None;
+        self.recorded = 0;
+        if let Some(time) = data.get("startTime") {
+            self.saw(time);
+        }
+        if let Some(version) = data.get("copilotVersion").and_then(Value::string) {
+            self.digest.version = Some(version);
+        }
+        if let Some(context) = data.get("context") {
+            self.moved(context);
+        }
+    }
+
+    fn moved(&mut self, context: Value<'_>) {
+        let text = |field| context.get(field).and_then(Value::string);
+        self.digest.cwd = self.digest.cwd.take().or_else(|| text("cwd"));
+        self.digest.branch = text("branch").or_else(|| self.digest.branch.take());
+    }
+
+    fn usage(&mut self, data: Value<'_>) {
+        let Some(usage) = data.get("usage") else {
+            return;
+        };
+        self.recorded += 1;
+        let call = usage.get("apiCallId").filter(|call| call.raw() != b"null");
+        if call.is_none_or(|call| self.calls.insert(call.raw().to_vec())) {
+            self.digest.spend(tokens_of(usage));
+        }
+    }
+
+    /// Versions that recorded no single request at least summed them up at the end.
+    fn shut_down(&mut self, event: &Event<'_>) {
+        self.digest.ended_at = event.timestamp.and_then(Value::time);
+        self.digest.turn = Turn::Closed;
+        if self.recorded > 0 {
+            return;
+        }
+        let models = event.data.get("modelMetrics").and_then(Value::object);
+        for (_, metrics) in models.into_iter().flatten().flatten() {
+            if let Some(usage) = metrics.get("usage") {
+                self.digest.spend(tokens_of(usage));
+            }
+        }
+    }
+
+    fn finish(mut self) -> Digest {
+        if let Some(last) = Value::new(&self.last_time).time() {
+            self.digest.saw(last);
+        }
+        self.digest
+    }
+}
+
+/// Whether a person wrote the message: what the program injects carries its source.
+fn is_typed(data: Value<'_>) -> bool {
+    data.get("source").is_none_or(|source| source.raw() == b"null" || source.is("user"))
+}
+
+/// Input includes what was cached; output includes reasoning.
+fn tokens_of(usage: Value<'_>) -> Tokens {
+    let number = |field| usage.get(field).and_then(Value::u64).unwrap_or(0);
+    let (cache_read, cache_write) = (number("cacheReadTokens"), number("cacheWriteTokens"));
+    Tokens {
+        input: number("inputTokens").saturating_sub(cache_read).saturating_sub(cache_write),
+        output: number("outputTokens"),
+        cache_read,
+        cache_write,
+    }
+}
+
+fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
+    let Ok(event) = Event::read(raw) else { return };
+    let at = event.timestamp.and_then(Value::time);
+    let data = event.data;
+    let text = |path: &[&str]| data.at(path).and_then(Value::string).unwrap_or_default();
+    let entry = match event.kind.raw() {
+        br#""user.message""# if is_typed(data) => Entry::new(at, Role::User, text(&["content"])),
+        br#""user.message""# | br#""system.message""# => {
+            Entry::new(at, Role::System, text(&["content"]))
+        }
+        br#""assistant.message""# => Entry::new(at, Role::Assistant, text(&["content"])),
+        br#""tool.execution_start""# => {
+            let input = data.get("arguments").map_or(&b""[..], Value::raw);
+            Entry::tool(at, text(&["toolName"]), String::from_utf8_lossy(input))
+        }
+        br#""tool.execution_complete""# => {
+            let result = text(&["result", "content"]);
+            let result = if result.is_empty() { text(&["error", "message"]) } else { result };
+            Entry::new(at, Role::Result, result)
+        }
+        br#""session.error""# | br#""session.info""# | br#""session.warning""# => {
+            Entry::new(at, Role::System, text(&["message"]))
+        }
+        _ => return,
+    };
+    // An answer may be nothing but a request for tools, which follows.
+    if entry.role != Role::Assistant || !entry.text.is_empty() {
+        let agent = Value::new(raw).get("agentId").filter(|_| event.agent);
+        say(Entry { subagent: agent.and_then(Value::string), ..entry });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(lines: &[&str]) -> Digest {
+        let mut reading = Reading::default();
+        for line in lines {
+            reading.line(line.as_bytes());
+        }
+        reading.finish()
+    }
+
+    const USAGE: &str = r#"{"type":"session.usage_record","data":{"usage":{"apiCallId":"c1","inputTokens":100,"outputTokens":7,"cacheReadTokens":60,"cacheWriteTokens":30}}}"#;
+    const SHUTDOWN: &str = r#"{"type":"session.shutdown","timestamp":"2026-11-15T18:00:00.000Z","data":{"modelMetrics":{"a":{"usage":{"inputTokens":50,"outputTokens":1}},"b":{"usage":{"inputTokens":5,"outputTokens":1}}}}}"#;
+    const RESUME: &str = r#"{"type":"session.resume","data":{}}"#;
+
+    #[test]
+    fn a_request_counts_once_and_a_sum_only_where_nothing_else_was_recorded() {
+        let once = Tokens { input: 10, output: 7, cache_read: 60, cache_write: 30 };
+        assert_eq!(digest(&[USAGE, USAGE, SHUTDOWN]).tokens, Some(once));
+        let summed = Tokens { input: 55, output: 2, ..Tokens::default() };
+        assert_eq!(digest(&[SHUTDOWN]).tokens, Some(summed));
+        let mut both = once;
+        both.add(summed);
+        assert_eq!(digest(&[USAGE, SHUTDOWN, RESUME, SHUTDOWN]).tokens, Some(both));
+    }
+
+    #[test]
+    fn a_resumed_session_has_not_ended() {
+        assert_eq!(digest(&[SHUTDOWN]).ended_at, Time::parse("2026-11-15T18:00:00Z"));
+        assert_eq!(digest(&[SHUTDOWN, RESUME]).ended_at, None);
+    }
+
+    #[test]
+    fn a_turn_that_asked_for_tools_goes_on() {
+        let start = r#"{"type":"assistant.turn_start","data":{}}"#;
+        let end = r#"{"type":"assistant.turn_end","data":{}}"#;
+        let asks = r#"{"type":"assistant.message","data":{"toolRequests":[{"name":"bash"}]}}"#;
+        let says = r#"{"type":"assistant.message","data":{"content":"done","toolRequests":[]}}"#;
+        assert_eq!(digest(&[start, asks, end]).turn, Turn::Open);
+        assert_eq!(digest(&[start, asks, end, start, says, end]).turn, Turn::Closed);
+    }
+
+    #[test]
+    fn injected_messages_and_those_to_sub_agents_are_no_prompts() {
+        let read = digest(&[
+            r#"{"type":"user.message","data":{"content":"hello"}}"#,
+            r#"{"type":"user.message","data":{"content":"skill","source":"skill-pdf"}}"#,
+            r#"{"type":"user.message","agentId":"a1","data":{"content":"explore"}}"#,
+        ]);
+        assert_eq!((read.turns, read.first_prompt.as_deref()), (1, Some("hello")));
+    }
+
+    #[test]
+    fn a_workspace_is_read_however_its_strings_are_quoted() {
+        let read =
+            |name: &str| Workspace::parse(&format!("cwd: /a: b\nname: {name}\nuser_named: true\n"));
+        assert_eq!(read("plain").cwd.as_deref(), Some("/a: b"));
+        assert_eq!(read("'it''s'").name.as_deref(), Some("it's"));
+        assert_eq!(read(r#""a\nb""#).name.as_deref(), Some("a\nb"));
+        let block = read("|-\n  two\n  lines");
+        assert_eq!((block.name.as_deref(), block.user_named), (Some("two\nlines"), true));
+        assert_eq!(Workspace::parse("\u{0}\n::\n - x"), Workspace::default());
+    }
+}

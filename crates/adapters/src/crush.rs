@@ -1,0 +1,344 @@
+//! Crush.
+//!
+//! Each project has its own database, `<data directory>/crush.db`; `projects.json` in the global
+//! data directory lists them. Whoever has a project open holds a lock on `crush.lock` beside the
+//! database; the file stays for ever, so only the lock itself proves something. A message is
+//! rewritten in place until it has a `finish` part. `prompt_tokens` and `completion_tokens` are
+//! those of the last request, not of the session, and a session's cost includes its sub-agents'.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::conversation::{Entry, Role};
+use model::program::Program;
+use model::session::FormatCertainty;
+use model::sighting::{Digest, Proof, Registration, Scope, Turn, shorten};
+use model::time::Time;
+use rusqlite::{Connection, Row};
+
+use crate::files::ReadError;
+use crate::skim::{Broken, Value};
+use crate::{About, Adapter, Env, Problem, Source, Survey, database, files};
+
+/// Crush.
+#[derive(Debug)]
+pub(crate) struct Crush;
+
+static ABOUT: About = About {
+    id: "crush",
+    name: "Crush",
+    version: 1,
+    certainty: FormatCertainty::Documented,
+    program: Program {
+        names: &["crush"],
+        packages: &["@charmland/crush"],
+        helpers: &[
+            "completion",
+            "dirs",
+            "login",
+            "logs",
+            "models",
+            "projects",
+            "schema",
+            "session",
+            "stats",
+            "update-providers",
+        ],
+    },
+    resume_options: &["--session", "-s"],
+    continue_options: &["--continue", "-C"],
+    session_variables: &[],
+    note: "project databases and their locks, from source",
+};
+
+const FORMAT: &str = "crush-sqlite";
+
+impl Adapter for Crush {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
+        let named = env.path("CRUSH_GLOBAL_DATA");
+        named.or_else(|| Some(env.xdg_data()?.join("crush"))).into_iter().collect()
+    }
+
+    fn survey(&self, survey: &mut Survey) {
+        let root = survey.root();
+        let list = root.join("projects.json");
+        let projects = match files::read_json::<serde_json::Value>(&root, &list) {
+            Ok((json, _)) => json,
+            Err(error) => return survey.failed(&list, &error),
+        };
+        let Some(projects) = projects.get("projects").and_then(|list| list.as_array()) else {
+            let reason = "unknown format: no list of projects".to_owned();
+            survey.problems.push(Problem { path: list, reason });
+            return;
+        };
+        let mut seen = Vec::new();
+        for project in projects {
+            let text = |name| project.get(name).and_then(|value| value.as_str());
+            let Some(directory) = text("path").filter(|path| Path::new(path).is_absolute()) else {
+                continue;
+            };
+            let data = Path::new(directory).join(text("data_dir").unwrap_or(".crush"));
+            let data = std::fs::canonicalize(&data).unwrap_or(data);
+            if !seen.contains(&data) {
+                survey_project(survey, directory, &data);
+                seen.push(data);
+            }
+        }
+    }
+
+    /// Without the directory: only the list of projects knows that.
+    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+        let connection = database::open(&source.root, &source.path)?;
+        let store = Store::new(&connection)?;
+        let mut statement = store.sessions("where id = ?1")?;
+        let mut rows = statement.query([&source.id])?;
+        let row = rows.next()?.ok_or_else(|| ReadError::format("no such session"))?;
+        Ok(store.read(row)?.1)
+    }
+
+    /// Positions are the rows' own numbers; a message that is not complete yet is told only to
+    /// those who read from the start.
+    fn converse(
+        &self,
+        source: &Source,
+        from: u64,
+        say: &mut dyn FnMut(Entry),
+    ) -> Result<u64, ReadError> {
+        let connection = database::open(&source.root, &source.path)?;
+        let (mut position, mut held) = (from, false);
+        Store::new(&connection)?.messages(&source.id, from, |number, last, message| {
+            let Some(Ok(message)) = message else { return };
+            held |= last && !message.is_complete();
+            if !held {
+                position = number;
+            }
+            if !held || from == 0 {
+                message.converse(say);
+            }
+        })?;
+        Ok(position)
+    }
+}
+
+fn survey_project(survey: &mut Survey, directory: &str, data: &Path) {
+    let root = survey.root();
+    let path = data.join("crush.db");
+    match read_database(&root, &path) {
+        Ok(sessions) => survey.ready.extend(sessions.into_iter().map(|(source, mut digest)| {
+            digest.cwd = Some(directory.to_owned());
+            (source, digest)
+        })),
+        Err(error) if error.is_absent() => return,
+        Err(error) => survey.failed(&path, &error),
+    }
+    let lock = data.join("crush.lock");
+    if let Some(stamp) = files::stamp(&lock) {
+        survey.registrations.push(Registration {
+            scope: Scope::Store(path),
+            proof: Proof::Lock(stamp),
+            source: lock,
+            activity: None,
+            waiting_for: None,
+            digest: Digest::default(),
+        });
+    }
+}
+
+fn read_database(root: &Arc<Path>, path: &Path) -> Result<Vec<(Source, Digest)>, ReadError> {
+    let connection = database::open(root, path)?;
+    // One snapshot for all queries: a session must not change between its row and its messages.
+    let snapshot = connection.unchecked_transaction()?;
+    let stamp = files::stamp(path).unwrap_or_default();
+    let store = Store::new(&snapshot)?;
+    let mut statement = store.sessions("order by created_at, id")?;
+    let mut rows = statement.query([])?;
+    let mut sessions = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (id, digest, bytes) = store.read(row)?;
+        let source = Source {
+            parent: digest.parent.clone(),
+            bytes: Some(bytes),
+            ..Source::file(id, root, path.to_owned(), stamp, FORMAT)
+        };
+        sessions.push((source, digest));
+    }
+    Ok(sessions)
+}
+
+/// A database whose schema is known.
+struct Store<'a> {
+    connection: &'a Connection,
+    columns: Vec<String>,
+}
+
+impl<'a> Store<'a> {
+    fn new(connection: &'a Connection) -> Result<Self, ReadError> {
+        let required = ["id", "title", "created_at", "updated_at"];
+        let columns = database::columns(connection, "sessions", &required)?;
+        let required = ["session_id", "role", "parts", "model", "created_at"];
+        database::columns(connection, "messages", &required)?;
+        Ok(Self { connection, columns })
+    }
+
+    fn sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
+        let wanted = "id parent_session_id title cost created_at updated_at";
+        let list = database::select_list(&self.columns, wanted);
+        Ok(self.connection.prepare(&format!("select {list} from sessions {which}"))?)
+    }
+
+    /// The id of a session, what its rows say, and how many bytes its messages have.
+    fn read(&self, row: &Row<'_>) -> Result<(String, Digest, u64), ReadError> {
+        // Columns of an unexpected type are read as absent: the rest of the row still counts.
+        let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
+        let time = |index| row.get::<_, i64>(index).ok().filter(|&at| at > 0).map(database::epoch);
+        let id: String = row.get(0)?;
+        let parent = text(1);
+        let dollars: Option<f64> = row.get(3).unwrap_or(None);
+        let mut digest = Digest {
+            title: text(2).filter(|title| !is_placeholder(title)).as_deref().map(shorten),
+            cost_micro_usd: dollars.map(|dollars| (dollars * 1e6).round() as u64),
+            cost_covers_subagents: parent.is_none(),
+            parent,
+            ..Digest::default()
+        };
+        time(4).into_iter().for_each(|at| digest.saw(at));
+        let bytes = self.messages(&id, 0, |_, _, message| match message {
+            Some(Ok(message)) => message.add_to(&mut digest),
+            Some(Err(Broken)) => digest.damage.broken += 1,
+            None => digest.damage.oversized += 1,
+        })?;
+        if bytes == 0 {
+            time(5).into_iter().for_each(|at| digest.saw(at));
+        }
+        Ok((id, digest, bytes))
+    }
+
+    /// Hands out the messages of a session after row `after`, with whether each is the last one;
+    /// `None` is one that is too large.
+    fn messages(
+        &self,
+        session: &str,
+        after: u64,
+        mut each: impl FnMut(u64, bool, Option<Result<Message<'_>, Broken>>),
+    ) -> Result<u64, ReadError> {
+        let mut statement = self.connection.prepare_cached(&format!(
+            "select rowid, role, model, created_at, {}, \
+             rowid = (select max(rowid) from messages where session_id = ?1) \
+             from messages where session_id = ?1 and rowid > ?2 order by rowid",
+            database::bounded("parts"),
+        ))?;
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        let mut rows = statement.query(rusqlite::params![session, after])?;
+        let mut bytes = 0;
+        while let Some(row) = rows.next()? {
+            let number = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
+            let is_last: bool = row.get(5)?;
+            let Some(parts) = database::content(row, 4)? else {
+                each(number, is_last, None);
+                continue;
+            };
+            bytes += parts.len() as u64;
+            let parts = Value::new(parts);
+            let is_whole = parts.array().is_some_and(|mut parts| parts.all(|part| part.is_ok()));
+            let message = Message {
+                role: row.get(1)?,
+                model: row.get::<_, String>(2).unwrap_or_default(),
+                at: row.get::<_, i64>(3).ok().map(database::epoch),
+                parts,
+            };
+            each(number, is_last, Some(if is_whole { Ok(message) } else { Err(Broken) }));
+        }
+        Ok(bytes)
+    }
+}
+
+/// What a session is called until the agent has thought of something.
+fn is_placeholder(title: &str) -> bool {
+    ["New Session", "Untitled Session", "New Agent Session"].contains(&title)
+}
+
+/// A row of `messages`.
+struct Message<'a> {
+    role: String,
+    model: String,
+    at: Option<Time>,
+    parts: Value<'a>,
+}
+
+impl<'a> Message<'a> {
+    /// The kind of each part, and what it holds.
+    fn parts(&self) -> impl Iterator<Item = (String, Value<'a>)> {
+        let parts = self.parts.array().into_iter().flatten().filter_map(Result::ok);
+        parts.filter_map(|part| Some((part.get("type")?.string()?, part.get("data")?)))
+    }
+
+    fn finish(&self) -> Option<Value<'a>> {
+        self.parts().find_map(|(kind, data)| (kind == "finish").then_some(data))
+    }
+
+    fn is_complete(&self) -> bool {
+        self.role != "assistant" || self.finish().is_some()
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        if let Some(at) = self.at {
+            digest.saw(at);
+        }
+        match self.role.as_str() {
+            "user" => {
+                let texts: Vec<_> = self.parts().filter(|(kind, _)| kind == "text").collect();
+                let asked = texts.iter().find(|(_, data)| !is_hidden(*data));
+                if let Some((_, data)) = asked {
+                    let text = data.get("text").and_then(Value::string);
+                    digest.prompted(&text.unwrap_or_default());
+                } else if !texts.is_empty() {
+                    digest.turn = Turn::Open;
+                }
+            }
+            "assistant" => {
+                digest.answered_by(&self.model);
+                let reason = self.finish().and_then(|finish| finish.get("reason"));
+                let open = reason.is_none_or(|reason| reason.is("tool_use"));
+                digest.turn = if open { Turn::Open } else { Turn::Closed };
+            }
+            "tool" => digest.turn = Turn::Open,
+            _ => {}
+        }
+    }
+
+    fn converse(&self, say: &mut dyn FnMut(Entry)) {
+        let speaker = match self.role.as_str() {
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
+            _ => Role::System,
+        };
+        for (kind, data) in self.parts() {
+            let text = |name| data.get(name).and_then(Value::string).unwrap_or_default();
+            match kind.as_str() {
+                "text" => {
+                    let role = if is_hidden(data) { Role::System } else { speaker };
+                    say(Entry::new(self.at, role, text("text")));
+                }
+                "tool_call" => say(Entry::tool(self.at, text("name"), text("input"))),
+                "tool_result" => say(Entry::new(self.at, Role::Result, text("content"))),
+                "shell_command" => {
+                    say(Entry::tool(self.at, "shell", text("command")));
+                    say(Entry::new(self.at, Role::Result, text("output")));
+                }
+                "finish" if !text("message").is_empty() => {
+                    say(Entry::new(self.at, Role::System, text("message")));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A user's message that the agent wrote to itself.
+fn is_hidden(data: Value<'_>) -> bool {
+    data.get("hidden").and_then(Value::bool) == Some(true)
+}

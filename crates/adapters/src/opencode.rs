@@ -1,0 +1,392 @@
+//! OpenCode.
+//!
+//! Sessions, messages and parts are rows of `opencode.db` (`opencode-<channel>.db` for builds of
+//! another channel), their content is JSON. Versions before 1.2 kept the same JSON as one file per
+//! session, message and part below `storage/`, and an upgrade copies those into the database under
+//! the same ids, so a session may be there twice. No process is registered anywhere. A message is
+//! rewritten in place while it is being answered; it is complete when it has `time.completed`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use model::conversation::{Entry, Role};
+use model::program::Program;
+use model::session::FormatCertainty;
+use model::sighting::{Digest, Tokens, Turn, shorten};
+use model::time::Time;
+
+use crate::files::{EntryKind, ReadError};
+use crate::skim::{Broken, Value};
+use crate::{About, Adapter, Env, Source, Survey, database};
+
+mod storage;
+mod store;
+mod telling;
+
+use store::{SessionRow, Store};
+use telling::Telling;
+
+/// OpenCode.
+#[derive(Debug)]
+pub(crate) struct OpenCode;
+
+static ABOUT: About = About {
+    id: "opencode",
+    name: "OpenCode",
+    version: 1,
+    certainty: FormatCertainty::Lab,
+    program: Program {
+        names: &["opencode"],
+        packages: &["opencode-ai"],
+        helpers: &[
+            "agent", "attach", "auth", "db", "debug", "export", "github", "import", "mcp",
+            "models", "pr", "session", "stats", "upgrade",
+        ],
+    },
+    resume_options: &["--session", "-s"],
+    continue_options: &["--continue", "-c"],
+    session_variables: &[],
+    note: "the database of 1.18.33; the JSON files of versions before 1.2 from their source",
+};
+
+const DATABASE: &str = "opencode-sqlite";
+const STORAGE: &str = "opencode-json";
+
+impl Adapter for OpenCode {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    /// A database that `OPENCODE_DB` puts elsewhere is a root of its own: the file itself.
+    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
+        let data = env.xdg_data().map(|data| data.join("opencode"));
+        let named = env.path("OPENCODE_DB").filter(|named| named.as_os_str() != ":memory:");
+        let elsewhere = named.and_then(|named| match &data {
+            _ if named.is_absolute() => Some(named),
+            Some(data) => Some(data.join(named)),
+            None => None,
+        });
+        let listed_anyway = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            path.parent() == data.as_deref() && name.is_some_and(is_database)
+        };
+        data.clone().into_iter().chain(elsewhere.filter(|path| !listed_anyway(path))).collect()
+    }
+
+    fn survey(&self, survey: &mut Survey) {
+        let root = survey.root();
+        let mut newest = HashMap::new();
+        if !root.is_dir() {
+            survey_database(survey, &root, &mut newest);
+            return;
+        }
+        for entry in survey.list(&root, is_database) {
+            if entry.kind == EntryKind::File && entry.name.to_str().is_some_and(is_database) {
+                survey_database(survey, &root.join(&entry.name), &mut newest);
+            }
+        }
+        storage::survey(survey, &root.join("storage"), &newest);
+    }
+
+    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+        if source.format == STORAGE {
+            return storage::digest(source);
+        }
+        let connection = database::open(&source.root, &source.path)?;
+        let store = Store::new(&connection)?;
+        let mut statement = store.sessions("where id = ?1")?;
+        let mut rows = statement.query([&source.id])?;
+        let row = rows.next()?.ok_or_else(|| ReadError::format("no such session"))?;
+        store.read(&SessionRow::new(row)?)
+    }
+
+    fn converse(
+        &self,
+        source: &Source,
+        from: u64,
+        say: &mut dyn FnMut(Entry),
+    ) -> Result<u64, ReadError> {
+        let mut telling = Telling::new(from, say);
+        if source.format == STORAGE {
+            storage::converse(source, &mut telling);
+        } else {
+            telling.skip_to(from);
+            let connection = database::open(&source.root, &source.path)?;
+            Store::new(&connection)?.converse(&source.id, &mut telling)?;
+        }
+        Ok(telling.position())
+    }
+}
+
+fn is_database(name: &str) -> bool {
+    let stem = name.strip_suffix(".db").and_then(|stem| stem.strip_prefix("opencode"));
+    stem.is_some_and(|channel| channel.is_empty() || channel.starts_with('-'))
+}
+
+/// Where the newest copy of a session is, and when that was last changed.
+type Newest = HashMap<String, (usize, i64)>;
+
+fn survey_database(survey: &mut Survey, path: &Path, newest: &mut Newest) {
+    let root = survey.root();
+    let sessions = match store::read_database(&root, path) {
+        Ok(sessions) => sessions,
+        Err(error) => return survey.failed(path, &error),
+    };
+    for (source, digest, updated) in sessions {
+        match newest.get_mut(&source.id) {
+            Some((_, known)) if *known >= updated => {}
+            Some((index, known)) => {
+                *known = updated;
+                survey.ready[*index] = (source, digest);
+            }
+            None => {
+                newest.insert(source.id.clone(), (survey.ready.len(), updated));
+                survey.ready.push((source, digest));
+            }
+        }
+    }
+}
+
+/// The fields of a message that matter.
+#[derive(Default)]
+struct Message<'a> {
+    role: Option<Role>,
+    created: Option<Time>,
+    completed: Option<Time>,
+    failed: bool,
+    error: Option<Value<'a>>,
+    goes_on: bool,
+    model: Option<Value<'a>>,
+    tokens: Option<Tokens>,
+    cost: Option<f64>,
+}
+
+impl<'a> Message<'a> {
+    fn read(data: &'a [u8]) -> Result<Self, Broken> {
+        let mut message = Self::default();
+        for field in crate::skim::object(data)? {
+            let (key, value) = field?;
+            match key {
+                b"role" if value.is("user") => message.role = Some(Role::User),
+                b"role" if value.is("assistant") => message.role = Some(Role::Assistant),
+                b"time" => {
+                    message.created = value.get("created").and_then(Value::time);
+                    message.completed = value.get("completed").and_then(Value::time);
+                }
+                b"error" if value.object().is_some() => {
+                    message.failed = true;
+                    message.error = value.at(&["data", "message"]).or(value.get("name"));
+                }
+                b"finish" => message.goes_on = value.is("tool-calls"),
+                b"modelID" => message.model = Some(value),
+                b"tokens" => message.tokens = usage(value),
+                b"cost" => message.cost = value.f64(),
+                _ => {}
+            }
+        }
+        Ok(message)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.role != Some(Role::Assistant) || self.completed.is_some() || self.failed
+    }
+}
+
+/// Reasoning is counted beside the output, except by versions whose own total shows that the
+/// output already holds it.
+fn usage(tokens: Value<'_>) -> Option<Tokens> {
+    tokens.object()?;
+    let count = |path: &[&str]| tokens.at(path).and_then(Value::u64).unwrap_or(0);
+    let mut usage = Tokens {
+        input: count(&["input"]),
+        output: count(&["output"]),
+        cache_read: count(&["cache", "read"]),
+        cache_write: count(&["cache", "write"]),
+    };
+    let total = tokens.get("total").and_then(Value::u64);
+    if total != Some(sum(usage)) {
+        usage.output = usage.output.saturating_add(count(&["reasoning"]));
+    }
+    Some(usage)
+}
+
+fn sum(tokens: Tokens) -> u64 {
+    [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+}
+
+/// What has been read of a session so far.
+struct Reading {
+    digest: Digest,
+    /// Totals that the session itself keeps.
+    kept: Tokens,
+    kept_cost: Option<f64>,
+    cost: Option<f64>,
+}
+
+impl Reading {
+    fn new(session: &SessionRow) -> Self {
+        let mut digest = Digest {
+            cwd: session.directory.clone(),
+            title: session.title.as_deref().filter(|title| !is_placeholder(title)).map(shorten),
+            version: session.version.clone(),
+            parent: session.parent.clone(),
+            ..Digest::default()
+        };
+        if session.created > 0 {
+            digest.saw(Time::from_millis(session.created));
+        }
+        Self { digest, kept: session.tokens, kept_cost: session.cost, cost: None }
+    }
+
+    /// Reads the next message; says who wrote it.
+    fn message(&mut self, data: Option<&[u8]>) -> Option<Role> {
+        let Some(data) = data else {
+            self.digest.damage.oversized += 1;
+            return None;
+        };
+        let Ok(message) = Message::read(data) else {
+            self.digest.damage.broken += 1;
+            return None;
+        };
+        for time in [message.created, message.completed].into_iter().flatten() {
+            self.digest.saw(time);
+        }
+        if message.role == Some(Role::Assistant) {
+            if let Some(model) = message.model.and_then(Value::str) {
+                self.digest.answered_by(&model);
+            }
+            // Until it is complete, a message says that it used nothing and cost nothing.
+            let known = message.is_settled();
+            if let Some(tokens) = message.tokens.filter(|&tokens| known || sum(tokens) > 0) {
+                self.digest.spend(tokens);
+            }
+            if let Some(cost) = message.cost.filter(|&cost| known || cost > 0.0) {
+                self.cost = Some(self.cost.unwrap_or(0.0) + cost);
+            }
+            let open = !message.is_settled() || (message.goes_on && !message.failed);
+            self.digest.turn = if open { Turn::Open } else { Turn::Closed };
+        }
+        message.role
+    }
+
+    /// The session's own totals start at zero when it is taken over from files, and messages go
+    /// when they are undone: whichever is more has seen more.
+    fn finish(mut self) -> Digest {
+        if sum(self.kept) > self.digest.tokens.map_or(0, sum) {
+            self.digest.tokens = Some(self.kept);
+        }
+        let cost = match (self.cost, self.kept_cost) {
+            (Some(spent), Some(kept)) => Some(spent.max(kept)),
+            (spent, kept) => spent.or(kept.filter(|&kept| kept > 0.0)),
+        };
+        self.digest.cost_micro_usd = cost.map(|usd| (usd * 1e6).round() as u64);
+        self.digest
+    }
+}
+
+/// `New session - <time>`, until the agent has thought of something.
+fn is_placeholder(title: &str) -> bool {
+    let time =
+        title.strip_prefix("New session - ").or_else(|| title.strip_prefix("Child session - "));
+    time.is_some_and(|time| Time::parse(time).is_some())
+}
+
+/// The parts of a user's message: was it a person who asked, and what?
+#[derive(Default)]
+struct Prompt {
+    text: String,
+    asked: bool,
+    injected: bool,
+}
+
+impl Prompt {
+    fn part(&mut self, data: Option<&[u8]>) {
+        let Some(part) = data.map(Value::new) else {
+            self.asked = true;
+            return;
+        };
+        let kind = part.get("type");
+        let is = |name| kind.is_some_and(|kind: Value<'_>| kind.is(name));
+        if is("compaction") || is_synthetic(part) {
+            self.injected = true;
+        } else if is("text") {
+            self.asked = true;
+            if self.text.is_empty() {
+                self.text = part.get("text").and_then(Value::string).unwrap_or_default();
+            }
+        } else if is("file") || is("subtask") || is("agent") {
+            self.asked = true;
+        }
+    }
+
+    /// A message without parts has been sent a moment ago: its parts are still to be written.
+    fn end(self, digest: &mut Digest) {
+        if self.asked || !self.injected {
+            digest.prompted(&self.text);
+        } else {
+            digest.turn = Turn::Open;
+        }
+    }
+}
+
+fn is_synthetic(part: Value<'_>) -> bool {
+    part.get("synthetic").and_then(Value::bool) == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(tokens: &str) -> u64 {
+        usage(Value::new(tokens.as_bytes())).unwrap().output
+    }
+
+    #[test]
+    fn reasoning_is_counted_once() {
+        let apart =
+            r#"{"total":118,"input":100,"output":5,"reasoning":10,"cache":{"read":2,"write":1}}"#;
+        assert_eq!(output(apart), 15);
+        let within =
+            r#"{"total":108,"input":100,"output":5,"reasoning":3,"cache":{"read":2,"write":1}}"#;
+        assert_eq!(output(within), 5);
+        assert_eq!(output(r#"{"input":100,"output":5,"reasoning":3}"#), 8);
+        assert_eq!(usage(Value::new(b"7")), None);
+    }
+
+    fn turn_after(message: &str) -> Turn {
+        let session = SessionRow {
+            id: String::new(),
+            parent: None,
+            directory: None,
+            title: None,
+            version: None,
+            created: 0,
+            updated: 0,
+            cost: None,
+            tokens: Tokens::default(),
+        };
+        let mut reading = Reading::new(&session);
+        reading.message(Some(message.as_bytes()));
+        reading.finish().turn
+    }
+
+    #[test]
+    fn a_turn_is_open_until_an_answer_is_complete_and_asks_for_no_tool() {
+        let answer = |rest: &str| format!(r#"{{"role":"assistant","time":{{"created":1{rest}}}"#);
+        assert_eq!(turn_after(&answer("}")), Turn::Open);
+        assert_eq!(turn_after(&answer(r#","completed":2},"finish":"tool-calls""#)), Turn::Open);
+        assert_eq!(turn_after(&answer(r#","completed":2},"finish":"stop""#)), Turn::Closed);
+        let aborted = r#"},"error":{"name":"MessageAbortedError","data":{"message":"Aborted"}}"#;
+        assert_eq!(turn_after(&answer(aborted)), Turn::Closed);
+        assert_eq!(turn_after(r#"{"role":"narrator"}"#), Turn::Unknown);
+    }
+
+    #[test]
+    fn only_generated_titles_with_a_time_are_placeholders() {
+        assert!(is_placeholder("New session - 2026-11-15T21:14:01.528Z"));
+        assert!(is_placeholder("Child session - 2026-11-15T21:14:01.528Z"));
+        assert!(!is_placeholder("New session - the plan"));
+    }
+}

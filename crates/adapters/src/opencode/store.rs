@@ -1,0 +1,191 @@
+//! OpenCode's databases: sessions, messages and parts are rows, their content is JSON.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use model::conversation::Role;
+use model::sighting::{Digest, Tokens};
+use rusqlite::{Connection, Row};
+
+use super::telling::Telling;
+use super::{DATABASE, Message, Prompt, Reading};
+use crate::files::ReadError;
+use crate::{Source, database, files};
+
+/// Every session of a database, with when it was last changed.
+pub(super) fn read_database(
+    root: &std::sync::Arc<Path>,
+    path: &Path,
+) -> Result<Vec<(Source, Digest, i64)>, ReadError> {
+    let connection = database::open(root, path)?;
+    // One snapshot for all queries: a session must not change between its row and its messages.
+    let snapshot = connection.unchecked_transaction()?;
+    let stamp = files::stamp(path).unwrap_or_default();
+    let store = Store::new(&snapshot)?;
+    let shares = Shares::new(&snapshot)?;
+    let mut statement = store.sessions("order by time_created, id")?;
+    let mut rows = statement.query([])?;
+    let mut sessions = Vec::new();
+    while let Some(row) = rows.next()? {
+        let session = SessionRow::new(row)?;
+        let digest = store.read(&session)?;
+        let source = Source {
+            parent: session.parent.clone(),
+            bytes: Some(shares.of(&session.id)),
+            ..Source::file(session.id.clone(), root, path.to_owned(), stamp, DATABASE)
+        };
+        sessions.push((source, digest, session.updated));
+    }
+    Ok(sessions)
+}
+
+/// How much of the database each session takes, by its share of the parts: an index knows their
+/// number, while measuring each of them doubled the time of the whole survey.
+struct Shares {
+    bytes: u64,
+    all: u64,
+    parts: HashMap<String, u64>,
+}
+
+impl Shares {
+    fn new(connection: &Connection) -> Result<Self, ReadError> {
+        // Not the size of the file: all of it may still be in the write-ahead log.
+        let size = "select page_count * page_size from pragma_page_count, pragma_page_size";
+        let bytes: i64 = connection.query_row(size, [], |row| row.get(0))?;
+        let count = "select session_id, count(*) from part group by session_id";
+        let mut statement = connection.prepare(count)?;
+        let mut rows = statement.query([])?;
+        let mut parts = HashMap::new();
+        while let Some(row) = rows.next()? {
+            parts.insert(row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs());
+        }
+        let all = parts.values().sum();
+        Ok(Self { bytes: bytes.unsigned_abs(), all, parts })
+    }
+
+    fn of(&self, session: &str) -> u64 {
+        let parts = u128::from(self.parts.get(session).copied().unwrap_or(0));
+        let share = u128::from(self.bytes) * parts / u128::from(self.all.max(1));
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
+}
+
+/// A database whose schema is known.
+pub(super) struct Store<'a> {
+    connection: &'a Connection,
+    columns: Vec<String>,
+}
+
+/// A row of `session`.
+pub(super) struct SessionRow {
+    pub(super) id: String,
+    pub(super) parent: Option<String>,
+    pub(super) directory: Option<String>,
+    pub(super) title: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) created: i64,
+    pub(super) updated: i64,
+    pub(super) cost: Option<f64>,
+    pub(super) tokens: Tokens,
+}
+
+impl SessionRow {
+    const COLUMNS: &str = "id parent_id directory title version time_created time_updated cost \
+        tokens_input tokens_output tokens_reasoning tokens_cache_read tokens_cache_write";
+
+    /// Columns of an unexpected type are read as absent: the rest of the row still counts.
+    pub(super) fn new(row: &Row<'_>) -> Result<Self, ReadError> {
+        let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
+        let number = |index| row.get::<_, i64>(index).ok();
+        let count = |index| number(index).and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+        Ok(Self {
+            id: row.get(0)?,
+            parent: text(1),
+            directory: text(2),
+            title: text(3),
+            version: text(4),
+            created: number(5).unwrap_or(0),
+            updated: number(6).unwrap_or(0),
+            cost: row.get(7).ok(),
+            tokens: Tokens {
+                input: count(8),
+                output: count(9).saturating_add(count(10)),
+                cache_read: count(11),
+                cache_write: count(12),
+            },
+        })
+    }
+}
+
+impl<'a> Store<'a> {
+    pub(super) fn new(connection: &'a Connection) -> Result<Self, ReadError> {
+        let required = ["id", "directory", "title", "time_created", "time_updated"];
+        let columns = database::columns(connection, "session", &required)?;
+        database::columns(connection, "message", &["id", "session_id", "time_created", "data"])?;
+        database::columns(connection, "part", &["id", "message_id", "session_id", "data"])?;
+        Ok(Self { connection, columns })
+    }
+
+    pub(super) fn sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
+        let list = database::select_list(&self.columns, SessionRow::COLUMNS);
+        Ok(self.connection.prepare(&format!("select {list} from session {which}"))?)
+    }
+
+    /// What the session's rows say.
+    pub(super) fn read(&self, session: &SessionRow) -> Result<Digest, ReadError> {
+        let mut reading = Reading::new(session);
+        let mut messages = self.connection.prepare_cached(&format!(
+            "select id, {} from message where session_id = ?1 order by time_created, id",
+            database::bounded("data")
+        ))?;
+        let mut rows = messages.query([&session.id])?;
+        while let Some(row) = rows.next()? {
+            if let Some(Role::User) = reading.message(database::content(row, 1)?) {
+                self.prompt(&row.get::<_, String>(0)?, &mut reading)?;
+            }
+        }
+        Ok(reading.finish())
+    }
+
+    fn prompt(&self, message: &str, reading: &mut Reading) -> Result<(), ReadError> {
+        let mut parts = self.connection.prepare_cached(&format!(
+            "select {} from part where message_id = ?1 order by id",
+            database::bounded("data")
+        ))?;
+        let mut rows = parts.query([message])?;
+        let mut prompt = Prompt::default();
+        while let Some(row) = rows.next()? {
+            prompt.part(database::content(row, 0)?);
+        }
+        prompt.end(&mut reading.digest);
+        Ok(())
+    }
+
+    pub(super) fn converse(
+        &self,
+        session: &str,
+        telling: &mut Telling<'_>,
+    ) -> Result<(), ReadError> {
+        let last: Option<String> = self.connection.query_row(
+            "select (select id from message where session_id = ?1 \
+             order by time_created desc, id desc limit 1)",
+            [session],
+            |row| row.get(0),
+        )?;
+        let mut statement = self.connection.prepare(&format!(
+            "select m.id, {}, {} from message m left join part p on p.message_id = m.id \
+             where m.session_id = ?1 order by m.time_created, m.id, p.id limit -1 offset ?2",
+            database::bounded("m.data"),
+            database::bounded("p.data"),
+        ))?;
+        let offset = i64::try_from(telling.parts()).unwrap_or(i64::MAX);
+        let mut rows = statement.query(rusqlite::params![session, offset])?;
+        while let Some(row) = rows.next()? {
+            let is_last = row.get::<_, Option<String>>(0)? == last;
+            let message =
+                Message::read(database::content(row, 1)?.unwrap_or(b"{}")).unwrap_or_default();
+            telling.part(&message, database::content(row, 2)?, is_last);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,283 @@
+//! Reads agents' files: a cheap survey of every root, then the transcripts that are wanted, from
+//! the index where it has them.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use adapters::{Adapter, Problem, ReadError, Source, Survey};
+use model::liveness::Observer;
+use model::sighting::{Damage, Digest, Registration, Scope as RegistrationScope, Stamp};
+use model::time::Time;
+use model::wire::Incomplete;
+use store::index::{Index, Key, Shelf};
+
+use super::processes::{Processes, Run};
+use super::{AgentReport, Request, Scope};
+
+/// What one adapter saw.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) adapter: &'static dyn Adapter,
+    pub(super) transcripts: Vec<(Box<Source>, Box<Digest>)>,
+    pub(super) registrations: Vec<Registration>,
+}
+
+/// What all of them saw.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) seen: Vec<Seen>,
+    pub(super) agents: Vec<AgentReport>,
+    pub(super) incomplete: Vec<Incomplete>,
+}
+
+/// A file that changed this recently may change again without its stamp changing.
+const RACY: Duration = Duration::from_secs(2);
+
+/// A process may write its first line a little before the start time that the table shows.
+const START_SLACK: Duration = Duration::from_secs(2);
+
+pub(super) fn discover(request: &Request<'_>, observer: &Observer, processes: &Processes) -> Found {
+    let wanted = |adapter: &&dyn Adapter| {
+        let id = adapter.about().id;
+        request.agents.is_empty() || request.agents.iter().any(|agent| agent == id)
+    };
+    let adapters: Vec<&'static dyn Adapter> =
+        adapters::ALL.iter().copied().filter(wanted).collect();
+    std::thread::scope(|threads| {
+        // The index is loaded while the roots are walked.
+        let cache = request.cache;
+        let ids: Vec<&str> = adapters.iter().map(|adapter| adapter.about().id).collect();
+        let shelves = threads.spawn(move || {
+            let index = Index::open(cache?)?;
+            let shelves: HashMap<String, Shelf> =
+                ids.iter().map(|id| ((*id).to_owned(), index.shelf(id))).collect();
+            Some((index, shelves))
+        });
+        let surveys: Vec<_> = adapters.iter().map(|adapter| survey(request, *adapter)).collect();
+        let (mut index, shelves) = shelves.join().ok().flatten().unzip();
+        let shelves = shelves.unwrap_or_default();
+        let mut found = Found { seen: Vec::new(), agents: Vec::new(), incomplete: Vec::new() };
+        for (report, survey) in surveys {
+            let shelf = shelves.get(report.adapter.about().id);
+            found.take(request, observer, processes, report, survey, shelf, index.as_mut());
+        }
+        found
+    })
+}
+
+/// Surveys every root of one adapter.
+fn survey(request: &Request<'_>, adapter: &'static dyn Adapter) -> (AgentReport, Survey) {
+    let disabled = request.config.disabled_adapters.iter().any(|id| id == adapter.about().id);
+    let mut roots: Vec<PathBuf> = adapter.roots(&request.env);
+    roots.dedup();
+    let mut all = Survey::new(roots.first().map_or(std::path::Path::new("/"), PathBuf::as_path));
+    for root in roots.iter().filter(|_| !disabled) {
+        let mut one = Survey::new(root);
+        adapter.survey(&mut one);
+        all.sources.append(&mut one.sources);
+        all.ready.append(&mut one.ready);
+        all.registrations.append(&mut one.registrations);
+        all.extras.append(&mut one.extras);
+        all.problems.append(&mut one.problems);
+    }
+    (AgentReport { adapter, roots, extras: Vec::new(), processes: 0, disabled }, all)
+}
+
+impl Found {
+    #[expect(clippy::too_many_arguments, reason = "one call, and each is a different thing")]
+    fn take(
+        &mut self,
+        request: &Request<'_>,
+        observer: &Observer,
+        processes: &Processes,
+        mut report: AgentReport,
+        survey: Survey,
+        shelf: Option<&Shelf>,
+        index: Option<&mut Index>,
+    ) {
+        let adapter = report.adapter;
+        let id = adapter.about().id;
+        for Problem { path, reason } in survey.problems {
+            self.incomplete.push(incomplete(id, &path, reason));
+        }
+        report.extras = survey.extras;
+        let listed = survey.sources.len();
+        let sources = match request.scope {
+            Scope::Active if observer.sees_every_process() && processes.is_listed() => {
+                only_possibly_live(survey.sources, &survey.registrations, processes.of(id))
+            }
+            _ => survey.sources,
+        };
+        let (read, problems) = digest_all(adapter, sources, shelf);
+        self.incomplete.extend(problems.into_iter().map(|p| incomplete(id, &p.path, p.reason)));
+        remember(index, adapter, &read, listed, request.now);
+        let ready = survey.ready.into_iter().map(|(source, digest)| (source.into(), digest.into()));
+        let transcripts: Vec<(Box<Source>, Box<Digest>)> =
+            read.into_iter().map(|read| (read.source, read.digest)).chain(ready).collect();
+        for (source, digest) in &transcripts {
+            if let Some(reason) = damage_words(digest.damage) {
+                self.incomplete.push(incomplete(id, &source.path, reason));
+            }
+        }
+        self.agents.push(report);
+        self.seen.push(Seen { adapter, transcripts, registrations: survey.registrations });
+    }
+}
+
+fn incomplete(source: &str, path: &std::path::Path, reason: String) -> Incomplete {
+    Incomplete {
+        source: source.to_owned(),
+        path: Some(path.to_string_lossy().into_owned()),
+        reason,
+    }
+}
+
+fn damage_words(damage: Damage) -> Option<String> {
+    let count = |n: u32, what: &str| {
+        (n > 0).then(|| format!("{n} {}{what}", if n == 1 { "record " } else { "records " }))
+    };
+    let broken = count(damage.broken, "could not be understood");
+    let oversized = count(damage.oversized, "too large to be read");
+    match (broken, oversized) {
+        (None, None) => None,
+        (Some(one), None) | (None, Some(one)) => Some(one),
+        (Some(broken), Some(oversized)) => Some(format!("{broken}, {oversized}")),
+    }
+}
+
+/// Leaves out transcripts that no process can be working on: nothing registered, names or locks
+/// them, and they were last written before any process of the agent started.
+fn only_possibly_live<'a>(
+    sources: Vec<Source>,
+    registrations: &[Registration],
+    runs: impl Iterator<Item = &'a Run>,
+) -> Vec<Source> {
+    let mut named: HashSet<&str> = HashSet::new();
+    let mut whole_store = false;
+    for registration in registrations {
+        match &registration.scope {
+            RegistrationScope::Session(id) => {
+                named.insert(id);
+            }
+            RegistrationScope::Store(_) | RegistrationScope::Unreadable => whole_store = true,
+        }
+    }
+    let runs: Vec<&Run> = runs.collect();
+    let mut since: Option<Time> = None;
+    for run in &runs {
+        named.extend(run.argument.as_deref());
+        named.extend(run.variable.as_deref());
+        whole_store |= run.continues || run.started_at.is_none();
+        since = since.min(run.started_at).or(since).or(run.started_at);
+    }
+    if whole_store {
+        return sources;
+    }
+    let since = since.map(|since| since.minus(START_SLACK));
+    let live = |source: &Source| {
+        let id = source.parent.as_deref().unwrap_or(&source.id);
+        named.contains(id) || since.is_some_and(|since| source.stamp.modified_at() >= since)
+    };
+    let parents: HashSet<String> = sources
+        .iter()
+        .filter(|source| live(source))
+        .map(|source| source.parent.as_ref().unwrap_or(&source.id).clone())
+        .collect();
+    sources
+        .into_iter()
+        .filter(|source| parents.contains(source.parent.as_ref().unwrap_or(&source.id)))
+        .collect()
+}
+
+/// A transcript that was read, and whether the index already had it.
+#[derive(Debug)]
+struct Read {
+    source: Box<Source>,
+    digest: Box<Digest>,
+    fresh: bool,
+}
+
+/// Digests every source, on all cores.
+fn digest_all(
+    adapter: &'static dyn Adapter,
+    sources: Vec<Source>,
+    shelf: Option<&Shelf>,
+) -> (Vec<Read>, Vec<Problem>) {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done: Vec<(usize, Result<(Box<Digest>, bool), ReadError>)> = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(source) = sources.get(index) else {
+                return done;
+            };
+            let beside: Vec<Stamp> = source.beside.iter().map(|(_, stamp)| *stamp).collect();
+            let known = shelf.and_then(|shelf| shelf.get(&key(adapter, source, &beside)));
+            done.push((
+                index,
+                match known {
+                    Some(digest) => Ok((digest.into(), false)),
+                    None => adapter.digest(source).map(|digest| (digest.into(), true)),
+                },
+            ));
+        }
+    };
+    let mut results: Vec<_> = if sources.len() < 4 || workers == 1 {
+        work()
+    } else {
+        std::thread::scope(|threads| {
+            let handles: Vec<_> = (0..workers).map(|_| threads.spawn(work)).collect();
+            // A worker that panicked would have lost its results: that must not pass in silence.
+            handles
+                .into_iter()
+                .flat_map(|handle| match handle.join() {
+                    Ok(done) => done,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+                .collect()
+        })
+    };
+    results.sort_unstable_by_key(|(index, _)| *index);
+    let (mut read, mut problems) = (Vec::with_capacity(results.len()), Vec::new());
+    for (source, (_, result)) in sources.into_iter().zip(results) {
+        match result {
+            Ok((digest, fresh)) => read.push(Read { source: source.into(), digest, fresh }),
+            Err(error) if error.is_absent() => {}
+            Err(error) => problems.push(Problem { path: source.path, reason: error.to_string() }),
+        }
+    }
+    (read, problems)
+}
+
+fn key<'a>(adapter: &dyn Adapter, source: &Source, beside: &'a [Stamp]) -> Key<'a> {
+    Key { version: adapter.about().version, stamp: source.stamp, beside }
+}
+
+/// Puts what was read anew into the index.
+fn remember(
+    index: Option<&mut Index>,
+    adapter: &'static dyn Adapter,
+    read: &[Read],
+    listed: usize,
+    now: Time,
+) {
+    let Some(index) = index else { return };
+    let settled = |stamp: &Stamp| stamp.modified_at() < now.minus(RACY);
+    let fresh: Vec<(&Read, Vec<Stamp>)> = read
+        .iter()
+        .filter(|read| read.fresh && settled(&read.source.stamp))
+        .map(|read| (read, read.source.beside.iter().map(|(_, stamp)| *stamp).collect()))
+        .filter(|(_, beside): &(&Read, Vec<Stamp>)| beside.iter().all(settled))
+        .collect();
+    if fresh.is_empty() {
+        return;
+    }
+    let rows: Vec<(Key<'_>, &Digest)> = fresh
+        .iter()
+        .map(|(read, beside)| (key(adapter, &read.source, beside), &*read.digest))
+        .collect();
+    index.remember(adapter.about().id, &rows, listed);
+}

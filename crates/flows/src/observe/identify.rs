@@ -1,0 +1,456 @@
+//! Merges sightings into sessions, and finds out which process each belongs to.
+//!
+//! Associations are made strongest first, and a process that has been given to a session by a
+//! stronger one is not given to another by a weaker one: the agent's own registration, its lock,
+//! a transcript held open, the command line, the environment, and last the directory.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use adapters::{Adapter, Source};
+use model::identity::Identity;
+use model::liveness::{Death, Doubt, Life, Liveness, Observer, RunState};
+use model::session::{Claim, How, Kind, Origin, Session, Transcript};
+use model::sighting::{Digest, Proof, Registration, Scope};
+use model::time::Time;
+use model::wire::Unattached;
+use sys::proc::{LockHolder, Table};
+
+use super::discover::Seen;
+use super::processes::{Processes, Run};
+
+/// Sessions with their processes, not yet judged.
+#[derive(Debug)]
+pub(super) struct Merged {
+    pub(super) sessions: Vec<(Session, Option<Box<Source>>)>,
+    pub(super) subagents: Vec<(Session, Option<Box<Source>>)>,
+    pub(super) unattached: Vec<Unattached>,
+}
+
+/// A process may write its first line a little before the start time that the table shows.
+const START_SLACK: Duration = Duration::from_secs(2);
+
+const PROCESS_TABLE: &str = "process table";
+
+pub(super) fn identify(
+    now: Time,
+    observer: &Observer,
+    processes: Processes,
+    seen: Vec<Seen>,
+) -> Merged {
+    let mut merged = Merged { sessions: Vec::new(), subagents: Vec::new(), unattached: Vec::new() };
+    for seen in seen {
+        let runs: Vec<&Run> = processes.of(seen.adapter.about().id).collect();
+        let mut desk = Desk {
+            now,
+            observer,
+            table: &processes.table,
+            adapter: seen.adapter,
+            runs,
+            taken: HashSet::new(),
+            sessions: Vec::with_capacity(seen.transcripts.len()),
+            subagents: Vec::new(),
+            by_id: HashMap::with_capacity(seen.transcripts.len()),
+        };
+        desk.add_transcripts(seen.transcripts);
+        desk.register(seen.registrations);
+        desk.match_open_files();
+        desk.match_names();
+        desk.match_directories();
+        desk.close(&mut merged);
+    }
+    merged
+}
+
+/// One agent's sessions while they are being matched with processes.
+struct Desk<'a> {
+    now: Time,
+    observer: &'a Observer,
+    table: &'a Table,
+    adapter: &'static dyn Adapter,
+    runs: Vec<&'a Run>,
+    /// Runs that already belong to a session, by index.
+    taken: HashSet<usize>,
+    sessions: Vec<(Session, Option<Box<Source>>)>,
+    subagents: Vec<(Session, Option<Box<Source>>)>,
+    by_id: HashMap<String, usize>,
+}
+
+impl<'a> Desk<'a> {
+    fn add_transcripts(&mut self, transcripts: Vec<(Box<Source>, Box<Digest>)>) {
+        let mut roots: BTreeMap<Arc<Path>, Arc<str>> = BTreeMap::new();
+        for (source, digest) in transcripts {
+            let root = roots
+                .entry(source.root.clone())
+                .or_insert_with_key(|root| root.to_string_lossy().into())
+                .clone();
+            self.add(source, digest, root);
+        }
+        self.attach_subagents();
+    }
+
+    /// Adds what one transcript says. Two transcripts of one session: the newer one speaks.
+    fn add(&mut self, source: Box<Source>, digest: Box<Digest>, root: Arc<str>) {
+        let mut session = Session {
+            id: source.id.clone(),
+            kind: Kind::Native,
+            agent: self.adapter.about().id,
+            digest,
+            transcript: Some(Transcript {
+                path: source.path.clone(),
+                stamp: source.stamp,
+                bytes: source.bytes.unwrap_or(source.stamp.bytes),
+            }),
+            origin: self.origin(root, source.format),
+            claims: Vec::new(),
+        };
+        session.digest.title = source.title.clone().or(session.digest.title.take());
+        session.digest.parent = source.parent.clone().or(session.digest.parent.take());
+        if session.digest.parent.is_some() {
+            self.subagents.push((session, Some(source)));
+            return;
+        }
+        match self.by_id.get(&source.id) {
+            Some(&index) => {
+                let known = &mut self.sessions[index];
+                if session.last_activity_at() > known.0.last_activity_at() {
+                    *known = (session, Some(source));
+                }
+            }
+            None => {
+                self.by_id.insert(source.id.clone(), self.sessions.len());
+                self.sessions.push((session, Some(source)));
+            }
+        }
+    }
+
+    fn origin(&self, root: Arc<str>, format: &'static str) -> Origin {
+        let about = self.adapter.about();
+        Origin { adapter: about.id, root, format, certainty: about.certainty }
+    }
+
+    /// What sub-agents used counts for their parents. One whose parent is nowhere to be found is a
+    /// session of its own.
+    fn attach_subagents(&mut self) {
+        let parents: HashMap<String, String> = self
+            .subagents
+            .iter()
+            .filter_map(|(child, _)| Some((child.id.clone(), child.digest.parent.clone()?)))
+            .collect();
+        let mut kept = Vec::new();
+        for (child, source) in std::mem::take(&mut self.subagents) {
+            let Some(index) = self.top_parent(&child, &parents) else {
+                self.by_id.insert(child.id.clone(), self.sessions.len());
+                self.sessions.push((child, source));
+                continue;
+            };
+            let parent = &mut self.sessions[index].0.digest;
+            if let Some(tokens) = child.digest.tokens {
+                parent.spend(tokens);
+            }
+            if !parent.cost_covers_subagents
+                && let Some(cost) = child.digest.cost_micro_usd
+            {
+                *parent.cost_micro_usd.get_or_insert_default() += cost;
+            }
+            parent.last_activity_at = parent.last_activity_at.max(child.digest.last_activity_at);
+            kept.push((child, source));
+        }
+        self.subagents = kept;
+    }
+
+    /// The session at the top of a chain of sub-agents.
+    fn top_parent(&self, child: &Session, parents: &HashMap<String, String>) -> Option<usize> {
+        let mut parent = child.digest.parent.as_ref()?;
+        for _ in 0..32 {
+            if let Some(&index) = self.by_id.get(parent) {
+                return Some(index);
+            }
+            parent = parents.get(parent)?;
+        }
+        None
+    }
+
+    /// The agent's own records of processes.
+    fn register(&mut self, registrations: Vec<Registration>) {
+        for registration in registrations {
+            let claim = self.examine(&registration);
+            let target = match &registration.scope {
+                Scope::Session(id) => self.session_of(id, &registration, claim.liveness),
+                Scope::Store(path) => self.newest(|session| {
+                    session.transcript.as_ref().is_some_and(|transcript| &transcript.path == path)
+                }),
+                Scope::Unreadable => self.beside_process(claim.identity.pid),
+            };
+            let Some(index) = target else { continue };
+            if claim.liveness.is_alive() {
+                self.take_run_of(claim.identity.pid);
+            }
+            self.sessions[index].0.claims.push(claim);
+        }
+    }
+
+    /// What a registration proves.
+    fn examine(&self, registration: &Registration) -> Claim {
+        let (how, liveness, identity) = match (&registration.proof, &registration.scope) {
+            (Proof::Process { identity, .. }, Scope::Unreadable) => (
+                How::UnreadableRegistration,
+                Liveness::Unknown(Doubt::Unreadable),
+                identity.clone(),
+            ),
+            (Proof::Process { identity, holds }, scope) => {
+                let mut liveness = sys::proc::probe(identity, self.observer);
+                if let (Liveness::Unknown(Doubt::Incomplete), Some(pid), Some(file)) =
+                    (liveness, identity.pid, holds)
+                    && self.table.holds_open(pid, file.dev, file.ino)
+                {
+                    liveness = self.alive(pid);
+                }
+                let how = match scope {
+                    Scope::Store(_) => How::Store,
+                    _ => How::Registered,
+                };
+                (how, liveness, identity.clone())
+            }
+            (Proof::Lock(file), _) => {
+                let (liveness, pid) = match sys::proc::flock_holder(file.dev, file.ino) {
+                    LockHolder::Process(pid) => (self.alive(pid), Some(pid)),
+                    LockHolder::Nobody => (Liveness::Dead(Death::Gone), None),
+                    LockHolder::Unseen => (Liveness::Unknown(Doubt::Blind), None),
+                };
+                (How::Locked, liveness, Identity::recorded_by_agent(pid))
+            }
+        };
+        let observed_at = identity.recorded_at.unwrap_or(self.now);
+        let identity = match (liveness.is_alive(), identity.pid) {
+            (true, Some(pid)) => sys::proc::identify_as(pid, self.observer).unwrap_or(identity),
+            _ => identity,
+        };
+        Claim {
+            how,
+            liveness,
+            started_at: identity.pid.and_then(|pid| self.table.get(pid)?.started_at),
+            identity,
+            activity: registration.activity,
+            waiting_for: registration.waiting_for.clone(),
+            source: registration.source.to_string_lossy().into_owned(),
+            observed_at,
+        }
+    }
+
+    /// How a process that is known to be the right one is alive.
+    fn alive(&self, pid: u32) -> Liveness {
+        match self.table.get(pid).map(|row| row.state) {
+            Some(RunState::Stopped) => Liveness::Alive(Life::Stopped),
+            Some(RunState::Traced) => Liveness::Alive(Life::Traced),
+            Some(RunState::Running) => Liveness::Alive(Life::Running),
+            Some(RunState::Exited) | None => Liveness::Unknown(Doubt::Incomplete),
+        }
+    }
+
+    /// The session a registration names. One without a transcript is listed only while its process
+    /// may be there: a registration that outlived its process is no session.
+    fn session_of(
+        &mut self,
+        id: &str,
+        registration: &Registration,
+        liveness: Liveness,
+    ) -> Option<usize> {
+        if let Some(&index) = self.by_id.get(id) {
+            let known = &mut self.sessions[index].0.digest;
+            let said = &registration.digest;
+            known.name = known.name.take().or_else(|| said.name.clone());
+            known.cwd = known.cwd.take().or_else(|| said.cwd.clone());
+            known.version = known.version.take().or_else(|| said.version.clone());
+            if liveness.is_alive() {
+                known.last_activity_at = known.last_activity_at.max(said.last_activity_at);
+            }
+            return Some(index);
+        }
+        // A sub-agent that registers itself speaks for its parent: they share the process.
+        if let Some((child, _)) = self.subagents.iter().find(|(child, _)| child.id == id) {
+            let parent = child.digest.parent.as_ref()?;
+            return self.by_id.get(parent).copied();
+        }
+        if liveness.is_dead() {
+            return None;
+        }
+        let root = registration.source.parent().and_then(Path::parent);
+        let root: Arc<str> = root.map_or("".into(), |root| root.to_string_lossy().into());
+        let index = self.sessions.len();
+        self.by_id.insert(id.to_owned(), index);
+        self.sessions.push((
+            Session {
+                id: id.to_owned(),
+                kind: Kind::Native,
+                agent: self.adapter.about().id,
+                digest: registration.digest.clone().into(),
+                transcript: None,
+                origin: self.origin(root, "registration"),
+                claims: Vec::new(),
+            },
+            None,
+        ));
+        Some(index)
+    }
+
+    /// The session with the newest activity among those that `fit`.
+    fn newest(&self, fits: impl Fn(&Session) -> bool) -> Option<usize> {
+        (0..self.sessions.len())
+            .filter(|&index| fits(&self.sessions[index].0))
+            .max_by_key(|&index| self.sessions[index].0.last_activity_at())
+    }
+
+    /// The newest session in the directory of a process whose registration cannot be read.
+    fn beside_process(&self, pid: Option<u32>) -> Option<usize> {
+        let cwd = self.table.cwd(pid?)?;
+        self.newest(|session| is_in(session, &cwd))
+    }
+
+    fn take_run_of(&mut self, pid: Option<u32>) {
+        let run = self.runs.iter().position(|run| pid.is_some_and(|pid| run.pids.contains(&pid)));
+        self.taken.extend(run);
+    }
+
+    /// Gives a run to a session.
+    fn give(&mut self, run: usize, session: usize, how: How, pid: u32) {
+        let Ok(identity) = sys::proc::identify_as(pid, self.observer) else {
+            return;
+        };
+        self.taken.insert(run);
+        let (liveness, row) = (self.alive(pid), self.table.get(pid));
+        self.sessions[session].0.claims.push(Claim {
+            how,
+            liveness,
+            started_at: row.and_then(|row| row.started_at),
+            identity,
+            activity: None,
+            waiting_for: None,
+            source: PROCESS_TABLE.to_owned(),
+            observed_at: self.now,
+        });
+    }
+
+    fn free_runs(&self) -> Vec<(usize, &'a Run)> {
+        let free = |(index, _): &(usize, &Run)| !self.taken.contains(index);
+        self.runs.iter().copied().enumerate().filter(free).collect()
+    }
+
+    /// A transcript that only one session is written to, and that a process holds open.
+    fn match_open_files(&mut self) {
+        let free = self.free_runs();
+        if free.is_empty() {
+            return;
+        }
+        let mut writers: HashMap<&Path, Option<usize>> = HashMap::new();
+        for (index, (session, _)) in self.sessions.iter().enumerate() {
+            if let Some(transcript) = &session.transcript {
+                writers
+                    .entry(&transcript.path)
+                    .and_modify(|only| *only = None)
+                    .or_insert(Some(index));
+            }
+        }
+        let mut matches = Vec::new();
+        for (run_index, run) in free {
+            for &pid in &run.pids {
+                for file in self.table.open_files(pid) {
+                    if let Some(&Some(session)) = writers.get(file.as_path()) {
+                        matches.push((run_index, session, pid));
+                    }
+                }
+            }
+        }
+        for (run, session, pid) in matches {
+            self.give(run, session, How::OpenFile, pid);
+        }
+    }
+
+    /// The id on the command line or in the environment.
+    fn match_names(&mut self) {
+        for (index, run) in self.free_runs() {
+            let named = [(How::Argument, &run.argument), (How::Environment, &run.variable)];
+            for (how, name) in named {
+                let session = name.as_ref().and_then(|name| self.by_id.get(name).copied());
+                if let Some(session) = session {
+                    self.give(index, session, how, run.innermost());
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The agent runs in a session's directory, and the session is the newest one it can have
+    /// written to since it started.
+    fn match_directories(&mut self) {
+        let mut free = self.free_runs();
+        free.retain(|(_, run)| run.ours && run.cwd.is_some());
+        // The latest process can have written the fewest sessions: it chooses first.
+        free.sort_by_key(|(_, run)| std::cmp::Reverse(run.started_at));
+        for (index, run) in free {
+            let Some(cwd) = &run.cwd else { continue };
+            let since = run.started_at.map(|start| start.minus(START_SLACK));
+            let could_be = |session: &Session| {
+                let unclaimed = !session.claims.iter().any(|claim| claim.liveness.is_alive());
+                let root = Path::new(&*session.origin.root);
+                let same_home = run.roots.is_empty() || run.roots.iter().any(|r| r == root);
+                unclaimed && same_home && is_in(session, cwd)
+            };
+            let begun_here =
+                |session: &Session| session.digest.started_at >= since && could_be(session);
+            let written_here = |session: &Session| last_sign(session) >= since && could_be(session);
+            let chosen = self
+                .newest(begun_here)
+                .or_else(|| self.newest(written_here))
+                .or_else(|| run.continues.then(|| self.newest(could_be)).flatten());
+            if let Some(session) = chosen {
+                self.give(index, session, How::Directory, run.innermost());
+            }
+        }
+    }
+
+    /// Sub-agents live in their parent's process; what is left over is reported.
+    fn close(mut self, merged: &mut Merged) {
+        for (child, _) in &mut self.subagents {
+            let parent = child.digest.parent.as_ref().and_then(|parent| self.by_id.get(parent));
+            if let Some(&parent) = parent {
+                child.claims = self.sessions[parent].0.claims.clone();
+                for claim in &mut child.claims {
+                    claim.activity = None;
+                    claim.waiting_for = None;
+                }
+            }
+        }
+        let roots: HashSet<PathBuf> =
+            self.sessions.iter().map(|(session, _)| PathBuf::from(&*session.origin.root)).collect();
+        for (_, run) in self.free_runs() {
+            if run.ours && run.roots.iter().any(|root| roots.contains(root)) {
+                merged.unattached.push(Unattached {
+                    agent: self.adapter.about().id,
+                    pid: run.innermost(),
+                    cwd: run.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()),
+                    started_at: run.started_at,
+                });
+            }
+        }
+        merged.sessions.append(&mut self.sessions);
+        merged.subagents.append(&mut self.subagents);
+    }
+}
+
+/// The last time a session's conversation or file changed.
+fn last_sign(session: &Session) -> Option<Time> {
+    let written = session.transcript.as_ref().map(|transcript| transcript.stamp.modified_at());
+    session.last_activity_at().max(written)
+}
+
+/// Whether a session works in this directory, links resolved.
+fn is_in(session: &Session, directory: &Path) -> bool {
+    let Some(cwd) = &session.digest.cwd else {
+        return false;
+    };
+    let cwd = Path::new(cwd);
+    cwd == directory || std::fs::canonicalize(cwd).is_ok_and(|cwd| cwd == directory)
+}

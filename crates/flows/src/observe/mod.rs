@@ -1,0 +1,149 @@
+//! What is true about every agent session on this machine, now.
+//!
+//! [`discover`](self) reads agents' files, [`processes`] the process table, [`identify`] merges the
+//! two into sessions, and the model judges them. Nothing is written but the index, which is a cache.
+//! A source that fails becomes a line of the report: never an abort, never silence.
+
+use std::path::Path;
+
+use adapters::{Adapter, Env, Extra, Source};
+use model::config::Config;
+use model::liveness::Observer;
+use model::rules::judge::{Circumstances, Verdict, judge};
+use model::session::Session;
+use model::time::Time;
+use model::wire::{Incomplete, Unattached};
+
+mod discover;
+mod identify;
+mod processes;
+
+/// How much of the past is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Only what may be live. Transcripts that nothing can be working on are not read.
+    Active,
+    /// Everything.
+    All,
+}
+
+/// What to observe, and from where.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The environment that says where agents keep things.
+    pub env: Env<'a>,
+    /// Settings.
+    pub config: &'a Config,
+    /// Where the index is; `None` reads every transcript.
+    pub cache: Option<&'a Path>,
+    /// The time.
+    pub now: Time,
+    /// How much of the past.
+    pub scope: Scope,
+    /// Adapter ids; empty means all.
+    pub agents: &'a [String],
+}
+
+/// One session and what is true of it.
+#[derive(Debug)]
+pub struct Observed {
+    /// The facts.
+    pub session: Session,
+    /// The judgement.
+    pub verdict: Verdict,
+    /// Where its conversation can be read.
+    pub source: Option<Box<Source>>,
+}
+
+/// What one adapter had to say.
+#[derive(Debug)]
+pub struct AgentReport {
+    /// The adapter.
+    pub adapter: &'static dyn Adapter,
+    /// Where it looked.
+    pub roots: Vec<std::path::PathBuf>,
+    /// Bytes that are no transcript.
+    pub extras: Vec<Extra>,
+    /// How many processes of the agent run, wrappers counted with what they run.
+    pub processes: usize,
+    /// Whether the settings leave it out.
+    pub disabled: bool,
+}
+
+/// Everything that was observed.
+#[derive(Debug)]
+pub struct Observation {
+    /// Sessions, live before ended, newest activity first.
+    pub sessions: Vec<Observed>,
+    /// Sub-agents, which are part of their parents.
+    pub subagents: Vec<Observed>,
+    /// What could not be read.
+    pub incomplete: Vec<Incomplete>,
+    /// Agent processes without a session so far.
+    pub unattached: Vec<Unattached>,
+    /// By adapter.
+    pub agents: Vec<AgentReport>,
+    /// What the judgement depended on.
+    pub circumstances: Circumstances,
+}
+
+/// Observes.
+pub fn observe(request: &Request<'_>) -> Observation {
+    let observer = sys::proc::observer();
+    let processes = processes::find(&observer);
+    let found = discover::discover(request, &observer, &processes);
+    let circumstances = Circumstances {
+        now: request.now,
+        sees_every_process: observer.sees_every_process() && processes.is_listed(),
+        stale_after: request.config.stale_after,
+    };
+    conclude(request, &observer, processes, found, circumstances)
+}
+
+fn conclude(
+    request: &Request<'_>,
+    observer: &Observer,
+    processes: processes::Processes,
+    found: discover::Found,
+    circumstances: Circumstances,
+) -> Observation {
+    let mut incomplete = found.incomplete;
+    if !processes.is_listed() {
+        incomplete.push(Incomplete {
+            source: "process table".to_owned(),
+            path: None,
+            reason: "cannot be read; sessions without proof are unknown".to_owned(),
+        });
+    }
+    let mut agents = found.agents;
+    for report in &mut agents {
+        report.processes = processes.of(report.adapter.about().id).count();
+    }
+    let merged = identify::identify(request.now, observer, processes, found.seen);
+    let judged = |(session, source): (Session, Option<Box<Source>>)| {
+        let verdict = judge(&session, &circumstances);
+        Observed { session, verdict, source }
+    };
+    let mut sessions: Vec<_> = merged.sessions.into_iter().map(judged).collect();
+    let mut subagents: Vec<_> = merged.subagents.into_iter().map(judged).collect();
+    sort(&mut sessions);
+    sort(&mut subagents);
+    Observation {
+        sessions,
+        subagents,
+        incomplete,
+        unattached: merged.unattached,
+        agents,
+        circumstances,
+    }
+}
+
+/// Live before ended, newest activity first; ties by id, so that the order is always the same.
+fn sort(sessions: &mut [Observed]) {
+    sessions.sort_by(|a, b| {
+        let key = |observed: &Observed| {
+            (observed.verdict.status.is_active(), observed.session.last_activity_at())
+        };
+        key(b).cmp(&key(a)).then_with(|| a.session.id.cmp(&b.session.id))
+    });
+}

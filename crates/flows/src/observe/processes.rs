@@ -1,0 +1,154 @@
+//! The coding agents among the processes of this machine.
+
+use std::path::PathBuf;
+
+use adapters::{Adapter, Env};
+use model::liveness::Observer;
+use model::program::Appearance;
+use model::time::Time;
+use sys::proc::{ProcessRow, Table};
+
+/// One run of an agent: a process, or a wrapper together with what it re-executes.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) adapter: &'static dyn Adapter,
+    /// Every process of the run, wrappers first.
+    pub(super) pids: Vec<u32>,
+    /// When the first of them started.
+    pub(super) started_at: Option<Time>,
+    /// The directory of the innermost process.
+    pub(super) cwd: Option<PathBuf>,
+    /// The session id it was started with.
+    pub(super) argument: Option<String>,
+    /// Whether it was told to go on with the newest session.
+    pub(super) continues: bool,
+    /// The session id in its environment.
+    pub(super) variable: Option<String>,
+    /// Where, by its own environment, it keeps its sessions. Empty when that cannot be read.
+    pub(super) roots: Vec<PathBuf>,
+    /// Whether it runs as our own user.
+    pub(super) ours: bool,
+}
+
+impl Run {
+    /// The process that does the work.
+    pub(super) fn innermost(&self) -> u32 {
+        self.pids.last().copied().unwrap_or(0)
+    }
+}
+
+/// The process table, and the agents in it.
+#[derive(Debug)]
+pub(super) struct Processes {
+    pub(super) table: Table,
+    pub(super) runs: Vec<Run>,
+}
+
+impl Processes {
+    /// Whether the table could be read at all.
+    pub(super) fn is_listed(&self) -> bool {
+        self.table.listed()
+    }
+
+    /// The runs of one agent.
+    pub(super) fn of(&self, agent: &str) -> impl Iterator<Item = &Run> {
+        self.runs.iter().filter(move |run| run.adapter.about().id == agent)
+    }
+}
+
+/// Finds the agents.
+pub(super) fn find(observer: &Observer) -> Processes {
+    let table = sys::proc::table();
+    let mut found: Vec<(&ProcessRow, &'static dyn Adapter, Appearance)> = Vec::new();
+    for row in table.rows() {
+        let Some(appearance) = table.appearance(row.pid) else {
+            continue;
+        };
+        let adapter =
+            adapters::ALL.iter().find(|adapter| adapter.about().program.matches(&appearance));
+        if let Some(&adapter) = adapter {
+            found.push((row, adapter, appearance));
+        }
+    }
+    let mut runs: Vec<Run> = Vec::new();
+    // Parents have been found before their children are grouped, whatever their pids.
+    found.sort_by_key(|(row, ..)| (row.start, row.pid));
+    for (row, adapter, appearance) in found {
+        let id = adapter.about().id;
+        let wrapper = runs
+            .iter_mut()
+            .find(|run| run.adapter.about().id == id && run.pids.contains(&row.ppid));
+        let run = match wrapper {
+            Some(run) => {
+                run.pids.push(row.pid);
+                run
+            }
+            None => {
+                runs.push(Run {
+                    adapter,
+                    pids: vec![row.pid],
+                    started_at: row.started_at,
+                    cwd: None,
+                    argument: None,
+                    continues: false,
+                    variable: None,
+                    roots: Vec::new(),
+                    ours: row.uid == observer.uid,
+                });
+                let last = runs.len() - 1;
+                &mut runs[last]
+            }
+        };
+        let about = adapter.about();
+        run.cwd = table.cwd(row.pid).or(run.cwd.take());
+        run.argument =
+            named_session(&appearance.args, about.resume_options).or(run.argument.take());
+        run.continues |= appearance
+            .args
+            .iter()
+            .skip(1)
+            .any(|arg| about.continue_options.contains(&arg.as_str()));
+        let variables = about.session_variables.iter();
+        run.variable = variables
+            .filter_map(|name| table.environ_value(row.pid, name)?.into_string().ok())
+            .next()
+            .or(run.variable.take());
+        let lookup = |name: &str| table.environ_value(row.pid, name);
+        let roots = adapter.roots(&Env::new(&lookup));
+        run.roots
+            .extend(roots.into_iter().map(|root| std::fs::canonicalize(&root).unwrap_or(root)));
+    }
+    Processes { table, runs }
+}
+
+/// The value of the first of `options` on a command line: `--resume ID`, `--resume=ID`.
+fn named_session(args: &[String], options: &[&str]) -> Option<String> {
+    args.iter().enumerate().skip(1).find_map(|(index, arg)| {
+        let value = options.iter().find_map(|option| {
+            if arg == option {
+                return args.get(index + 1).map(String::as_str);
+            }
+            arg.strip_prefix(option)?.strip_prefix('=')
+        })?;
+        (!value.is_empty() && !value.starts_with('-')).then(|| value.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_id_is_read_from_the_command_line() {
+        let named = |line: &str| {
+            let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            named_session(&args, &["--resume", "-r", "resume"])
+        };
+        assert_eq!(named("claude --resume abc"), Some("abc".into()));
+        assert_eq!(named("claude --resume=abc -p x"), Some("abc".into()));
+        assert_eq!(named("codex resume abc"), Some("abc".into()));
+        assert_eq!(named("claude --resume --model x"), None);
+        assert_eq!(named("claude --resume"), None);
+        assert_eq!(named("claude --resumed abc"), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! The evidence behind a verdict, fact by fact.
+
+use crate::rules::judge::{Circumstances, Verdict};
+use crate::session::{Claim, Session};
+use crate::sighting::Turn;
+use crate::time::Time;
+use crate::wire::Evidence;
+
+/// Every fact that led to `verdict`, strongest first, with what it did.
+pub fn explain(
+    session: &Session,
+    verdict: &Verdict,
+    circumstances: &Circumstances,
+) -> Vec<Evidence> {
+    let mut evidence = Vec::new();
+    let mut add = |fact: &str, value: String, source: &str, at: Time, effect: String| {
+        evidence.push(Evidence {
+            fact: fact.to_owned(),
+            value,
+            source: source.to_owned(),
+            observed_at: at,
+            age_ms: u64::try_from(circumstances.now.since(at).as_millis()).unwrap_or(u64::MAX),
+            effect,
+        });
+    };
+    let mut claims: Vec<(usize, &Claim)> = session.claims.iter().enumerate().collect();
+    claims.sort_by_key(|(index, _)| Some(*index) != verdict.decided_by);
+    for (index, claim) in claims {
+        let effect = if Some(index) == verdict.decided_by {
+            format!("decides: {} ({})", verdict.status.word(), claim.liveness.reason())
+        } else {
+            format!("{} ({}), outweighed", claim.liveness.state(), claim.liveness.reason())
+        };
+        add(claim.how.words(), process_words(claim), &claim.source, claim.observed_at, effect);
+        if let Some(activity) = claim.activity {
+            let effect = if Some(index) == verdict.decided_by && verdict.activity == Some(activity)
+            {
+                format!("decides the activity: {}", activity.word())
+            } else {
+                "no effect: not the deciding process".to_owned()
+            };
+            let value = claim.waiting_for.as_ref().map_or_else(
+                || activity.word().to_owned(),
+                |reason| format!("{} for {reason}", activity.word()),
+            );
+            add(
+                "the agent's own word on what it is doing",
+                value,
+                &claim.source,
+                claim.observed_at,
+                effect,
+            );
+        }
+    }
+    let now = circumstances.now;
+    if session.claims.is_empty() {
+        let (value, effect) = if circumstances.sees_every_process {
+            ("no process, lock or registration names this session", "decides: exited (no-process)")
+        } else {
+            ("this observer cannot see every process", "decides: unknown (blind)")
+        };
+        add(
+            "nothing claims the session",
+            value.to_owned(),
+            "process table",
+            now,
+            effect.to_owned(),
+        );
+    }
+    if let Some(transcript) = &session.transcript {
+        let path = transcript.path.to_string_lossy();
+        let written = transcript.stamp.modified_at();
+        add(
+            "the transcript was last written",
+            format!("{} bytes", transcript.bytes),
+            &path,
+            written,
+            "no effect: age proves nothing".to_owned(),
+        );
+        let (value, says) = match &session.digest.turn {
+            Turn::Unknown => ("the transcript does not say", "unknown"),
+            Turn::Open => ("a turn was started and has not ended", "working"),
+            Turn::Waiting(_) => ("it asked and was not answered", "waiting"),
+            Turn::Closed => ("the last turn ended", "idle"),
+        };
+        let effect = match verdict.activity {
+            None => "no effect: the session is over".to_owned(),
+            Some(activity) if activity.word() == says => format!("fits the activity: {says}"),
+            Some(activity) => format!("outweighed by the agent's own word: {}", activity.word()),
+        };
+        add(
+            "where the last turn stands",
+            value.to_owned(),
+            &path,
+            session.last_activity_at().unwrap_or(written),
+            effect,
+        );
+    }
+    if let Some(ended) = session.digest.ended_at {
+        add(
+            "the agent wrote that the session ended",
+            ended.to_string(),
+            session
+                .transcript
+                .as_ref()
+                .map_or("transcript", |t| t.path.to_str().unwrap_or("transcript")),
+            ended,
+            "no effect: only a process proves".to_owned(),
+        );
+    }
+    evidence
+}
+
+fn process_words(claim: &Claim) -> String {
+    let identity = &claim.identity;
+    let mut words = match identity.pid {
+        Some(pid) => format!("pid {pid}"),
+        None => "no pid recorded".to_owned(),
+    };
+    if let Some(start) = identity.start {
+        words.push_str(&format!(", start {start}"));
+    }
+    if let Some(comm) = &identity.comm {
+        words.push_str(&format!(", {comm}"));
+    }
+    words
+}

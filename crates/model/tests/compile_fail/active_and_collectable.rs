@@ -1,0 +1,15 @@
+//! A session that may be alive must never be collectable.
+
+use ostler_model::status::{Policy, assert_sound};
+
+const _: () = assert_sound(&[Policy {
+    active: true,
+    terminal: false,
+    commandable: true,
+    live_host: true,
+    offline_replay: false,
+    collectable: true,
+    destroyed: false,
+}]);
+
+fn main() {}

@@ -1,0 +1,143 @@
+//! `ostler logs`
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use flows::address;
+use flows::converse::converse;
+use flows::observe::{Observed, Scope};
+use model::conversation::{Entry, Role};
+use model::wire::LogsResult;
+
+use crate::cli::{Context, complete};
+use crate::error::Error;
+use crate::render::colour::{Colour, Paint};
+use crate::render::{output, text};
+
+/// Print the conversation of a session, whichever agent held it.
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// The session: an id, an unambiguous prefix, a name, `.` or `-`.
+    #[arg(add = ArgValueCandidates::new(complete::sessions))]
+    id: String,
+    /// Only the last N entries.
+    #[arg(short = 'n', long = "lines", value_name = "N")]
+    last: Option<usize>,
+    /// Go on as the conversation goes on.
+    #[arg(short, long)]
+    follow: bool,
+    /// Print tool input and results whole.
+    #[arg(long)]
+    full: bool,
+}
+
+/// How often a follower looks for more.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// How much of a tool's input or result is shown.
+const SHORT_CHARS: usize = 400;
+const SHORT_LINES: usize = 6;
+
+impl Logs {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let observation = context.observe(Scope::All, &[])?;
+        let here = std::env::current_dir().unwrap_or_default();
+        let one = address::find(&observation, &self.id, &here)?;
+        let mut entries = Vec::new();
+        let mut position = read(one, 0, &mut entries)?;
+        let omitted = self.last.map_or(0, |last| entries.len().saturating_sub(last));
+        entries.drain(..omitted);
+        if context.json && !self.follow {
+            context.answer(LogsResult {
+                id: &one.session.id,
+                agent: one.session.agent,
+                entries,
+                omitted,
+            })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let paint = Paint::for_stdout();
+        if omitted > 0 && !context.json {
+            output::talk(&format!("{omitted} earlier entries left out"));
+        }
+        self.print(context, &entries, paint)?;
+        while self.follow {
+            std::thread::sleep(LOOK_AGAIN);
+            entries.clear();
+            position = read(one, position, &mut entries)?;
+            self.print(context, &entries, paint)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn print(&self, context: &Context, entries: &[Entry], paint: Paint) -> Result<(), Error> {
+        for entry in entries {
+            if context.json {
+                output::json_line(entry)?;
+            } else {
+                output::text(&self.words(entry, paint))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn words(&self, entry: &Entry, paint: Paint) -> String {
+        let (mark, colour) = match entry.role {
+            Role::User => ("user", Colour::Cyan),
+            Role::Assistant => ("assistant", Colour::Green),
+            Role::Tool => ("tool", Colour::Yellow),
+            Role::Result => ("result", Colour::Dim),
+            Role::System => ("system", Colour::Dim),
+        };
+        let mut head = paint.paint(colour, mark);
+        if let Some(tool) = &entry.tool {
+            let _ = write!(head, " {}", text::one_line(tool));
+        }
+        if let Some(at) = entry.at {
+            let _ = write!(head, " {}", paint.paint(Colour::Dim, &at.to_string()));
+        }
+        let short = matches!(entry.role, Role::Tool | Role::Result | Role::System) && !self.full;
+        let body = if short { shorten(&entry.text) } else { entry.text.clone() };
+        let mut out = head + "\n";
+        for line in text::many_lines(&body).lines() {
+            let _ = writeln!(out, "  {line}");
+        }
+        out.push('\n');
+        out
+    }
+}
+
+fn read(one: &Observed, position: u64, entries: &mut Vec<Entry>) -> Result<u64, Error> {
+    let session = &one.session;
+    let source =
+        one.source.as_ref().ok_or_else(|| Error::NoTranscript { id: session.id.clone() })?;
+    converse(session.agent, source, position, &mut |entry| entries.push(entry)).map_err(|error| {
+        Error::Read { path: source.path.display().to_string(), reason: error.to_string() }
+    })
+}
+
+/// The beginning of a long text, and how much more there is.
+fn shorten(text: &str) -> String {
+    let by_lines: usize = text.split_inclusive('\n').take(SHORT_LINES).map(str::len).sum();
+    let by_chars = text.char_indices().nth(SHORT_CHARS).map_or(text.len(), |(end, _)| end);
+    let end = by_lines.min(by_chars);
+    if end == text.len() {
+        return text.to_owned();
+    }
+    format!("{}\n… {} more", text[..end].trim_end(), text::bytes((text.len() - end) as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_results_are_shortened_and_say_so() {
+        assert_eq!(shorten("short"), "short");
+        assert_eq!(shorten(&"é".repeat(500)), format!("{}\n… 200 B more", "é".repeat(400)));
+        assert_eq!(shorten(&"x\n".repeat(10)), format!("{}x\n… 8 B more", "x\n".repeat(5)));
+    }
+}

@@ -1,0 +1,331 @@
+//! `ostler ls`
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCandidates;
+use flows::observe::{Observation, Observed, Scope};
+use model::status::{Activity, Status};
+use model::time::Time;
+use model::wire::{Incomplete, LsResult, SessionView};
+
+use crate::cli::{Context, complete};
+use crate::error::{self, Error};
+use crate::render::colour::Paint;
+use crate::render::{duration, output, sessions};
+
+/// List agent sessions: the live ones, or all of them.
+///
+/// Live sessions come first, the newest activity first. What could not be read is named on stderr
+/// and in `incomplete`, and the exit code is then 12.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Ls {
+    /// List ended sessions too.
+    #[arg(short, long)]
+    all: bool,
+    /// Only these agents.
+    #[arg(long, value_name = "AGENT", value_delimiter = ',', value_parser = parse_agent,
+          add = ArgValueCandidates::new(complete::agents))]
+    agent: Vec<String>,
+    /// Only sessions of these states (ended ones are then looked at too).
+    #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = parse_status)]
+    status: Vec<Status>,
+    /// Only live sessions that are doing this: working, waiting, idle or unknown.
+    #[arg(long, value_name = "ACTIVITY", value_delimiter = ',', value_parser = parse_activity)]
+    activity: Vec<Activity>,
+    /// Only sessions of this directory and those below it.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Only sessions that were active since then: a span such as 2h or 3d, or an RFC 3339 time.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Only sessions on this git branch.
+    #[arg(long, value_name = "BRANCH")]
+    branch: Option<String>,
+    /// Sort by something else than activity.
+    #[arg(long, value_enum, value_name = "KEY")]
+    sort: Option<SortKey>,
+    /// Show at most this many.
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// List sub-agents too, with their parents.
+    #[arg(long)]
+    subagents: bool,
+    /// Print ids only.
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
+    /// Look again and again; every so many seconds.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
+          value_parser = parse_interval)]
+    watch: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SortKey {
+    /// Newest activity first (as without the option).
+    Activity,
+    /// Newest start first.
+    Started,
+    Agent,
+    Cwd,
+    Title,
+    /// Most tokens first.
+    Tokens,
+    /// Most expensive first.
+    Cost,
+    /// Biggest transcript first.
+    Size,
+}
+
+fn parse_agent(text: &str) -> Result<String, String> {
+    if flows::is_adapter(text) {
+        return Ok(text.to_owned());
+    }
+    let known: Vec<&str> = flows::adapter_ids().collect();
+    Err(format!("no such agent; there are: {}", known.join(", ")))
+}
+
+fn parse_status(text: &str) -> Result<Status, String> {
+    let words: Vec<&str> = Status::ALL.iter().map(|status| status.word()).collect();
+    Status::ALL
+        .into_iter()
+        .find(|status| status.word() == text)
+        .ok_or_else(|| format!("one of {}", words.join(", ")))
+}
+
+fn parse_activity(text: &str) -> Result<Activity, String> {
+    let words: Vec<&str> = Activity::ALL.iter().map(|activity| activity.word()).collect();
+    Activity::ALL
+        .into_iter()
+        .find(|activity| activity.word() == text)
+        .ok_or_else(|| format!("one of {}", words.join(", ")))
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if !(0.2..=86_400.0).contains(&seconds) {
+        return Err("between 0.2 and 86400 seconds".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Sessions that become views only while they are written.
+struct Views<'a>(&'a [&'a Observed]);
+
+impl serde::Serialize for Views<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let views = self.0.iter().map(|one| SessionView::new(&one.session, &one.verdict));
+        serializer.collect_seq(views)
+    }
+}
+
+/// The filters, made ready.
+struct Filter<'a> {
+    ls: &'a Ls,
+    cwd: Option<PathBuf>,
+    since: Option<Time>,
+}
+
+impl Ls {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let Some(interval) = self.watch else {
+            return self.once(context, context.now, false);
+        };
+        loop {
+            self.once(context, sys::clock::now(), true)?;
+            std::thread::sleep(interval);
+        }
+    }
+
+    fn scope(&self) -> Scope {
+        let wants_ended = self.all || self.status.iter().any(|status| status.is_terminal());
+        if wants_ended { Scope::All } else { Scope::Active }
+    }
+
+    fn once(&self, context: &Context, now: Time, redraw: bool) -> Result<ExitCode, Error> {
+        let filter = Filter { ls: self, cwd: self.directory()?, since: self.since_time(now)? };
+        let observation = context.observe_at(now, self.scope(), &self.agent)?;
+        let mut shown: Vec<&Observed> = self.select(&observation, &filter);
+        let total = shown.len();
+        if let Some(limit) = self.limit {
+            shown.truncate(limit);
+        }
+        if context.json {
+            let result = LsResult {
+                sessions: Views(&shown),
+                total,
+                shown: shown.len(),
+                incomplete: &observation.incomplete,
+                unattached: &observation.unattached,
+            };
+            if redraw {
+                output::json_line(result)?;
+            } else {
+                context.answer(result)?;
+            }
+        } else if self.quiet {
+            let ids: String = shown.iter().map(|one| one.session.id.clone() + "\n").collect();
+            output::text(&ids)?;
+        } else {
+            self.draw(&observation, &shown, total, now, redraw)?;
+        }
+        let code = if observation.incomplete.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            error::incomplete_exit()
+        };
+        if !redraw {
+            // The process ends now; taking ten thousand sessions apart first only costs time.
+            std::mem::forget(observation);
+        }
+        Ok(code)
+    }
+
+    fn directory(&self) -> Result<Option<PathBuf>, Error> {
+        let absolute = |path: &PathBuf| {
+            let path = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+            path.map_err(|error| {
+                Error::usage(format!("`--cwd` cannot be used: {error}"), "name a directory")
+            })
+        };
+        self.cwd.as_ref().map(absolute).transpose()
+    }
+
+    fn since_time(&self, now: Time) -> Result<Option<Time>, Error> {
+        let Some(text) = &self.since else {
+            return Ok(None);
+        };
+        let time = duration::parse(text).map(|span| now.minus(span)).or_else(|| Time::parse(text));
+        time.map(Some).ok_or_else(|| {
+            Error::usage(
+                format!("`--since {text}` is neither a span nor a time"),
+                "write it like 2h, 3d or 2026-11-15T12:00:00Z",
+            )
+        })
+    }
+
+    fn select<'a>(&self, observation: &'a Observation, filter: &Filter<'_>) -> Vec<&'a Observed> {
+        let children: &[Observed] = if self.subagents { &observation.subagents } else { &[] };
+        let mut shown: Vec<&Observed> = observation
+            .sessions
+            .iter()
+            .chain(children)
+            .filter(|observed| filter.admits(observed))
+            .collect();
+        let Some(key) = self.sort else { return shown };
+        let text = |one: &Observed, key: SortKey| {
+            let digest = &one.session.digest;
+            match key {
+                SortKey::Agent => Some(one.session.agent.to_owned()),
+                SortKey::Cwd => digest.cwd.clone(),
+                _ => one.session.title().map(str::to_lowercase),
+            }
+        };
+        let number = |one: &Observed, key: SortKey| {
+            let digest = &one.session.digest;
+            match key {
+                SortKey::Started => digest.started_at.map(Time::millis),
+                SortKey::Tokens => digest
+                    .tokens
+                    .map(|t| (t.input + t.output + t.cache_read + t.cache_write) as i64),
+                SortKey::Cost => digest.cost_micro_usd.map(|cost| cost as i64),
+                SortKey::Size => one.session.transcript.as_ref().map(|t| t.bytes as i64),
+                _ => one.session.last_activity_at().map(Time::millis),
+            }
+        };
+        match key {
+            SortKey::Agent | SortKey::Cwd | SortKey::Title => {
+                shown.sort_by_cached_key(|one| (text(one, key).is_none(), text(one, key)));
+            }
+            _ => shown.sort_by_key(|one| std::cmp::Reverse(number(one, key))),
+        }
+        shown
+    }
+
+    fn draw(
+        &self,
+        observation: &Observation,
+        shown: &[&Observed],
+        total: usize,
+        now: Time,
+        redraw: bool,
+    ) -> Result<(), Error> {
+        let paint = Paint::for_stdout();
+        let mut page = String::new();
+        if redraw {
+            page.push_str("\x1b[H\x1b[2J");
+        }
+        if shown.is_empty() {
+            page.push_str(if self.scope() == Scope::Active {
+                "No live agent sessions. `ostler ls -a` lists ended ones.\n"
+            } else {
+                "No agent sessions.\n"
+            });
+        } else {
+            page.push_str(&sessions::table(shown, now, output::columns(), paint));
+        }
+        output::text(&page)?;
+        if shown.len() < total {
+            output::talk(&format!("{} of {total} sessions shown", shown.len()));
+        }
+        if shown.iter().any(|one| sessions::is_derived(one)) {
+            output::talk("~ concluded from circumstances, not proven; `ostler why ID` tells");
+        }
+        for one in &observation.unattached {
+            let place = one.cwd.as_deref().unwrap_or("an unknown directory");
+            output::talk(&format!(
+                "{} (pid {}) runs in {place} and has not written a session yet",
+                one.agent, one.pid
+            ));
+        }
+        report_incomplete(&observation.incomplete);
+        Ok(())
+    }
+}
+
+impl Filter<'_> {
+    fn admits(&self, observed: &Observed) -> bool {
+        let (session, verdict) = (&observed.session, &observed.verdict);
+        let ls = self.ls;
+        let by_status = if ls.status.is_empty() {
+            ls.all || verdict.status.is_active()
+        } else {
+            ls.status.contains(&verdict.status)
+        };
+        by_status
+            && (ls.activity.is_empty()
+                || verdict.activity.is_some_and(|activity| ls.activity.contains(&activity)))
+            && self.cwd.as_ref().is_none_or(|cwd| {
+                session.digest.cwd.as_deref().is_some_and(|own| Path::new(own).starts_with(cwd))
+            })
+            && self.since.is_none_or(|since| session.last_activity_at() >= Some(since))
+            && ls
+                .branch
+                .as_ref()
+                .is_none_or(|branch| session.digest.branch.as_ref() == Some(branch))
+    }
+}
+
+/// Says on stderr what could not be read, without flooding the terminal.
+pub(crate) fn report_incomplete(incomplete: &[Incomplete]) {
+    const SHOWN: usize = 5;
+    if incomplete.is_empty() {
+        return;
+    }
+    let things = if incomplete.len() == 1 { "thing" } else { "things" };
+    output::talk(&format!("{} {things} could not be read:", incomplete.len()));
+    for one in incomplete.iter().take(SHOWN) {
+        let path = one.path.as_deref().unwrap_or("");
+        output::talk(&crate::render::text::one_line(&format!(
+            "  {}: {path}{}{}",
+            one.source,
+            if path.is_empty() { "" } else { ": " },
+            one.reason
+        )));
+    }
+    if incomplete.len() > SHOWN {
+        output::talk(&format!("  and {} more; `--json` lists them all", incomplete.len() - SHOWN));
+    }
+}

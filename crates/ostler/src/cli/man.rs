@@ -1,0 +1,50 @@
+//! `ostler man`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::cli::{Context, tree};
+use crate::error::Error;
+use crate::render::output;
+
+/// Print the manual page, or write one page per command.
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// Print the page of this command.
+    command: Option<String>,
+    /// Write every page into this directory instead.
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    out: Option<PathBuf>,
+}
+
+impl Man {
+    pub(crate) fn run(&self, _: &Context) -> Result<ExitCode, Error> {
+        let tree = tree();
+        if let Some(directory) = &self.out {
+            clap_mangen::generate_to(tree, directory).map_err(|error| Error::Write {
+                path: directory.display().to_string(),
+                reason: error.to_string(),
+            })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let page = match &self.command {
+            None => tree,
+            Some(name) => tree
+                .find_subcommand(name)
+                .ok_or_else(|| {
+                    Error::usage(
+                        format!("there is no command `{name}`"),
+                        "`ostler help` lists the commands",
+                    )
+                })?
+                .clone()
+                .display_name(format!("ostler-{name}")),
+        };
+        let mut out = Vec::new();
+        clap_mangen::Man::new(page).render(&mut out)?;
+        output::text(&String::from_utf8_lossy(&out))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,212 @@
+//! The command line: one file per command, two lines here for each.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use flows::observe::{Observation, Request, Scope, observe};
+use model::time::Time;
+
+use crate::config::{self, Loaded};
+use crate::env;
+use crate::error::{self, Error};
+use crate::render::output;
+
+mod adapters;
+mod complete;
+mod completions;
+mod config_show;
+mod du;
+mod help;
+mod logs;
+mod ls;
+mod man;
+mod schema;
+mod show;
+pub(crate) mod version;
+mod why;
+
+/// Tells the truth about every AI coding agent session on this machine.
+///
+/// Without a command, `ostler` lists the sessions that are live. It reads agents' own files and
+/// the process table; it needs no daemon, no server and no configuration, and it changes nothing.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ostler",
+    disable_help_subcommand = true,
+    disable_version_flag = true,
+    propagate_version = false,
+    after_help = "Ids may be shortened to an unambiguous prefix; a name, `.` (this directory) and \
+                  `-` (the newest) work too.\nExit codes: `ostler help exit-codes`."
+)]
+struct Cli {
+    /// Answer as JSON, in one envelope; streams are one object per line.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Read every file anew, without the index.
+    #[arg(long, global = true)]
+    no_index: bool,
+    /// Print the version.
+    #[arg(short = 'V', long)]
+    version: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Ls(ls::Ls),
+    Show(show::Show),
+    Why(why::Why),
+    Logs(logs::Logs),
+    Adapters(adapters::Adapters),
+    Du(du::Du),
+    Config(config_show::ConfigCommand),
+    Schema(schema::Schema),
+    Completions(completions::Completions),
+    Man(man::Man),
+    Version(version::Version),
+    Help(help::Help),
+}
+
+impl Command {
+    /// The name in the envelope.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Ls(_) => "ls",
+            Self::Show(_) => "show",
+            Self::Why(_) => "why",
+            Self::Logs(_) => "logs",
+            Self::Adapters(_) => "adapters",
+            Self::Du(_) => "du",
+            Self::Config(_) => "config show",
+            Self::Schema(_) => "schema",
+            Self::Completions(_) => "completions",
+            Self::Man(_) => "man",
+            Self::Version(_) => "version",
+            Self::Help(_) => "help",
+        }
+    }
+
+    fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        match self {
+            Self::Ls(command) => command.run(context),
+            Self::Show(command) => command.run(context),
+            Self::Why(command) => command.run(context),
+            Self::Logs(command) => command.run(context),
+            Self::Adapters(command) => command.run(context),
+            Self::Du(command) => command.run(context),
+            Self::Config(command) => command.run(context),
+            Self::Schema(command) => command.run(context),
+            Self::Completions(command) => command.run(context),
+            Self::Man(command) => command.run(context),
+            Self::Version(command) => command.run(context),
+            Self::Help(command) => command.run(context),
+        }
+    }
+}
+
+/// What every command is given.
+pub(crate) struct Context {
+    /// Whether to answer as JSON.
+    pub(crate) json: bool,
+    /// The name in the envelope.
+    pub(crate) name: &'static str,
+    /// When the command began.
+    pub(crate) now: Time,
+    use_index: bool,
+}
+
+impl Context {
+    /// The settings.
+    pub(crate) fn config(&self) -> Result<Loaded, Error> {
+        config::load()
+    }
+
+    /// Looks at the machine.
+    pub(crate) fn observe(&self, scope: Scope, agents: &[String]) -> Result<Observation, Error> {
+        self.observe_at(self.now, scope, agents)
+    }
+
+    /// Looks at the machine at another time than the command began.
+    pub(crate) fn observe_at(
+        &self,
+        now: Time,
+        scope: Scope,
+        agents: &[String],
+    ) -> Result<Observation, Error> {
+        let config = self.config()?.config;
+        let cache = sys::dirs::of_this_process().ok().map(|dirs| dirs.cache);
+        Ok(observe(&Request {
+            env: flows::Env::new(&env::lookup),
+            config: &config,
+            cache: cache.as_deref().filter(|_| self.use_index),
+            now,
+            scope,
+            agents,
+        }))
+    }
+
+    /// Writes the answer as JSON.
+    pub(crate) fn answer<T: serde::Serialize>(&self, result: T) -> Result<(), Error> {
+        output::json(self.name, self.now, result)
+    }
+}
+
+/// Reads the command line, runs the command, reports its error.
+pub(crate) fn main() -> ExitCode {
+    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
+    let now = sys::clock::now();
+    let args: Vec<_> = std::env::args_os().collect();
+    let as_json = args.iter().any(|arg| arg == "--json");
+    let cli = match Cli::command()
+        .try_get_matches_from(&args)
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+    {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error, command_named_in(&args), now, as_json),
+    };
+    if cli.version {
+        return version::plain();
+    }
+    let command = cli.command.unwrap_or_else(|| Command::Ls(ls::Ls::default()));
+    let context = Context { json: cli.json, name: command.name(), now, use_index: !cli.no_index };
+    match command.run(&context) {
+        Ok(code) => code,
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            output::error(context.name, now, &error, context.json);
+            error.exit_code()
+        }
+    }
+}
+
+/// Reports what clap has to say: help is an answer, the rest is an error in the command line.
+fn refuse(error: &clap::Error, command: &str, now: Time, as_json: bool) -> ExitCode {
+    use clap::error::ErrorKind;
+
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if as_json {
+        let text = error.render().to_string();
+        let first = text.lines().next().unwrap_or_default();
+        let message = first.strip_prefix("error: ").unwrap_or(first);
+        let error = Error::usage(message, "`ostler help` lists the commands and their options");
+        output::error(command, now, &error, true);
+    } else {
+        let _ = error.print();
+    }
+    error::exit_code_of("INVALID_INPUT")
+}
+
+/// The command that a command line with an error in it was meant for.
+fn command_named_in(args: &[std::ffi::OsString]) -> &str {
+    let word = args.iter().skip(1).find_map(|arg| arg.to_str().filter(|arg| !arg.starts_with('-')));
+    word.filter(|word| tree().find_subcommand(word).is_some()).unwrap_or("ostler")
+}
+
+/// The whole command tree, for help, man pages and completions.
+fn tree() -> clap::Command {
+    Cli::command()
+}

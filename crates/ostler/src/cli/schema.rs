@@ -1,0 +1,71 @@
+//! `ostler schema`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use model::conversation::Entry;
+use model::wire;
+use serde_json::{Map, Value};
+
+use crate::cli::Context;
+use crate::error::Error;
+use crate::render::output;
+
+/// Print the JSON Schema of every `--json` result, or of one command's.
+#[derive(Debug, Args)]
+pub(crate) struct Schema {
+    /// The command, e.g. `ls`; `error` is the error envelope, `logs -f` a line of that stream.
+    command: Option<String>,
+}
+
+/// Everything that is printed as JSON, by command.
+fn all() -> Vec<(&'static str, schemars::Schema)> {
+    macro_rules! envelope {
+        ($result:ty) => {
+            schemars::schema_for!(wire::Success<'static, $result>)
+        };
+    }
+    vec![
+        ("ls", envelope!(wire::LsResult<'static, ()>)),
+        ("ls --watch", schemars::schema_for!(wire::LsResult<'static, ()>)),
+        ("show", envelope!(wire::ShowResult<'static>)),
+        ("why", envelope!(wire::WhyResult<'static>)),
+        ("logs", envelope!(wire::LogsResult<'static>)),
+        ("logs -f", schemars::schema_for!(Entry)),
+        ("adapters", envelope!(wire::AdaptersResult)),
+        ("du", envelope!(wire::DuResult)),
+        ("config show", envelope!(wire::ConfigResult)),
+        ("version", envelope!(wire::VersionResult)),
+        ("error", schemars::schema_for!(wire::Failure<'static>)),
+    ]
+}
+
+impl Schema {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let mut all = all();
+        let answer = match &self.command {
+            None => Value::Object(
+                all.into_iter()
+                    .map(|(name, schema)| (name.to_owned(), schema.to_value()))
+                    .collect::<Map<_, _>>(),
+            ),
+            Some(name) => {
+                let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+                let names = names.join(", ");
+                let index = all.iter().position(|(one, _)| one == name).ok_or_else(|| {
+                    Error::usage(
+                        format!("no JSON result is called `{name}`"),
+                        format!("there are: {names}"),
+                    )
+                })?;
+                all.swap_remove(index).1.to_value()
+            }
+        };
+        if context.json {
+            context.answer(answer)?;
+        } else {
+            output::text(&(serde_json::to_string_pretty(&answer)? + "\n"))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,101 @@
+//! The configuration file: one TOML, strict. An unknown key is an error with its line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::config::Config;
+use model::wire::Setting;
+use serde::Deserialize;
+
+use crate::env;
+use crate::error::Error;
+use crate::render::duration;
+
+/// The file as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    stale_after: Option<String>,
+    disabled_adapters: Option<Vec<String>>,
+}
+
+/// Settings together with where each came from.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) settings: Vec<Setting>,
+}
+
+/// Where the file is, whether or not it exists.
+pub(crate) fn path() -> Option<PathBuf> {
+    env::config_file()
+        .or_else(|| Some(sys::dirs::of_this_process().ok()?.config.join("config.toml")))
+}
+
+/// Reads the settings: environment over file over default.
+pub(crate) fn load() -> Result<Loaded, Error> {
+    let path = path();
+    let file = match &path {
+        Some(path) => read(path)?,
+        None => File::default(),
+    };
+    let from_file = path.as_ref().map_or_else(String::new, |path| path.display().to_string());
+    let wrong = |reason: String| Error::Config { path: from_file.clone(), reason };
+    let defaults = Config::default();
+
+    let (stale_after, stale_origin) = match (env::stale_after(), &file.stale_after) {
+        (Some(text), _) => {
+            let parsed = duration::parse(&text).ok_or_else(|| {
+                Error::usage(
+                    format!("`{}={text}` is not a duration", env::STALE_AFTER),
+                    "write it like 90s, 30m, 2h or 1d",
+                )
+            })?;
+            (parsed, env::STALE_AFTER.to_owned())
+        }
+        (None, Some(text)) => {
+            let parsed = duration::parse(text).ok_or_else(|| {
+                wrong(format!("`stale_after = {text:?}` is not a duration like 90s, 30m, 2h or 1d"))
+            })?;
+            (parsed, from_file.clone())
+        }
+        (None, None) => (defaults.stale_after, "default".to_owned()),
+    };
+    let (disabled_adapters, disabled_origin) = match file.disabled_adapters {
+        Some(ids) => (ids, from_file.clone()),
+        None => (defaults.disabled_adapters, "default".to_owned()),
+    };
+    if let Some(unknown) = disabled_adapters.iter().find(|id| !flows::is_adapter(id)) {
+        return Err(wrong(format!(
+            "`disabled_adapters` names `{unknown}`, which is no adapter; there are: {}",
+            flows::adapter_ids().collect::<Vec<_>>().join(", ")
+        )));
+    }
+    let settings = vec![
+        Setting { key: "stale_after", value: show_duration(stale_after), origin: stale_origin },
+        Setting {
+            key: "disabled_adapters",
+            value: format!("{disabled_adapters:?}"),
+            origin: disabled_origin,
+        },
+    ];
+    Ok(Loaded { config: Config { stale_after, disabled_adapters }, file: path, settings })
+}
+
+fn show_duration(span: Duration) -> String {
+    format!("{:?}", duration::exact(span))
+}
+
+fn read(path: &std::path::Path) -> Result<File, Error> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => toml::from_str(&text).map_err(|error| Error::Config {
+            path: path.display().to_string(),
+            reason: error.to_string().trim_end().to_owned(),
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(File::default()),
+        Err(error) => {
+            Err(Error::Read { path: path.display().to_string(), reason: error.to_string() })
+        }
+    }
+}

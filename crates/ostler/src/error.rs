@@ -1,0 +1,197 @@
+//! Errors become text, hints and exit codes here and nowhere else.
+
+use std::process::ExitCode;
+
+use flows::address::AddressError;
+use model::wire::{Details, ErrorBody};
+
+/// A documented way to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exit {
+    /// The number.
+    pub(crate) code: u8,
+    /// The error codes that end with it.
+    pub(crate) codes: &'static str,
+    /// In words.
+    pub(crate) meaning: &'static str,
+}
+
+/// The table behind `ostler help exit-codes`.
+pub(crate) const EXITS: &[Exit] = &[
+    exit(0, "", "success"),
+    exit(1, "INTERNAL_ERROR", "a defect in ostler, or a failed check of `doctor`"),
+    exit(
+        2,
+        "INVALID_INPUT, AMBIGUOUS_ID",
+        "the command line is wrong, or an id could mean several sessions",
+    ),
+    exit(3, "SESSION_NOT_FOUND", "no such session"),
+    exit(4, "SESSION_NOT_RUNNING, SESSION_ALREADY_DESTROYED", "the session is over"),
+    exit(5, "HOST_TIMEOUT", "the session's host did not answer in time"),
+    exit(6, "HOST_UNREACHABLE", "the session's host cannot be reached"),
+    exit(7, "EXPORT_ERROR", "an export failed"),
+    exit(8, "STORAGE_READ_ERROR, STORAGE_WRITE_ERROR", "a file could not be read or written"),
+    exit(9, "PROTOCOL_ERROR, RPC_ERROR", "the other side spoke another language"),
+    exit(10, "REPLAY_ERROR", "a log could not be replayed"),
+    exit(11, "WAIT_TIMEOUT", "what was waited for did not happen in time"),
+    exit(
+        12,
+        "INCOMPLETE",
+        "the answer is right as far as it goes, but some source could not be read; see `incomplete`",
+    ),
+    exit(13, "REFUSED", "policy said no; nothing was changed"),
+    exit(14, "MAY_HAVE_APPLIED", "the change was sent, and its outcome is not known"),
+];
+
+const fn exit(code: u8, codes: &'static str, meaning: &'static str) -> Exit {
+    Exit { code, codes, meaning }
+}
+
+/// Everything that can go wrong, as a person sees it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The command line is wrong.
+    #[error("{message}")]
+    Usage {
+        /// The thing and the reason.
+        message: String,
+        /// The remedy.
+        hint: Option<String>,
+    },
+    /// No session, or several.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The session has nothing to read.
+    #[error("session `{id}` has no transcript to read yet")]
+    NoTranscript {
+        /// The session.
+        id: String,
+    },
+    /// A file could not be read.
+    #[error("cannot read {path}: {reason}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// A file could not be written.
+    #[error("cannot write {path}: {reason}")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// The configuration file is wrong.
+    #[error("the configuration file {path} is not valid: {reason}")]
+    Config {
+        /// The file.
+        path: String,
+        /// What and on which line.
+        reason: String,
+    },
+    /// Output could not be written.
+    #[error("cannot write the answer: {0}")]
+    Output(#[from] std::io::Error),
+    /// A result could not be encoded.
+    #[error("cannot encode the answer: {0}")]
+    Encode(#[from] serde_json::Error),
+}
+
+impl Error {
+    /// An error in the command line with a remedy.
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage { message: message.into(), hint: Some(hint.into()) }
+    }
+
+    /// Whether the reader of our output has gone away: not an error worth a word.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        match self {
+            Self::Output(error) => error.kind() == std::io::ErrorKind::BrokenPipe,
+            Self::Encode(error) => error.io_error_kind() == Some(std::io::ErrorKind::BrokenPipe),
+            _ => false,
+        }
+    }
+
+    /// The stable code.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Usage { .. } | Self::Config { .. } => "INVALID_INPUT",
+            Self::Address(AddressError::NotFound(_)) => "SESSION_NOT_FOUND",
+            Self::Address(AddressError::Ambiguous { .. }) => "AMBIGUOUS_ID",
+            Self::NoTranscript { .. } | Self::Read { .. } => "STORAGE_READ_ERROR",
+            Self::Write { .. } => "STORAGE_WRITE_ERROR",
+            Self::Output(_) | Self::Encode(_) => "INTERNAL_ERROR",
+        }
+    }
+
+    /// The remedy.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Usage { hint, .. } => hint.clone(),
+            Self::Address(AddressError::NotFound(_)) => {
+                Some("`ostler ls -a` lists every session with its id".to_owned())
+            }
+            Self::Address(AddressError::Ambiguous { candidates, .. }) => Some(format!(
+                "type more of the id, or put the agent in front: {}",
+                candidates.iter().take(5).cloned().collect::<Vec<_>>().join(", ")
+            )),
+            Self::NoTranscript { .. } => {
+                Some("the agent writes it with the first answer; try again then".to_owned())
+            }
+            Self::Config { .. } => {
+                Some("`ostler config show` lists the settings there are".to_owned())
+            }
+            Self::Read { .. } | Self::Write { .. } => {
+                Some("check the path and its permissions".to_owned())
+            }
+            Self::Output(_) | Self::Encode(_) => None,
+        }
+    }
+
+    /// The exit code, from the table.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        exit_code_of(self.code())
+    }
+
+    /// The error as programs see it.
+    pub(crate) fn body(&self) -> ErrorBody {
+        let candidates = match self {
+            Self::Address(AddressError::Ambiguous { candidates, .. }) => candidates.clone(),
+            _ => Vec::new(),
+        };
+        ErrorBody {
+            code: self.code(),
+            message: self.to_string(),
+            retryable: false,
+            hint: self.hint(),
+            details: Details { candidates },
+        }
+    }
+}
+
+/// The exit code of an error code.
+pub(crate) fn exit_code_of(code: &str) -> ExitCode {
+    let row = EXITS.iter().find(|exit| exit.codes.split(", ").any(|one| one == code));
+    ExitCode::from(row.map_or(1, |exit| exit.code))
+}
+
+/// The exit code of an answer that is right as far as it goes.
+pub(crate) fn incomplete_exit() -> ExitCode {
+    exit_code_of("INCOMPLETE")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_unique_and_every_code_has_one() {
+        let numbers: Vec<u8> = EXITS.iter().map(|exit| exit.code).collect();
+        assert_eq!(numbers, (0..=14).collect::<Vec<u8>>());
+        for code in ["INVALID_INPUT", "AMBIGUOUS_ID", "SESSION_NOT_FOUND", "INCOMPLETE"] {
+            assert!(EXITS.iter().any(|exit| exit.codes.contains(code)), "{code}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Spans of time as people read and write them.
+
+use std::time::Duration;
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+const WEEK: u64 = 7 * DAY;
+const YEAR: u64 = 365 * DAY;
+
+/// A short age: `now`, `42s`, `5m`, `3h`, `2d`, `6w`, `1y`.
+pub(crate) fn age(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0..2 => "now".to_owned(),
+        2..MINUTE => format!("{seconds}s"),
+        MINUTE..HOUR => format!("{}m", seconds / MINUTE),
+        HOUR..DAY => format!("{}h", seconds / HOUR),
+        DAY..WEEK => format!("{}d", seconds / DAY),
+        WEEK..YEAR => format!("{}w", seconds / WEEK),
+        _ => format!("{}y", seconds / YEAR),
+    }
+}
+
+/// A span exactly, in the largest unit that divides it.
+pub(crate) fn exact(span: Duration) -> String {
+    let seconds = span.as_secs();
+    for (unit, letter) in [(WEEK, 'w'), (DAY, 'd'), (HOUR, 'h'), (MINUTE, 'm')] {
+        if seconds > 0 && seconds.is_multiple_of(unit) {
+            return format!("{}{letter}", seconds / unit);
+        }
+    }
+    format!("{seconds}s")
+}
+
+/// Reads `90s`, `30m`, `2h`, `1d`, `3w` and sums of them such as `1h30m`.
+pub(crate) fn parse(text: &str) -> Option<Duration> {
+    let mut total = 0u64;
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: u64 = rest[..digits].parse().ok()?;
+        let unit = match rest[digits..].chars().next()? {
+            's' => 1,
+            'm' => MINUTE,
+            'h' => HOUR,
+            'd' => DAY,
+            'w' => WEEK,
+            _ => return None,
+        };
+        total = total.checked_add(number.checked_mul(unit)?)?;
+        rest = &rest[digits + 1..];
+    }
+    Some(Duration::from_secs(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_short() {
+        let ages = [0, 1, 2, 59, 60, 3599, 3600, 86_399, 86_400, 604_800, 40_000_000];
+        let words: Vec<String> = ages.iter().map(|&s| age(Duration::from_secs(s))).collect();
+        assert_eq!(words, ["now", "now", "2s", "59s", "1m", "59m", "1h", "23h", "1d", "1w", "1y"]);
+    }
+
+    #[test]
+    fn durations_are_read_and_written() {
+        let seconds = |text| parse(text).map(|span| span.as_secs());
+        assert_eq!(seconds("90s"), Some(90));
+        assert_eq!(seconds("1h30m"), Some(5400));
+        assert_eq!(seconds("2d"), Some(172_800));
+        for wrong in ["", "h", "5", "5x", "-1h", "1 h", "99999999999999999999s", "5é"] {
+            assert_eq!(seconds(wrong), None, "{wrong}");
+        }
+        assert_eq!(exact(Duration::from_secs(5400)), "90m");
+        assert_eq!(exact(Duration::from_secs(0)), "0s");
+    }
+}

@@ -1,0 +1,8 @@
+//! How answers look to people.
+
+pub(crate) mod colour;
+pub(crate) mod duration;
+pub(crate) mod output;
+pub(crate) mod sessions;
+pub(crate) mod table;
+pub(crate) mod text;

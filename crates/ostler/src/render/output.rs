@@ -1,0 +1,68 @@
+//! Where answers go: data to stdout, talk to stderr.
+
+use std::io::{BufWriter, IsTerminal, Write};
+
+use model::time::Time;
+use model::wire::{Failure, Success};
+use serde::Serialize;
+
+use crate::env;
+use crate::error::Error;
+
+/// Writes one successful answer as JSON.
+pub(crate) fn json<T: Serialize>(command: &str, now: Time, result: T) -> Result<(), Error> {
+    let mut out = BufWriter::with_capacity(64 << 10, std::io::stdout().lock());
+    let envelope = Success { ok: true, command, timestamp: now, result };
+    serde_json::to_writer_pretty(&mut out, &envelope)?;
+    out.write_all(b"\n")?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes one line of a JSON stream.
+pub(crate) fn json_line<T: Serialize>(result: T) -> Result<(), Error> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    serde_json::to_writer(&mut out, &result)?;
+    out.write_all(b"\n")?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes text for people.
+pub(crate) fn text(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Says something beside the answer. Nobody listening is no error.
+pub(crate) fn talk(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Reports an error, as JSON where that was asked for.
+pub(crate) fn error(command: &str, now: Time, error: &Error, as_json: bool) {
+    if as_json {
+        let envelope = Failure { ok: false, command, timestamp: now, error: error.body() };
+        if let Ok(text) = serde_json::to_string_pretty(&envelope) {
+            let _ = writeln!(std::io::stdout().lock(), "{text}");
+        }
+        return;
+    }
+    talk(&format!("error: {error}"));
+    if let Some(hint) = error.hint() {
+        talk(&format!("hint: {hint}"));
+    }
+}
+
+/// The columns to draw for, or `None` where nothing has to fit.
+pub(crate) fn columns() -> Option<usize> {
+    if let Some(columns) = env::columns() {
+        return Some(columns);
+    }
+    if !std::io::stdout().is_terminal() {
+        return None;
+    }
+    sys::terminal::columns()
+}

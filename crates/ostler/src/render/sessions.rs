@@ -1,0 +1,198 @@
+//! Sessions as people see them.
+
+use std::fmt::Write;
+
+use flows::observe::Observed;
+use model::rules::judge;
+use model::session::Certainty;
+use model::status::{Activity, Status};
+use model::time::Time;
+use model::wire::Evidence;
+
+use crate::render::colour::{Colour, Paint};
+use crate::render::table::{Cell, Column, Give, draw};
+use crate::render::{duration, text};
+
+const COLUMNS: [Column; 8] = [
+    Column { head: "STATE", give: Give::Rigid, right: false },
+    Column { head: "AGENT", give: Give::Rigid, right: false },
+    Column { head: "ID", give: Give::Rigid, right: false },
+    Column { head: "AGE", give: Give::Rigid, right: true },
+    Column { head: "MODEL", give: Give::Drop(3), right: false },
+    Column { head: "BRANCH", give: Give::Drop(2), right: false },
+    Column { head: "DIRECTORY", give: Give::CutLeft(16), right: false },
+    Column { head: "TITLE", give: Give::Cut(20), right: false },
+];
+
+/// A table of sessions.
+pub(crate) fn table(
+    sessions: &[&Observed],
+    now: Time,
+    columns: Option<usize>,
+    paint: Paint,
+) -> String {
+    let ids = short_ids(sessions);
+    let rows: Vec<Vec<Cell>> =
+        sessions.iter().zip(ids).map(|(one, id)| row(one, id, now)).collect();
+    draw(&COLUMNS, &rows, columns, paint)
+}
+
+fn row(one: &Observed, id: String, now: Time) -> Vec<Cell> {
+    let digest = &one.session.digest;
+    let plain = |text: Option<&str>| text::one_line(text.unwrap_or(""));
+    let age = one.session.last_activity_at().map(|last| duration::age(now.since(last)));
+    let title = match &digest.parent {
+        Some(parent) => {
+            format!("↳ {} {}", &parent[..parent.len().min(8)], plain(one.session.title()))
+        }
+        None => plain(one.session.title()),
+    };
+    vec![
+        state(one),
+        (one.session.agent.to_owned(), None),
+        (text::one_line(&id), Some(Colour::Cyan)),
+        (age.unwrap_or_default(), None),
+        (text::cut(&plain(digest.model.as_deref()), 24), Some(Colour::Dim)),
+        (text::cut(&plain(digest.branch.as_deref()), 24), Some(Colour::Dim)),
+        (plain(digest.cwd.as_deref()), None),
+        (title, None),
+    ]
+}
+
+/// What it is doing, or that it is over, in one word.
+fn state(one: &Observed) -> Cell {
+    let verdict = &one.verdict;
+    let word = match (verdict.status, verdict.activity) {
+        (Status::Running, Some(Activity::Unknown) | None) => Status::Running.word(),
+        (Status::Running, Some(activity)) => activity.word(),
+        (status, _) => status.word(),
+    };
+    let colour = match (verdict.status, verdict.activity) {
+        (Status::Running, Some(Activity::Waiting)) => Colour::Yellow,
+        (Status::Running, _) => Colour::Green,
+        (Status::Unknown, _) => Colour::Red,
+        _ => Colour::Dim,
+    };
+    let mark = if is_derived(one) { "~" } else { "" };
+    let stale = if verdict.stale { " (stale)" } else { "" };
+    (format!("{mark}{word}{stale}"), Some(colour))
+}
+
+/// Whether the session is called live by circumstances only.
+pub(crate) fn is_derived(one: &Observed) -> bool {
+    one.verdict.liveness.is_alive() && one.verdict.certainty == Certainty::Derived
+}
+
+/// The shortest prefixes, of at least eight characters, that tell the sessions apart.
+fn short_ids(sessions: &[&Observed]) -> Vec<String> {
+    let mut sorted: Vec<&str> = sessions.iter().map(|one| one.session.id.as_str()).collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let shared = |a: &str, b: &str| a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    sessions
+        .iter()
+        .map(|one| {
+            let id = one.session.id.as_str();
+            let at = sorted.binary_search(&id).unwrap_or(0);
+            let before = at.checked_sub(1).map_or(0, |before| shared(sorted[before], id));
+            let after = sorted.get(at + 1).map_or(0, |after| shared(after, id));
+            id.chars().take(before.max(after).max(7) + 1).collect()
+        })
+        .collect()
+}
+
+/// One session in full.
+pub(crate) fn details(one: &Observed, now: Time, paint: Paint) -> String {
+    let (session, verdict) = (&one.session, &one.verdict);
+    let digest = &session.digest;
+    let mut out = String::new();
+    let mut line = |name: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            let name = paint.paint(Colour::Dim, &format!("{name:>12}"));
+            let _ = writeln!(out, "{name}  {}", text::one_line(&value));
+        }
+    };
+    let when = |time: Option<Time>| {
+        time.map(|time| format!("{time} ({} ago)", duration::age(now.since(time))))
+    };
+    line("id", Some(session.id.clone()));
+    line("agent", Some(with(session.agent, digest.version.as_deref())));
+    line("title", session.title().map(str::to_owned));
+    line("name", digest.name.clone());
+    line("status", Some(verdict.status.word().to_owned()));
+    line(
+        "activity",
+        verdict.activity.map(|activity| {
+            let stale = if verdict.stale { ", stale: no sign of life" } else { "" };
+            match judge::waiting_for(session, verdict) {
+                Some(reason) => format!("{} for {reason}{stale}", activity.word()),
+                None => format!("{}{stale}", activity.word()),
+            }
+        }),
+    );
+    let certainty = match verdict.certainty {
+        Certainty::Proven => "proven",
+        Certainty::Derived => "derived",
+    };
+    line(
+        "liveness",
+        Some(format!("{} ({}), {certainty}", verdict.liveness.state(), verdict.liveness.reason())),
+    );
+    let claim = verdict.decided_by.map(|index| &session.claims[index]);
+    if verdict.liveness.is_alive()
+        && let Some(claim) = claim
+        && let Some(pid) = claim.identity.pid
+    {
+        let name = claim.identity.exe.as_deref().or(claim.identity.comm.as_deref());
+        line("process", Some(with(&format!("pid {pid}"), name)));
+    }
+    line("directory", digest.cwd.clone());
+    line("branch", digest.branch.clone());
+    let models = digest.model.iter().chain(&digest.other_models).cloned().collect::<Vec<_>>();
+    line("model", Some(models.join(", ")));
+    line("started", when(digest.started_at));
+    line("last active", when(session.last_activity_at()));
+    line("turns", session.transcript.as_ref().map(|_| digest.turns.to_string()));
+    line(
+        "tokens",
+        digest.tokens.map(|tokens| {
+            format!(
+                "{} in, {} out, {} cache read, {} cache write",
+                text::count(tokens.input),
+                text::count(tokens.output),
+                text::count(tokens.cache_read),
+                text::count(tokens.cache_write)
+            )
+        }),
+    );
+    line("cost", digest.cost_micro_usd.map(|cost| format!("${:.4}", cost as f64 / 1e6)));
+    line("parent", digest.parent.clone());
+    line(
+        "transcript",
+        session.transcript.as_ref().map(|transcript| {
+            format!("{} ({})", transcript.path.display(), text::bytes(transcript.bytes))
+        }),
+    );
+    out
+}
+
+fn with(first: &str, second: Option<&str>) -> String {
+    match second {
+        Some(second) => format!("{first} {second}"),
+        None => first.to_owned(),
+    }
+}
+
+/// The chain of evidence.
+pub(crate) fn evidence(evidence: &[Evidence], paint: Paint) -> String {
+    let mut out = String::new();
+    for one in evidence {
+        let age = duration::age(std::time::Duration::from_millis(one.age_ms));
+        let age = if age == "now" { age } else { format!("{age} ago") };
+        let _ = writeln!(out, "• {}: {}", text::one_line(&one.fact), text::one_line(&one.value));
+        let origin = format!("  {}, {age}", text::one_line(&one.source));
+        let _ = writeln!(out, "{}", paint.paint(Colour::Dim, &origin));
+        let _ = writeln!(out, "  → {}", text::one_line(&one.effect));
+    }
+    out
+}

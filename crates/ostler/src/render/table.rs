@@ -1,0 +1,125 @@
+//! A table that fits the terminal and stays aligned whatever the text.
+
+use crate::render::colour::{Colour, Paint};
+use crate::render::text;
+
+/// One column.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    /// Its heading.
+    pub(crate) head: &'static str,
+    /// How it gives way when the terminal is narrow.
+    pub(crate) give: Give,
+    /// Numbers stand on the right.
+    pub(crate) right: bool,
+}
+
+/// How a column gives way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Give {
+    /// Never.
+    Rigid,
+    /// Is cut on the left down to this width.
+    CutLeft(usize),
+    /// Is cut on the right down to this width.
+    Cut(usize),
+    /// Is left out when cutting is not enough; the higher, the sooner.
+    Drop(u8),
+}
+
+/// A cell: what it says, and its colour.
+pub(crate) type Cell = (String, Option<Colour>);
+
+/// Draws the table; `columns` of `None` means that nothing has to fit.
+pub(crate) fn draw(
+    heads: &[Column],
+    rows: &[Vec<Cell>],
+    columns: Option<usize>,
+    paint: Paint,
+) -> String {
+    let mut widths: Vec<usize> = heads
+        .iter()
+        .enumerate()
+        .map(|(index, head)| {
+            let cells = rows.iter().map(|row| text::width(&row[index].0));
+            cells.chain([head.head.len()]).max().unwrap_or(0)
+        })
+        .collect();
+    let mut shown: Vec<bool> = heads
+        .iter()
+        .enumerate()
+        .map(|(index, _)| rows.is_empty() || rows.iter().any(|row| !row[index].0.is_empty()))
+        .collect();
+    if let Some(columns) = columns {
+        fit(heads, &mut widths, &mut shown, columns);
+    }
+    let mut out = String::new();
+    let heading: Vec<Cell> =
+        heads.iter().map(|head| (head.head.to_owned(), Some(Colour::Dim))).collect();
+    for row in std::iter::once(&heading).chain(rows) {
+        let mut line = String::new();
+        for (index, (cell, colour)) in row.iter().enumerate().filter(|(index, _)| shown[*index]) {
+            let words = match heads[index].give {
+                Give::CutLeft(_) => text::cut_left(cell, widths[index]),
+                _ => text::cut(cell, widths[index]),
+            };
+            let gap = " ".repeat(widths[index] - text::width(&words));
+            let words = colour.map_or(words.clone(), |colour| paint.paint(colour, &words));
+            if !line.is_empty() {
+                line.push_str("  ");
+            }
+            if heads[index].right {
+                line.push_str(&gap);
+                line.push_str(&words);
+            } else {
+                line.push_str(&words);
+                line.push_str(&gap);
+            }
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// Cuts and drops until the table fits, or nothing gives way any more.
+fn fit(heads: &[Column], widths: &mut [usize], shown: &mut [bool], columns: usize) {
+    let total = |widths: &[usize], shown: &[bool]| {
+        let used: Vec<usize> =
+            widths.iter().zip(shown).filter(|(_, shown)| **shown).map(|(w, _)| *w).collect();
+        used.iter().sum::<usize>() + 2 * used.len().saturating_sub(1)
+    };
+    for (index, head) in heads.iter().enumerate().rev() {
+        let (Give::Cut(least) | Give::CutLeft(least)) = head.give else {
+            continue;
+        };
+        let excess = total(widths, shown).saturating_sub(columns);
+        if shown[index] && excess > 0 {
+            widths[index] = widths[index].saturating_sub(excess).max(least.min(widths[index]));
+        }
+    }
+    let mut droppable: Vec<(u8, usize)> = heads
+        .iter()
+        .enumerate()
+        .filter_map(|(index, head)| match head.give {
+            Give::Drop(order) => Some((order, index)),
+            _ => None,
+        })
+        .collect();
+    droppable.sort_by_key(|(order, _)| std::cmp::Reverse(*order));
+    for (_, index) in droppable {
+        if total(widths, shown) <= columns {
+            return;
+        }
+        shown[index] = false;
+    }
+    // Rather a torn word than a torn table.
+    let mut index = heads.len();
+    while total(widths, shown) > columns && index > 0 {
+        index -= 1;
+        if shown[index] && !matches!(heads[index].give, Give::Rigid) {
+            let excess = total(widths, shown) - columns;
+            widths[index] = widths[index].saturating_sub(excess).max(3);
+        }
+    }
+}

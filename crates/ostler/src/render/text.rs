@@ -1,0 +1,143 @@
+//! Foreign text on a terminal: escaped, measured, cut.
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// Makes text from other programs safe to print: control characters, escape sequences and
+/// characters that turn the direction of writing are shown as escapes; line breaks and tabs
+/// become spaces.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => out.push(' '),
+            c if is_unsafe(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// As [`one_line`], but lines stay lines.
+pub(crate) fn many_lines(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            '\r' => {}
+            c if is_unsafe(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
+}
+
+/// How many columns a terminal uses for the text.
+pub(crate) fn width(text: &str) -> usize {
+    text.graphemes(true).map(UnicodeWidthStr::width).sum()
+}
+
+/// Cuts the text to `columns`, with an ellipsis where something was lost. What a person sees as
+/// one character is never cut in two.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    if columns == 0 {
+        return String::new();
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for grapheme in text.graphemes(true) {
+        let next = UnicodeWidthStr::width(grapheme);
+        if used + next > columns - 1 {
+            break;
+        }
+        out.push_str(grapheme);
+        used += next;
+    }
+    out.push('…');
+    out
+}
+
+/// Cuts a path from the left, where it says least.
+pub(crate) fn cut_left(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    if columns == 0 {
+        return String::new();
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    let mut used = 0;
+    for grapheme in text.graphemes(true).rev() {
+        let next = UnicodeWidthStr::width(grapheme);
+        if used + next > columns - 1 {
+            break;
+        }
+        kept.push(grapheme);
+        used += next;
+    }
+    kept.push("…");
+    kept.into_iter().rev().collect()
+}
+
+/// Bytes as people read them.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 || value >= 99.95 {
+        format!("{value:.0} {}", UNITS[unit])
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+/// A count as people read it: `950`, `12.3k`, `4.5M`.
+pub(crate) fn count(count: u64) -> String {
+    match count {
+        0..1000 => count.to_string(),
+        1000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
+        _ => format!("{:.1}M", count as f64 / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_text_cannot_reach_the_terminal() {
+        assert_eq!(one_line("a\x1b[31mb\nc\x07\u{202e}d"), "a\\u{1b}[31mb c\\u{7}\\u{202e}d");
+        assert_eq!(many_lines("a\r\n\tb\u{9b}"), "a\n\tb\\u{9b}");
+    }
+
+    #[test]
+    fn text_is_cut_by_columns_and_never_inside_a_character() {
+        assert_eq!(cut("日本語テキスト", 7), "日本語…");
+        assert_eq!(width(&cut("日本語テキスト", 6)), 5);
+        assert_eq!(cut("👩‍👩‍👧‍👦 family", 4), "👩‍👩‍👧‍👦 …");
+        assert_eq!(cut("short", 5), "short");
+        assert_eq!(cut("longer", 5), "long…");
+        assert_eq!(cut_left("/home/user/code/project", 10), "…e/project");
+        assert_eq!(cut("x", 0), "");
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        let sizes = [0, 999, 1000, 12_345, 999_949, 1_500_000_000, 472_000_000_000];
+        let words: Vec<String> = sizes.iter().map(|&size| bytes(size)).collect();
+        assert_eq!(words, ["0 B", "999 B", "1.0 KB", "12.3 KB", "1.0 MB", "1.5 GB", "472 GB"]);
+    }
+}

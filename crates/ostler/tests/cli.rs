@@ -1,0 +1,16 @@
+//! ostler as its users run it: the built binary, temporary homes, real processes.
+
+mod cli {
+    mod architecture;
+    mod errors;
+    mod foreign_tree;
+    mod help;
+    mod index;
+    mod json_contract;
+    mod live;
+    mod logs;
+    mod ls;
+    mod readme;
+    mod run;
+    mod show;
+}

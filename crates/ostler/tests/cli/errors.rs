@@ -1,0 +1,101 @@
+//! Bad input: the thing, the reason, the remedy, the exit code.
+
+use testkit::home::TempHome;
+
+use super::run::{claude_session, run, sample_home};
+
+#[test]
+fn an_unknown_session_is_not_found() {
+    let home = TempHome::new();
+    let ran = run(&home, "show nothing-here").exits(3);
+    insta::assert_snapshot!(ran.stderr, @r"
+    error: no session `nothing-here`
+    hint: `ostler ls -a` lists every session with its id
+    ");
+    assert_eq!(ran.stdout, "");
+}
+
+#[test]
+fn an_ambiguous_prefix_is_never_guessed() {
+    let home = TempHome::new();
+    claude_session(&home, "aaaa1111-0000-4000-8000-000000000000", "/a", "one");
+    claude_session(&home, "aaaa2222-0000-4000-8000-000000000000", "/a", "two");
+    let ran = run(&home, "show aaaa").exits(2);
+    insta::assert_snapshot!(ran.stderr, @r"
+    error: `aaaa` could mean 2 sessions
+    hint: type more of the id, or put the agent in front: claude-code:aaaa1111-0000-4000-8000-000000000000, claude-code:aaaa2222-0000-4000-8000-000000000000
+    ");
+    let json = run(&home, "show aaaa --json").exits(2).envelope();
+    assert_eq!(json["error"]["code"], "AMBIGUOUS_ID");
+    assert_eq!(json["error"]["details"]["candidates"].as_array().unwrap().len(), 2);
+    run(&home, "show aaaa1").exits(0);
+    run(&home, "show claude-code:aaaa2").exits(0);
+}
+
+#[test]
+fn wrong_filters_say_what_there_is() {
+    let home = TempHome::new();
+    let ran = run(&home, "ls --agent clod").exits(2);
+    assert!(ran.stderr.contains("no such agent; there are: claude-code, codex"), "{}", ran.stderr);
+    let ran = run(&home, "ls --status dead").exits(2);
+    assert!(ran.stderr.contains("one of running, exiting, exited"), "{}", ran.stderr);
+    let ran = run(&home, "ls --since yesterday").exits(2);
+    insta::assert_snapshot!(ran.stderr, @r"
+    error: `--since yesterday` is neither a span nor a time
+    hint: write it like 2h, 3d or 2026-11-15T12:00:00Z
+    ");
+    run(&home, "ls --watch 0").exits(2);
+    run(&home, "frobnicate").exits(2);
+    run(&home, "help frobnicate").exits(2);
+}
+
+#[test]
+fn an_unknown_setting_is_an_error_with_its_line() {
+    let home = TempHome::new();
+    home.write(".config/ostler/config.toml", "stale_after = \"2h\"\nstale_afer = \"3h\"\n");
+    let ran = run(&home, "ls").exits(2);
+    assert!(ran.stderr.contains("line 2"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("stale_afer"), "{}", ran.stderr);
+    home.write(".config/ostler/config.toml", "stale_after = \"soon\"\n");
+    assert!(run(&home, "ls").exits(2).stderr.contains("`stale_after = \"soon\"` is not a duration"));
+    home.write(".config/ostler/config.toml", "disabled_adapters = [\"clod\"]\n");
+    assert!(run(&home, "ls").exits(2).stderr.contains("names `clod`, which is no adapter"));
+}
+
+#[test]
+fn settings_say_where_they_come_from() {
+    let home = TempHome::new();
+    assert_eq!(
+        run(&home, "config show --origin").exits(0).stdout,
+        "stale_after = \"1h\"  # default\ndisabled_adapters = []  # default\n"
+    );
+    let file = home.write(".config/ostler/config.toml", "stale_after = \"90m\"\n");
+    let shown = run(&home, "config show --origin").stdout;
+    assert!(shown.contains(&format!("stale_after = \"90m\"  # {}", file.display())), "{shown}");
+}
+
+#[test]
+fn a_disabled_adapter_is_not_asked() {
+    let home = sample_home();
+    home.write(".config/ostler/config.toml", "disabled_adapters = [\"claude-code\"]\n");
+    let sessions = run(&home, "ls -a --json").sessions();
+    assert!(!sessions.is_empty());
+    assert!(sessions.iter().all(|session| session["agent"] != "claude-code"));
+}
+
+#[test]
+fn output_that_nobody_reads_is_no_error() {
+    let home = sample_home();
+    let mut command = std::process::Command::new("sh");
+    let line = format!("'{}' ls -a --json | head -c 1 >/dev/null; echo ${{PIPESTATUS:-0}}", env!("CARGO_BIN_EXE_ostler"));
+    let output = command.arg("-c").arg(line).env_clear().env("HOME", home.path()).env("PATH", "/usr/bin:/bin").output().unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+#[test]
+fn without_a_home_it_still_answers() {
+    let home = TempHome::new();
+    let mut command = super::run::ostler(&home);
+    let ran = super::run::ran(command.env_remove("HOME").args(["ls", "-a"]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "No agent sessions.\n"), "{ran:?}");
+}

@@ -1,0 +1,108 @@
+//! Every `--json` answer is what `ostler schema` promises, and keeps the rules of the contract.
+
+use serde_json::Value;
+
+use super::run::{run, sample_home};
+
+const ANSWERS: &[(&str, &str)] = &[
+    ("ls", "ls --json"),
+    ("ls", "ls -a --json"),
+    ("ls", "ls -a --json --subagents"),
+    ("show", "show 666e4f9b --json"),
+    ("why", "why 666e4f9b --json"),
+    ("why", "why 2f8e36cc --json"),
+    ("logs", "logs 666e4f9b --json"),
+    ("adapters", "adapters --json"),
+    ("du", "du --json"),
+    ("config show", "config show --json"),
+    ("version", "version --json"),
+    ("error", "show no-such-session --json"),
+    ("error", "ls --json --no-such-option"),
+    ("error", "show 0 --json"),
+];
+
+#[test]
+fn every_answer_fits_its_schema() {
+    let home = sample_home();
+    let schemas: Value = serde_json::from_str(&run(&home, "schema").exits(0).stdout).unwrap();
+    for (name, line) in ANSWERS {
+        let answer = run(&home, line).envelope();
+        let validator = jsonschema::validator_for(&schemas[name]).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&answer).map(|error| format!("{error} at {}", error.instance_path())).collect();
+        assert!(errors.is_empty(), "`ostler {line}`: {errors:#?}");
+    }
+}
+
+#[test]
+fn a_wrong_answer_does_not_fit() {
+    let home = sample_home();
+    let schemas: Value = serde_json::from_str(&run(&home, "schema").stdout).unwrap();
+    let validator = jsonschema::validator_for(&schemas["ls"]).unwrap();
+    let mut answer = run(&home, "ls -a --json").envelope();
+    answer["result"]["sessions"][0]["status"] = "zombie".into();
+    assert!(!validator.is_valid(&answer));
+}
+
+#[test]
+fn nothing_is_null_keys_are_camel_case_and_times_have_milliseconds() {
+    let home = sample_home();
+    for (_, line) in ANSWERS {
+        check(&run(&home, line).envelope(), "$", line);
+    }
+}
+
+fn check(value: &Value, path: &str, line: &str) {
+    match value {
+        Value::Null => panic!("`ostler {line}`: {path} is null"),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                assert!(
+                    key.chars().all(|c| c.is_ascii_alphanumeric())
+                        && key.starts_with(|c: char| c.is_ascii_lowercase()),
+                    "`ostler {line}`: {path}.{key}"
+                );
+                if key.ends_with("At") || key == "timestamp" {
+                    let text = value.as_str().unwrap();
+                    assert!(text.len() == 24 && text.ends_with('Z'), "{path}.{key}: {text}");
+                }
+                check(value, &format!("{path}.{key}"), line);
+            }
+        }
+        Value::Array(elements) => {
+            for (index, element) in elements.iter().enumerate() {
+                check(element, &format!("{path}[{index}]"), line);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_envelope_is_indented_by_two_with_one_newline_at_the_end() {
+    let home = sample_home();
+    let ran = run(&home, "ls -a --json");
+    assert!(ran.stdout.starts_with("{\n  \"ok\": true,\n  \"command\": \"ls\",\n  \"timestamp\": \""));
+    assert!(ran.stdout.ends_with("}\n") && !ran.stdout.ends_with("\n\n"));
+}
+
+#[test]
+fn an_owner_is_named_exactly_when_alive_and_proven() {
+    let home = sample_home();
+    for session in run(&home, "ls -a --json").sessions() {
+        let proven = session["liveness"]["state"] == "alive" && session["liveness"]["certainty"] == "proven";
+        assert_eq!(session.get("owner").is_some(), proven, "{session}");
+        let active = ["running", "exiting", "destroying", "unknown"];
+        let is_active = active.contains(&session["status"].as_str().unwrap());
+        assert_eq!(session.get("activity").is_some(), is_active, "{session}");
+    }
+}
+
+#[test]
+fn a_usage_error_in_json_names_the_command() {
+    let home = sample_home();
+    let ran = run(&home, "ls --json --no-such-option").exits(2);
+    assert_eq!(ran.envelope()["command"], "ls");
+    assert_eq!(ran.envelope()["error"]["code"], "INVALID_INPUT");
+    assert_eq!(ran.stderr, "");
+}

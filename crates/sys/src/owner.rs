@@ -1,0 +1,106 @@
+//! The owner of a turn: the walk up from a hook to the agent that started it.
+//!
+//! Ancestors are read one by one and only as far as the choice needs them; the choice itself is
+//! `model::rules::owner`. Parents die and pids are handed on while we walk, so each step holds on
+//! to its process, and the whole chain is checked once more before its end is called an owner.
+
+use std::collections::HashSet;
+
+use model::identity::Identity;
+use model::liveness::Observer;
+use model::program::Program;
+use model::rules::owner::{Ancestor, Basis, MOST_ANCESTORS, Question, choose};
+
+use crate::proc::{self, Handle, ProcessRow};
+
+/// The agent process that a turn belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// What names it for ever.
+    pub identity: Identity,
+    /// Why it was taken for the owner.
+    pub basis: Basis,
+}
+
+/// Finds the owner of this process, a hook: a pid from `claims` (what the agent says about
+/// itself) if it is above us and of our user, else the nearest ancestor that looks like an agent
+/// of `rules`, else the nearest steady one. `None` rather than a guess.
+pub fn capture(rules: &[(&'static str, Program)], claims: &[u32]) -> Option<Owner> {
+    capture_as(rules, claims, &proc::observer())
+}
+
+/// As [`capture`], for a caller that has already gathered the observer.
+pub fn capture_as(
+    rules: &[(&'static str, Program)],
+    claims: &[u32],
+    observer: &Observer,
+) -> Option<Owner> {
+    if !observer.introspects {
+        return None;
+    }
+    let mut walk = Walk::from(std::process::id())?;
+    let question = Question {
+        rules,
+        claims,
+        uid: observer.uid,
+    };
+    let choice = choose(question, std::iter::from_fn(|| walk.step()))?;
+    let chain = walk.chain.get(..=choice.index + 1)?;
+    if !is_unbroken(chain) {
+        return None;
+    }
+    let (held, row) = chain.last()?;
+    let identity = proc::identify_held(held, observer).ok()?;
+    (identity.start == Some(row.start)).then_some(Owner {
+        identity,
+        basis: choice.basis,
+    })
+}
+
+/// The chain so far: the hook itself, then its ancestors.
+struct Walk {
+    chain: Vec<(Handle, ProcessRow)>,
+    met: HashSet<u32>,
+}
+
+impl Walk {
+    fn from(pid: u32) -> Option<Self> {
+        let handle = Handle::open(pid).ok()?;
+        let row = handle.row().ok()?;
+        Some(Self {
+            met: HashSet::from([row.pid]),
+            chain: vec![(handle, row)],
+        })
+    }
+
+    /// The next ancestor; `None` at the top, at one that cannot be read, and in a loop.
+    fn step(&mut self) -> Option<Ancestor> {
+        let (_, hook) = self.chain.first()?;
+        let (_, child) = self.chain.last()?;
+        let pid = child.ppid;
+        if pid == 0 || self.chain.len() > MOST_ANCESTORS || !self.met.insert(pid) {
+            return None;
+        }
+        let handle = Handle::open(pid).ok()?;
+        let row = handle.row().ok()?;
+        let ancestor = Ancestor {
+            pid,
+            uid: row.uid,
+            appearance: handle.appearance(&row.comm),
+            older_by: proc::span_between(row.start, hook.start),
+        };
+        self.chain.push((handle, row));
+        Some(ancestor)
+    }
+}
+
+/// Whether every process of the chain is still the child of the next. A parent that died while we
+/// walked has left its child to another, and its number may already be somebody else's.
+fn is_unbroken(chain: &[(Handle, ProcessRow)]) -> bool {
+    chain.windows(2).all(|link| {
+        let [(child, _), (_, parent)] = link else {
+            return false;
+        };
+        child.parent() == Ok(parent.pid)
+    })
+}

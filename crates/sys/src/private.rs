@@ -1,0 +1,201 @@
+//! Files and directories that are ours alone, checked through the opened descriptor: what was
+//! checked is what is used, whatever happens to the name meanwhile.
+
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags};
+
+/// Why something is not ours alone.
+#[derive(Debug, thiserror::Error)]
+pub enum PrivateError {
+    /// The system refused. A symlink at the path shows up here, as it is never followed.
+    #[error("cannot open `{}`", path.display())]
+    Io {
+        /// What was to be opened.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// It belongs to another user.
+    #[error("`{}` belongs to user {owner}", path.display())]
+    NotOurs {
+        /// What was opened.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
+    /// Others may use it.
+    #[error("`{}` is open to others (mode {mode:03o})", path.display())]
+    TooOpen {
+        /// What was opened.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// Neither a file nor a directory, whichever was expected.
+    #[error("`{}` is not a {expected}", path.display())]
+    WrongKind {
+        /// What was opened.
+        path: PathBuf,
+        /// What it should have been.
+        expected: &'static str,
+    },
+}
+
+/// Makes sure that `path` is a directory that only this user can use (0700), creating it if it is
+/// missing. One that exists is verified, never changed: a directory that others could write to
+/// may already hold what they put there. Missing parents are created with the same mode.
+pub fn create_private_dir(path: &Path) -> Result<(), PrivateError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|source| PrivateError::Io {
+            path: path.into(),
+            source,
+        })?;
+    let directory = open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    verify(&directory, path, FileType::Directory, 0o077)
+}
+
+/// Opens a file of ours for reading. It must be a regular file that belongs to us and that others
+/// can neither read nor write.
+pub fn open_private(path: &Path) -> Result<File, PrivateError> {
+    // NONBLOCK: a FIFO put in its place must not hang us before the check.
+    let file = open(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+    verify(&file, path, FileType::RegularFile, 0o077)?;
+    Ok(file)
+}
+
+fn open(path: &Path, flags: OFlags) -> Result<File, PrivateError> {
+    rustix::fs::open(
+        path,
+        flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map(File::from)
+    .map_err(|errno| PrivateError::Io {
+        path: path.into(),
+        source: errno.into(),
+    })
+}
+
+fn verify(
+    opened: impl AsFd,
+    path: &Path,
+    kind: FileType,
+    forbidden: u32,
+) -> Result<(), PrivateError> {
+    let stat = rustix::fs::fstat(opened).map_err(|errno| PrivateError::Io {
+        path: path.into(),
+        source: errno.into(),
+    })?;
+    if FileType::from_raw_mode(stat.st_mode) != kind {
+        let expected = if kind == FileType::Directory {
+            "directory"
+        } else {
+            "regular file"
+        };
+        return Err(PrivateError::WrongKind {
+            path: path.into(),
+            expected,
+        });
+    }
+    if stat.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(PrivateError::NotOurs {
+            path: path.into(),
+            owner: stat.st_uid,
+        });
+    }
+    // The width of `st_mode` differs between platforms.
+    #[allow(clippy::useless_conversion)]
+    let mode = u32::from(stat.st_mode) & 0o7777;
+    if mode & forbidden != 0 {
+        return Err(PrivateError::TooOpen {
+            path: path.into(),
+            mode,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn chmod(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_missing_directory_is_created_private_and_an_existing_one_verified() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a/b");
+        create_private_dir(&path).unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
+        create_private_dir(&path).unwrap();
+        chmod(&path, 0o750);
+        assert!(matches!(
+            create_private_dir(&path),
+            Err(PrivateError::TooOpen { mode: 0o750, .. })
+        ));
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o750,
+            "not changed"
+        );
+    }
+
+    #[test]
+    fn a_symlink_is_never_followed() {
+        let home = tempfile::tempdir().unwrap();
+        let (real, link) = (home.path().join("real"), home.path().join("link"));
+        create_private_dir(&real).unwrap();
+        symlink(&real, &link).unwrap();
+        assert!(matches!(
+            create_private_dir(&link),
+            Err(PrivateError::Io { .. })
+        ));
+        let (file, link) = (real.join("file"), real.join("link"));
+        crate::atomic::write(&file, b"x").unwrap();
+        symlink(&file, &link).unwrap();
+        open_private(&file).unwrap();
+        assert!(matches!(open_private(&link), Err(PrivateError::Io { .. })));
+    }
+
+    #[test]
+    fn what_others_can_read_or_what_is_no_file_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("file");
+        crate::atomic::write(&file, b"x").unwrap();
+        chmod(&file, 0o644);
+        assert!(matches!(
+            open_private(&file),
+            Err(PrivateError::TooOpen { mode: 0o644, .. })
+        ));
+        assert!(matches!(
+            open_private(home.path()),
+            Err(PrivateError::WrongKind { .. })
+        ));
+        let fifo = home.path().join("fifo");
+        let made = std::process::Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap();
+        assert!(made.success());
+        assert!(
+            matches!(open_private(&fifo), Err(PrivateError::WrongKind { .. })),
+            "and no hang"
+        );
+    }
+}

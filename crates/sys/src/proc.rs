@@ -1,0 +1,287 @@
+//! Processes: who is looking, what names a process, whether it is still there, what it holds.
+//!
+//! One public surface over three platforms. The decision itself is `model::liveness`; here is
+//! only what it needs to see. Constraints kept throughout: facts about one process never mix two
+//! (a pid can be handed on between two reads), a process that cannot be read is counted and not
+//! guessed at, and a remembered number is never signalled.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+use model::identity::Identity;
+use model::liveness::{Liveness, Observer, RunState, Seen, decide, decide_before_looking};
+use model::program::Appearance;
+use model::time::Time;
+
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod machine;
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+use linux as platform;
+
+#[cfg(target_os = "macos")]
+#[allow(unsafe_code, reason = "libproc and sysctl have no safe interface")]
+mod macos;
+#[cfg(target_os = "macos")]
+use macos as platform;
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+mod other;
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+use other as platform;
+
+pub(crate) use platform::{Handle, identify_held, span_between};
+
+/// Why a process could not be identified.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentifyError {
+    /// Nothing has this pid, or only a thread or a process that has already exited.
+    #[error("no running process has pid {0}")]
+    NotRunning(u32),
+    /// The process table cannot be read here.
+    #[error("the process table cannot be read here")]
+    NoProcessTable,
+    /// The system refused.
+    #[error("cannot read process {pid}")]
+    Unreadable {
+        /// Which process.
+        pid: u32,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// Why a signal was not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SignalError {
+    /// The recorded process is not proven to be there. Nothing was sent.
+    #[error("the process is {} ({}), nothing was sent", .0.state(), .0.reason())]
+    NotAlive(Liveness),
+    /// Another process had the pid right after the signal (macOS only, which offers no way to
+    /// hold on to one): it is not known whom it reached.
+    #[error("the pid was handed on while the signal was sent")]
+    Uncertain,
+    /// This system cannot hold on to a process while it is checked. Nothing was sent.
+    #[error("this system has no safe way to signal a process")]
+    Unsupported,
+    /// The system refused.
+    #[error("the signal was refused")]
+    Refused(#[source] io::Error),
+}
+
+/// The signals ostler sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Terminal hang-up.
+    Hangup,
+    /// What Ctrl-C sends.
+    Interrupt,
+    /// What Ctrl-\ sends.
+    Quit,
+    /// A request to end.
+    Terminate,
+    /// The end, without a chance to refuse.
+    Kill,
+    /// Stop running until [`Signal::Continue`].
+    Stop,
+    /// Run again.
+    Continue,
+    /// The window was resized.
+    WindowChange,
+    /// First signal of the program's own choice.
+    User1,
+    /// Second signal of the program's own choice.
+    User2,
+}
+
+impl Signal {
+    fn raw(self) -> rustix::process::Signal {
+        use rustix::process::Signal as Raw;
+        match self {
+            Self::Hangup => Raw::HUP,
+            Self::Interrupt => Raw::INT,
+            Self::Quit => Raw::QUIT,
+            Self::Terminate => Raw::TERM,
+            Self::Kill => Raw::KILL,
+            Self::Stop => Raw::STOP,
+            Self::Continue => Raw::CONT,
+            Self::WindowChange => Raw::WINCH,
+            Self::User1 => Raw::USR1,
+            Self::User2 => Raw::USR2,
+        }
+    }
+}
+
+/// Who holds an advisory lock on a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockHolder {
+    /// Nobody, and a holder would have been seen.
+    Nobody,
+    /// This process. It was seen to have the very file open.
+    Process(u32),
+    /// It cannot be told from here.
+    Unseen,
+}
+
+/// One process of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessRow {
+    /// Its pid.
+    pub pid: u32,
+    /// Its parent's pid; 0 when the parent is not in this process table.
+    pub ppid: u32,
+    /// The user it runs as.
+    pub uid: u32,
+    /// Kernel start time, in the unit of [`Identity::start`].
+    pub start: u64,
+    /// The same as wall-clock time.
+    pub started_at: Option<Time>,
+    /// Its run state.
+    pub state: RunState,
+    /// The kernel's short name.
+    pub comm: String,
+}
+
+/// All processes that could be read, from one pass. What costs more is read on demand, and only
+/// answers while the row's process is still the one that has the pid.
+#[derive(Debug)]
+pub struct Table {
+    rows: Vec<ProcessRow>,
+    unreadable: usize,
+    listed: bool,
+}
+
+impl Table {
+    /// The processes, by pid.
+    pub fn rows(&self) -> &[ProcessRow] {
+        &self.rows
+    }
+
+    /// The process with this pid.
+    pub fn get(&self, pid: u32) -> Option<&ProcessRow> {
+        let index = self.rows.binary_search_by_key(&pid, |row| row.pid).ok()?;
+        Some(&self.rows[index])
+    }
+
+    /// How many processes were there but could not be read. Those that ended meanwhile do not
+    /// count.
+    pub const fn unreadable(&self) -> usize {
+        self.unreadable
+    }
+
+    /// Whether the processes could be listed at all. An empty table that was not listed is no
+    /// observation.
+    pub const fn listed(&self) -> bool {
+        self.listed
+    }
+
+    /// How it looks: name, executable, arguments.
+    pub fn appearance(&self, pid: u32) -> Option<Appearance> {
+        self.read(pid, |handle, row| Some(handle.appearance(&row.comm)))
+    }
+
+    /// Its working directory.
+    pub fn cwd(&self, pid: u32) -> Option<PathBuf> {
+        self.read(pid, |handle, _| handle.cwd())
+    }
+
+    /// One variable of the environment it was started with; only for our own user's processes.
+    /// The rest of the environment may hold secrets and is never handed out.
+    pub fn environ_value(&self, pid: u32, name: &str) -> Option<OsString> {
+        self.read(pid, |handle, row| {
+            let ours = row.uid == rustix::process::geteuid().as_raw();
+            ours.then(|| handle.environ_value(name)).flatten()
+        })
+    }
+
+    /// The paths of the files it has open, as the kernel names them: a file that was removed
+    /// since ends in ` (deleted)`. Empty when they cannot be read.
+    pub fn open_files(&self, pid: u32) -> Vec<PathBuf> {
+        self.read(pid, |handle, _| Some(handle.open_files()))
+            .unwrap_or_default()
+    }
+
+    /// Whether it is seen to have the file open. `false` when that cannot be read: it is proof
+    /// one way only.
+    pub fn holds_open(&self, pid: u32, dev: u64, ino: u64) -> bool {
+        self.read(pid, |handle, _| Some(handle.holds_open(dev, ino)))
+            .unwrap_or(false)
+    }
+
+    /// Reads something of the row's process, and nothing if another has taken its pid.
+    fn read<T>(&self, pid: u32, read: impl FnOnce(&Handle, &ProcessRow) -> Option<T>) -> Option<T> {
+        let row = self.get(pid)?;
+        let handle = Handle::open(pid).ok()?;
+        let answer = read(&handle, row)?;
+        // Afterwards: then the handle named this process during the whole reading.
+        (handle.start() == Ok(row.start)).then_some(answer)
+    }
+}
+
+/// What this process knows about its own place in the world.
+pub fn observer() -> Observer {
+    platform::observer()
+}
+
+/// Everything that names the running process `pid`, as of now.
+pub fn identify(pid: u32) -> Result<Identity, IdentifyError> {
+    identify_as(pid, &platform::observer())
+}
+
+/// As [`identify`], for a caller that has already gathered the observer.
+pub fn identify_as(pid: u32, observer: &Observer) -> Result<Identity, IdentifyError> {
+    if !observer.introspects {
+        return Err(IdentifyError::NoProcessTable);
+    }
+    platform::identify(pid, observer)
+}
+
+/// Everything that names this very process.
+pub fn identify_self() -> Result<Identity, IdentifyError> {
+    identify(std::process::id())
+}
+
+/// What the process table shows for a pid now.
+pub fn look(pid: u32) -> Seen {
+    platform::look(pid)
+}
+
+/// Is the recorded process still there? Looks only where looking can prove something.
+pub fn probe(recorded: &Identity, observer: &Observer) -> Liveness {
+    match (decide_before_looking(recorded, observer), recorded.pid) {
+        (Some(verdict), _) => verdict,
+        (None, pid) => decide(
+            recorded,
+            observer,
+            pid.map_or(Seen::Unreadable, platform::look),
+        ),
+    }
+}
+
+/// The process table.
+pub fn table() -> Table {
+    let mut table = platform::table();
+    table.rows.sort_unstable_by_key(|row| row.pid);
+    table
+}
+
+/// Sends a signal to the recorded process, and only to it: the process is held on to first and
+/// checked then, so that the signal cannot reach one that was handed the same pid meanwhile.
+pub fn signal(recorded: &Identity, signal: Signal, observer: &Observer) -> Result<(), SignalError> {
+    let Some(pid) = recorded.pid else {
+        return Err(SignalError::NotAlive(probe(recorded, observer)));
+    };
+    if let Some(verdict) = decide_before_looking(recorded, observer) {
+        return Err(SignalError::NotAlive(verdict));
+    }
+    platform::signal(pid, signal.raw(), |seen| decide(recorded, observer, seen))
+}
+
+/// Who holds a `flock` on the file, as far as can be seen without touching it. Never takes a
+/// trial lock: that could make a starting agent fail.
+pub fn flock_holder(dev: u64, ino: u64) -> LockHolder {
+    platform::flock_holder(dev, ino)
+}

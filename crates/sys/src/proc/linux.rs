@@ -1,0 +1,486 @@
+//! Linux: `/proc`, pidfds and namespaces.
+//!
+//! A [`Handle`] is an open `/proc/<pid>` directory. The kernel ties it to the process, not to the
+//! number: once that process is reaped, reading through the handle fails, even when the pid has
+//! been handed on. That is what keeps facts of two processes apart.
+
+mod locks;
+mod mounts;
+mod observer;
+mod pidfd;
+mod stat;
+
+use std::ffi::{OsStr, OsString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use model::identity::{Boot, Identity, Machine, Recorder};
+use model::liveness::{Observer, RunState, Seen, SeenProcess};
+use model::program::Appearance;
+use model::time::Time;
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, StatxFlags};
+use rustix::io::Errno;
+
+use super::{IdentifyError, ProcessRow, Table};
+use pidfd::{Pidfd, PidfdAnswer};
+use stat::Stat;
+
+pub(super) use locks::flock_holder;
+pub(super) use observer::observer;
+pub(super) use pidfd::signal;
+
+/// Command lines are read up to here: what makes an agent recognisable is in front.
+const MOST_ARGUMENTS: usize = 16 * 1024;
+/// Environments are read up to here (the kernel allows more than anybody uses).
+const MOST_ENVIRONMENT: usize = 1024 * 1024;
+
+/// One process, held on to: not the number but the process.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pid: u32,
+    directory: OwnedFd,
+}
+
+impl Handle {
+    /// Takes hold of whoever has the pid now.
+    pub(crate) fn open(pid: u32) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(format!("/proc/{pid}"), flags, Mode::empty())?;
+        Ok(Self { pid, directory })
+    }
+
+    /// Its line of the process table. Fails once the process has been reaped.
+    pub(crate) fn row(&self) -> Result<ProcessRow, Errno> {
+        // The directory belongs to the effective user even where the files in it do not.
+        let uid = rustix::fs::fstat(&self.directory)?.st_uid;
+        Ok(row(self.pid, uid, &self.stat()?, boot_wall_time()))
+    }
+
+    /// Its start time. Fails once the process has been reaped.
+    pub(super) fn start(&self) -> Result<u64, Errno> {
+        Ok(self.stat()?.start)
+    }
+
+    /// Its parent now. Fails once the process has been reaped.
+    pub(crate) fn parent(&self) -> Result<u32, Errno> {
+        Ok(self.stat()?.ppid)
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        read_stat(rustix::fs::openat(
+            &self.directory,
+            "stat",
+            flags,
+            Mode::empty(),
+        )?)
+    }
+
+    /// How it looks, for recognition. `comm` was read before.
+    pub(crate) fn appearance(&self, comm: &str) -> Appearance {
+        let exe = self.exe();
+        let mut buffer = [0; MOST_ARGUMENTS];
+        let args = self
+            .read("cmdline", &mut buffer)
+            .map(split_arguments)
+            .unwrap_or_default();
+        Appearance {
+            comm: comm.to_owned(),
+            exe,
+            args,
+        }
+    }
+
+    /// Its executable; one that was replaced on disk keeps the name it had.
+    fn exe(&self) -> Option<String> {
+        let path = self.link("exe")?;
+        let path = path.strip_suffix(b" (deleted)").unwrap_or(&path);
+        Some(String::from_utf8_lossy(path).into_owned())
+    }
+
+    /// Its working directory.
+    pub(super) fn cwd(&self) -> Option<PathBuf> {
+        self.link("cwd").map(|path| OsString::from_vec(path).into())
+    }
+
+    /// One variable of the environment it was started with.
+    pub(super) fn environ_value(&self, name: &str) -> Option<OsString> {
+        let mut buffer = vec![0; MOST_ENVIRONMENT];
+        let environment = self.read("environ", &mut buffer).ok()?;
+        environment.split(|&byte| byte == 0).find_map(|entry| {
+            let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+            Some(OsStr::from_bytes(value).to_owned())
+        })
+    }
+
+    /// The paths of its open files.
+    pub(super) fn open_files(&self) -> Vec<PathBuf> {
+        let mut paths = Vec::new();
+        self.each_descriptor(|directory, name| {
+            if let Ok(path) = rustix::fs::readlinkat(directory, name, Vec::new())
+                && path.as_bytes().starts_with(b"/")
+            {
+                paths.push(OsString::from_vec(path.into_bytes()).into());
+            }
+            true
+        });
+        paths
+    }
+
+    /// Whether it has this file open.
+    pub(super) fn holds_open(&self, dev: u64, ino: u64) -> bool {
+        let mut found = false;
+        self.each_descriptor(|directory, name| {
+            // DONT_SYNC: a dead network file system must not hang us.
+            let flags = AtFlags::STATX_DONT_SYNC;
+            if let Ok(file) = rustix::fs::statx(directory, name, flags, StatxFlags::INO) {
+                let its_dev = rustix::fs::makedev(file.stx_dev_major, file.stx_dev_minor);
+                found = its_dev == dev && file.stx_ino == ino;
+            }
+            !found
+        });
+        found
+    }
+
+    /// Calls `visit` for each open descriptor until it says to stop.
+    fn each_descriptor(&self, mut visit: impl FnMut(&OwnedFd, &std::ffi::CStr) -> bool) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.directory, "fd", flags, Mode::empty());
+        let Ok(directory) = opened else { return };
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut entries = RawDir::new(&directory, &mut buffer);
+        while let Some(Ok(entry)) = entries.next() {
+            if !entry.file_name().to_bytes().starts_with(b".")
+                && !visit(&directory, entry.file_name())
+            {
+                return;
+            }
+        }
+    }
+
+    /// The thread group that the number belongs to; another number than its own for a thread.
+    fn thread_group(&self) -> Result<u32, Errno> {
+        let mut buffer = [0; 4096];
+        let status = self.read("status", &mut buffer)?;
+        status
+            .split(|&byte| byte == b'\n')
+            .find_map(|line| line.strip_prefix(b"Tgid:"))
+            .and_then(|value| std::str::from_utf8(value).ok()?.trim().parse().ok())
+            .ok_or(Errno::ILSEQ)
+    }
+
+    fn read<'a>(&self, name: &str, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.directory, name, flags, Mode::empty())?;
+        read_to_end(&file, buffer)
+    }
+
+    fn link(&self, name: &str) -> Option<Vec<u8>> {
+        let path = rustix::fs::readlinkat(&self.directory, name, Vec::new()).ok()?;
+        Some(path.into_bytes())
+    }
+}
+
+/// What is in a file of `/proc`, up to the size of the buffer: such a file gives all it has at
+/// once, so a read that leaves room was the last.
+fn read_to_end(file: impl AsFd, buffer: &mut [u8]) -> Result<&[u8], Errno> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let room = buffer.len() - filled;
+        match rustix::io::read(&file, &mut buffer[filled..]) {
+            Ok(count) => {
+                filled += count;
+                if count < room {
+                    break;
+                }
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(&buffer[..filled])
+}
+
+fn read_stat(file: impl AsFd) -> Result<Stat, Errno> {
+    let mut buffer = [0; 2048];
+    // EILSEQ: what stands there is not what the kernel writes.
+    stat::parse(read_to_end(file, &mut buffer)?).map_err(|_| Errno::ILSEQ)
+}
+
+fn row(pid: u32, uid: u32, stat: &Stat, booted_at: Time) -> ProcessRow {
+    ProcessRow {
+        pid,
+        ppid: stat.ppid,
+        uid,
+        start: stat.start,
+        started_at: Some(started_at(booted_at, stat.start)),
+        state: stat.run_state(),
+        comm: String::from_utf8_lossy(&stat.comm).into_owned(),
+    }
+}
+
+/// Arguments are separated by NUL, and end with one unless the process has overwritten them.
+fn split_arguments(line: &[u8]) -> Vec<String> {
+    let line = line.strip_suffix(b"\0").unwrap_or(line);
+    if line.is_empty() {
+        return Vec::new();
+    }
+    line.split(|&byte| byte == 0)
+        .map(|arg| String::from_utf8_lossy(arg).into_owned())
+        .collect()
+}
+
+/// When this boot began by the wall clock. Read from the clocks, not from `/proc/stat`: that file
+/// costs more the more processors there are, and containers put their own in its place.
+fn boot_wall_time() -> Time {
+    use rustix::time::{ClockId, clock_gettime};
+    let since_boot = clock_gettime(ClockId::Boottime);
+    let now = clock_gettime(ClockId::Realtime);
+    let nanos = (i128::from(now.tv_sec) - i128::from(since_boot.tv_sec)) * 1_000_000_000
+        + i128::from(now.tv_nsec)
+        - i128::from(since_boot.tv_nsec);
+    Time::from_millis(i64::try_from(nanos.div_euclid(1_000_000)).unwrap_or(0))
+}
+
+fn started_at(booted_at: Time, ticks: u64) -> Time {
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    let millis = u128::from(ticks) * 1000 / u128::from(per_second);
+    let millis = i64::try_from(millis).unwrap_or(i64::MAX);
+    Time::from_millis(booted_at.millis().saturating_add(millis))
+}
+
+/// How long before `later` the process that started at `earlier` was there.
+pub(crate) fn span_between(earlier: u64, later: u64) -> std::time::Duration {
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    let millis = u128::from(later.saturating_sub(earlier)) * 1000 / u128::from(per_second);
+    std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+}
+
+/// A process that was looked up: what was seen and a pidfd proven to be of the same process.
+struct Held {
+    seen: Seen,
+    pidfd: Option<Pidfd>,
+}
+
+/// How often a process that vanishes under our eyes is looked up again.
+const MOST_TRIES: usize = 4;
+
+pub(super) fn look(pid: u32) -> Seen {
+    hold(pid).seen
+}
+
+fn hold(pid: u32) -> Held {
+    for _ in 0..MOST_TRIES {
+        if let Some(held) = try_to_hold(pid) {
+            return held;
+        }
+    }
+    // The kernel knows the pid, the process table does not show it.
+    Held {
+        seen: Seen::Hidden,
+        pidfd: None,
+    }
+}
+
+/// `None` when the process table shows nothing but the kernel has such a process: it came or went
+/// at this moment, or it is hidden.
+fn try_to_hold(pid: u32) -> Option<Held> {
+    let only = |seen| Some(Held { seen, pidfd: None });
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(format!("/proc/{pid}/stat"), flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(errno) if is_gone(errno) => return confirm_absence(pid),
+        Err(_) => return only(Seen::Unreadable),
+    };
+    // In this order: if what was opened before the pidfd can still be read after it, the process
+    // had the pid all along and the pidfd is its own.
+    let pidfd = Pidfd::open(pid);
+    let stat = match read_stat(&file) {
+        Ok(stat) => stat,
+        Err(errno) if is_gone(errno) => return confirm_absence(pid),
+        Err(_) => return only(Seen::Unreadable),
+    };
+    let pidfd = match pidfd {
+        PidfdAnswer::Opened(pidfd) => Some(pidfd),
+        PidfdAnswer::NoProcess => return None,
+        PidfdAnswer::NotALeader | PidfdAnswer::Unavailable => {
+            match Handle::open(pid).and_then(|handle| handle.thread_group()) {
+                Ok(leader) if leader != pid => return only(Seen::Thread),
+                Ok(_) => None,
+                Err(errno) if is_gone(errno) => return confirm_absence(pid),
+                Err(_) => return only(Seen::Unreadable),
+            }
+        }
+    };
+    let seen = Seen::Process(SeenProcess {
+        start: Some(stat.start),
+        started_at: Some(started_at(boot_wall_time(), stat.start)),
+        pidfd_ino: pidfd.as_ref().and_then(Pidfd::unique_inode),
+        state: stat.run_state(),
+        threads: stat.threads,
+    });
+    Some(Held { seen, pidfd })
+}
+
+/// The process table shows nothing; does the kernel agree? Under hidepid even processes of our
+/// own user are missing when they forbid to be traced.
+fn confirm_absence(pid: u32) -> Option<Held> {
+    match Pidfd::open(pid) {
+        PidfdAnswer::NoProcess | PidfdAnswer::Unavailable => Some(Held {
+            seen: Seen::Absent,
+            pidfd: None,
+        }),
+        PidfdAnswer::Opened(_) | PidfdAnswer::NotALeader => None,
+    }
+}
+
+/// What the kernel says when a process is not (or no longer) there.
+fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::SRCH)
+}
+
+pub(super) fn identify(pid: u32, observer: &Observer) -> Result<Identity, IdentifyError> {
+    identify_held(&open_to_identify(pid)?, observer)
+}
+
+fn open_to_identify(pid: u32) -> Result<Handle, IdentifyError> {
+    Handle::open(pid).map_err(|errno| identify_error(pid, errno))
+}
+
+fn identify_error(pid: u32, errno: Errno) -> IdentifyError {
+    if is_gone(errno) {
+        IdentifyError::NotRunning(pid)
+    } else {
+        IdentifyError::Unreadable {
+            pid,
+            source: errno.into(),
+        }
+    }
+}
+
+/// Identifies the process that is held, whoever has its pid now.
+pub(crate) fn identify_held(
+    handle: &Handle,
+    observer: &Observer,
+) -> Result<Identity, IdentifyError> {
+    let pid = handle.pid;
+    let fail = |errno| identify_error(pid, errno);
+    let pidfd = match Pidfd::open(pid) {
+        PidfdAnswer::Opened(pidfd) => Some(pidfd),
+        PidfdAnswer::NoProcess => return Err(IdentifyError::NotRunning(pid)),
+        PidfdAnswer::NotALeader | PidfdAnswer::Unavailable => {
+            if handle.thread_group().map_err(fail)? != pid {
+                return Err(IdentifyError::NotRunning(pid));
+            }
+            None
+        }
+    };
+    let exe = handle.exe();
+    let uid = rustix::fs::fstat(&handle.directory).map_err(fail)?.st_uid;
+    // Last, and after the pidfd: see `try_to_hold`.
+    let stat = handle.stat().map_err(fail)?;
+    if stat.run_state() == RunState::Exited && stat.threads <= 1 {
+        return Err(IdentifyError::NotRunning(pid));
+    }
+    let boot = match (&observer.boot_id, observer.boot_time) {
+        (Some(id), _) => Some(Boot::Id(id.clone())),
+        (None, Some(time)) => Some(Boot::Time(time)),
+        (None, None) => None,
+    };
+    Ok(Identity {
+        pid: Some(pid),
+        uid: Some(uid),
+        start: Some(stat.start),
+        boot,
+        machine: observer.machine_hashed.clone().map(Machine::Hashed),
+        pid_ns: observer.pid_ns,
+        time_ns: observer.time_ns,
+        pidfd_ino: pidfd.as_ref().and_then(Pidfd::unique_inode),
+        recorded_at: Some(crate::clock::now()),
+        recorder: Recorder::Ostler,
+        comm: Some(String::from_utf8_lossy(&stat.comm).into_owned()),
+        exe,
+    })
+}
+
+pub(super) fn table() -> Table {
+    let mut table = Table {
+        rows: Vec::new(),
+        unreadable: 0,
+        listed: false,
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(proc) = rustix::fs::open("/proc", flags, Mode::empty()) else {
+        return table;
+    };
+    let booted_at = boot_wall_time();
+    let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+    let mut entries = RawDir::new(&proc, &mut buffer);
+    loop {
+        let entry = match entries.next() {
+            None => break,
+            Some(Ok(entry)) => entry,
+            // Half a list must not pass for a whole one.
+            Some(Err(_)) => return table,
+        };
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .ok()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        match row_in(&proc, pid, booted_at) {
+            Ok(row) => table.rows.push(row),
+            Err(errno) if is_gone(errno) => {}
+            Err(_) => table.unreadable += 1,
+        }
+    }
+    // A directory without a single process, not even ours, is not a process table.
+    table.listed = !table.rows.is_empty();
+    table
+}
+
+/// One line of the table. As in `try_to_hold`, what can be read in the end through what was opened
+/// first belongs to one process.
+fn row_in(proc: &OwnedFd, pid: u32, booted_at: Time) -> Result<ProcessRow, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(proc, format!("{pid}/stat"), flags, Mode::empty())?;
+    let uid = rustix::fs::statat(proc, pid.to_string(), AtFlags::empty())?.st_uid;
+    Ok(row(pid, uid, &read_stat(&file)?, booted_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_survive_missing_and_doubled_terminators() {
+        assert_eq!(split_arguments(b"a\0b\0"), ["a", "b"]);
+        assert_eq!(split_arguments(b"a\0\0b\0"), ["a", "", "b"]);
+        assert_eq!(
+            split_arguments(b"claude"),
+            ["claude"],
+            "a rewritten title has no terminator"
+        );
+        assert_eq!(split_arguments(b"a\0\xff\0"), ["a", "\u{fffd}"]);
+        assert!(
+            split_arguments(b"").is_empty(),
+            "kernel threads and zombies have none"
+        );
+    }
+
+    #[test]
+    fn the_boot_time_is_the_kernels() {
+        let stat = std::fs::read_to_string("/proc/stat").unwrap();
+        let line = stat
+            .lines()
+            .find_map(|line| line.strip_prefix("btime "))
+            .unwrap();
+        let btime: i64 = line.parse().unwrap();
+        assert!((boot_wall_time().millis() / 1000).abs_diff(btime) <= 1);
+    }
+}

@@ -1,0 +1,106 @@
+//! Platforms whose process table cannot be read: everything is unknown, nothing is signalled.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::identity::Identity;
+use model::liveness::{BootKnowledge, Liveness, Observer, Seen};
+use model::program::Appearance;
+use rustix::io::Errno;
+use rustix::process::Signal;
+
+use super::{IdentifyError, LockHolder, ProcessRow, SignalError, Table};
+
+/// There is no process to hold on to.
+#[derive(Debug)]
+pub(crate) struct Handle(Infallible);
+
+impl Handle {
+    pub(crate) fn open(_: u32) -> Result<Self, Errno> {
+        Err(Errno::NOSYS)
+    }
+
+    pub(crate) fn row(&self) -> Result<ProcessRow, Errno> {
+        match self.0 {}
+    }
+
+    pub(super) fn start(&self) -> Result<u64, Errno> {
+        match self.0 {}
+    }
+
+    pub(crate) fn parent(&self) -> Result<u32, Errno> {
+        match self.0 {}
+    }
+
+    pub(crate) fn appearance(&self, _: &str) -> Appearance {
+        match self.0 {}
+    }
+
+    pub(super) fn cwd(&self) -> Option<PathBuf> {
+        match self.0 {}
+    }
+
+    pub(super) fn environ_value(&self, _: &str) -> Option<OsString> {
+        match self.0 {}
+    }
+
+    pub(super) fn open_files(&self) -> Vec<PathBuf> {
+        match self.0 {}
+    }
+
+    pub(super) fn holds_open(&self, _: u64, _: u64) -> bool {
+        match self.0 {}
+    }
+}
+
+pub(super) fn observer() -> Observer {
+    Observer {
+        introspects: false,
+        boots: BootKnowledge::Needed,
+        boot_id: None,
+        boot_time: None,
+        machine_hashed: None,
+        machine_plain: None,
+        pid_ns: None,
+        time_ns: None,
+        in_initial_pid_ns: false,
+        in_initial_time_ns: false,
+        uid: rustix::process::geteuid().as_raw(),
+        hides_pids: true,
+        pid_max: u32::MAX,
+    }
+}
+
+pub(super) fn look(_: u32) -> Seen {
+    Seen::Unreadable
+}
+
+pub(super) fn identify(_: u32, _: &Observer) -> Result<Identity, IdentifyError> {
+    Err(IdentifyError::NoProcessTable)
+}
+
+pub(crate) fn identify_held(held: &Handle, _: &Observer) -> Result<Identity, IdentifyError> {
+    match held.0 {}
+}
+
+pub(crate) fn span_between(_: u64, _: u64) -> Duration {
+    Duration::ZERO
+}
+
+pub(super) fn table() -> Table {
+    Table {
+        rows: Vec::new(),
+        unreadable: 0,
+        listed: false,
+    }
+}
+
+pub(super) fn signal(_: u32, _: Signal, _: impl Fn(Seen) -> Liveness) -> Result<(), SignalError> {
+    Err(SignalError::Unsupported)
+}
+
+pub(super) fn flock_holder(_: u64, _: u64) -> LockHolder {
+    LockHolder::Unseen
+}
