@@ -324,7 +324,7 @@ impl Reading {
             _ => {}
         }
         // Parsed only at the end, so what is no time stamp must not take the place of one.
-        if let Some(timestamp) = line.timestamp.filter(|value| value.raw().starts_with(b"\"")) {
+        if let Some(timestamp) = line.timestamp.filter(|value| value.is_text()) {
             if self.first_time.is_none() {
                 self.first_time = timestamp.time();
             }

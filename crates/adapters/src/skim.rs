@@ -81,6 +81,11 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Whether it is a string.
+    pub fn is_text(self) -> bool {
+        self.0.starts_with(b"\"")
+    }
+
     /// The text as an owned string.
     pub fn string(self) -> Option<String> {
         self.str().map(Cow::into_owned)
