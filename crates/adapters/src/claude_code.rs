@@ -373,10 +373,10 @@ impl Reading {
                 _ => {}
             }
         }
-        if let Some(model) = model.filter(|model| !model.is("<synthetic>")) {
-            if !self.digest.model.as_deref().is_some_and(|known| model.is(known)) {
-                self.digest.answered_by(&model.str().unwrap_or_default());
-            }
+        if let Some(model) = model.filter(|model| !model.is("<synthetic>"))
+            && !self.digest.model.as_deref().is_some_and(|known| model.is(known))
+        {
+            self.digest.answered_by(&model.str().unwrap_or_default());
         }
         if let Some(usage) = usage {
             let id = id.map_or(&b""[..], Value::raw);

@@ -332,6 +332,7 @@ fn lines_through(
 }
 
 /// The stamp of an open file or a path that was just looked at.
+#[allow(clippy::unnecessary_cast, reason = "the widths differ between platforms")]
 fn stamp_of(stat: &Stat) -> Stamp {
     Stamp {
         dev: stat.st_dev as u64,

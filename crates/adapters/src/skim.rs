@@ -96,7 +96,7 @@ impl<'a> Value<'a> {
         let text = std::str::from_utf8(self.0).ok()?;
         text.parse().ok().or_else(|| {
             let float = text.parse::<f64>().ok()?;
-            (float >= 0.0 && float < 9e15).then_some(float as u64)
+            (0.0..9e15).contains(&float).then_some(float as u64)
         })
     }
 
