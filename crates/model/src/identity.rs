@@ -74,10 +74,6 @@ pub struct Identity {
 impl Identity {
     /// An identity that an agent wrote down, with only a pid so far.
     pub fn recorded_by_agent(pid: Option<u32>) -> Self {
-        Self {
-            pid,
-            recorder: Recorder::Agent,
-            ..Self::default()
-        }
+        Self { pid, recorder: Recorder::Agent, ..Self::default() }
     }
 }

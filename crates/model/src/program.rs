@@ -29,17 +29,8 @@ pub struct Appearance {
 }
 
 /// Programs that run another program's script.
-const INTERPRETERS: [&str; 9] = [
-    "node",
-    "nodejs",
-    "bun",
-    "deno",
-    "tsx",
-    "python",
-    "python3",
-    "ruby",
-    "MainThread",
-];
+const INTERPRETERS: [&str; 9] =
+    ["node", "nodejs", "bun", "deno", "tsx", "python", "python3", "ruby", "MainThread"];
 
 impl Program {
     /// Whether a process that looks like this is this agent, and one that can have a session.
@@ -170,11 +161,7 @@ mod tests {
         for process in [
             seen("vim", "/usr/bin/vim", &["vim", "claude"]),
             seen("bash", "/usr/bin/bash", &["bash", "-c", "claude -p hi"]),
-            seen(
-                "node",
-                "/usr/bin/node",
-                &["node", "/x/claude-helper/index.js", "claude"],
-            ),
+            seen("node", "/usr/bin/node", &["node", "/x/claude-helper/index.js", "claude"]),
             seen("claude", "/x/bin/claude", &["claude", "bg-spare"]),
             seen("claude", "/x/bin/claude", &["claude", "daemon", "run"]),
             seen("claude", "/x/bin/claude", &["claude", "server", "watch", "-v"]),

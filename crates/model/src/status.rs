@@ -71,10 +71,7 @@ impl Policy {
 pub const fn assert_sound(table: &[Policy]) {
     let mut row = 0;
     while row < table.len() {
-        assert!(
-            table[row].is_sound(),
-            "a status policy row breaks an invariant"
-        );
+        assert!(table[row].is_sound(), "a status policy row breaks an invariant");
         row += 1;
     }
 }
@@ -104,28 +101,12 @@ impl Status {
     /// The table.
     pub const fn policy(self) -> Policy {
         match self {
-            Self::Running => Policy {
-                active: true,
-                commandable: true,
-                live_host: true,
-                ..NOTHING
-            },
-            Self::Exiting => Policy {
-                active: true,
-                live_host: true,
-                ..NOTHING
-            },
-            Self::Exited | Self::Failed => Policy {
-                terminal: true,
-                offline_replay: true,
-                collectable: true,
-                ..NOTHING
-            },
-            Self::Destroying => Policy {
-                active: true,
-                offline_replay: true,
-                ..NOTHING
-            },
+            Self::Running => Policy { active: true, commandable: true, live_host: true, ..NOTHING },
+            Self::Exiting => Policy { active: true, live_host: true, ..NOTHING },
+            Self::Exited | Self::Failed => {
+                Policy { terminal: true, offline_replay: true, collectable: true, ..NOTHING }
+            }
+            Self::Destroying => Policy { active: true, offline_replay: true, ..NOTHING },
             Self::Destroyed => Policy {
                 terminal: true,
                 offline_replay: true,
@@ -133,11 +114,7 @@ impl Status {
                 destroyed: true,
                 ..NOTHING
             },
-            Self::Unknown => Policy {
-                active: true,
-                offline_replay: true,
-                ..NOTHING
-            },
+            Self::Unknown => Policy { active: true, offline_replay: true, ..NOTHING },
         }
     }
 

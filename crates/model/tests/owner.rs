@@ -22,10 +22,7 @@ const YOUNG: Duration = Duration::from_millis(999);
 
 /// A chain of programs, nearest first, numbered from 100; all of our user and all old.
 fn chain(programs: &[&str]) -> Vec<Ancestor> {
-    (100..)
-        .zip(programs)
-        .map(|(pid, program)| ancestor(pid, program))
-        .collect()
+    (100..).zip(programs).map(|(pid, program)| ancestor(pid, program)).collect()
 }
 
 fn ancestor(pid: u32, program: &str) -> Ancestor {
@@ -44,11 +41,7 @@ fn ancestor(pid: u32, program: &str) -> Ancestor {
 }
 
 fn chosen(chain: &[Ancestor], claims: &[u32]) -> Option<Choice> {
-    let question = Question {
-        rules: &[CLAUDE],
-        claims,
-        uid: US,
-    };
+    let question = Question { rules: &[CLAUDE], claims, uid: US };
     choose(question, chain.iter().cloned())
 }
 
@@ -58,12 +51,7 @@ fn at(index: usize, basis: Basis) -> Option<Choice> {
 
 #[test]
 fn a_known_agent_wins_over_anything_nearer() {
-    let chain = chain(&[
-        "sh",
-        "editor",
-        "node /x/@anthropic-ai/claude-code/cli.js",
-        "bash",
-    ]);
+    let chain = chain(&["sh", "editor", "node /x/@anthropic-ai/claude-code/cli.js", "bash"]);
     assert_eq!(chosen(&chain, &[]), at(2, Basis::Agent("claude")));
 }
 
@@ -158,34 +146,15 @@ fn programs_that_pass_on_are_no_owners() {
 
 #[test]
 fn an_interpreter_with_a_script_of_its_own_may_be_an_agent() {
-    for program in [
-        "node /x/agent.js",
-        "python3 -u /x/agent.py",
-        "python3.12 agent",
-        "bun run",
-    ] {
-        assert_eq!(
-            chosen(&chain(&[program]), &[]),
-            at(0, Basis::Steady),
-            "{program}"
-        );
+    for program in ["node /x/agent.js", "python3 -u /x/agent.py", "python3.12 agent", "bun run"] {
+        assert_eq!(chosen(&chain(&[program]), &[]), at(0, Basis::Steady), "{program}");
     }
 }
 
 #[test]
 fn what_adopts_orphans_is_no_owner_nor_is_anything_above() {
-    for reaper in [
-        "systemd --user",
-        "init",
-        "launchd",
-        "tini",
-        "containerd-shim-runc-v2",
-    ] {
-        assert_eq!(
-            chosen(&chain(&["sh", reaper, "daemon"]), &[]),
-            None,
-            "{reaper}"
-        );
+    for reaper in ["systemd --user", "init", "launchd", "tini", "containerd-shim-runc-v2"] {
+        assert_eq!(chosen(&chain(&["sh", reaper, "daemon"]), &[]), None, "{reaper}");
     }
     let mut tmux = ancestor(100, "tmux");
     tmux.appearance.comm = "tmux: server".into();
@@ -209,11 +178,7 @@ fn no_ancestors_no_owner() {
 #[test]
 fn no_more_is_asked_for_than_the_choice_needs() {
     let mut asked = 0;
-    let question = Question {
-        rules: &[CLAUDE],
-        claims: &[],
-        uid: US,
-    };
+    let question = Question { rules: &[CLAUDE], claims: &[], uid: US };
     let ancestors = chain(&["sh", "claude", "bash", "terminal"]);
     let lazily = ancestors.into_iter().inspect(|_| asked += 1);
     assert_eq!(choose(question, lazily), at(1, Basis::Agent("claude")));

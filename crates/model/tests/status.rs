@@ -4,24 +4,8 @@ use ostler_model::status::{Policy, Status, assert_sound};
 
 /// A row with the given marks, in the order of the table in the design.
 fn row(marks: [bool; 7]) -> Policy {
-    let [
-        active,
-        terminal,
-        commandable,
-        live_host,
-        offline_replay,
-        collectable,
-        destroyed,
-    ] = marks;
-    Policy {
-        active,
-        terminal,
-        commandable,
-        live_host,
-        offline_replay,
-        collectable,
-        destroyed,
-    }
+    let [active, terminal, commandable, live_host, offline_replay, collectable, destroyed] = marks;
+    Policy { active, terminal, commandable, live_host, offline_replay, collectable, destroyed }
 }
 
 #[test]
@@ -43,14 +27,8 @@ fn every_predicate_answers_from_the_table() {
 #[test]
 fn nothing_that_may_be_alive_is_collectable() {
     for status in Status::ALL {
-        assert!(
-            !(status.is_active() && status.is_collectable()),
-            "{status:?}"
-        );
-        assert!(
-            !(status.accepts_commands() && status.is_terminal()),
-            "{status:?}"
-        );
+        assert!(!(status.is_active() && status.is_collectable()), "{status:?}");
+        assert!(!(status.accepts_commands() && status.is_terminal()), "{status:?}");
     }
     assert!(Status::Unknown.is_active(), "lost sight protects");
 }

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use model::sighting::{Digest, Stamp};
@@ -104,6 +105,8 @@ impl Index {
     }
 
     fn open_file(path: &Path) -> rusqlite::Result<Self> {
+        // SQLite would create it readable for everyone. If this fails, so will what follows.
+        let _ = std::fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NOFOLLOW
@@ -224,9 +227,9 @@ mod tests {
     #[test]
     fn a_row_is_used_only_for_exactly_the_same_files() {
         let directory = tempfile::tempdir().unwrap();
-        let mut index = Index::open(directory.path()).unwrap();
+        let mut index = Index::open(&directory.path().join("cache")).unwrap();
         assert!(index.remember("a", &[(key(stamp(7, 100)), &digest("x"))], 1));
-        let shelf = Index::open(directory.path()).unwrap().shelf("a");
+        let shelf = Index::open(&directory.path().join("cache")).unwrap().shelf("a");
         assert_eq!(shelf.get(&key(stamp(7, 100))), Some(digest("x")));
         assert_eq!(shelf.get(&key(stamp(7, 101))), None, "grown");
         assert_eq!(shelf.get(&key(stamp(8, 100))), None, "another file");
@@ -239,7 +242,7 @@ mod tests {
     #[test]
     fn a_damaged_row_is_never_believed() {
         let directory = tempfile::tempdir().unwrap();
-        let mut index = Index::open(directory.path()).unwrap();
+        let mut index = Index::open(&directory.path().join("cache")).unwrap();
         index.remember("a", &[(key(stamp(7, 100)), &digest("truth"))], 1);
         let blob = postcard::to_stdvec(&digest("a lie")).unwrap();
         index.connection.execute("update digest set digest = ?1", [blob]).unwrap();
@@ -249,8 +252,9 @@ mod tests {
     #[test]
     fn garbage_in_place_of_the_index_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("index.db"), vec![0xa5; 9000]).unwrap();
-        let mut index = Index::open(directory.path()).unwrap();
+        sys::private::create_private_dir(&directory.path().join("cache")).unwrap();
+        std::fs::write(directory.path().join("cache/index.db"), vec![0xa5; 9000]).unwrap();
+        let mut index = Index::open(&directory.path().join("cache")).unwrap();
         assert!(index.shelf("a").is_empty());
         assert!(index.remember("a", &[(key(stamp(7, 100)), &digest("x"))], 1));
     }
@@ -258,18 +262,18 @@ mod tests {
     #[test]
     fn a_locked_index_is_no_index_and_no_wait() {
         let directory = tempfile::tempdir().unwrap();
-        let mut index = Index::open(directory.path()).unwrap();
+        let mut index = Index::open(&directory.path().join("cache")).unwrap();
         index.remember("a", &[(key(stamp(7, 100)), &digest("x"))], 1);
-        let other = Connection::open(directory.path().join("index.db")).unwrap();
+        let other = Connection::open(directory.path().join("cache/index.db")).unwrap();
         other.execute_batch("begin exclusive").unwrap();
         assert!(!index.remember("a", &[(key(stamp(8, 100)), &digest("y"))], 1));
-        assert!(Index::open(directory.path()).is_none_or(|index| index.shelf("a").is_empty()));
+        assert!(Index::open(&directory.path().join("cache")).is_none_or(|index| index.shelf("a").is_empty()));
     }
 
     #[test]
     fn rows_of_files_that_are_gone_do_not_pile_up() {
         let directory = tempfile::tempdir().unwrap();
-        let mut index = Index::open(directory.path()).unwrap();
+        let mut index = Index::open(&directory.path().join("cache")).unwrap();
         let digest = digest("x");
         for round in 0..4u64 {
             let new: Vec<_> =

@@ -13,16 +13,9 @@ use ostler_sys::{owner, proc};
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
-    let processes: usize = std::env::args()
-        .nth(1)
-        .map_or(Ok(500), |count| count.parse())?;
+    let processes: usize = std::env::args().nth(1).map_or(Ok(500), |count| count.parse())?;
     let mut crowd = (0..processes)
-        .map(|_| {
-            Command::new("sleep")
-                .arg("600")
-                .stdin(Stdio::null())
-                .spawn()
-        })
+        .map(|_| Command::new("sleep").arg("600").stdin(Stdio::null()).spawn())
         .collect::<Result<Vec<Child>, _>>()?;
     let measured = measure();
     for child in &mut crowd {
@@ -36,10 +29,7 @@ fn measure() -> Result<(), Failure> {
     let observer = proc::observer();
     let identity = proc::identify_self()?;
     let pid = std::process::id();
-    let gone = Identity {
-        pid: Some(observer.pid_max),
-        ..identity.clone()
-    };
+    let gone = Identity { pid: Some(observer.pid_max), ..identity.clone() };
     let parent = std::os::unix::process::parent_id();
 
     println!("{:<24}      best    median", "");
@@ -47,29 +37,17 @@ fn measure() -> Result<(), Failure> {
     report("probe, alive", 10_000, || proc::probe(&identity, &observer));
     report("probe, gone", 10_000, || proc::probe(&gone, &observer));
     report("identify", 10_000, || proc::identify_as(pid, &observer));
-    report("owner walk, one step", 1000, || {
-        owner::capture_as(&[], &[parent], &observer)
-    });
-    report("owner walk, to the top", 1000, || {
-        owner::capture_as(&[], &[], &observer)
-    });
+    report("owner walk, one step", 1000, || owner::capture_as(&[], &[parent], &observer));
+    report("owner walk, to the top", 1000, || owner::capture_as(&[], &[], &observer));
     report("table", 100, proc::table);
     report("table and appearances", 50, || {
         let table = proc::table();
-        table
-            .rows()
-            .iter()
-            .filter_map(|row| table.appearance(row.pid))
-            .count()
+        table.rows().iter().filter_map(|row| table.appearance(row.pid)).count()
     });
 
     let table = proc::table();
     let above = std::iter::successors(Some(pid), |&pid| table.get(pid).map(|row| row.ppid));
-    println!(
-        "{} ancestors, {} processes",
-        above.count() - 2,
-        table.rows().len()
-    );
+    println!("{} ancestors, {} processes", above.count() - 2, table.rows().len());
     Ok(())
 }
 
@@ -83,9 +61,5 @@ fn report<T>(what: &str, times: usize, act: impl Fn() -> T) {
         .collect();
     taken.sort_unstable();
     let micros = |index: usize| taken[index].as_secs_f64() * 1e6;
-    println!(
-        "{what:<24} {:>9.1} {:>9.1} µs",
-        micros(0),
-        micros(times / 2)
-    );
+    println!("{what:<24} {:>9.1} {:>9.1} µs", micros(0), micros(times / 2));
 }

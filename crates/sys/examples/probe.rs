@@ -27,9 +27,7 @@ fn main() -> Result<ExitCode, Failure> {
     let (command, rest) = args.split_first().ok_or("which command?")?;
     match command.as_str() {
         "identify" => {
-            let pid = rest
-                .first()
-                .map_or(Ok(std::process::id()), |pid| pid.parse())?;
+            let pid = rest.first().map_or(Ok(std::process::id()), |pid| pid.parse())?;
             println!("{}", write_identity(&ostler_sys::proc::identify(pid)?));
         }
         "probe" => {
@@ -76,10 +74,7 @@ fn main() -> Result<ExitCode, Failure> {
 }
 
 fn print_owner(claims: &[String]) -> Result<(), Failure> {
-    let claims: Vec<u32> = claims
-        .iter()
-        .map(|claim| claim.parse())
-        .collect::<Result<_, _>>()?;
+    let claims: Vec<u32> = claims.iter().map(|claim| claim.parse()).collect::<Result<_, _>>()?;
     match ostler_sys::owner::capture(&AGENTS, &claims) {
         Some(owner) => println!("{} {:?}", owner.identity.pid.unwrap_or(0), owner.basis),
         None => println!("none"),
@@ -97,17 +92,11 @@ fn wait_for_the_end() -> Result<(), Failure> {
 
 /// Runs a program below this one. `{}` becomes our pid.
 fn run(args: &[String]) -> Result<ExitCode, Failure> {
-    let args: Vec<String> = args
-        .iter()
-        .map(|arg| arg.replace("{}", &std::process::id().to_string()))
-        .collect();
+    let args: Vec<String> =
+        args.iter().map(|arg| arg.replace("{}", &std::process::id().to_string())).collect();
     let (program, args) = args.split_first().ok_or("run what?")?;
     let status = Command::new(program).args(args).status()?;
-    Ok(if status.success() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn write_identity(identity: &Identity) -> String {
@@ -121,11 +110,7 @@ fn write_identity(identity: &Identity) -> String {
     number("pid_ns", identity.pid_ns);
     number("time_ns", identity.time_ns);
     number("pidfd_ino", identity.pidfd_ino);
-    words.extend(
-        identity
-            .recorded_at
-            .map(|time| format!("recorded_at={}", time.millis())),
-    );
+    words.extend(identity.recorded_at.map(|time| format!("recorded_at={}", time.millis())));
     words.extend(identity.boot.as_ref().map(|boot| match boot {
         Boot::Id(id) => format!("boot_id={id}"),
         Boot::Time(time) => format!("boot_time={time}"),
@@ -203,10 +188,7 @@ mod linux {
             std::process::exit(0);
         });
         let _ = begun.recv();
-        #[allow(
-            unsafe_code,
-            reason = "nothing safe ends one thread without its process"
-        )]
+        #[allow(unsafe_code, reason = "nothing safe ends one thread without its process")]
         // SAFETY: ends this thread alone, which holds no lock and no guard.
         unsafe {
             libc::syscall(libc::SYS_exit, 0);
@@ -251,9 +233,6 @@ mod linux {
     }
 
     fn sleeper() -> std::io::Result<Child> {
-        Command::new("sleep")
-            .arg("1000")
-            .stdin(Stdio::null())
-            .spawn()
+        Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn()
     }
 }

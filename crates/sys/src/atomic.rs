@@ -27,11 +27,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
@@ -57,10 +53,7 @@ mod tests {
     use super::*;
 
     fn names_in(directory: &Path) -> Vec<OsString> {
-        fs::read_dir(directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect()
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name()).collect()
     }
 
     #[test]
@@ -70,10 +63,7 @@ mod tests {
         fs::write(&path, "old, and longer than the new one").unwrap();
         write(&path, b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(names_in(home.path()), ["state"]);
     }
 

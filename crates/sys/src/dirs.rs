@@ -36,11 +36,7 @@ pub enum DirsError {
 
 /// Names the directories for the given environment and user.
 pub fn resolve(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Result<Dirs, DirsError> {
-    let path = |name: &str| {
-        variable(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // The XDG specification tells readers to ignore relative values.
     let absolute = |name: &str| path(name).filter(|path| path.is_absolute());
     let below_home = |name: &'static str, default: &str| {
@@ -68,10 +64,7 @@ pub fn resolve(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Result<
 
 /// Names the directories for this process.
 pub fn of_this_process() -> Result<Dirs, DirsError> {
-    resolve(
-        |name| std::env::var_os(name),
-        rustix::process::geteuid().as_raw(),
-    )
+    resolve(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
 #[cfg(test)]
@@ -80,12 +73,7 @@ mod tests {
 
     fn named(pairs: &[(&str, &str)]) -> Result<Dirs, DirsError> {
         resolve(
-            |name| {
-                pairs
-                    .iter()
-                    .find(|(key, _)| *key == name)
-                    .map(|(_, value)| value.into())
-            },
+            |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()),
             1000,
         )
     }
@@ -121,12 +109,8 @@ mod tests {
 
     #[test]
     fn empty_and_relative_xdg_values_count_as_unset() {
-        let dirs = named(&[
-            ("HOME", "/h"),
-            ("XDG_STATE_HOME", ""),
-            ("XDG_CACHE_HOME", "k"),
-        ])
-        .unwrap();
+        let dirs =
+            named(&[("HOME", "/h"), ("XDG_STATE_HOME", ""), ("XDG_CACHE_HOME", "k")]).unwrap();
         assert_eq!(dirs.home, PathBuf::from("/h/.local/state/ostler"));
         assert_eq!(dirs.cache, PathBuf::from("/h/.cache/ostler"));
     }
@@ -137,11 +121,6 @@ mod tests {
             named(&[("HOME", "/h"), ("OSTLER_HOME", "here")]),
             Err(DirsError::NotAbsolute("here".into()))
         );
-        assert_eq!(
-            named(&[]),
-            Err(DirsError::NoHome {
-                variable: "XDG_STATE_HOME"
-            })
-        );
+        assert_eq!(named(&[]), Err(DirsError::NoHome { variable: "XDG_STATE_HOME" }));
     }
 }

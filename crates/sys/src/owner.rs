@@ -39,11 +39,7 @@ pub fn capture_as(
         return None;
     }
     let mut walk = Walk::from(std::process::id())?;
-    let question = Question {
-        rules,
-        claims,
-        uid: observer.uid,
-    };
+    let question = Question { rules, claims, uid: observer.uid };
     let choice = choose(question, std::iter::from_fn(|| walk.step()))?;
     let chain = walk.chain.get(..=choice.index + 1)?;
     if !is_unbroken(chain) {
@@ -51,10 +47,7 @@ pub fn capture_as(
     }
     let (held, row) = chain.last()?;
     let identity = proc::identify_held(held, observer).ok()?;
-    (identity.start == Some(row.start)).then_some(Owner {
-        identity,
-        basis: choice.basis,
-    })
+    (identity.start == Some(row.start)).then_some(Owner { identity, basis: choice.basis })
 }
 
 /// The chain so far: the hook itself, then its ancestors.
@@ -67,10 +60,7 @@ impl Walk {
     fn from(pid: u32) -> Option<Self> {
         let handle = Handle::open(pid).ok()?;
         let row = handle.row().ok()?;
-        Some(Self {
-            met: HashSet::from([row.pid]),
-            chain: vec![(handle, row)],
-        })
+        Some(Self { met: HashSet::from([row.pid]), chain: vec![(handle, row)] })
     }
 
     /// The next ancestor; `None` at the top, at one that cannot be read, and in a loop.

@@ -54,10 +54,7 @@ pub fn create_private_dir(path: &Path) -> Result<(), PrivateError> {
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .map_err(|source| PrivateError::Io {
-            path: path.into(),
-            source,
-        })?;
+        .map_err(|source| PrivateError::Io { path: path.into(), source })?;
     let directory = open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
     verify(&directory, path, FileType::Directory, 0o077)
 }
@@ -72,16 +69,9 @@ pub fn open_private(path: &Path) -> Result<File, PrivateError> {
 }
 
 fn open(path: &Path, flags: OFlags) -> Result<File, PrivateError> {
-    rustix::fs::open(
-        path,
-        flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .map(File::from)
-    .map_err(|errno| PrivateError::Io {
-        path: path.into(),
-        source: errno.into(),
-    })
+    rustix::fs::open(path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+        .map(File::from)
+        .map_err(|errno| PrivateError::Io { path: path.into(), source: errno.into() })
 }
 
 fn verify(
@@ -90,35 +80,20 @@ fn verify(
     kind: FileType,
     forbidden: u32,
 ) -> Result<(), PrivateError> {
-    let stat = rustix::fs::fstat(opened).map_err(|errno| PrivateError::Io {
-        path: path.into(),
-        source: errno.into(),
-    })?;
+    let stat = rustix::fs::fstat(opened)
+        .map_err(|errno| PrivateError::Io { path: path.into(), source: errno.into() })?;
     if FileType::from_raw_mode(stat.st_mode) != kind {
-        let expected = if kind == FileType::Directory {
-            "directory"
-        } else {
-            "regular file"
-        };
-        return Err(PrivateError::WrongKind {
-            path: path.into(),
-            expected,
-        });
+        let expected = if kind == FileType::Directory { "directory" } else { "regular file" };
+        return Err(PrivateError::WrongKind { path: path.into(), expected });
     }
     if stat.st_uid != rustix::process::geteuid().as_raw() {
-        return Err(PrivateError::NotOurs {
-            path: path.into(),
-            owner: stat.st_uid,
-        });
+        return Err(PrivateError::NotOurs { path: path.into(), owner: stat.st_uid });
     }
     // The width of `st_mode` differs between platforms.
     #[allow(clippy::useless_conversion)]
     let mode = u32::from(stat.st_mode) & 0o7777;
     if mode & forbidden != 0 {
-        return Err(PrivateError::TooOpen {
-            path: path.into(),
-            mode,
-        });
+        return Err(PrivateError::TooOpen { path: path.into(), mode });
     }
     Ok(())
 }
@@ -139,21 +114,14 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a/b");
         create_private_dir(&path).unwrap();
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o700
-        );
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         create_private_dir(&path).unwrap();
         chmod(&path, 0o750);
         assert!(matches!(
             create_private_dir(&path),
             Err(PrivateError::TooOpen { mode: 0o750, .. })
         ));
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o750,
-            "not changed"
-        );
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o750, "not changed");
     }
 
     #[test]
@@ -162,10 +130,7 @@ mod tests {
         let (real, link) = (home.path().join("real"), home.path().join("link"));
         create_private_dir(&real).unwrap();
         symlink(&real, &link).unwrap();
-        assert!(matches!(
-            create_private_dir(&link),
-            Err(PrivateError::Io { .. })
-        ));
+        assert!(matches!(create_private_dir(&link), Err(PrivateError::Io { .. })));
         let (file, link) = (real.join("file"), real.join("link"));
         crate::atomic::write(&file, b"x").unwrap();
         symlink(&file, &link).unwrap();
@@ -179,23 +144,11 @@ mod tests {
         let file = home.path().join("file");
         crate::atomic::write(&file, b"x").unwrap();
         chmod(&file, 0o644);
-        assert!(matches!(
-            open_private(&file),
-            Err(PrivateError::TooOpen { mode: 0o644, .. })
-        ));
-        assert!(matches!(
-            open_private(home.path()),
-            Err(PrivateError::WrongKind { .. })
-        ));
+        assert!(matches!(open_private(&file), Err(PrivateError::TooOpen { mode: 0o644, .. })));
+        assert!(matches!(open_private(home.path()), Err(PrivateError::WrongKind { .. })));
         let fifo = home.path().join("fifo");
-        let made = std::process::Command::new("mkfifo")
-            .arg(&fifo)
-            .status()
-            .unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
         assert!(made.success());
-        assert!(
-            matches!(open_private(&fifo), Err(PrivateError::WrongKind { .. })),
-            "and no hang"
-        );
+        assert!(matches!(open_private(&fifo), Err(PrivateError::WrongKind { .. })), "and no hang");
     }
 }

@@ -200,15 +200,13 @@ impl Table {
     /// The paths of the files it has open, as the kernel names them: a file that was removed
     /// since ends in ` (deleted)`. Empty when they cannot be read.
     pub fn open_files(&self, pid: u32) -> Vec<PathBuf> {
-        self.read(pid, |handle, _| Some(handle.open_files()))
-            .unwrap_or_default()
+        self.read(pid, |handle, _| Some(handle.open_files())).unwrap_or_default()
     }
 
     /// Whether it is seen to have the file open. `false` when that cannot be read: it is proof
     /// one way only.
     pub fn holds_open(&self, pid: u32, dev: u64, ino: u64) -> bool {
-        self.read(pid, |handle, _| Some(handle.holds_open(dev, ino)))
-            .unwrap_or(false)
+        self.read(pid, |handle, _| Some(handle.holds_open(dev, ino))).unwrap_or(false)
     }
 
     /// Reads something of the row's process, and nothing if another has taken its pid.
@@ -253,11 +251,7 @@ pub fn look(pid: u32) -> Seen {
 pub fn probe(recorded: &Identity, observer: &Observer) -> Liveness {
     match (decide_before_looking(recorded, observer), recorded.pid) {
         (Some(verdict), _) => verdict,
-        (None, pid) => decide(
-            recorded,
-            observer,
-            pid.map_or(Seen::Unreadable, platform::look),
-        ),
+        (None, pid) => decide(recorded, observer, pid.map_or(Seen::Unreadable, platform::look)),
     }
 }
 

@@ -2,12 +2,7 @@
 //! script under the agent's package) starts the wrapper, the wrapper starts the hook, and the hook
 //! says whom it takes for its owner.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests")]
 
 mod support;
 
@@ -34,10 +29,7 @@ fn run_agent(agent: &mut Command, words: &[&str]) -> (String, String) {
     let pid = child.id().to_string();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
-    (
-        pid,
-        String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-    )
+    (pid, String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// That the hook below this wrapper finds the agent.
@@ -52,9 +44,7 @@ fn hook() -> String {
 }
 
 fn is_there(program: &str) -> bool {
-    let found = Command::new("sh")
-        .args(["-c", &format!("command -v {program}")])
-        .output();
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     let found = found.is_ok_and(|output| output.status.success());
     if !found {
         println!("SKIPPED: no `{program}` on this machine");
@@ -83,15 +73,7 @@ fn below_bash_in_bash() {
 
 #[test]
 fn below_env() {
-    finds_the_agent(&[
-        "env",
-        "A=b",
-        "sh",
-        "-c",
-        "\"$1\" owner; true",
-        "sh",
-        &hook(),
-    ]);
+    finds_the_agent(&["env", "A=b", "sh", "-c", "\"$1\" owner; true", "sh", &hook()]);
 }
 
 #[test]
@@ -207,14 +189,8 @@ fn an_agent_started_by_a_symlink() {
 fn an_agent_whose_executable_was_replaced() {
     let home = tempfile::tempdir().unwrap();
     let agent = helper_named(home.path(), "claude");
-    let shell = [
-        "sh",
-        "-c",
-        "rm \"$2\"; \"$1\" owner; true",
-        "sh",
-        &hook(),
-        agent.to_str().unwrap(),
-    ];
+    let shell =
+        ["sh", "-c", "rm \"$2\"; \"$1\" owner; true", "sh", &hook(), agent.to_str().unwrap()];
     let (pid, said) = run_agent(Command::new(&agent).arg("run"), &shell);
     assert_eq!(said, format!("{pid} Agent(\"claude\")"));
 }
@@ -256,12 +232,7 @@ fn a_claim_that_is_not_above_the_hook_is_ignored() {
 
 #[test]
 fn a_claim_of_another_user_is_ignored() {
-    let nobody = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-    ];
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     if !permits(&nobody) {
         return;
     }
@@ -301,25 +272,11 @@ fn pid_1_is_no_owner() {
     let home = tempfile::tempdir().unwrap();
     let agent = helper_named(home.path(), "claude");
     let mut command = Command::new(sandbox[0]);
-    command
-        .args(&sandbox[1..])
-        .arg(&agent)
-        .arg("run")
-        .arg(helper())
-        .arg("owner");
-    assert_eq!(
-        output(&mut command),
-        "none",
-        "an agent that is pid 1 cannot be told from init"
-    );
+    command.args(&sandbox[1..]).arg(&agent).arg("run").arg(helper()).arg("owner");
+    assert_eq!(output(&mut command), "none", "an agent that is pid 1 cannot be told from init");
     // One level deeper it is an ordinary process of that namespace.
     let mut command = Command::new(sandbox[0]);
-    command
-        .args(&sandbox[1..])
-        .arg(helper())
-        .arg("run")
-        .arg(agent)
-        .arg("run");
+    command.args(&sandbox[1..]).arg(helper()).arg("run").arg(agent).arg("run");
     command.arg(helper()).arg("owner");
     assert_eq!(output(&mut command), "2 Agent(\"claude\")");
 }

@@ -1,11 +1,6 @@
 //! The process table and the holders of locks, with real processes.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests")]
 
 mod support;
 
@@ -26,10 +21,7 @@ fn a_process_is_listed_with_what_names_it() {
     let row = table.get(process.pid()).expect("it is listed");
     let identity = identify(process.pid()).unwrap();
     assert_eq!(row.ppid, std::process::id());
-    assert_eq!(
-        (Some(row.uid), Some(row.start)),
-        (identity.uid, identity.start)
-    );
+    assert_eq!((Some(row.uid), Some(row.start)), (identity.uid, identity.start));
     assert_eq!(row.comm, "probe");
     assert_eq!(row.state, RunState::Running);
     let age = ostler_sys::clock::now().since(row.started_at.unwrap());
@@ -56,28 +48,16 @@ fn what_a_process_looks_like_and_where_it_is() {
     assert_eq!(seen.exe.as_deref(), path.to_str());
     assert_eq!(seen.args, [path.to_str().unwrap(), "wait"]);
     assert_eq!(table.cwd(pid).as_deref(), Some(home.path()));
-    assert_eq!(
-        table.environ_value(pid, "OSTLER_TEST_SESSION").unwrap(),
-        "a=b"
-    );
+    assert_eq!(table.environ_value(pid, "OSTLER_TEST_SESSION").unwrap(), "a=b");
     assert_eq!(table.environ_value(pid, "OSTLER_TEST_SESS"), None);
     std::fs::remove_file(&path).unwrap();
     let seen = table.appearance(pid).unwrap();
-    assert_eq!(
-        seen.exe.as_deref(),
-        path.to_str(),
-        "although it was removed"
-    );
+    assert_eq!(seen.exe.as_deref(), path.to_str(), "although it was removed");
 }
 
 #[test]
 fn the_environment_of_another_user_is_not_read() {
-    let nobody = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-    ];
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     if !permits(&nobody) {
         return;
     }
@@ -86,18 +66,11 @@ fn the_environment_of_another_user_is_not_read() {
     std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = helper_named(home.path(), "agent");
     let mut command = Command::new(nobody[0]);
-    command
-        .args(&nobody[1..])
-        .arg(path)
-        .arg("wait")
-        .env("OSTLER_TEST_SESSION", "x");
+    command.args(&nobody[1..]).arg(path).arg("wait").env("OSTLER_TEST_SESSION", "x");
     let process = Running::start(&mut command);
     let table = table();
     assert_eq!(table.get(process.pid()).unwrap().uid, 65534);
-    assert_eq!(
-        table.environ_value(process.pid(), "OSTLER_TEST_SESSION"),
-        None
-    );
+    assert_eq!(table.environ_value(process.pid(), "OSTLER_TEST_SESSION"), None);
 }
 
 #[test]
@@ -108,11 +81,8 @@ fn open_files_are_seen() {
     let (dev, ino) = place(&path);
     let other = home.path().join("other");
     std::fs::write(&other, "").unwrap();
-    let process = Running::start(
-        Command::new("sh")
-            .args(["-c", "echo ready; read line"])
-            .stderr(file),
-    );
+    let process =
+        Running::start(Command::new("sh").args(["-c", "echo ready; read line"]).stderr(file));
     let table = table();
     let pid = process.pid();
     assert!(table.open_files(pid).contains(&path));
@@ -147,10 +117,7 @@ fn without_proc_the_table_is_not_listed() {
     }
     let script = "mount -t tmpfs none /proc; exec \"$@\"";
     let args = [helper().display().to_string(), "table".to_owned()];
-    assert_eq!(
-        output(&mut support::in_own_mounts(script, &args)),
-        "listed=false rows=0"
-    );
+    assert_eq!(output(&mut support::in_own_mounts(script, &args)), "listed=false rows=0");
 }
 
 fn place(path: &Path) -> (u64, u64) {
@@ -203,17 +170,11 @@ fn one_who_waits_for_a_flock_does_not_hold_it() {
     std::fs::write(&path, "").unwrap();
     let (dev, ino) = place(&path);
     let holder = locker(&path);
-    let mut waiting = Command::new("flock")
-        .arg(&path)
-        .arg("true")
-        .spawn()
-        .unwrap();
+    let mut waiting = Command::new("flock").arg(&path).arg("true").spawn().unwrap();
     let blocked = format!("{} ", waiting.id());
     let is_blocked = || {
         let locks = std::fs::read_to_string("/proc/locks").unwrap();
-        locks
-            .lines()
-            .any(|line| line.contains("->") && line.contains(&blocked))
+        locks.lines().any(|line| line.contains("->") && line.contains(&blocked))
     };
     while !is_blocked() {
         std::thread::yield_now();
@@ -248,10 +209,7 @@ fn a_flock_held_outside_the_namespace_is_unseen() {
     let (dev, ino) = place(&path);
     let asked = || {
         let mut command = Command::new(sandbox[0]);
-        command
-            .args(&sandbox[1..])
-            .arg(helper())
-            .arg("flock-holder");
+        command.args(&sandbox[1..]).arg(helper()).arg("flock-holder");
         output(command.args([dev.to_string(), ino.to_string()]))
     };
     assert_eq!(asked(), "Unseen");

@@ -107,6 +107,7 @@ impl<'a> Desk<'a> {
             claims: Vec::new(),
         };
         session.digest.title = source.title.clone().or(session.digest.title.take());
+        session.digest.name = source.name.clone().or(session.digest.name.take());
         session.digest.parent = source.parent.clone().or(session.digest.parent.take());
         if session.digest.parent.is_some() {
             self.subagents.push((session, Some(source)));
@@ -345,8 +346,10 @@ impl<'a> Desk<'a> {
             return;
         }
         let mut writers: HashMap<&Path, Option<usize>> = HashMap::new();
-        for (index, (session, _)) in self.sessions.iter().enumerate() {
-            if let Some(transcript) = &session.transcript {
+        for (index, (session, source)) in self.sessions.iter().enumerate() {
+            // Whoever has a store of many sessions open may be working on any of them.
+            let is_store = source.as_ref().is_some_and(|source| source.bytes.is_some());
+            if let Some(transcript) = session.transcript.as_ref().filter(|_| !is_store) {
                 writers
                     .entry(&transcript.path)
                     .and_modify(|only| *only = None)

@@ -18,17 +18,11 @@ fn word() -> impl Strategy<Value = String> {
 }
 
 fn boot() -> impl Strategy<Value = Boot> {
-    prop_oneof![
-        word().prop_map(Boot::Id),
-        (100_u64..110).prop_map(Boot::Time)
-    ]
+    prop_oneof![word().prop_map(Boot::Id), (100_u64..110).prop_map(Boot::Time)]
 }
 
 fn machine() -> impl Strategy<Value = Machine> {
-    prop_oneof![
-        word().prop_map(Machine::Hashed),
-        word().prop_map(Machine::Plain)
-    ]
+    prop_oneof![word().prop_map(Machine::Hashed), word().prop_map(Machine::Plain)]
 }
 
 fn time() -> impl Strategy<Value = Time> {
@@ -113,11 +107,9 @@ fn same_machine(record: &Identity, observer: &Observer) -> bool {
 
 /// Every proof of death, in words of its own.
 fn is_proved(death: Death, record: &Identity, observer: &Observer, seen: Seen) -> bool {
-    let older_than_boot = both(
-        record.recorded_at,
-        observer.booted_at(),
-        |recorded, booted| recorded.millis() + SLACK_MILLIS < booted.millis(),
-    ) && observer.in_initial_time_ns;
+    let older_than_boot = both(record.recorded_at, observer.booted_at(), |recorded, booted| {
+        recorded.millis() + SLACK_MILLIS < booted.millis()
+    }) && observer.in_initial_time_ns;
     let other_boot = match (&record.boot, &observer.boot_id, observer.boot_time) {
         (Some(Boot::Id(theirs)), Some(ours), _) => theirs != ours,
         (Some(Boot::Time(theirs)), _, Some(ours)) => theirs.abs_diff(ours) > 2,
@@ -142,11 +134,9 @@ fn is_proved(death: Death, record: &Identity, observer: &Observer, seen: Seen) -
                 || process.is_some_and(|process| {
                     both(record.start, process.start, |a, b| a != b)
                         || both(record.pidfd_ino, process.pidfd_ino, |a, b| a != b)
-                        || both(
-                            record.recorded_at,
-                            process.started_at,
-                            |recorded, started| started.millis() > recorded.millis() + SLACK_MILLIS,
-                        )
+                        || both(record.recorded_at, process.started_at, |recorded, started| {
+                            started.millis() > recorded.millis() + SLACK_MILLIS
+                        })
                 })
         }
         Death::Zombie => process.is_some_and(|p| p.state == RunState::Exited && p.threads <= 1),

@@ -54,7 +54,7 @@ pub(crate) struct Ls {
     #[arg(long)]
     subagents: bool,
     /// Print ids only.
-    #[arg(short, long, conflicts_with = "json")]
+    #[arg(short, long)]
     quiet: bool,
     /// Look again and again; every so many seconds.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",

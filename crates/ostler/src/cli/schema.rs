@@ -18,25 +18,31 @@ pub(crate) struct Schema {
     command: Option<String>,
 }
 
+/// The schema of what is written: fields that may be left out are not required.
+fn schema_of<T: schemars::JsonSchema>() -> schemars::Schema {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    settings.into_generator().into_root_schema_for::<T>()
+}
+
 /// Everything that is printed as JSON, by command.
 fn all() -> Vec<(&'static str, schemars::Schema)> {
     macro_rules! envelope {
         ($result:ty) => {
-            schemars::schema_for!(wire::Success<'static, $result>)
+            schema_of::<wire::Success<'static, $result>>()
         };
     }
     vec![
         ("ls", envelope!(wire::LsResult<'static, ()>)),
-        ("ls --watch", schemars::schema_for!(wire::LsResult<'static, ()>)),
+        ("ls --watch", schema_of::<wire::LsResult<'static, ()>>()),
         ("show", envelope!(wire::ShowResult<'static>)),
         ("why", envelope!(wire::WhyResult<'static>)),
         ("logs", envelope!(wire::LogsResult<'static>)),
-        ("logs -f", schemars::schema_for!(Entry)),
+        ("logs -f", schema_of::<Entry>()),
         ("adapters", envelope!(wire::AdaptersResult)),
         ("du", envelope!(wire::DuResult)),
         ("config show", envelope!(wire::ConfigResult)),
         ("version", envelope!(wire::VersionResult)),
-        ("error", schemars::schema_for!(wire::Failure<'static>)),
+        ("error", schema_of::<wire::Failure<'static>>()),
     ]
 }
 

@@ -113,13 +113,16 @@ fn fit(heads: &[Column], widths: &mut [usize], shown: &mut [bool], columns: usiz
         }
         shown[index] = false;
     }
-    // Rather a torn word than a torn table.
-    let mut index = heads.len();
-    while total(widths, shown) > columns && index > 0 {
-        index -= 1;
-        if shown[index] && !matches!(heads[index].give, Give::Rigid) {
-            let excess = total(widths, shown) - columns;
-            widths[index] = widths[index].saturating_sub(excess).max(3);
+    // Rather a missing column than a torn table.
+    let flexible = (0..heads.len()).filter(|&index| heads[index].give != Give::Rigid);
+    for index in flexible {
+        if total(widths, shown) <= columns {
+            return;
+        }
+        let excess = total(widths, shown) - columns;
+        match widths[index].checked_sub(excess).filter(|width| *width >= 4) {
+            Some(width) => widths[index] = width,
+            None => shown[index] = false,
         }
     }
 }

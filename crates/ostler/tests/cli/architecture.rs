@@ -43,7 +43,12 @@ fn main_stays_tiny() {
 #[test]
 fn files_that_the_architecture_page_names_exist() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for page in ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/guides/add-an-adapter.md", "docs/guides/add-a-command.md"] {
+    for page in [
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "docs/guides/add-an-adapter.md",
+        "docs/guides/add-a-command.md",
+    ] {
         let text = std::fs::read_to_string(root.join(page)).unwrap();
         for word in text.split('`').skip(1).step_by(2) {
             let is_path = word.contains('/') && !word.contains(['<', '$', ' ', '*', '~', ':']);

@@ -57,7 +57,9 @@ fn an_unknown_setting_is_an_error_with_its_line() {
     assert!(ran.stderr.contains("line 2"), "{}", ran.stderr);
     assert!(ran.stderr.contains("stale_afer"), "{}", ran.stderr);
     home.write(".config/ostler/config.toml", "stale_after = \"soon\"\n");
-    assert!(run(&home, "ls").exits(2).stderr.contains("`stale_after = \"soon\"` is not a duration"));
+    assert!(
+        run(&home, "ls").exits(2).stderr.contains("`stale_after = \"soon\"` is not a duration")
+    );
     home.write(".config/ostler/config.toml", "disabled_adapters = [\"clod\"]\n");
     assert!(run(&home, "ls").exits(2).stderr.contains("names `clod`, which is no adapter"));
 }
@@ -87,8 +89,18 @@ fn a_disabled_adapter_is_not_asked() {
 fn output_that_nobody_reads_is_no_error() {
     let home = sample_home();
     let mut command = std::process::Command::new("sh");
-    let line = format!("'{}' ls -a --json | head -c 1 >/dev/null; echo ${{PIPESTATUS:-0}}", env!("CARGO_BIN_EXE_ostler"));
-    let output = command.arg("-c").arg(line).env_clear().env("HOME", home.path()).env("PATH", "/usr/bin:/bin").output().unwrap();
+    let line = format!(
+        "'{}' ls -a --json | head -c 1 >/dev/null; echo ${{PIPESTATUS:-0}}",
+        env!("CARGO_BIN_EXE_ostler")
+    );
+    let output = command
+        .arg("-c")
+        .arg(line)
+        .env_clear()
+        .env("HOME", home.path())
+        .env("PATH", "/usr/bin:/bin")
+        .output()
+        .unwrap();
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
 }
 

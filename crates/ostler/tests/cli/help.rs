@@ -5,8 +5,18 @@ use testkit::home::TempHome;
 use super::run::{claude_session, ostler, ran, run};
 
 const COMMANDS: &[&str] = &[
-    "ls", "show", "why", "logs", "adapters", "du", "config", "schema", "completions", "man",
-    "version", "help",
+    "ls",
+    "show",
+    "why",
+    "logs",
+    "adapters",
+    "du",
+    "config",
+    "schema",
+    "completions",
+    "man",
+    "version",
+    "help",
 ];
 
 #[test]
@@ -43,7 +53,10 @@ fn every_command_of_the_help_is_in_the_reference() {
 fn version_answers_in_every_form() {
     let home = TempHome::new();
     for line in ["version", "--version", "-V"] {
-        assert_eq!(run(&home, line).exits(0).stdout, format!("ostler {}\n", env!("CARGO_PKG_VERSION")));
+        assert_eq!(
+            run(&home, line).exits(0).stdout,
+            format!("ostler {}\n", env!("CARGO_PKG_VERSION"))
+        );
     }
     assert_eq!(run(&home, "version --json").result()["version"], env!("CARGO_PKG_VERSION"));
 }
@@ -69,9 +82,7 @@ fn completions_offer_live_ids() {
     }
     claude_session(&home, "abcd1234-0000-4000-8000-000000000000", "/a", "find me");
     let mut command = ostler(&home);
-    command
-        .env("COMPLETE", "fish")
-        .args(["--", "ostler", "show", "abcd"]);
+    command.env("COMPLETE", "fish").args(["--", "ostler", "show", "abcd"]);
     let offered = ran(&mut command).stdout;
     assert!(offered.contains("abcd1234-0000-4000-8000-000000000000"), "{offered}");
 }

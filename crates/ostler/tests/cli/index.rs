@@ -53,7 +53,8 @@ fn any_damage_is_noticed() {
         fs::write(index_file(&home), &bad).unwrap();
         assert_eq!(answer(&home, "ls -a --json"), truth, "64 bytes flipped at {offset}");
     }
-    for (name, bytes) in [("empty", &b""[..]), ("cut", &good[..5000]), ("text", b"not a database")] {
+    for (name, bytes) in [("empty", &b""[..]), ("cut", &good[..5000]), ("text", b"not a database")]
+    {
         fs::write(index_file(&home), bytes).unwrap();
         assert_eq!(answer(&home, "ls -a --json"), truth, "{name}");
     }
@@ -102,7 +103,12 @@ fn make_old(home: &TempHome) {
             if entry.file_type().unwrap().is_dir() {
                 walk(&entry.path(), time);
             } else {
-                fs::File::options().append(true).open(entry.path()).unwrap().set_modified(time).unwrap();
+                fs::File::options()
+                    .append(true)
+                    .open(entry.path())
+                    .unwrap()
+                    .set_modified(time)
+                    .unwrap();
             }
         }
     }

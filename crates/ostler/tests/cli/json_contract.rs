@@ -28,8 +28,10 @@ fn every_answer_fits_its_schema() {
     for (name, line) in ANSWERS {
         let answer = run(&home, line).envelope();
         let validator = jsonschema::validator_for(&schemas[name]).unwrap();
-        let errors: Vec<String> =
-            validator.iter_errors(&answer).map(|error| format!("{error} at {}", error.instance_path())).collect();
+        let errors: Vec<String> = validator
+            .iter_errors(&answer)
+            .map(|error| format!("{error} at {}", error.instance_path()))
+            .collect();
         assert!(errors.is_empty(), "`ostler {line}`: {errors:#?}");
     }
 }
@@ -82,7 +84,9 @@ fn check(value: &Value, path: &str, line: &str) {
 fn the_envelope_is_indented_by_two_with_one_newline_at_the_end() {
     let home = sample_home();
     let ran = run(&home, "ls -a --json");
-    assert!(ran.stdout.starts_with("{\n  \"ok\": true,\n  \"command\": \"ls\",\n  \"timestamp\": \""));
+    assert!(
+        ran.stdout.starts_with("{\n  \"ok\": true,\n  \"command\": \"ls\",\n  \"timestamp\": \"")
+    );
     assert!(ran.stdout.ends_with("}\n") && !ran.stdout.ends_with("\n\n"));
 }
 
@@ -90,7 +94,8 @@ fn the_envelope_is_indented_by_two_with_one_newline_at_the_end() {
 fn an_owner_is_named_exactly_when_alive_and_proven() {
     let home = sample_home();
     for session in run(&home, "ls -a --json").sessions() {
-        let proven = session["liveness"]["state"] == "alive" && session["liveness"]["certainty"] == "proven";
+        let proven =
+            session["liveness"]["state"] == "alive" && session["liveness"]["certainty"] == "proven";
         assert_eq!(session.get("owner").is_some(), proven, "{session}");
         let active = ["running", "exiting", "destroying", "unknown"];
         let is_active = active.contains(&session["status"].as_str().unwrap());

@@ -118,7 +118,8 @@ fn listed(home: &TempHome) -> Ran {
 #[track_caller]
 fn assert_liveness(session: &Value, status: &str, state: &str, reason: &str, certainty: &str) {
     let liveness = &session["liveness"];
-    let seen = (&session["status"], &liveness["state"], &liveness["reason"], &liveness["certainty"]);
+    let seen =
+        (&session["status"], &liveness["state"], &liveness["reason"], &liveness["certainty"]);
     assert_eq!(
         seen,
         (&json!(status), &json!(state), &json!(reason), &json!(certainty)),
@@ -152,7 +153,10 @@ fn what_it_waits_for_is_said() {
     record["waitingFor"] = "permission prompt".into();
     register(&home, &agent, &record);
     let session = listed(&home).session(ID);
-    assert_eq!((&session["activity"], &session["waitingFor"]), (&json!("waiting"), &json!("permission prompt")));
+    assert_eq!(
+        (&session["activity"], &session["waitingFor"]),
+        (&json!("waiting"), &json!("permission prompt"))
+    );
     assert_eq!(run(&home, "ls --activity waiting -q").stdout, format!("{ID}\n"));
     assert_eq!(run(&home, "ls --activity idle -q").stdout, "");
 }
@@ -222,7 +226,13 @@ fn another_machine_or_namespace_is_unknown_and_stays_listed() {
     assert_liveness(&listed(&home).session(ID), "unknown", "unknown", "foreign-host", "derived");
     record["pidDomain"] = format!("linux:{}:pid:[4026000000]", machine_id()).into();
     register(&home, &agent, &record);
-    assert_liveness(&listed(&home).session(ID), "unknown", "unknown", "foreign-namespace", "derived");
+    assert_liveness(
+        &listed(&home).session(ID),
+        "unknown",
+        "unknown",
+        "foreign-namespace",
+        "derived",
+    );
     assert_eq!(run(&home, "ls -q").stdout, format!("{ID}\n"));
 }
 
@@ -354,7 +364,10 @@ fn the_session_on_the_command_line_is_meant() {
     let (home, repo) = lab();
     claude_session(&home, ID, repo.to_str().unwrap(), "old");
     claude_session(&home, OTHER, repo.to_str().unwrap(), "newer");
-    let script = home.write("bin/node_modules/@anthropic-ai/claude-code/cli.py", "import time; time.sleep(1000)\n");
+    let script = home.write(
+        "bin/node_modules/@anthropic-ai/claude-code/cli.py",
+        "import time; time.sleep(1000)\n",
+    );
     let mut child = Command::new("python3")
         .arg(script)
         .args(["--resume", ID])

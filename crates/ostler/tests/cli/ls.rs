@@ -63,7 +63,12 @@ fn filters_and_order() {
 #[test]
 fn the_table_fits_and_stays_aligned() {
     let home = TempHome::new();
-    claude_session(&home, &id(1), "/home/user/a/rather/long/path/to/a/project", "日本語のとても長いタイトルが切られる場所を確かめる");
+    claude_session(
+        &home,
+        &id(1),
+        "/home/user/a/rather/long/path/to/a/project",
+        "日本語のとても長いタイトルが切られる場所を確かめる",
+    );
     claude_session(&home, &id(2), "/b", "👩‍👩‍👧‍👦 family, flags 🇩🇪🇫🇷 and é́ combining");
     claude_session(&home, &id(3), "/c", "plain");
     for columns in [40, 60, 80, 100, 140, 200] {
@@ -75,7 +80,7 @@ fn the_table_fits_and_stays_aligned() {
         }
         let title_at = table.lines().next().unwrap().find("TITLE");
         if let Some(at) = title_at {
-            for (line, begins) in table.lines().skip(1).zip(["日", "👩", "p"]) {
+            for (line, begins) in table.lines().skip(1).zip(["日本", "👩", "plain"]) {
                 let before = &line[..line.find(begins).unwrap()];
                 assert_eq!(before.width(), at, "{columns}\n{table}");
             }
@@ -157,7 +162,8 @@ fn watching_looks_again() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut total = || {
-        let line: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        let line: serde_json::Value =
+            serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
         line["total"].as_u64().unwrap()
     };
     assert_eq!(total(), 1);
@@ -175,10 +181,20 @@ fn the_lab_samples_as_a_home() {
     let home = sample_home();
     let sessions = run(&home, "ls -a --json").sessions();
     for agent in [
-        "claude-code", "codex", "opencode", "gemini", "pi", "openclaw", "copilot", "qwen", "droid",
-        "kimi", "cline",
+        "claude-code",
+        "codex",
+        "opencode",
+        "gemini",
+        "pi",
+        "openclaw",
+        "copilot",
+        "qwen",
+        "droid",
+        "kimi",
+        "cline",
     ] {
-        let of_agent: Vec<_> = sessions.iter().filter(|session| session["agent"] == agent).collect();
+        let of_agent: Vec<_> =
+            sessions.iter().filter(|session| session["agent"] == agent).collect();
         assert!(!of_agent.is_empty(), "no session of {agent}");
         for session in of_agent {
             assert_eq!(session["kind"], "native");

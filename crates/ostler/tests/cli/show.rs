@@ -15,7 +15,9 @@ fn stable(home: &TempHome, text: &str) -> String {
             Some((start, end)) => format!("{}[AGE]{}", &line[..start], &line[end..]),
             None => line.to_owned(),
         };
-        out.push_str(line.strip_suffix(", now").map_or(line.clone(), |l| format!("{l}, [AGE] ago")).as_str());
+        out.push_str(
+            line.strip_suffix(", now").map_or(line.clone(), |l| format!("{l}, [AGE] ago")).as_str(),
+        );
         out.push('\n');
     }
     out
@@ -59,9 +61,16 @@ fn subagents_are_part_of_their_parent() {
     assert_eq!(shown["session"]["costMicroUsd"], 54504);
     assert_eq!(shown["subagents"].as_array().unwrap().len(), 1);
     let plain = run(&home, "ls -a --json").sessions();
-    assert!(plain.iter().all(|session| session["agent"] != "claude-code" || session.get("parent").is_none()));
+    assert!(
+        plain
+            .iter()
+            .all(|session| session["agent"] != "claude-code" || session.get("parent").is_none())
+    );
     let all = run(&home, "ls -a --json --subagents").sessions();
-    assert!(all.iter().any(|session| session["parent"].as_str().is_some_and(|p| p.starts_with("666e4f9b"))));
+    assert!(
+        all.iter()
+            .any(|session| session["parent"].as_str().is_some_and(|p| p.starts_with("666e4f9b")))
+    );
 }
 
 #[test]
@@ -95,8 +104,12 @@ fn bytes_add_up() {
     for agent in agents {
         let parts = ["transcriptBytes", "attachmentBytes", "archiveBytes", "temporaryBytes"];
         let whole: u64 = parts.iter().map(|part| agent[part].as_u64().unwrap()).sum();
-        let projects: u64 =
-            agent["projects"].as_array().unwrap().iter().map(|p| p["bytes"].as_u64().unwrap()).sum();
+        let projects: u64 = agent["projects"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|p| p["bytes"].as_u64().unwrap())
+            .sum();
         assert_eq!(agent["bytes"], whole, "{agent}");
         assert_eq!(agent["bytes"], projects, "{agent}");
     }

@@ -70,27 +70,15 @@ impl Handle {
 
     fn stat(&self) -> Result<Stat, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        read_stat(rustix::fs::openat(
-            &self.directory,
-            "stat",
-            flags,
-            Mode::empty(),
-        )?)
+        read_stat(rustix::fs::openat(&self.directory, "stat", flags, Mode::empty())?)
     }
 
     /// How it looks, for recognition. `comm` was read before.
     pub(crate) fn appearance(&self, comm: &str) -> Appearance {
         let exe = self.exe();
         let mut buffer = [0; MOST_ARGUMENTS];
-        let args = self
-            .read("cmdline", &mut buffer)
-            .map(split_arguments)
-            .unwrap_or_default();
-        Appearance {
-            comm: comm.to_owned(),
-            exe,
-            args,
-        }
+        let args = self.read("cmdline", &mut buffer).map(split_arguments).unwrap_or_default();
+        Appearance { comm: comm.to_owned(), exe, args }
     }
 
     /// Its executable; one that was replaced on disk keeps the name it had.
@@ -227,9 +215,7 @@ fn split_arguments(line: &[u8]) -> Vec<String> {
     if line.is_empty() {
         return Vec::new();
     }
-    line.split(|&byte| byte == 0)
-        .map(|arg| String::from_utf8_lossy(arg).into_owned())
-        .collect()
+    line.split(|&byte| byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
 }
 
 /// When this boot began by the wall clock. Read from the clocks, not from `/proc/stat`: that file
@@ -278,10 +264,7 @@ fn hold(pid: u32) -> Held {
         }
     }
     // The kernel knows the pid, the process table does not show it.
-    Held {
-        seen: Seen::Hidden,
-        pidfd: None,
-    }
+    Held { seen: Seen::Hidden, pidfd: None }
 }
 
 /// `None` when the process table shows nothing but the kernel has such a process: it came or went
@@ -328,10 +311,9 @@ fn try_to_hold(pid: u32) -> Option<Held> {
 /// own user are missing when they forbid to be traced.
 fn confirm_absence(pid: u32) -> Option<Held> {
     match Pidfd::open(pid) {
-        PidfdAnswer::NoProcess | PidfdAnswer::Unavailable => Some(Held {
-            seen: Seen::Absent,
-            pidfd: None,
-        }),
+        PidfdAnswer::NoProcess | PidfdAnswer::Unavailable => {
+            Some(Held { seen: Seen::Absent, pidfd: None })
+        }
         PidfdAnswer::Opened(_) | PidfdAnswer::NotALeader => None,
     }
 }
@@ -353,10 +335,7 @@ fn identify_error(pid: u32, errno: Errno) -> IdentifyError {
     if is_gone(errno) {
         IdentifyError::NotRunning(pid)
     } else {
-        IdentifyError::Unreadable {
-            pid,
-            source: errno.into(),
-        }
+        IdentifyError::Unreadable { pid, source: errno.into() }
     }
 }
 
@@ -406,11 +385,7 @@ pub(crate) fn identify_held(
 }
 
 pub(super) fn table() -> Table {
-    let mut table = Table {
-        rows: Vec::new(),
-        unreadable: 0,
-        listed: false,
-    };
+    let mut table = Table { rows: Vec::new(), unreadable: 0, listed: false };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(proc) = rustix::fs::open("/proc", flags, Mode::empty()) else {
         return table;
@@ -425,12 +400,7 @@ pub(super) fn table() -> Table {
             // Half a list must not pass for a whole one.
             Some(Err(_)) => return table,
         };
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .ok()
-            .and_then(|name| name.parse().ok())
-        else {
+        let Some(pid) = entry.file_name().to_str().ok().and_then(|name| name.parse().ok()) else {
             continue;
         };
         match row_in(&proc, pid, booted_at) {
@@ -461,25 +431,15 @@ mod tests {
     fn arguments_survive_missing_and_doubled_terminators() {
         assert_eq!(split_arguments(b"a\0b\0"), ["a", "b"]);
         assert_eq!(split_arguments(b"a\0\0b\0"), ["a", "", "b"]);
-        assert_eq!(
-            split_arguments(b"claude"),
-            ["claude"],
-            "a rewritten title has no terminator"
-        );
+        assert_eq!(split_arguments(b"claude"), ["claude"], "a rewritten title has no terminator");
         assert_eq!(split_arguments(b"a\0\xff\0"), ["a", "\u{fffd}"]);
-        assert!(
-            split_arguments(b"").is_empty(),
-            "kernel threads and zombies have none"
-        );
+        assert!(split_arguments(b"").is_empty(), "kernel threads and zombies have none");
     }
 
     #[test]
     fn the_boot_time_is_the_kernels() {
         let stat = std::fs::read_to_string("/proc/stat").unwrap();
-        let line = stat
-            .lines()
-            .find_map(|line| line.strip_prefix("btime "))
-            .unwrap();
+        let line = stat.lines().find_map(|line| line.strip_prefix("btime ")).unwrap();
         let btime: i64 = line.parse().unwrap();
         assert!((boot_wall_time().millis() / 1000).abs_diff(btime) <= 1);
     }

@@ -10,14 +10,11 @@ const KEY: &[u8] = b"ostler machine 1\0";
 /// The id hashed with our key.
 pub(super) fn hash(id: &str) -> String {
     let digest = Sha256::new().chain_update(KEY).chain_update(id).finalize();
-    digest
-        .iter()
-        .take(16)
-        .fold(String::with_capacity(32), |mut hex, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+    digest.iter().take(16).fold(String::with_capacity(32), |mut hex, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 #[cfg(test)]

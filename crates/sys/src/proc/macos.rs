@@ -62,10 +62,7 @@ pub(crate) struct Handle {
 impl Handle {
     /// Takes hold of whoever has the pid now.
     pub(crate) fn open(pid: u32) -> Result<Self, Errno> {
-        Ok(Self {
-            pid,
-            start: start(&bsd_info(pid)?),
-        })
+        Ok(Self { pid, start: start(&bsd_info(pid)?) })
     }
 
     /// Its line of the process table. Fails once another process has the pid.
@@ -89,14 +86,8 @@ impl Handle {
 
     /// How it looks, for recognition. `comm` was read before.
     pub(crate) fn appearance(&self, comm: &str) -> Appearance {
-        let args = args::read(self.pid)
-            .map(|block| block.arguments())
-            .unwrap_or_default();
-        Appearance {
-            comm: comm.to_owned(),
-            exe: exe(self.pid),
-            args,
-        }
+        let args = args::read(self.pid).map(|block| block.arguments()).unwrap_or_default();
+        Appearance { comm: comm.to_owned(), exe: exe(self.pid), args }
     }
 
     /// Its working directory.
@@ -113,10 +104,7 @@ impl Handle {
 
     /// The paths of its open files.
     pub(super) fn open_files(&self) -> Vec<PathBuf> {
-        self.vnodes()
-            .iter()
-            .filter_map(|file| path_of(&file.vnode))
-            .collect()
+        self.vnodes().iter().filter_map(|file| path_of(&file.vnode)).collect()
     }
 
     /// Whether it has this file open.
@@ -198,15 +186,11 @@ fn bsd_info(pid: u32) -> Result<libc::proc_bsdinfo, Errno> {
 }
 
 fn last_error() -> Errno {
-    std::io::Error::last_os_error()
-        .raw_os_error()
-        .map_or(Errno::IO, Errno::from_raw_os_error)
+    std::io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
 }
 
 fn start(info: &libc::proc_bsdinfo) -> u64 {
-    info.pbi_start_tvsec
-        .saturating_mul(1_000_000)
-        .saturating_add(info.pbi_start_tvusec)
+    info.pbi_start_tvsec.saturating_mul(1_000_000).saturating_add(info.pbi_start_tvusec)
 }
 
 fn started_at(start: u64) -> Time {
@@ -238,21 +222,13 @@ fn row(info: &libc::proc_bsdinfo) -> ProcessRow {
 /// The longer of the two names that the kernel keeps.
 fn name(info: &libc::proc_bsdinfo) -> String {
     let long = text(&info.pbi_name);
-    let name = if long.is_empty() {
-        text(&info.pbi_comm)
-    } else {
-        long
-    };
+    let name = if long.is_empty() { text(&info.pbi_comm) } else { long };
     String::from_utf8_lossy(&name).into_owned()
 }
 
 /// The bytes up to the first NUL.
 fn text(chars: &[libc::c_char]) -> Vec<u8> {
-    chars
-        .iter()
-        .take_while(|&&byte| byte != 0)
-        .map(|&byte| byte.cast_unsigned())
-        .collect()
+    chars.iter().take_while(|&&byte| byte != 0).map(|&byte| byte.cast_unsigned()).collect()
 }
 
 fn path_of(vnode: &libc::vnode_info_path) -> Option<PathBuf> {
@@ -275,23 +251,13 @@ fn exe(pid: u32) -> Option<String> {
 /// The hardware's id, as other tools write it.
 fn machine_id() -> Option<String> {
     let mut id = [0_u8; 16];
-    let patience = libc::timespec {
-        tv_sec: 1,
-        tv_nsec: 0,
-    };
+    let patience = libc::timespec { tv_sec: 1, tv_nsec: 0 };
     // SAFETY: writes 16 bytes to `id` and reads the time-out; both outlive the call.
     if unsafe { libc::gethostuuid(id.as_mut_ptr(), &raw const patience) } != 0 {
         return None;
     }
     let hex: String = id.iter().map(|byte| format!("{byte:02X}")).collect();
-    Some(format!(
-        "{}-{}-{}-{}-{}",
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..]
-    ))
+    Some(format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]))
 }
 
 pub(super) fn observer() -> Observer {
@@ -336,10 +302,7 @@ pub(super) fn identify(pid: u32, observer: &Observer) -> Result<Identity, Identi
 fn identify_error(pid: u32, errno: Errno) -> IdentifyError {
     match errno {
         Errno::SRCH => IdentifyError::NotRunning(pid),
-        errno => IdentifyError::Unreadable {
-            pid,
-            source: errno.into(),
-        },
+        errno => IdentifyError::Unreadable { pid, source: errno.into() },
     }
 }
 
@@ -350,9 +313,7 @@ pub(crate) fn identify_held(
 ) -> Result<Identity, IdentifyError> {
     let exe = exe(handle.pid);
     // Last: the executable was then read while the process had the pid.
-    let row = handle
-        .row()
-        .map_err(|errno| identify_error(handle.pid, errno))?;
+    let row = handle.row().map_err(|errno| identify_error(handle.pid, errno))?;
     if row.state == RunState::Exited {
         return Err(IdentifyError::NotRunning(handle.pid));
     }
@@ -378,11 +339,7 @@ pub(crate) fn span_between(earlier: u64, later: u64) -> Duration {
 }
 
 pub(super) fn table() -> Table {
-    let mut table = Table {
-        rows: Vec::new(),
-        unreadable: 0,
-        listed: false,
-    };
+    let mut table = Table { rows: Vec::new(), unreadable: 0, listed: false };
     let pids: Vec<c_int> = list(|buffer, size| {
         // SAFETY: the kernel writes at most `size` bytes to `buffer`, which `list` owns, or only
         // reports the number of processes when the buffer is null.
@@ -390,11 +347,7 @@ pub(super) fn table() -> Table {
         // This one answers in processes, not in bytes.
         count.saturating_mul(size_of::<c_int>() as c_int)
     });
-    for pid in pids
-        .into_iter()
-        .filter_map(|pid| u32::try_from(pid).ok())
-        .filter(|&pid| pid > 0)
-    {
+    for pid in pids.into_iter().filter_map(|pid| u32::try_from(pid).ok()).filter(|&pid| pid > 0) {
         match bsd_info(pid) {
             Ok(info) => table.rows.push(row(&info)),
             Err(Errno::SRCH) => {}

@@ -90,11 +90,7 @@ pub(crate) fn span_between(_: u64, _: u64) -> Duration {
 }
 
 pub(super) fn table() -> Table {
-    Table {
-        rows: Vec::new(),
-        unreadable: 0,
-        listed: false,
-    }
+    Table { rows: Vec::new(), unreadable: 0, listed: false }
 }
 
 pub(super) fn signal(_: u32, _: Signal, _: impl Fn(Seen) -> Liveness) -> Result<(), SignalError> {

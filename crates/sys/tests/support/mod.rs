@@ -6,18 +6,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use model::identity::{Boot, Identity, Machine, Recorder};
+use model::liveness::Liveness;
+use ostler_sys::proc::{observer, probe};
+
 /// The helper of `examples/probe.rs`.
 pub(crate) fn helper() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
-    let path = tests
-        .parent()
-        .and_then(Path::parent)
-        .unwrap()
-        .join("examples/probe");
-    assert!(
-        path.exists(),
-        "run `cargo build -p ostler-sys --examples` first: no {path:?}"
-    );
+    let path = tests.parent().and_then(Path::parent).unwrap().join("examples/probe");
+    assert!(path.exists(), "run `cargo build -p ostler-sys --examples` first: no {path:?}");
     path
 }
 
@@ -39,11 +36,8 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
         let stdin = child.stdin.take();
         let mut running = Self {
             stdout: BufReader::new(child.stdout.take().unwrap()),
@@ -83,11 +77,7 @@ impl Running {
         self.child.kill().unwrap();
         let pid = rustix::process::Pid::from_child(&self.child);
         use rustix::process::{WaitId, WaitIdOptions, waitid};
-        waitid(
-            WaitId::Pid(pid),
-            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
-        )
-        .unwrap();
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
     }
 
     /// Ends and reaps it.
@@ -115,45 +105,80 @@ impl Drop for Running {
 #[track_caller]
 pub(crate) fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
-    let (out, err) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?}\n{out}{err}");
     out.trim_end().to_owned()
 }
 
 /// Whether the machine lets us do what the command line does; says so visibly if not.
 pub(crate) fn permits(words: &[&str]) -> bool {
-    let tried = Command::new(words[0])
-        .args(&words[1..])
-        .arg("true")
-        .output();
+    let tried = Command::new(words[0]).args(&words[1..]).arg("true").output();
     let reason = match tried {
         Ok(output) if output.status.success() => return true,
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         Err(error) => error.to_string(),
     };
-    eprintln!(
-        "SKIPPED: `{}` is not permitted here: {reason}",
-        words.join(" ")
-    );
+    eprintln!("SKIPPED: `{}` is not permitted here: {reason}", words.join(" "));
     false
 }
 
 /// Runs shell text in a mount namespace of its own, with `$@` as given.
 pub(crate) fn in_own_mounts(script: &str, args: &[String]) -> Command {
     let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-ec", script, "sh"]).args(args);
     command
-        .args([
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-ec",
-            script,
-            "sh",
-        ])
-        .args(args);
-    command
+}
+
+pub(crate) const UNSHARE_PID: [&str; 4] = ["unshare", "--pid", "--fork", "--mount-proc"];
+pub(crate) const UNSHARE_MOUNT: [&str; 2] = ["unshare", "--mount"];
+pub(crate) const NOBODY: [&str; 5] =
+    ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"];
+
+/// The words by which the helper is told an identity.
+pub(crate) fn words(identity: &Identity) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut add = |key: &str, value: Option<String>| {
+        words.extend(value.map(|value| format!("{key}={value}")));
+    };
+    add("pid", identity.pid.map(|value| value.to_string()));
+    add("uid", identity.uid.map(|value| value.to_string()));
+    add("start", identity.start.map(|value| value.to_string()));
+    add("pid_ns", identity.pid_ns.map(|value| value.to_string()));
+    add("time_ns", identity.time_ns.map(|value| value.to_string()));
+    add("pidfd_ino", identity.pidfd_ino.map(|value| value.to_string()));
+    add("recorded_at", identity.recorded_at.map(|time| time.millis().to_string()));
+    match &identity.boot {
+        Some(Boot::Id(id)) => add("boot_id", Some(id.clone())),
+        Some(Boot::Time(time)) => add("boot_time", Some(time.to_string())),
+        None => {}
+    }
+    match &identity.machine {
+        Some(Machine::Hashed(id)) => add("machine_hashed", Some(id.clone())),
+        Some(Machine::Plain(id)) => add("machine_plain", Some(id.clone())),
+        None => {}
+    }
+    add("recorder", (identity.recorder == Recorder::Agent).then(|| "agent".into()));
+    words
+}
+
+/// What the helper, started below `prefix`, says about an identity.
+pub(crate) fn probed_below(prefix: &[&str], helper: &Path, identity: &Identity) -> String {
+    let mut command = Command::new(prefix[0]);
+    command.args(&prefix[1..]).arg(helper).arg("probe").args(words(identity));
+    output(&mut command)
+}
+
+pub(crate) fn probed(identity: &Identity) -> Liveness {
+    probe(identity, &observer())
+}
+
+/// The same process as an agent records it that knows its pid and nothing else.
+pub(crate) fn pid_only(identity: &Identity) -> Identity {
+    Identity { recorded_at: identity.recorded_at, ..Identity::recorded_by_agent(identity.pid) }
+}
+
+/// The same process as Claude Code records it.
+pub(crate) fn with_ticks(identity: &Identity) -> Identity {
+    Identity { start: identity.start, ..pid_only(identity) }
 }

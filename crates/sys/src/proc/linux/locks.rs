@@ -59,9 +59,7 @@ fn hex(text: &str) -> Option<u32> {
 }
 
 pub(in crate::proc) fn flock_holder(dev: u64, ino: u64) -> LockHolder {
-    let locks = std::fs::read("/proc/locks")
-        .ok()
-        .and_then(|text| parse(&text));
+    let locks = std::fs::read("/proc/locks").ok().and_then(|text| parse(&text));
     let Some(locks) = locks else {
         return LockHolder::Unseen;
     };
@@ -82,11 +80,7 @@ pub(in crate::proc) fn flock_holder(dev: u64, ino: u64) -> LockHolder {
         let observer = observer();
         observer.introspects && observer.in_initial_pid_ns && is_mounted(device)
     };
-    if somebody || !sees_all() {
-        LockHolder::Unseen
-    } else {
-        LockHolder::Nobody
-    }
+    if somebody || !sees_all() { LockHolder::Unseen } else { LockHolder::Nobody }
 }
 
 /// Whether `stat` and `/proc/locks` name this file system by the same device.
@@ -113,12 +107,8 @@ mod tests {
     fn devices_are_hexadecimal_and_waiters_are_no_holders() {
         let locks = parse(TEXT.as_bytes()).unwrap();
         assert_eq!(locks.len(), 4);
-        let flock = Lock {
-            kind: Kind::Flock,
-            pid: Some(2001),
-            device: (0xfd, 0x10),
-            inode: 7_864_554,
-        };
+        let flock =
+            Lock { kind: Kind::Flock, pid: Some(2001), device: (0xfd, 0x10), inode: 7_864_554 };
         assert_eq!(locks[1], flock);
         assert_eq!(locks[2].pid, None);
         assert!(!locks.iter().any(|lock| lock.pid == Some(3001)));

@@ -15,9 +15,7 @@ pub(super) struct Mount<'a> {
 
 /// All mounts; lines that are not understood are left out.
 pub(super) fn parse(mountinfo: &[u8]) -> impl Iterator<Item = Mount<'_>> {
-    mountinfo
-        .split(|&byte| byte == b'\n')
-        .filter_map(parse_line)
+    mountinfo.split(|&byte| byte == b'\n').filter_map(parse_line)
 }
 
 fn parse_line(line: &[u8]) -> Option<Mount<'_>> {
@@ -29,12 +27,7 @@ fn parse_line(line: &[u8]) -> Option<Mount<'_>> {
     fields.find(|&field| field == b"-")?;
     let kind = fields.next()?;
     let options = fields.nth(1)?;
-    Some(Mount {
-        id,
-        device,
-        kind,
-        options,
-    })
+    Some(Mount { id, device, kind, options })
 }
 
 fn text(bytes: &[u8]) -> Option<&str> {
@@ -53,9 +46,8 @@ pub(super) fn hides_pids(options: &[u8]) -> bool {
 
 /// The mount id in the text of `/proc/self/fdinfo/<fd>`.
 pub(super) fn mount_of_descriptor(fdinfo: &[u8]) -> Option<u64> {
-    let line = fdinfo
-        .split(|&byte| byte == b'\n')
-        .find_map(|line| line.strip_prefix(b"mnt_id:"))?;
+    let line =
+        fdinfo.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"mnt_id:"))?;
     text(line)?.trim().parse().ok()
 }
 
@@ -73,24 +65,9 @@ mod tests {
         assert_eq!(
             mounts,
             [
-                Mount {
-                    id: 22,
-                    device: (0, 21),
-                    kind: b"proc",
-                    options: b"rw"
-                },
-                Mount {
-                    id: 36,
-                    device: (98, 0),
-                    kind: b"ext3",
-                    options: b"rw,errors=continue"
-                },
-                Mount {
-                    id: 37,
-                    device: (0, 5),
-                    kind: b"tmpfs",
-                    options: b"rw"
-                },
+                Mount { id: 22, device: (0, 21), kind: b"proc", options: b"rw" },
+                Mount { id: 36, device: (98, 0), kind: b"ext3", options: b"rw,errors=continue" },
+                Mount { id: 37, device: (0, 5), kind: b"tmpfs", options: b"rw" },
             ]
         );
     }
@@ -116,10 +93,7 @@ mod tests {
 
     #[test]
     fn the_mount_of_a_descriptor() {
-        assert_eq!(
-            mount_of_descriptor(b"pos:\t0\nflags:\t02\nmnt_id:\t22\nino:\t1\n"),
-            Some(22)
-        );
+        assert_eq!(mount_of_descriptor(b"pos:\t0\nflags:\t02\nmnt_id:\t22\nino:\t1\n"), Some(22));
         assert_eq!(mount_of_descriptor(b"pos:\t0\n"), None);
     }
 }

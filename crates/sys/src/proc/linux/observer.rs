@@ -60,19 +60,11 @@ fn proc_is_ours() -> bool {
     };
     // The two numbers may be the same by chance; this line lists one per namespace level.
     let mut buffer = [0; 4096];
-    let levels = ourselves
-        .read("status", &mut buffer)
-        .ok()
-        .and_then(|status| {
-            let line = status
-                .split(|&byte| byte == b'\n')
-                .find_map(|line| line.strip_prefix(b"NSpid:"))?;
-            Some(
-                line.split(u8::is_ascii_whitespace)
-                    .filter(|number| !number.is_empty())
-                    .count(),
-            )
-        });
+    let levels = ourselves.read("status", &mut buffer).ok().and_then(|status| {
+        let line =
+            status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"))?;
+        Some(line.split(u8::is_ascii_whitespace).filter(|number| !number.is_empty()).count())
+    });
     levels.is_none_or(|levels| levels == 1) && ourselves.stat().is_ok()
 }
 
@@ -92,10 +84,7 @@ fn proc_hides_pids() -> bool {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc = rustix::fs::open("/proc", flags, Mode::empty()).ok()?;
         // Several mounts may be stacked on one point; the descriptor's is the one in use.
-        let path = format!(
-            "/proc/self/fdinfo/{}",
-            std::os::fd::AsRawFd::as_raw_fd(&proc)
-        );
+        let path = format!("/proc/self/fdinfo/{}", std::os::fd::AsRawFd::as_raw_fd(&proc));
         let id = mounts::mount_of_descriptor(&std::fs::read(path).ok()?)?;
         let mountinfo = std::fs::read("/proc/self/mountinfo").ok()?;
         let mount = mounts::parse(&mountinfo).find(|mount| mount.id == id)?;
@@ -105,13 +94,11 @@ fn proc_hides_pids() -> bool {
 }
 
 fn machine_id() -> Option<String> {
-    ["/etc/machine-id", "/var/lib/dbus/machine-id"]
-        .into_iter()
-        .find_map(|path| {
-            // Before the first boot is complete the file is empty or says "uninitialized".
-            small_file(path)
-                .filter(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
-        })
+    ["/etc/machine-id", "/var/lib/dbus/machine-id"].into_iter().find_map(|path| {
+        // Before the first boot is complete the file is empty or says "uninitialized".
+        small_file(path)
+            .filter(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    })
 }
 
 /// The trimmed content of a file of at most 256 bytes; `None` when there is nothing in it.
@@ -119,9 +106,7 @@ fn small_file(path: &str) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     let mut buffer = [0; 256];
-    let text = std::str::from_utf8(read_to_end(&file, &mut buffer).ok()?)
-        .ok()?
-        .trim();
+    let text = std::str::from_utf8(read_to_end(&file, &mut buffer).ok()?).ok()?.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 

@@ -34,10 +34,7 @@ impl Stat {
 /// Reads one line.
 pub(super) fn parse(line: &[u8]) -> Result<Stat, NotAStat> {
     let open = line.iter().position(|&byte| byte == b'(').ok_or(NotAStat)?;
-    let close = line
-        .iter()
-        .rposition(|&byte| byte == b')')
-        .ok_or(NotAStat)?;
+    let close = line.iter().rposition(|&byte| byte == b')').ok_or(NotAStat)?;
     let comm = line.get(open + 1..close).ok_or(NotAStat)?;
     // Fields 3 and up.
     let rest = line[close + 1..].strip_prefix(b" ").ok_or(NotAStat)?;
@@ -50,13 +47,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Stat, NotAStat> {
     let ppid = number(fields.next())?;
     let threads = number(fields.nth(15))?;
     let start = number(fields.nth(1))?;
-    Ok(Stat {
-        comm: comm.to_vec(),
-        state,
-        ppid,
-        threads,
-        start,
-    })
+    Ok(Stat { comm: comm.to_vec(), state, ppid, threads, start })
 }
 
 fn number<N: std::str::FromStr>(field: Option<&str>) -> Result<N, NotAStat> {
@@ -78,13 +69,8 @@ mod tests {
 
     #[test]
     fn a_plain_line() {
-        let expected = Stat {
-            comm: b"bash".to_vec(),
-            state: b'S',
-            ppid: 7,
-            threads: 3,
-            start: 12345,
-        };
+        let expected =
+            Stat { comm: b"bash".to_vec(), state: b'S', ppid: 7, threads: 3, start: 12345 };
         assert_eq!(parse(&line(b"bash", REST)), Ok(expected));
     }
 
@@ -101,23 +87,13 @@ mod tests {
             b"tmux: server",
         ] {
             let stat = parse(&line(comm, REST)).unwrap();
-            assert_eq!(
-                (stat.comm.as_slice(), stat.state, stat.start),
-                (comm, b'S', 12345)
-            );
+            assert_eq!((stat.comm.as_slice(), stat.state, stat.start), (comm, b'S', 12345));
         }
     }
 
     #[test]
     fn missing_parentheses_are_an_error() {
-        for text in [
-            "",
-            "42",
-            "42 bash S 7",
-            "42 (bash S 7",
-            "42 bash) S 7",
-            "42 )bash( S 7",
-        ] {
+        for text in ["", "42", "42 bash S 7", "42 (bash S 7", "42 bash) S 7", "42 )bash( S 7"] {
             assert_eq!(parse(text.as_bytes()), Err(NotAStat), "{text}");
         }
     }
@@ -133,25 +109,14 @@ mod tests {
 
     #[test]
     fn fields_that_are_no_numbers_are_an_error() {
-        for (index, garbage) in [
-            (0, "SS"),
-            (0, "1"),
-            (1, "-3"),
-            (17, "x"),
-            (19, ""),
-            (19, "1.5"),
-        ] {
+        for (index, garbage) in [(0, "SS"), (0, "1"), (1, "-3"), (17, "x"), (19, ""), (19, "1.5")] {
             let mut fields: Vec<&str> = REST.split(' ').collect();
             fields[index] = garbage;
             let text = line(b"bash", &fields.join(" "));
             assert_eq!(parse(&text), Err(NotAStat), "field {index} = {garbage:?}");
         }
         let huge = REST.replace("12345", "99999999999999999999999");
-        assert_eq!(
-            parse(&line(b"bash", &huge)),
-            Err(NotAStat),
-            "too large for any clock"
-        );
+        assert_eq!(parse(&line(b"bash", &huge)), Err(NotAStat), "too large for any clock");
     }
 
     #[test]
@@ -167,11 +132,7 @@ mod tests {
             ("X", RunState::Exited),
         ] {
             let rest = format!("{letter}{}", &REST[1..]);
-            assert_eq!(
-                parse(&line(b"x", &rest)).unwrap().run_state(),
-                expected,
-                "{letter}"
-            );
+            assert_eq!(parse(&line(b"x", &rest)).unwrap().run_state(), expected, "{letter}");
         }
     }
 

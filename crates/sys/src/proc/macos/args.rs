@@ -58,10 +58,7 @@ impl Block {
         let Some((arguments, _)) = self.split() else {
             return Vec::new();
         };
-        arguments
-            .iter()
-            .map(|arg| String::from_utf8_lossy(arg).into_owned())
-            .collect()
+        arguments.iter().map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
     }
 
     /// The value of one variable.

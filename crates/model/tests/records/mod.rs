@@ -1,0 +1,118 @@
+//! Records that are incomplete, or were written elsewhere: mostly those that agents keep.
+
+use super::*;
+
+#[test]
+fn a_boot_time_is_compared_although_a_boot_id_is_known_now() {
+    let record = Identity { boot: Some(Boot::Time(BOOTED + 1)), ..recorded() };
+    expect(&record, &observer(), Seen::Process(there()), ALIVE);
+    expect(&record, &observer(), Seen::Absent, dead(Death::Gone));
+}
+
+#[test]
+fn machines_switched_on_together_share_a_boot_time_and_nothing_else() {
+    let record = Identity {
+        boot: Some(Boot::Time(BOOTED)),
+        machine: Some(Machine::Hashed("other".into())),
+        ..recorded()
+    };
+    expect(&record, &observer(), Seen::Absent, unknown(Doubt::ForeignHost));
+    let nameless = Observer { machine_hashed: None, ..observer() };
+    expect(&record, &nameless, Seen::Absent, unknown(Doubt::BootUnknown));
+}
+
+#[test]
+fn a_boot_time_read_in_another_time_namespace_proves_no_reboot() {
+    let shifted = Observer {
+        time_ns: Some(9),
+        in_initial_time_ns: false,
+        boot_time: Some(BOOTED + 500),
+        ..observer()
+    };
+    let record = Identity { boot: Some(Boot::Time(BOOTED)), ..recorded() };
+    expect(&record, &shifted, Seen::Absent, unknown(Doubt::BootUnknown));
+    let from_there =
+        Identity { time_ns: Some(9), boot: Some(Boot::Time(BOOTED + 500)), ..recorded() };
+    expect(&from_there, &observer(), Seen::Absent, unknown(Doubt::BootUnknown));
+    expect(&from_there, &shifted, Seen::Process(there()), ALIVE);
+    // Nor does a record that seems older than a boot that seems younger.
+    let pid_only = by_agent();
+    expect(&pid_only, &shifted, Seen::Process(there()), unknown(Doubt::Incomplete));
+}
+
+#[test]
+fn an_agents_record_from_before_this_boot_is_dead() {
+    let record = Identity { recorded_at: Some(after_boot(-3600)), ..by_agent() };
+    expect(&record, &observer(), Seen::Process(there()), dead(Death::Rebooted));
+    let here = Identity { machine: Some(Machine::Plain("plain".into())), ..record.clone() };
+    expect(&here, &observer(), Seen::Process(there()), dead(Death::Rebooted));
+    let elsewhere = Identity { machine: Some(Machine::Plain("other".into())), ..record.clone() };
+    expect(&elsewhere, &observer(), Seen::Absent, unknown(Doubt::ForeignHost));
+    // Boot times are known to the second.
+    let close = Identity { recorded_at: Some(after_boot(-1)), ..record };
+    expect(&close, &observer(), Seen::Absent, dead(Death::Gone));
+}
+
+#[test]
+fn another_boot_without_a_machine_is_dead_only_if_the_record_is_older() {
+    let record = Identity { boot: Some(Boot::Id("other".into())), machine: None, ..by_agent() };
+    expect(&record, &observer(), Seen::Absent, unknown(Doubt::BootUnknown));
+    let older = Identity { recorded_at: Some(after_boot(-3600)), ..record.clone() };
+    expect(&older, &observer(), Seen::Process(there()), dead(Death::Rebooted));
+    let undated = Identity { recorded_at: None, ..record };
+    expect(&undated, &observer(), Seen::Absent, unknown(Doubt::BootUnknown));
+}
+
+#[test]
+fn claudes_record_is_proof_with_pid_ticks_machine_and_namespace() {
+    let record = Identity {
+        start: Some(5000),
+        machine: Some(Machine::Plain("plain".into())),
+        pid_ns: Some(1),
+        ..by_agent()
+    };
+    expect(&record, &observer(), Seen::Process(there()), ALIVE);
+    expect(&record, &observer(), Seen::Absent, dead(Death::Gone));
+    let later = Seen::Process(SeenProcess { start: Some(5001), ..there() });
+    expect(&record, &observer(), later, dead(Death::Reused));
+}
+
+#[test]
+fn a_pid_alone_proves_an_end_but_never_a_life() {
+    expect(&by_agent(), &observer(), Seen::Absent, dead(Death::Gone));
+    expect(&by_agent(), &observer(), Seen::Process(there()), unknown(Doubt::Incomplete));
+    let younger = SeenProcess { started_at: Some(after_boot(200)), ..there() };
+    expect(&by_agent(), &observer(), Seen::Process(younger), dead(Death::Reused));
+    let just_then = SeenProcess { started_at: Some(after_boot(101)), ..there() };
+    expect(&by_agent(), &observer(), Seen::Process(just_then), unknown(Doubt::Incomplete));
+    let undated = Identity { recorded_at: None, ..by_agent() };
+    expect(&undated, &observer(), Seen::Process(younger), unknown(Doubt::Incomplete));
+}
+
+#[test]
+fn a_blind_observer_says_unknown() {
+    let sandboxed = Observer { pid_ns: Some(9), in_initial_pid_ns: false, ..observer() };
+    expect(&by_agent(), &sandboxed, Seen::Absent, unknown(Doubt::Blind));
+    expect(&by_agent(), &sandboxed, Seen::Process(there()), unknown(Doubt::Blind));
+    assert!(!sandboxed.sees_every_process());
+    assert!(!Observer { hides_pids: true, ..observer() }.sees_every_process());
+    assert!(!Observer { introspects: false, ..observer() }.sees_every_process());
+    assert!(observer().sees_every_process());
+}
+
+#[test]
+fn ticks_mean_nothing_in_another_time_namespace() {
+    let shifted = Observer { time_ns: Some(9), in_initial_time_ns: false, ..observer() };
+    let record = Identity { start: Some(5000), ..by_agent() };
+    let later = Seen::Process(SeenProcess { start: Some(6000), ..there() });
+    expect(&record, &shifted, later, unknown(Doubt::Blind));
+    // A pid without ticks means the same there.
+    expect(&by_agent(), &shifted, Seen::Absent, dead(Death::Gone));
+}
+
+#[test]
+fn age_proves_nothing() {
+    let forty_days = 40 * 86_400;
+    let record = Identity { recorded_at: Some(after_boot(forty_days)), ..recorded() };
+    expect(&record, &observer(), Seen::Process(there()), ALIVE);
+}
