@@ -324,7 +324,7 @@ impl Reading {
             _ => {}
         }
         // Parsed only at the end, so what is no time stamp must not take the place of one.
-        if let Some(timestamp) = line.timestamp.filter(|value| value.raw().starts_with(b"\"")) {
+        if let Some(timestamp) = line.timestamp.filter(|value| value.is_text()) {
             if self.first_time.is_none() {
                 self.first_time = timestamp.time();
             }
@@ -373,10 +373,10 @@ impl Reading {
                 _ => {}
             }
         }
-        if let Some(model) = model.filter(|model| !model.is("<synthetic>")) {
-            if !self.digest.model.as_deref().is_some_and(|known| model.is(known)) {
-                self.digest.answered_by(&model.str().unwrap_or_default());
-            }
+        if let Some(model) = model.filter(|model| !model.is("<synthetic>"))
+            && !self.digest.model.as_deref().is_some_and(|known| model.is(known))
+        {
+            self.digest.answered_by(&model.str().unwrap_or_default());
         }
         if let Some(usage) = usage {
             let id = id.map_or(&b""[..], Value::raw);

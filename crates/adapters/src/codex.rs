@@ -152,7 +152,8 @@ fn survey_locks(survey: &mut Survey, directory: &Path) {
 /// Rollouts lie three directories deep (year, month, day), archived ones directly.
 fn survey_rollouts(survey: &mut Survey, directory: &Path, depth: usize) {
     let root = survey.root();
-    let entries = survey.list(directory, |name| name.starts_with("rollout-"));
+    let wanted = |name: &str| depth > 0 || name.starts_with("rollout-");
+    let entries = survey.list(directory, wanted);
     // While a rollout is being packed or unpacked both forms are there; the agent reads the plain.
     let plain: HashSet<String> =
         entries.iter().filter_map(|entry| entry.stem(".jsonl").map(str::to_owned)).collect();
@@ -287,7 +288,8 @@ impl Reading<'_> {
             br#""token_usage_record""# => self.usage(payload),
             _ => {}
         }
-        if let Some(timestamp) = timestamp {
+        // Parsed only at the end, so what is no time stamp must not take the place of one.
+        if let Some(timestamp) = timestamp.filter(|value| value.is_text()) {
             if self.digest.started_at.is_none() {
                 self.saw(timestamp);
             }

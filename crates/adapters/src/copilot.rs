@@ -337,7 +337,8 @@ impl Reading {
 
     fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::Broken> {
         let event = Event::read(raw)?;
-        if let Some(timestamp) = event.timestamp {
+        // Parsed only at the end, so what is no time stamp must not take the place of one.
+        if let Some(timestamp) = event.timestamp.filter(|value| value.is_text()) {
             if self.digest.started_at.is_none() {
                 self.saw(timestamp);
             }

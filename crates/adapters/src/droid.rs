@@ -86,7 +86,7 @@ impl Adapter for Droid {
 
 fn survey_directory(survey: &mut Survey, directory: &Path, depth: usize) {
     let root = survey.root();
-    for entry in survey.list(directory, |name| name.ends_with(".jsonl")) {
+    for entry in survey.list(directory, |name| depth > 0 || name.ends_with(".jsonl")) {
         let path = directory.join(&entry.name);
         match entry.kind {
             EntryKind::Directory if depth > 0 => survey_directory(survey, &path, depth - 1),
@@ -136,7 +136,8 @@ impl Reading {
                 _ => {}
             }
         }
-        if let Some(timestamp) = timestamp {
+        // Parsed only at the end, so what is no time stamp must not take the place of one.
+        if let Some(timestamp) = timestamp.filter(|value| value.is_text()) {
             if self.digest.started_at.is_none()
                 && let Some(time) = timestamp.time()
             {

@@ -137,34 +137,24 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
     Ok(entries)
 }
 
-/// Opens a directory. One that is itself a link is followed only inside the root: adapters ask for
-/// fixed names (`sessions`, `chats`) without having seen them in a listing.
+/// Opens a directory that lies inside the root when all links are resolved. Adapters ask for fixed
+/// names (`sessions`, `chats`) without having seen them in a listing.
 fn open_directory(root: &Path, path: &Path) -> Result<rustix::fd::OwnedFd, ReadError> {
-    use rustix::io::Errno;
-
     let flags =
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    match rustix::fs::open(path, flags, Mode::empty()) {
-        Err(Errno::LOOP | Errno::NOTDIR) if is_link(path) => {
-            let target = std::fs::canonicalize(path)?;
-            if !target.starts_with(root) {
-                return Err(ReadError::Escapes);
-            }
-            Ok(rustix::fs::open(target, flags, Mode::empty())?)
-        }
-        other => Ok(other?),
-    }
+    let target = inside(root, path)?;
+    Ok(rustix::fs::open(target, flags, Mode::empty())?)
 }
 
-fn is_link(path: &Path) -> bool {
-    rustix::fs::lstat(path)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+/// The path with all links resolved, if that is inside the root.
+fn inside(root: &Path, path: &Path) -> Result<PathBuf, ReadError> {
+    let target = std::fs::canonicalize(path)?;
+    if target.starts_with(root) { Ok(target) } else { Err(ReadError::Escapes) }
 }
 
 /// What a symbolic link leads to, if that is inside the root.
 fn follow(root: &Path, link: &Path, own: &Stat) -> (EntryKind, Stamp) {
-    let inside = std::fs::canonicalize(link).ok().filter(|target| target.starts_with(root));
-    let stat = inside.and_then(|target| rustix::fs::lstat(target).ok());
+    let stat = inside(root, link).ok().and_then(|target| rustix::fs::lstat(target).ok());
     match stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stamp_of(&stat))) {
         Some((FileType::RegularFile, stamp)) => (EntryKind::File, stamp),
         Some((FileType::Directory, stamp)) => (EntryKind::Directory, stamp),
@@ -177,13 +167,18 @@ pub fn open(root: &Path, path: &Path) -> Result<(File, Stamp), ReadError> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let fd = match rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty()) {
         Err(rustix::io::Errno::LOOP) => {
-            let target = std::fs::canonicalize(path)?;
-            if !target.starts_with(root) {
-                return Err(ReadError::Escapes);
-            }
+            let target = inside(root, path)?;
             rustix::fs::open(target, flags | OFlags::NOFOLLOW, Mode::empty())?
         }
-        other => other?,
+        other => {
+            let fd = other?;
+            // The name itself is no link, but a directory between it and the root may be. (A root
+            // may be a file, and some agents list stores outside of their own directory.)
+            if let Some(directory) = path.parent().filter(|parent| parent.starts_with(root)) {
+                inside(root, directory)?;
+            }
+            fd
+        }
     };
     let stat = rustix::fs::fstat(&fd)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -337,6 +332,7 @@ fn lines_through(
 }
 
 /// The stamp of an open file or a path that was just looked at.
+#[allow(clippy::unnecessary_cast, reason = "the widths differ between platforms")]
 fn stamp_of(stat: &Stat) -> Stamp {
     Stamp {
         dev: stat.st_dev as u64,

@@ -81,6 +81,11 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Whether it is a string.
+    pub fn is_text(self) -> bool {
+        self.0.starts_with(b"\"")
+    }
+
     /// The text as an owned string.
     pub fn string(self) -> Option<String> {
         self.str().map(Cow::into_owned)
@@ -91,7 +96,7 @@ impl<'a> Value<'a> {
         let text = std::str::from_utf8(self.0).ok()?;
         text.parse().ok().or_else(|| {
             let float = text.parse::<f64>().ok()?;
-            (float >= 0.0 && float < 9e15).then_some(float as u64)
+            (0.0..9e15).contains(&float).then_some(float as u64)
         })
     }
 

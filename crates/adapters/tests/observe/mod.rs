@@ -87,13 +87,12 @@ impl Observed {
         said.map(|entry| (entry.role, entry.tool.clone().unwrap_or(entry.text.clone()))).collect()
     }
 
-    /// Whether a problem names that path, however the way to it is written.
+    /// Whether a problem names that path or something below it, however the way there is written.
     pub(crate) fn names(&self, path: &Path) -> bool {
-        let same = |problem: &Path| {
-            let parent = |path: &Path| path.parent().and_then(|p| p.canonicalize().ok());
-            problem.file_name() == path.file_name() && parent(problem) == parent(path)
-        };
-        self.problems.iter().any(|problem| same(&problem.path))
+        let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+        let resolved = parent.and_then(|parent| Some(parent.join(path.file_name()?)));
+        let mut problems = self.problems.iter().map(|problem| &problem.path);
+        problems.any(|problem| resolved.as_ref().is_some_and(|path| problem.starts_with(path)))
     }
 }
 
