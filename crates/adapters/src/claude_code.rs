@@ -6,8 +6,12 @@
 //! session changes on `/clear`. One API message is written as several lines, one per content block,
 //! each repeating the message's usage.
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use model::conversation::{Entry, Role};
 use model::identity::{Identity, Machine};
 use model::program::Program;
@@ -18,7 +22,7 @@ use model::time::Time;
 use serde::Deserialize;
 
 use crate::files::{EntryKind, ReadError};
-use crate::skim::{self, Value};
+use crate::skim::{self, Place, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
 
 /// Claude Code.
@@ -233,16 +237,21 @@ fn parse_pid_domain(domain: &str) -> (Option<Machine>, Option<u64>) {
     (machine.map(|id| Machine::Plain(id.to_owned())), namespace)
 }
 
+static USER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r#""type":"user""#));
+static TOOL_RESULT: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r#""type":"tool_result""#));
+
 /// What has been read of a transcript so far.
 #[derive(Default)]
 struct Reading {
     digest: Digest,
-    /// The message whose usage was counted last: its further blocks follow it directly.
-    counted: Vec<u8>,
-    /// Usage of the message being counted; later blocks of a stream may carry more output.
-    usage: Tokens,
+    /// Usage of each API message, by the hash of its id.
+    counted: HashMap<u64, Tokens>,
     first_time: Option<Time>,
     last_time: Vec<u8>,
+    /// Who and where, as the line before wrote it.
+    repeated: Vec<u8>,
+    /// The last line, if it was passed over and may hold a newer time, branch or version.
+    passed_over: Vec<u8>,
     custom_title: Option<String>,
     summary: Option<String>,
     ai_title: Option<String>,
@@ -253,7 +262,6 @@ struct Reading {
 struct Line<'a> {
     kind: &'a [u8],
     timestamp: Option<Value<'a>>,
-    message: Option<Value<'a>>,
     cwd: Option<Value<'a>>,
     branch: Option<Value<'a>>,
     version: Option<Value<'a>>,
@@ -263,26 +271,59 @@ struct Line<'a> {
     sidechain: bool,
     text: Option<Value<'a>>,
     cost: Option<Value<'a>>,
+    /// Of the message: its API id, content, model, reason to stop and usage.
+    id: &'a [u8],
+    content: Option<Value<'a>>,
+    model: Option<Value<'a>>,
+    stop: Option<Value<'a>>,
+    usage: Option<Value<'a>>,
 }
 
 impl<'a> Line<'a> {
     fn read(line: &'a [u8]) -> Result<Self, skim::Broken> {
+        Self::read_after(line, &mut Vec::new())
+    }
+
+    /// Reads a line. Every line repeats, in the same bytes, who wrote it and where: `repeated` is
+    /// that run of fields as the line before had it, and is stepped over when it is still the same.
+    fn read_after(line: &'a [u8], repeated: &mut Vec<u8>) -> Result<Self, skim::Broken> {
         let mut found = Self::default();
-        for field in skim::object(line)? {
-            let (key, value) = field?;
-            match key {
-                b"type" => found.kind = value.raw(),
-                b"timestamp" => found.timestamp = Some(value),
-                b"message" => found.message = Some(value),
-                b"cwd" => found.cwd = Some(value),
-                b"gitBranch" => found.branch = Some(value),
-                b"version" => found.version = Some(value),
-                b"subtype" => found.subtype = Some(value),
-                b"toolUseResult" => found.tool_result = true,
-                b"isMeta" | b"isCompactSummary" => found.meta |= value.bool() == Some(true),
-                b"isSidechain" => found.sidechain = value.bool() == Some(true),
-                b"customTitle" | b"summary" | b"aiTitle" | b"title" => found.text = Some(value),
-                b"totalCostUSD" => found.cost = Some(value),
+        let mut fields = skim::nested(line, "message")?;
+        let mut run = None;
+        while let Some(field) = fields.next() {
+            let (place, key, value) = field?;
+            match (place, key) {
+                (Place::Outer, b"userType") => {
+                    if repeated.is_empty() || !fields.step_over(repeated) {
+                        run = Some(fields.rest());
+                    }
+                }
+                (Place::Outer, b"type") => found.kind = value.raw(),
+                (Place::Outer, b"timestamp") => found.timestamp = Some(value),
+                (Place::Outer, b"cwd") => found.cwd = Some(value),
+                (Place::Outer, b"gitBranch") => {
+                    found.branch = Some(value);
+                    if let Some(run) = run.take() {
+                        repeated.clear();
+                        repeated.extend_from_slice(&run[..run.len() - fields.rest().len()]);
+                    }
+                }
+                (Place::Outer, b"version") => found.version = Some(value),
+                (Place::Outer, b"subtype") => found.subtype = Some(value),
+                (Place::Outer, b"toolUseResult") => found.tool_result = true,
+                (Place::Outer, b"isMeta" | b"isCompactSummary") => {
+                    found.meta |= value.bool() == Some(true);
+                }
+                (Place::Outer, b"isSidechain") => found.sidechain = value.bool() == Some(true),
+                (Place::Outer, b"customTitle" | b"summary" | b"aiTitle" | b"title") => {
+                    found.text = Some(value);
+                }
+                (Place::Outer, b"totalCostUSD") => found.cost = Some(value),
+                (Place::Inner, b"id") => found.id = value.raw(),
+                (Place::Inner, b"content") => found.content = Some(value),
+                (Place::Inner, b"model") => found.model = Some(value),
+                (Place::Inner, b"stop_reason") => found.stop = Some(value),
+                (Place::Inner, b"usage") => found.usage = Some(value),
                 _ => {}
             }
         }
@@ -292,16 +333,34 @@ impl<'a> Line<'a> {
 
 impl Reading {
     fn line(&mut self, line: &[u8]) {
-        if line.trim_ascii().is_empty() {
+        if line.trim_ascii().is_empty() || self.passes_over(line) {
             return;
         }
-        if self.try_line(line).is_err() {
-            self.digest.damage.broken += 1;
+        match self.try_line(line) {
+            Ok(()) => self.passed_over.clear(),
+            Err(skim::Broken) => self.digest.damage.broken += 1,
         }
     }
 
+    /// Tool results are most of a transcript's bytes, and say no more than that the turn goes on.
+    /// A quote inside a JSON string is escaped, so these marks can only be keys and values.
+    fn passes_over(&mut self, line: &[u8]) -> bool {
+        let begun = self.first_time.is_some() && self.digest.cwd.is_some();
+        if begun
+            && line.ends_with(b"}")
+            && USER.find(line).is_some()
+            && TOOL_RESULT.find(line).is_some()
+        {
+            self.digest.turn = Turn::Open;
+            self.passed_over.clear();
+            self.passed_over.extend_from_slice(line);
+            return true;
+        }
+        false
+    }
+
     fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::Broken> {
-        let line = Line::read(raw)?;
+        let line = Line::read_after(raw, &mut self.repeated)?;
         match line.kind {
             br#""user""# => self.user(&line),
             br#""assistant""# => self.assistant(&line)?,
@@ -323,6 +382,12 @@ impl Reading {
             }
             _ => {}
         }
+        self.circumstances(&line);
+        Ok(())
+    }
+
+    /// When and where a line was written.
+    fn circumstances(&mut self, line: &Line<'_>) {
         // Parsed only at the end, so what is no time stamp must not take the place of one.
         if let Some(timestamp) = line.timestamp.filter(|value| value.is_text()) {
             if self.first_time.is_none() {
@@ -336,13 +401,10 @@ impl Reading {
         }
         keep_last(&mut self.digest.branch, line.branch);
         keep_last(&mut self.digest.version, line.version);
-        Ok(())
     }
 
     fn user(&mut self, line: &Line<'_>) {
-        let Some(content) = line.message.and_then(|message| message.get("content")) else {
-            return;
-        };
+        let Some(content) = line.content else { return };
         if line.tool_result || is_tool_result(content) {
             self.digest.turn = Turn::Open;
             return;
@@ -359,47 +421,37 @@ impl Reading {
     }
 
     fn assistant(&mut self, line: &Line<'_>) -> Result<(), skim::Broken> {
-        let Some(message) = line.message.and_then(Value::object) else {
-            return Ok(());
-        };
-        let (mut id, mut model, mut stop, mut usage) = (None, None, None, None);
-        for field in message {
-            let (key, value) = field?;
-            match key {
-                b"id" => id = Some(value),
-                b"model" => model = Some(value),
-                b"stop_reason" => stop = Some(value),
-                b"usage" => usage = Some(value),
-                _ => {}
-            }
-        }
-        if let Some(model) = model.filter(|model| !model.is("<synthetic>"))
+        if let Some(model) = line.model.filter(|model| !model.is("<synthetic>"))
             && !self.digest.model.as_deref().is_some_and(|known| model.is(known))
         {
             self.digest.answered_by(&model.str().unwrap_or_default());
         }
-        if let Some(usage) = usage {
-            let id = id.map_or(&b""[..], Value::raw);
+        if let Some(usage) = line.usage {
             let usage = usage_of(usage)?;
-            if id.is_empty() || self.counted != id {
-                self.digest.spend(self.usage);
-                self.usage = usage;
-                self.counted.clear();
-                self.counted.extend_from_slice(id);
-            } else if usage.output > self.usage.output {
-                self.usage = usage;
+            if line.id.is_empty() {
+                self.digest.spend(usage);
+            } else {
+                // The blocks of a message repeat its usage; what is still streaming grows.
+                let counted = self.counted.entry(hash(line.id)).or_default();
+                if usage.output >= counted.output {
+                    *counted = usage;
+                }
             }
         }
         if !line.sidechain || self.digest.turn != Turn::Closed {
-            let ended = stop.is_some_and(|stop| stop.is("end_turn") || stop.is("stop_sequence"));
+            let ended = line.stop.is_some_and(|stop| stop.is("end_turn") || stop.is("stop_sequence"));
             self.digest.turn = if ended { Turn::Closed } else { Turn::Open };
         }
         Ok(())
     }
 
     fn finish(mut self, is_subagent: bool) -> Digest {
-        if self.usage != Tokens::default() || !self.counted.is_empty() {
-            self.digest.spend(self.usage);
+        let passed_over = std::mem::take(&mut self.passed_over);
+        if let Ok(line) = Line::read(&passed_over) {
+            self.circumstances(&line);
+        }
+        for usage in self.counted.values() {
+            self.digest.spend(*usage);
         }
         if let Some(first) = self.first_time {
             self.digest.saw(first);
@@ -447,10 +499,14 @@ fn blocks(content: Value<'_>) -> impl Iterator<Item = Value<'_>> {
 }
 
 fn is_tool_result(content: Value<'_>) -> bool {
-    blocks(content)
-        .next()
-        .and_then(|block| block.get("type"))
-        .is_some_and(|kind| kind.is("tool_result"))
+    let kind = content.first().and_then(|block| block.get("type"));
+    kind.is_some_and(|kind| kind.is("tool_result"))
+}
+
+fn hash(id: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(id);
+    hasher.finish()
 }
 
 fn text_of(content: Value<'_>) -> String {
@@ -482,9 +538,7 @@ fn is_real_prompt(text: &str) -> bool {
 
 fn converse_line(line: &[u8], say: &mut dyn FnMut(Entry)) {
     let Ok(line) = Line::read(line) else { return };
-    let Some(content) = line.message.and_then(|message| message.get("content")) else {
-        return;
-    };
+    let Some(content) = line.content else { return };
     let at = line.timestamp.and_then(Value::time);
     let speaker = match line.kind {
         br#""user""# if line.meta => Role::System,
@@ -532,8 +586,49 @@ mod tests {
         let line = r#"{"type":"assistant","message":{"id":"m1","model":"x","usage":{"input_tokens":10,"output_tokens":3,"cache_read_input_tokens":5}}}"#;
         let later = line.replace(r#""output_tokens":3"#, r#""output_tokens":7"#);
         let other = line.replace("m1", "m2");
-        let tokens = digest(&[line, &later, &other, &other]).tokens.unwrap();
+        let tokens = digest(&[line, &later, &other, line, &other]).tokens.unwrap();
         assert_eq!(tokens, Tokens { input: 20, output: 10, cache_read: 10, cache_write: 0 });
+    }
+
+    #[test]
+    fn what_every_line_repeats_is_read_again_when_it_changes() {
+        let line = |place: &str, at: &str| {
+            format!(
+                r#"{{"type":"user","timestamp":"2026-11-15T{at}:00:00.000Z","userType":"external",{place},"message":{{"content":"x"}}}}"#
+            )
+        };
+        let one = r#""cwd":"/a","sessionId":"s","version":"1","gitBranch":"main""#;
+        let two = r#""cwd":"/a","sessionId":"s","version":"2","gitBranch":"fix""#;
+        let last = |lines: &[String]| {
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let read = digest(&lines);
+            assert_eq!((read.damage.broken, read.turns), (0, lines.len() as u32));
+            (read.branch.unwrap(), read.version.unwrap())
+        };
+        let of = |branch: &str, version: &str| (branch.to_owned(), version.to_owned());
+        assert_eq!(last(&[line(one, "10"), line(one, "11"), line(one, "12")]), of("main", "1"));
+        assert_eq!(last(&[line(one, "10"), line(one, "11"), line(two, "12")]), of("fix", "2"));
+        assert_eq!(last(&[line(one, "10"), line(two, "11"), line(one, "12")]), of("main", "1"));
+        // The same fields, but the last of them goes on where the run ended.
+        let longer = one.replace("\"main\"", "\"main\", \"slug\": \"x\"");
+        assert_eq!(last(&[line(one, "10"), line(&longer, "11")]), of("main", "1"));
+    }
+
+    #[test]
+    fn a_tool_result_that_is_passed_over_still_tells_time_and_place() {
+        let prompt = r#"{"type":"user","cwd":"/a","gitBranch":"main","timestamp":"2026-11-15T10:00:00.000Z","message":{"content":"x"}}"#;
+        let result = r#"{"type":"user","gitBranch":"fix","version":"9","timestamp":"2026-11-15T11:00:00.000Z","message":{"content":[{"type":"tool_result","content":"y"}]}}"#;
+        let read = digest(&[prompt, result, r#"{"type":"mode"}"#, result]);
+        assert_eq!((read.turns, &read.turn), (1, &Turn::Open));
+        assert_eq!(read.branch.as_deref(), Some("fix"));
+        assert_eq!(read.version.as_deref(), Some("9"));
+        assert_eq!(read.last_activity_at, Time::parse("2026-11-15T11:00:00Z"));
+        let torn = &result[..result.len() - 5];
+        assert_eq!(digest(&[prompt, result, torn]).last_activity_at, read.last_activity_at);
+        // Something else that carries tool results does not reopen a turn.
+        let done = r#"{"type":"system","subtype":"turn_duration"}"#;
+        let request = r#"{"type":"api-request","params":{"messages":[{"role":"user","content":[{"type":"tool_result"}]}]}}"#;
+        assert_eq!(digest(&[prompt, result, done, request]).turn, Turn::Closed);
     }
 
     #[test]

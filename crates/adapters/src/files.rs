@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use memchr::memchr;
 use model::sighting::Stamp;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Stat};
+use sys::beneath::{BeneathError, Target};
 
 /// The longest record that is read whole. Longer ones are skipped and counted.
 pub const MAX_RECORD: usize = 32 << 20;
@@ -58,6 +59,15 @@ fn plain(error: &io::Error) -> String {
     match text.find(" (os error") {
         Some(end) => text[..end].to_lowercase(),
         None => text,
+    }
+}
+
+impl From<BeneathError> for ReadError {
+    fn from(error: BeneathError) -> Self {
+        match error {
+            BeneathError::Escapes => Self::Escapes,
+            BeneathError::Io(error) => Self::Io(error),
+        }
     }
 }
 
@@ -113,7 +123,7 @@ impl DirEntry {
 
 /// Lists a directory below `root`. Entries that vanish meanwhile are left out.
 pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
-    let fd = open_directory(root, path)?;
+    let fd = sys::beneath::open(root, path, Target::Directory)?;
     let mut entries = Vec::new();
     let mut dir = rustix::fs::Dir::read_from(&fd)?;
     while let Some(entry) = dir.read() {
@@ -137,24 +147,10 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
     Ok(entries)
 }
 
-/// Opens a directory that lies inside the root when all links are resolved. Adapters ask for fixed
-/// names (`sessions`, `chats`) without having seen them in a listing.
-fn open_directory(root: &Path, path: &Path) -> Result<rustix::fd::OwnedFd, ReadError> {
-    let flags =
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    let target = inside(root, path)?;
-    Ok(rustix::fs::open(target, flags, Mode::empty())?)
-}
-
-/// The path with all links resolved, if that is inside the root.
-fn inside(root: &Path, path: &Path) -> Result<PathBuf, ReadError> {
-    let target = std::fs::canonicalize(path)?;
-    if target.starts_with(root) { Ok(target) } else { Err(ReadError::Escapes) }
-}
-
 /// What a symbolic link leads to, if that is inside the root.
 fn follow(root: &Path, link: &Path, own: &Stat) -> (EntryKind, Stamp) {
-    let stat = inside(root, link).ok().and_then(|target| rustix::fs::lstat(target).ok());
+    let inside = std::fs::canonicalize(link).ok().filter(|target| target.starts_with(root));
+    let stat = inside.and_then(|target| rustix::fs::lstat(target).ok());
     match stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stamp_of(&stat))) {
         Some((FileType::RegularFile, stamp)) => (EntryKind::File, stamp),
         Some((FileType::Directory, stamp)) => (EntryKind::Directory, stamp),
@@ -164,27 +160,12 @@ fn follow(root: &Path, link: &Path, own: &Stat) -> (EntryKind, Stamp) {
 
 /// Opens a regular file below `root` for reading.
 pub fn open(root: &Path, path: &Path) -> Result<(File, Stamp), ReadError> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let fd = match rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty()) {
-        Err(rustix::io::Errno::LOOP) => {
-            let target = inside(root, path)?;
-            rustix::fs::open(target, flags | OFlags::NOFOLLOW, Mode::empty())?
-        }
-        other => {
-            let fd = other?;
-            // The name itself is no link, but a directory between it and the root may be. (A root
-            // may be a file, and some agents list stores outside of their own directory.)
-            if let Some(directory) = path.parent().filter(|parent| parent.starts_with(root)) {
-                inside(root, directory)?;
-            }
-            fd
-        }
-    };
+    let fd = sys::beneath::open(root, path, Target::File)?;
     let stat = rustix::fs::fstat(&fd)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(ReadError::NotAFile);
     }
-    Ok((File::from(fd), stamp_of(&stat)))
+    Ok((fd, stamp_of(&stat)))
 }
 
 /// Reads a small file whole.

@@ -7,6 +7,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod atomic;
+pub mod beneath;
 pub mod clock;
 pub mod dirs;
 pub mod owner;
