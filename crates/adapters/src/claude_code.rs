@@ -59,11 +59,13 @@ impl Adapter for ClaudeCode {
     fn survey(&self, survey: &mut Survey) {
         let root = survey.root();
         survey_registrations(survey, &root.join("sessions"));
-        for project in survey.list(&root.join("projects"), |_| true) {
-            if project.kind == EntryKind::Directory {
-                survey_project(survey, &root.join("projects").join(&project.name));
-            }
-        }
+        let projects: Vec<PathBuf> = survey
+            .list(&root.join("projects"), |_| true)
+            .into_iter()
+            .filter(|project| project.kind == EntryKind::Directory)
+            .map(|project| root.join("projects").join(project.name))
+            .collect();
+        survey.spread(&projects, |survey, project| survey_project(survey, project));
     }
 
     fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
@@ -439,7 +441,8 @@ impl Reading {
             }
         }
         if !line.sidechain || self.digest.turn != Turn::Closed {
-            let ended = line.stop.is_some_and(|stop| stop.is("end_turn") || stop.is("stop_sequence"));
+            let ended =
+                line.stop.is_some_and(|stop| stop.is("end_turn") || stop.is("stop_sequence"));
             self.digest.turn = if ended { Turn::Closed } else { Turn::Open };
         }
         Ok(())

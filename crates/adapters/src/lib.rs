@@ -240,8 +240,12 @@ impl Survey {
     /// A survey of `root`. The root itself may be a link; nothing below it is followed out of it.
     pub fn new(root: &Path) -> Self {
         let resolved = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+        Self::of(resolved.into())
+    }
+
+    fn of(root: std::sync::Arc<Path>) -> Self {
         Self {
-            root: resolved.into(),
+            root,
             sources: Vec::new(),
             ready: Vec::new(),
             registrations: Vec::new(),
@@ -288,6 +292,44 @@ impl Survey {
             self.failed(path, &error);
             Vec::new()
         })
+    }
+
+    /// Surveys many places on all cores: `each` is given a survey of its own for every one of
+    /// `places`, and what they find is put together in their order.
+    pub fn spread<T: Sync>(&mut self, places: &[T], each: impl Fn(&mut Self, &T) + Sync) {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let share = places.len().div_ceil(cores).max(8);
+        let survey = |places: &[T]| {
+            let mut own = Self::of(self.root.clone());
+            for place in places {
+                each(&mut own, place);
+            }
+            own
+        };
+        let survey = &survey;
+        let found: Vec<Self> = std::thread::scope(|threads| {
+            let mut shares = places.chunks(share);
+            let first = shares.next();
+            let others: Vec<_> = shares.map(|share| threads.spawn(move || survey(share))).collect();
+            let first = first.map(survey);
+            let others = others.into_iter().map(|other| match other.join() {
+                Ok(found) => found,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            first.into_iter().chain(others).collect()
+        });
+        for found in found {
+            self.absorb(found);
+        }
+    }
+
+    /// Takes over everything that another survey found.
+    pub fn absorb(&mut self, mut other: Self) {
+        self.sources.append(&mut other.sources);
+        self.ready.append(&mut other.ready);
+        self.registrations.append(&mut other.registrations);
+        self.extras.append(&mut other.extras);
+        self.problems.append(&mut other.problems);
     }
 
     /// Notes a problem, unless the thing is simply not there.

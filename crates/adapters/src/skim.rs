@@ -462,13 +462,25 @@ mod tests {
         let (outer, inner) = (Place::Outer, Place::Inner);
         assert_eq!(
             fields,
-            [(outer, b'a', 1), (inner, b'x', 9), (inner, b'y', 3), (outer, b'b', 7), (outer, b'm', 1)]
+            [
+                (outer, b'a', 1),
+                (inner, b'x', 9),
+                (inner, b'y', 3),
+                (outer, b'b', 7),
+                (outer, b'm', 1)
+            ]
         );
         for broken in [r#"{"m":{"#, r#"{"m":{}"#, r#"{"m":{"x"}}"#, r#"{"m":{"x":1}"b":2}"#] {
-            assert!(nested(broken.as_bytes(), "m").unwrap().any(|field| field.is_err()), "{broken}");
+            assert!(
+                nested(broken.as_bytes(), "m").unwrap().any(|field| field.is_err()),
+                "{broken}"
+            );
         }
         assert_eq!(nested(br#"{"m":{}}"#, "m").unwrap().count(), 0);
-        assert_eq!(Value::new(br#"[{"type":"x"},1]"#).first().unwrap().get("type").unwrap().str().unwrap(), "x");
+        assert_eq!(
+            Value::new(br#"[{"type":"x"},1]"#).first().unwrap().get("type").unwrap().str().unwrap(),
+            "x"
+        );
         assert_eq!(Value::new(b"[ ]").first(), None);
     }
 

@@ -282,12 +282,11 @@ pub struct Unattached {
     pub started_at: Option<Time>,
 }
 
-/// The result of `ls`; `S` is written as an array of [`SessionView`]s, one after the other.
+/// The result of `ls`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct LsResult<'a, S> {
+pub struct LsResult<'a> {
     /// Newest activity first, live before ended.
-    #[schemars(with = "Vec<SessionView<'static>>")]
-    pub sessions: S,
+    pub sessions: Vec<SessionView<'a>>,
     /// How many there are.
     pub total: usize,
     /// How many of them are shown.

@@ -35,7 +35,10 @@ pub enum Target {
 /// resolved. A `path` that does not begin with `root` at all is opened as it is, links refused: some
 /// agents list stores outside of their own directory.
 pub fn open(root: &Path, path: &Path, target: Target) -> Result<File, BeneathError> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY
+    let flags = OFlags::RDONLY
+        | OFlags::CLOEXEC
+        | OFlags::NONBLOCK
+        | OFlags::NOCTTY
         | match target {
             Target::File => OFlags::empty(),
             Target::Directory => OFlags::DIRECTORY,
@@ -120,7 +123,9 @@ mod tests {
             assert!(matches!(error, BeneathError::Escapes), "{escape}: {error:?}");
         }
         let missing = read(&root, &root.join("a/missing")).unwrap_err();
-        assert!(matches!(missing, BeneathError::Io(error) if error.kind() == io::ErrorKind::NotFound));
+        assert!(
+            matches!(missing, BeneathError::Io(error) if error.kind() == io::ErrorKind::NotFound)
+        );
         open(&root, &root.join("a"), Target::Directory).unwrap();
         assert!(open(&root, &root.join("a/file"), Target::Directory).is_err());
     }

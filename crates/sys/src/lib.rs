@@ -10,6 +10,7 @@ pub mod atomic;
 pub mod beneath;
 pub mod clock;
 pub mod dirs;
+pub mod memory;
 pub mod owner;
 pub mod private;
 pub mod proc;

@@ -76,11 +76,7 @@ fn survey(request: &Request<'_>, adapter: &'static dyn Adapter) -> (AgentReport,
     for root in roots.iter().filter(|_| !disabled) {
         let mut one = Survey::new(root);
         adapter.survey(&mut one);
-        all.sources.append(&mut one.sources);
-        all.ready.append(&mut one.ready);
-        all.registrations.append(&mut one.registrations);
-        all.extras.append(&mut one.extras);
-        all.problems.append(&mut one.problems);
+        all.absorb(one);
     }
     (AgentReport { adapter, roots, extras: Vec::new(), processes: 0, disabled }, all)
 }
@@ -219,7 +215,7 @@ fn digest_all(
             done.push((
                 index,
                 match known {
-                    Some(digest) => Ok((digest.into(), false)),
+                    Some(digest) => Ok((digest, false)),
                     None => adapter.digest(source).map(|digest| (digest.into(), true)),
                 },
             ));

@@ -4,7 +4,7 @@
 //! stronger one is not given to another by a weaker one: the agent's own registration, its lock,
 //! a transcript held open, the command line, the environment, and last the directory.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,12 +80,17 @@ struct Desk<'a> {
 
 impl<'a> Desk<'a> {
     fn add_transcripts(&mut self, transcripts: Vec<(Box<Source>, Box<Digest>)>) {
-        let mut roots: BTreeMap<Arc<Path>, Arc<str>> = BTreeMap::new();
+        // Sources of one root follow each other and share it.
+        let mut known: Option<(Arc<Path>, Arc<str>)> = None;
         for (source, digest) in transcripts {
-            let root = roots
-                .entry(source.root.clone())
-                .or_insert_with_key(|root| root.to_string_lossy().into())
-                .clone();
+            let root = match &known {
+                Some((path, text)) if Arc::ptr_eq(path, &source.root) => text.clone(),
+                _ => {
+                    let text: Arc<str> = source.root.to_string_lossy().into();
+                    known = Some((source.root.clone(), text.clone()));
+                    text
+                }
+            };
             self.add(source, digest, root);
         }
         self.attach_subagents();

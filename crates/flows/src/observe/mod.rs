@@ -4,6 +4,7 @@
 //! two into sessions, and the model judges them. Nothing is written but the index, which is a cache.
 //! A source that fails becomes a line of the report: never an abort, never silence.
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use adapters::{Adapter, Env, Extra, Source};
@@ -140,10 +141,12 @@ fn conclude(
 
 /// Live before ended, newest activity first; ties by id, so that the order is always the same.
 fn sort(sessions: &mut [Observed]) {
-    sessions.sort_by(|a, b| {
-        let key = |observed: &Observed| {
-            (observed.verdict.status.is_active(), observed.session.last_activity_at())
-        };
-        key(b).cmp(&key(a)).then_with(|| a.session.id.cmp(&b.session.id))
+    sessions.sort_by_cached_key(|one| {
+        let mut id = [0; 32];
+        let bytes = one.session.id.as_bytes();
+        let length = bytes.len().min(id.len());
+        id[..length].copy_from_slice(&bytes[..length]);
+        let active = one.verdict.status.is_active();
+        (Reverse(active), Reverse(one.session.last_activity_at()), id)
     });
 }

@@ -111,14 +111,9 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// Sessions that become views only while they are written.
-struct Views<'a>(&'a [&'a Observed]);
-
-impl serde::Serialize for Views<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let views = self.0.iter().map(|one| SessionView::new(&one.session, &one.verdict));
-        serializer.collect_seq(views)
-    }
+/// A session as programs see it.
+fn view(one: &Observed) -> SessionView<'_> {
+    SessionView::new(&one.session, &one.verdict)
 }
 
 /// The filters, made ready.
@@ -153,17 +148,18 @@ impl Ls {
             shown.truncate(limit);
         }
         if context.json {
-            let result = LsResult {
-                sessions: Views(&shown),
+            let result = |sessions| LsResult {
+                sessions,
                 total,
                 shown: shown.len(),
                 incomplete: &observation.incomplete,
                 unattached: &observation.unattached,
             };
             if redraw {
-                output::json_line(result)?;
+                output::json_line(result(shown.iter().copied().map(view).collect()))?;
             } else {
-                context.answer(result)?;
+                let frame = result(Vec::new());
+                output::json_with(context.name, context.now, frame, "sessions", &shown, view)?;
             }
         } else if self.quiet {
             let ids: String = shown.iter().map(|one| one.session.id.clone() + "\n").collect();

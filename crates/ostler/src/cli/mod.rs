@@ -154,6 +154,7 @@ impl Context {
 
 /// Reads the command line, runs the command, reports its error.
 pub(crate) fn main() -> ExitCode {
+    sys::memory::expect_many_small_allocations();
     clap_complete::CompleteEnv::with_factory(Cli::command).complete();
     let now = sys::clock::now();
     let args: Vec<_> = std::env::args_os().collect();

@@ -32,8 +32,8 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         };
     }
     vec![
-        ("ls", envelope!(wire::LsResult<'static, ()>)),
-        ("ls --watch", schema_of::<wire::LsResult<'static, ()>>()),
+        ("ls", envelope!(wire::LsResult<'static>)),
+        ("ls --watch", schema_of::<wire::LsResult<'static>>()),
         ("show", envelope!(wire::ShowResult<'static>)),
         ("why", envelope!(wire::WhyResult<'static>)),
         ("logs", envelope!(wire::LogsResult<'static>)),

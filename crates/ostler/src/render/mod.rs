@@ -2,6 +2,7 @@
 
 pub(crate) mod colour;
 pub(crate) mod duration;
+mod json;
 pub(crate) mod output;
 pub(crate) mod sessions;
 pub(crate) mod table;

@@ -8,13 +8,28 @@ use serde::Serialize;
 
 use crate::env;
 use crate::error::Error;
+use crate::render::json;
 
 /// Writes one successful answer as JSON.
 pub(crate) fn json<T: Serialize>(command: &str, now: Time, result: T) -> Result<(), Error> {
-    let mut out = BufWriter::with_capacity(64 << 10, std::io::stdout().lock());
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    json::write(&mut out, &Success { ok: true, command, timestamp: now, result })?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes one successful answer as JSON whose empty array `name` is filled with `elements`.
+pub(crate) fn json_with<T: Serialize, E: Copy + Sync, S: Serialize>(
+    command: &str,
+    now: Time,
+    result: T,
+    name: &str,
+    elements: &[E],
+    view: impl Fn(E) -> S + Sync,
+) -> Result<(), Error> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
     let envelope = Success { ok: true, command, timestamp: now, result };
-    serde_json::to_writer_pretty(&mut out, &envelope)?;
-    out.write_all(b"\n")?;
+    json::write_with(&mut out, &envelope, name, elements, view)?;
     out.flush()?;
     Ok(())
 }
@@ -45,9 +60,7 @@ pub(crate) fn talk(text: &str) {
 pub(crate) fn error(command: &str, now: Time, error: &Error, as_json: bool) {
     if as_json {
         let envelope = Failure { ok: false, command, timestamp: now, error: error.body() };
-        if let Ok(text) = serde_json::to_string_pretty(&envelope) {
-            let _ = writeln!(std::io::stdout().lock(), "{text}");
-        }
+        let _ = json::write(&mut std::io::stdout().lock(), &envelope);
         return;
     }
     talk(&format!("error: {error}"));

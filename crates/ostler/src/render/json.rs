@@ -1,0 +1,195 @@
+//! JSON as people and programs read it: two-space indentation, written on all cores when it is long.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
+
+/// The indentation of every answer; it can begin inside an object that somebody else writes.
+struct Indented {
+    depth: usize,
+    has_value: bool,
+}
+
+impl Indented {
+    fn break_line<W: ?Sized + Write>(&self, out: &mut W) -> io::Result<()> {
+        const SPACES: &[u8; 64] = &[b' '; 64];
+        out.write_all(b"\n")?;
+        let mut left = 2 * self.depth;
+        while left > 0 {
+            let now = left.min(SPACES.len());
+            out.write_all(&SPACES[..now])?;
+            left -= now;
+        }
+        Ok(())
+    }
+
+    fn open<W: ?Sized + Write>(&mut self, out: &mut W, bracket: u8) -> io::Result<()> {
+        self.depth += 1;
+        self.has_value = false;
+        out.write_all(&[bracket])
+    }
+
+    fn close<W: ?Sized + Write>(&mut self, out: &mut W, bracket: u8) -> io::Result<()> {
+        self.depth -= 1;
+        if self.has_value {
+            self.break_line(out)?;
+        }
+        out.write_all(&[bracket])
+    }
+
+    fn separate<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        if !first {
+            out.write_all(b",")?;
+        }
+        self.break_line(out)
+    }
+}
+
+impl Formatter for Indented {
+    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.open(out, b'[')
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.close(out, b']')
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.separate(out, first)
+    }
+
+    fn end_array_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.has_value = true;
+        Ok(())
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.open(out, b'{')
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.close(out, b'}')
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.separate(out, first)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b": ")
+    }
+
+    fn end_object_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.has_value = true;
+        Ok(())
+    }
+}
+
+/// Writes a value with a newline at the end.
+pub(super) fn write<T: Serialize>(out: &mut impl Write, value: &T) -> serde_json::Result<()> {
+    let indented = Indented { depth: 0, has_value: false };
+    value.serialize(&mut Serializer::with_formatter(&mut *out, indented))?;
+    out.write_all(b"\n").map_err(serde_json::Error::io)
+}
+
+/// As [`write`], with `elements` in the place of the one empty array called `name`. Portions of them
+/// become text on all cores and are written in order, so that memory stays small.
+pub(super) fn write_with<T, E, S>(
+    out: &mut impl Write,
+    value: &T,
+    name: &str,
+    elements: &[E],
+    view: impl Fn(E) -> S + Sync,
+) -> serde_json::Result<()>
+where
+    T: Serialize,
+    E: Copy + Sync,
+    S: Serialize,
+{
+    const PORTION: usize = 512;
+    let mut frame = Vec::new();
+    write(&mut frame, value)?;
+    let hole = format!("\"{name}\": [");
+    let empty = format!("{hole}]");
+    let at = frame.windows(empty.len()).position(|window| window == empty.as_bytes());
+    let Some(at) = at.filter(|_| !elements.is_empty()) else {
+        return out.write_all(&frame).map_err(serde_json::Error::io);
+    };
+    let line_start = frame[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let depth = (at - line_start) / 2 + 1;
+    let portions: Vec<&[E]> = elements.chunks(PORTION).collect();
+    let text = |portion: &[E]| -> serde_json::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        for &element in portion {
+            let mut indented = Indented { depth, has_value: false };
+            indented.separate(&mut text, false).map_err(serde_json::Error::io)?;
+            view(element).serialize(&mut Serializer::with_formatter(&mut text, indented))?;
+        }
+        Ok(text)
+    };
+    out.write_all(&frame[..at + hole.len()]).map_err(serde_json::Error::io)?;
+    let mut first = true;
+    let mut put = |text: Vec<u8>| {
+        // The very first element has no comma before it.
+        let skip = usize::from(std::mem::take(&mut first));
+        out.write_all(&text[skip..]).map_err(serde_json::Error::io)
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    for round in portions.chunks(cores) {
+        std::thread::scope(|threads| -> serde_json::Result<()> {
+            let others: Vec<_> =
+                round[1..].iter().map(|portion| threads.spawn(|| text(portion))).collect();
+            put(text(round[0])?)?;
+            for other in others {
+                match other.join() {
+                    Ok(text) => put(text?)?,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            Ok(())
+        })?;
+    }
+    let mut end = Vec::new();
+    let indented = Indented { depth: depth - 1, has_value: true };
+    indented.break_line(&mut end).map_err(serde_json::Error::io)?;
+    end.extend_from_slice(&frame[at + hole.len()..]);
+    out.write_all(&end).map_err(serde_json::Error::io)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn it_is_indented_as_everybody_else_does() {
+        for value in [
+            json!({}),
+            json!([]),
+            json!({"a": [], "b": {}, "c": [1, [2, {"d": "\n\"[]"}]], "e": {"f": null}}),
+            json!([{"a": {"b": {"c": [[[]]]}}}, "x"]),
+        ] {
+            let mut ours = Vec::new();
+            write(&mut ours, &value).unwrap();
+            let theirs = serde_json::to_string_pretty(&value).unwrap() + "\n";
+            assert_eq!(String::from_utf8(ours).unwrap(), theirs);
+        }
+    }
+
+    #[test]
+    fn elements_stand_where_they_would_have_stood() {
+        for count in [0, 1, 2, 511, 512, 513, 3000] {
+            let items: Vec<Value> =
+                (0..count).map(|n| json!({"n": n, "x": [n, {"y": "[]"}], "e": {}})).collect();
+            let frame =
+                |items: Value| json!({"ok": true, "result": {"a": [], "items": items, "z": 1}});
+            let mut ours = Vec::new();
+            let refs: Vec<&Value> = items.iter().collect();
+            write_with(&mut ours, &frame(json!([])), "items", &refs, |item| item).unwrap();
+            let theirs = serde_json::to_string_pretty(&frame(items.into())).unwrap() + "\n";
+            assert_eq!(String::from_utf8(ours).unwrap(), theirs, "{count}");
+        }
+    }
+}
