@@ -27,7 +27,7 @@ static ABOUT: About = About {
     name: "Aider",
     version: 1,
     certainty: FormatCertainty::Documented,
-    program: Program { names: &["aider"], packages: &["aider"], helpers: &[] },
+    program: Program { names: &["aider"], packages: &["aider"], servers: &[], helpers: &[] },
     resume_options: &[],
     continue_options: &["--restore-chat-history"],
     session_variables: &[],

@@ -28,6 +28,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["amp"],
         packages: &["@sourcegraph/amp"],
+        servers: &[],
         helpers: &["login", "logout", "mcp", "update", "doctor", "permissions", "tools", "usage"],
     },
     resume_options: &["continue"],

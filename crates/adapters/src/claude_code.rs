@@ -37,6 +37,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["claude"],
         packages: &["@anthropic-ai/claude-code", "claude/versions"],
+        servers: &[],
         helpers: &["bg-spare", "bg-pty-host", "daemon", "mcp", "install", "update", "doctor"],
     },
     resume_options: &["--resume", "-r", "--session-id"],
@@ -295,10 +296,10 @@ impl<'a> Line<'a> {
         while let Some(field) = fields.next() {
             let (place, key, value) = field?;
             match (place, key) {
-                (Place::Outer, b"userType") => {
-                    if repeated.is_empty() || !fields.step_over(repeated) {
-                        run = Some(fields.rest());
-                    }
+                (Place::Outer, b"userType")
+                    if repeated.is_empty() || !fields.step_over(repeated) =>
+                {
+                    run = Some(fields.rest());
                 }
                 (Place::Outer, b"type") => found.kind = value.raw(),
                 (Place::Outer, b"timestamp") => found.timestamp = Some(value),

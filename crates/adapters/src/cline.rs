@@ -36,6 +36,7 @@ static ABOUT: About = About {
         names: &["cline"],
         packages: &["cline/bin", "@cline/cli"],
         // The hub registers every session it runs.
+        servers: &[],
         helpers: &[
             "--cline-hub-daemon",
             "auth",

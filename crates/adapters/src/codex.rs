@@ -35,6 +35,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["codex"],
         packages: &["@openai/codex"],
+        servers: &["app-server"],
         helpers: &[
             "app-server daemon",
             "mcp",

@@ -35,6 +35,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["copilot"],
         packages: &["@github/copilot"],
+        servers: &[],
         helpers: &[
             "completion",
             "help",

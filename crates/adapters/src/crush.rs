@@ -32,6 +32,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["crush"],
         packages: &["@charmland/crush"],
+        servers: &[],
         helpers: &[
             "completion",
             "dirs",

@@ -31,6 +31,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["cursor-agent"],
         packages: &["cursor-agent/versions"],
+        servers: &[],
         helpers: &["login", "logout", "mcp", "status", "update", "upgrade", "worker"],
     },
     resume_options: &["--resume"],

@@ -30,6 +30,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["droid"],
         packages: &["droid/bin", "@factory/cli"],
+        servers: &[],
         helpers: &["help", "mcp", "plugin", "update"],
     },
     resume_options: &["--resume", "-r", "--session-id", "-s"],

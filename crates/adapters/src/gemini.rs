@@ -37,6 +37,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["gemini"],
         packages: &["@google/gemini-cli"],
+        servers: &[],
         helpers: &["mcp", "extensions", "extension", "skills", "skill", "hooks", "hook", "gemma"],
     },
     resume_options: &["--resume", "-r", "--session-id"],

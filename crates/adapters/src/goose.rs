@@ -33,6 +33,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["goose", "goosed"],
         packages: &[],
+        servers: &[],
         helpers: &[
             "completion",
             "configure",

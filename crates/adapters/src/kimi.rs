@@ -31,6 +31,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["kimi", "kimi-code"],
         packages: &["@moonshot-ai/kimi-code"],
+        servers: &[],
         helpers: &[
             "doctor",
             "export",

@@ -38,6 +38,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["openclaw", "openclaw-agent", "openclaw-gateway"],
         packages: &["node_modules/openclaw"],
+        servers: &[],
         helpers: &[
             "agents",
             "channels",

@@ -38,6 +38,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["opencode"],
         packages: &["opencode-ai"],
+        servers: &[],
         helpers: &[
             "agent", "attach", "auth", "db", "debug", "export", "github", "import", "mcp",
             "models", "pr", "session", "stats", "upgrade",

@@ -30,6 +30,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["pi"],
         packages: &["@mariozechner/pi-coding-agent", "@earendil-works/pi-coding-agent"],
+        servers: &[],
         helpers: &["install", "remove", "uninstall", "update", "list", "config"],
     },
     resume_options: &["--session", "--session-id", "--resume", "-r"],

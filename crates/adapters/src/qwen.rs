@@ -32,6 +32,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["qwen"],
         packages: &["@qwen-code/qwen-code"],
+        servers: &[],
         helpers: &["mcp", "extensions", "auth", "hooks", "channel", "serve", "sessions", "review"],
     },
     resume_options: &["--resume", "-r", "--session-id"],

@@ -12,8 +12,10 @@ pub struct Program {
     /// Parts of the path of a script run by an interpreter, or of the executable, e.g. the name of
     /// the npm package. Compared with whole path components.
     pub packages: &'static [&'static str],
-    /// First arguments (sub-commands, of one or more words) that mean a helper process, not a
-    /// session. A server that can host sessions is no helper.
+    /// First arguments (sub-commands, of one or more words) that mean a server: it can host any
+    /// session, so that only what it locks or holds open says which, and its directory says nothing.
+    pub servers: &'static [&'static str],
+    /// First arguments that mean a helper process, which never has a session.
     pub helpers: &'static [&'static str],
 }
 
@@ -35,15 +37,12 @@ const INTERPRETERS: [&str; 9] =
 impl Program {
     /// Whether a process that looks like this is this agent, and one that can have a session.
     pub fn matches(&self, seen: &Appearance) -> bool {
-        let Some(first_own_argument) = self.find(seen) else {
-            return false;
-        };
-        let own = seen.args.get(first_own_argument..).unwrap_or_default();
-        !self.helpers.iter().any(|helper| {
-            let mut words = helper.split(' ').zip(own);
-            words.clone().count() == helper.split(' ').count()
-                && words.all(|(word, arg)| word == arg)
-        })
+        self.find(seen).is_some_and(|own| !begins_with_any(seen, own, self.helpers))
+    }
+
+    /// Whether a process that looks like this is a server of this agent.
+    pub fn is_server(&self, seen: &Appearance) -> bool {
+        self.find(seen).is_some_and(|own| begins_with_any(seen, own, self.servers))
     }
 
     /// The index of the first argument that belongs to the agent, if this is the agent at all.
@@ -97,6 +96,15 @@ impl Program {
     }
 }
 
+/// Whether the agent's own arguments, from index `own` on, begin with one of these commands.
+fn begins_with_any(seen: &Appearance, own: usize, commands: &[&str]) -> bool {
+    let own = seen.args.get(own..).unwrap_or_default();
+    commands.iter().any(|command| {
+        let mut words = command.split(' ').zip(own);
+        words.clone().count() == command.split(' ').count() && words.all(|(word, arg)| word == arg)
+    })
+}
+
 /// The last component of a path.
 pub fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
@@ -126,6 +134,7 @@ mod tests {
     const CLAUDE: Program = Program {
         names: &["claude"],
         packages: &["@anthropic-ai/claude-code"],
+        servers: &[],
         helpers: &["bg-spare", "daemon", "server watch"],
     };
 
@@ -154,6 +163,15 @@ mod tests {
         ] {
             assert!(CLAUDE.matches(&process), "{process:?}");
         }
+    }
+
+    #[test]
+    fn a_server_is_the_agent_but_of_no_directory() {
+        let program = Program { servers: &["app-server"], ..CLAUDE };
+        let server = seen("claude", "/x/bin/claude", &["claude", "app-server", "--listen", "x"]);
+        assert!(program.matches(&server) && program.is_server(&server));
+        let session = seen("claude", "/x/bin/claude", &["claude", "-p", "app-server"]);
+        assert!(program.matches(&session) && !program.is_server(&session));
     }
 
     #[test]

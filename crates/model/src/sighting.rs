@@ -214,6 +214,10 @@ pub enum Scope {
 }
 
 /// What proves that a registered process is there.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few registrations, and most are processes"
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// A recorded identity; `holds` is a file that the very process keeps open.

@@ -12,6 +12,7 @@ const CLAUDE: (&str, Program) = (
     Program {
         names: &["claude"],
         packages: &["@anthropic-ai/claude-code"],
+        servers: &[],
         helpers: &["bg-spare"],
     },
 );

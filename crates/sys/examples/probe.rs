@@ -18,6 +18,7 @@ const AGENTS: [(&str, Program); 1] = [(
     Program {
         names: &["claude"],
         packages: &["@anthropic-ai/claude-code"],
+        servers: &[],
         helpers: &["bg-spare"],
     },
 )];

@@ -195,6 +195,9 @@ struct Read {
     fresh: bool,
 }
 
+/// The digest, and whether it was read anew.
+type Outcome = Result<(Box<Digest>, bool), ReadError>;
+
 /// Digests every source, on all cores.
 fn digest_all(
     adapter: &'static dyn Adapter,
@@ -203,8 +206,8 @@ fn digest_all(
 ) -> (Vec<Read>, Vec<Problem>) {
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done: Vec<(usize, Result<(Box<Digest>, bool), ReadError>)> = Vec::new();
+    let work = || -> Vec<(usize, Outcome)> {
+        let mut done = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(source) = sources.get(index) else {

@@ -394,7 +394,7 @@ impl<'a> Desk<'a> {
     /// written to since it started.
     fn match_directories(&mut self) {
         let mut free = self.free_runs();
-        free.retain(|(_, run)| run.ours && run.cwd.is_some());
+        free.retain(|(_, run)| run.ours && !run.server && run.cwd.is_some());
         // The latest process can have written the fewest sessions: it chooses first.
         free.sort_by_key(|(_, run)| std::cmp::Reverse(run.started_at));
         for (index, run) in free {
@@ -431,10 +431,11 @@ impl<'a> Desk<'a> {
                 }
             }
         }
-        let roots: HashSet<PathBuf> =
-            self.sessions.iter().map(|(session, _)| PathBuf::from(&*session.origin.root)).collect();
         for (_, run) in self.free_runs() {
-            if run.ours && run.roots.iter().any(|root| roots.contains(root)) {
+            let observed = |root: &PathBuf| {
+                self.sessions.iter().any(|(session, _)| Path::new(&*session.origin.root) == root)
+            };
+            if run.ours && !run.server && run.roots.iter().any(observed) {
                 merged.unattached.push(Unattached {
                     agent: self.adapter.about().id,
                     pid: run.innermost(),

@@ -28,6 +28,8 @@ pub(super) struct Run {
     pub(super) roots: Vec<PathBuf>,
     /// Whether it runs as our own user.
     pub(super) ours: bool,
+    /// Whether it is a server, whose directory says nothing about its sessions.
+    pub(super) server: bool,
 }
 
 impl Run {
@@ -94,6 +96,7 @@ pub(super) fn find(observer: &Observer) -> Processes {
                     variable: None,
                     roots: Vec::new(),
                     ours: row.uid == observer.uid,
+                    server: adapter.about().program.is_server(&appearance),
                 });
                 let last = runs.len() - 1;
                 &mut runs[last]

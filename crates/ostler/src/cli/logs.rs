@@ -64,13 +64,15 @@ impl Logs {
             output::talk(&format!("{omitted} earlier entries left out"));
         }
         self.print(context, &entries, paint)?;
-        while self.follow {
+        if !self.follow {
+            return Ok(ExitCode::SUCCESS);
+        }
+        loop {
             std::thread::sleep(LOOK_AGAIN);
             entries.clear();
             position = read(one, position, &mut entries)?;
             self.print(context, &entries, paint)?;
         }
-        Ok(ExitCode::SUCCESS)
     }
 
     fn print(&self, context: &Context, entries: &[Entry], paint: Paint) -> Result<(), Error> {

@@ -455,6 +455,32 @@ fn codex_writer_locks_name_their_holder() {
 }
 
 #[test]
+fn a_server_of_many_sessions_makes_none_of_its_directory_live() {
+    let (home, repo) = lab();
+    let script = home.write("bin/codex.py", "import time; time.sleep(1000)\n");
+    let mut server = Command::new("python3")
+        .arg(script)
+        .args(["app-server", "--listen", "unix://"])
+        .env_clear()
+        .env("HOME", home.path())
+        .current_dir(&repo)
+        .spawn()
+        .unwrap();
+    let id = "01a1e059-e0bc-7313-8247-ecfc1125a526";
+    let meta = json!({"timestamp": "2026-11-15T10:00:00.000Z", "type": "session_meta",
+        "payload": {"id": id, "cwd": repo, "cli_version": "0.166.0", "source": "cli"}});
+    home.write(
+        format!(".codex/sessions/2026/11/15/rollout-2026-11-15T10-00-00-{id}.jsonl"),
+        format!("{meta}\n"),
+    );
+    let ran = listed(&home);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_liveness(&ran.session(id), "exited", "dead", "no-process", "derived");
+    assert_eq!(ran.result().get("unattached"), None);
+}
+
+#[test]
 fn copilot_is_proved_by_the_file_it_holds_open() {
     let (home, repo) = lab();
     let id = "6125af29-0762-4b33-a944-13a0f18430cf";
