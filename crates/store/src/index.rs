@@ -99,7 +99,8 @@ impl Index {
     /// Opens the index in `directory`, which is made if need be. `None` means "no index".
     pub fn open(directory: &Path) -> Option<Self> {
         sys::private::create_private_dir(directory).ok()?;
-        let path = directory.join("index.db");
+        // SQLite refuses links anywhere in the path; a home may well be one.
+        let path = std::fs::canonicalize(directory).ok()?.join("index.db");
         match Self::open_file(&path) {
             Ok(index) => Some(index),
             // Not a database, or damaged: it is only a cache, so it is started anew.

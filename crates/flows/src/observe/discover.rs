@@ -38,7 +38,16 @@ const RACY: Duration = Duration::from_secs(2);
 /// A process may write its first line a little before the start time that the table shows.
 const START_SLACK: Duration = Duration::from_secs(2);
 
-pub(super) fn discover(request: &Request<'_>, observer: &Observer, processes: &Processes) -> Found {
+/// What was listed, before any transcript is read.
+#[derive(Debug)]
+pub(super) struct Listed {
+    surveys: Vec<(AgentReport, Survey)>,
+    index: Option<Index>,
+    shelves: HashMap<&'static str, Shelf>,
+}
+
+/// Walks every root; the index is loaded meanwhile.
+pub(super) fn list(request: &Request<'_>) -> Listed {
     let wanted = |adapter: &&dyn Adapter| {
         let id = adapter.about().id;
         request.agents.is_empty() || request.agents.iter().any(|agent| agent == id)
@@ -46,25 +55,32 @@ pub(super) fn discover(request: &Request<'_>, observer: &Observer, processes: &P
     let adapters: Vec<&'static dyn Adapter> =
         adapters::ALL.iter().copied().filter(wanted).collect();
     std::thread::scope(|threads| {
-        // The index is loaded while the roots are walked.
-        let cache = request.cache;
-        let ids: Vec<&str> = adapters.iter().map(|adapter| adapter.about().id).collect();
-        let shelves = threads.spawn(move || {
+        let (cache, adapters) = (request.cache, &adapters);
+        let index = threads.spawn(move || {
             let index = Index::open(cache?)?;
-            let shelves: HashMap<String, Shelf> =
-                ids.iter().map(|id| ((*id).to_owned(), index.shelf(id))).collect();
+            let ids = adapters.iter().map(|adapter| adapter.about().id);
+            let shelves = ids.map(|id| (id, index.shelf(id))).collect();
             Some((index, shelves))
         });
-        let surveys: Vec<_> = adapters.iter().map(|adapter| survey(request, *adapter)).collect();
-        let (mut index, shelves) = shelves.join().ok().flatten().unzip();
-        let shelves = shelves.unwrap_or_default();
-        let mut found = Found { seen: Vec::new(), agents: Vec::new(), incomplete: Vec::new() };
-        for (report, survey) in surveys {
-            let shelf = shelves.get(report.adapter.about().id);
-            found.take(request, observer, processes, report, survey, shelf, index.as_mut());
-        }
-        found
+        let surveys = adapters.iter().map(|adapter| survey(request, *adapter)).collect();
+        let (index, shelves) = index.join().ok().flatten().unzip();
+        Listed { surveys, index, shelves: shelves.unwrap_or_default() }
     })
+}
+
+/// Reads the transcripts that are wanted.
+pub(super) fn read(
+    request: &Request<'_>,
+    observer: &Observer,
+    processes: &Processes,
+    mut listed: Listed,
+) -> Found {
+    let mut found = Found { seen: Vec::new(), agents: Vec::new(), incomplete: Vec::new() };
+    for (report, survey) in listed.surveys {
+        let shelf = listed.shelves.get(report.adapter.about().id);
+        found.take(request, observer, processes, report, survey, shelf, listed.index.as_mut());
+    }
+    found
 }
 
 /// Surveys every root of one adapter.

@@ -91,8 +91,15 @@ pub struct Observation {
 /// Observes.
 pub fn observe(request: &Request<'_>) -> Observation {
     let observer = sys::proc::observer();
-    let processes = processes::find(&observer);
-    let found = discover::discover(request, &observer, &processes);
+    let (processes, listed) = std::thread::scope(|threads| {
+        let processes = threads.spawn(|| processes::find(&observer));
+        let listed = discover::list(request);
+        match processes.join() {
+            Ok(processes) => (processes, listed),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    });
+    let found = discover::read(request, &observer, &processes, listed);
     let circumstances = Circumstances {
         now: request.now,
         sees_every_process: observer.sees_every_process() && processes.is_listed(),

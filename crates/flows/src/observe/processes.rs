@@ -58,20 +58,39 @@ impl Processes {
     }
 }
 
+/// A process that was recognised as an agent.
+type Agent<'a> = (&'a ProcessRow, &'static dyn Adapter, Appearance);
+
+/// Looks at every process, on all cores: reading how one looks is slow, and there are hundreds.
+fn recognise_all(table: &Table) -> Vec<Agent<'_>> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = table.rows().len().div_ceil(cores).max(32);
+    std::thread::scope(|threads| {
+        let shares = table.rows().chunks(share);
+        let workers: Vec<_> =
+            shares.map(|rows| threads.spawn(move || recognise(table, rows))).collect();
+        let found = workers.into_iter().flat_map(|worker| match worker.join() {
+            Ok(found) => found,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        found.collect()
+    })
+}
+
+fn recognise<'a>(table: &Table, rows: &'a [ProcessRow]) -> Vec<Agent<'a>> {
+    let agent = |row: &'a ProcessRow| {
+        let appearance = table.appearance(row.pid)?;
+        let fits = |adapter: &&&dyn Adapter| adapter.about().program.matches(&appearance);
+        let adapter = *adapters::ALL.iter().find(fits)?;
+        Some((row, adapter, appearance))
+    };
+    rows.iter().filter_map(agent).collect()
+}
+
 /// Finds the agents.
 pub(super) fn find(observer: &Observer) -> Processes {
     let table = sys::proc::table();
-    let mut found: Vec<(&ProcessRow, &'static dyn Adapter, Appearance)> = Vec::new();
-    for row in table.rows() {
-        let Some(appearance) = table.appearance(row.pid) else {
-            continue;
-        };
-        let adapter =
-            adapters::ALL.iter().find(|adapter| adapter.about().program.matches(&appearance));
-        if let Some(&adapter) = adapter {
-            found.push((row, adapter, appearance));
-        }
-    }
+    let mut found = recognise_all(&table);
     let mut runs: Vec<Run> = Vec::new();
     // Parents have been found before their children are grouped, whatever their pids.
     found.sort_by_key(|(row, ..)| (row.start, row.pid));

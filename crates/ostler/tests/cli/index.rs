@@ -64,6 +64,16 @@ fn any_damage_is_noticed() {
 }
 
 #[test]
+fn a_home_that_is_a_link_has_one_too() {
+    let home = sample_home();
+    make_old(&home);
+    let elsewhere = TempHome::new();
+    let link = elsewhere.link("home", home.path());
+    super::run::ran(super::run::ostler(&home).env("HOME", link).args(["ls", "-a"]));
+    assert!(fs::metadata(index_file(&home)).unwrap().len() > 4096);
+}
+
+#[test]
 fn a_locked_one_is_not_waited_for() {
     let home = sample_home();
     make_old(&home);
