@@ -346,12 +346,14 @@ impl Reading {
     }
 
     /// Tool results are most of a transcript's bytes, and say no more than that the turn goes on.
-    /// A quote inside a JSON string is escaped, so these marks can only be keys and values.
+    /// A quote inside a JSON string is escaped, so these marks can only be keys and values. A user's
+    /// line names its type early; where one does not, it is read like any other.
     fn passes_over(&mut self, line: &[u8]) -> bool {
+        const EARLY: usize = 256;
         let begun = self.first_time.is_some() && self.digest.cwd.is_some();
         if begun
             && line.ends_with(b"}")
-            && USER.find(line).is_some()
+            && USER.find(&line[..line.len().min(EARLY)]).is_some()
             && TOOL_RESULT.find(line).is_some()
         {
             self.digest.turn = Turn::Open;
