@@ -21,6 +21,7 @@ use model::status::Activity;
 use model::time::Time;
 use serde::Deserialize;
 
+use crate::blocks::{self, text_of};
 use crate::files::{EntryKind, ReadError};
 use crate::skim::{self, Place, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
@@ -499,11 +500,6 @@ fn usage_of(usage: Value<'_>) -> Result<Tokens, skim::Broken> {
     Ok(tokens)
 }
 
-/// Blocks of a message's content; a plain string is one text.
-fn blocks(content: Value<'_>) -> impl Iterator<Item = Value<'_>> {
-    content.array().into_iter().flatten().filter_map(Result::ok)
-}
-
 fn is_tool_result(content: Value<'_>) -> bool {
     let kind = content.first().and_then(|block| block.get("type"));
     kind.is_some_and(|kind| kind.is("tool_result"))
@@ -513,14 +509,6 @@ fn hash(id: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(id);
     hasher.finish()
-}
-
-fn text_of(content: Value<'_>) -> String {
-    if let Some(text) = content.string() {
-        return text;
-    }
-    let texts = blocks(content).filter_map(|block| block.get("text")?.string());
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Commands, caveats and notifications are written as user messages but nobody asked them.
@@ -552,27 +540,11 @@ fn converse_line(line: &[u8], say: &mut dyn FnMut(Entry)) {
         br#""assistant""# => Role::Assistant,
         _ => return,
     };
-    if let Some(text) = content.string() {
-        let role =
-            if speaker == Role::User && !is_real_prompt(&text) { Role::System } else { speaker };
-        say(Entry::new(at, role, text));
-        return;
-    }
-    for block in blocks(content) {
-        let text = |name| block.get(name).and_then(Value::string).unwrap_or_default();
-        match text("type").as_str() {
-            "text" => say(Entry::new(at, speaker, text("text"))),
-            "tool_use" => {
-                let input = block.get("input").map_or(&b""[..], Value::raw);
-                say(Entry::tool(at, text("name"), String::from_utf8_lossy(input)));
-            }
-            "tool_result" => {
-                let result = block.get("content").map(text_of).unwrap_or_default();
-                say(Entry::new(at, Role::Result, result));
-            }
-            _ => {}
-        }
-    }
+    let spoken = |text: String| {
+        let injected = speaker == Role::User && !is_real_prompt(&text);
+        Entry::new(at, if injected { Role::System } else { speaker }, text)
+    };
+    blocks::tell(content, at, spoken, say);
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use model::sighting::{Digest, Proof, Registration, Scope, Stamp, Tokens, Turn, s
 use model::status::Activity;
 use model::time::Time;
 
+use crate::blocks::{self, has_block, text_of};
 use crate::files::{EntryKind, ReadError};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
@@ -369,22 +370,6 @@ fn unwrap_input(text: &str) -> &str {
     inner.map_or(text, |(_, inner)| inner.strip_suffix("</user_input>").unwrap_or(inner))
 }
 
-fn blocks(content: Value<'_>) -> impl Iterator<Item = Value<'_>> {
-    content.array().into_iter().flatten().filter_map(Result::ok)
-}
-
-fn has_block(content: Value<'_>, kind: &str) -> bool {
-    blocks(content).any(|block| block.get("type").is_some_and(|found| found.is(kind)))
-}
-
-fn text_of(content: Value<'_>) -> String {
-    if let Some(text) = content.string() {
-        return text;
-    }
-    let texts = blocks(content).filter_map(|block| block.get("text")?.string());
-    texts.collect::<Vec<_>>().join("\n")
-}
-
 fn converse_message(message: Value<'_>, say: &mut dyn FnMut(Entry)) {
     let at = message.get("ts").and_then(Value::time);
     let speaker = match message.get("role") {
@@ -395,25 +380,8 @@ fn converse_message(message: Value<'_>, say: &mut dyn FnMut(Entry)) {
     let Some(content) = message.get("content") else {
         return;
     };
-    if let Some(text) = content.string() {
-        say(Entry::new(at, speaker, unwrap_input(&text)));
-        return;
-    }
-    for block in blocks(content) {
-        let text = |name| block.get(name).and_then(Value::string).unwrap_or_default();
-        match text("type").as_str() {
-            "text" => say(Entry::new(at, speaker, unwrap_input(&text("text")))),
-            "tool_use" => {
-                let input = block.get("input").map_or(&b""[..], Value::raw);
-                say(Entry::tool(at, text("name"), String::from_utf8_lossy(input)));
-            }
-            "tool_result" => {
-                let result = block.get("content").map(text_of).unwrap_or_default();
-                say(Entry::new(at, Role::Result, result));
-            }
-            _ => {}
-        }
-    }
+    let spoken = |text: String| Entry::new(at, speaker, unwrap_input(&text));
+    blocks::tell(content, at, spoken, say);
 }
 
 #[cfg(test)]

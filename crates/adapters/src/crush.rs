@@ -150,24 +150,16 @@ fn survey_project(survey: &mut Survey, directory: &str, data: &Path) {
 }
 
 fn read_database(root: &Arc<Path>, path: &Path) -> Result<Vec<(Source, Digest)>, ReadError> {
-    let connection = database::open(root, path)?;
-    // One snapshot for all queries: a session must not change between its row and its messages.
-    let snapshot = connection.unchecked_transaction()?;
-    let stamp = files::stamp(path).unwrap_or_default();
-    let store = Store::new(&snapshot)?;
-    let mut statement = store.sessions("order by created_at, id")?;
-    let mut rows = statement.query([])?;
-    let mut sessions = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (id, digest, bytes) = store.read(row)?;
-        let source = Source {
-            parent: digest.parent.clone(),
-            bytes: Some(bytes),
-            ..Source::file(id, root, path.to_owned(), stamp, FORMAT)
-        };
-        sessions.push((source, digest));
-    }
-    Ok(sessions)
+    database::sessions(root, path, FORMAT, |connection| {
+        let store = Store::new(connection)?;
+        let mut statement = store.sessions("order by created_at, id")?;
+        let mut rows = statement.query([])?;
+        let mut sessions = Vec::new();
+        while let Some(row) = rows.next()? {
+            sessions.push(store.read(row)?);
+        }
+        Ok(sessions)
+    })
 }
 
 /// A database whose schema is known.

@@ -6,11 +6,14 @@
 //! notes in memory and its own locking keeps the answer consistent.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use model::sighting::Digest;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::Source;
 use crate::files::{self, MAX_RECORD, ReadError};
 
 /// Opens a database below `root` for reading.
@@ -45,6 +48,28 @@ pub fn open(root: &Path, path: &Path) -> Result<Connection, ReadError> {
     connection.busy_timeout(Duration::from_millis(250))?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
+}
+
+/// The sessions of a store: `read` gives id, digest and bytes of each, all from one snapshot, so that
+/// a session does not change between its row and its messages.
+pub(crate) fn sessions(
+    root: &Arc<Path>,
+    path: &Path,
+    format: &'static str,
+    read: impl FnOnce(&Connection) -> Result<Vec<(String, Digest, u64)>, ReadError>,
+) -> Result<Vec<(Source, Digest)>, ReadError> {
+    let connection = open(root, path)?;
+    let snapshot = connection.unchecked_transaction()?;
+    let stamp = files::stamp(path).unwrap_or_default();
+    let source = |id: String, parent: Option<String>, bytes: u64| Source {
+        parent,
+        bytes: Some(bytes),
+        ..Source::file(id, root, path.to_owned(), stamp, format)
+    };
+    let sessions = read(&snapshot)?
+        .into_iter()
+        .map(|(id, digest, bytes)| (source(id, digest.parent.clone(), bytes), digest));
+    Ok(sessions.collect())
 }
 
 /// Whether the table has that column: the gate in front of a query on a schema that may have moved.

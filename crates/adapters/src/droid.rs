@@ -14,6 +14,7 @@ use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
 
+use crate::blocks::{self, has_block};
 use crate::files::{EntryKind, ReadError};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
@@ -223,24 +224,6 @@ fn tokens_of(usage: Value<'_>) -> Tokens {
     }
 }
 
-/// The blocks of a message; a plain string is none.
-fn blocks(content: Value<'_>) -> impl Iterator<Item = Value<'_>> {
-    content.array().into_iter().flatten().filter_map(Result::ok)
-}
-
-fn has_block(content: Value<'_>, kind: &str) -> bool {
-    blocks(content).any(|block| block.get("type").is_some_and(|found| found.is(kind)))
-}
-
-/// The texts of a tool's result.
-fn text_of(content: Value<'_>) -> String {
-    if let Some(text) = content.string() {
-        return text;
-    }
-    let texts = blocks(content).filter_map(|block| block.get("text")?.string());
-    texts.collect::<Vec<_>>().join("\n")
-}
-
 fn is_reminder(text: &str) -> bool {
     text.trim_start().starts_with("<system-reminder>")
 }
@@ -250,7 +233,7 @@ fn prompt_of(content: Value<'_>) -> String {
     if let Some(text) = content.string() {
         return if is_reminder(&text) { String::new() } else { text };
     }
-    let texts = blocks(content).filter_map(|block| block.get("text")?.string());
+    let texts = content.elements().filter_map(|block| block.get("text")?.string());
     texts.filter(|text| !is_reminder(text)).collect::<Vec<_>>().join("\n")
 }
 
@@ -272,25 +255,7 @@ fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
     let Some(content) = message.get("content") else {
         return;
     };
-    if let Some(text) = content.string() {
-        say(spoken(text));
-        return;
-    }
-    for block in blocks(content) {
-        let text = |name| block.get(name).and_then(Value::string).unwrap_or_default();
-        match text("type").as_str() {
-            "text" => say(spoken(text("text"))),
-            "tool_use" => {
-                let input = block.get("input").map_or(&b""[..], Value::raw);
-                say(Entry::tool(at, text("name"), String::from_utf8_lossy(input)));
-            }
-            "tool_result" => {
-                let result = block.get("content").map(text_of).unwrap_or_default();
-                say(Entry::new(at, Role::Result, result));
-            }
-            _ => {}
-        }
-    }
+    blocks::tell(content, at, spoken, say);
 }
 
 #[cfg(test)]

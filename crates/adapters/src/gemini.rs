@@ -17,6 +17,7 @@ use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
 use sha2::{Digest as _, Sha256};
 
+use crate::blocks::text_of;
 use crate::files::{self, DirEntry, EntryKind, ReadError};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey};
@@ -296,15 +297,6 @@ fn is_command(text: &str) -> bool {
         Some(name) => name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
         None => false,
     }
-}
-
-/// A string, or the texts of a list of parts.
-fn text_of(content: Value<'_>) -> String {
-    if let Some(text) = content.string() {
-        return text;
-    }
-    let texts = content.elements().filter_map(|part| part.get("text")?.string());
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// The tools' answers among the parts.

@@ -15,6 +15,7 @@ use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
 
+use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
@@ -250,16 +251,6 @@ fn tokens_of(usage: Value<'_>) -> Tokens {
         cache_read: number("inputCacheRead"),
         cache_write: number("inputCacheCreation"),
     }
-}
-
-/// The texts of a message or of a tool's output.
-fn text_of(content: Value<'_>) -> String {
-    if let Some(text) = content.string() {
-        return text;
-    }
-    let blocks = content.array().into_iter().flatten().flatten();
-    let texts = blocks.filter_map(|block| block.get("text")?.string());
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {

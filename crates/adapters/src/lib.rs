@@ -20,6 +20,7 @@ pub mod skim;
 
 mod aider;
 mod amp;
+mod blocks;
 mod claude_code;
 mod cline;
 mod codex;

@@ -14,6 +14,7 @@ use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
 use model::time::Time;
 
+use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Source, Survey};
@@ -267,15 +268,6 @@ impl Reading {
         }
         self.digest
     }
-}
-
-/// A string, or the texts of a list of blocks.
-fn text_of(content: Value<'_>) -> String {
-    if let Some(text) = content.string() {
-        return text;
-    }
-    let texts = content.elements().filter_map(|block| block.get("text")?.string());
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 fn converse_line(line: &[u8], say: &mut dyn FnMut(Entry)) {

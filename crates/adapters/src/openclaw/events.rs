@@ -7,6 +7,7 @@ use model::conversation::{Entry, Role};
 use model::sighting::{Digest, Tokens, Turn, shorten};
 use model::time::Time;
 
+use crate::blocks::text_of;
 use crate::skim::{self, Broken, Value};
 
 /// What has been read of a session so far.
@@ -152,14 +153,6 @@ fn is_injected(text: &str) -> bool {
 
 fn blocks(content: Value<'_>) -> impl Iterator<Item = Value<'_>> {
     content.array().into_iter().flatten().filter_map(Result::ok)
-}
-
-fn text_of(content: Value<'_>) -> String {
-    if let Some(text) = content.string() {
-        return text;
-    }
-    let texts = blocks(content).filter_map(|block| block.get("text")?.string());
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Tells what one event says.
