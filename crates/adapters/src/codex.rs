@@ -82,7 +82,7 @@ impl Adapter for Codex {
         let names = read_names(survey, &root.join("session_index.jsonl"));
         for source in &mut survey.sources {
             let name = names.get(&source.id).map(|name| name.trim());
-            source.title = name.filter(|name| !name.is_empty()).map(shorten);
+            source.name = name.filter(|name| !name.is_empty()).map(shorten);
         }
         let snapshots = root.join("shell_snapshots");
         for entry in survey.list(&snapshots, |_| false) {

@@ -171,8 +171,7 @@ pub struct Source {
     /// The title that an index of many sessions gives it. It stands here and not in the digest,
     /// because a digest that depended on such an index would be read anew at every change of it.
     pub title: Option<String>,
-    /// The name that such an index gives it. It never changes for an id, so the digest may take
-    /// it over without a stamp of the index.
+    /// The name that such an index gives it.
     pub name: Option<String>,
     /// The root it was found under, all links resolved.
     pub root: std::sync::Arc<Path>,

@@ -77,8 +77,8 @@ fn a_killed_turn_is_open_and_has_spent_nothing() {
 #[test]
 fn the_name_of_a_thread_comes_from_the_index() {
     let survey = fixture::survey("codex", &root());
-    assert_eq!(fixture::source(&survey, NAMED).title.as_deref(), Some("lab"));
-    assert_eq!(fixture::source(&survey, EXEC).title, None);
+    assert_eq!(fixture::source(&survey, NAMED).name.as_deref(), Some("lab"));
+    assert_eq!(fixture::source(&survey, EXEC).name, None);
     assert_eq!(fixture::digest("codex", &survey, NAMED).title, None);
 }
 
