@@ -250,6 +250,8 @@ struct Reading {
     digest: Digest,
     /// Usage of each API message, by the hash of its id.
     counted: HashMap<u64, Tokens>,
+    last_id: Vec<u8>,
+    last_usage: Vec<u8>,
     first_time: Option<Time>,
     last_time: Vec<u8>,
     /// Who and where, as the line before wrote it.
@@ -433,15 +435,11 @@ impl Reading {
             self.digest.answered_by(&model.str().unwrap_or_default());
         }
         if let Some(usage) = line.usage {
-            let usage = usage_of(usage)?;
-            if line.id.is_empty() {
-                self.digest.spend(usage);
-            } else {
-                // The blocks of a message repeat its usage; what is still streaming grows.
-                let counted = self.counted.entry(hash(line.id)).or_default();
-                if usage.output >= counted.output {
-                    *counted = usage;
-                }
+            // The blocks of a message repeat its usage, mostly byte for byte.
+            let repeats =
+                !line.id.is_empty() && self.last_id == line.id && self.last_usage == usage.raw();
+            if !repeats {
+                self.count(line.id, usage)?;
             }
         }
         if !line.sidechain || self.digest.turn != Turn::Closed {
@@ -449,6 +447,24 @@ impl Reading {
                 line.stop.is_some_and(|stop| stop.is("end_turn") || stop.is("stop_sequence"));
             self.digest.turn = if ended { Turn::Closed } else { Turn::Open };
         }
+        Ok(())
+    }
+
+    /// Counts the usage of a message once; what is still streaming grows.
+    fn count(&mut self, id: &[u8], usage: Value<'_>) -> Result<(), skim::Broken> {
+        let tokens = usage_of(usage)?;
+        if id.is_empty() {
+            self.digest.spend(tokens);
+            return Ok(());
+        }
+        let counted = self.counted.entry(hash(id)).or_default();
+        if tokens.output >= counted.output {
+            *counted = tokens;
+        }
+        self.last_id.clear();
+        self.last_id.extend_from_slice(id);
+        self.last_usage.clear();
+        self.last_usage.extend_from_slice(usage.raw());
         Ok(())
     }
 

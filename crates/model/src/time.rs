@@ -34,6 +34,32 @@ impl Time {
         text.parse::<jiff::Timestamp>().ok().map(|t| Self(t.as_millisecond()))
     }
 
+    /// The text of a time between 1970 and 9998, as [`fmt::Display`] writes it.
+    fn text(self) -> Option<[u8; 24]> {
+        const DAY: i64 = 86_400_000;
+        if !(0..253_370_764_800_000).contains(&self.0) {
+            return None;
+        }
+        let date = jiff::civil::Date::constant(1970, 1, 1);
+        let (days, rest) = (self.0 / DAY, self.0 % DAY);
+        let date = date.checked_add(jiff::Span::new().days(days)).ok()?;
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let mut put = |at: usize, digits: usize, mut number: i64| {
+            for place in (at..at + digits).rev() {
+                text[place] = b'0' + (number % 10) as u8;
+                number /= 10;
+            }
+        };
+        put(0, 4, date.year().into());
+        put(5, 2, date.month().into());
+        put(8, 2, date.day().into());
+        put(11, 2, rest / 3_600_000);
+        put(14, 2, rest / 60_000 % 60);
+        put(17, 2, rest / 1000 % 60);
+        put(20, 3, rest % 1000);
+        Some(text)
+    }
+
     /// How long before `self` the `earlier` time was; zero when it was not before.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -62,7 +88,11 @@ impl fmt::Display for Time {
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
-            serializer.collect_str(self)
+            // A listing writes four times a session: the usual years take a short cut.
+            match self.text() {
+                Some(text) => serializer.serialize_str(std::str::from_utf8(&text).unwrap_or("")),
+                None => serializer.collect_str(self),
+            }
         } else {
             serializer.serialize_i64(self.0)
         }
@@ -108,6 +138,22 @@ mod tests {
             "2026-11-15T17:53:44.000Z"
         );
         assert_eq!(Time::from_millis(0).to_string(), "1970-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn the_short_cut_writes_the_same() {
+        let mut millis: i64 = 0;
+        while let Some(text) = Time(millis).text() {
+            assert_eq!(std::str::from_utf8(&text).unwrap(), Time(millis).to_string());
+            millis += 86_400_000 * 37 + 12_345_678_901 % 86_399_999;
+        }
+        for millis in [0, 951_782_399_999, 951_782_400_000, 1_709_164_800_000, 253_370_764_799_999]
+        {
+            let text = Time(millis).text().unwrap();
+            assert_eq!(std::str::from_utf8(&text).unwrap(), Time(millis).to_string());
+        }
+        assert_eq!(Time(-1).text(), None);
+        assert_eq!(serde_json::to_string(&Time(-1)).unwrap(), "\"1969-12-31T23:59:59.999Z\"");
     }
 
     #[test]

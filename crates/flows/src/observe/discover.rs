@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -222,42 +223,35 @@ fn digest_all(
 ) -> (Vec<Read>, Vec<Problem>) {
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     let next = AtomicUsize::new(0);
-    let work = || -> Vec<(usize, Outcome)> {
-        let mut done = Vec::new();
+    let outcomes: Vec<OnceLock<Outcome>> = sources.iter().map(|_| OnceLock::new()).collect();
+    let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(source) = sources.get(index) else {
-                return done;
-            };
+            let Some(source) = sources.get(index) else { return };
             let beside: Vec<Stamp> = source.beside.iter().map(|(_, stamp)| *stamp).collect();
             let known = shelf.and_then(|shelf| shelf.get(&key(adapter, source, &beside)));
-            done.push((
-                index,
-                match known {
-                    Some(digest) => Ok((digest, false)),
-                    None => adapter.digest(source).map(|digest| (digest.into(), true)),
-                },
-            ));
+            let outcome = match known {
+                Some(digest) => Ok((digest, false)),
+                None => adapter.digest(source).map(|digest| (digest.into(), true)),
+            };
+            // Each index is handed out once.
+            let _ = outcomes[index].set(outcome);
         }
     };
-    let mut results: Vec<_> = if sources.len() < 4 || workers == 1 {
-        work()
+    if sources.len() < 4 {
+        work();
     } else {
+        // A worker that panics makes the scope panic: nothing is lost in silence.
         std::thread::scope(|threads| {
-            let handles: Vec<_> = (0..workers).map(|_| threads.spawn(work)).collect();
-            // A worker that panicked would have lost its results: that must not pass in silence.
-            handles
-                .into_iter()
-                .flat_map(|handle| match handle.join() {
-                    Ok(done) => done,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                })
-                .collect()
-        })
-    };
-    results.sort_unstable_by_key(|(index, _)| *index);
-    let (mut read, mut problems) = (Vec::with_capacity(results.len()), Vec::new());
-    for (source, (_, result)) in sources.into_iter().zip(results) {
+            for _ in 1..workers {
+                threads.spawn(work);
+            }
+            work();
+        });
+    }
+    let (mut read, mut problems) = (Vec::with_capacity(sources.len()), Vec::new());
+    for (source, outcome) in sources.into_iter().zip(outcomes) {
+        let Some(result) = outcome.into_inner() else { continue };
         match result {
             Ok((digest, fresh)) => read.push(Read { source: source.into(), digest, fresh }),
             Err(error) if error.is_absent() => {}
