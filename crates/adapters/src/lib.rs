@@ -8,6 +8,8 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::conversation::Entry;
 use model::program::Program;
@@ -298,27 +300,25 @@ impl Survey {
     /// `places`, and what they find is put together in their order.
     pub fn spread<T: Sync>(&mut self, places: &[T], each: impl Fn(&mut Self, &T) + Sync) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = places.len().div_ceil(cores).max(8);
-        let survey = |places: &[T]| {
-            let mut own = Self::of(self.root.clone());
-            for place in places {
+        let found: Vec<OnceLock<Self>> = places.iter().map(|_| OnceLock::new()).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(place) = places.get(index) else { return };
+                let mut own = Self::of(self.root.clone());
                 each(&mut own, place);
+                // Each index is handed out once.
+                let _ = found[index].set(own);
             }
-            own
         };
-        let survey = &survey;
-        let found: Vec<Self> = std::thread::scope(|threads| {
-            let mut shares = places.chunks(share);
-            let first = shares.next();
-            let others: Vec<_> = shares.map(|share| threads.spawn(move || survey(share))).collect();
-            let first = first.map(survey);
-            let others = others.into_iter().map(|other| match other.join() {
-                Ok(found) => found,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            first.into_iter().chain(others).collect()
+        std::thread::scope(|threads| {
+            for _ in 1..cores.min(places.len()) {
+                threads.spawn(work);
+            }
+            work();
         });
-        for found in found {
+        for found in found.into_iter().filter_map(OnceLock::into_inner) {
             self.absorb(found);
         }
     }

@@ -12,6 +12,8 @@ pub fn expect_many_small_allocations() {
         unsafe {
             libc::mallopt(libc::M_TOP_PAD, STEP);
             libc::mallopt(libc::M_TRIM_THRESHOLD, 4 * STEP);
+            // Large buffers come and go; given back, they would have to be cleared again.
+            libc::mallopt(libc::M_MMAP_THRESHOLD, STEP);
         }
     }
 }

@@ -107,7 +107,9 @@ where
     E: Copy + Sync,
     S: Serialize,
 {
-    const PORTION: usize = 512;
+    const PORTION: usize = 1024;
+    // Longer than most, so that the text need not move while it grows.
+    const ELEMENT_BYTES: usize = 1536;
     let mut frame = Vec::new();
     write(&mut frame, value)?;
     let hole = format!("\"{name}\": [");
@@ -120,7 +122,7 @@ where
     let depth = (at - line_start) / 2 + 1;
     let portions: Vec<&[E]> = elements.chunks(PORTION).collect();
     let text = |portion: &[E]| -> serde_json::Result<Vec<u8>> {
-        let mut text = Vec::new();
+        let mut text = Vec::with_capacity(ELEMENT_BYTES * portion.len());
         for &element in portion {
             let mut indented = Indented { depth, has_value: false };
             indented.separate(&mut text, false).map_err(serde_json::Error::io)?;
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn elements_stand_where_they_would_have_stood() {
-        for count in [0, 1, 2, 511, 512, 513, 3000] {
+        for count in [0, 1, 2, 1023, 1024, 1025, 5000] {
             let items: Vec<Value> =
                 (0..count).map(|n| json!({"n": n, "x": [n, {"y": "[]"}], "e": {}})).collect();
             let frame =
