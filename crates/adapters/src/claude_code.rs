@@ -241,6 +241,8 @@ fn parse_pid_domain(domain: &str) -> (Option<Machine>, Option<u64>) {
     (machine.map(|id| Machine::Plain(id.to_owned())), namespace)
 }
 
+static MESSAGE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r#""message":{"id":""#));
+static USAGE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r#""usage":"#));
 static USER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r#""type":"user""#));
 static TOOL_RESULT: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r#""type":"tool_result""#));
 
@@ -258,6 +260,8 @@ struct Reading {
     repeated: Vec<u8>,
     /// The last line, if it was passed over and may hold a newer time, branch or version.
     passed_over: Vec<u8>,
+    /// Whether that line must be read before what follows it.
+    owed: bool,
     custom_title: Option<String>,
     summary: Option<String>,
     ai_title: Option<String>,
@@ -342,29 +346,55 @@ impl Reading {
         if line.trim_ascii().is_empty() || self.passes_over(line) {
             return;
         }
+        self.settle();
         match self.try_line(line) {
             Ok(()) => self.passed_over.clear(),
             Err(skim::Broken) => self.digest.damage.broken += 1,
         }
     }
 
-    /// Tool results are most of a transcript's bytes, and say no more than that the turn goes on.
-    /// A quote inside a JSON string is escaped, so these marks can only be keys and values. A user's
-    /// line names its type early; where one does not, it is read like any other.
+    /// Whether a line can say nothing new unless it is the last one, in which case it is read in
+    /// the end. A quote inside a JSON string is escaped, so that the marks looked for can only be
+    /// keys and values; where they stand elsewhere than usual, a line is read like any other.
     fn passes_over(&mut self, line: &[u8]) -> bool {
-        const EARLY: usize = 256;
         let begun = self.first_time.is_some() && self.digest.cwd.is_some();
-        if begun
-            && line.ends_with(b"}")
-            && USER.find(&line[..line.len().min(EARLY)]).is_some()
-            && TOOL_RESULT.find(line).is_some()
-        {
-            self.digest.turn = Turn::Open;
-            self.passed_over.clear();
-            self.passed_over.extend_from_slice(line);
-            return true;
+        if !begun || !line.ends_with(b"}") {
+            return false;
         }
-        false
+        if is_plain_tool_result(line) {
+            // Most of a transcript's bytes: no more than that the turn goes on.
+            self.digest.turn = Turn::Open;
+            self.owed = false;
+        } else if self.repeats_the_last_message(line) {
+            self.owed = true;
+        } else {
+            return false;
+        }
+        self.passed_over.clear();
+        self.passed_over.extend_from_slice(line);
+        true
+    }
+
+    /// Whether a line is a further block of the message counted last, with the same usage.
+    fn repeats_the_last_message(&self, line: &[u8]) -> bool {
+        let Some(id) = self.last_id.strip_prefix(b"\"") else { return false };
+        let Some(at) = MESSAGE.find(line) else { return false };
+        let message = &line[at + MESSAGE.needle().len()..];
+        message.starts_with(id)
+            && USAGE.find(message).is_some_and(|at| {
+                message[at + USAGE.needle().len()..].starts_with(&self.last_usage)
+            })
+    }
+
+    /// Reads a block that was passed over: how it ended its message still counts.
+    fn settle(&mut self) {
+        if std::mem::take(&mut self.owed) {
+            let owed = std::mem::take(&mut self.passed_over);
+            // It was whole and like the one before; anything odd about it is no news.
+            let _ = self.try_line(&owed);
+            self.passed_over = owed;
+            self.passed_over.clear();
+        }
     }
 
     fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::Broken> {
@@ -469,6 +499,7 @@ impl Reading {
     }
 
     fn finish(mut self, is_subagent: bool) -> Digest {
+        self.settle();
         let passed_over = std::mem::take(&mut self.passed_over);
         if let Ok(line) = Line::read(&passed_over) {
             self.circumstances(&line);
@@ -519,6 +550,12 @@ fn usage_of(usage: Value<'_>) -> Result<Tokens, skim::Broken> {
 fn is_tool_result(content: Value<'_>) -> bool {
     let kind = content.first().and_then(|block| block.get("type"));
     kind.is_some_and(|kind| kind.is("tool_result"))
+}
+
+/// A user's line that names its type early and holds a tool's result.
+fn is_plain_tool_result(line: &[u8]) -> bool {
+    const EARLY: usize = 256;
+    USER.find(&line[..line.len().min(EARLY)]).is_some() && TOOL_RESULT.find(line).is_some()
 }
 
 fn hash(id: &[u8]) -> u64 {
@@ -606,6 +643,37 @@ mod tests {
         // The same fields, but the last of them goes on where the run ended.
         let longer = one.replace("\"main\"", "\"main\", \"slug\": \"x\"");
         assert_eq!(last(&[line(one, "10"), line(&longer, "11")]), of("main", "1"));
+    }
+
+    #[test]
+    fn a_repeated_block_that_is_passed_over_still_ends_its_turn() {
+        let prompt = r#"{"type":"user","cwd":"/a","timestamp":"2026-11-15T10:00:00.000Z","message":{"content":"x"}}"#;
+        let block = |id: &str, stop: &str, at: &str, output: u32| {
+            format!(
+                r#"{{"type":"assistant","timestamp":"2026-11-15T{at}:00:00.000Z","message":{{"id":"{id}","model":"m","content":[],"stop_reason":{stop},"usage":{{"input_tokens":1,"output_tokens":{output}}}}}}}"#
+            )
+        };
+        let read = |lines: &[&str]| {
+            let read = digest(lines);
+            (
+                read.turn,
+                read.tokens.unwrap().output,
+                read.last_activity_at.unwrap().to_string()[11..13].to_owned(),
+            )
+        };
+        let (open, done) = (block("m1", "null", "11", 5), block("m1", r#""end_turn""#, "12", 5));
+        let after = r#"{"type":"last-prompt"}"#;
+        let twelve = "12".to_owned();
+        assert_eq!(read(&[prompt, &open, &done]), (Turn::Closed, 5, twelve.clone()));
+        assert_eq!(read(&[prompt, &open, &done, after]), (Turn::Closed, 5, twelve.clone()));
+        assert_eq!(
+            read(&[prompt, &open, &open, &open, &done, after]),
+            (Turn::Closed, 5, twelve.clone())
+        );
+        let grown = block("m1", r#""end_turn""#, "12", 9);
+        assert_eq!(read(&[prompt, &open, &grown]), (Turn::Closed, 9, twelve.clone()));
+        let other = block("m2", r#""end_turn""#, "12", 5);
+        assert_eq!(read(&[prompt, &open, &other]), (Turn::Closed, 10, twelve));
     }
 
     #[test]

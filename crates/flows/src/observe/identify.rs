@@ -4,6 +4,7 @@
 //! stronger one is not given to another by a weaker one: the agent's own registration, its lock,
 //! a transcript held open, the command line, the environment, and last the directory.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -118,15 +119,15 @@ impl<'a> Desk<'a> {
             self.subagents.push((session, Some(source)));
             return;
         }
-        match self.by_id.get(&source.id) {
-            Some(&index) => {
-                let known = &mut self.sessions[index];
+        match self.by_id.entry(source.id.clone()) {
+            Entry::Occupied(known) => {
+                let known = &mut self.sessions[*known.get()];
                 if session.last_activity_at() > known.0.last_activity_at() {
                     *known = (session, Some(source));
                 }
             }
-            None => {
-                self.by_id.insert(source.id.clone(), self.sessions.len());
+            Entry::Vacant(place) => {
+                place.insert(self.sessions.len());
                 self.sessions.push((session, Some(source)));
             }
         }

@@ -11,17 +11,28 @@ struct Indented {
     has_value: bool,
 }
 
+/// A comma, a line break and as much indentation as nearly every answer needs.
+const LEAD: [u8; 66] = {
+    let mut lead = [b' '; 66];
+    lead[0] = b',';
+    lead[1] = b'\n';
+    lead
+};
+
 impl Indented {
-    fn break_line<W: ?Sized + Write>(&self, out: &mut W) -> io::Result<()> {
-        const SPACES: &[u8; 64] = &[b' '; 64];
-        out.write_all(b"\n")?;
-        let mut left = 2 * self.depth;
-        while left > 0 {
-            let now = left.min(SPACES.len());
-            out.write_all(&SPACES[..now])?;
-            left -= now;
+    /// Begins a line, after a comma if `from` is 0: one piece of text instead of three.
+    #[inline]
+    fn lead<W: ?Sized + Write>(&self, out: &mut W, from: usize) -> io::Result<()> {
+        let end = 2 + 2 * self.depth;
+        out.write_all(&LEAD[from..end.min(LEAD.len())])?;
+        for _ in LEAD.len()..end {
+            out.write_all(b" ")?;
         }
         Ok(())
+    }
+
+    fn break_line<W: ?Sized + Write>(&self, out: &mut W) -> io::Result<()> {
+        self.lead(out, 1)
     }
 
     fn open<W: ?Sized + Write>(&mut self, out: &mut W, bracket: u8) -> io::Result<()> {
@@ -39,10 +50,7 @@ impl Indented {
     }
 
     fn separate<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        if !first {
-            out.write_all(b",")?;
-        }
-        self.break_line(out)
+        self.lead(out, usize::from(first))
     }
 }
 
@@ -172,6 +180,7 @@ mod tests {
             json!([]),
             json!({"a": [], "b": {}, "c": [1, [2, {"d": "\n\"[]"}]], "e": {"f": null}}),
             json!([{"a": {"b": {"c": [[[]]]}}}, "x"]),
+            (0..50).fold(json!({"x": 1, "y": 2}), |inner, _| json!([inner, 0])),
         ] {
             let mut ours = Vec::new();
             write(&mut ours, &value).unwrap();
