@@ -6,7 +6,6 @@
 //! here ends in "no index".
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hasher};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -14,7 +13,7 @@ use model::sighting::{Digest, Stamp};
 use rusqlite::{Connection, OpenFlags, params};
 
 /// Raised when the table or the encoding of [`Digest`] changes.
-const FORMAT: i32 = 1;
+const FORMAT: i32 = 2;
 
 /// Rows of files that are gone are swept when they outnumber the others this many times.
 const SWEEP_FACTOR: usize = 2;
@@ -56,13 +55,18 @@ pub struct Shelf {
     rows: HashMap<(u64, u64), Row>,
 }
 
+/// Where a row stands among the bytes: a checksum, the length of the key, the key, the digest.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     start: usize,
-    key_end: usize,
     end: usize,
-    checksum: i64,
 }
+
+/// The checksum and the length of the key.
+const HEAD: usize = 8 + 4;
+
+/// Version and stamp of the transcript: the shortest key.
+const SHORTEST_KEY: usize = 4 + 32;
 
 impl Shelf {
     /// The digest that was read from exactly these files, if the index has it.
@@ -71,17 +75,31 @@ impl Shelf {
             static WANTED: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
         }
         let row = self.rows.get(&(key.stamp.dev, key.stamp.ino))?;
-        let (stored, digest) =
-            (&self.bytes[row.start..row.key_end], &self.bytes[row.key_end..row.end]);
+        let (sum, rest) = self.bytes[row.start..row.end].split_first_chunk::<8>()?;
+        let (length, body) = rest.split_first_chunk::<4>()?;
+        let (stored, digest) = body.split_at_checked(u32::from_le_bytes(*length) as usize)?;
         let same = WANTED.with_borrow_mut(|wanted| {
             wanted.clear();
             key.write_to(wanted);
             stored == wanted.as_slice()
         });
-        if !same || row.checksum != checksum(stored, digest) {
+        if !same || u64::from_le_bytes(*sum) != checksum(rest) {
             return None;
         }
         postcard::from_bytes(digest).ok()
+    }
+
+    /// Takes a row in, unless it is too short to be one.
+    fn add(&mut self, row: &[u8]) {
+        let word = |at: usize| Some(u64::from_le_bytes(*row.get(at..)?.first_chunk::<8>()?));
+        let place = (word(HEAD + 4), word(HEAD + 12));
+        if let (Some(dev), Some(ino)) = place
+            && row.len() >= HEAD + SHORTEST_KEY
+        {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(row);
+            self.rows.insert((dev, ino), Row { start, end: self.bytes.len() });
+        }
     }
 
     /// How many rows there are.
@@ -137,7 +155,7 @@ impl Index {
                  drop table if exists digest;
                  create table digest (
                      adapter text not null, dev integer not null, ino integer not null,
-                     key blob not null, digest blob not null, checksum integer not null,
+                     row blob not null,
                      primary key (adapter, dev, ino)
                  ) without rowid;
                  pragma user_version = {FORMAT};
@@ -153,19 +171,11 @@ impl Index {
     }
 
     fn read_shelf(&self, adapter: &str) -> rusqlite::Result<Shelf> {
-        let mut statement = self
-            .connection
-            .prepare("select dev, ino, key, digest, checksum from digest where adapter = ?1")?;
+        let mut statement = self.connection.prepare("select row from digest where adapter = ?1")?;
         let mut rows = statement.query([adapter])?;
         let mut shelf = Shelf::default();
         while let Some(row) = rows.next()? {
-            let place = (row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64);
-            let start = shelf.bytes.len();
-            shelf.bytes.extend_from_slice(row.get_ref(2)?.as_blob()?);
-            let key_end = shelf.bytes.len();
-            shelf.bytes.extend_from_slice(row.get_ref(3)?.as_blob()?);
-            let end = shelf.bytes.len();
-            shelf.rows.insert(place, Row { start, key_end, end, checksum: row.get(4)? });
+            shelf.add(row.get_ref(0)?.as_blob()?);
         }
         Ok(shelf)
     }
@@ -194,28 +204,35 @@ impl Index {
             if known + new.len() > SWEEP_FACTOR * (seen + 1000) {
                 transaction.execute("delete from digest where adapter = ?1", [adapter])?;
             }
-            let mut insert = transaction
-                .prepare("insert or replace into digest values (?1, ?2, ?3, ?4, ?5, ?6)")?;
+            let mut insert =
+                transaction.prepare("insert or replace into digest values (?1, ?2, ?3, ?4)")?;
             for (key, digest) in new {
                 let Ok(digest) = postcard::to_stdvec(digest) else {
                     continue;
                 };
-                let mut encoded = Vec::new();
-                key.write_to(&mut encoded);
-                let sum = checksum(&encoded, &digest);
+                let mut row = vec![0; HEAD];
+                key.write_to(&mut row);
+                let length = u32::try_from(row.len() - HEAD).unwrap_or(0);
+                row.extend_from_slice(&digest);
+                row[8..HEAD].copy_from_slice(&length.to_le_bytes());
+                let sum = checksum(&row[8..]);
+                row[..8].copy_from_slice(&sum.to_le_bytes());
                 let place = (key.stamp.dev as i64, key.stamp.ino as i64);
-                insert.execute(params![adapter, place.0, place.1, encoded, digest, sum])?;
+                insert.execute(params![adapter, place.0, place.1, row])?;
             }
         }
         transaction.commit()
     }
 }
 
-fn checksum(key: &[u8], digest: &[u8]) -> i64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(key);
-    hasher.write(digest);
-    hasher.finish() as i64
+/// Against damage, not against malice: whoever can write here can write the transcripts too.
+fn checksum(bytes: &[u8]) -> u64 {
+    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(MIX);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let sum =
+        words.iter().fold(bytes.len() as u64, |sum, word| mix(sum, u64::from_le_bytes(*word)));
+    rest.iter().fold(sum, |sum, byte| mix(sum, u64::from(*byte)))
 }
 
 /// Removes a damaged index. It is our own cache file; nothing but time is lost.
@@ -264,9 +281,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut index = Index::open(&directory.path().join("cache")).unwrap();
         index.remember("a", &[(key(stamp(7, 100)), &digest("truth"))], 1);
-        let blob = postcard::to_stdvec(&digest("a lie")).unwrap();
-        index.connection.execute("update digest set digest = ?1", [blob]).unwrap();
-        assert_eq!(index.shelf("a").get(&key(stamp(7, 100))), None);
+        let row: Vec<u8> =
+            index.connection.query_row("select row from digest", [], |row| row.get(0)).unwrap();
+        let truth = Some(Box::new(digest("truth")));
+        assert_eq!(index.shelf("a").get(&key(stamp(7, 100))), truth);
+        for bit in 0..row.len() * 8 {
+            let mut bad = row.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            index.connection.execute("update digest set row = ?1", [bad]).unwrap();
+            assert_eq!(index.shelf("a").get(&key(stamp(7, 100))), None, "bit {bit}");
+        }
+        for length in 0..row.len() {
+            index.connection.execute("update digest set row = ?1", [&row[..length]]).unwrap();
+            assert_eq!(index.shelf("a").get(&key(stamp(7, 100))), None, "cut to {length}");
+        }
     }
 
     #[test]
