@@ -226,8 +226,8 @@ pub struct Problem {
 #[derive(Debug)]
 pub struct Survey {
     root: std::sync::Arc<Path>,
-    /// Transcripts to be digested.
-    pub sources: Vec<Source>,
+    /// Transcripts to be digested. Boxed: there may be ten thousand, and they are passed on.
+    pub sources: Vec<Box<Source>>,
     /// Sessions that the survey itself read from an index or database.
     pub ready: Vec<(Source, Digest)>,
     /// What the agent wrote down about processes.
@@ -341,7 +341,7 @@ impl Survey {
 
     /// Notes a transcript to be digested.
     pub fn found(&mut self, source: Source) {
-        self.sources.push(source);
+        self.sources.push(Box::new(source));
     }
 }
 

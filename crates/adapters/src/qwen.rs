@@ -116,7 +116,7 @@ fn survey_project(survey: &mut Survey, project: &Path) {
             registrations::survey_runtime(survey, path);
         }
     }
-    survey.sources.extend(subagents);
+    survey.sources.extend(subagents.into_iter().map(Box::new));
 }
 
 /// `subagents/<session>/agent-<id>.jsonl`.

@@ -55,7 +55,7 @@ pub(crate) fn observe(
         }
         for source in survey.sources {
             match adapter.digest(&source) {
-                Ok(digest) => observed.keep(adapter, source, digest),
+                Ok(digest) => observed.keep(adapter, *source, digest),
                 Err(error) => {
                     observed.problems.push(Problem { path: source.path, reason: error.to_string() })
                 }

@@ -1,5 +1,6 @@
 //! Reads agents' files: a cheap survey of every root, then the transcripts that are wanted, from
 //! the index where it has them.
+#![allow(clippy::vec_box, reason = "sources are large, many, and passed on from hand to hand")]
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -163,10 +164,10 @@ fn damage_words(damage: Damage) -> Option<String> {
 /// Leaves out transcripts that no process can be working on: nothing registered, names or locks
 /// them, and they were last written before any process of the agent started.
 fn only_possibly_live<'a>(
-    sources: Vec<Source>,
+    sources: Vec<Box<Source>>,
     registrations: &[Registration],
     runs: impl Iterator<Item = &'a Run>,
-) -> Vec<Source> {
+) -> Vec<Box<Source>> {
     let mut named: HashSet<&str> = HashSet::new();
     let mut whole_store = false;
     for registration in registrations {
@@ -218,7 +219,7 @@ type Outcome = Result<(Box<Digest>, bool), ReadError>;
 /// Digests every source, on all cores.
 fn digest_all(
     adapter: &'static dyn Adapter,
-    sources: Vec<Source>,
+    sources: Vec<Box<Source>>,
     shelf: Option<&Shelf>,
 ) -> (Vec<Read>, Vec<Problem>) {
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
@@ -253,7 +254,7 @@ fn digest_all(
     for (source, outcome) in sources.into_iter().zip(outcomes) {
         let Some(result) = outcome.into_inner() else { continue };
         match result {
-            Ok((digest, fresh)) => read.push(Read { source: source.into(), digest, fresh }),
+            Ok((digest, fresh)) => read.push(Read { source, digest, fresh }),
             Err(error) if error.is_absent() => {}
             Err(error) => problems.push(Problem { path: source.path, reason: error.to_string() }),
         }

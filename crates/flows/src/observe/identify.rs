@@ -445,7 +445,11 @@ impl<'a> Desk<'a> {
                 });
             }
         }
-        merged.sessions.append(&mut self.sessions);
+        if merged.sessions.is_empty() {
+            merged.sessions = self.sessions;
+        } else {
+            merged.sessions.append(&mut self.sessions);
+        }
         merged.subagents.append(&mut self.subagents);
     }
 }
