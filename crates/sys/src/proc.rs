@@ -183,6 +183,12 @@ impl Table {
         self.read(pid, |handle, row| Some(handle.appearance(&row.comm)))
     }
 
+    /// How whoever has the pid now looks: a first look at hundreds of processes, most of which are
+    /// of no interest. Whoever is must be looked at again with [`Table::appearance`].
+    pub fn glance(&self, pid: u32) -> Option<Appearance> {
+        Some(Handle::open(pid).ok()?.appearance(&self.get(pid)?.comm))
+    }
+
     /// Its working directory.
     pub fn cwd(&self, pid: u32) -> Option<PathBuf> {
         self.read(pid, |handle, _| handle.cwd())

@@ -78,11 +78,14 @@ fn recognise_all(table: &Table) -> Vec<Agent<'_>> {
 }
 
 fn recognise<'a>(table: &Table, rows: &'a [ProcessRow]) -> Vec<Agent<'a>> {
+    let adapter_of = |appearance: &Appearance| {
+        let fits = |adapter: &&&dyn Adapter| adapter.about().program.matches(appearance);
+        adapters::ALL.iter().find(fits).copied()
+    };
     let agent = |row: &'a ProcessRow| {
+        adapter_of(&table.glance(row.pid)?)?;
         let appearance = table.appearance(row.pid)?;
-        let fits = |adapter: &&&dyn Adapter| adapter.about().program.matches(&appearance);
-        let adapter = *adapters::ALL.iter().find(fits)?;
-        Some((row, adapter, appearance))
+        Some((row, adapter_of(&appearance)?, appearance))
     };
     rows.iter().filter_map(agent).collect()
 }

@@ -75,7 +75,14 @@ impl Handle {
 
     /// How it looks, for recognition. `comm` was read before.
     pub(crate) fn appearance(&self, comm: &str) -> Appearance {
-        let exe = self.exe();
+        let exe = match rustix::fs::readlinkat(&self.directory, "exe", Vec::new()) {
+            Ok(path) => Some(without_deletion(path.as_bytes())),
+            // Threads of the kernel and zombies run nothing and have no arguments either.
+            Err(Errno::NOENT) => {
+                return Appearance { comm: comm.to_owned(), ..Appearance::default() };
+            }
+            Err(_) => None,
+        };
         let mut buffer = [0; MOST_ARGUMENTS];
         let args = self.read("cmdline", &mut buffer).map(split_arguments).unwrap_or_default();
         Appearance { comm: comm.to_owned(), exe, args }
@@ -83,9 +90,7 @@ impl Handle {
 
     /// Its executable; one that was replaced on disk keeps the name it had.
     fn exe(&self) -> Option<String> {
-        let path = self.link("exe")?;
-        let path = path.strip_suffix(b" (deleted)").unwrap_or(&path);
-        Some(String::from_utf8_lossy(path).into_owned())
+        self.link("exe").map(|path| without_deletion(&path))
     }
 
     /// Its working directory.
@@ -169,6 +174,11 @@ impl Handle {
         let path = rustix::fs::readlinkat(&self.directory, name, Vec::new()).ok()?;
         Some(path.into_bytes())
     }
+}
+
+/// The path of an executable without the kernel's note that it is gone.
+fn without_deletion(path: &[u8]) -> String {
+    String::from_utf8_lossy(path.strip_suffix(b" (deleted)").unwrap_or(path)).into_owned()
 }
 
 /// What is in a file of `/proc`, up to the size of the buffer: such a file gives all it has at
