@@ -16,7 +16,7 @@ use model::wire::Incomplete;
 use store::index::{Index, Key, Shelf};
 
 use super::processes::{Processes, Run};
-use super::{AgentReport, Request, Scope};
+use super::{AgentReport, Request, START_SLACK, Scope};
 
 /// What one adapter saw.
 #[derive(Debug)]
@@ -36,9 +36,6 @@ pub(super) struct Found {
 
 /// A file that changed this recently may change again without its stamp changing.
 const RACY: Duration = Duration::from_secs(2);
-
-/// A process may write its first line a little before the start time that the table shows.
-const START_SLACK: Duration = Duration::from_secs(2);
 
 /// What was listed, before any transcript is read.
 #[derive(Debug)]

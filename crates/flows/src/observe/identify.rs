@@ -8,7 +8,6 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use adapters::{Adapter, Source};
 use model::identity::Identity;
@@ -19,6 +18,7 @@ use model::time::Time;
 use model::wire::Unattached;
 use sys::proc::{LockHolder, Table};
 
+use super::START_SLACK;
 use super::discover::Seen;
 use super::processes::{Processes, Run};
 
@@ -29,9 +29,6 @@ pub(super) struct Merged {
     pub(super) subagents: Vec<(Session, Option<Box<Source>>)>,
     pub(super) unattached: Vec<Unattached>,
 }
-
-/// A process may write its first line a little before the start time that the table shows.
-const START_SLACK: Duration = Duration::from_secs(2);
 
 const PROCESS_TABLE: &str = "process table";
 

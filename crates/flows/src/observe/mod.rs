@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::path::Path;
+use std::time::Duration;
 
 use adapters::{Adapter, Env, Extra, Source};
 use model::config::Config;
@@ -18,6 +19,9 @@ use model::wire::{Incomplete, Unattached};
 mod discover;
 mod identify;
 mod processes;
+
+/// A process may write its first line a little before the start time that the table shows.
+const START_SLACK: Duration = Duration::from_secs(2);
 
 /// How much of the past is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -250,7 +250,7 @@ impl Ls {
     ) -> Result<(), Error> {
         let paint = Paint::for_stdout();
         let mut page = String::new();
-        if redraw {
+        if redraw && output::is_terminal() {
             page.push_str("\x1b[H\x1b[2J");
         }
         if shown.is_empty() {

@@ -69,12 +69,17 @@ pub(crate) fn error(command: &str, now: Time, error: &Error, as_json: bool) {
     }
 }
 
+/// Whether a person sees what is written.
+pub(crate) fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
 /// The columns to draw for, or `None` where nothing has to fit.
 pub(crate) fn columns() -> Option<usize> {
     if let Some(columns) = env::columns() {
         return Some(columns);
     }
-    if !std::io::stdout().is_terminal() {
+    if !is_terminal() {
         return None;
     }
     sys::terminal::columns()

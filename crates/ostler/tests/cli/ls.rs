@@ -177,6 +177,18 @@ fn watching_looks_again() {
 }
 
 #[test]
+fn watching_clears_only_a_terminal() {
+    let home = TempHome::new();
+    let mut child =
+        ostler(&home).args(["ls", "--watch", "0.2"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let seen: Vec<String> = (0..2).map(|_| lines.next().unwrap().unwrap()).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(seen, ["No live agent sessions. `ostler ls -a` lists ended ones."; 2]);
+}
+
+#[test]
 fn the_lab_samples_as_a_home() {
     // The same files as our fixtures, in the directories of the lab.
     let home = sample_home();
