@@ -254,8 +254,9 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The session a registration names. One without a transcript is listed only while its process
-    /// may be there: a registration that outlived its process is no session.
+    /// The session a registration names. One without a transcript was killed before it wrote any: it
+    /// is over, but it was there. A mere mark that outlived its process (an empty lock) tells of
+    /// nothing and is no session.
     fn session_of(
         &mut self,
         id: &str,
@@ -278,7 +279,7 @@ impl<'a> Desk<'a> {
             let parent = child.digest.parent.as_ref()?;
             return self.by_id.get(parent).copied();
         }
-        if liveness.is_dead() {
+        if liveness.is_dead() && registration.digest.cwd.is_none() {
             return None;
         }
         let root = registration.source.parent().and_then(Path::parent);

@@ -279,11 +279,22 @@ fn after_clear_the_old_session_is_exited_and_the_new_one_runs() {
 }
 
 #[test]
-fn a_registration_that_outlived_its_process_is_no_session() {
+fn a_session_killed_before_it_wrote_anything_is_over_and_not_lost() {
     let (home, repo) = lab();
     let agent = FakeAgent::start(&home, "claude", &repo);
     register(&home, &agent, &agent.registration(ID, &repo));
     agent.kill();
+    let session = listed(&home).exits(0).session(ID);
+    assert_liveness(&session, "exited", "dead", "gone", "proven");
+    assert_eq!(session["cwd"], repo.to_str().unwrap());
+    assert_eq!(run(&home, "ls -q").stdout, "", "not listed as live");
+}
+
+#[test]
+fn an_empty_lock_that_outlived_its_process_is_no_session() {
+    let (home, _) = lab();
+    let id = "01a1e059-e0bc-7313-8247-ecfc1125a526";
+    home.write(format!(".codex/thread-writer-locks/{id}.lock"), b"");
     assert!(listed(&home).exits(0).sessions().is_empty());
 }
 
