@@ -6,6 +6,8 @@
 //! session changes on `/clear`. One API message is written as several lines, one per content block,
 //! each repeating the message's usage.
 
+mod registrations;
+
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
@@ -13,18 +15,15 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 use model::conversation::{Entry, Role};
-use model::identity::{Identity, Machine};
 use model::program::Program;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Proof, Registration, Scope, Stamp, Tokens, Turn, shorten};
-use model::status::Activity;
+use model::sighting::{Digest, Tokens, Turn, shorten};
 use model::time::Time;
-use serde::Deserialize;
 
 use crate::blocks::{self, text_of};
 use crate::files::{EntryKind, ReadError};
 use crate::skim::{self, Place, Value};
-use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
+use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey};
 
 /// Claude Code.
 #[derive(Debug)]
@@ -60,7 +59,7 @@ impl Adapter for ClaudeCode {
 
     fn survey(&self, survey: &mut Survey) {
         let root = survey.root();
-        survey_registrations(survey, &root.join("sessions"));
+        registrations::survey(survey, &root.join("sessions"));
         let projects: Vec<PathBuf> = survey
             .list(&root.join("projects"), |_| true)
             .into_iter()
@@ -145,100 +144,6 @@ fn survey_session_directory(survey: &mut Survey, directory: &Path, session: &str
             }
         }
     }
-}
-
-fn survey_registrations(survey: &mut Survey, directory: &Path) {
-    let root = survey.root();
-    for entry in survey.list_all(directory) {
-        let Some(stem) = entry.stem(".json") else { continue };
-        let path = directory.join(&entry.name);
-        match files::read_json::<PidFile>(&root, &path) {
-            Ok((record, stamp)) => survey.registrations.push(record.register(path, stamp)),
-            Err(error) if error.is_absent() => {}
-            Err(error) => {
-                survey.failed(&path, &error);
-                survey.registrations.push(Registration {
-                    scope: Scope::Unreadable,
-                    proof: Proof::Process {
-                        identity: Identity::recorded_by_agent(stem.parse().ok()),
-                        holds: None,
-                    },
-                    source: path,
-                    activity: None,
-                    waiting_for: None,
-                    digest: Digest::default(),
-                });
-            }
-        }
-    }
-}
-
-/// `sessions/<pid>.json`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PidFile {
-    pid: Option<i64>,
-    session_id: String,
-    cwd: Option<String>,
-    started_at: Option<i64>,
-    proc_start: Option<String>,
-    pid_domain: Option<String>,
-    version: Option<String>,
-    name: Option<String>,
-    status: Option<String>,
-    waiting_for: Option<String>,
-    status_updated_at: Option<i64>,
-    updated_at: Option<i64>,
-}
-
-impl PidFile {
-    fn register(self, source: PathBuf, stamp: Stamp) -> Registration {
-        let (machine, pid_ns) = self.pid_domain.as_deref().map_or((None, None), parse_pid_domain);
-        // The newest time the agent itself wrote: after a boot, that is when it last spoke.
-        let written =
-            self.updated_at.max(self.status_updated_at).max(self.started_at).map(Time::from_millis);
-        let identity = Identity {
-            start: self.proc_start.as_deref().and_then(|ticks| ticks.parse().ok()),
-            machine,
-            pid_ns,
-            recorded_at: written.or(Some(stamp.modified_at())),
-            comm: Some("claude".to_owned()),
-            ..Identity::recorded_by_agent(self.pid.and_then(|pid| u32::try_from(pid).ok()))
-        };
-        let activity = self.status.as_deref().map(|status| match status {
-            "busy" => Activity::Working,
-            "waiting" => Activity::Waiting,
-            "idle" => Activity::Idle,
-            _ => Activity::Unknown,
-        });
-        let mut digest = Digest {
-            cwd: self.cwd,
-            name: self.name,
-            version: self.version,
-            started_at: self.started_at.map(Time::from_millis),
-            ..Digest::default()
-        };
-        if let Some(written) = written {
-            digest.saw(written);
-        }
-        Registration {
-            scope: Scope::Session(self.session_id),
-            proof: Proof::Process { identity, holds: None },
-            source,
-            activity,
-            waiting_for: self.waiting_for,
-            digest,
-        }
-    }
-}
-
-/// `linux:<machine-id>:pid:[<inode>]`; parts may be empty.
-fn parse_pid_domain(domain: &str) -> (Option<Machine>, Option<u64>) {
-    let mut parts = domain.splitn(3, ':').skip(1);
-    let machine = parts.next().filter(|id| !id.is_empty());
-    let namespace =
-        parts.next().and_then(|link| link.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok());
-    (machine.map(|id| Machine::Plain(id.to_owned())), namespace)
 }
 
 static MESSAGE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r#""message":{"id":""#));
@@ -716,17 +621,5 @@ mod tests {
             r#"{"type":"custom-title","customTitle":"two"}"#,
         ]);
         assert_eq!(read.title.as_deref(), Some("two"));
-    }
-
-    #[test]
-    fn a_pid_domain_may_lack_parts() {
-        let plain = |id: &str| Some(Machine::Plain(id.to_owned()));
-        assert_eq!(
-            parse_pid_domain("linux:ab:pid:[4026531836]"),
-            (plain("ab"), Some(4_026_531_836))
-        );
-        assert_eq!(parse_pid_domain("linux::pid:[7]"), (None, Some(7)));
-        assert_eq!(parse_pid_domain("linux:ab:"), (plain("ab"), None));
-        assert_eq!(parse_pid_domain("darwin"), (None, None));
     }
 }

@@ -15,6 +15,12 @@ use rusqlite::{Connection, OpenFlags, params};
 /// Raised when the table or the encoding of [`Digest`] changes.
 const FORMAT: i32 = 2;
 
+/// The size of a page of the index.
+const PAGE: i64 = 32 << 10;
+
+/// No more room than this is made in advance, whatever the file says of itself.
+const MOST_RESERVED: usize = 64 << 20;
+
 /// Rows of files that are gone are swept when they outnumber the others this many times.
 const SWEEP_FACTOR: usize = 2;
 
@@ -149,7 +155,7 @@ impl Index {
         let format: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if format != FORMAT {
             // Rows are always read all together: large pages save most of the calls.
-            connection.pragma_update(None, "page_size", 32_768)?;
+            connection.pragma_update(None, "page_size", PAGE)?;
             connection.execute_batch(&format!(
                 "begin immediate;
                  drop table if exists digest;
@@ -175,6 +181,15 @@ impl Index {
         let mut rows = statement.query([adapter])?;
         let mut shelf = Shelf::default();
         while let Some(row) = rows.next()? {
+            if shelf.is_empty() {
+                // Room for all of it at once: growing would copy it several times over.
+                let pages: i64 =
+                    self.connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+                let bytes =
+                    usize::try_from(pages.saturating_mul(PAGE)).unwrap_or(0).min(MOST_RESERVED);
+                shelf.bytes.reserve(bytes);
+                shelf.rows.reserve(bytes / 400);
+            }
             shelf.add(row.get_ref(0)?.as_blob()?);
         }
         Ok(shelf)
