@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use flows::address::AddressError;
-use model::wire::{Details, ErrorBody};
+use model::wire::{Details, ErrorBody, Incomplete};
 
 /// A documented way to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,9 +177,9 @@ pub(crate) fn exit_code_of(code: &str) -> ExitCode {
     ExitCode::from(row.map_or(1, |exit| exit.code))
 }
 
-/// The exit code of an answer that is right as far as it goes.
-pub(crate) fn incomplete_exit() -> ExitCode {
-    exit_code_of("INCOMPLETE")
+/// The exit code of an answer: success, unless something could not be read.
+pub(crate) fn exit_code_for(incomplete: &[Incomplete]) -> ExitCode {
+    if incomplete.is_empty() { ExitCode::SUCCESS } else { exit_code_of("INCOMPLETE") }
 }
 
 #[cfg(test)]

@@ -17,8 +17,9 @@ use crate::render::{output, text};
 /// Show what agents' sessions cost in bytes, biggest first.
 #[derive(Debug, Args)]
 pub(crate) struct Du {
-    /// Only this agent.
-    #[arg(long, value_name = "AGENT", add = ArgValueCandidates::new(complete::agents))]
+    /// Only these agents.
+    #[arg(long, value_name = "AGENT", value_delimiter = ',', value_parser = ls::parse_agent,
+          add = ArgValueCandidates::new(complete::agents))]
     agent: Vec<String>,
     /// Show this many projects and sessions of each agent.
     #[arg(long, value_name = "N", default_value_t = 5)]
@@ -41,7 +42,7 @@ impl Du {
             output::text(&self.draw(&result))?;
             ls::report_incomplete(&result.incomplete);
         }
-        Ok(if result.incomplete.is_empty() { ExitCode::SUCCESS } else { error::incomplete_exit() })
+        Ok(error::exit_code_for(&result.incomplete))
     }
 
     fn draw(&self, result: &DuResult) -> String {

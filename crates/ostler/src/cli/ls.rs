@@ -79,7 +79,8 @@ enum SortKey {
     Size,
 }
 
-fn parse_agent(text: &str) -> Result<String, String> {
+/// An agent that there is, or what there is.
+pub(crate) fn parse_agent(text: &str) -> Result<String, String> {
     if flows::is_adapter(text) {
         return Ok(text.to_owned());
     }
@@ -167,11 +168,7 @@ impl Ls {
         } else {
             self.draw(&observation, &shown, total, now, redraw)?;
         }
-        let code = if observation.incomplete.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            error::incomplete_exit()
-        };
+        let code = error::exit_code_for(&observation.incomplete);
         if !redraw {
             // The process ends now; taking ten thousand sessions apart first only costs time.
             std::mem::forget(observation);

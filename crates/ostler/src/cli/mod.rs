@@ -190,15 +190,20 @@ fn refuse(error: &clap::Error, command: &str, now: Time, as_json: bool) -> ExitC
         return ExitCode::SUCCESS;
     }
     if as_json {
-        let text = error.render().to_string();
-        let first = text.lines().next().unwrap_or_default();
-        let message = first.strip_prefix("error: ").unwrap_or(first);
+        let message = first_paragraph(&error.render().to_string());
         let error = Error::usage(message, "`ostler help` lists the commands and their options");
         output::error(command, now, &error, true);
     } else {
         let _ = error.print();
     }
     error::exit_code_of("INVALID_INPUT")
+}
+
+/// What is wrong, in one line, without clap's usage below it.
+fn first_paragraph(text: &str) -> String {
+    let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+    let paragraph = lines.collect::<Vec<_>>().join(" ");
+    paragraph.strip_prefix("error: ").unwrap_or(&paragraph).to_owned()
 }
 
 /// The command that a command line with an error in it was meant for.

@@ -52,10 +52,6 @@ impl Show {
             output::text(&page)?;
             ls::report_incomplete(&observation.incomplete);
         }
-        Ok(if observation.incomplete.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            error::incomplete_exit()
-        })
+        Ok(error::exit_code_for(&observation.incomplete))
     }
 }

@@ -44,9 +44,20 @@ fn wrong_filters_say_what_there_is() {
     error: `--since yesterday` is neither a span nor a time
     hint: write it like 2h, 3d or 2026-11-15T12:00:00Z
     ");
+    let ran = run(&home, "du --agent clod").exits(2);
+    assert!(ran.stderr.contains("no such agent; there are: claude-code, codex"), "{}", ran.stderr);
     run(&home, "ls --watch 0").exits(2);
     run(&home, "frobnicate").exits(2);
     run(&home, "help frobnicate").exits(2);
+}
+
+#[test]
+fn a_usage_error_in_json_names_what_is_missing() {
+    let home = TempHome::new();
+    let message = |line: &str| run(&home, line).exits(2).envelope()["error"]["message"].clone();
+    assert_eq!(message("show --json"), "the following required arguments were not provided: <ID>");
+    let config = message("config --json");
+    assert!(config.as_str().unwrap().ends_with("[subcommands: show, path]"), "{config}");
 }
 
 #[test]
