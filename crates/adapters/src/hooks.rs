@@ -1,11 +1,9 @@
 //! What agents' hooks say. Most agents tell it in one shape, under names that differ a little: an
 //! agent is a table of its events, and one reader understands them all.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
-
 use model::event::{Happening, HookEvent};
-use serde_json::value::RawValue;
+
+use crate::skim::{self, Value};
 
 /// An agent's hooks.
 #[derive(Debug)]
@@ -39,38 +37,62 @@ const MESSAGE: &[&str] =
     &["last_assistant_message", "last-assistant-message", "prompt_response", "message"];
 const DETAIL: &[&str] = &["reason", "tool_name", "toolName", "source", "trigger", "stopReason"];
 
-type Fields<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
+/// The fields of a payload. One that was cut off still has those before the cut.
+struct Fields<'a>(Vec<(&'a [u8], Value<'a>)>);
+
+impl<'a> Fields<'a> {
+    fn of(payload: &'a [u8]) -> Option<Self> {
+        let object = skim::object(payload).ok()?;
+        Some(Self(object.map_while(Result::ok).collect()))
+    }
+
+    fn get(&self, name: &str) -> Option<Value<'a>> {
+        self.0.iter().find(|(key, _)| *key == name.as_bytes()).map(|(_, value)| *value)
+    }
+
+    /// The first of these fields that is a text with something in it.
+    fn text(&self, names: &[&str]) -> Option<String> {
+        names.iter().find_map(|name| cut(&self.get(name)?.str()?))
+    }
+
+    /// A prompt that is a list of blocks: their texts.
+    fn blocks(&self, names: &[&str]) -> Option<String> {
+        let blocks = names.iter().find_map(|name| self.get(name))?;
+        let text = |block: Value<'a>| block.get("text")?.string();
+        let texts: Vec<String> = blocks.elements().filter_map(text).collect();
+        cut(&texts.join("\n"))
+    }
+}
 
 /// What a payload says. An event that is not in the table, or a payload that names no session, says
 /// nothing.
 pub fn read(hooks: &Hooks, event: &str, payload: &[u8]) -> Option<HookEvent> {
     let &(_, meaning) = hooks.events.iter().find(|(name, _)| *name == event)?;
-    let fields: Fields<'_> = serde_json::from_slice(payload).ok()?;
-    let session = text(&fields, SESSION).filter(|id| is_plausible_id(id))?;
-    let prompt = text(&fields, PROMPT).or_else(|| blocks(&fields, PROMPT));
+    let fields = Fields::of(payload)?;
+    let session = fields.text(SESSION).filter(|id| is_plausible_id(id))?;
+    let prompt = fields.text(PROMPT).or_else(|| fields.blocks(PROMPT));
     let happening = match meaning {
         Meaning::Is(happening) => happening,
         Meaning::Prompt if prompt.is_some() => Happening::TurnStart,
         Meaning::Prompt => Happening::Progress,
-        Meaning::Notification => about(text(&fields, &["notification_type"]).as_deref()),
+        Meaning::Notification => about(fields.text(&["notification_type"]).as_deref()),
     };
     Some(HookEvent {
         happening,
-        subagent: text(&fields, SUBAGENT),
-        cwd: text(&fields, &["cwd"]),
-        transcript: text(&fields, TRANSCRIPT),
+        subagent: fields.text(SUBAGENT),
+        cwd: fields.text(&["cwd"]),
+        transcript: fields.text(TRANSCRIPT),
         prompt: prompt.filter(|_| happening == Happening::TurnStart),
-        message: text(&fields, MESSAGE),
-        detail: text(&fields, DETAIL),
-        model: text(&fields, &["model"]),
+        message: fields.text(MESSAGE),
+        detail: fields.text(DETAIL),
+        model: fields.text(&["model"]),
         session,
     })
 }
 
 /// The pid that the payload gives as the agent's own.
 pub fn claimed_pid(payload: &[u8]) -> Option<u32> {
-    let fields: Fields<'_> = serde_json::from_slice(payload).ok()?;
-    fields.get("pid")?.get().parse().ok()
+    u32::try_from(Fields::of(payload)?.get("pid")?.u64()?).ok()
 }
 
 /// What a notification tells about the session.
@@ -86,27 +108,6 @@ fn about(kind: Option<&str>) -> Happening {
 /// An id becomes part of file names and lines of text.
 fn is_plausible_id(id: &str) -> bool {
     (1..=200).contains(&id.len()) && !id.chars().any(char::is_control)
-}
-
-/// The first of these fields that is a text with something in it.
-fn text(fields: &Fields<'_>, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|name| {
-        let text: Cow<'_, str> = serde_json::from_str(fields.get(*name)?.get()).ok()?;
-        cut(&text)
-    })
-}
-
-/// A prompt that is a list of blocks: their texts.
-fn blocks(fields: &Fields<'_>, names: &[&str]) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    struct Block<'a> {
-        #[serde(borrow)]
-        text: Option<Cow<'a, str>>,
-    }
-    let raw = names.iter().find_map(|name| fields.get(*name))?;
-    let blocks: Vec<Block<'_>> = serde_json::from_str(raw.get()).ok()?;
-    let texts: Vec<&str> = blocks.iter().filter_map(|block| block.text.as_deref()).collect();
-    cut(&texts.join("\n"))
 }
 
 fn cut(text: &str) -> Option<String> {

@@ -3,6 +3,7 @@
 pub mod address;
 pub mod converse;
 pub mod disk_use;
+pub mod hook;
 pub mod observe;
 
 pub use adapters::Env;
