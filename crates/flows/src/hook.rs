@@ -56,7 +56,7 @@ pub struct Call<'a, I> {
 }
 
 /// Takes one report in. There is nothing to return: nobody is to act on it.
-pub fn receive<I: AsFd>(call: &Call<'_, I>, variable: impl Fn(&str) -> Option<OsString>) {
+pub fn receive<I: AsFd>(call: &Call<'_, I>, variable: &dyn Fn(&str) -> Option<OsString>) {
     if let Err(problem) = try_receive(call, variable) {
         log_problem(call, &problem);
     }
@@ -64,7 +64,7 @@ pub fn receive<I: AsFd>(call: &Call<'_, I>, variable: impl Fn(&str) -> Option<Os
 
 fn try_receive<I: AsFd>(
     call: &Call<'_, I>,
-    variable: impl Fn(&str) -> Option<OsString>,
+    variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<(), String> {
     let home = call.home.clone()?;
     let adapter = adapters::by_id(call.agent).ok_or("there is no adapter of that name")?;
@@ -76,7 +76,8 @@ fn try_receive<I: AsFd>(
         // An event that nobody asked for is no problem; one that cannot be understood is.
         return if asked { Err(not_understood(&payload)) } else { Ok(()) };
     };
-    let named = known.pid_variables.iter().filter_map(|name| variable(name));
+    let env = adapters::Env::new(variable);
+    let named = known.pid_variables.iter().filter_map(|name| env.get(name));
     let named = named.filter_map(|value| value.to_str()?.parse().ok());
     let claims: Vec<u32> = named.chain(hooks::claimed_pid(&payload)).collect();
     let owner = sys::owner::capture(&[(about.id, about.program)], &claims);
@@ -87,6 +88,7 @@ fn try_receive<I: AsFd>(
         agent: about.id.to_owned(),
         event: call.event.to_owned(),
         hook: event,
+        root: adapter.roots(&env).first().map(|root| root.to_string_lossy().into_owned()),
         owner: owner.map(|owner| owner.identity),
         spill: None,
         cut,

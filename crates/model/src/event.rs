@@ -119,6 +119,9 @@ pub struct Report {
     /// What it means.
     #[serde(flatten)]
     pub hook: HookEvent,
+    /// Where the agent keeps its sessions, by the environment of the hook.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
     /// The agent's process, if it could be found for certain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Identity>,
@@ -205,6 +208,7 @@ mod tests {
             agent: "claude-code".into(),
             event: "UserPromptSubmit".into(),
             hook,
+            root: None,
             owner: None,
             spill: None,
             cut: false,

@@ -14,5 +14,6 @@ pub mod rules;
 pub mod session;
 pub mod sighting;
 pub mod status;
+pub mod summary;
 pub mod time;
 pub mod wire;

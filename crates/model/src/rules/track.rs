@@ -21,6 +21,17 @@ pub enum EndReason {
     Exited,
 }
 
+impl EndReason {
+    /// In words.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Exited => "exited".to_owned(),
+            Self::Said(None) => "ended".to_owned(),
+            Self::Said(Some(why)) => format!("ended ({why})"),
+        }
+    }
+}
+
 /// The end of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -53,12 +64,16 @@ pub struct Track {
     pub turn_started_at: Option<Time>,
     /// How many turns were started.
     pub turns: u64,
+    /// Whether the agent reported that it opened the session.
+    pub begun: bool,
     /// A session began anew while a turn was open: the end of that turn was never reported.
     pub interrupted: bool,
     /// The agent's directory.
     pub cwd: Option<String>,
     /// Its transcript.
     pub transcript: Option<String>,
+    /// Where the agent keeps its sessions.
+    pub root: Option<String>,
     /// The first prompt.
     pub first_prompt: Option<String>,
     /// The last model named.
@@ -86,6 +101,11 @@ impl Track {
         self.end.is_none()
     }
 
+    /// Whether a session really began: some agents report the end of turns that are nobody's.
+    pub fn was_begun(&self) -> bool {
+        self.turns > 0 || self.begun
+    }
+
     /// Takes one report in.
     pub fn apply(&mut self, report: &Report) -> Change {
         let first = self.last_sign_at.is_none();
@@ -99,8 +119,10 @@ impl Track {
             // A sub-agent never changes what its parent is doing.
             return if first { Change::Appeared } else { Change::None };
         }
-        if report.hook.happening == Happening::TurnStart {
-            self.turns += 1;
+        match report.hook.happening {
+            Happening::TurnStart => self.turns += 1,
+            Happening::SessionStart => self.begun = true,
+            _ => {}
         }
         if outdated {
             return if first { Change::Appeared } else { Change::None };
@@ -119,6 +141,7 @@ impl Track {
         };
         newer(&mut self.cwd, &hook.cwd);
         newer(&mut self.model, &hook.model);
+        newer(&mut self.root, &report.root);
         if hook.subagent.is_none() {
             newer(&mut self.transcript, &hook.transcript);
             if self.first_prompt.is_none() && hook.happening == Happening::TurnStart {
@@ -226,6 +249,7 @@ mod tests {
             agent: "a".into(),
             event: happening.word().into(),
             hook: HookEvent::new("s", happening),
+            root: None,
             owner: Some(Identity { pid: Some(seconds as u32), ..Identity::default() }),
             spill: None,
             cut: false,

@@ -53,7 +53,7 @@ fn receive(agent: &str, event: &str, argument: Option<&str>) -> ExitCode {
             home: dirs.as_ref().map(|dirs| dirs.home.as_path()).map_err(ToString::to_string),
             runtime: &sys::dirs::runtime_of_this_process(),
         };
-        flows::hook::receive(&call, env::lookup);
+        flows::hook::receive(&call, &env::lookup);
     });
     ExitCode::SUCCESS
 }

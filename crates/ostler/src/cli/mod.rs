@@ -139,11 +139,13 @@ impl Context {
         agents: &[String],
     ) -> Result<Observation, Error> {
         let config = self.config()?.config;
-        let cache = sys::dirs::of_this_process().ok().map(|dirs| dirs.cache);
+        let dirs = sys::dirs::of_this_process().ok();
+        let cache = dirs.as_ref().map(|dirs| dirs.cache.as_path());
         Ok(observe(&Request {
             env: flows::Env::new(&env::lookup),
             config: &config,
-            cache: cache.as_deref().filter(|_| self.use_index),
+            home: dirs.as_ref().map(|dirs| dirs.home.as_path()),
+            cache: cache.filter(|_| self.use_index),
             now,
             scope,
             agents,
