@@ -18,4 +18,8 @@ pub mod owner;
 pub mod pause;
 pub mod private;
 pub mod proc;
+pub mod pty;
+pub mod random;
+pub mod socket;
+pub mod spawn;
 pub mod terminal;
