@@ -100,7 +100,10 @@ impl Pen {
             }
             cells.iter().for_each(|cell| self.cell(cell, clusters));
             let next = grid.rows.get(index + 1).and_then(|row| row.stored().first());
-            continued = row.wrapped && next.is_some();
+            // After a filler only a wide glyph wraps by itself.
+            let fits = cells.last().is_some_and(|last| last.kind != Kind::Filler);
+            let wraps = |next: &Cell| fits || next.kind == Kind::Wide;
+            continued = row.wrapped && next.is_some_and(wraps);
         }
         self.style(Style::default());
     }

@@ -106,8 +106,6 @@ fn fed(bytes: &[u8]) -> Screen {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
-
     #[test]
     fn any_cut_of_the_bytes_gives_the_same_screen(
         bytes in stream(),
