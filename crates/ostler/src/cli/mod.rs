@@ -15,7 +15,11 @@ mod adapters;
 mod complete;
 mod completions;
 mod config_show;
+mod daemon;
+mod doctor;
 mod du;
+mod events;
+mod finalize;
 mod help;
 pub(crate) mod hook;
 mod logs;
@@ -23,6 +27,8 @@ mod ls;
 mod man;
 mod schema;
 mod show;
+mod status;
+mod vault;
 pub(crate) mod version;
 mod why;
 
@@ -62,6 +68,13 @@ enum Command {
     Adapters(adapters::Adapters),
     Du(du::Du),
     Config(config_show::ConfigCommand),
+    Status(status::Status),
+    Doctor(doctor::Doctor),
+    Summary(vault::Summary),
+    Finalize(finalize::Finalize),
+    Vault(vault::Vault),
+    Events(events::Events),
+    Daemon(daemon::Daemon),
     Hook(hook::Hook),
     Schema(schema::Schema),
     Completions(completions::Completions),
@@ -81,6 +94,13 @@ impl Command {
             Self::Adapters(_) => "adapters",
             Self::Du(_) => "du",
             Self::Config(_) => "config show",
+            Self::Status(_) => "status",
+            Self::Doctor(_) => "doctor",
+            Self::Summary(_) => "summary",
+            Self::Finalize(_) => "finalize",
+            Self::Vault(command) => command.name(),
+            Self::Events(_) => "events",
+            Self::Daemon(command) => command.name(),
             Self::Hook(_) => "hook",
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",
@@ -99,6 +119,13 @@ impl Command {
             Self::Adapters(command) => command.run(context),
             Self::Du(command) => command.run(context),
             Self::Config(command) => command.run(context),
+            Self::Status(command) => command.run(context),
+            Self::Doctor(command) => command.run(context),
+            Self::Summary(command) => command.run(context),
+            Self::Finalize(command) => command.run(context),
+            Self::Vault(command) => command.run(context),
+            Self::Events(command) => command.run(context),
+            Self::Daemon(command) => command.run(context),
             Self::Hook(command) => Ok(command.run()),
             Self::Schema(command) => command.run(context),
             Self::Completions(command) => command.run(context),
@@ -121,6 +148,11 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// ostler's own directories.
+    pub(crate) fn dirs(&self) -> Result<sys::dirs::Dirs, Error> {
+        Ok(sys::dirs::of_this_process()?)
+    }
+
     /// The settings.
     pub(crate) fn config(&self) -> Result<Loaded, Error> {
         config::load()
