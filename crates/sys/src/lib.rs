@@ -14,4 +14,6 @@ pub mod memory;
 pub mod owner;
 pub mod private;
 pub mod proc;
+pub mod socket;
+pub mod spawn;
 pub mod terminal;

@@ -280,6 +280,18 @@ pub fn signal(recorded: &Identity, signal: Signal, observer: &Observer) -> Resul
     platform::signal(pid, signal.raw(), |seen| decide(recorded, observer, seen))
 }
 
+/// Waits until the recorded process has ended, without looking again and again, and says how. One
+/// that is not proven to be there is not waited for.
+pub fn wait_for_end(recorded: &Identity, observer: &Observer) -> Result<Liveness, SignalError> {
+    let Some(pid) = recorded.pid else {
+        return Ok(probe(recorded, observer));
+    };
+    if let Some(verdict) = decide_before_looking(recorded, observer) {
+        return Ok(verdict);
+    }
+    platform::wait_for_end(pid, |seen| decide(recorded, observer, seen))
+}
+
 /// Who holds a `flock` on the file, as far as can be seen without touching it. Never takes a
 /// trial lock: that could make a starting agent fail.
 pub fn flock_holder(dev: u64, ino: u64) -> LockHolder {

@@ -29,7 +29,7 @@ use stat::Stat;
 
 pub(super) use locks::flock_holder;
 pub(super) use observer::observer;
-pub(super) use pidfd::signal;
+pub(super) use pidfd::{signal, wait_for_end};
 
 /// Command lines are read up to here: what makes an agent recognisable is in front.
 const MOST_ARGUMENTS: usize = 16 * 1024;

@@ -360,6 +360,11 @@ pub(super) fn table() -> Table {
 
 /// Check, signal, check again: the most that can be done without a pidfd. The second check tells
 /// whether the pid had been handed on when the signal was sent.
+/// Nothing here tells of the end of a process that is not our child without a race; the caller looks.
+pub(super) fn wait_for_end(_: u32, _: impl Fn(Seen) -> Liveness) -> Result<Liveness, SignalError> {
+    Err(SignalError::Unsupported)
+}
+
 pub(super) fn signal(
     pid: u32,
     signal: Signal,

@@ -79,3 +79,24 @@ pub(in crate::proc) fn signal(
         Err(errno) => Err(SignalError::Refused(errno.into())),
     }
 }
+
+pub(in crate::proc) fn wait_for_end(
+    pid: u32,
+    decide: impl Fn(Seen) -> Liveness,
+) -> Result<Liveness, SignalError> {
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    let held = hold(pid);
+    let verdict = decide(held.seen);
+    if !verdict.is_alive() {
+        return Ok(verdict);
+    }
+    let pidfd = held.pidfd.ok_or(SignalError::Unsupported)?;
+    loop {
+        match poll(&mut [PollFd::new(&pidfd.0, PollFlags::IN)], None) {
+            Ok(_) => return Ok(decide(hold(pid).seen)),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(SignalError::Refused(errno.into())),
+        }
+    }
+}
