@@ -19,6 +19,9 @@ use std::fmt::Write as _;
 /// The name under which access sessions are listed among the agents.
 pub const AGENT: &str = "ssh-agent";
 
+/// What an access is bound to that was opened for a command, in the place of an agent.
+pub const COMMAND: &str = "command";
+
 /// The record of a session.
 pub const META: &str = "meta.json";
 /// What a shell needs to use the session.

@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
@@ -61,6 +62,15 @@ pub fn connect(dir: &Dir, name: &OsStr, patience: Duration) -> Result<UnixStream
     let stream = UnixStream::from(socket);
     stream.set_nonblocking(false).map_err(ConnectError::Refused)?;
     Ok(stream)
+}
+
+/// Listens on a new socket (0600). The mode is set by the process's umask for a moment, so that there
+/// is none in which others could connect: to be called before there are threads.
+pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
+    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let bound = UnixListener::bind(path);
+    rustix::process::umask(before);
+    bound
 }
 
 fn new_socket() -> Result<OwnedFd, Errno> {
@@ -180,8 +190,7 @@ pub fn peer(_: &UnixStream) -> io::Result<Peer> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
-    use std::os::unix::net::UnixListener;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -200,6 +209,14 @@ mod tests {
         let peer = peer(&stream).unwrap();
         assert_eq!(peer.pid, Some(std::process::id()));
         assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
+    }
+
+    #[test]
+    fn a_new_socket_is_private() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("s");
+        let _listener = listen_privately(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

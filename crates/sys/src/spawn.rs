@@ -24,10 +24,19 @@ pub fn in_own_session(command: &mut Command) -> &mut Command {
 pub fn keep_memory_to_ourselves() -> io::Result<()> {
     let nothing = Rlimit { current: Some(0), maximum: Some(0) };
     rustix::process::setrlimit(Resource::Core, nothing)?;
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    }
-    Ok(())
+    forbid_dumps()
+}
+
+/// Forbids core files and tracing of this process, until it becomes another program.
+#[cfg(target_os = "linux")]
+pub fn forbid_dumps() -> io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Forbids core files of this process; what it starts may allow them again.
+#[cfg(not(target_os = "linux"))]
+pub fn forbid_dumps() -> io::Result<()> {
+    let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Core);
+    Ok(rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum })?)
 }

@@ -11,6 +11,7 @@ use crate::env;
 use crate::error::{self, Error};
 use crate::render::output;
 
+mod access;
 mod adapters;
 mod complete;
 mod completions;
@@ -24,6 +25,8 @@ mod schema;
 mod show;
 pub(crate) mod version;
 mod why;
+
+pub(crate) use access::keep as keep_access;
 
 /// Tells the truth about every AI coding agent session on this machine.
 ///
@@ -60,6 +63,7 @@ enum Command {
     Logs(logs::Logs),
     Adapters(adapters::Adapters),
     Du(du::Du),
+    Access(access::Access),
     Config(config_show::ConfigCommand),
     Schema(schema::Schema),
     Completions(completions::Completions),
@@ -78,6 +82,7 @@ impl Command {
             Self::Logs(_) => "logs",
             Self::Adapters(_) => "adapters",
             Self::Du(_) => "du",
+            Self::Access(command) => command.name(),
             Self::Config(_) => "config show",
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",
@@ -95,6 +100,7 @@ impl Command {
             Self::Logs(command) => command.run(context),
             Self::Adapters(command) => command.run(context),
             Self::Du(command) => command.run(context),
+            Self::Access(command) => command.run(context),
             Self::Config(command) => command.run(context),
             Self::Schema(command) => command.run(context),
             Self::Completions(command) => command.run(context),
@@ -122,6 +128,13 @@ impl Context {
         config::load()
     }
 
+    /// ostler's own state.
+    pub(crate) fn home(&self) -> Result<std::path::PathBuf, Error> {
+        sys::dirs::home_of_this_process().map_err(|error| {
+            Error::usage(error.to_string(), "set HOME, or OSTLER_HOME to an absolute path")
+        })
+    }
+
     /// Looks at the machine.
     pub(crate) fn observe(&self, scope: Scope, agents: &[String]) -> Result<Observation, Error> {
         self.observe_at(self.now, scope, agents)
@@ -135,11 +148,12 @@ impl Context {
         agents: &[String],
     ) -> Result<Observation, Error> {
         let config = self.config()?.config;
-        let cache = sys::dirs::of_this_process().ok().map(|dirs| dirs.cache);
+        let dirs = sys::dirs::of_this_process().ok();
         Ok(observe(&Request {
             env: flows::Env::new(&env::lookup),
             config: &config,
-            cache: cache.as_deref().filter(|_| self.use_index),
+            home: dirs.as_ref().map(|dirs| dirs.home.as_path()),
+            cache: dirs.as_ref().map(|dirs| dirs.cache.as_path()).filter(|_| self.use_index),
             now,
             scope,
             agents,
