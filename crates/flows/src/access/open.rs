@@ -37,6 +37,8 @@ pub struct Request<'a> {
     pub confirm: bool,
     /// Where the keys may be used.
     pub destinations: Vec<String>,
+    /// Where the keys of these hosts are, if not in the user's own list.
+    pub known_hosts: Option<PathBuf>,
     /// Whether the borrower may add keys.
     pub allow_add: bool,
     /// The session it is lent to.
@@ -295,6 +297,9 @@ fn ssh_add(request: &Request<'_>, socket: &Path) -> Command {
     command.args(["-q", "-t", &request.ttl.as_secs().to_string()]);
     if request.confirm {
         command.arg("-c");
+    }
+    if let Some(file) = &request.known_hosts {
+        command.arg("-H").arg(file);
     }
     for host in &request.destinations {
         command.args(["-h", host]);

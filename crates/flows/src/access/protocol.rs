@@ -29,6 +29,8 @@ pub const SIGN_RESPONSE: u8 = 14;
 pub const REMOVE_IDENTITY: u8 = 18;
 /// `SSH_AGENTC_REMOVE_ALL_IDENTITIES`.
 pub const REMOVE_ALL_IDENTITIES: u8 = 19;
+/// The same for version 1 of the protocol; ssh-add still sends both.
+const REMOVE_ALL_OLD_IDENTITIES: u8 = 9;
 /// `SSH_AGENTC_EXTENSION`.
 pub const EXTENSION: u8 = 27;
 /// The extension by which a client says which host it talks to.
@@ -77,7 +79,7 @@ pub fn parse(message: &[u8]) -> Result<Request, Error> {
             let _flags = u32::decode(&mut reader)?;
             Request::Sign { fingerprint: fingerprint(&key), destination: login_in(&data) }
         }
-        REMOVE_IDENTITY | REMOVE_ALL_IDENTITIES => Request::Remove,
+        REMOVE_IDENTITY | REMOVE_ALL_IDENTITIES | REMOVE_ALL_OLD_IDENTITIES => Request::Remove,
         EXTENSION => {
             let name = String::decode(&mut reader)?;
             match name.as_str() {

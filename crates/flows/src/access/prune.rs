@@ -118,9 +118,17 @@ fn consider(
     if let Some(emptied) = empty_leftover(root, name, dry_run) {
         return emptied;
     }
-    let (_, verdict) = may_go(root, name, world)?;
-    // A name that passed every check has an id.
     let id = id_in(name).unwrap_or_default().to_owned();
+    let verdict = match may_go(root, name, world) {
+        Ok((_, verdict)) => verdict,
+        Err(skip) => {
+            // A borrower that still uses what a crashed removal moved away gets its path back.
+            if skip.code == SkipCode::AgentAlive && !dry_run {
+                give_back(root, name, &id);
+            }
+            return Err(skip.into());
+        }
+    };
     let locked = || Skip::new(SkipCode::Locked, "another command works on it");
     if dry_run {
         return if root.is_locked(&id) { Err(locked().into()) } else { Ok(verdict) };

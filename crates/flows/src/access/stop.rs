@@ -24,6 +24,8 @@ use crate::address::AddressError;
 
 /// How long an agent may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long before it is killed, when that was asked for.
+const KILL_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a keeper may take to notice that its agent has ended.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(1);
 /// How often it is looked.
@@ -168,7 +170,7 @@ fn end(checked: &Checked, world: &World<'_>, kill: bool) -> Result<String, Outco
     }
     let forgot = forget_keys(checked);
     send(agent, Signal::Terminate, world)?;
-    let mut ended = await_absence(checked, world, PATIENCE);
+    let mut ended = await_absence(checked, world, if kill { KILL_PATIENCE } else { PATIENCE });
     if !ended && kill {
         send(agent, Signal::Kill, world)?;
         ended = await_absence(checked, world, PATIENCE);
@@ -237,7 +239,7 @@ fn end_keeper(checked: &Checked, world: &World<'_>, kill: bool) -> Result<String
     let hangs = || Outcome::StillRunning("its keeper has not ended".to_owned());
     let keeper = checked.meta.keeper.as_ref().ok_or_else(hangs)?;
     send(keeper, Signal::Terminate, world)?;
-    let mut ended = await_absence(checked, world, PATIENCE);
+    let mut ended = await_absence(checked, world, if kill { KILL_PATIENCE } else { PATIENCE });
     if !ended && kill {
         send(keeper, Signal::Kill, world)?;
         ended = await_absence(checked, world, PATIENCE);

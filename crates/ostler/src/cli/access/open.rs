@@ -47,6 +47,9 @@ pub(crate) struct Open {
     /// Lend the keys for this host only, as `ssh-add -h` takes it; may be given several times.
     #[arg(long, value_name = "HOST")]
     destination: Vec<String>,
+    /// Look the keys of these hosts up in this file instead of your own known hosts.
+    #[arg(long, value_name = "FILE", requires = "destination")]
+    known_hosts: Option<PathBuf>,
     /// Let the borrower add keys of its own.
     #[arg(long)]
     allow_add: bool,
@@ -79,6 +82,7 @@ impl Open {
             generate: self.generate,
             confirm: self.confirm,
             destinations: self.destination.clone(),
+            known_hosts: self.known_hosts.clone(),
             allow_add: self.allow_add,
             binding: self.binding(context)?,
             env: &env::lookup,

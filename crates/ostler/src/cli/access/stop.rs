@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use clap_complete::ArgValueCandidates;
 use flows::access::stop::{Choice, Outcome, Reason, choose, stop};
 use flows::access::{AccessError, Root, World};
@@ -20,16 +20,16 @@ use crate::render::output;
 /// Only the very process that was recorded is ever signalled, and only asked to end. What cannot be
 /// proved is left alone.
 #[derive(Debug, Args)]
-#[group(id = "which", required = true, multiple = false)]
+#[command(group(ArgGroup::new("which").required(true).args(["id", "all_expired", "orphaned"])))]
 pub(crate) struct Stop {
     /// The access session: an id or an unambiguous prefix.
-    #[arg(group = "which", add = ArgValueCandidates::new(complete::access_sessions))]
+    #[arg(add = ArgValueCandidates::new(complete::access_sessions))]
     id: Option<String>,
     /// Stop every session whose time is over; needs `--yes`.
-    #[arg(long, group = "which")]
+    #[arg(long)]
     all_expired: bool,
     /// Stop every session that was lent to a session whose process is provably gone.
-    #[arg(long, group = "which")]
+    #[arg(long)]
     orphaned: bool,
     /// Do it without asking; without it `--all-expired` only says what it would do.
     #[arg(long)]
