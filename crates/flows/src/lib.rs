@@ -4,7 +4,12 @@ pub mod access;
 pub mod address;
 pub mod converse;
 pub mod disk_use;
+pub mod finalize;
+pub mod hook;
+pub mod intake;
 pub mod observe;
+pub mod vault;
+pub mod writer;
 
 pub use adapters::Env;
 

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod config;
 pub mod conversation;
+pub mod event;
 pub mod identity;
 pub mod liveness;
 pub mod program;
@@ -14,5 +15,6 @@ pub mod rules;
 pub mod session;
 pub mod sighting;
 pub mod status;
+pub mod summary;
 pub mod time;
 pub mod wire;

@@ -9,15 +9,17 @@ mod render;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut args = std::env::args_os().skip(1);
-    if std::env::args_os().nth(1).is_some_and(|role| role == flows::access::keeper::ROLE) {
-        return cli::keep_access(args.skip(1));
-    }
-    // The cheapest question is answered without building the command tree.
-    if let (Some(only), None) = (args.next(), args.next())
-        && (only == "version" || only == "--version" || only == "-V")
-    {
-        return cli::version::plain();
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    // What an agent waits for, and the cheapest question, need no command tree.
+    match args.first().and_then(|first| first.to_str()) {
+        Some("hook") => {
+            if let Some(code) = cli::hook::quick(&args[1..]) {
+                return code;
+            }
+        }
+        Some(flows::access::keeper::ROLE) => return cli::keep_access(args.into_iter().skip(1)),
+        Some("version" | "--version" | "-V") if args.len() == 1 => return cli::version::plain(),
+        _ => {}
     }
     cli::main()
 }

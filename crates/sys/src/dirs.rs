@@ -36,15 +36,11 @@ pub enum DirsError {
 
 /// Names the directories for the given environment and user.
 pub fn resolve(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Result<Dirs, DirsError> {
-    let runtime = match absolute(&variable, "XDG_RUNTIME_DIR") {
-        Some(base) => base.join("ostler"),
-        None => PathBuf::from(format!("/tmp/ostler-{uid}")),
-    };
     Ok(Dirs {
         home: resolve_home(&variable)?,
         config: below_home(&variable, "XDG_CONFIG_HOME", ".config")?,
         cache: below_home(&variable, "XDG_CACHE_HOME", ".cache")?,
-        runtime,
+        runtime: runtime(&variable, uid),
     })
 }
 
@@ -75,6 +71,19 @@ fn below_home(
         .or_else(|| absolute(variable, "HOME").map(|home| home.join(default)))
         .map(|base| base.join("ostler"))
         .ok_or(DirsError::NoHome { variable: name })
+}
+
+/// The directory for sockets, which there always is a name for.
+pub fn runtime(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> PathBuf {
+    match variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute()) {
+        Some(base) => base.join("ostler"),
+        None => PathBuf::from(format!("/tmp/ostler-{uid}")),
+    }
+}
+
+/// The directory for sockets of this process.
+pub fn runtime_of_this_process() -> PathBuf {
+    runtime(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
 /// Names the directories for this process.

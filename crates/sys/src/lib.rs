@@ -6,16 +6,20 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod append;
 pub mod atomic;
 pub mod beneath;
 pub mod clock;
 pub mod dirs;
+pub mod input;
 pub mod lock;
 pub mod memory;
 pub mod owner;
 pub mod pause;
 pub mod private;
 pub mod proc;
+pub mod pty;
+pub mod random;
 pub mod socket;
 pub mod spawn;
 pub mod terminal;

@@ -1,252 +1,176 @@
-//! Unix sockets: reached through the directory they were checked in, and who is at the other end.
+//! Private Unix sockets: only this user can reach them, and both sides check.
 
-use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+use crate::private::{self, PrivateError};
 
-use crate::private::Dir;
+mod in_dir;
 
-/// Why there is no connection.
+pub use in_dir::{ConnectError, connect_in};
+
+/// The longest path a socket can have on every platform.
+pub const LONGEST_PATH: usize = 103;
+
+/// Why a socket cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// No such socket, or nobody listens on it.
-    #[error("nobody listens there")]
-    Silent,
-    /// The name is no socket (any more).
-    #[error("it is not a socket")]
-    NotASocket,
-    /// Nobody took the connection in time.
-    #[error("no answer in time")]
-    TimedOut,
+pub enum SocketError {
+    /// The directory it lies in is not ours alone.
+    #[error(transparent)]
+    NotPrivate(#[from] PrivateError),
+    /// The system's names for sockets are short.
+    #[error("the socket path `{}` is longer than {LONGEST_PATH} bytes", .0.display())]
+    TooLong(PathBuf),
+    /// Whoever listens there runs as another user.
+    #[error("the socket `{}` is served by user {uid}", path.display())]
+    ForeignServer {
+        /// The socket.
+        path: PathBuf,
+        /// Who serves it.
+        uid: u32,
+    },
     /// The system refused.
-    #[error("the connection was refused")]
-    Refused(#[source] io::Error),
+    #[error("cannot use the socket `{}`", path.display())]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
 }
 
-/// Who is at the other end, as the kernel saw it when the connection was made.
+/// Who is at the other end of a socket, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its pid; `None` where the system does not say, or not in our pid namespace.
+    /// Its pid, where the platform tells.
     pub pid: Option<u32>,
     /// Its user.
     pub uid: u32,
+    /// Its group.
+    pub gid: u32,
 }
 
-/// Connects to the socket called `name` in a directory: to that very socket, whatever the path to
-/// it means now, and never through a link.
-pub fn connect(dir: &Dir, name: &OsStr, patience: Duration) -> Result<UnixStream, ConnectError> {
-    let target = Target::hold(dir, name)?;
-    let socket = new_socket().map_err(|errno| ConnectError::Refused(errno.into()))?;
-    rustix::io::ioctl_fionbio(&socket, true)
-        .map_err(|errno| ConnectError::Refused(errno.into()))?;
-    let deadline = Instant::now() + patience;
-    loop {
-        match rustix::net::connect(&socket, target.address()) {
-            Ok(()) => break,
-            Err(Errno::NOENT | Errno::CONNREFUSED) => return Err(ConnectError::Silent),
-            // Its queue is full: nothing tells when there is room again.
-            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Err(Errno::AGAIN | Errno::INTR) => return Err(ConnectError::TimedOut),
-            Err(errno) => return Err(ConnectError::Refused(errno.into())),
-        }
-    }
-    let stream = UnixStream::from(socket);
-    stream.set_nonblocking(false).map_err(ConnectError::Refused)?;
-    Ok(stream)
-}
-
-/// Listens on a new socket (0600). The mode is set by the process's umask for a moment, so that there
-/// is none in which others could connect: to be called before there are threads.
-pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
-    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
-    let bound = UnixListener::bind(path);
-    rustix::process::umask(before);
-    bound
-}
-
-fn new_socket() -> Result<OwnedFd, Errno> {
-    #[cfg(target_os = "linux")]
-    {
-        let flags = rustix::net::SocketFlags::CLOEXEC;
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
-        rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
-        Ok(socket)
+impl Peer {
+    /// Whether it runs as the same user as this process.
+    pub fn is_us(self) -> bool {
+        self.uid == rustix::process::geteuid().as_raw()
     }
 }
 
-/// The socket, held on to while it is connected to.
-#[derive(Debug)]
-struct Target {
-    address: SocketAddrUnix,
-    _held: OwnedFd,
-}
-
-impl Target {
-    fn address(&self) -> &SocketAddrUnix {
-        &self.address
-    }
-
-    /// Opens the socket's own inode; connecting to that descriptor's path reaches nothing else.
-    #[cfg(target_os = "linux")]
-    fn hold(dir: &Dir, name: &OsStr) -> Result<Self, ConnectError> {
-        use std::os::fd::AsRawFd;
-
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let held = match rustix::fs::openat(dir.as_fd(), name, flags, Mode::empty()) {
-            Ok(held) => held,
-            Err(Errno::NOENT) => return Err(ConnectError::Silent),
-            Err(errno) => return Err(ConnectError::Refused(errno.into())),
-        };
-        let refused = |errno: Errno| ConnectError::Refused(errno.into());
-        let mode = rustix::fs::fstat(&held).map_err(refused)?.st_mode;
-        if rustix::fs::FileType::from_raw_mode(mode) != rustix::fs::FileType::Socket {
-            return Err(ConnectError::NotASocket);
-        }
-        let path = format!("/proc/self/fd/{}", held.as_raw_fd());
-        let address = SocketAddrUnix::new(path.as_str()).map_err(refused)?;
-        Ok(Self { address, _held: held })
-    }
-
-    /// Sockets cannot be opened here: the directory's own path is asked for and used at once.
-    #[cfg(target_os = "macos")]
-    fn hold(dir: &Dir, name: &OsStr) -> Result<Self, ConnectError> {
-        use std::os::unix::ffi::OsStrExt;
-
-        let refused = |errno: Errno| ConnectError::Refused(errno.into());
-        match dir.facts_of(name).map_err(ConnectError::Refused)? {
-            None => return Err(ConnectError::Silent),
-            Some(facts) if facts.kind != crate::private::Kind::Socket => {
-                return Err(ConnectError::NotASocket);
-            }
-            Some(_) => {}
-        }
-        let held = rustix::io::fcntl_dupfd_cloexec(dir.as_fd(), 0).map_err(refused)?;
-        let mut path = rustix::fs::getpath(&held).map_err(refused)?.into_bytes();
-        path.push(b'/');
-        path.extend_from_slice(name.as_bytes());
-        let address = SocketAddrUnix::new(path).map_err(refused)?;
-        Ok(Self { address, _held: held })
-    }
-
-    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-    fn hold(_: &Dir, _: &OsStr) -> Result<Self, ConnectError> {
-        Err(ConnectError::Refused(io::ErrorKind::Unsupported.into()))
-    }
-}
-
-/// Who connected, or whom we connected to.
+/// Who is at the other end.
 #[cfg(target_os = "linux")]
 pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     let credentials = rustix::net::sockopt::socket_peercred(stream)?;
-    let pid = u32::try_from(credentials.pid.as_raw_nonzero().get()).ok();
-    Ok(Peer { pid, uid: credentials.uid.as_raw() })
+    Ok(Peer {
+        pid: u32::try_from(credentials.pid.as_raw_nonzero().get()).ok(),
+        uid: credentials.uid.as_raw(),
+        gid: credentials.gid.as_raw(),
+    })
 }
 
-/// Who connected, or whom we connected to.
+/// Who is at the other end.
 #[cfg(target_os = "macos")]
-#[expect(unsafe_code, reason = "rustix has no interface to these two questions")]
 pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     use std::os::fd::AsRawFd;
 
     let (mut uid, mut gid) = (0, 0);
-    // SAFETY: the descriptor is open for the whole call and both out-pointers are valid.
-    if unsafe { libc::getpeereid(stream.as_raw_fd(), &raw mut uid, &raw mut gid) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let mut pid: libc::pid_t = 0;
-    let mut length = libc::socklen_t::try_from(size_of::<libc::pid_t>()).unwrap_or(4);
-    // SAFETY: the descriptor is open, `pid` is as large as `length` says, both are valid for writes.
-    let asked = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_LOCAL,
-            libc::LOCAL_PEERPID,
-            (&raw mut pid).cast(),
-            &raw mut length,
-        )
-    };
-    let pid = (asked == 0).then(|| u32::try_from(pid).ok()).flatten().filter(|pid| *pid > 0);
-    Ok(Peer { pid, uid })
+    #[expect(unsafe_code, reason = "getpeereid has no safe interface")]
+    // SAFETY: the descriptor is open for the length of the call, and both pointers are valid.
+    let answer = unsafe { libc::getpeereid(stream.as_raw_fd(), &mut uid, &mut gid) };
+    if answer == 0 { Ok(Peer { pid: None, uid, gid }) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Who connected, or whom we connected to.
+/// Who is at the other end: not known here, so nobody is trusted.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 pub fn peer(_: &UnixStream) -> io::Result<Peer> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Listens at `path`, whose directory is created private or verified to be so. A socket that is in
+/// the way is replaced: the caller knows that nobody serves it any more.
+pub fn listen(path: &Path) -> Result<UnixListener, SocketError> {
+    check(path)?;
+    private::create_private_dir(path.parent().unwrap_or(Path::new("/")))?;
+    let io = |source| SocketError::Io { path: path.into(), source };
+    if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        std::fs::remove_file(path).map_err(io)?;
+    }
+    let listener = UnixListener::bind(path).map_err(io)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(io)?;
+    Ok(listener)
+}
+
+/// Connects to `path`, whose directory must be private, and whose server must be this user.
+pub fn connect(path: &Path) -> Result<UnixStream, SocketError> {
+    check(path)?;
+    private::verify_private_dir(path.parent().unwrap_or(Path::new("/")))?;
+    let io = |source| SocketError::Io { path: path.into(), source };
+    let stream = UnixStream::connect(path).map_err(io)?;
+    let server = peer(&stream).map_err(io)?;
+    if !server.is_us() {
+        return Err(SocketError::ForeignServer { path: path.into(), uid: server.uid });
+    }
+    Ok(stream)
+}
+
+fn check(path: &Path) -> Result<(), SocketError> {
+    if path.as_os_str().len() > LONGEST_PATH {
+        return Err(SocketError::TooLong(path.into()));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::fs;
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_millis(200);
-
-    fn asked(dir: &Dir, name: &str) -> Result<UnixStream, ConnectError> {
-        connect(dir, OsStr::new(name), PATIENCE)
+    #[test]
+    fn both_ends_know_each_other() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("run/socket");
+        let listener = listen(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let client = connect(&path).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        for end in [&client, &server] {
+            let peer = peer(end).unwrap();
+            assert!(peer.is_us());
+            #[cfg(target_os = "linux")]
+            assert_eq!(peer.pid, Some(std::process::id()));
+        }
     }
 
     #[test]
-    fn a_listener_is_reached_and_known() {
+    fn a_socket_in_a_directory_that_others_may_use_is_refused() {
         let home = tempfile::tempdir().unwrap();
-        let dir = Dir::open(home.path()).unwrap();
-        let _listener = UnixListener::bind(home.path().join("s")).unwrap();
-        let stream = asked(&dir, "s").unwrap();
-        let peer = peer(&stream).unwrap();
-        assert_eq!(peer.pid, Some(std::process::id()));
-        assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
+        let path = home.path().join("run/socket");
+        let _listener = listen(&path).unwrap();
+        fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(matches!(connect(&path), Err(SocketError::NotPrivate(_))));
+        assert!(matches!(listen(&path), Err(SocketError::NotPrivate(_))));
     }
 
     #[test]
-    fn a_new_socket_is_private() {
+    fn a_dead_socket_is_replaced_and_a_file_is_not() {
         let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("s");
-        let _listener = listen_privately(&path).unwrap();
-        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let path = home.path().join("run/socket");
+        drop(listen(&path).unwrap());
+        let _again = listen(&path).unwrap();
+        connect(&path).unwrap();
+        let file = home.path().join("run/file");
+        fs::write(&file, "mine").unwrap();
+        assert!(matches!(listen(&file), Err(SocketError::Io { .. })));
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
     }
 
     #[test]
-    fn silence_links_and_files_are_told_apart() {
-        let home = tempfile::tempdir().unwrap();
-        let dir = Dir::open(home.path()).unwrap();
-        assert!(matches!(asked(&dir, "missing"), Err(ConnectError::Silent)));
-        drop(UnixListener::bind(home.path().join("stale")).unwrap());
-        assert!(matches!(asked(&dir, "stale"), Err(ConnectError::Silent)));
-        let _listener = UnixListener::bind(home.path().join("real")).unwrap();
-        symlink("real", home.path().join("link")).unwrap();
-        assert!(asked(&dir, "link").is_err(), "a link is never followed");
-        dir.write("file", b"x").unwrap();
-        assert!(matches!(asked(&dir, "file"), Err(ConnectError::NotASocket)));
-    }
-
-    #[test]
-    fn a_full_queue_is_a_timeout_and_no_hang() {
-        let home = tempfile::tempdir().unwrap();
-        let dir = Dir::open(home.path()).unwrap();
-        let listener = UnixListener::bind(home.path().join("s")).unwrap();
-        rustix::net::listen(&listener, 0).unwrap();
-        let mut waiting = Vec::new();
-        let refused = loop {
-            match connect(&dir, OsStr::new("s"), Duration::from_millis(20)) {
-                Ok(stream) => waiting.push(stream),
-                Err(error) => break error,
-            }
-            assert!(waiting.len() < 64);
-        };
-        assert!(matches!(refused, ConnectError::TimedOut), "{refused:?}");
+    fn a_path_that_no_socket_can_have_is_named() {
+        let path = Path::new("/tmp").join("x".repeat(200)).join("socket");
+        assert!(matches!(listen(&path), Err(SocketError::TooLong(_))));
+        assert!(matches!(connect(&path), Err(SocketError::TooLong(_))));
     }
 }

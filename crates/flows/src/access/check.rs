@@ -12,7 +12,7 @@ use model::access::{
     is_id,
 };
 use sys::private::{Dir, Facts, FileFault, Kind};
-use sys::socket::{ConnectError, connect};
+use sys::socket::{ConnectError, connect_in};
 
 use super::root::Root;
 use super::{CONNECT_PATIENCE, World};
@@ -198,7 +198,7 @@ impl Checked {
 }
 
 fn ask_socket(dir: &Dir, name: &str) -> SocketAnswer {
-    match connect(dir, OsStr::new(name), CONNECT_PATIENCE) {
+    match connect_in(dir, OsStr::new(name), CONNECT_PATIENCE) {
         Ok(_) => SocketAnswer::Answers,
         Err(ConnectError::Silent) => SocketAnswer::Silent,
         Err(ConnectError::TimedOut) => SocketAnswer::TimedOut,

@@ -49,7 +49,7 @@ fn ask(stream: &mut UnixStream, message: &[u8]) -> io::Result<Vec<u8>> {
 
 /// Connects to an agent's socket in a directory.
 pub(crate) fn connect(dir: &Dir, name: &str) -> io::Result<UnixStream> {
-    sys::socket::connect(dir, OsStr::new(name), CONNECT_PATIENCE).map_err(io::Error::other)
+    sys::socket::connect_in(dir, OsStr::new(name), CONNECT_PATIENCE).map_err(io::Error::other)
 }
 
 /// The public keys that the agent holds.

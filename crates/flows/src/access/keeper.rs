@@ -82,6 +82,7 @@ enum Happened {
 
 /// Keeps a session until its agent ends.
 pub fn keep(order: Order) -> Result<(), AccessError> {
+    sys::spawn::close_inherited();
     let deadline = sys::clock::boottime() + Duration::from_secs(order.ttl_s + 1);
     let shut = AccessError::io("keep memory to ourselves");
     sys::spawn::keep_memory_to_ourselves().map_err(shut)?;
@@ -106,8 +107,8 @@ pub fn keep(order: Order) -> Result<(), AccessError> {
     await_agent(&dir, &mut agent)?;
     let identity = sys::proc::identify(pid)
         .map_err(|error| AccessError::Failed { what: error.to_string() })?;
-    let listener = sys::socket::listen_privately(&path.join(SOCKET))
-        .map_err(AccessError::io("bind the lent socket"))?;
+    let listener = sys::socket::listen(&path.join(SOCKET))
+        .map_err(|error| AccessError::Failed { what: error.to_string() })?;
     let lent = dir.facts_of(OsStr::new(SOCKET)).ok().flatten();
 
     let ended = happened.clone();
@@ -199,7 +200,7 @@ fn await_agent(
 
 fn report_ready(pid: u32) -> Result<(), AccessError> {
     let mut out = std::io::stdout().lock();
-    let told = writeln!(out, "ready {pid}").and_then(|()| out.flush());
+    let told = writeln!(out, "ready {pid} {}", std::process::id()).and_then(|()| out.flush());
     told.map_err(AccessError::io("report to the opener"))
 }
 
@@ -251,8 +252,8 @@ fn watch_owner(policy: &Policy, happened: Sender<Happened>) {
 /// Has the session stopped by the one piece of code that stops sessions, which proves everything
 /// again for itself. It ends our agent, and with it us.
 fn stop_orphaned(order: &Order) {
-    let Ok(program) = std::env::current_exe() else { return };
-    let started = Command::new(program)
+    let Ok(mut program) = sys::spawn::this_program() else { return };
+    let started = program
         .args(["access", "stop", "--orphaned"])
         .env("OSTLER_HOME", &order.home)
         .stdin(Stdio::null())
@@ -264,16 +265,32 @@ fn stop_orphaned(order: &Order) {
     }
 }
 
-/// Waits for a line from a keeper, up to a limit.
-pub(super) fn read_ready(stdout: std::process::ChildStdout) -> Option<u32> {
-    let (sender, line) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        let _ = std::io::BufReader::new(stdout).read_line(&mut text);
-        let _ = sender.send(text);
-    });
-    match line.recv_timeout(START_PATIENCE + Duration::from_secs(2)) {
-        Ok(text) => text.trim_end().strip_prefix("ready ")?.parse().ok(),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+/// What an opener hears from a keeper: first that it is ready, then that it has ended.
+#[derive(Debug)]
+pub(super) struct Voice(mpsc::Receiver<String>);
+
+impl Voice {
+    pub(super) fn of(stdout: std::process::ChildStdout) -> Self {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut lines = std::io::BufReader::new(stdout).lines();
+            let ready = lines.next().and_then(Result::ok).unwrap_or_default();
+            let _ = sender.send(ready);
+            // It says nothing more: this returns when it has ended.
+            let _ = lines.next();
+        });
+        Self(receiver)
+    }
+
+    /// The pids of the agent and of the keeper, once they are ready.
+    pub(super) fn ready(&self) -> Option<(u32, u32)> {
+        let line = self.0.recv_timeout(START_PATIENCE + Duration::from_secs(2)).ok()?;
+        let (agent, keeper) = line.strip_prefix("ready ")?.split_once(' ')?;
+        Some((agent.parse().ok()?, keeper.parse().ok()?))
+    }
+
+    /// Waits until it has ended, for a while.
+    pub(super) fn await_end(&self, patience: Duration) -> bool {
+        matches!(self.0.recv_timeout(patience), Err(RecvTimeoutError::Disconnected))
     }
 }

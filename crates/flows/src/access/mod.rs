@@ -156,15 +156,8 @@ impl AccessError {
 }
 
 /// A few characters that nobody else has chosen.
-pub(crate) fn random_word() -> String {
-    use std::hash::{BuildHasher, Hasher, RandomState};
+pub(crate) fn random_word() -> io::Result<String> {
     const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    let mut number = RandomState::new().build_hasher().finish();
-    (0..10)
-        .map(|_| {
-            let letter = LETTERS[(number % 32) as usize];
-            number /= 32;
-            char::from(letter)
-        })
-        .collect()
+    let bytes: [u8; 10] = sys::random::bytes()?;
+    Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect())
 }

@@ -4,8 +4,8 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{ChildStdin, Command, Stdio};
+use std::time::Duration;
 
 use model::access::agent_env::{AgentEnv, is_socket_path};
 use model::access::log::Event;
@@ -14,7 +14,7 @@ use model::access::{AGENT_ENV, COMMAND, KEYS_SOCKET, META, NAMES, SOCKET, may_be
 use model::session::Certainty;
 use sys::private::Dir;
 
-use super::keeper::{COMMIT, Order, read_ready};
+use super::keeper::{COMMIT, Order, Voice};
 use super::root::Root;
 use super::{AccessError, client, log, random_word};
 use crate::observe::Observed;
@@ -23,8 +23,6 @@ use crate::observe::Observed;
 pub struct Request<'a> {
     /// ostler's home.
     pub home: &'a Path,
-    /// This program, which is started again as the keeper.
-    pub program: &'a Path,
     /// How long.
     pub ttl: Duration,
     /// What to call it.
@@ -69,7 +67,8 @@ pub fn open(request: &Request<'_>) -> Result<(Meta, AgentEnv), AccessError> {
     let version = openssh_version()?;
     refuse_nonsense(request, &version)?;
     let root = Root::create(request.home)?;
-    let id = format!("a-{}", random_word());
+    let word = random_word().map_err(AccessError::io("choose an id"))?;
+    let id = format!("a-{word}");
     let socket = root.socket_path(&id).to_str().map(str::to_owned);
     let socket =
         socket.filter(|path| is_socket_path(path)).ok_or_else(|| AccessError::Refused {
@@ -156,8 +155,10 @@ fn supports_destinations(version: &str) -> bool {
 
 /// A keeper. Until it is told that the session is written down, letting go of it ends it.
 struct Keeper {
-    child: Child,
+    pid: u32,
+    agent: u32,
     control: Option<ChildStdin>,
+    voice: Voice,
     committed: bool,
 }
 
@@ -173,12 +174,9 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.control = None;
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while !self.committed && Instant::now() < deadline {
-            match self.child.try_wait() {
-                Ok(None) => std::thread::sleep(Duration::from_millis(5)),
-                _ => return,
-            }
+        if !self.committed {
+            // What it leaves behind if it hangs is listed as unknown.
+            self.voice.await_end(Duration::from_secs(5));
         }
     }
 }
@@ -194,9 +192,10 @@ fn fill(
     let read_only = !request.allow_add && (request.generate || !request.keys.is_empty());
     let ttl_s = request.ttl.as_secs();
     let order = Order { home: request.home.to_owned(), id: id.to_owned(), ttl_s, read_only };
-    let (keeper, agent_pid) = start_keeper(request, &order)?;
+    let keeper = start_keeper(request, &order)?;
+    let agent_pid = keeper.agent;
     let agent = record(agent_pid)?;
-    let keeper_record = record(keeper.child.id())?;
+    let keeper_record = record(keeper.pid)?;
     // The key's own clock starts now, and not before what is written down.
     let created_at = sys::clock::now();
     let expires_boottime_s = sys::clock::boottime().as_secs() + ttl_s;
@@ -248,15 +247,9 @@ fn record(pid: u32) -> Result<ProcessRecord, AccessError> {
         .ok_or_else(|| AccessError::Failed { what: format!("process {pid} has no identity") })
 }
 
-fn start_keeper(request: &Request<'_>, order: &Order) -> Result<(Keeper, u32), AccessError> {
-    let mut command = Command::new(request.program);
-    command
-        .args(order.to_args())
-        .current_dir("/")
-        .env_clear()
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
+fn start_keeper(request: &Request<'_>, order: &Order) -> Result<Keeper, AccessError> {
+    let mut command = sys::spawn::this_program().map_err(AccessError::io("find this program"))?;
+    command.args(order.to_args()).current_dir("/").env_clear();
     let wanted = ["PATH", "OSTLER_PAUSE"].into_iter();
     let asking = ASKING.into_iter().filter(|_| request.confirm);
     for name in wanted.chain(asking) {
@@ -264,15 +257,17 @@ fn start_keeper(request: &Request<'_>, order: &Order) -> Result<(Keeper, u32), A
             command.env(name, value);
         }
     }
-    let mut child = sys::spawn::in_own_session(&mut command)
-        .spawn()
+    let mut child = sys::spawn::detached(sys::spawn::ask_through_pipes(&mut command))
         .map_err(AccessError::io("start the keeper"))?;
     let (control, stdout) = (child.stdin.take(), child.stdout.take());
-    let keeper = Keeper { child, control, committed: false };
-    let pid = stdout.and_then(read_ready).ok_or_else(|| AccessError::Failed {
+    // It has handed over to the keeper, which is no child of ours.
+    let _ = child.wait();
+    let failed = || AccessError::Failed {
         what: "the ssh-agent could not be started; is OpenSSH installed?".to_owned(),
-    })?;
-    Ok((keeper, pid))
+    };
+    let voice = Voice::of(stdout.ok_or_else(failed)?);
+    let (agent, pid) = voice.ready().ok_or_else(failed)?;
+    Ok(Keeper { pid, agent, control, voice, committed: false })
 }
 
 /// Adds the keys through the agent's own socket: the lent one may refuse.

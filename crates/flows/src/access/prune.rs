@@ -146,7 +146,8 @@ fn consider(
     };
     sys::pause::at("access-prune-checked");
     let aside = if is_id(name.to_str().unwrap_or("")) {
-        let aside = OsString::from(format!("{PRUNING}{id}-{}", random_word()));
+        let aside = random_word().map_err(failed("no name for it"))?;
+        let aside = OsString::from(format!("{PRUNING}{id}-{aside}"));
         root.sessions()
             .rename(name, &aside)
             .map_err(|_| Skip::new(SkipCode::Changed, "its directory is not where it was"))?;

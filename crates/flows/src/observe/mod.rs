@@ -16,8 +16,10 @@ use model::rules::judge::{Circumstances, Verdict, judge};
 use model::session::Session;
 use model::time::Time;
 use model::wire::{Incomplete, Unattached};
+use store::state::{State, Tracked};
 
 use crate::access;
+use crate::finalize::{self, SweepError};
 
 mod discover;
 mod identify;
@@ -42,7 +44,7 @@ pub struct Request<'a> {
     pub env: Env<'a>,
     /// Settings.
     pub config: &'a Config,
-    /// ostler's own home, where access sessions are; `None` leaves them out.
+    /// ostler's home, where hooks' reports and access sessions are; `None` leaves them out.
     pub home: Option<&'a Path>,
     /// Where the index is; `None` reads every transcript.
     pub cache: Option<&'a Path>,
@@ -115,13 +117,15 @@ pub fn observe(request: &Request<'_>) -> Observation {
             Err(panic) => std::panic::resume_unwind(panic),
         }
     });
-    let found = discover::read(request, &observer, &processes, listed);
+    let (tracks, untold) = request.home.map(told).unwrap_or_default();
+    let mut found = discover::read(request, &observer, &processes, &tracks, listed);
+    found.incomplete.extend(untold);
     let circumstances = Circumstances {
         now: request.now,
         sees_every_process: observer.sees_every_process() && processes.is_listed(),
         stale_after: request.config.stale_after,
     };
-    conclude(request, &observer, processes, found, circumstances)
+    conclude(request, &observer, processes, found, &tracks, circumstances)
 }
 
 fn conclude(
@@ -129,6 +133,7 @@ fn conclude(
     observer: &Observer,
     processes: processes::Processes,
     found: discover::Found,
+    tracks: &[Tracked],
     circumstances: Circumstances,
 ) -> Observation {
     let mut incomplete = found.incomplete;
@@ -143,7 +148,7 @@ fn conclude(
     for report in &mut agents {
         report.processes = processes.of(report.adapter.about().id).count();
     }
-    let mut merged = identify::identify(request.now, observer, processes, found.seen);
+    let mut merged = identify::identify(request.now, observer, processes, found.seen, tracks);
     let asked = request.agents.is_empty() || request.agents.iter().any(|agent| agent == AGENT);
     if let Some(home) = request.home.filter(|_| asked) {
         let (lent, unreadable) = access::sight::sessions(home, observer, request.now);
@@ -165,6 +170,21 @@ fn conclude(
         unattached: merged.unattached,
         agents,
         circumstances,
+    }
+}
+
+/// What hooks told of open sessions, in the store and in the spool, or why that cannot be read.
+fn told(home: &Path) -> (Vec<Tracked>, Option<Incomplete>) {
+    let told = State::read(home)
+        .map_err(SweepError::from)
+        .and_then(|state| finalize::open_now(home, state.as_ref()));
+    match told {
+        Ok(tracks) => (tracks, None),
+        Err(error) => {
+            let path = store::state::path(home).to_string_lossy().into_owned();
+            let (source, reason) = ("hooks".to_owned(), error.to_string());
+            (Vec::new(), Some(Incomplete { source, path: Some(path), reason }))
+        }
     }
 }
 

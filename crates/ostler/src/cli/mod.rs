@@ -18,6 +18,7 @@ mod completions;
 mod config_show;
 mod du;
 mod help;
+pub(crate) mod hook;
 mod logs;
 mod ls;
 mod man;
@@ -65,6 +66,7 @@ enum Command {
     Du(du::Du),
     Access(access::Access),
     Config(config_show::ConfigCommand),
+    Hook(hook::Hook),
     Schema(schema::Schema),
     Completions(completions::Completions),
     Man(man::Man),
@@ -84,6 +86,7 @@ impl Command {
             Self::Du(_) => "du",
             Self::Access(command) => command.name(),
             Self::Config(_) => "config show",
+            Self::Hook(_) => "hook",
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
@@ -102,6 +105,7 @@ impl Command {
             Self::Du(command) => command.run(context),
             Self::Access(command) => command.run(context),
             Self::Config(command) => command.run(context),
+            Self::Hook(command) => Ok(command.run()),
             Self::Schema(command) => command.run(context),
             Self::Completions(command) => command.run(context),
             Self::Man(command) => command.run(context),
@@ -149,11 +153,12 @@ impl Context {
     ) -> Result<Observation, Error> {
         let config = self.config()?.config;
         let dirs = sys::dirs::of_this_process().ok();
+        let cache = dirs.as_ref().map(|dirs| dirs.cache.as_path());
         Ok(observe(&Request {
             env: flows::Env::new(&env::lookup),
             config: &config,
             home: dirs.as_ref().map(|dirs| dirs.home.as_path()),
-            cache: dirs.as_ref().map(|dirs| dirs.cache.as_path()).filter(|_| self.use_index),
+            cache: cache.filter(|_| self.use_index),
             now,
             scope,
             agents,

@@ -69,13 +69,8 @@ fn parse_ttl(text: &str) -> Result<Duration, String> {
 impl Open {
     pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
         let home = context.home()?;
-        let program = std::env::current_exe().map_err(|error| Error::Read {
-            path: "/proc/self/exe".into(),
-            reason: error.to_string(),
-        })?;
         let request = open::Request {
             home: &home,
-            program: &program,
             ttl: self.ttl,
             label: self.label.clone(),
             keys: self.key.clone(),

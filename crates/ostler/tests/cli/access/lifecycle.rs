@@ -261,7 +261,7 @@ fn a_keeper_ends_its_agent_when_the_time_is_over() {
         .unwrap();
     let mut ready = String::new();
     BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-    let agent: Value = ready.trim().strip_prefix("ready ").unwrap().parse::<u32>().unwrap().into();
+    let agent: Value = ready.split(' ').nth(1).unwrap().parse::<u32>().unwrap().into();
     assert!(is_there(&agent));
     let mut control = keeper.stdin.take().unwrap();
     control.write_all(b"commit\n").unwrap();
