@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn keys_are_recognised_and_people_are_not() {
         assert!(may_be_secret("-----BEGIN OPENSSH PRIVATE KEY-----"));
-        assert!(may_be_secret(&"b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAA"));
+        assert!(may_be_secret("b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAA"));
         for comment in [
             "anna@example.org",
             "deploy key for a-rather-long-host-name.example.org",

@@ -150,9 +150,15 @@ pub fn chown(path: &Path, uid: u32) {
 pub fn is_root() -> bool {
     let root = fs::metadata("/proc/self").unwrap().uid() == 0;
     if !root {
-        eprintln!("SKIPPED: only root can do what this test does");
+        skipped("only root can do what this test does");
     }
     root
+}
+
+/// Says visibly that a test, or a part of it, was not run.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+pub fn skipped(why: &str) {
+    eprintln!("SKIPPED: {why}");
 }
 
 /// Seconds since 1970.

@@ -105,7 +105,7 @@ fn row_10_the_same_pid_and_start_but_another_pidfd_is_reused() {
     other.kill().unwrap();
     other.wait().unwrap();
     if ran.stdout.starts_with("SKIP_AGENT_ALIVE") {
-        eprintln!("SKIPPED: this kernel has no unique pidfd inodes");
+        testkit::access::skipped("this kernel has no unique pidfd inodes");
         return;
     }
     assert!(ran.stdout.starts_with("PRUNED s-alpha01 expired (reused)\n"), "{ran:?}");
@@ -247,7 +247,7 @@ fn row_42_another_pid_namespace_is_foreign() {
         .status
         .success()
     {
-        eprintln!("SKIPPED: no pid namespaces here");
+        testkit::access::skipped("no pid namespaces here");
         return;
     }
     let plain = ostler(&sessions);

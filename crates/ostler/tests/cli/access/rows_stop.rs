@@ -114,7 +114,7 @@ fn row_58_unknown_is_refused() {
 #[test]
 fn row_60_only_a_request_to_end_is_ever_sent() {
     if Command::new("strace").arg("-V").output().is_err() {
-        eprintln!("SKIPPED: strace is not installed");
+        testkit::access::skipped("strace is not installed");
         return;
     }
     let (sessions, mut agent) = with_agent();

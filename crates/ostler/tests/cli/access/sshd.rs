@@ -20,7 +20,7 @@ impl Sshd {
     fn start(directory: &Path, public: &Path) -> Option<Self> {
         let binary = ["/usr/sbin/sshd", "/usr/bin/sshd", "/usr/local/sbin/sshd"];
         let Some(binary) = binary.iter().find(|path| Path::new(path).exists()) else {
-            eprintln!("SKIPPED: openssh-server is not installed");
+            testkit::access::skipped("openssh-server is not installed");
             return None;
         };
         // sshd of some distributions insists on it.
@@ -147,7 +147,7 @@ fn a_key_for_one_host_does_not_open_another() {
     open.arg("--known-hosts").arg(&hosts).arg("--key").arg(&key);
     let opened = super::super::run::ran(&mut open);
     if opened.stdout.contains("8.9 or newer") {
-        eprintln!("SKIPPED: this OpenSSH cannot limit keys to destinations");
+        testkit::access::skipped("this OpenSSH cannot limit keys to destinations");
         return;
     }
     let id = opened.exits(0).result()["id"].as_str().unwrap().to_owned();
