@@ -46,24 +46,36 @@ pub fn check(root: &Root, name: &OsStr, world: &World<'_>) -> Result<Checked, Sk
         return Err(Skip::new(SkipCode::Unsafe, "its name is not an id"));
     };
     let (dir, facts) = open_session(root, name)?;
-    let (bytes, _) = dir.read(META, META_BYTES).map_err(meta_fault)?;
+    let mut read = Vec::new();
+    let (bytes, facts_of_meta) = dir.read(META, META_BYTES).map_err(meta_fault)?;
+    read.push((META, facts_of_meta));
     let meta = Meta::parse(&bytes, id)?;
     let env = match dir.read(AGENT_ENV, SMALL_BYTES) {
         // The removal of this one had begun, with every check passed: see `prune`.
         Err(FileFault::Missing) if !is_id(name.to_str().unwrap_or("")) => None,
         Err(fault) => return Err(env_fault(&fault)),
-        Ok((bytes, _)) => Some(agree(AgentEnv::parse(&bytes)?, root, &meta)?),
+        Ok((bytes, facts)) => {
+            read.push((AGENT_ENV, facts));
+            Some(agree(AgentEnv::parse(&bytes)?, root, &meta)?)
+        }
     };
     for socket in [SOCKET, KEYS_SOCKET] {
         check_socket(&dir, socket)?;
     }
     let stop = match dir.read(STOP, SMALL_BYTES) {
-        Ok((bytes, _)) => Some(Stop::parse(&bytes)?),
+        Ok((bytes, facts)) => {
+            read.push((STOP, facts));
+            Some(Stop::parse(&bytes)?)
+        }
         Err(FileFault::Missing) => None,
         Err(fault) => return Err(file_fault(STOP, SkipCode::Malformed, &fault)),
     };
     let judged = judge(&meta, stop.as_ref(), &world.clocks)?;
     let files = files_in(&dir)?;
+    // What is removed later is what was read, and not what took its place meanwhile.
+    if !read.iter().all(|one| files.contains(one)) {
+        return Err(Skip::new(SkipCode::Changed, "its files changed while they were read"));
+    }
     Ok(Checked { dir, facts, meta, env, stop, judged, files })
 }
 
@@ -163,6 +175,11 @@ impl Checked {
         let process = world.liveness(&self.meta.agent.identity());
         let answer = if ask { self.ask_sockets() } else { SocketAnswer::NotAsked };
         Presence::of(process, answer)
+    }
+
+    /// Whether somebody serves the lent socket.
+    pub(crate) fn is_served(&self) -> bool {
+        ask_socket(&self.dir, SOCKET) == SocketAnswer::Answers
     }
 
     fn ask_sockets(&self) -> SocketAnswer {

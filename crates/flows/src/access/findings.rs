@@ -69,6 +69,13 @@ pub fn findings(home: &Path, world: &World<'_>) -> Vec<Finding> {
             }
             _ => {}
         }
+        if session.keeper == Some("dead") && agent.presence == "present" {
+            add(
+                "access-keeper-gone",
+                "its agent is there, but nobody serves its socket".to_owned(),
+                format!("`ostler access stop {id}`"),
+            );
+        }
         if session.session.as_ref().is_some_and(|bound| bound.owner == "dead")
             && session.state != "stopped"
         {

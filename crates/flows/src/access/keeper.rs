@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use model::access::log::Event;
 use model::access::meta::{Meta, ProcessRecord};
-use model::access::{KEYS_SOCKET, META, META_BYTES, SOCKET};
+use model::access::{AGENT_ENV, KEYS_SOCKET, META, META_BYTES, SOCKET};
 use model::identity::Identity;
 use sys::proc::Signal;
 
@@ -81,6 +81,8 @@ enum Happened {
 }
 
 /// Keeps a session until its agent ends.
+///
+/// An opener may also be gone before the session was written down: then what it made is removed.
 pub fn keep(order: Order) -> Result<(), AccessError> {
     sys::spawn::close_inherited();
     let deadline = sys::clock::boottime() + Duration::from_secs(order.ttl_s + 1);
@@ -130,23 +132,29 @@ pub fn keep(order: Order) -> Result<(), AccessError> {
     std::thread::spawn(move || listen_to_opener(&told));
     report_ready(pid)?;
 
-    attend(&inbox, &happened, &policy, &identity, &order);
+    let committed = attend(&inbox, &happened, &policy, &identity, &order);
     // Only what we made: a socket that somebody put in its place is theirs.
     if policy.dir.facts_of(OsStr::new(SOCKET)).ok().flatten().map(|now| now.inode)
         == lent.map(|lent| lent.inode)
     {
         let _ = policy.dir.unlink(OsStr::new(SOCKET));
     }
+    if !committed && matches!(policy.dir.facts_of(OsStr::new(META)), Ok(None)) {
+        // The opener died before there was a record: nobody else knows what this directory is.
+        let _ = policy.dir.unlink(OsStr::new(AGENT_ENV));
+        let _ = policy.root.sessions().remove_child(OsStr::new(&policy.id));
+    }
     Ok(())
 }
 
+/// Waits for what happens, until the agent ends; says whether the session was written down.
 fn attend(
     inbox: &mpsc::Receiver<Happened>,
     happened: &Sender<Happened>,
     policy: &Arc<Policy>,
     agent: &Identity,
     order: &Order,
-) {
+) -> bool {
     let mut committed = false;
     loop {
         let end_agent = || {
@@ -170,6 +178,7 @@ fn attend(
     if committed {
         policy.note(Event::AgentEnded);
     }
+    committed
 }
 
 /// Waits until the agent accepts connections, and is the process that we started.

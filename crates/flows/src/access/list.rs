@@ -55,6 +55,7 @@ fn unknown(name: &OsStr, skip: Skip) -> AccessView {
         reason: Some(skip.code.word()),
         note: Some(skip.detail),
         agent: None,
+        keeper: None,
         created_at: None,
         expires_at: None,
         stopped_at: None,
@@ -87,6 +88,11 @@ fn view(checked: &Checked, presence: Presence, world: &World<'_>) -> AccessView 
             reason: presence.reason(),
             pid: agent.pid,
         }),
+        keeper: checked
+            .meta
+            .keeper
+            .as_ref()
+            .map(|keeper| world.liveness(&keeper.identity()).state()),
         created_at: Some(*created_at),
         expires_at: Some(*expires_at),
         stopped_at: checked.stop.as_ref().map(|stop| stop.stopped_at),
@@ -128,6 +134,10 @@ pub fn lend(home: &Path, world: &World<'_>, text: &str) -> Result<(Meta, AgentEn
     let presence = checked.presence(world, true);
     if !matches!(presence, Presence::Present(_)) {
         let what = format!("active, but its agent is {} ({})", presence.word(), presence.reason());
+        return Err(AccessError::NotActive { id, what });
+    }
+    if !checked.is_served() {
+        let what = "active, but nobody serves its socket".to_owned();
         return Err(AccessError::NotActive { id, what });
     }
     let env = checked.env.ok_or_else(|| AccessError::NotActive {

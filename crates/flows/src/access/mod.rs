@@ -22,6 +22,7 @@ use model::access::skip::Skip;
 use model::access::state::Clocks;
 use model::identity::{Boot, Identity};
 use model::liveness::{Liveness, Observer};
+use model::time::Time;
 
 use crate::address::AddressError;
 
@@ -64,9 +65,13 @@ impl std::fmt::Debug for World<'_> {
 impl World<'static> {
     /// The real one, now.
     pub fn here() -> Self {
-        let observer = sys::proc::observer();
+        Self::seen_by(sys::proc::observer(), sys::clock::now())
+    }
+
+    /// The real one, for a caller that has already gathered the observer.
+    pub fn seen_by(observer: Observer, now: Time) -> Self {
         let clocks = Clocks {
-            now: sys::clock::now(),
+            now,
             boottime_s: sys::clock::boottime().as_secs(),
             boot: boot_of(&observer).as_ref().map(model::access::meta::boot_text),
         };

@@ -3,6 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
@@ -192,13 +193,13 @@ fn fill(
     let read_only = !request.allow_add && (request.generate || !request.keys.is_empty());
     let ttl_s = request.ttl.as_secs();
     let order = Order { home: request.home.to_owned(), id: id.to_owned(), ttl_s, read_only };
+    // First: what is written down must not end later than what the keeper and the keys think.
+    let created_at = sys::clock::now();
+    let expires_boottime_s = sys::clock::boottime().as_secs() + ttl_s;
     let keeper = start_keeper(request, &order)?;
     let agent_pid = keeper.agent;
     let agent = record(agent_pid)?;
     let keeper_record = record(keeper.pid)?;
-    // The key's own clock starts now, and not before what is written down.
-    let created_at = sys::clock::now();
-    let expires_boottime_s = sys::clock::boottime().as_secs() + ttl_s;
     add_keys(request, root, id)?;
     let mut stream = client::connect(dir, KEYS_SOCKET).map_err(AccessError::io("ask the agent"))?;
     let peer = sys::socket::peer(&stream).ok().and_then(|peer| peer.pid);
@@ -249,7 +250,7 @@ fn record(pid: u32) -> Result<ProcessRecord, AccessError> {
 
 fn start_keeper(request: &Request<'_>, order: &Order) -> Result<Keeper, AccessError> {
     let mut command = sys::spawn::this_program().map_err(AccessError::io("find this program"))?;
-    command.args(order.to_args()).current_dir("/").env_clear();
+    command.arg0("ostler").args(order.to_args()).current_dir("/").env_clear();
     let wanted = ["PATH", "OSTLER_PAUSE"].into_iter();
     let asking = ASKING.into_iter().filter(|_| request.confirm);
     for name in wanted.chain(asking) {

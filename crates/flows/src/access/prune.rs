@@ -168,6 +168,8 @@ fn consider(
         agent: Presence::Absent(death).reason().to_owned(),
     };
     let _ = log::append(root, &id, event);
+    // Ids are never used again, and whoever waits for this lock finds no session.
+    root.forget_lock(&id);
     Ok((state, death))
 }
 

@@ -138,6 +138,14 @@ impl Root {
         path.exists() && lock::try_take(&path).is_ok_and(|attempt| attempt.taken().is_none())
     }
 
+    /// Removes the lock file of a session that is gone, while its lock is held.
+    pub(crate) fn forget_lock(&self, id: &str) {
+        if let Ok(Some(locks)) = self.existing_beside("locks") {
+            // If it stays it is in nobody's way.
+            let _ = locks.unlink(OsStr::new(&format!("{id}.lock")));
+        }
+    }
+
     fn lock_path(&self, id: &str) -> PathBuf {
         self.path.join("locks").join(format!("{id}.lock"))
     }

@@ -29,9 +29,6 @@ pub(crate) fn sessions(
         path: Some(home.join("access/sessions").to_string_lossy().into_owned()),
         reason,
     };
-    let mut world = World::here();
-    world.observer = observer.clone();
-    world.clocks.now = now;
     let found = Root::find(home).and_then(|root| match root {
         None => Ok(None),
         Some(root) => root.names().map(|names| Some((root, names))),
@@ -39,6 +36,7 @@ pub(crate) fn sessions(
     match found {
         Ok(None) => (Vec::new(), Vec::new()),
         Ok(Some((root, names))) => {
+            let world = World::seen_by(observer.clone(), now);
             let session = |name: &std::ffi::OsString| session(&root, name, &world);
             (names.iter().map(session).collect(), Vec::new())
         }

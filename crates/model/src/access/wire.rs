@@ -23,6 +23,9 @@ pub struct AccessView {
     /// Its agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentView>,
+    /// Whether the process that serves its socket is there: `alive`, `dead` or `unknown`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keeper: Option<&'static str>,
     /// When it was opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,

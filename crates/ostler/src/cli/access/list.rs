@@ -139,6 +139,7 @@ fn details(one: &AccessView, now: Time) -> String {
             .as_ref()
             .map(|agent| format!("{} ({}), pid {}", agent.presence, agent.reason, agent.pid)),
     );
+    line("keeper", one.keeper.map(str::to_owned));
     line("created", when(one.created_at));
     line("expires", when(one.expires_at));
     line("stopped", when(one.stopped_at));

@@ -237,6 +237,10 @@ fn a_keeper_that_is_killed_leaves_an_agent_that_can_be_stopped() {
     assert!(Command::new("kill").args(["-KILL", &keeper]).status().unwrap().success());
     wait_until("the keeper is gone", || !is_there(&meta["keeper"]["pid"]));
     assert!(is_there(&meta["agent"]["pid"]), "the agent is still recorded and still there");
+    let ran = run(&sessions, &format!("env {id}")).exits(4);
+    assert!(ran.stderr.contains("nobody serves its socket"), "{ran:?}");
+    let shown = run(&sessions, &format!("show {id} --json")).exits(0).result();
+    assert_eq!(shown["session"]["keeper"], "dead");
     run(&sessions, &format!("stop {id}")).exits(0);
     assert!(!is_there(&meta["agent"]["pid"]));
     for name in ["agent.sock", "keys.sock"] {

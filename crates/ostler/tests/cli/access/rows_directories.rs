@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use testkit::access::{ID, Sessions, chmod, chown, is_root, reaped};
@@ -119,6 +120,25 @@ fn row_44_a_held_lock_keeps_it() {
     // Two runs of the binary; waiting for a lock would take far longer.
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     drop(lock);
+    pruned(&sessions, "PRUNED s-alpha01 expired");
+}
+
+#[test]
+fn a_removal_that_fails_says_so_and_is_finished_later() {
+    let sessions = Sessions::expired();
+    let set = |flag: &str| {
+        let inside = fs::read_dir(sessions.directory()).unwrap().next().unwrap().unwrap().path();
+        Command::new("chattr").arg(flag).arg(inside.join("agent.env")).output()
+    };
+    if !set("+i").is_ok_and(|output| output.status.success()) {
+        testkit::access::skipped("no immutable files here");
+        return;
+    }
+    let ran = run(&sessions, "prune");
+    assert!(set("-i").unwrap().status.success());
+    assert_eq!(ran.code, 6, "{ran:?}");
+    assert!(ran.stdout.starts_with("FAIL_REMOVE s-alpha01"), "{ran:?}");
+    assert!(ran.stdout.ends_with("0 pruned, 0 skipped, 1 failed\n"), "{ran:?}");
     pruned(&sessions, "PRUNED s-alpha01 expired");
 }
 
