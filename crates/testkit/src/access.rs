@@ -243,6 +243,13 @@ impl Agent {
         assert!(Command::new("kill").args(args).status().unwrap().success());
     }
 
+    /// Stops it, and waits until it has stopped.
+    pub fn stop(&self) {
+        self.signal("STOP");
+        let stat = format!("/proc/{}/stat", self.pid());
+        wait_until("it has stopped", || fs::read_to_string(&stat).unwrap().contains(") T "));
+    }
+
     /// Kills it and leaves it unreaped: a zombie.
     pub fn become_zombie(&mut self) {
         self.child.kill().unwrap();

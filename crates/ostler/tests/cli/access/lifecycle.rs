@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -235,7 +236,10 @@ fn a_keeper_that_is_killed_leaves_an_agent_that_can_be_stopped() {
     let meta = sessions.meta(&id);
     let keeper = meta["keeper"]["pid"].to_string();
     assert!(Command::new("kill").args(["-KILL", &keeper]).status().unwrap().success());
-    wait_until("the keeper is gone", || !is_there(&meta["keeper"]["pid"]));
+    let socket = socket_of(&opened);
+    wait_until("the keeper is gone", || {
+        !is_there(&meta["keeper"]["pid"]) && UnixStream::connect(&socket).is_err()
+    });
     assert!(is_there(&meta["agent"]["pid"]), "the agent is still recorded and still there");
     let ran = run(&sessions, &format!("env {id}")).exits(4);
     assert!(ran.stderr.contains("nobody serves its socket"), "{ran:?}");
@@ -305,7 +309,6 @@ fn a_keeper_does_nothing_while_nobody_asks() {
 
 #[test]
 fn a_keeper_refuses_nonsense_and_lives_on() {
-    use std::os::unix::net::UnixStream;
     let sessions = Sessions::new();
     let opened = open(&sessions, "--generate");
     for bytes in [

@@ -55,7 +55,7 @@ fn row_05_a_running_agent_keeps_it() {
 #[test]
 fn row_06_a_stopped_agent_keeps_it() {
     let (sessions, agent) = with_agent();
-    agent.signal("STOP");
+    agent.stop();
     let ran = kept(&sessions, "SKIP_AGENT_ALIVE");
     assert!(ran.stdout.contains("(stopped)"), "{ran:?}");
     agent.signal("CONT");

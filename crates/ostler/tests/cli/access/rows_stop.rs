@@ -72,7 +72,7 @@ fn row_55_without_a_start_nothing_is_proved() {
 #[test]
 fn row_56_an_agent_that_does_not_end_is_not_killed() {
     let (sessions, mut agent) = with_agent();
-    agent.signal("STOP");
+    agent.stop();
     let begun = Instant::now();
     let ran = run(&sessions, &format!("stop {ID}")).exits(5);
     assert!(begun.elapsed() >= Duration::from_secs(5), "{:?}", begun.elapsed());
