@@ -6,7 +6,7 @@ use model::access::skip::SkipCode;
 use model::identity::Identity;
 use model::liveness::{Death, Doubt, Life, Liveness, Observer};
 use model::time::Time;
-use ostler_flows::access::findings::findings;
+use ostler_flows::access::findings::{Code, findings};
 use ostler_flows::access::prune::{Outcome, prune};
 use ostler_flows::access::{World, list, stop};
 use testkit::access::{Agent, ID, Sessions, chmod, record_of};
@@ -154,23 +154,23 @@ fn stop_proves_for_itself_whom_it_signals() {
 
 #[test]
 fn doctor_is_told_what_is_wrong() {
-    let codes = |sessions: &Sessions| -> Vec<&'static str> {
+    let codes = |sessions: &Sessions| -> Vec<Code> {
         findings(&sessions.root(), &World::here()).iter().map(|finding| finding.code).collect()
     };
     let sessions = Sessions::new();
     assert!(codes(&sessions).is_empty());
     sessions.add(ID, &testkit::access::reaped());
-    assert_eq!(codes(&sessions), ["access-finished"]);
+    assert_eq!(codes(&sessions), [Code::Finished]);
     sessions.ends_in(ID, 300);
-    assert_eq!(codes(&sessions), ["access-agent-gone"]);
+    assert_eq!(codes(&sessions), [Code::AgentGone]);
     let agent = Agent::start(&sessions.file(ID, "agent.sock"));
     sessions.edit(ID, |meta| meta["agent"] = agent.record.clone());
     sessions.put_env(ID, &agent.pid().to_string());
     assert!(codes(&sessions).is_empty(), "all is well");
     sessions.ends_in(ID, -100);
-    assert_eq!(codes(&sessions), ["access-agent-outlives"]);
+    assert_eq!(codes(&sessions), [Code::AgentOutlives]);
     sessions.put(ID, "meta.json", "{");
-    assert_eq!(codes(&sessions), ["access-unknown", "access-agent-stray"]);
+    assert_eq!(codes(&sessions), [Code::Unknown, Code::StrayAgent]);
     chmod(&sessions.directory(), 0o755);
-    assert_eq!(codes(&sessions), ["access-root"]);
+    assert_eq!(codes(&sessions), [Code::Root]);
 }

@@ -230,6 +230,11 @@ pub fn observer() -> Observer {
     platform::observer()
 }
 
+/// As [`observer`], but only to write identities down: it is cheaper, and judges nothing dead.
+pub fn recorder() -> Observer {
+    platform::recorder()
+}
+
 /// Everything that names the running process `pid`, as of now.
 pub fn identify(pid: u32) -> Result<Identity, IdentifyError> {
     identify_as(pid, &platform::observer())
@@ -261,6 +266,15 @@ pub fn probe(recorded: &Identity, observer: &Observer) -> Liveness {
     }
 }
 
+/// A descriptor that can be read once the recorded process has ended. `None` when it is not there,
+/// when that is not certain, or where there is no such thing.
+pub fn watch(recorded: &Identity, observer: &Observer) -> Option<std::os::fd::OwnedFd> {
+    if decide_before_looking(recorded, observer).is_some() {
+        return None;
+    }
+    platform::watch(recorded.pid?, |seen| decide(recorded, observer, seen))
+}
+
 /// The process table.
 pub fn table() -> Table {
     let mut table = platform::table();
@@ -280,16 +294,17 @@ pub fn signal(recorded: &Identity, signal: Signal, observer: &Observer) -> Resul
     platform::signal(pid, signal.raw(), |seen| decide(recorded, observer, seen))
 }
 
-/// Waits until the recorded process has ended, without looking again and again, and says how. One
-/// that is not proven to be there is not waited for.
-pub fn wait_for_end(recorded: &Identity, observer: &Observer) -> Result<Liveness, SignalError> {
-    let Some(pid) = recorded.pid else {
-        return Ok(probe(recorded, observer));
-    };
-    if let Some(verdict) = decide_before_looking(recorded, observer) {
-        return Ok(verdict);
+/// Waits until the recorded process has ended, without looking again and again, and says how. Where
+/// that cannot be waited for it says at once how things stand.
+pub fn wait_for_end(recorded: &Identity, observer: &Observer) -> Liveness {
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    if let Some(watched) = watch(recorded, observer) {
+        while poll(&mut [PollFd::new(&watched, PollFlags::IN)], None)
+            == Err(rustix::io::Errno::INTR)
+        {}
     }
-    platform::wait_for_end(pid, |seen| decide(recorded, observer, seen))
+    probe(recorded, observer)
 }
 
 /// Who holds a `flock` on the file, as far as can be seen without touching it. Never takes a

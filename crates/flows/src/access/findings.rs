@@ -6,11 +6,42 @@ use model::access::AGENT;
 
 use super::{Root, World, list};
 
+/// What kind of thing it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// The directories are not ours alone.
+    Root,
+    /// An entry breaks a rule.
+    Unknown,
+    /// The session is over and its agent is not.
+    AgentOutlives,
+    /// The session is not over and its agent is gone.
+    AgentGone,
+    /// Nobody serves the lent socket.
+    KeeperGone,
+    /// What it was lent to is gone.
+    Orphaned,
+    /// It may be pruned.
+    Finished,
+    /// An agent of ours that no record names.
+    StrayAgent,
+}
+
+impl Code {
+    /// Whether something is wrong, and not only worth knowing.
+    pub const fn is_problem(self) -> bool {
+        match self {
+            Self::Root | Self::AgentOutlives | Self::KeeperGone | Self::StrayAgent => true,
+            Self::Unknown | Self::AgentGone | Self::Orphaned | Self::Finished => false,
+        }
+    }
+}
+
 /// One thing that somebody should look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// A stable code.
-    pub code: &'static str,
+    /// What kind.
+    pub code: Code,
     /// The session, if it is about one.
     pub id: Option<String>,
     /// What.
@@ -26,7 +57,7 @@ pub fn findings(home: &Path, world: &World<'_>) -> Vec<Finding> {
         Ok(sessions) => sessions,
         Err(fault) => {
             return vec![Finding {
-                code: "access-root",
+                code: Code::Root,
                 id: None,
                 message: fault.to_string(),
                 remedy: "make it a directory of yours with mode 0700; look at what is in it first"
@@ -45,7 +76,7 @@ pub fn findings(home: &Path, world: &World<'_>) -> Vec<Finding> {
             let why = session.note.as_deref().unwrap_or("it cannot be read");
             let code = session.reason.unwrap_or("SKIP_UNKNOWN");
             add(
-                "access-unknown",
+                Code::Unknown,
                 format!("{code}: {why}"),
                 "look at its directory yourself; ostler will not touch it".to_owned(),
             );
@@ -57,21 +88,21 @@ pub fn findings(home: &Path, world: &World<'_>) -> Vec<Finding> {
         match (session.state, agent.presence) {
             ("expired" | "stopped", "present") => {
                 let message = format!("it is {}, and {words}", session.state);
-                add("access-agent-outlives", message, format!("`ostler access stop {id}`"));
+                add(Code::AgentOutlives, message, format!("`ostler access stop {id}`"));
             }
             ("active", "absent") => {
                 let message = format!("it is active, but {words}");
-                add("access-agent-gone", message, format!("`ostler access stop {id}`"));
+                add(Code::AgentGone, message, format!("`ostler access stop {id}`"));
             }
             ("expired" | "stopped", "absent") => {
                 let message = format!("it is {} and its agent is gone", session.state);
-                add("access-finished", message, "`ostler access prune`".to_owned());
+                add(Code::Finished, message, "`ostler access prune`".to_owned());
             }
             _ => {}
         }
         if session.keeper == Some("dead") && agent.presence == "present" {
             add(
-                "access-keeper-gone",
+                Code::KeeperGone,
                 "its agent is there, but nobody serves its socket".to_owned(),
                 format!("`ostler access stop {id}`"),
             );
@@ -80,7 +111,7 @@ pub fn findings(home: &Path, world: &World<'_>) -> Vec<Finding> {
             && session.state != "stopped"
         {
             add(
-                "access-orphaned",
+                Code::Orphaned,
                 "the session it was lent to is gone".to_owned(),
                 "`ostler access stop --orphaned`".to_owned(),
             );
@@ -103,7 +134,7 @@ fn strays(home: &Path, world: &World<'_>, known: &[u32]) -> Vec<Finding> {
         let looks = table.appearance(row.pid)?;
         let socket = looks.args.iter().skip_while(|arg| *arg != "-a").nth(1)?;
         Path::new(socket).starts_with(&sessions).then(|| Finding {
-            code: "access-agent-stray",
+            code: Code::StrayAgent,
             id: None,
             message: format!(
                 "an ssh-agent (pid {}) runs for a session that has no record",

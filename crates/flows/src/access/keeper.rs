@@ -250,9 +250,7 @@ fn watch_owner(policy: &Policy, happened: Sender<Happened>) {
     std::thread::spawn(move || {
         let observer = sys::proc::observer();
         // Where the system cannot tell, the next `access stop --orphaned` finds out.
-        if let Ok(verdict) = sys::proc::wait_for_end(&owner, &observer)
-            && verdict.is_dead()
-        {
+        if sys::proc::wait_for_end(&owner, &observer).is_dead() {
             let _ = happened.send(Happened::OwnerEnded);
         }
     });

@@ -16,7 +16,11 @@ mod adapters;
 mod complete;
 mod completions;
 mod config_show;
+mod daemon;
+mod doctor;
 mod du;
+mod events;
+mod finalize;
 mod help;
 pub(crate) mod hook;
 mod logs;
@@ -24,6 +28,8 @@ mod ls;
 mod man;
 mod schema;
 mod show;
+mod status;
+mod vault;
 pub(crate) mod version;
 mod why;
 
@@ -66,6 +72,13 @@ enum Command {
     Du(du::Du),
     Access(access::Access),
     Config(config_show::ConfigCommand),
+    Status(status::Status),
+    Doctor(doctor::Doctor),
+    Summary(vault::Summary),
+    Finalize(finalize::Finalize),
+    Vault(vault::Vault),
+    Events(events::Events),
+    Daemon(daemon::Daemon),
     Hook(hook::Hook),
     Schema(schema::Schema),
     Completions(completions::Completions),
@@ -86,6 +99,13 @@ impl Command {
             Self::Du(_) => "du",
             Self::Access(command) => command.name(),
             Self::Config(_) => "config show",
+            Self::Status(_) => "status",
+            Self::Doctor(_) => "doctor",
+            Self::Summary(_) => "summary",
+            Self::Finalize(_) => "finalize",
+            Self::Vault(command) => command.name(),
+            Self::Events(_) => "events",
+            Self::Daemon(command) => command.name(),
             Self::Hook(_) => "hook",
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",
@@ -105,6 +125,13 @@ impl Command {
             Self::Du(command) => command.run(context),
             Self::Access(command) => command.run(context),
             Self::Config(command) => command.run(context),
+            Self::Status(command) => command.run(context),
+            Self::Doctor(command) => command.run(context),
+            Self::Summary(command) => command.run(context),
+            Self::Finalize(command) => command.run(context),
+            Self::Vault(command) => command.run(context),
+            Self::Events(command) => command.run(context),
+            Self::Daemon(command) => command.run(context),
             Self::Hook(command) => Ok(command.run()),
             Self::Schema(command) => command.run(context),
             Self::Completions(command) => command.run(context),
@@ -127,6 +154,11 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// ostler's own directories.
+    pub(crate) fn dirs(&self) -> Result<sys::dirs::Dirs, Error> {
+        Ok(sys::dirs::of_this_process()?)
+    }
+
     /// The settings.
     pub(crate) fn config(&self) -> Result<Loaded, Error> {
         config::load()

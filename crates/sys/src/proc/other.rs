@@ -93,13 +93,16 @@ pub(super) fn table() -> Table {
     Table { rows: Vec::new(), unreadable: 0, listed: false }
 }
 
-/// Nothing here tells of the end of a process that is not our child without a race; the caller looks.
-pub(super) fn wait_for_end(_: u32, _: impl Fn(Seen) -> Liveness) -> Result<Liveness, SignalError> {
+pub(super) fn signal(_: u32, _: Signal, _: impl Fn(Seen) -> Liveness) -> Result<(), SignalError> {
     Err(SignalError::Unsupported)
 }
 
-pub(super) fn signal(_: u32, _: Signal, _: impl Fn(Seen) -> Liveness) -> Result<(), SignalError> {
-    Err(SignalError::Unsupported)
+pub(super) fn recorder() -> Observer {
+    observer()
+}
+
+pub(super) fn watch(_: u32, _: impl Fn(Seen) -> Liveness) -> Option<std::os::fd::OwnedFd> {
+    None
 }
 
 pub(super) fn flock_holder(_: u64, _: u64) -> LockHolder {

@@ -46,6 +46,11 @@ impl Pidfd {
         }
     }
 
+    /// The descriptor itself, to be polled.
+    pub(super) fn into_fd(self) -> OwnedFd {
+        self.0
+    }
+
     /// The inode, where it names the process.
     pub(super) fn unique_inode(&self) -> Option<u64> {
         // The running kernel has it or has not, for all pidfds and for good.
@@ -77,26 +82,5 @@ pub(in crate::proc) fn signal(
         // It ended after the check; the signal reached nobody.
         Err(Errno::SRCH) => Err(SignalError::NotAlive(decide(hold(pid).seen))),
         Err(errno) => Err(SignalError::Refused(errno.into())),
-    }
-}
-
-pub(in crate::proc) fn wait_for_end(
-    pid: u32,
-    decide: impl Fn(Seen) -> Liveness,
-) -> Result<Liveness, SignalError> {
-    use rustix::event::{PollFd, PollFlags, poll};
-
-    let held = hold(pid);
-    let verdict = decide(held.seen);
-    if !verdict.is_alive() {
-        return Ok(verdict);
-    }
-    let pidfd = held.pidfd.ok_or(SignalError::Unsupported)?;
-    loop {
-        match poll(&mut [PollFd::new(&pidfd.0, PollFlags::IN)], None) {
-            Ok(_) => return Ok(decide(hold(pid).seen)),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(SignalError::Refused(errno.into())),
-        }
     }
 }
