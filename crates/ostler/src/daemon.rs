@@ -10,20 +10,39 @@ use axum::routing::post;
 use flows::daemon::{Answer, Desk, Order, PROTOCOL};
 use tokio::net::{UnixListener, UnixStream};
 
-/// Answers whoever asks through the socket, for as long as the process lives.
-pub(crate) fn serve(listener: std::os::unix::net::UnixListener, desk: Desk) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    listener.set_nonblocking(true)?;
-    std::thread::Builder::new().name("socket".to_owned()).spawn(move || {
-        runtime.block_on(async {
+/// The door while it is open.
+#[derive(Debug)]
+pub(crate) struct Door {
+    close: tokio::sync::oneshot::Sender<()>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Door {
+    /// Answers whoever asks through the socket.
+    pub(crate) fn open(
+        listener: std::os::unix::net::UnixListener,
+        desk: Desk,
+    ) -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        listener.set_nonblocking(true)?;
+        let (close, closed) = tokio::sync::oneshot::channel();
+        let work = async {
             let router = Router::new().route("/v1/orders", post(order)).with_state(Arc::new(desk));
             if let Ok(listener) = UnixListener::from_std(listener) {
-                // It ends only with the process.
-                let _ = axum::serve(OwnUser(listener), router).await;
+                let served = axum::serve(OwnUser(listener), router);
+                let _ = served.with_graceful_shutdown(async { drop(closed.await) }).await;
             }
-        });
-    })?;
-    Ok(())
+        };
+        let thread = std::thread::Builder::new().name("door".to_owned());
+        let thread = thread.spawn(move || runtime.block_on(work))?;
+        Ok(Self { close, thread })
+    }
+
+    /// Lets nobody in any more; whoever was in has had the answer when this returns.
+    pub(crate) fn close(self) {
+        let _ = self.close.send(());
+        let _ = self.thread.join();
+    }
 }
 
 /// Lets nobody in who runs as another user.

@@ -4,10 +4,14 @@
 
 mod cli {
     mod access;
+    mod agent;
     mod architecture;
+    mod daemon;
     mod errors;
+    mod finalize;
     mod foreign_tree;
     mod help;
+    mod hook;
     mod index;
     mod json_contract;
     mod live;

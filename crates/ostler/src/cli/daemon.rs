@@ -76,9 +76,11 @@ fn run(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
     let about = daemon::about(&dirs.runtime, version::VERSION, context.now);
     let env = flows::Env::new(&env::lookup);
     let (daemon, desk) = daemon::Daemon::new(writer, env, about)?;
-    crate::daemon::serve(listener, desk)?;
+    let door = crate::daemon::Door::open(listener, desk)?;
     output::talk(&format!("ostler daemon: pid {}", std::process::id()));
-    daemon.run(&mut |problem| output::talk(&format!("ostler daemon: {problem}")))?;
+    let ended = daemon.run(&mut |problem| output::talk(&format!("ostler daemon: {problem}")));
+    door.close();
+    ended?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -123,11 +125,8 @@ fn stop(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
         Err(CallError::NotRunning) => return tell(context, &not_running(dirs)),
         Err(error) => return Err(Error::Order(error.into())),
     }
-    // It lets go of the lock when it is gone.
-    let begun = Instant::now();
-    while is_running(dirs) && begun.elapsed() < PATIENCE {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    // It is gone when its lock is free.
+    let _ = sys::lock::take_within(&writer::lock_path(&dirs.home), PATIENCE);
     let now = status(dirs)?;
     tell(context, &now)
 }
