@@ -11,7 +11,7 @@ use store::state::State;
 use sys::dirs::Dirs;
 
 use crate::observe::Observation;
-use crate::{finalize, hook, intake};
+use crate::{access, finalize, hook, intake};
 
 /// How many problems of hooks are shown.
 const SHOWN: usize = 3;
@@ -25,7 +25,26 @@ pub fn examine(dirs: &Dirs, config: &Config, now: Time) -> Vec<Finding> {
     findings.extend(hook_problems(dirs));
     findings.extend(spool(dirs));
     findings.extend(store(dirs, config, now));
+    findings.extend(lent(dirs));
     findings
+}
+
+/// Access sessions that somebody should look at.
+fn lent(dirs: &Dirs) -> Vec<Finding> {
+    let found = access::findings::findings(&dirs.home, &access::World::here());
+    if found.is_empty() {
+        return vec![Finding::ok("access", "no access session needs attention")];
+    }
+    let finding = |one: access::findings::Finding| {
+        let id = one.id.map(|id| format!("{id}: ")).unwrap_or_default();
+        let words = format!("{id}{}", one.message);
+        if one.code.is_problem() {
+            Finding::problem("access", words, one.remedy)
+        } else {
+            Finding::note("access", words, one.remedy)
+        }
+    };
+    found.into_iter().map(finding).collect()
 }
 
 /// Agents' files that could not be read.

@@ -1,5 +1,6 @@
 //! The journeys of ostler, without a terminal: they return data, print nothing and never exit.
 
+pub mod access;
 pub mod address;
 pub mod converse;
 pub mod daemon;

@@ -4,6 +4,7 @@
 //! arguments. That is what makes every decision of ostler a pure function that can be tested by
 //! enumeration. All policy is in [`status`], [`liveness`] and [`rules`].
 
+pub mod access;
 pub mod config;
 pub mod conversation;
 pub mod event;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use flows::access::AccessError;
 use flows::address::AddressError;
 use flows::daemon::{CallError, OrderError};
 use flows::events::EventsError;
@@ -28,10 +29,26 @@ pub(crate) const EXITS: &[Exit] = &[
         "INVALID_INPUT, AMBIGUOUS_ID",
         "the command line is wrong, or an id could mean several sessions",
     ),
-    exit(3, "SESSION_NOT_FOUND", "no such session"),
-    exit(4, "SESSION_NOT_RUNNING, SESSION_ALREADY_DESTROYED", "the session is over"),
-    exit(5, "HOST_TIMEOUT", "the session's host did not answer in time"),
-    exit(6, "HOST_UNREACHABLE", "the session's host cannot be reached"),
+    exit(
+        3,
+        "SESSION_NOT_FOUND, ACCESS_ROOT",
+        "no such session; or the directory of access sessions is not ours alone",
+    ),
+    exit(
+        4,
+        "SESSION_NOT_RUNNING, SESSION_ALREADY_DESTROYED, ACCESS_REFUSED",
+        "the session is over; or nothing was done to an access session, for want of proof",
+    ),
+    exit(
+        5,
+        "HOST_TIMEOUT, ACCESS_STILL_RUNNING",
+        "the session's host did not answer, or its ssh-agent did not end, in time",
+    ),
+    exit(
+        6,
+        "HOST_UNREACHABLE, ACCESS_FAILED",
+        "the session's host cannot be reached; or an access session could not be opened or removed",
+    ),
     exit(7, "EXPORT_ERROR", "an export failed"),
     exit(8, "STORAGE_READ_ERROR, STORAGE_WRITE_ERROR", "a file could not be read or written"),
     exit(9, "PROTOCOL_ERROR, RPC_ERROR", "the other side spoke another language"),
@@ -94,6 +111,33 @@ pub(crate) enum Error {
         /// What and on which line.
         reason: String,
     },
+    /// Policy said no.
+    #[error("{what}")]
+    Refused {
+        /// The thing and the reason.
+        what: String,
+        /// The remedy.
+        hint: String,
+    },
+    /// Something about an access session.
+    #[error(transparent)]
+    Access(AccessError),
+    /// Nothing was done to an access session.
+    #[error("access session `{id}` was left alone: {why}")]
+    AccessRefused {
+        /// Which.
+        id: String,
+        /// Why.
+        why: String,
+    },
+    /// An access session's agent was asked to end and has not.
+    #[error("access session `{id}` is not stopped: {why}")]
+    AccessStillRunning {
+        /// Which.
+        id: String,
+        /// Why.
+        why: String,
+    },
     /// ostler's own directories cannot be named.
     #[error(transparent)]
     Dirs(#[from] sys::dirs::DirsError),
@@ -120,6 +164,16 @@ pub(crate) enum Error {
     Encode(#[from] serde_json::Error),
 }
 
+impl From<AccessError> for Error {
+    fn from(error: AccessError) -> Self {
+        match error {
+            AccessError::Address(error) => Self::Address(error),
+            AccessError::Refused { what, hint } => Self::Refused { what, hint },
+            other => Self::Access(other),
+        }
+    }
+}
+
 impl Error {
     /// An error in the command line with a remedy.
     pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -143,6 +197,10 @@ impl Error {
             Self::Address(AddressError::Ambiguous { .. }) => "AMBIGUOUS_ID",
             Self::NoTranscript { .. } | Self::Read { .. } => "STORAGE_READ_ERROR",
             Self::Write { .. } => "STORAGE_WRITE_ERROR",
+            Self::Refused { .. } => "REFUSED",
+            Self::Access(error) => access_code(error),
+            Self::AccessRefused { .. } => "ACCESS_REFUSED",
+            Self::AccessStillRunning { .. } => "ACCESS_STILL_RUNNING",
             Self::Dirs(_) => "INVALID_INPUT",
             Self::Order(OrderError::Call(CallError::MayHaveApplied(_))) => "MAY_HAVE_APPLIED",
             Self::Order(OrderError::Call(CallError::Refused(_) | CallError::Socket(_)))
@@ -181,6 +239,14 @@ impl Error {
             Self::Read { .. } | Self::Write { .. } => {
                 Some("check the path and its permissions".to_owned())
             }
+            Self::Refused { hint, .. } => Some(hint.clone()),
+            Self::Access(error) => Some(access_hint(error)),
+            Self::AccessRefused { id, .. } => {
+                Some(format!("`ostler access show {id} --probe` shows what is known"))
+            }
+            Self::AccessStillRunning { id, .. } => {
+                Some(format!("`ostler access stop {id} --kill` does not ask"))
+            }
             Self::Output(_) | Self::Encode(_) => None,
         }
     }
@@ -203,6 +269,32 @@ impl Error {
             hint: self.hint(),
             details: Details { candidates },
         }
+    }
+}
+
+fn access_code(error: &AccessError) -> &'static str {
+    match error {
+        AccessError::Root(_) => "ACCESS_ROOT",
+        AccessError::Address(_) => "SESSION_NOT_FOUND",
+        AccessError::Unusable { .. } => "ACCESS_REFUSED",
+        AccessError::NotActive { .. } => "SESSION_NOT_RUNNING",
+        AccessError::Refused { .. } => "REFUSED",
+        AccessError::Io { .. } => "STORAGE_WRITE_ERROR",
+        AccessError::Program { .. } | AccessError::Failed { .. } => "ACCESS_FAILED",
+    }
+}
+
+fn access_hint(error: &AccessError) -> String {
+    match error {
+        AccessError::Root(_) => {
+            "look at what is in it, then make it a directory of yours with mode 0700".to_owned()
+        }
+        AccessError::Unusable { skip, .. } => skip.code.remedy().to_owned(),
+        AccessError::NotActive { .. } => "`ostler access open` opens a new one".to_owned(),
+        AccessError::Program { program, .. } => {
+            format!("install OpenSSH's client programs; `{program}` must be in PATH")
+        }
+        _ => "`ostler access list` shows every session".to_owned(),
     }
 }
 

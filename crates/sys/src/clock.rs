@@ -1,7 +1,7 @@
 //! The clock: the only place that asks what time it is.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use model::time::Time;
 
@@ -18,4 +18,54 @@ pub fn unique(now: Time) -> String {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (pid, nanos) = (std::process::id(), since_epoch.subsec_nanos());
     format!("{:x}-{pid:x}-{nanos:x}-{serial:x}", now.millis())
+}
+
+/// The time since boot, suspension included: a clock that nobody can set.
+pub fn boottime() -> Duration {
+    let time = rustix::time::clock_gettime(BOOTTIME);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Sleeps until [`boottime`] says `deadline`; a suspended machine wakes up late, not never.
+pub fn sleep_until_boottime(deadline: Duration) {
+    while boottime() < deadline {
+        sleep_towards(deadline);
+    }
+}
+
+#[cfg(target_os = "linux")]
+const BOOTTIME: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+/// On macOS this clock counts suspension too.
+#[cfg(not(target_os = "linux"))]
+const BOOTTIME: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+
+#[cfg(target_os = "linux")]
+fn sleep_towards(deadline: Duration) {
+    let until = rustix::thread::Timespec {
+        tv_sec: i64::try_from(deadline.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: deadline.subsec_nanos().into(),
+    };
+    // Interrupted, or a clock that this kernel cannot wait for: the caller looks again.
+    if rustix::thread::clock_nanosleep_absolute(BOOTTIME, &until).is_err() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sleep_towards(deadline: Duration) {
+    // Sleeping does not count suspension: look again from time to time.
+    std::thread::sleep(deadline.saturating_sub(boottime()).min(Duration::from_secs(60)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_ends_after_its_time_and_not_before() {
+        let deadline = boottime() + Duration::from_millis(30);
+        sleep_until_boottime(deadline);
+        assert!(boottime() >= deadline);
+        sleep_until_boottime(Duration::ZERO);
+    }
 }

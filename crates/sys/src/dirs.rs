@@ -36,26 +36,41 @@ pub enum DirsError {
 
 /// Names the directories for the given environment and user.
 pub fn resolve(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Result<Dirs, DirsError> {
-    let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    // The XDG specification tells readers to ignore relative values.
-    let absolute = |name: &str| path(name).filter(|path| path.is_absolute());
-    let below_home = |name: &'static str, default: &str| {
-        absolute(name)
-            .or_else(|| absolute("HOME").map(|home| home.join(default)))
-            .map(|base| base.join("ostler"))
-            .ok_or(DirsError::NoHome { variable: name })
-    };
-    let home = match path("OSTLER_HOME") {
-        Some(home) if home.is_absolute() => home,
-        Some(home) => return Err(DirsError::NotAbsolute(home)),
-        None => below_home("XDG_STATE_HOME", ".local/state")?,
-    };
     Ok(Dirs {
-        home,
-        config: below_home("XDG_CONFIG_HOME", ".config")?,
-        cache: below_home("XDG_CACHE_HOME", ".cache")?,
-        runtime: runtime(variable, uid),
+        home: resolve_home(&variable)?,
+        config: below_home(&variable, "XDG_CONFIG_HOME", ".config")?,
+        cache: below_home(&variable, "XDG_CACHE_HOME", ".cache")?,
+        runtime: runtime(&variable, uid),
     })
+}
+
+/// Names ostler's state directory alone: `OSTLER_HOME` is enough for it.
+pub fn resolve_home(variable: &impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, DirsError> {
+    match path(variable, "OSTLER_HOME") {
+        Some(home) if home.is_absolute() => Ok(home),
+        Some(home) => Err(DirsError::NotAbsolute(home)),
+        None => below_home(variable, "XDG_STATE_HOME", ".local/state"),
+    }
+}
+
+fn path(variable: &impl Fn(&str) -> Option<OsString>, name: &str) -> Option<PathBuf> {
+    variable(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The XDG specification tells readers to ignore relative values.
+fn absolute(variable: &impl Fn(&str) -> Option<OsString>, name: &str) -> Option<PathBuf> {
+    path(variable, name).filter(|path| path.is_absolute())
+}
+
+fn below_home(
+    variable: &impl Fn(&str) -> Option<OsString>,
+    name: &'static str,
+    default: &str,
+) -> Result<PathBuf, DirsError> {
+    absolute(variable, name)
+        .or_else(|| absolute(variable, "HOME").map(|home| home.join(default)))
+        .map(|base| base.join("ostler"))
+        .ok_or(DirsError::NoHome { variable: name })
 }
 
 /// The directory for sockets, which there always is a name for.
@@ -74,6 +89,11 @@ pub fn runtime_of_this_process() -> PathBuf {
 /// Names the directories for this process.
 pub fn of_this_process() -> Result<Dirs, DirsError> {
     resolve(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
+}
+
+/// Names ostler's state directory for this process.
+pub fn home_of_this_process() -> Result<PathBuf, DirsError> {
+    resolve_home(&|name: &str| std::env::var_os(name))
 }
 
 #[cfg(test)]
@@ -114,6 +134,13 @@ mod tests {
         assert_eq!(dirs.config, PathBuf::from("/c/ostler"));
         assert_eq!(dirs.cache, PathBuf::from("/k/ostler"));
         assert_eq!(dirs.runtime, PathBuf::from("/run/user/1000/ostler"));
+    }
+
+    #[test]
+    fn the_state_directory_needs_no_home_when_it_is_named() {
+        let only = |name: &str| (name == "OSTLER_HOME").then(|| OsString::from("/o"));
+        assert_eq!(resolve_home(&only), Ok(PathBuf::from("/o")));
+        assert!(resolve(only, 1000).is_err());
     }
 
     #[test]

@@ -9,6 +9,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
 
+mod dir;
+
+pub use dir::{Dir, Facts, FileFault, Kind};
+
 /// Why something is not ours alone.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateError {

@@ -294,6 +294,19 @@ pub fn signal(recorded: &Identity, signal: Signal, observer: &Observer) -> Resul
     platform::signal(pid, signal.raw(), |seen| decide(recorded, observer, seen))
 }
 
+/// Waits until the recorded process has ended, without looking again and again, and says how. Where
+/// that cannot be waited for it says at once how things stand.
+pub fn wait_for_end(recorded: &Identity, observer: &Observer) -> Liveness {
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    if let Some(watched) = watch(recorded, observer) {
+        while poll(&mut [PollFd::new(&watched, PollFlags::IN)], None)
+            == Err(rustix::io::Errno::INTR)
+        {}
+    }
+    probe(recorded, observer)
+}
+
 /// Who holds a `flock` on the file, as far as can be seen without touching it. Never takes a
 /// trial lock: that could make a starting agent fail.
 pub fn flock_holder(dev: u64, ino: u64) -> LockHolder {

@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 
 use crate::private::{self, PrivateError};
 
+mod in_dir;
+
+pub use in_dir::{ConnectError, connect_in};
+
 /// The longest path a socket can have on every platform.
 pub const LONGEST_PATH: usize = 103;
 

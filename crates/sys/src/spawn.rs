@@ -6,6 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::process::{Resource, Rlimit};
+
 /// Prepares the running executable to be started again with the given arguments.
 pub fn this_program() -> io::Result<Command> {
     // The name may be replaced by an upgrade while we run; this names what we are.
@@ -107,6 +109,28 @@ pub fn scope_prefix(unit: &str, runtime: Option<&Path>) -> Vec<OsString> {
 /// another.
 pub fn ask_through_pipes(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null())
+}
+
+/// Forbids core files of this process and of those it starts, and tracing of this process: what is
+/// in its memory stays there.
+pub fn keep_memory_to_ourselves() -> io::Result<()> {
+    let nothing = Rlimit { current: Some(0), maximum: Some(0) };
+    rustix::process::setrlimit(Resource::Core, nothing)?;
+    forbid_dumps()
+}
+
+/// Forbids core files and tracing of this process, until it becomes another program.
+#[cfg(target_os = "linux")]
+pub fn forbid_dumps() -> io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Forbids core files of this process; what it starts may allow them again.
+#[cfg(not(target_os = "linux"))]
+pub fn forbid_dumps() -> io::Result<()> {
+    let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Core);
+    Ok(rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum })?)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Temporary homes, fake agents and snapshot filters for ostler's tests.
 
+pub mod access;
 pub mod home;
 pub mod pause;
 pub mod sql;

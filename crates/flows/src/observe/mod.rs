@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use adapters::{Adapter, Env, Extra, Source};
+use model::access::AGENT;
 use model::config::Config;
 use model::liveness::Observer;
 use model::rules::judge::{Circumstances, Verdict, judge};
@@ -17,6 +18,7 @@ use model::time::Time;
 use model::wire::{Incomplete, Unattached};
 use store::state::{State, Tracked};
 
+use crate::access;
 use crate::finalize::{self, SweepError};
 
 mod discover;
@@ -42,7 +44,7 @@ pub struct Request<'a> {
     pub env: Env<'a>,
     /// Settings.
     pub config: &'a Config,
-    /// ostler's home, where hooks' reports are; `None` leaves them out.
+    /// ostler's home, where hooks' reports and access sessions are; `None` leaves them out.
     pub home: Option<&'a Path>,
     /// Where the index is; `None` reads every transcript.
     pub cache: Option<&'a Path>,
@@ -147,6 +149,14 @@ fn conclude(
         report.processes = processes.of(report.adapter.about().id).count();
     }
     let mut merged = identify::identify(request.now, observer, processes, found.seen, tracks);
+    let asked = request.agents.is_empty() || request.agents.iter().any(|agent| agent == AGENT);
+    if let Some(home) = request.home.filter(|_| asked) {
+        let (lent, unreadable) = access::sight::sessions(home, observer, request.now);
+        let observed =
+            |session| Observed { verdict: judge(&session, &circumstances), session, source: None };
+        merged.sessions.extend(lent.into_iter().map(observed));
+        incomplete.extend(unreadable);
+    }
     for observed in [&mut merged.sessions, &mut merged.subagents] {
         for one in observed.iter_mut() {
             one.verdict = judge(&one.session, &circumstances);

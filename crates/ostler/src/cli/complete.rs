@@ -10,12 +10,12 @@ use crate::render::text;
 /// Ids of every session, with what they are about.
 pub(crate) fn sessions() -> Vec<CompletionCandidate> {
     let config = Config::default();
-    let cache = sys::dirs::of_this_process().ok().map(|dirs| dirs.cache);
+    let dirs = sys::dirs::of_this_process().ok();
     let observation = observe(&Request {
-        home: None,
         env: flows::Env::new(&env::lookup),
         config: &config,
-        cache: cache.as_deref(),
+        home: dirs.as_ref().map(|dirs| dirs.home.as_path()),
+        cache: dirs.as_ref().map(|dirs| dirs.cache.as_path()),
         now: sys::clock::now(),
         scope: Scope::All,
         agents: &[],
@@ -35,4 +35,19 @@ pub(crate) fn sessions() -> Vec<CompletionCandidate> {
 /// Ids of every adapter.
 pub(crate) fn agents() -> Vec<CompletionCandidate> {
     flows::adapter_ids().map(CompletionCandidate::new).collect()
+}
+
+/// Ids of access sessions.
+pub(crate) fn access_sessions() -> Vec<CompletionCandidate> {
+    let Ok(dirs) = sys::dirs::of_this_process() else { return Vec::new() };
+    let world = flows::access::World::here();
+    let sessions = flows::access::list::list(&dirs.home, &world, false).unwrap_or_default();
+    sessions
+        .iter()
+        .map(|session| {
+            let label = text::one_line(session.label.as_deref().unwrap_or(""));
+            let help = format!("{} {label}", session.state);
+            CompletionCandidate::new(&session.id).help(Some(help.trim_end().to_owned().into()))
+        })
+        .collect()
 }

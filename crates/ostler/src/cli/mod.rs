@@ -11,6 +11,7 @@ use crate::env;
 use crate::error::{self, Error};
 use crate::render::output;
 
+mod access;
 mod adapters;
 mod complete;
 mod completions;
@@ -31,6 +32,8 @@ mod status;
 mod vault;
 pub(crate) mod version;
 mod why;
+
+pub(crate) use access::keep as keep_access;
 
 /// Tells the truth about every AI coding agent session on this machine.
 ///
@@ -67,6 +70,7 @@ enum Command {
     Logs(logs::Logs),
     Adapters(adapters::Adapters),
     Du(du::Du),
+    Access(access::Access),
     Config(config_show::ConfigCommand),
     Status(status::Status),
     Doctor(doctor::Doctor),
@@ -93,6 +97,7 @@ impl Command {
             Self::Logs(_) => "logs",
             Self::Adapters(_) => "adapters",
             Self::Du(_) => "du",
+            Self::Access(command) => command.name(),
             Self::Config(_) => "config show",
             Self::Status(_) => "status",
             Self::Doctor(_) => "doctor",
@@ -118,6 +123,7 @@ impl Command {
             Self::Logs(command) => command.run(context),
             Self::Adapters(command) => command.run(context),
             Self::Du(command) => command.run(context),
+            Self::Access(command) => command.run(context),
             Self::Config(command) => command.run(context),
             Self::Status(command) => command.run(context),
             Self::Doctor(command) => command.run(context),
@@ -156,6 +162,13 @@ impl Context {
     /// The settings.
     pub(crate) fn config(&self) -> Result<Loaded, Error> {
         config::load()
+    }
+
+    /// ostler's own state.
+    pub(crate) fn home(&self) -> Result<std::path::PathBuf, Error> {
+        sys::dirs::home_of_this_process().map_err(|error| {
+            Error::usage(error.to_string(), "set HOME, or OSTLER_HOME to an absolute path")
+        })
     }
 
     /// Looks at the machine.

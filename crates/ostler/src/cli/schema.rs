@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use model::access::wire as access;
 use model::conversation::Entry;
 use model::wire;
 use serde_json::{Map, Value};
@@ -40,6 +41,13 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         ("logs -f", schema_of::<Entry>()),
         ("adapters", envelope!(wire::AdaptersResult)),
         ("du", envelope!(wire::DuResult)),
+        ("access open", envelope!(access::AccessEnvResult)),
+        ("access env", envelope!(access::AccessEnvResult)),
+        ("access list", envelope!(access::AccessListResult)),
+        ("access show", envelope!(access::AccessShowResult)),
+        ("access log", envelope!(access::AccessLogResult)),
+        ("access stop", envelope!(access::AccessStopResult)),
+        ("access prune", envelope!(access::AccessPruneResult)),
         ("status", envelope!(wire::StatusResult<'static>)),
         ("doctor", envelope!(wire::DoctorResult)),
         ("summary", envelope!(model::summary::Summary)),

@@ -11,6 +11,7 @@ const COMMANDS: &[&str] = &[
     "logs",
     "adapters",
     "du",
+    "access",
     "status",
     "doctor",
     "summary",
@@ -27,6 +28,8 @@ const COMMANDS: &[&str] = &[
     "help",
 ];
 
+const ACCESS: &[&str] = &["open", "list", "show", "env", "exec", "log", "stop", "prune"];
+
 #[test]
 fn the_reference() {
     let home = TempHome::new();
@@ -34,6 +37,10 @@ fn the_reference() {
     for command in COMMANDS {
         reference.push_str(&format!("\n======== ostler help {command}\n\n"));
         reference.push_str(&run(&home, &format!("help {command}")).exits(0).stdout);
+    }
+    for command in ACCESS {
+        reference.push_str(&format!("\n======== ostler access {command} --help\n\n"));
+        reference.push_str(&run(&home, &format!("access {command} --help")).exits(0).stdout);
     }
     reference.push_str("\n======== ostler help exit-codes\n\n");
     reference.push_str(&run(&home, "help exit-codes").exits(0).stdout);

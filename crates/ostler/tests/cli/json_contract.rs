@@ -15,6 +15,10 @@ const ANSWERS: &[(&str, &str)] = &[
     ("logs", "logs 666e4f9b --json"),
     ("adapters", "adapters --json"),
     ("du", "du --json"),
+    ("access list", "access list --json"),
+    ("access prune", "access prune --json"),
+    ("access prune", "access prune --dry-run --json"),
+    ("access stop", "access stop --orphaned --json"),
     ("status", "status --all --json"),
     ("doctor", "doctor --json"),
     ("summary", "summary 666e4f9b --json"),
@@ -28,6 +32,8 @@ const ANSWERS: &[(&str, &str)] = &[
     ("error", "show no-such-session --json"),
     ("error", "ls --json --no-such-option"),
     ("error", "show 0 --json"),
+    ("error", "access show nothing --json"),
+    ("error", "access open --ttl 1s --json"),
 ];
 
 #[test]
@@ -49,6 +55,36 @@ fn fits(home: &TempHome, schemas: &Value, name: &str, line: &str) {
         .collect();
     assert!(errors.is_empty(), "`ostler {line}`: {errors:#?}");
     check(&answer, "$", line);
+}
+
+#[test]
+fn every_answer_about_an_access_session_fits_its_schema() {
+    let home = sample_home();
+    let schemas: Value = serde_json::from_str(&run(&home, "schema").exits(0).stdout).unwrap();
+    let opened = run(&home, "access open --ttl 5m --generate --label contract --json").exits(0);
+    let id = opened.result()["id"].as_str().unwrap().to_owned();
+    let mut answers = vec![("access open", opened.envelope())];
+    for (name, line) in [
+        ("access list", "access list --probe --json".to_owned()),
+        ("access show", format!("access show {id} --json")),
+        ("access env", format!("access env {id} --json")),
+        ("ls", "ls --json".to_owned()),
+        ("why", format!("why {id} --json")),
+        ("access stop", format!("access stop {id} --json")),
+        ("access prune", "access prune --json".to_owned()),
+        ("access log", format!("access log {id} --json")),
+    ] {
+        answers.push((name, run(&home, &line).envelope()));
+    }
+    for (name, answer) in &answers {
+        let validator = jsonschema::validator_for(&schemas[name]).unwrap();
+        let errors: Vec<String> = validator
+            .iter_errors(answer)
+            .map(|error| format!("{error} at {}", error.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{name}: {errors:#?} {answer:#}");
+        check(answer, "$", name);
+    }
 }
 
 #[test]

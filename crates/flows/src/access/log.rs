@@ -1,0 +1,99 @@
+//! The log of each session: append-only lines in `log/<id>.jsonl`. It outlives the session, so that
+//! its end can be read there too.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use model::access::is_id;
+use model::access::log::{Entry, Event};
+use sys::private::FileFault;
+
+use super::AccessError;
+use super::root::Root;
+use crate::address::AddressError;
+
+/// A log takes no more than this; a borrower that asks a million times fills no disk.
+const MOST_BYTES: u64 = 4 * 1024 * 1024;
+
+fn file_name(id: &str) -> String {
+    format!("{id}.jsonl")
+}
+
+/// Adds one line. Lines are short and written at once, so those of two writers do not mix.
+pub(crate) fn append(root: &Root, id: &str, event: Event) -> io::Result<()> {
+    let at = sys::clock::now();
+    let dir = root.beside("log").map_err(io::Error::other)?;
+    let mut file = dir.append_to(&file_name(id))?;
+    let length = file.metadata()?.len();
+    if length >= MOST_BYTES {
+        return Ok(());
+    }
+    let mut line = serde_json::to_vec(&Entry { at, event })?;
+    line.push(b'\n');
+    if length + line.len() as u64 >= MOST_BYTES {
+        line = serde_json::to_vec(&Entry { at, event: Event::Full })?;
+        line.resize(
+            usize::try_from(MOST_BYTES - length).unwrap_or(line.len()).max(line.len()),
+            b' ',
+        );
+        line.push(b'\n');
+    }
+    file.write_all(&line)
+}
+
+/// A session's log.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// The session.
+    pub id: String,
+    /// Oldest first.
+    pub entries: Vec<Entry>,
+    /// How many lines could not be understood.
+    pub damaged: usize,
+}
+
+/// Reads the log of the session that `text` means, whether or not the session is still there.
+pub fn read(home: &Path, text: &str) -> Result<Log, AccessError> {
+    let not_found = || AccessError::from(AddressError::NotFound(text.to_owned()));
+    let root = Root::find(home)?.ok_or_else(not_found)?;
+    let dir = root.existing_beside("log")?.ok_or_else(not_found)?;
+    let names = dir.names().map_err(AccessError::io("list the logs"))?;
+    let ids: Vec<&str> = names
+        .iter()
+        .filter_map(|name| name.to_str()?.strip_suffix(".jsonl"))
+        .filter(|id| is_id(id) && !text.is_empty() && id.starts_with(text))
+        .collect();
+    let id = match ids[..] {
+        [] => return Err(not_found()),
+        [one] => one,
+        _ if ids.contains(&text) => text,
+        _ => {
+            let candidates = ids.into_iter().map(str::to_owned).collect();
+            return Err(AddressError::Ambiguous { text: text.to_owned(), candidates }.into());
+        }
+    };
+    let bytes = read_whole(&dir, id)?;
+    let mut log = Log { id: id.to_owned(), ..Log::default() };
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line) {
+            Ok(entry) => log.entries.push(entry),
+            Err(_) => log.damaged += 1,
+        }
+    }
+    Ok(log)
+}
+
+/// A keeper may write between the two looks of a careful read; then it is read again.
+fn read_whole(dir: &sys::private::Dir, id: &str) -> Result<Vec<u8>, AccessError> {
+    let mut tries = 0;
+    loop {
+        match dir.read(&file_name(id), 2 * MOST_BYTES) {
+            Ok((bytes, _)) => return Ok(bytes),
+            Err(FileFault::Changed) if tries < 100 => tries += 1,
+            Err(fault) => {
+                let what = format!("the log of `{id}` {fault}");
+                return Err(AccessError::Failed { what });
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What must hold for any bytes: asked by the fuzz targets and by the bounded run of the test suite.
+
+use model::access::agent_env::AgentEnv;
+use model::access::meta::{Meta, Stop, is_fingerprint};
+use ostler_flows::access::protocol::{self, Request};
+
+/// Whatever is accepted is what we would have written ourselves, and safe to hand to a shell.
+pub(crate) fn agent_env(bytes: &[u8]) {
+    let Ok(env) = AgentEnv::parse(bytes) else { return };
+    assert_eq!(AgentEnv::parse(env.to_text().as_bytes()).as_ref(), Ok(&env));
+    assert!(env.socket.starts_with('/') && env.socket.len() <= 103);
+    assert!(!env.socket.contains(['\'', '"', '$', '`', ';', '\\', '\n', '\0']));
+    assert!((2..=4_194_304).contains(&env.pid));
+    // One quoted word and one number: nothing else for a shell to see.
+    assert_eq!(env.to_shell().matches('\'').count(), 2);
+}
+
+/// Whatever is accepted keeps the rules and is read back the same; whatever is not is not quoted.
+pub(crate) fn access_meta(bytes: &[u8]) {
+    match Meta::parse(bytes, "s-alpha01") {
+        Ok(meta) => {
+            let again = serde_json::to_vec(&meta).expect("a record can be written");
+            assert_eq!(Meta::parse(&again, "s-alpha01").as_ref(), Ok(&meta));
+            assert_eq!(meta.expires_at.since(meta.created_at).as_secs(), meta.ttl_s);
+            assert!(meta.keys.iter().all(|key| is_fingerprint(&key.fingerprint)));
+            assert!(!String::from_utf8_lossy(&again).contains("PRIVATE KEY"));
+        }
+        Err(skip) => assert!(skip.detail.len() < 100, "{skip}"),
+    }
+    if let Ok(stop) = Stop::parse(bytes) {
+        let again = serde_json::to_vec(&stop).expect("a record can be written");
+        assert_eq!(Stop::parse(&again).as_ref(), Ok(&stop));
+    }
+}
+
+/// Nothing is taken for something that could add or export a key unless it is named as such.
+pub(crate) fn agent_protocol(bytes: &[u8]) {
+    match protocol::parse(bytes) {
+        Ok(Request::Identities) => assert_eq!(bytes[0], protocol::REQUEST_IDENTITIES),
+        Ok(Request::Sign { fingerprint, destination }) => {
+            assert_eq!(bytes[0], protocol::SIGN_REQUEST);
+            assert!(is_fingerprint(&fingerprint));
+            if let Some(user) = destination.and_then(|destination| destination.user) {
+                assert!(user.chars().count() <= 64);
+            }
+        }
+        Ok(Request::Bind { host_key, .. }) => assert!(is_fingerprint(&host_key)),
+        Ok(Request::Remove) => assert!([9, 18, 19].contains(&bytes[0])),
+        Ok(Request::Query) => assert_eq!(bytes[0], protocol::EXTENSION),
+        Ok(Request::Private(words)) => assert!(!words.is_empty()),
+        Err(_) => {}
+    }
+    for key in protocol::parse_identities(bytes).into_iter().flatten() {
+        assert!(is_fingerprint(&key.fingerprint));
+    }
+}

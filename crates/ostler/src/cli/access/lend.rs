@@ -1,0 +1,67 @@
+//! `ostler access env` and `ostler access exec`
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use flows::access::{World, list};
+use model::access::agent_env::AgentEnv;
+
+use super::open;
+use crate::cli::{Context, complete};
+use crate::error::Error;
+
+/// Print the environment that lends a session, for a shell to evaluate.
+///
+/// The socket's path stays the same for as long as the session lives: a shell that is attached to
+/// again keeps working.
+#[derive(Debug, Args)]
+pub(crate) struct Env {
+    /// The access session: an id or an unambiguous prefix.
+    #[arg(add = ArgValueCandidates::new(complete::access_sessions))]
+    id: String,
+}
+
+impl Env {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let (meta, lent) = list::lend(&context.home()?, &World::here(), &self.id)?;
+        open::answer(context, &meta, lent)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Run a command with a session's agent.
+#[derive(Debug, Args)]
+pub(crate) struct Exec {
+    /// The access session: an id or an unambiguous prefix.
+    #[arg(add = ArgValueCandidates::new(complete::access_sessions))]
+    id: String,
+    /// The command.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Exec {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let (_, lent) = list::lend(&context.home()?, &World::here(), &self.id)?;
+        let Some((program, args)) = self.command.split_first() else {
+            return Err(Error::usage("no command was given", "write it after `--`"));
+        };
+        Err(become_command(program, args, &lent))
+    }
+}
+
+/// Becomes the command; comes back only with the reason why not.
+pub(super) fn become_command(program: &OsStr, args: &[OsString], lent: &AgentEnv) -> Error {
+    let error = Command::new(program)
+        .args(args)
+        .env("SSH_AUTH_SOCK", &lent.socket)
+        .env("SSH_AGENT_PID", lent.pid.to_string())
+        .exec();
+    Error::usage(
+        format!("`{}` cannot be started: {error}", program.to_string_lossy()),
+        "name a program that is there and may be run",
+    )
+}

@@ -1,0 +1,118 @@
+//! `ostler access open`
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use flows::access::stop::{Reason, stop};
+use flows::access::{World, list, open};
+use flows::address;
+use flows::observe::Scope;
+use model::access::agent_env::AgentEnv;
+use model::access::meta::Meta;
+use model::access::wire::{AccessEnvResult, Environment};
+
+use super::lend;
+use crate::cli::{Context, complete};
+use crate::env;
+use crate::error::Error;
+use crate::render::{duration, output};
+
+/// Open an access session and print the environment that lends it.
+///
+/// Evaluate what is printed (`eval "$(ostler access open --key ~/.ssh/id_ed25519)"`), or give a
+/// command to run with it: the session is closed when the command ends, however it ends. Without a
+/// key the session is empty and the borrower may add some; with one it is read-only, unless
+/// `--allow-add` is given. Every use of a key is in `ostler access log`.
+#[derive(Debug, Args)]
+pub(crate) struct Open {
+    /// How long the keys live: between a minute and a day.
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = parse_ttl)]
+    ttl: Duration,
+    /// What to call it; shown to everybody who lists sessions.
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    /// A private key to lend, read by ssh-add; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    key: Vec<PathBuf>,
+    /// Lend a new key that exists nowhere but in the agent.
+    #[arg(long)]
+    generate: bool,
+    /// Ask before each use of a key (ssh-askpass).
+    #[arg(long)]
+    confirm: bool,
+    /// Lend the keys for this host only, as `ssh-add -h` takes it; may be given several times.
+    #[arg(long, value_name = "HOST")]
+    destination: Vec<String>,
+    /// Look the keys of these hosts up in this file instead of your own known hosts.
+    #[arg(long, value_name = "FILE", requires = "destination")]
+    known_hosts: Option<PathBuf>,
+    /// Let the borrower add keys of its own.
+    #[arg(long)]
+    allow_add: bool,
+    /// Bind it to a session: when that session's process is gone, the access is stopped.
+    #[arg(long, value_name = "ID", conflicts_with = "command",
+          add = ArgValueCandidates::new(complete::sessions))]
+    session: Option<String>,
+    /// The command to run with it.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+fn parse_ttl(text: &str) -> Result<Duration, String> {
+    duration::parse(text).ok_or_else(|| "write it like 30m, 1h or 8h".to_owned())
+}
+
+impl Open {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let home = context.home()?;
+        let request = open::Request {
+            home: &home,
+            ttl: self.ttl,
+            label: self.label.clone(),
+            keys: self.key.clone(),
+            generate: self.generate,
+            confirm: self.confirm,
+            destinations: self.destination.clone(),
+            known_hosts: self.known_hosts.clone(),
+            allow_add: self.allow_add,
+            binding: self.binding(context)?,
+            env: &env::lookup,
+        };
+        let (meta, lent) = open::open(&request)?;
+        if let Some((program, args)) = self.command.split_first() {
+            let error = lend::become_command(program, args, &lent);
+            // The command did not start: nobody else will close the session.
+            stop(&home, &World::here(), &meta.id, Reason::CommandEnded, false)?;
+            return Err(error);
+        }
+        answer(context, &meta, lent)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn binding(&self, context: &Context) -> Result<Option<model::access::meta::Binding>, Error> {
+        if let Some(text) = &self.session {
+            let observation = context.observe(Scope::All, &[])?;
+            let here = std::env::current_dir().unwrap_or_default();
+            return Ok(Some(open::bind(address::find(&observation, text, &here)?)?));
+        }
+        let Some(program) = self.command.first() else { return Ok(None) };
+        Ok(Some(open::bind_to_this_process(&program.to_string_lossy())?))
+    }
+}
+
+/// Prints what a borrower needs.
+pub(super) fn answer(context: &Context, meta: &Meta, lent: AgentEnv) -> Result<(), Error> {
+    if !context.json {
+        return output::text(&lent.to_shell());
+    }
+    context.answer(AccessEnvResult {
+        id: meta.id.clone(),
+        expires_at: meta.expires_at,
+        environment: Environment { ssh_auth_sock: lent.socket, ssh_agent_pid: lent.pid },
+        keys: meta.keys.iter().map(list::key_view).collect(),
+    })
+}

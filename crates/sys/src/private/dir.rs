@@ -1,0 +1,351 @@
+//! A directory that is held on to: everything below it is reached through its descriptor, so that a
+//! path that somebody changes meanwhile leads nowhere else.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+/// An open directory.
+#[derive(Debug)]
+pub struct Dir(OwnedFd);
+
+/// What a name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A socket.
+    Socket,
+    /// A link, a FIFO, a device.
+    Other,
+}
+
+/// What the file system says about a file. Two that are equal are about the same, unchanged file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// What it is.
+    pub kind: Kind,
+    /// Whose it is.
+    pub owner: u32,
+    /// Permission bits.
+    pub mode: u32,
+    /// How many names it has.
+    pub links: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Its device.
+    pub device: u64,
+    /// Its number on that device.
+    pub inode: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Facts {
+    /// Whether it is ours and nobody else may use it.
+    pub fn is_private(&self) -> bool {
+        self.is_ours() && self.mode & 0o077 == 0
+    }
+
+    /// Whether it belongs to this user.
+    pub fn is_ours(&self) -> bool {
+        self.owner == rustix::process::geteuid().as_raw()
+    }
+
+    /// Whether both are the same thing on disk, changed or not.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.device == other.device && self.inode == other.inode
+    }
+
+    // The widths of these fields differ between platforms.
+    #[allow(clippy::useless_conversion, clippy::cast_lossless, clippy::unnecessary_cast)]
+    fn of(stat: &rustix::fs::Stat) -> Self {
+        Self {
+            kind: match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => Kind::File,
+                FileType::Directory => Kind::Directory,
+                FileType::Socket => Kind::Socket,
+                _ => Kind::Other,
+            },
+            owner: stat.st_uid,
+            mode: u32::from(stat.st_mode) & 0o7777,
+            links: stat.st_nlink as u64,
+            bytes: u64::try_from(stat.st_size).unwrap_or(0),
+            device: stat.st_dev as u64,
+            inode: stat.st_ino,
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        }
+    }
+}
+
+/// Why a file is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum FileFault {
+    /// It is not there.
+    #[error("is missing")]
+    Missing,
+    /// It is a link, a directory, a FIFO, a socket or a device.
+    #[error("is not a regular file")]
+    NotAFile,
+    /// It belongs to somebody else.
+    #[error("belongs to another user")]
+    NotOurs,
+    /// Its mode is not 0600.
+    #[error("does not have mode 0600")]
+    WrongMode,
+    /// It has another name somewhere.
+    #[error("has more than one name")]
+    HardLinked,
+    /// It is larger than it may be.
+    #[error("is too large")]
+    TooLarge,
+    /// It was exchanged while it was opened.
+    #[error("changed while it was read")]
+    Changed,
+    /// The system refused.
+    #[error("cannot be read")]
+    Io(#[source] io::Error),
+}
+
+impl From<Errno> for FileFault {
+    fn from(errno: Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+impl Dir {
+    /// Opens a directory by its path; a link at its end is refused.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
+    }
+
+    /// Opens a directory in this one; a link is refused.
+    pub fn child(&self, name: &OsStr) -> io::Result<Self> {
+        plain_name(name)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Self(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
+    }
+
+    /// Makes a directory (0700) in this one that was not there, and opens it.
+    pub fn create_child(&self, name: &OsStr) -> io::Result<Self> {
+        plain_name(name)?;
+        rustix::fs::mkdirat(&self.0, name, Mode::RWXU)?;
+        self.child(name)
+    }
+
+    /// Opens a directory in this one, making it (0700) if it is missing.
+    pub fn ensure_child(&self, name: &OsStr) -> io::Result<Self> {
+        match self.create_child(name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.child(name),
+            other => other,
+        }
+    }
+
+    /// Facts about the directory itself.
+    pub fn facts(&self) -> io::Result<Facts> {
+        Ok(Facts::of(&rustix::fs::fstat(&self.0)?))
+    }
+
+    /// Facts about a name in it, links not followed. `None` when there is no such name.
+    pub fn facts_of(&self, name: &OsStr) -> io::Result<Option<Facts>> {
+        match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(Facts::of(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// The names in it, sorted.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.0)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(OsStr::from_bytes(name).to_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Reads a whole file of ours: regular, mode exactly 0600, one name, at most `most` bytes. Says
+    /// with the content which file it was.
+    pub fn read(&self, name: &str, most: u64) -> Result<(Vec<u8>, Facts), FileFault> {
+        let before = match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Facts::of(&stat),
+            Err(Errno::NOENT) => return Err(FileFault::Missing),
+            Err(errno) => return Err(errno.into()),
+        };
+        match before {
+            Facts { kind, .. } if kind != Kind::File => return Err(FileFault::NotAFile),
+            facts if !facts.is_ours() => return Err(FileFault::NotOurs),
+            Facts { mode, .. } if mode != 0o600 => return Err(FileFault::WrongMode),
+            Facts { links, .. } if links != 1 => return Err(FileFault::HardLinked),
+            Facts { bytes, .. } if bytes > most => return Err(FileFault::TooLarge),
+            _ => {}
+        }
+        // NONBLOCK: a FIFO put in its place must not hang us before the check.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = match rustix::fs::openat(&self.0, name, flags, Mode::empty()) {
+            Ok(opened) => opened,
+            Err(Errno::NOENT | Errno::LOOP) => return Err(FileFault::Changed),
+            Err(errno) => return Err(errno.into()),
+        };
+        if Facts::of(&rustix::fs::fstat(&opened)?) != before {
+            return Err(FileFault::Changed);
+        }
+        let mut bytes = Vec::new();
+        File::from(opened).take(most + 1).read_to_end(&mut bytes).map_err(FileFault::Io)?;
+        if bytes.len() as u64 != before.bytes {
+            return Err(FileFault::Changed);
+        }
+        Ok((bytes, before))
+    }
+
+    /// Writes a file (0600) so that every reader sees all of it or nothing; one that is there is
+    /// replaced.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let temporary = format!(".{name}.{}.{serial}.tmp", std::process::id());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.0, &temporary, flags, Mode::RUSR | Mode::WUSR)?;
+        let mut file = File::from(opened);
+        let written = file
+            .write_all(bytes)
+            .and_then(|()| file.sync_all())
+            .and_then(|()| Ok(rustix::fs::renameat(&self.0, &temporary, &self.0, name)?));
+        if let Err(error) = written {
+            // Best effort: the first error is the one that matters.
+            let _ = rustix::fs::unlinkat(&self.0, &temporary, AtFlags::empty());
+            return Err(error);
+        }
+        self.sync()
+    }
+
+    /// Opens a file of ours (0600) in it to append to, making it if it is missing.
+    pub fn append_to(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::WRONLY
+            | OFlags::APPEND
+            | OFlags::CREATE
+            | OFlags::NOFOLLOW
+            | OFlags::NONBLOCK
+            | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR)?;
+        let facts = Facts::of(&rustix::fs::fstat(&opened)?);
+        if facts.kind != Kind::File || !facts.is_private() || facts.links != 1 {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "not a private file of ours",
+            ));
+        }
+        Ok(opened.into())
+    }
+
+    /// Gives a name another one in the same directory. Nothing is ever replaced.
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE)?)
+    }
+
+    /// Removes a name that is no directory. A link is removed, not what it names.
+    pub fn unlink(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_child(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Makes renames and removals durable.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.0)?)
+    }
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A name and not a path: nothing that leads elsewhere.
+fn plain_name(name: &OsStr) -> io::Result<()> {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a name"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn fault(dir: &Dir, name: &str) -> FileFault {
+        dir.read(name, 16).unwrap_err()
+    }
+
+    #[test]
+    fn what_is_written_is_private_and_read_back() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path()).unwrap();
+        dir.write("file", b"old and long").unwrap();
+        dir.write("file", b"new").unwrap();
+        assert_eq!(dir.read("file", 16).unwrap().0, b"new");
+        assert_eq!(dir.names().unwrap(), ["file"], "no temporary file stays");
+        let facts = dir.facts_of(OsStr::new("file")).unwrap().unwrap();
+        assert_eq!((facts.mode, facts.kind), (0o600, Kind::File));
+    }
+
+    #[test]
+    fn each_rule_of_a_file_has_its_fault() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path()).unwrap();
+        assert!(matches!(fault(&dir, "missing"), FileFault::Missing));
+        dir.write("file", b"text").unwrap();
+        symlink("file", home.path().join("link")).unwrap();
+        assert!(matches!(fault(&dir, "link"), FileFault::NotAFile));
+        dir.create_child(OsStr::new("child")).unwrap();
+        assert!(matches!(fault(&dir, "child"), FileFault::NotAFile));
+        dir.write("large", &[b'x'; 17]).unwrap();
+        assert!(matches!(fault(&dir, "large"), FileFault::TooLarge));
+        dir.write("mode", b"x").unwrap();
+        fs::set_permissions(home.path().join("mode"), fs::Permissions::from_mode(0o400)).unwrap();
+        assert!(matches!(fault(&dir, "mode"), FileFault::WrongMode));
+        fs::hard_link(home.path().join("file"), home.path().join("twin")).unwrap();
+        assert!(matches!(fault(&dir, "file"), FileFault::HardLinked));
+    }
+
+    #[test]
+    fn links_are_not_entered_and_renames_replace_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path()).unwrap();
+        dir.create_child(OsStr::new("real")).unwrap();
+        symlink("real", home.path().join("link")).unwrap();
+        dir.child(OsStr::new("link")).unwrap_err();
+        assert!(Dir::open(&home.path().join("link")).is_err());
+        for path in ["..", ".", "", "real/..", "/etc"] {
+            dir.child(OsStr::new(path)).unwrap_err();
+        }
+        dir.create_child(OsStr::new("other")).unwrap();
+        dir.rename(OsStr::new("real"), OsStr::new("other")).unwrap_err();
+        dir.rename(OsStr::new("real"), OsStr::new("third")).unwrap();
+        dir.remove_child(OsStr::new("third")).unwrap();
+    }
+}

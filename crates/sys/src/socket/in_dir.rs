@@ -1,0 +1,185 @@
+//! Reaching a socket through the directory it was checked in.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+
+use crate::private::Dir;
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// No such socket, or nobody listens on it.
+    #[error("nobody listens there")]
+    Silent,
+    /// The name is no socket (any more).
+    #[error("it is not a socket")]
+    NotASocket,
+    /// Nobody took the connection in time.
+    #[error("no answer in time")]
+    TimedOut,
+    /// The system refused.
+    #[error("the connection was refused")]
+    Refused(#[source] io::Error),
+}
+
+/// Connects to the socket called `name` in a directory: to that very socket, whatever the path to
+/// it means now, and never through a link.
+pub fn connect_in(dir: &Dir, name: &OsStr, patience: Duration) -> Result<UnixStream, ConnectError> {
+    let target = Target::hold(dir, name)?;
+    let socket = new_socket().map_err(|errno| ConnectError::Refused(errno.into()))?;
+    rustix::io::ioctl_fionbio(&socket, true)
+        .map_err(|errno| ConnectError::Refused(errno.into()))?;
+    let deadline = Instant::now() + patience;
+    loop {
+        match rustix::net::connect(&socket, target.address()) {
+            Ok(()) => break,
+            Err(Errno::NOENT | Errno::CONNREFUSED) => return Err(ConnectError::Silent),
+            // Its queue is full: nothing tells when there is room again.
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(Errno::AGAIN | Errno::INTR) => return Err(ConnectError::TimedOut),
+            Err(errno) => return Err(ConnectError::Refused(errno.into())),
+        }
+    }
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false).map_err(ConnectError::Refused)?;
+    Ok(stream)
+}
+
+fn new_socket() -> Result<OwnedFd, Errno> {
+    #[cfg(target_os = "linux")]
+    {
+        let flags = rustix::net::SocketFlags::CLOEXEC;
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+        rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+        Ok(socket)
+    }
+}
+
+/// The socket, held on to while it is connected to.
+#[derive(Debug)]
+struct Target {
+    address: SocketAddrUnix,
+    _held: OwnedFd,
+}
+
+impl Target {
+    fn address(&self) -> &SocketAddrUnix {
+        &self.address
+    }
+
+    /// Opens the socket's own inode; connecting to that descriptor's path reaches nothing else.
+    #[cfg(target_os = "linux")]
+    fn hold(dir: &Dir, name: &OsStr) -> Result<Self, ConnectError> {
+        use std::os::fd::AsRawFd;
+
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = match rustix::fs::openat(dir.as_fd(), name, flags, Mode::empty()) {
+            Ok(held) => held,
+            Err(Errno::NOENT) => return Err(ConnectError::Silent),
+            Err(errno) => return Err(ConnectError::Refused(errno.into())),
+        };
+        let refused = |errno: Errno| ConnectError::Refused(errno.into());
+        let mode = rustix::fs::fstat(&held).map_err(refused)?.st_mode;
+        if rustix::fs::FileType::from_raw_mode(mode) != rustix::fs::FileType::Socket {
+            return Err(ConnectError::NotASocket);
+        }
+        let path = format!("/proc/self/fd/{}", held.as_raw_fd());
+        let address = SocketAddrUnix::new(path.as_str()).map_err(refused)?;
+        Ok(Self { address, _held: held })
+    }
+
+    /// Sockets cannot be opened here: the directory's own path is asked for and used at once.
+    #[cfg(target_os = "macos")]
+    fn hold(dir: &Dir, name: &OsStr) -> Result<Self, ConnectError> {
+        use std::os::unix::ffi::OsStrExt;
+
+        let refused = |errno: Errno| ConnectError::Refused(errno.into());
+        match dir.facts_of(name).map_err(ConnectError::Refused)? {
+            None => return Err(ConnectError::Silent),
+            Some(facts) if facts.kind != crate::private::Kind::Socket => {
+                return Err(ConnectError::NotASocket);
+            }
+            Some(_) => {}
+        }
+        let held = rustix::io::fcntl_dupfd_cloexec(dir.as_fd(), 0).map_err(refused)?;
+        let mut path = rustix::fs::getpath(&held).map_err(refused)?.into_bytes();
+        path.push(b'/');
+        path.extend_from_slice(name.as_bytes());
+        let address = SocketAddrUnix::new(path).map_err(refused)?;
+        Ok(Self { address, _held: held })
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
+    fn hold(_: &Dir, _: &OsStr) -> Result<Self, ConnectError> {
+        Err(ConnectError::Refused(io::ErrorKind::Unsupported.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(200);
+
+    fn asked(dir: &Dir, name: &str) -> Result<UnixStream, ConnectError> {
+        connect_in(dir, OsStr::new(name), PATIENCE)
+    }
+
+    #[test]
+    fn a_listener_is_reached_and_known() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path()).unwrap();
+        let _listener = UnixListener::bind(home.path().join("s")).unwrap();
+        let stream = asked(&dir, "s").unwrap();
+        let peer = crate::socket::peer(&stream).unwrap();
+        assert_eq!(peer.pid, Some(std::process::id()));
+        assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
+    }
+
+    #[test]
+    fn silence_links_and_files_are_told_apart() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path()).unwrap();
+        assert!(matches!(asked(&dir, "missing"), Err(ConnectError::Silent)));
+        drop(UnixListener::bind(home.path().join("stale")).unwrap());
+        assert!(matches!(asked(&dir, "stale"), Err(ConnectError::Silent)));
+        let _listener = UnixListener::bind(home.path().join("real")).unwrap();
+        symlink("real", home.path().join("link")).unwrap();
+        assert!(asked(&dir, "link").is_err(), "a link is never followed");
+        dir.write("file", b"x").unwrap();
+        assert!(matches!(asked(&dir, "file"), Err(ConnectError::NotASocket)));
+    }
+
+    #[test]
+    fn a_full_queue_is_a_timeout_and_no_hang() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path()).unwrap();
+        let listener = UnixListener::bind(home.path().join("s")).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let mut waiting = Vec::new();
+        let refused = loop {
+            match connect_in(&dir, OsStr::new("s"), Duration::from_millis(20)) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+            assert!(waiting.len() < 64);
+        };
+        assert!(matches!(refused, ConnectError::TimedOut), "{refused:?}");
+    }
+}
