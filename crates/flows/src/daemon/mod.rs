@@ -139,14 +139,15 @@ impl<'a> Daemon<'a> {
         Ok((daemon, Desk { orders: sender, bell: ring }))
     }
 
-    /// Works until it is told to stop.
-    pub fn run(mut self, problem: &mut dyn FnMut(&str)) -> io::Result<()> {
+    /// Works until it is told to stop. The right to write is handed back, so that nobody else takes
+    /// it before the daemon's door is closed.
+    pub fn run(mut self, problem: &mut dyn FnMut(&str)) -> io::Result<Writer> {
         loop {
             if let Err(error) = self.look_after(&[]) {
                 problem(&error.to_string());
             }
             if self.wait()? {
-                return Ok(());
+                return Ok(self.writer);
             }
         }
     }

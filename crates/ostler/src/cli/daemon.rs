@@ -80,7 +80,7 @@ fn run(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
     output::talk(&format!("ostler daemon: pid {}", std::process::id()));
     let ended = daemon.run(&mut |problem| output::talk(&format!("ostler daemon: {problem}")));
     door.close();
-    ended?;
+    drop(ended?);
     Ok(ExitCode::SUCCESS)
 }
 
