@@ -5,6 +5,7 @@ pub mod converse;
 pub mod disk_use;
 pub mod finalize;
 pub mod hook;
+pub mod hooks;
 pub mod intake;
 pub mod observe;
 pub mod vault;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use flows::address::AddressError;
+use flows::hooks::HooksError;
 use model::wire::{Details, ErrorBody, Incomplete};
 
 /// A documented way to end.
@@ -83,6 +84,9 @@ pub(crate) enum Error {
         /// Why.
         reason: String,
     },
+    /// An agent's hooks were left as they are.
+    #[error(transparent)]
+    Hooks(HooksError),
     /// The configuration file is wrong.
     #[error("the configuration file {path} is not valid: {reason}")]
     Config {
@@ -122,6 +126,7 @@ impl Error {
             Self::Address(AddressError::Ambiguous { .. }) => "AMBIGUOUS_ID",
             Self::NoTranscript { .. } | Self::Read { .. } => "STORAGE_READ_ERROR",
             Self::Write { .. } => "STORAGE_WRITE_ERROR",
+            Self::Hooks(error) => hooks_code(error),
             Self::Output(_) | Self::Encode(_) => "INTERNAL_ERROR",
         }
     }
@@ -146,6 +151,7 @@ impl Error {
             Self::Read { .. } | Self::Write { .. } => {
                 Some("check the path and its permissions".to_owned())
             }
+            Self::Hooks(error) => Some(hooks_hint(error)),
             Self::Output(_) | Self::Encode(_) => None,
         }
     }
@@ -164,11 +170,35 @@ impl Error {
         ErrorBody {
             code: self.code(),
             message: self.to_string(),
-            retryable: false,
+            retryable: matches!(self, Self::Hooks(HooksError::Busy(_))),
             hint: self.hint(),
             details: Details { candidates },
         }
     }
+}
+
+fn hooks_code(error: &HooksError) -> &'static str {
+    match error {
+        HooksError::NoHooks(_) | HooksError::NoProject(_) | HooksError::NoHome(_) => {
+            "INVALID_INPUT"
+        }
+        HooksError::Read { .. } => "STORAGE_READ_ERROR",
+        HooksError::Write { .. } => "STORAGE_WRITE_ERROR",
+        HooksError::Program(_) | HooksError::Wrong { .. } | HooksError::Busy(_) => "REFUSED",
+    }
+}
+
+fn hooks_hint(error: &HooksError) -> String {
+    let hint = match error {
+        HooksError::NoHooks(_) => "`ostler hooks status` lists the agents that have hooks",
+        HooksError::NoProject(_) => "use `--scope user`",
+        HooksError::NoHome(_) => "set `HOME`",
+        HooksError::Program(_) => "put ostler at a path of plain letters",
+        HooksError::Read { .. } | HooksError::Write { .. } => "check the path and its permissions",
+        HooksError::Wrong { .. } => "put the file right at that place, then try again",
+        HooksError::Busy(_) => "try again when it is quiet",
+    };
+    hint.to_owned()
 }
 
 /// The exit code of an error code.

@@ -18,6 +18,7 @@ mod config_show;
 mod du;
 mod help;
 pub(crate) mod hook;
+mod hooks;
 mod logs;
 mod ls;
 mod man;
@@ -63,6 +64,7 @@ enum Command {
     Du(du::Du),
     Config(config_show::ConfigCommand),
     Hook(hook::Hook),
+    Hooks(hooks::Hooks),
     Schema(schema::Schema),
     Completions(completions::Completions),
     Man(man::Man),
@@ -82,6 +84,7 @@ impl Command {
             Self::Du(_) => "du",
             Self::Config(_) => "config show",
             Self::Hook(_) => "hook",
+            Self::Hooks(command) => command.name(),
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
@@ -100,6 +103,7 @@ impl Command {
             Self::Du(command) => command.run(context),
             Self::Config(command) => command.run(context),
             Self::Hook(command) => Ok(command.run()),
+            Self::Hooks(command) => command.run(context),
             Self::Schema(command) => command.run(context),
             Self::Completions(command) => command.run(context),
             Self::Man(command) => command.run(context),

@@ -41,6 +41,9 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         ("adapters", envelope!(wire::AdaptersResult)),
         ("du", envelope!(wire::DuResult)),
         ("config show", envelope!(wire::ConfigResult)),
+        ("hooks install", envelope!(wire::HooksResult)),
+        ("hooks uninstall", envelope!(wire::HooksResult)),
+        ("hooks status", envelope!(wire::HooksResult)),
         ("version", envelope!(wire::VersionResult)),
         ("error", schema_of::<wire::Failure<'static>>()),
     ]

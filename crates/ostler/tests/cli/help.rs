@@ -11,6 +11,7 @@ const COMMANDS: &[&str] = &[
     "logs",
     "adapters",
     "du",
+    "hooks",
     "config",
     "schema",
     "completions",

@@ -15,10 +15,14 @@ const ANSWERS: &[(&str, &str)] = &[
     ("adapters", "adapters --json"),
     ("du", "du --json"),
     ("config show", "config show --json"),
+    ("hooks status", "hooks status --json"),
+    ("hooks install", "hooks install --dry-run --json"),
+    ("hooks uninstall", "hooks uninstall --json"),
     ("version", "version --json"),
     ("error", "show no-such-session --json"),
     ("error", "ls --json --no-such-option"),
     ("error", "show 0 --json"),
+    ("error", "hooks install clod --json"),
 ];
 
 #[test]
