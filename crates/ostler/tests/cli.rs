@@ -7,6 +7,7 @@ mod cli {
     mod errors;
     mod foreign_tree;
     mod help;
+    mod hooks;
     mod index;
     mod json_contract;
     mod live;
