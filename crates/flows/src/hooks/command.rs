@@ -17,9 +17,17 @@ pub(super) struct Ours {
     pub(super) version: Option<u32>,
 }
 
+/// What stands around the program: some agents take a hook that cannot be found for an order to
+/// stop, so that one that is gone must look like one that has nothing to say. The shell is replaced
+/// by the program, not kept waiting for it.
+const TEST: &str = "[ -x ";
+const THEN: &str = " ] && exec ";
+const ELSE: &str = "; :";
+
 /// The command for one event.
 pub(super) fn line(program: &str, agent: &str, event: &str) -> String {
-    format!("{} hook {agent} {event}{MARK}{VERSION}", quoted(program))
+    let program = quoted(program);
+    format!("{TEST}{program}{THEN}{program} hook {agent} {event}{ELSE}{MARK}{VERSION}")
 }
 
 /// Reads a command as one of ostler's for this agent.
@@ -29,10 +37,19 @@ pub(super) fn read(command: &str, agent: &str) -> Option<Ours> {
         None => (command, None),
     };
     let (program, rest) = words.split_once(&format!(" hook {agent} "))?;
-    let program = unquoted(program.trim());
+    let rest = rest.strip_suffix(ELSE).unwrap_or(rest);
+    let program = unquoted(once(program.trim()));
     let is_ostler = Path::new(&program).file_name().is_some_and(|name| name == "ostler");
     let is_one_word = !rest.trim().is_empty() && !rest.trim().contains(char::is_whitespace);
     (version.is_some() || (is_ostler && is_one_word)).then_some(Ours { program, version })
+}
+
+/// The program, where it is tested for before it is run.
+fn once(program: &str) -> &str {
+    let Some(twice) = program.strip_prefix(TEST) else { return program };
+    let length = twice.len().saturating_sub(THEN.len()) / 2;
+    let (first, then_second) = twice.split_at_checked(length).unwrap_or((twice, ""));
+    if then_second.strip_prefix(THEN) == Some(first) { first } else { program }
 }
 
 /// A word that a shell reads as it is.
@@ -74,6 +91,10 @@ mod tests {
         let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
         assert_eq!(output.stdout, b"hook pi turn-end\n");
         assert_eq!(output.stderr, b"");
+        std::fs::remove_file(program).unwrap();
+        let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
+        assert!(output.status.success(), "a program that is gone says nothing");
+        assert_eq!((output.stdout, output.stderr), (Vec::new(), Vec::new()));
     }
 
     #[test]

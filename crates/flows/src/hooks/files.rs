@@ -134,6 +134,12 @@ impl Plan {
         Self { original: Original::Drop, ..self }
     }
 
+    pub(super) fn text_afterwards(&self) -> &str {
+        let text = std::str::from_utf8(self.after.as_deref().unwrap_or_default());
+        let text = text.unwrap_or_default();
+        text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+    }
+
     pub(super) fn change(&self) -> FileChange {
         match (&self.seen.bytes, &self.after) {
             (before, after) if before == after => FileChange::Unchanged,

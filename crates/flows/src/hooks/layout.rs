@@ -236,7 +236,7 @@ fn scan(text: &str, gap: Range<usize>) -> Scanned {
             rest.find(['\n', '\r']).unwrap_or(rest.len())
         } else if rest.starts_with("/*") {
             scanned.in_line_comment = false;
-            rest.find("*/").map_or(rest.len(), |end| end + 2)
+            rest[2..].find("*/").map_or(rest.len(), |end| end + 4)
         } else if rest.starts_with(',') {
             scanned.comma = Some(at);
             scanned.in_line_comment = false;

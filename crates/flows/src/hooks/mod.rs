@@ -311,11 +311,18 @@ impl Part {
         let text = seen.text()?;
         let state = self.state(wiring, text).map_err(|wrong| self.wrong(wrong))?;
         let Some(state) = state else { return Ok(Plan::nothing(seen)) };
-        match action {
-            Action::Install => self.plan_install(wiring, seen, state),
-            Action::Uninstall => self.plan_uninstall(wiring, seen, state),
+        let (plan, wanted) = match action {
+            Action::Install => (self.plan_install(wiring, seen, state), State::Installed),
+            Action::Uninstall => (self.plan_uninstall(wiring, seen, state), State::NotInstalled),
+        };
+        let plan = plan.map_err(|wrong| self.wrong(wrong))?;
+        // What would not do what it is for is not written.
+        let after = self.state(wiring, plan.text_afterwards());
+        if after.map_err(|wrong| self.wrong(wrong))? != Some(wanted) {
+            let reason = "its layout is one that ostler cannot change without breaking it";
+            return Err(self.wrong(Wrong::shape(reason)));
         }
-        .map_err(|wrong| self.wrong(wrong))
+        Ok(plan)
     }
 
     fn plan_install(&self, wiring: &Wiring<'_>, seen: Seen, state: State) -> Result<Plan, Wrong> {
