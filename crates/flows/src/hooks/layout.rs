@@ -234,9 +234,9 @@ fn scan(text: &str, gap: Range<usize>) -> Scanned {
         let length = if rest.starts_with("//") {
             scanned.in_line_comment = true;
             rest.find(['\n', '\r']).unwrap_or(rest.len())
-        } else if rest.starts_with("/*") {
+        } else if let Some(comment) = rest.strip_prefix("/*") {
             scanned.in_line_comment = false;
-            rest[2..].find("*/").map_or(rest.len(), |end| end + 4)
+            comment.find("*/").map_or(rest.len(), |end| end + "/**/".len())
         } else if rest.starts_with(',') {
             scanned.comma = Some(at);
             scanned.in_line_comment = false;
