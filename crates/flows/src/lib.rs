@@ -2,12 +2,16 @@
 
 pub mod address;
 pub mod converse;
+pub mod daemon;
 pub mod disk_use;
+pub mod doctor;
+pub mod events;
 pub mod finalize;
 pub mod hook;
 pub mod hooks;
 pub mod intake;
 pub mod observe;
+pub mod redact;
 pub mod vault;
 pub mod writer;
 

@@ -126,6 +126,46 @@ fn is_within(text: &str, longer: &str) -> bool {
     text.chars().all(|c| rest.any(|other| other == c))
 }
 
+/// The hashes are those under which Codex 0.166.0 runs the hooks without being told to trust them.
+#[test]
+fn codex_trusts_exactly_the_hooks_that_its_user_has_seen() {
+    use sha2::{Digest, Sha256};
+
+    let home = tempfile::tempdir().unwrap();
+    let hooks = home.path().join(".codex/hooks.json");
+    let settings = home.path().join(".codex/config.toml");
+    within(home.path(), |request| {
+        let state = || status("codex", request).unwrap().state;
+        change("codex", request, Action::Install, false).unwrap();
+        assert_eq!(state(), Some(State::NotTrusted));
+        let written: serde_json::Value =
+            serde_json::from_slice(&fs::read(&hooks).unwrap()).unwrap();
+        let mut text = fs::read_to_string(&settings).unwrap();
+        for (event, groups) in written["hooks"].as_object().unwrap() {
+            let snake = event.chars().fold(String::new(), |out, c| match c.is_uppercase() {
+                true if !out.is_empty() => format!("{out}_{}", c.to_ascii_lowercase()),
+                _ => format!("{out}{}", c.to_ascii_lowercase()),
+            });
+            let hook = &groups[0]["hooks"][0];
+            let (command, timeout) = (&hook["command"], &hook["timeout"]);
+            let identity = format!(
+                r#"{{"event_name":"{snake}","hooks":[{{"async":false,"command":{command},"timeout":{timeout},"type":"command"}}]}}"#
+            );
+            let hash: String =
+                Sha256::digest(identity).iter().map(|byte| format!("{byte:02x}")).collect();
+            let name = format!("{}:{snake}:0:0", hooks.display());
+            text.push_str(&format!("[hooks.state.\"{name}\"]\ntrusted_hash = \"sha256:{hash}\"\n"));
+        }
+        fs::write(&settings, &text).unwrap();
+        assert_eq!(state(), Some(State::Installed));
+        fs::write(&settings, text.replacen("sha256:", "sha256:0", 1)).unwrap();
+        assert_eq!(state(), Some(State::NotTrusted), "another hook was trusted");
+        fs::write(&settings, text.replacen("trusted_hash", "enabled = false\ntrusted_hash", 1))
+            .unwrap();
+        assert_eq!(state(), Some(State::NotTrusted), "it was switched off");
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 

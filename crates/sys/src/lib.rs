@@ -23,3 +23,4 @@ pub mod random;
 pub mod socket;
 pub mod spawn;
 pub mod terminal;
+pub mod watch;

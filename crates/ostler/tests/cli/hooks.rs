@@ -459,10 +459,10 @@ fn what_is_installed_reports_to_the_spool() {
     hooks(&home, "install claude-code").exits(0);
     let settings = parsed(&home.read(".claude/settings.json"));
     let command = settings["hooks"]["Stop"][0]["hooks"][0]["command"].as_str().unwrap();
-    let payload = r#"printf '{"session_id":"s-1","cwd":"/a"}' |"#;
+    let payload = home.write("payload", r#"{"session_id":"s-1","cwd":"/a"}"#);
     let mut shell = std::process::Command::new("sh");
-    shell.env_clear().env("HOME", home.path()).args(["-c", &format!("{payload} {command}")]);
-    let output = shell.output().unwrap();
+    shell.env_clear().env("HOME", home.path()).args(["-c", command]);
+    let output = shell.stdin(fs::File::open(payload).unwrap()).output().unwrap();
     assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
     let spool = home.read(".local/state/ostler/spool/events.jsonl");
     let line: Value = serde_json::from_slice(&spool).unwrap();
