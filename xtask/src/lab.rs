@@ -6,6 +6,7 @@
 
 mod agents;
 mod checks;
+mod hooks;
 mod install;
 mod model_server;
 mod observe;
@@ -38,6 +39,9 @@ pub(crate) struct Options {
     /// The ostler binary to check; without it the agents are only driven
     #[arg(long, value_parser = resolved)]
     ostler: Option<PathBuf>,
+    /// Check the hooks that this ostler installs, instead of what it says about sessions
+    #[arg(long, requires = "ostler")]
+    hooks: bool,
     /// Scratch directory [default: $XDG_CACHE_HOME/ostler-lab]
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -78,7 +82,7 @@ fn matrix(options: &Options) -> Result<Report, String> {
     // Agents report the resolved path, and so must we.
     let scratch = scratch.canonicalize().map_err(|e| format!("{}: {e}", scratch.display()))?;
     let prefixes = Prefixes::new(&scratch);
-    let mut report = Report::default();
+    let mut report = Report::new(if options.hooks { hooks::CHECKS } else { report::CHECKS });
     for agent in chosen {
         eprintln!("lab: {}", agent.id);
         let failed =
@@ -87,7 +91,7 @@ fn matrix(options: &Options) -> Result<Report, String> {
             Err(reason) => failed(reason),
             Ok(()) => match Stage::prepare(agent, &scratch, &prefixes) {
                 Err(error) => failed(format!("prepare: {error}")),
-                Ok(stage) => Run::new(stage, options).all(),
+                Ok(stage) => drive(stage, options),
             },
         };
         report.rows.push(Row { agent: agent.id, version: prefixes.version(agent), outcomes });
@@ -97,6 +101,19 @@ fn matrix(options: &Options) -> Result<Report, String> {
         }
     }
     Ok(report)
+}
+
+fn drive(stage: Stage, options: &Options) -> Vec<Outcome> {
+    let (Some(hooked), Some(ostler), true) = (&stage.agent.hooked, &options.ostler, options.hooks)
+    else {
+        return Run::new(stage, options).all();
+    };
+    let outcomes = hooks::run(&stage, hooked, ostler);
+    if !options.keep {
+        process::kill_run(&stage.home);
+        let _ = fs::remove_dir_all(&stage.dir);
+    }
+    outcomes
 }
 
 /// A path that is there, from wherever the lab goes.
@@ -117,7 +134,8 @@ fn chosen(options: &Options) -> Result<Vec<&'static Agent>, String> {
     }
     let named = |agent: &&Agent| options.agent.iter().any(|name| name == agent.id);
     let usual = |agent: &&Agent| options.agent.is_empty() && (options.all || !agent.opt_in);
-    Ok(AGENTS.iter().filter(|agent| named(agent) || usual(agent)).collect())
+    let fits = |agent: &&Agent| !options.hooks || agent.hooked.is_some();
+    Ok(AGENTS.iter().filter(|agent| named(agent) || usual(agent)).filter(fits).collect())
 }
 
 fn scratch(options: &Options) -> Result<PathBuf, String> {

@@ -23,7 +23,7 @@ use model::time::Time;
 
 use crate::blocks::{self, text_of};
 use crate::files::{EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning};
+use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Place, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey};
 
@@ -61,6 +61,13 @@ static ABOUT: About = About {
             ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
         ],
         pid_variables: &["CLAUDE_PID"],
+        wiring: Wiring {
+            user: |env| Some(env.root("CLAUDE_CONFIG_DIR", ".claude").pop()?.join("settings.json")),
+            // The one for a person: it holds a path of this machine.
+            project: Some(|project| project.join(".claude/settings.local.json")),
+            shape: Shape::Groups { per_second: 1 },
+            notify: None,
+        },
     }),
     note: "transcripts, registrations and sub-agents of 2.1.197 and 2.1.325",
 };

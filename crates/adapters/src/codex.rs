@@ -21,7 +21,7 @@ use model::sighting::{Digest, Proof, Registration, Scope, Tokens, Turn, shorten}
 use model::time::Time;
 
 use crate::files::{EntryKind, LinesEnd, ReadError};
-use crate::hooks::{Hooks, Meaning};
+use crate::hooks::{Hooks, Meaning, Notify, Shape, Wiring};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
 
@@ -72,6 +72,15 @@ static ABOUT: About = About {
             ("notify", Meaning::Is(Happening::TurnEnd)),
         ],
         pid_variables: &[],
+        wiring: Wiring {
+            user: |env| Some(env.root("CODEX_HOME", ".codex").pop()?.join("hooks.json")),
+            project: Some(|project| project.join(".codex/hooks.json")),
+            shape: Shape::Groups { per_second: 1 },
+            notify: Some(Notify {
+                user: |env| Some(env.root("CODEX_HOME", ".codex").pop()?.join("config.toml")),
+                event: "notify",
+            }),
+        },
     }),
     note: "rollouts and writer locks of 0.166.0; events of older rollouts from its source",
 };

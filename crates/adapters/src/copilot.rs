@@ -21,7 +21,7 @@ use model::sighting::{Digest, Proof, Registration, Scope, Stamp, Tokens, Turn, s
 use model::time::Time;
 
 use crate::files::{DirEntry, EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning};
+use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
 
@@ -64,6 +64,12 @@ static ABOUT: About = About {
             ("sessionEnd", Meaning::Is(Happening::SessionEnd)),
         ],
         pid_variables: &[],
+        wiring: Wiring {
+            user: |env| Some(env.root("COPILOT_HOME", ".copilot").pop()?.join("hooks/ostler.json")),
+            project: Some(|project| project.join(".github/hooks/ostler.json")),
+            shape: Shape::Flat { command: "bash", timeout: "timeoutSec", typed: true },
+            notify: None,
+        },
     }),
     note: "events, workspaces and in-use locks of 1.0.102",
 };

@@ -17,7 +17,7 @@ use model::session::FormatCertainty;
 use model::sighting::{Digest, Turn, shorten};
 
 use crate::files::{self, EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning};
+use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Source, Survey, database};
 
@@ -48,6 +48,12 @@ static ABOUT: About = About {
             ("sessionEnd", Meaning::Is(Happening::SessionEnd)),
         ],
         pid_variables: &[],
+        wiring: Wiring {
+            user: |env| Some(env.root("CURSOR_CONFIG_DIR", ".cursor").pop()?.join("hooks.json")),
+            project: Some(|project| project.join(".cursor/hooks.json")),
+            shape: Shape::Flat { command: "command", timeout: "timeout", typed: false },
+            notify: None,
+        },
     }),
     note: "transcripts and chat descriptions as other readers describe them; no tokens",
 };

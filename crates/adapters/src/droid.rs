@@ -17,7 +17,7 @@ use model::sighting::{Digest, Tokens, Turn, shorten};
 
 use crate::blocks::{self, has_block};
 use crate::files::{EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning};
+use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
 
@@ -52,11 +52,28 @@ static ABOUT: About = About {
             ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
         ],
         pid_variables: &[],
+        wiring: Wiring {
+            user: |env| Some(hooks_file(&home(env)?.join(".factory"))),
+            project: Some(|project| hooks_file(&project.join(".factory"))),
+            shape: Shape::Groups { per_second: 1 },
+            notify: None,
+        },
     }),
     note: "headless sessions of 0.215.0; its terminal interface could not be run",
 };
 
 const FORMAT: &str = "droid-jsonl";
+
+fn home(env: &Env<'_>) -> Option<PathBuf> {
+    env.path("FACTORY_HOME_OVERRIDE").or_else(|| env.home())
+}
+
+/// Hooks stand in a file of their own, or else among the settings. The former would hide the
+/// latter, so it is used only where it is there already.
+fn hooks_file(directory: &Path) -> PathBuf {
+    let own = directory.join("hooks.json");
+    if own.exists() { own } else { directory.join("settings.json") }
+}
 
 impl Adapter for Droid {
     fn about(&self) -> &'static About {
@@ -64,8 +81,7 @@ impl Adapter for Droid {
     }
 
     fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        let home = env.path("FACTORY_HOME_OVERRIDE").or_else(|| env.home());
-        home.map(|home| home.join(".factory")).into_iter().collect()
+        home(env).map(|home| home.join(".factory")).into_iter().collect()
     }
 
     fn survey(&self, survey: &mut Survey) {

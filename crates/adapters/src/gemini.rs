@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::blocks::text_of;
 use crate::files::{self, DirEntry, EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning};
+use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey};
 
@@ -57,6 +57,12 @@ static ABOUT: About = About {
             ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
         ],
         pid_variables: &[],
+        wiring: Wiring {
+            user: |env| Some(home(env)?.join(".gemini/settings.json")),
+            project: Some(|project| project.join(".gemini/settings.json")),
+            shape: Shape::Groups { per_second: 1000 },
+            notify: None,
+        },
     }),
     note: "transcripts of 0.61.0; the older single documents and sub-agents from its source",
 };
@@ -64,15 +70,18 @@ static ABOUT: About = About {
 const FORMAT: &str = "gemini-jsonl";
 const OLD_FORMAT: &str = "gemini-json";
 
+/// The variable stands for the home directory, not for `.gemini` in it.
+fn home(env: &Env<'_>) -> Option<PathBuf> {
+    env.path("GEMINI_CLI_HOME").or_else(|| env.home())
+}
+
 impl Adapter for Gemini {
     fn about(&self) -> &'static About {
         &ABOUT
     }
 
     fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        // The variable stands for the home directory, not for `.gemini` in it.
-        let home = env.path("GEMINI_CLI_HOME").or_else(|| env.home());
-        home.map(|home| home.join(".gemini")).into_iter().collect()
+        home(env).map(|home| home.join(".gemini")).into_iter().collect()
     }
 
     fn survey(&self, survey: &mut Survey) {

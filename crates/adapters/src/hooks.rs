@@ -1,9 +1,13 @@
 //! What agents' hooks say. Most agents tell it in one shape, under names that differ a little: an
 //! agent is a table of its events, and one reader understands them all.
 
+use std::path::{Path, PathBuf};
+
 use model::event::{Happening, HookEvent};
 
 use crate::skim::{self, Value};
+
+use crate::Env;
 
 /// An agent's hooks.
 #[derive(Debug)]
@@ -12,6 +16,65 @@ pub struct Hooks {
     pub events: &'static [(&'static str, Meaning)],
     /// Environment variables in which the agent names its own pid.
     pub pid_variables: &'static [&'static str],
+    /// How the agent is told to run them.
+    pub wiring: Wiring,
+}
+
+/// How an agent is told to run hooks. What is not here is the same for every agent.
+#[derive(Debug)]
+pub struct Wiring {
+    /// The file for all of the user's work.
+    pub user: fn(&Env<'_>) -> Option<PathBuf>,
+    /// The file for one project, below its directory, if the agent has one.
+    pub project: Option<fn(&Path) -> PathBuf>,
+    /// How the file is written.
+    pub shape: Shape,
+    /// Another way in, for as long as the agent does not trust the hooks.
+    pub notify: Option<Notify>,
+}
+
+/// How hooks are written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// JSON: `hooks.<event>[].hooks[]`, each with `type`, `command` and `timeout`.
+    Groups {
+        /// How many of the timeout's units make a second.
+        per_second: u32,
+    },
+    /// JSON with `version: 1`: `hooks.<event>[]`.
+    Flat {
+        /// The key of the command.
+        command: &'static str,
+        /// The key of the timeout, in seconds.
+        timeout: &'static str,
+        /// Whether an entry says that it is a command.
+        typed: bool,
+    },
+    /// TOML: `[[hooks]]` with `event`, `command` and `timeout` in seconds.
+    Tables,
+    /// A program in the agent's own language, in a file that is ostler's alone.
+    Script {
+        /// The text; `@PROGRAM@` stands for ostler's path as a string literal, `@VERSION@` for the
+        /// version of the wiring.
+        template: &'static str,
+    },
+}
+
+/// A program that the agent runs at the end of each turn without having been asked to trust it.
+#[derive(Debug)]
+pub struct Notify {
+    /// The TOML file whose key `notify` names the program.
+    pub user: fn(&Env<'_>) -> Option<PathBuf>,
+    /// The event that it reports.
+    pub event: &'static str,
+}
+
+impl Hooks {
+    /// The events to write into the agent's hooks file.
+    pub fn wired(&self) -> impl Iterator<Item = (&'static str, Meaning)> + '_ {
+        let apart = self.wiring.notify.as_ref().map(|notify| notify.event);
+        self.events.iter().copied().filter(move |(event, _)| Some(*event) != apart)
+    }
 }
 
 /// What an event means.

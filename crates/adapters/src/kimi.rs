@@ -18,7 +18,7 @@ use model::sighting::{Digest, Tokens, Turn, shorten};
 
 use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning};
+use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
 
@@ -61,6 +61,12 @@ static ABOUT: About = About {
             ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
         ],
         pid_variables: &[],
+        wiring: Wiring {
+            user: |env| Some(env.root("KIMI_CODE_HOME", ".kimi-code").pop()?.join("config.toml")),
+            project: None,
+            shape: Shape::Tables,
+            notify: None,
+        },
     }),
     note: "sessions of 2.1.0; those of the older kimi-cli (~/.kimi) are not read",
 };

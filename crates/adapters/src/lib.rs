@@ -164,6 +164,11 @@ impl<'a> Env<'a> {
     pub fn xdg_data(&self) -> Option<PathBuf> {
         self.path("XDG_DATA_HOME").or_else(|| self.in_home(".local/share"))
     }
+
+    /// `$XDG_CONFIG_HOME`, else `$HOME/.config`.
+    pub fn xdg_config(&self) -> Option<PathBuf> {
+        self.path("XDG_CONFIG_HOME").or_else(|| self.in_home(".config"))
+    }
 }
 
 /// Something on disk that holds one session (or one sub-agent's part of it).

@@ -17,7 +17,7 @@ use model::sighting::{Digest, Tokens, Turn, shorten};
 use model::time::Time;
 
 use crate::files::{EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning};
+use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{Broken, Value};
 use crate::{About, Adapter, Env, Source, Survey, database};
 
@@ -59,6 +59,12 @@ static ABOUT: About = About {
             ("session-end", Meaning::Is(Happening::SessionEnd)),
         ],
         pid_variables: &["OPENCODE_PID"],
+        wiring: Wiring {
+            user: |env| Some(env.xdg_config()?.join("opencode/plugin/ostler.js")),
+            project: Some(|project| project.join(".opencode/plugin/ostler.js")),
+            shape: Shape::Script { template: include_str!("../scripts/opencode.js") },
+            notify: None,
+        },
     }),
     note: "the database of 1.18.33; the JSON files of versions before 1.2 from their source",
 };

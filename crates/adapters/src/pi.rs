@@ -17,7 +17,7 @@ use model::time::Time;
 
 use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning};
+use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Source, Survey};
 
@@ -48,6 +48,18 @@ static ABOUT: About = About {
             ("session-end", Meaning::Is(Happening::SessionEnd)),
         ],
         pid_variables: &[],
+        wiring: Wiring {
+            user: |env| {
+                Some(
+                    env.root("PI_CODING_AGENT_DIR", ".pi/agent")
+                        .pop()?
+                        .join("extensions/ostler.ts"),
+                )
+            },
+            project: Some(|project| project.join(".pi/extensions/ostler.ts")),
+            shape: Shape::Script { template: include_str!("../scripts/pi.ts") },
+            notify: None,
+        },
     }),
     note: "transcripts of 0.73.1; forks, compaction and names from its documentation",
 };

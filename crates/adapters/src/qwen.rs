@@ -16,7 +16,7 @@ use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
 
 use crate::files::{EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning};
+use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey};
 
@@ -56,6 +56,12 @@ static ABOUT: About = About {
             ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
         ],
         pid_variables: &[],
+        wiring: Wiring {
+            user: |env| Some(env.root("QWEN_HOME", ".qwen").pop()?.join("settings.json")),
+            project: Some(|project| project.join(".qwen/settings.json")),
+            shape: Shape::Groups { per_second: 1 },
+            notify: None,
+        },
     }),
     note: "transcripts and registrations of 0.24.4; sub-agents and newer fields from its source",
 };

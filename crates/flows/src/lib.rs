@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod events;
 pub mod finalize;
 pub mod hook;
+pub mod hooks;
 pub mod intake;
 pub mod observe;
 pub mod redact;

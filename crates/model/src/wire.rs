@@ -16,6 +16,10 @@ use crate::sighting::Tokens;
 use crate::status::{Activity, Status};
 use crate::time::Time;
 
+mod hooks;
+
+pub use hooks::{FileChange, HookAgent, HookFile, HookProblem, HookScope, HookState, HooksResult};
+
 mod finalize;
 
 pub use finalize::*;

@@ -6,6 +6,7 @@ use flows::access::AccessError;
 use flows::address::AddressError;
 use flows::daemon::{CallError, OrderError};
 use flows::events::EventsError;
+use flows::hooks::HooksError;
 use flows::writer::WriterError;
 use model::wire::{Details, ErrorBody, Incomplete};
 
@@ -103,6 +104,9 @@ pub(crate) enum Error {
         /// Why.
         reason: String,
     },
+    /// An agent's hooks were left as they are.
+    #[error(transparent)]
+    Hooks(HooksError),
     /// The configuration file is wrong.
     #[error("the configuration file {path} is not valid: {reason}")]
     Config {
@@ -208,6 +212,7 @@ impl Error {
             | Self::DaemonRuns { .. } => "REFUSED",
             Self::Order(_) => "STORAGE_WRITE_ERROR",
             Self::Events(_) | Self::Vault(_) => "STORAGE_READ_ERROR",
+            Self::Hooks(error) => hooks_code(error),
             Self::Output(_) | Self::Encode(_) => "INTERNAL_ERROR",
         }
     }
@@ -247,6 +252,7 @@ impl Error {
             Self::AccessStillRunning { id, .. } => {
                 Some(format!("`ostler access stop {id} --kill` does not ask"))
             }
+            Self::Hooks(error) => Some(hooks_hint(error)),
             Self::Output(_) | Self::Encode(_) => None,
         }
     }
@@ -265,7 +271,7 @@ impl Error {
         ErrorBody {
             code: self.code(),
             message: self.to_string(),
-            retryable: false,
+            retryable: matches!(self, Self::Hooks(HooksError::Busy(_))),
             hint: self.hint(),
             details: Details { candidates },
         }
@@ -311,6 +317,30 @@ fn remedy(error: &OrderError) -> &'static str {
             "`ostler doctor` tells what is wrong"
         }
     }
+}
+
+fn hooks_code(error: &HooksError) -> &'static str {
+    match error {
+        HooksError::NoHooks(_) | HooksError::NoProject(_) | HooksError::NoHome(_) => {
+            "INVALID_INPUT"
+        }
+        HooksError::Read { .. } => "STORAGE_READ_ERROR",
+        HooksError::Write { .. } => "STORAGE_WRITE_ERROR",
+        HooksError::Program(_) | HooksError::Wrong { .. } | HooksError::Busy(_) => "REFUSED",
+    }
+}
+
+fn hooks_hint(error: &HooksError) -> String {
+    let hint = match error {
+        HooksError::NoHooks(_) => "`ostler hooks status` lists the agents that have hooks",
+        HooksError::NoProject(_) => "use `--scope user`",
+        HooksError::NoHome(_) => "set `HOME`",
+        HooksError::Program(_) => "put ostler at a path of plain letters",
+        HooksError::Read { .. } | HooksError::Write { .. } => "check the path and its permissions",
+        HooksError::Wrong { .. } => "put the file right at that place, then try again",
+        HooksError::Busy(_) => "try again when it is quiet",
+    };
+    hint.to_owned()
 }
 
 /// The exit code of an error code.

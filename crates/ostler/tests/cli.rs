@@ -12,6 +12,7 @@ mod cli {
     mod foreign_tree;
     mod help;
     mod hook;
+    mod hooks;
     mod index;
     mod json_contract;
     mod live;

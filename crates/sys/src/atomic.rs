@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -41,6 +41,54 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&temporary);
     }
     written
+}
+
+/// Replaces a file of somebody else's that was read as `before` (`None`: it was not there), keeping
+/// its mode. A file that has changed meanwhile is left alone, with `WouldBlock`: it must be read
+/// anew. A symlink is followed, so that it goes on pointing at what it points at.
+pub fn update(path: &Path, before: Option<&[u8]>, bytes: &[u8]) -> io::Result<()> {
+    let path = match before {
+        Some(_) => fs::canonicalize(path)?,
+        None => path.to_owned(),
+    };
+    let temporary = temporary_beside(&path)?;
+    let replaced = write_durably(&temporary, bytes).and_then(|()| {
+        if before.is_some() {
+            let metadata = fs::metadata(&path)?;
+            if metadata.uid() != rustix::process::geteuid().as_raw() {
+                let reason = "it belongs to another user, and would then be ours";
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+            }
+            fs::set_permissions(&temporary, metadata.permissions())?;
+        }
+        crate::pause::at("atomic-update");
+        unchanged(&path, before)?;
+        fs::rename(&temporary, &path)
+    });
+    if let Err(error) = replaced {
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
+    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+/// Removes a file that was read as `before`, unless it has changed meanwhile.
+pub fn remove(path: &Path, before: &[u8]) -> io::Result<()> {
+    crate::pause::at("atomic-remove");
+    unchanged(path, Some(before))?;
+    fs::remove_file(path)
+}
+
+fn unchanged(path: &Path, before: Option<&[u8]>) -> io::Result<()> {
+    let now = match fs::read(path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    if now.as_deref() == before {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody else has just changed it"))
 }
 
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -93,6 +141,35 @@ mod tests {
         write(&link, b"ours").unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"theirs");
         assert_eq!(fs::read(&link).unwrap(), b"ours");
+    }
+
+    #[test]
+    fn a_file_of_somebody_elses_keeps_its_mode_and_its_link() {
+        let home = tempfile::tempdir().unwrap();
+        let (target, link) = (home.path().join("target"), home.path().join("link"));
+        fs::write(&target, "theirs").unwrap();
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("target", &link).unwrap();
+        update(&link, Some(b"theirs"), b"both").unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"both");
+        assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(link.is_symlink());
+        assert_eq!(names_in(home.path()).len(), 2);
+    }
+
+    #[test]
+    fn what_has_changed_since_it_was_read_is_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("file");
+        let kind = |result: io::Result<()>| result.unwrap_err().kind();
+        fs::write(&path, "new").unwrap();
+        assert_eq!(kind(update(&path, Some(b"old"), b"x")), io::ErrorKind::WouldBlock);
+        assert_eq!(kind(update(&path, None, b"x")), io::ErrorKind::WouldBlock);
+        assert_eq!(kind(remove(&path, b"old")), io::ErrorKind::WouldBlock);
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names_in(home.path()), ["file"]);
+        remove(&path, b"new").unwrap();
+        assert!(names_in(home.path()).is_empty());
     }
 
     #[test]

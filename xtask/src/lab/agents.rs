@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::hooks::Hooked;
+
 /// Where an agent runs and which model it talks to.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
@@ -67,6 +69,8 @@ pub(crate) struct Agent {
     pub(crate) lingers: Option<&'static str>,
     /// Lets the model make the title.
     pub(crate) makes_titles: bool,
+    /// What its hooks report.
+    pub(crate) hooked: Option<Hooked>,
 }
 
 const PLAIN: Agent = Agent {
@@ -87,6 +91,7 @@ const PLAIN: Agent = Agent {
     permission_prompt: None,
     lingers: None,
     makes_titles: false,
+    hooked: None,
 };
 
 pub(crate) const AGENTS: &[Agent] = &[
@@ -118,6 +123,10 @@ pub(crate) const AGENTS: &[Agent] = &[
         }),
         id_key: Some("session_id"),
         permission_prompt: Some("Doyouwanttoproceed?"),
+        hooked: Some(Hooked {
+            reports: &["session-start", "turn-start", "turn-end", "session-end"],
+            trust: None,
+        }),
         ..PLAIN
     },
     Agent {
@@ -144,6 +153,10 @@ pub(crate) const AGENTS: &[Agent] = &[
         }),
         id_key: Some("thread_id"),
         lingers: Some("its daemon holds a thread for a minute after the terminal has quit"),
+        hooked: Some(Hooked {
+            reports: &["session-start", "turn-start", "turn-end", "session-end"],
+            trust: Some("--dangerously-bypass-hook-trust"),
+        }),
         ..PLAIN
     },
     Agent {
@@ -170,6 +183,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         tui: Ok(Tui { command: &["opencode"], ready: "Askanything", dialogs: &[], quit: "/exit" }),
         id_key: Some("sessionID"),
         makes_titles: true,
+        hooked: Some(Hooked { reports: &["session-start", "turn-start", "turn-end"], trust: None }),
         ..PLAIN
     },
     Agent {
@@ -196,6 +210,10 @@ pub(crate) const AGENTS: &[Agent] = &[
             quit: "/quit",
         }),
         id_key: Some("session_id"),
+        hooked: Some(Hooked {
+            reports: &["session-start", "turn-start", "turn-end", "session-end"],
+            trust: None,
+        }),
         ..PLAIN
     },
     Agent {
@@ -230,6 +248,10 @@ pub(crate) const AGENTS: &[Agent] = &[
         }),
         id_key: Some("id"),
         silent_until_answer: true,
+        hooked: Some(Hooked {
+            reports: &["session-start", "turn-start", "turn-end", "session-end"],
+            trust: None,
+        }),
         ..PLAIN
     },
     Agent {
@@ -251,6 +273,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         headless: &["qwen", "-p", "{}", "--output-format", "stream-json"],
         tui: Ok(Tui { command: &["qwen"], ready: "fake-model", dialogs: &[], quit: "/quit" }),
         id_key: Some("session_id"),
+        hooked: Some(Hooked { reports: &["session-start", "turn-start", "turn-end"], trust: None }),
         ..PLAIN
     },
     Agent {
@@ -274,6 +297,10 @@ pub(crate) const AGENTS: &[Agent] = &[
             dialogs: &[("Doyoutrustthefiles", "\r")],
             quit: "/exit",
         }),
+        hooked: Some(Hooked {
+            reports: &["session-start", "turn-start", "turn-end", "session-end"],
+            trust: None,
+        }),
         ..PLAIN
     },
     Agent {
@@ -292,6 +319,10 @@ pub(crate) const AGENTS: &[Agent] = &[
         tui: Err("its terminal mode asks the vendor's server about the key"),
         id_key: Some("session_id"),
         model: Some("custom:Fake-0"),
+        hooked: Some(Hooked {
+            reports: &["session-start", "turn-end", "session-end"],
+            trust: None,
+        }),
         ..PLAIN
     },
     Agent {
@@ -316,6 +347,7 @@ pub(crate) const AGENTS: &[Agent] = &[
             quit: "/exit",
         }),
         id_key: Some("session_id"),
+        hooked: Some(Hooked { reports: &["session-start", "turn-start", "turn-end"], trust: None }),
         ..PLAIN
     },
     Agent {

@@ -150,10 +150,21 @@ impl Stage {
     pub(crate) fn start_headless(&self, prompt: &str, name: &str) -> Result<Reaped, String> {
         let words: Vec<String> =
             self.agent.headless.iter().map(|word| word.replace("{}", prompt)).collect();
+        self.start(&words, &[], name)
+    }
+
+    /// Starts a command of the agent, with more in its environment; its output goes to files.
+    pub(crate) fn start(
+        &self,
+        words: &[String],
+        env: &[(&str, &str)],
+        name: &str,
+    ) -> Result<Reaped, String> {
         let start = || -> io::Result<Reaped> {
             let out = File::create(self.dir.join(format!("{name}.out")))?;
             let err = File::create(self.dir.join(format!("{name}.err")))?;
-            Ok(Reaped(self.command(&words).stdout(out).stderr(err).spawn()?))
+            let mut command = self.command(words);
+            Ok(Reaped(command.envs(env.iter().copied()).stdout(out).stderr(err).spawn()?))
         };
         start().map_err(|error| format!("start {}: {error}", words[0]))
     }

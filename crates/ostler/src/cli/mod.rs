@@ -23,6 +23,7 @@ mod events;
 mod finalize;
 mod help;
 pub(crate) mod hook;
+mod hooks;
 mod logs;
 mod ls;
 mod man;
@@ -80,6 +81,7 @@ enum Command {
     Events(events::Events),
     Daemon(daemon::Daemon),
     Hook(hook::Hook),
+    Hooks(hooks::Hooks),
     Schema(schema::Schema),
     Completions(completions::Completions),
     Man(man::Man),
@@ -107,6 +109,7 @@ impl Command {
             Self::Events(_) => "events",
             Self::Daemon(command) => command.name(),
             Self::Hook(_) => "hook",
+            Self::Hooks(command) => command.name(),
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
@@ -133,6 +136,7 @@ impl Command {
             Self::Events(command) => command.run(context),
             Self::Daemon(command) => command.run(context),
             Self::Hook(command) => Ok(command.run()),
+            Self::Hooks(command) => command.run(context),
             Self::Schema(command) => command.run(context),
             Self::Completions(command) => command.run(context),
             Self::Man(command) => command.run(context),

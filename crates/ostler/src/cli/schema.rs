@@ -62,6 +62,9 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         ("daemon start", envelope!(wire::DaemonResult)),
         ("daemon stop", envelope!(wire::DaemonResult)),
         ("config show", envelope!(wire::ConfigResult)),
+        ("hooks install", envelope!(wire::HooksResult)),
+        ("hooks uninstall", envelope!(wire::HooksResult)),
+        ("hooks status", envelope!(wire::HooksResult)),
         ("version", envelope!(wire::VersionResult)),
         ("error", schema_of::<wire::Failure<'static>>()),
     ]

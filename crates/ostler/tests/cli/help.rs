@@ -20,6 +20,7 @@ const COMMANDS: &[&str] = &[
     "events",
     "daemon",
     "hook",
+    "hooks",
     "config",
     "schema",
     "completions",

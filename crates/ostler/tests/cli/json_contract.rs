@@ -28,12 +28,16 @@ const ANSWERS: &[(&str, &str)] = &[
     ("daemon status", "daemon status --json"),
     ("daemon stop", "daemon stop --json"),
     ("config show", "config show --json"),
+    ("hooks status", "hooks status --json"),
+    ("hooks install", "hooks install --dry-run --json"),
+    ("hooks uninstall", "hooks uninstall --json"),
     ("version", "version --json"),
     ("error", "show no-such-session --json"),
     ("error", "ls --json --no-such-option"),
     ("error", "show 0 --json"),
     ("error", "access show nothing --json"),
     ("error", "access open --ttl 1s --json"),
+    ("error", "hooks install clod --json"),
 ];
 
 #[test]

@@ -1,0 +1,225 @@
+//! Agents' files as they are found, and what is to happen to them.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use model::wire::FileChange;
+
+use super::{HooksError, Wrong};
+
+const BACKUP: &str = ".ostler-backup";
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// The most that is read of a settings file.
+const MOST: u64 = 16 << 20;
+
+/// A file as it was read, with the one that was kept from before ostler's hooks.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) path: PathBuf,
+    bytes: Option<Vec<u8>>,
+    backup: Option<Vec<u8>>,
+}
+
+impl Seen {
+    pub(super) fn read(path: &Path) -> Result<Self, HooksError> {
+        let fail = |source| HooksError::Read { path: path.to_owned(), source };
+        let bytes = read(path).map_err(fail)?;
+        if bytes.is_none() && path.is_symlink() {
+            return Err(fail(io::Error::new(
+                io::ErrorKind::NotFound,
+                "it is a link to a file that is not there",
+            )));
+        }
+        let backup = backup_of(path);
+        let backup = read(&backup).map_err(|source| HooksError::Read { path: backup, source })?;
+        Ok(Self { path: path.to_owned(), bytes, backup })
+    }
+
+    pub(super) fn backup_path(&self) -> PathBuf {
+        backup_of(&self.path)
+    }
+
+    pub(super) fn has_backup(&self) -> bool {
+        self.backup.is_some()
+    }
+
+    /// The content without its byte order mark; nothing if there is no file.
+    pub(super) fn text(&self) -> Result<&str, HooksError> {
+        let bytes = self.bytes.as_deref().unwrap_or_default();
+        let text = std::str::from_utf8(bytes).map_err(|error| HooksError::Wrong {
+            path: self.path.clone(),
+            wrong: Wrong::shape(format!("byte {} is not UTF-8", error.valid_up_to() + 1)),
+        })?;
+        Ok(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text))
+    }
+
+    /// The same for a content that was looked at before.
+    pub(super) fn text_or_empty(&self) -> &str {
+        self.text().unwrap_or_default()
+    }
+
+    /// The content from before ostler's hooks, if it was kept.
+    pub(super) fn original(&self) -> Option<String> {
+        let text = String::from_utf8(self.backup.clone()?).ok()?;
+        Some(text.strip_prefix(BYTE_ORDER_MARK).map_or(text.clone(), str::to_owned))
+    }
+
+    fn has_mark(&self) -> bool {
+        self.bytes.as_deref().is_some_and(|bytes| bytes.starts_with(BYTE_ORDER_MARK.as_bytes()))
+    }
+}
+
+fn backup_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(BACKUP);
+    name.into()
+}
+
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"))
+        }
+        Ok(metadata) if metadata.len() > MOST => {
+            Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large for settings"))
+        }
+        Ok(_) => fs::read(path).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Original {
+    Leave,
+    Keep,
+    Drop,
+}
+
+/// What is to happen to a file.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) seen: Seen,
+    /// The content afterwards; `None` for no file.
+    after: Option<Vec<u8>>,
+    original: Original,
+}
+
+impl Plan {
+    pub(super) fn nothing(seen: Seen) -> Self {
+        let after = seen.bytes.clone();
+        Self { seen, after, original: Original::Leave }
+    }
+
+    pub(super) fn write(seen: Seen, text: String) -> Self {
+        let mark = if seen.has_mark() { BYTE_ORDER_MARK } else { "" };
+        let after = Some(format!("{mark}{text}").into_bytes());
+        Self { seen, after, original: Original::Leave }
+    }
+
+    pub(super) fn remove(seen: Seen) -> Self {
+        Self { seen, after: None, original: Original::Leave }
+    }
+
+    /// Keeps the file as it is now beside it.
+    pub(super) fn keeping_original(self) -> Self {
+        Self { original: Original::Keep, ..self }
+    }
+
+    /// The file from before is the file itself again.
+    pub(super) fn dropping_original(self) -> Self {
+        Self { original: Original::Drop, ..self }
+    }
+
+    pub(super) fn text_afterwards(&self) -> &str {
+        let text = std::str::from_utf8(self.after.as_deref().unwrap_or_default());
+        let text = text.unwrap_or_default();
+        text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+    }
+
+    pub(super) fn change(&self) -> FileChange {
+        match (&self.seen.bytes, &self.after) {
+            (before, after) if before == after => FileChange::Unchanged,
+            (None, _) => FileChange::Created,
+            (_, None) => FileChange::Removed,
+            _ => FileChange::Changed,
+        }
+    }
+
+    pub(super) fn backup_afterwards(&self) -> bool {
+        match self.original {
+            Original::Leave => self.seen.backup.is_some(),
+            Original::Keep => self.seen.bytes.is_some(),
+            Original::Drop => false,
+        }
+    }
+
+    /// The change, line by line.
+    pub(super) fn diff(&self) -> String {
+        let text = |bytes: &Option<Vec<u8>>| {
+            String::from_utf8_lossy(bytes.as_deref().unwrap_or_default()).into_owned()
+        };
+        let path = self.seen.path.display().to_string();
+        let (before, after) = (text(&self.seen.bytes), text(&self.after));
+        let name = |there: bool| if there { path.as_str() } else { "/dev/null" };
+        similar::TextDiff::from_lines(&before, &after)
+            .unified_diff()
+            .header(name(self.seen.bytes.is_some()), name(self.after.is_some()))
+            .to_string()
+    }
+
+    /// Carries it out. `Busy` if the file has changed since it was read: then nothing was done.
+    pub(super) fn apply(&self, boundary: Option<&Path>) -> Result<(), HooksError> {
+        if self.change() == FileChange::Unchanged && self.original != Original::Drop {
+            return Ok(());
+        }
+        let path = &self.seen.path;
+        let fail = |source: io::Error| match source.kind() {
+            io::ErrorKind::WouldBlock => HooksError::Busy(path.clone()),
+            _ => HooksError::Write { path: path.clone(), source },
+        };
+        if self.original == Original::Keep
+            && let Some(bytes) = &self.seen.bytes
+        {
+            let backup = self.seen.backup_path();
+            sys::atomic::write(&backup, bytes)
+                .map_err(|source| HooksError::Write { path: backup, source })?;
+        }
+        match (&self.seen.bytes, &self.after) {
+            (before, Some(after)) => {
+                if let Some(parent) = path.parent() {
+                    DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(fail)?;
+                }
+                sys::atomic::update(path, before.as_deref(), after).map_err(fail)?;
+            }
+            (Some(before), None) => {
+                sys::atomic::remove(path, before).map_err(fail)?;
+                remove_empty_directories(path, boundary);
+            }
+            (None, None) => {}
+        }
+        if self.original == Original::Drop
+            && let Some(backup) = &self.seen.backup
+        {
+            let path = self.seen.backup_path();
+            sys::atomic::remove(&path, backup)
+                .map_err(|source| HooksError::Write { path, source })?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes the directories above a file that have nothing in them any more, below `boundary`.
+fn remove_empty_directories(path: &Path, boundary: Option<&Path>) {
+    let Some(boundary) = boundary else { return };
+    for directory in path.ancestors().skip(1) {
+        let below = directory.starts_with(boundary) && directory != boundary;
+        // It fails for one that is not empty, and that is the end of it.
+        if !below || fs::remove_dir(directory).is_err() {
+            return;
+        }
+    }
+}

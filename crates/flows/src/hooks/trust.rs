@@ -1,0 +1,60 @@
+//! Codex runs a hook only after its user has agreed to exactly that hook: its settings then hold a
+//! hash of it, under the hook's place. Without that it is skipped, and nothing is said.
+
+use adapters::hooks::Hooks;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::files::Seen;
+use super::{Request, Wiring, json, toml};
+
+/// Whether the agent will run ostler's hooks in this text.
+pub(super) fn is_given(
+    hooks: &Hooks,
+    wiring: &Wiring<'_>,
+    request: &Request<'_>,
+    text: &str,
+) -> bool {
+    let Some(notify) = &hooks.wiring.notify else { return true };
+    let file = match request.project {
+        Some(project) => hooks.wiring.project.map(|file| file(project)),
+        None => (hooks.wiring.user)(&request.env),
+    };
+    let (Some(file), Some(settings)) = (file, (notify.user)(&request.env)) else { return false };
+    let Ok(settings) = Seen::read(&settings) else { return false };
+    let (Ok(settings), Ok(positions)) = (settings.text(), json::positions(wiring, text)) else {
+        return false;
+    };
+    let resolved = file.canonicalize().unwrap_or_else(|_| file.clone());
+    wiring.entries.iter().all(|entry| {
+        let place = positions.iter().find(|(event, _, _)| event == entry.event);
+        let Some((_, group, index)) = place else { return false };
+        let event = snake_case(entry.event);
+        let hash = hash(&event, &entry.command, entry.seconds);
+        [&file, &resolved].into_iter().any(|file| {
+            let name = format!("{}:{event}:{group}:{index}", file.display());
+            toml::trusted(settings, &name).as_deref() == Some(&hash)
+        })
+    })
+}
+
+/// The hash of a hook: of its meaning, not of its text. Keys are in alphabetical order.
+pub(super) fn hash(event: &str, command: &str, seconds: u32) -> String {
+    let hook = json!({ "async": false, "command": command, "timeout": seconds, "type": "command" });
+    let identity = json!({ "event_name": event, "hooks": [hook] });
+    let digest = Sha256::digest(identity.to_string().as_bytes());
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+/// `SessionStart` as `session_start`.
+fn snake_case(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !out.is_empty() {
+            out.push('_');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}
