@@ -26,6 +26,23 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
+/// As [`write()`], but leaves it to the system when the content reaches the disk: after a crash of the
+/// machine the file may have the old content, or be empty. For what is of no use after one.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = temporary_beside(path)?;
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temporary)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;

@@ -14,4 +14,8 @@ pub mod memory;
 pub mod owner;
 pub mod private;
 pub mod proc;
+pub mod pty;
+pub mod random;
+pub mod socket;
+pub mod spawn;
 pub mod terminal;

@@ -55,6 +55,11 @@ pub fn create_private_dir(path: &Path) -> Result<(), PrivateError> {
         .mode(0o700)
         .create(path)
         .map_err(|source| PrivateError::Io { path: path.into(), source })?;
+    verify_private_dir(path)
+}
+
+/// Makes sure that `path` is a directory that only this user can use.
+pub fn verify_private_dir(path: &Path) -> Result<(), PrivateError> {
     let directory = open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
     verify(&directory, path, FileType::Directory, 0o077)
 }

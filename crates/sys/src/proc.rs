@@ -98,7 +98,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    fn raw(self) -> rustix::process::Signal {
+    pub(crate) fn raw(self) -> rustix::process::Signal {
         use rustix::process::Signal as Raw;
         match self {
             Self::Hangup => Raw::HUP,

@@ -1,0 +1,172 @@
+//! Private Unix sockets: only this user can reach them, and both sides check.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use crate::private::{self, PrivateError};
+
+/// The longest path a socket can have on every platform.
+pub const LONGEST_PATH: usize = 103;
+
+/// Why a socket cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// The directory it lies in is not ours alone.
+    #[error(transparent)]
+    NotPrivate(#[from] PrivateError),
+    /// The system's names for sockets are short.
+    #[error("the socket path `{}` is longer than {LONGEST_PATH} bytes", .0.display())]
+    TooLong(PathBuf),
+    /// Whoever listens there runs as another user.
+    #[error("the socket `{}` is served by user {uid}", path.display())]
+    ForeignServer {
+        /// The socket.
+        path: PathBuf,
+        /// Who serves it.
+        uid: u32,
+    },
+    /// The system refused.
+    #[error("cannot use the socket `{}`", path.display())]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// Who is at the other end of a socket, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its pid, where the platform tells.
+    pub pid: Option<u32>,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+impl Peer {
+    /// Whether it runs as the same user as this process.
+    pub fn is_us(self) -> bool {
+        self.uid == rustix::process::geteuid().as_raw()
+    }
+}
+
+/// Who is at the other end.
+#[cfg(target_os = "linux")]
+pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
+    let credentials = rustix::net::sockopt::socket_peercred(stream)?;
+    Ok(Peer {
+        pid: u32::try_from(credentials.pid.as_raw_nonzero().get()).ok(),
+        uid: credentials.uid.as_raw(),
+        gid: credentials.gid.as_raw(),
+    })
+}
+
+/// Who is at the other end.
+#[cfg(target_os = "macos")]
+pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
+    use std::os::fd::AsRawFd;
+
+    let (mut uid, mut gid) = (0, 0);
+    #[expect(unsafe_code, reason = "getpeereid has no safe interface")]
+    // SAFETY: the descriptor is open for the length of the call, and both pointers are valid.
+    let answer = unsafe { libc::getpeereid(stream.as_raw_fd(), &mut uid, &mut gid) };
+    if answer == 0 { Ok(Peer { pid: None, uid, gid }) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Who is at the other end: not known here, so nobody is trusted.
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub fn peer(_: &UnixStream) -> io::Result<Peer> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Listens at `path`, whose directory is created private or verified to be so. A socket that is in
+/// the way is replaced: the caller knows that nobody serves it any more.
+pub fn listen(path: &Path) -> Result<UnixListener, SocketError> {
+    check(path)?;
+    private::create_private_dir(path.parent().unwrap_or(Path::new("/")))?;
+    let io = |source| SocketError::Io { path: path.into(), source };
+    if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        std::fs::remove_file(path).map_err(io)?;
+    }
+    let listener = UnixListener::bind(path).map_err(io)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(io)?;
+    Ok(listener)
+}
+
+/// Connects to `path`, whose directory must be private, and whose server must be this user.
+pub fn connect(path: &Path) -> Result<UnixStream, SocketError> {
+    check(path)?;
+    private::verify_private_dir(path.parent().unwrap_or(Path::new("/")))?;
+    let io = |source| SocketError::Io { path: path.into(), source };
+    let stream = UnixStream::connect(path).map_err(io)?;
+    let server = peer(&stream).map_err(io)?;
+    if !server.is_us() {
+        return Err(SocketError::ForeignServer { path: path.into(), uid: server.uid });
+    }
+    Ok(stream)
+}
+
+fn check(path: &Path) -> Result<(), SocketError> {
+    if path.as_os_str().len() > LONGEST_PATH {
+        return Err(SocketError::TooLong(path.into()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn both_ends_know_each_other() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("run/socket");
+        let listener = listen(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let client = connect(&path).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        for end in [&client, &server] {
+            let peer = peer(end).unwrap();
+            assert!(peer.is_us());
+            #[cfg(target_os = "linux")]
+            assert_eq!(peer.pid, Some(std::process::id()));
+        }
+    }
+
+    #[test]
+    fn a_socket_in_a_directory_that_others_may_use_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("run/socket");
+        let _listener = listen(&path).unwrap();
+        fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(matches!(connect(&path), Err(SocketError::NotPrivate(_))));
+        assert!(matches!(listen(&path), Err(SocketError::NotPrivate(_))));
+    }
+
+    #[test]
+    fn a_dead_socket_is_replaced_and_a_file_is_not() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("run/socket");
+        drop(listen(&path).unwrap());
+        let _again = listen(&path).unwrap();
+        connect(&path).unwrap();
+        let file = home.path().join("run/file");
+        fs::write(&file, "mine").unwrap();
+        assert!(matches!(listen(&file), Err(SocketError::Io { .. })));
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn a_path_that_no_socket_can_have_is_named() {
+        let path = Path::new("/tmp").join("x".repeat(200)).join("socket");
+        assert!(matches!(listen(&path), Err(SocketError::TooLong(_))));
+        assert!(matches!(connect(&path), Err(SocketError::TooLong(_))));
+    }
+}

@@ -1,0 +1,145 @@
+//! Starting this very program again as a process of its own, which outlives whoever started it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Prepares the running executable to be started again with the given arguments.
+pub fn this_program() -> io::Result<Command> {
+    // The name may be replaced by an upgrade while we run; this names what we are.
+    #[cfg(target_os = "linux")]
+    let path = std::path::PathBuf::from("/proc/self/exe");
+    #[cfg(not(target_os = "linux"))]
+    let path = std::env::current_exe()?;
+    Ok(Command::new(path))
+}
+
+/// Starts the command detached: in a session of its own, without a controlling terminal, adopted by
+/// the system, so that neither the end of this process nor of its terminal reaches it. Returns once
+/// the program runs; its standard streams are those of the command.
+pub fn detached(command: &mut Command) -> io::Result<std::process::Child> {
+    #[expect(unsafe_code, reason = "a program can only be detached between fork and exec")]
+    // SAFETY: `detach` makes system calls and nothing else: it neither allocates nor locks.
+    unsafe {
+        command.pre_exec(detach)
+    };
+    command.spawn()
+}
+
+/// Runs between fork and exec: leads a new session, then hands the rest over to a child, which is
+/// no leader and thus can never be given a controlling terminal.
+fn detach() -> io::Result<()> {
+    rustix::process::setsid()?;
+    #[expect(unsafe_code, reason = "there is no safe fork")]
+    // SAFETY: the process has one thread (it was just forked); the parent leaves at once, the child
+    // goes on to exec.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(()),
+        #[expect(unsafe_code, reason = "nothing of the caller may be run or flushed")]
+        // SAFETY: `_exit` ends the process without touching memory.
+        _ => unsafe { libc::_exit(0) },
+    }
+}
+
+/// Closes every descriptor beyond the standard streams. Called first thing by a process that
+/// outlives its starter: what it inherited would otherwise be held open for as long as it lives.
+pub fn close_inherited() {
+    #[cfg(target_os = "linux")]
+    {
+        #[expect(unsafe_code, reason = "close_range has no safe interface")]
+        // SAFETY: called before this process has opened anything.
+        let answer = unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+        if answer == 0 {
+            return;
+        }
+    }
+    for descriptor in 3..1024 {
+        #[expect(unsafe_code, reason = "the descriptors belong to nobody here")]
+        // SAFETY: called before this process has opened anything.
+        unsafe {
+            libc::close(descriptor)
+        };
+    }
+}
+
+/// Marks every descriptor beyond the standard streams to be closed by the next exec: some were
+/// inherited from a starter that did not care. May run between fork and exec.
+pub(crate) fn close_at_exec() {
+    #[cfg(target_os = "linux")]
+    {
+        const CLOSE_RANGE_CLOEXEC: libc::c_uint = 4;
+        #[expect(unsafe_code, reason = "close_range has no safe interface")]
+        // SAFETY: changes a flag of descriptors, none of which is meant to be inherited.
+        unsafe {
+            libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOSE_RANGE_CLOEXEC)
+        };
+    }
+}
+
+/// Points the standard streams at nothing.
+pub fn silence_stdio() -> io::Result<()> {
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// What to put in front of a command so that it gets a scope of its own from the user's service
+/// manager, and survives logout. Empty where there is none.
+pub fn scope_prefix(unit: &str, runtime: Option<&Path>) -> Vec<OsString> {
+    let managed = cfg!(target_os = "linux")
+        && runtime.is_some_and(|runtime| runtime.join("systemd/private").exists());
+    if !managed {
+        return Vec::new();
+    }
+    ["systemd-run", "--user", "--scope", "--quiet", "--collect"]
+        .iter()
+        .map(OsString::from)
+        .chain([OsString::from(format!("--unit={unit}")), OsString::from("--")])
+        .collect()
+}
+
+/// Standard streams of a detached process that is asked through one pipe and answers through
+/// another.
+pub fn ask_through_pipes(command: &mut Command) -> &mut Command {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn a_detached_program_has_its_own_session_and_another_parent() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "read -r line </proc/self/stat; echo $line; echo $PPID"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = detached(&mut command).unwrap();
+        let mut text = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(child.wait().unwrap().success());
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (pid, session) = (words[0], words[5]);
+        assert_ne!(session, pid, "leads no session");
+        assert_eq!(session, child.id().to_string(), "is in the one made for it");
+        assert_eq!(words[6], "0", "has no controlling terminal");
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_run_is_an_error() {
+        assert!(detached(&mut Command::new("/no/such/program")).is_err());
+    }
+
+    #[test]
+    fn without_a_service_manager_there_is_no_scope() {
+        let empty = tempfile::tempdir().unwrap();
+        assert!(scope_prefix("x", Some(empty.path())).is_empty());
+        assert!(scope_prefix("x", None).is_empty());
+    }
+}
