@@ -6,6 +6,7 @@
 
 pub mod config;
 pub mod conversation;
+pub mod hosted;
 pub mod identity;
 pub mod liveness;
 pub mod program;

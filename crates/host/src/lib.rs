@@ -1,0 +1,7 @@
+//! One hosted terminal: a pseudo-terminal, its event log, its screen and one private socket.
+//!
+//! A host is a process of its own, one per session, and the session's whole blast radius. It never
+//! opens the database, starts no runtime, and sleeps in one `poll` whenever nothing happens.
+#![forbid(unsafe_code)]
+
+pub mod log;
