@@ -5,9 +5,9 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use ostler_host::log::{self, Dialect, Reader, Writer};
 use model::hosted::{Fact, Payload};
 use model::time::Time;
+use ostler_host::log::{self, Dialect, Reader, Writer};
 
 const AT: Time = Time::from_millis(1_794_765_224_662);
 

@@ -1,0 +1,4 @@
+//! The host process.
+
+mod plain;
+mod runs;
