@@ -58,7 +58,7 @@ pub struct Index {
 #[derive(Debug, Default)]
 pub struct Shelf {
     bytes: Vec<u8>,
-    rows: HashMap<(u64, u64), Row>,
+    rows: HashMap<(u64, u64), Row, foldhash::fast::RandomState>,
 }
 
 /// Where a row stands among the bytes: a checksum, the length of the key, the key, the digest.

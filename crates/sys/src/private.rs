@@ -69,7 +69,7 @@ pub fn verify_private_dir(path: &Path) -> Result<(), PrivateError> {
 pub fn open_private(path: &Path) -> Result<File, PrivateError> {
     // NONBLOCK: a FIFO put in its place must not hang us before the check.
     let file = open(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-    verify(&file, path, FileType::RegularFile, 0o077)?;
+    verify_file(&file, path)?;
     Ok(file)
 }
 
@@ -77,6 +77,11 @@ fn open(path: &Path, flags: OFlags) -> Result<File, PrivateError> {
     rustix::fs::open(path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
         .map(File::from)
         .map_err(|errno| PrivateError::Io { path: path.into(), source: errno.into() })
+}
+
+/// Makes sure that an opened file is a regular one, ours, and closed to others.
+pub(crate) fn verify_file(opened: impl AsFd, path: &Path) -> Result<(), PrivateError> {
+    verify(opened, path, FileType::RegularFile, 0o077)
 }
 
 fn verify(

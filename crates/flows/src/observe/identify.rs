@@ -4,12 +4,14 @@
 //! stronger one is not given to another by a weaker one: the agent's own registration, its lock,
 //! a transcript held open, the command line, the environment, and last the directory.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use adapters::{Adapter, Source};
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use model::identity::Identity;
 use model::liveness::{Death, Doubt, Life, Liveness, Observer, RunState};
 use model::session::{Claim, How, Kind, Origin, Session, Transcript};
@@ -18,15 +20,15 @@ use model::time::Time;
 use model::wire::Unattached;
 use sys::proc::{LockHolder, Table};
 
-use super::START_SLACK;
 use super::discover::Seen;
 use super::processes::{Processes, Run};
+use super::{Observed, START_SLACK};
 
 /// Sessions with their processes, not yet judged.
 #[derive(Debug)]
 pub(super) struct Merged {
-    pub(super) sessions: Vec<(Session, Option<Box<Source>>)>,
-    pub(super) subagents: Vec<(Session, Option<Box<Source>>)>,
+    pub(super) sessions: Vec<Observed>,
+    pub(super) subagents: Vec<Observed>,
     pub(super) unattached: Vec<Unattached>,
 }
 
@@ -50,7 +52,7 @@ pub(super) fn identify(
             taken: HashSet::new(),
             sessions: Vec::with_capacity(seen.transcripts.len()),
             subagents: Vec::new(),
-            by_id: HashMap::with_capacity(seen.transcripts.len()),
+            by_id: ById::with_capacity(seen.transcripts.len()),
         };
         desk.add_transcripts(seen.transcripts);
         desk.register(seen.registrations);
@@ -71,9 +73,43 @@ struct Desk<'a> {
     runs: Vec<&'a Run>,
     /// Runs that already belong to a session, by index.
     taken: HashSet<usize>,
-    sessions: Vec<(Session, Option<Box<Source>>)>,
-    subagents: Vec<(Session, Option<Box<Source>>)>,
-    by_id: HashMap<String, usize>,
+    sessions: Vec<Observed>,
+    subagents: Vec<Observed>,
+    by_id: ById,
+}
+
+/// Which session has an id. It holds places only: the ids stand in the sessions.
+#[derive(Default)]
+struct ById {
+    places: HashTable<usize>,
+    hasher: foldhash::fast::RandomState,
+}
+
+impl ById {
+    fn with_capacity(count: usize) -> Self {
+        Self { places: HashTable::with_capacity(count), ..Self::default() }
+    }
+
+    fn get(&self, sessions: &[Observed], id: &str) -> Option<usize> {
+        let hash = self.hasher.hash_one(id);
+        self.places.find(hash, |&place| sessions[place].session.id == id).copied()
+    }
+
+    /// Adds a session, and its id with it. Of two with one id the later is found.
+    fn push(&mut self, sessions: &mut Vec<Observed>, new: Observed) -> usize {
+        let place = sessions.len();
+        let hash = self.hasher.hash_one(new.session.id.as_str());
+        let same = |&known: &usize| sessions[known].session.id == new.session.id;
+        let rehash = |&known: &usize| self.hasher.hash_one(sessions[known].session.id.as_str());
+        match self.places.entry(hash, same, rehash) {
+            Entry::Occupied(mut known) => *known.get_mut() = place,
+            Entry::Vacant(free) => {
+                free.insert(place);
+            }
+        }
+        sessions.push(new);
+        place
+    }
 }
 
 impl<'a> Desk<'a> {
@@ -113,19 +149,19 @@ impl<'a> Desk<'a> {
         session.digest.name = source.name.clone().or(session.digest.name.take());
         session.digest.parent = source.parent.clone().or(session.digest.parent.take());
         if session.digest.parent.is_some() {
-            self.subagents.push((session, Some(source)));
+            self.subagents.push(Observed::unjudged(session, Some(source)));
             return;
         }
-        match self.by_id.entry(source.id.clone()) {
-            Entry::Occupied(known) => {
-                let known = &mut self.sessions[*known.get()];
-                if session.last_activity_at() > known.0.last_activity_at() {
-                    *known = (session, Some(source));
+        let known = self.by_id.get(&self.sessions, &session.id);
+        let new = Observed::unjudged(session, Some(source));
+        match known.map(|place| &mut self.sessions[place]) {
+            Some(known) => {
+                if new.session.last_activity_at() > known.session.last_activity_at() {
+                    *known = new;
                 }
             }
-            Entry::Vacant(place) => {
-                place.insert(self.sessions.len());
-                self.sessions.push((session, Some(source)));
+            None => {
+                self.by_id.push(&mut self.sessions, new);
             }
         }
     }
@@ -141,16 +177,15 @@ impl<'a> Desk<'a> {
         let parents: HashMap<String, String> = self
             .subagents
             .iter()
-            .filter_map(|(child, _)| Some((child.id.clone(), child.digest.parent.clone()?)))
+            .filter_map(|one| Some((one.session.id.clone(), one.session.digest.parent.clone()?)))
             .collect();
         let mut kept = Vec::new();
-        for (child, source) in std::mem::take(&mut self.subagents) {
-            let Some(index) = self.top_parent(&child, &parents) else {
-                self.by_id.insert(child.id.clone(), self.sessions.len());
-                self.sessions.push((child, source));
+        for one in std::mem::take(&mut self.subagents) {
+            let Some(index) = self.top_parent(&one.session, &parents) else {
+                self.by_id.push(&mut self.sessions, one);
                 continue;
             };
-            let parent = &mut self.sessions[index].0.digest;
+            let (child, parent) = (&one.session, &mut self.sessions[index].session.digest);
             if let Some(tokens) = child.digest.tokens {
                 parent.spend(tokens);
             }
@@ -160,7 +195,7 @@ impl<'a> Desk<'a> {
                 *parent.cost_micro_usd.get_or_insert_default() += cost;
             }
             parent.last_activity_at = parent.last_activity_at.max(child.digest.last_activity_at);
-            kept.push((child, source));
+            kept.push(one);
         }
         self.subagents = kept;
     }
@@ -169,7 +204,7 @@ impl<'a> Desk<'a> {
     fn top_parent(&self, child: &Session, parents: &HashMap<String, String>) -> Option<usize> {
         let mut parent = child.digest.parent.as_ref()?;
         for _ in 0..32 {
-            if let Some(&index) = self.by_id.get(parent) {
+            if let Some(index) = self.by_id.get(&self.sessions, parent) {
                 return Some(index);
             }
             parent = parents.get(parent)?;
@@ -192,7 +227,7 @@ impl<'a> Desk<'a> {
             if claim.liveness.is_alive() {
                 self.take_run_of(claim.identity.pid);
             }
-            self.sessions[index].0.claims.push(claim);
+            self.sessions[index].session.claims.push(claim);
         }
     }
 
@@ -263,8 +298,8 @@ impl<'a> Desk<'a> {
         registration: &Registration,
         liveness: Liveness,
     ) -> Option<usize> {
-        if let Some(&index) = self.by_id.get(id) {
-            let known = &mut self.sessions[index].0.digest;
+        if let Some(index) = self.by_id.get(&self.sessions, id) {
+            let known = &mut self.sessions[index].session.digest;
             let said = &registration.digest;
             known.name = known.name.take().or_else(|| said.name.clone());
             known.cwd = known.cwd.take().or_else(|| said.cwd.clone());
@@ -275,37 +310,32 @@ impl<'a> Desk<'a> {
             return Some(index);
         }
         // A sub-agent that registers itself speaks for its parent: they share the process.
-        if let Some((child, _)) = self.subagents.iter().find(|(child, _)| child.id == id) {
-            let parent = child.digest.parent.as_ref()?;
-            return self.by_id.get(parent).copied();
+        if let Some(child) = self.subagents.iter().find(|child| child.session.id == id) {
+            let parent = child.session.digest.parent.as_ref()?;
+            return self.by_id.get(&self.sessions, parent);
         }
         if liveness.is_dead() && registration.digest.cwd.is_none() {
             return None;
         }
         let root = registration.source.parent().and_then(Path::parent);
         let root: Arc<str> = root.map_or("".into(), |root| root.to_string_lossy().into());
-        let index = self.sessions.len();
-        self.by_id.insert(id.to_owned(), index);
-        self.sessions.push((
-            Session {
-                id: id.to_owned(),
-                kind: Kind::Native,
-                agent: self.adapter.about().id,
-                digest: registration.digest.clone().into(),
-                transcript: None,
-                origin: self.origin(root, "registration"),
-                claims: Vec::new(),
-            },
-            None,
-        ));
-        Some(index)
+        let session = Session {
+            id: id.to_owned(),
+            kind: Kind::Native,
+            agent: self.adapter.about().id,
+            digest: registration.digest.clone().into(),
+            transcript: None,
+            origin: self.origin(root, "registration"),
+            claims: Vec::new(),
+        };
+        Some(self.by_id.push(&mut self.sessions, Observed::unjudged(session, None)))
     }
 
     /// The session with the newest activity among those that `fit`.
     fn newest(&self, fits: impl Fn(&Session) -> bool) -> Option<usize> {
         (0..self.sessions.len())
-            .filter(|&index| fits(&self.sessions[index].0))
-            .max_by_key(|&index| self.sessions[index].0.last_activity_at())
+            .filter(|&index| fits(&self.sessions[index].session))
+            .max_by_key(|&index| self.sessions[index].session.last_activity_at())
     }
 
     /// The newest session in the directory of a process whose registration cannot be read.
@@ -326,7 +356,7 @@ impl<'a> Desk<'a> {
         };
         self.taken.insert(run);
         let (liveness, row) = (self.alive(pid), self.table.get(pid));
-        self.sessions[session].0.claims.push(Claim {
+        self.sessions[session].session.claims.push(Claim {
             how,
             liveness,
             started_at: row.and_then(|row| row.started_at),
@@ -350,7 +380,7 @@ impl<'a> Desk<'a> {
             return;
         }
         let mut writers: HashMap<&Path, Option<usize>> = HashMap::new();
-        for (index, (session, source)) in self.sessions.iter().enumerate() {
+        for (index, Observed { session, source, .. }) in self.sessions.iter().enumerate() {
             // Whoever has a store of many sessions open may be working on any of them.
             let is_store = source.as_ref().is_some_and(|source| source.bytes.is_some());
             if let Some(transcript) = session.transcript.as_ref().filter(|_| !is_store) {
@@ -380,7 +410,7 @@ impl<'a> Desk<'a> {
         for (index, run) in self.free_runs() {
             let named = [(How::Argument, &run.argument), (How::Environment, &run.variable)];
             for (how, name) in named {
-                let session = name.as_ref().and_then(|name| self.by_id.get(name).copied());
+                let session = name.as_ref().and_then(|name| self.by_id.get(&self.sessions, name));
                 if let Some(session) = session {
                     self.give(index, session, how, run.innermost());
                     break;
@@ -420,10 +450,11 @@ impl<'a> Desk<'a> {
 
     /// Sub-agents live in their parent's process; what is left over is reported.
     fn close(mut self, merged: &mut Merged) {
-        for (child, _) in &mut self.subagents {
-            let parent = child.digest.parent.as_ref().and_then(|parent| self.by_id.get(parent));
-            if let Some(&parent) = parent {
-                child.claims = self.sessions[parent].0.claims.clone();
+        for Observed { session: child, .. } in &mut self.subagents {
+            let parent = child.digest.parent.as_ref();
+            let parent = parent.and_then(|parent| self.by_id.get(&self.sessions, parent));
+            if let Some(parent) = parent {
+                child.claims = self.sessions[parent].session.claims.clone();
                 for claim in &mut child.claims {
                     claim.activity = None;
                     claim.waiting_for = None;
@@ -432,7 +463,7 @@ impl<'a> Desk<'a> {
         }
         for (_, run) in self.free_runs() {
             let observed = |root: &PathBuf| {
-                self.sessions.iter().any(|(session, _)| Path::new(&*session.origin.root) == root)
+                self.sessions.iter().any(|one| Path::new(&*one.session.origin.root) == root)
             };
             if run.ours && !run.server && run.roots.iter().any(observed) {
                 merged.unattached.push(Unattached {

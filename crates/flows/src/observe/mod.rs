@@ -60,6 +60,13 @@ pub struct Observed {
     pub source: Option<Box<Source>>,
 }
 
+impl Observed {
+    /// A session about which nothing has been decided: until it is judged, every doubt keeps it.
+    fn unjudged(session: Session, source: Option<Box<Source>>) -> Self {
+        Self { session, verdict: Verdict::UNDECIDED, source }
+    }
+}
+
 /// What one adapter had to say.
 #[derive(Debug)]
 pub struct AgentReport {
@@ -131,18 +138,16 @@ fn conclude(
     for report in &mut agents {
         report.processes = processes.of(report.adapter.about().id).count();
     }
-    let merged = identify::identify(request.now, observer, processes, found.seen);
-    let judged = |(session, source): (Session, Option<Box<Source>>)| {
-        let verdict = judge(&session, &circumstances);
-        Observed { session, verdict, source }
-    };
-    let mut sessions: Vec<_> = merged.sessions.into_iter().map(judged).collect();
-    let mut subagents: Vec<_> = merged.subagents.into_iter().map(judged).collect();
-    sort(&mut sessions);
-    sort(&mut subagents);
+    let mut merged = identify::identify(request.now, observer, processes, found.seen);
+    for observed in [&mut merged.sessions, &mut merged.subagents] {
+        for one in observed.iter_mut() {
+            one.verdict = judge(&one.session, &circumstances);
+        }
+        sort(observed);
+    }
     Observation {
-        sessions,
-        subagents,
+        sessions: merged.sessions,
+        subagents: merged.subagents,
         incomplete,
         unattached: merged.unattached,
         agents,

@@ -38,6 +38,19 @@ pub struct Verdict {
     pub decided_by: Option<usize>,
 }
 
+impl Verdict {
+    /// The verdict on what nobody has looked at.
+    pub const UNDECIDED: Self = Self {
+        status: Status::Unknown,
+        liveness: Liveness::Unknown(Doubt::Blind),
+        source: EvidenceSource::None,
+        certainty: Certainty::Derived,
+        activity: None,
+        stale: false,
+        decided_by: None,
+    };
+}
+
 /// Judges one session.
 ///
 /// Among the claims a living process wins (two registrations for one session: any live one), a

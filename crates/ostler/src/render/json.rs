@@ -1,6 +1,7 @@
 //! JSON as people and programs read it: two-space indentation, written on all cores when it is long.
 
 use std::io::{self, Write};
+use std::sync::mpsc::sync_channel;
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
@@ -115,9 +116,6 @@ where
     E: Copy + Sync,
     S: Serialize,
 {
-    const PORTION: usize = 1024;
-    // Longer than most, so that the text need not move while it grows.
-    const ELEMENT_BYTES: usize = 1536;
     let mut frame = Vec::new();
     write(&mut frame, value)?;
     let hole = format!("\"{name}\": [");
@@ -128,43 +126,69 @@ where
     };
     let line_start = frame[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let depth = (at - line_start) / 2 + 1;
-    let portions: Vec<&[E]> = elements.chunks(PORTION).collect();
-    let text = |portion: &[E]| -> serde_json::Result<Vec<u8>> {
-        let mut text = Vec::with_capacity(ELEMENT_BYTES * portion.len());
+    let spell = |portion: &[E], text: &mut Vec<u8>| -> serde_json::Result<()> {
+        text.clear();
         for &element in portion {
             let mut indented = Indented { depth, has_value: false };
-            indented.separate(&mut text, false).map_err(serde_json::Error::io)?;
-            view(element).serialize(&mut Serializer::with_formatter(&mut text, indented))?;
+            indented.separate(text, false).map_err(serde_json::Error::io)?;
+            view(element).serialize(&mut Serializer::with_formatter(&mut *text, indented))?;
         }
-        Ok(text)
+        Ok(())
     };
     out.write_all(&frame[..at + hole.len()]).map_err(serde_json::Error::io)?;
-    let mut first = true;
-    let mut put = |text: Vec<u8>| {
+    in_portions(elements, spell, |portion, text| {
         // The very first element has no comma before it.
-        let skip = usize::from(std::mem::take(&mut first));
+        let skip = usize::from(portion == 0);
         out.write_all(&text[skip..]).map_err(serde_json::Error::io)
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    for round in portions.chunks(cores) {
-        std::thread::scope(|threads| -> serde_json::Result<()> {
-            let others: Vec<_> =
-                round[1..].iter().map(|portion| threads.spawn(|| text(portion))).collect();
-            put(text(round[0])?)?;
-            for other in others {
-                match other.join() {
-                    Ok(text) => put(text?)?,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            Ok(())
-        })?;
-    }
+    })?;
     let mut end = Vec::new();
     let indented = Indented { depth: depth - 1, has_value: true };
     indented.break_line(&mut end).map_err(serde_json::Error::io)?;
     end.extend_from_slice(&frame[at + hole.len()..]);
     out.write_all(&end).map_err(serde_json::Error::io)
+}
+
+/// Turns portions of `elements` into text on all cores and hands the texts on in order. Every worker
+/// fills the same two buffers again and again: fresh memory would cost more than the text in it.
+fn in_portions<E: Sync>(
+    elements: &[E],
+    spell: impl Fn(&[E], &mut Vec<u8>) -> serde_json::Result<()> + Sync,
+    mut put: impl FnMut(usize, &[u8]) -> serde_json::Result<()>,
+) -> serde_json::Result<()> {
+    // About as much text as stays in a core's own cache.
+    const PORTION: usize = 128;
+    let portions: Vec<&[E]> = elements.chunks(PORTION).collect();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(portions.len());
+    std::thread::scope(|threads| {
+        let mut workers = Vec::with_capacity(cores);
+        for first in 0..cores {
+            let (full, ready) = sync_channel(2);
+            let (empty, used) = sync_channel(2);
+            for _ in 0..2 {
+                let _ = empty.send(Vec::new());
+            }
+            let (portions, spell) = (&portions, &spell);
+            threads.spawn(move || {
+                for portion in portions.iter().skip(first).step_by(cores) {
+                    let Ok(mut text) = used.recv() else { return };
+                    let done = spell(portion, &mut text).map(|()| text);
+                    if full.send(done).is_err() {
+                        return;
+                    }
+                }
+            });
+            workers.push((ready, empty));
+        }
+        for portion in 0..portions.len() {
+            let (ready, empty) = &workers[portion % cores];
+            // A worker that panicked makes the scope panic.
+            let Ok(done) = ready.recv() else { break };
+            let text = done?;
+            put(portion, &text)?;
+            let _ = empty.send(text);
+        }
+        Ok(())
+    })
 }
 
 #[cfg(test)]
@@ -191,7 +215,7 @@ mod tests {
 
     #[test]
     fn elements_stand_where_they_would_have_stood() {
-        for count in [0, 1, 2, 1023, 1024, 1025, 5000] {
+        for count in [0, 1, 2, 127, 128, 129, 256, 5000] {
             let items: Vec<Value> =
                 (0..count).map(|n| json!({"n": n, "x": [n, {"y": "[]"}], "e": {}})).collect();
             let frame =

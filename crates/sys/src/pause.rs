@@ -1,0 +1,27 @@
+//! Named points where a test can hold a process still.
+//!
+//! A race is tested by stopping one side at a named point, letting the other run, and going on.
+//! A test arms a point by making a file of its name in the directory that `OSTLER_PAUSE` names
+//! (see `testkit::pause`). Release builds have no such points.
+
+/// Stops here if a test has armed `name`, until it lets go.
+pub fn at(name: &str) {
+    #[cfg(debug_assertions)]
+    if let Some(directory) = std::env::var_os("OSTLER_PAUSE") {
+        hold(std::path::Path::new(&directory), name);
+    }
+    #[cfg(not(debug_assertions))]
+    let _ = name;
+}
+
+/// The file's change of name says that the point was reached, and to one process only.
+#[cfg(debug_assertions)]
+fn hold(directory: &std::path::Path, name: &str) {
+    let reached = directory.join(format!("{name}.reached"));
+    if std::fs::rename(directory.join(name), &reached).is_err() {
+        return;
+    }
+    while reached.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
