@@ -12,6 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ostler-store", &["ostler-model", "ostler-sys"]),
     ("ostler-flows", &["ostler-model", "ostler-sys", "ostler-adapters", "ostler-store"]),
     ("ostler", &["ostler-model", "ostler-sys", "ostler-flows"]),
+    ("ostler-screen", &["ostler-model"]),
     ("ostler-testkit", &[]),
     ("xtask", &[]),
 ];

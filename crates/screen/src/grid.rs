@@ -1,0 +1,262 @@
+//! The rows of one screen, and the operations that move and erase their cells.
+//!
+//! Nothing here knows about cursors or escape sequences. Every operation keeps wide pairs whole: a
+//! cut through one blanks both halves.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cell::{Cell, Clusters, Glyph, Kind, Style};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    cells: Vec<Cell>,
+    /// Cells from here on are blank, so clearing and storing a row need not look at them.
+    used: usize,
+    /// The text goes on in the next row: it was wrapped, not ended.
+    pub(crate) wrapped: bool,
+}
+
+impl Row {
+    pub(crate) fn new(cols: usize) -> Row {
+        Row { cells: vec![Cell::BLANK; cols], used: 0, wrapped: false }
+    }
+
+    /// A row of `cols` columns that starts with `cells`.
+    pub(crate) fn with(cells: &[Cell], cols: usize, wrapped: bool) -> Row {
+        let mut row = Row::new(cols);
+        let count = cells.len().min(cols);
+        row.cells[..count].copy_from_slice(&cells[..count]);
+        row.used = count;
+        row.wrapped = wrapped;
+        row
+    }
+
+    pub(crate) fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// The cells up to the last one that shows or means something.
+    pub(crate) fn occupied(&self) -> &[Cell] {
+        stored(&self.cells[..self.used], false)
+    }
+
+    /// The cells worth keeping.
+    pub(crate) fn stored(&self) -> &[Cell] {
+        if self.wrapped { &self.cells } else { self.occupied() }
+    }
+
+    pub(crate) fn is_blank(&self) -> bool {
+        self.occupied().is_empty()
+    }
+
+    pub(crate) fn text(&self, clusters: &Clusters) -> String {
+        let mut text = String::new();
+        for cell in self.occupied() {
+            if cell.kind != Kind::Spacer {
+                clusters.push_to(cell.glyph, &mut text);
+            }
+        }
+        text.truncate(text.trim_end_matches(' ').len());
+        text
+    }
+
+    pub(crate) fn set(&mut self, col: usize, cell: Cell) {
+        self.cells[col] = cell;
+        self.used = self.used.max(col + 1);
+    }
+
+    pub(crate) fn write_ascii(&mut self, col: usize, bytes: &[u8], style: Style) {
+        let end = col + bytes.len();
+        self.cut(col);
+        self.cut(end);
+        for (cell, &byte) in self.cells[col..end].iter_mut().zip(bytes) {
+            *cell = Cell { glyph: Glyph::ascii(byte), style, kind: Kind::Narrow };
+        }
+        self.used = self.used.max(end);
+    }
+
+    /// Parts a wide glyph that lies across the border before `col`.
+    pub(crate) fn cut(&mut self, col: usize) {
+        if col == 0 || col >= self.cells.len() || self.cells[col].kind != Kind::Spacer {
+            return;
+        }
+        for half in &mut self.cells[col - 1..=col] {
+            half.glyph = Glyph::SPACE;
+            half.kind = Kind::Narrow;
+        }
+    }
+
+    pub(crate) fn fill(&mut self, range: Range<usize>, with: Cell) {
+        let range = range.start.min(self.cells.len())..range.end.min(self.cells.len());
+        if range.is_empty() {
+            return;
+        }
+        self.cut(range.start);
+        self.cut(range.end);
+        if with != Cell::BLANK {
+            self.used = self.used.max(range.end);
+        } else if range.end >= self.used {
+            let end = self.used.max(range.start);
+            self.cells[range.start..end].fill(with);
+            self.used = self.used.min(range.start);
+            return;
+        }
+        self.cells[range].fill(with);
+    }
+
+    pub(crate) fn clear(&mut self, with: Cell) {
+        self.wrapped = false;
+        self.fill(0..self.cells.len(), with);
+    }
+
+    /// Shifts the cells from `range.start` right by `count`; those pushed over the end are lost.
+    pub(crate) fn insert(&mut self, range: Range<usize>, count: usize, with: Cell) {
+        let count = count.min(range.len());
+        self.cut(range.start);
+        self.cut(range.end - count);
+        self.cut(range.end);
+        self.cells.copy_within(range.start..range.end - count, range.start + count);
+        self.used = self.cells.len();
+        self.fill(range.start..range.start + count, with);
+    }
+
+    /// Shifts the cells after the first `count` of `range` left.
+    pub(crate) fn delete(&mut self, range: Range<usize>, count: usize, with: Cell) {
+        let count = count.min(range.len());
+        self.cut(range.start);
+        self.cut(range.start + count);
+        self.cut(range.end);
+        self.cells.copy_within(range.start + count..range.end, range.start);
+        self.used = self.cells.len();
+        self.fill(range.end - count..range.end, with);
+    }
+
+    pub(crate) fn set_width(&mut self, cols: usize) {
+        self.cut(cols);
+        self.cells.resize(cols, Cell::BLANK);
+        self.used = self.used.min(cols);
+    }
+
+    /// Asked of a row that a keyframe gave.
+    pub(crate) fn is_sound(&self, cols: usize) -> bool {
+        self.cells.len() == cols && self.used <= cols
+    }
+
+    fn copy_range(&mut self, from: &Row, range: Range<usize>) {
+        self.cut(range.start);
+        self.cut(range.end);
+        self.cells[range.clone()].copy_from_slice(&from.cells[range]);
+        self.used = self.cells.len();
+    }
+}
+
+/// The cells of a row that are worth keeping: blanks at its end mean nothing, unless the text goes on
+/// after them.
+pub(crate) fn stored(cells: &[Cell], wrapped: bool) -> &[Cell] {
+    if wrapped {
+        return cells;
+    }
+    let end = cells.iter().rposition(|cell| *cell != Cell::BLANK).map_or(0, |last| last + 1);
+    &cells[..end]
+}
+
+/// A rectangle of the screen; the ends are not part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Area {
+    pub(crate) rows: Range<usize>,
+    pub(crate) cols: Range<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Grid {
+    pub(crate) rows: VecDeque<Row>,
+    pub(crate) cols: usize,
+}
+
+impl Grid {
+    pub(crate) fn new(cols: usize, rows: usize) -> Grid {
+        Grid { rows: (0..rows).map(|_| Row::new(cols)).collect(), cols }
+    }
+
+    pub(crate) fn cells_mut(&mut self) -> impl Iterator<Item = &mut Cell> {
+        self.rows.iter_mut().flat_map(|row| row.cells.iter_mut())
+    }
+
+    pub(crate) fn clear(&mut self, with: Cell) {
+        for row in &mut self.rows {
+            row.clear(with);
+        }
+    }
+
+    /// Moves the text of `area` up by `count`; `leaving` sees each whole row that goes.
+    pub(crate) fn scroll_up(
+        &mut self,
+        area: &Area,
+        count: usize,
+        with: Cell,
+        mut leaving: impl FnMut(&Row),
+    ) {
+        let count = count.min(area.rows.len());
+        if area.cols.len() < self.cols {
+            return self.scroll_part(area, count, with, Direction::Up);
+        }
+        for _ in 0..count {
+            let Some(mut row) = self.take(area.rows.start) else { return };
+            leaving(&row);
+            row.clear(with);
+            self.put(area.rows.end - 1, row);
+        }
+    }
+
+    pub(crate) fn scroll_down(&mut self, area: &Area, count: usize, with: Cell) {
+        let count = count.min(area.rows.len());
+        if area.cols.len() < self.cols {
+            return self.scroll_part(area, count, with, Direction::Down);
+        }
+        for _ in 0..count {
+            let Some(mut row) = self.take(area.rows.end - 1) else { return };
+            row.clear(with);
+            self.put(area.rows.start, row);
+        }
+    }
+
+    fn take(&mut self, at: usize) -> Option<Row> {
+        if at == 0 { self.rows.pop_front() } else { self.rows.remove(at) }
+    }
+
+    fn put(&mut self, at: usize, row: Row) {
+        if at >= self.rows.len() { self.rows.push_back(row) } else { self.rows.insert(at, row) }
+    }
+
+    /// Between left and right margins the cells move, the rows stay.
+    fn scroll_part(&mut self, area: &Area, count: usize, with: Cell, direction: Direction) {
+        let height = area.rows.len();
+        for step in 0..height {
+            let to = match direction {
+                Direction::Up => step,
+                Direction::Down => height - 1 - step,
+            };
+            let from = match direction {
+                Direction::Up => Some(to + count).filter(|&from| from < height),
+                Direction::Down => to.checked_sub(count),
+            };
+            let to = area.rows.start + to;
+            match from {
+                Some(from) => {
+                    let source = self.rows[area.rows.start + from].clone();
+                    self.rows[to].copy_range(&source, area.cols.clone());
+                }
+                None => self.rows[to].fill(area.cols.clone(), with),
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Up,
+    Down,
+}

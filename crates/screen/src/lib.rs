@@ -1,0 +1,32 @@
+//! A terminal's screen: bytes in; text, cells, hash, picture and recordings out.
+//!
+//! No files, no processes, no clock. [`Screen`] is the only door to the emulator: a fault behind it
+//! becomes a blank screen and a word in [`Output`], never the end of a session. All of its state is
+//! plain data, so [`Screen::keyframe`] holds the whole of it and a screen that is read back goes on
+//! as if it had never stopped.
+
+#![forbid(unsafe_code)]
+
+mod cell;
+mod grid;
+mod history;
+mod keyframe;
+mod line;
+mod palette;
+mod parser;
+mod redraw;
+mod screen;
+mod term;
+
+pub use cell::{Attrs, Color, Style};
+pub use keyframe::KeyframeError;
+pub use palette::Theme;
+pub use screen::{
+    Cursor, CursorShape, Event, Limits, Mark, Output, Personality, Screen, Size, StyledCell,
+    hash_rows,
+};
+pub use term::modes::{Modes, Mouse, MouseEncoding};
+
+/// A cell's size in pixels: what programs are told, and what the reference profiles draw.
+pub const CELL_WIDTH: u32 = 8;
+pub const CELL_HEIGHT: u32 = 16;

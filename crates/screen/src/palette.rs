@@ -1,0 +1,193 @@
+//! Colours by value: the 256 of xterm, what the program changed, and the defaults.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cell::Color;
+
+pub(crate) type Rgb = [u8; 3];
+
+/// A colour that has a number of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Slot {
+    Foreground,
+    Background,
+    Cursor,
+    Indexed(u8),
+}
+
+/// The first sixteen colours and the defaults: what a profile chooses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Theme {
+    pub foreground: [u8; 3],
+    pub background: [u8; 3],
+    pub cursor: [u8; 3],
+    pub ansi: [[u8; 3]; 16],
+}
+
+impl Theme {
+    /// Of `reference-dark`; also what programs that ask are told.
+    pub const DARK: Theme = Theme {
+        foreground: [0xcd, 0xd6, 0xf4],
+        background: [0x1e, 0x1e, 0x2e],
+        cursor: [0xf5, 0xe0, 0xdc],
+        ansi: [
+            [0x45, 0x47, 0x5a],
+            [0xf3, 0x8b, 0xa8],
+            [0xa6, 0xe3, 0xa1],
+            [0xf9, 0xe2, 0xaf],
+            [0x89, 0xb4, 0xfa],
+            [0xf5, 0xc2, 0xe7],
+            [0x94, 0xe2, 0xd5],
+            [0xba, 0xc2, 0xde],
+            [0x58, 0x5b, 0x70],
+            [0xf3, 0x8b, 0xa8],
+            [0xa6, 0xe3, 0xa1],
+            [0xf9, 0xe2, 0xaf],
+            [0x89, 0xb4, 0xfa],
+            [0xf5, 0xc2, 0xe7],
+            [0x94, 0xe2, 0xd5],
+            [0xa6, 0xad, 0xc8],
+        ],
+    };
+
+    /// Of `reference-light`.
+    pub const LIGHT: Theme = Theme {
+        foreground: [0x4c, 0x4f, 0x69],
+        background: [0xef, 0xf1, 0xf5],
+        cursor: [0xdc, 0x8a, 0x78],
+        ansi: [
+            [0x5c, 0x5f, 0x77],
+            [0xd2, 0x0f, 0x39],
+            [0x40, 0xa0, 0x2b],
+            [0xdf, 0x8e, 0x1d],
+            [0x1e, 0x66, 0xf5],
+            [0xea, 0x76, 0xcb],
+            [0x17, 0x92, 0x99],
+            [0xac, 0xb0, 0xbe],
+            [0x6c, 0x6f, 0x85],
+            [0xd2, 0x0f, 0x39],
+            [0x40, 0xa0, 0x2b],
+            [0xdf, 0x8e, 0x1d],
+            [0x1e, 0x66, 0xf5],
+            [0xea, 0x76, 0xcb],
+            [0x17, 0x92, 0x99],
+            [0xbc, 0xc0, 0xcc],
+        ],
+    };
+
+    /// The value of one of xterm's 256 colours.
+    pub(crate) fn indexed(&self, index: u8) -> Rgb {
+        const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+        match index {
+            0..=15 => self.ansi[usize::from(index)],
+            16..=231 => {
+                let cube = index - 16;
+                [cube / 36, cube / 6 % 6, cube % 6].map(|step| STEPS[usize::from(step)])
+            }
+            232..=255 => [8 + (index - 232) * 10; 3],
+        }
+    }
+}
+
+/// What the program changed of the theme.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Palette {
+    changed: Vec<(Slot, Rgb)>,
+}
+
+impl Palette {
+    pub(crate) fn set(&mut self, slot: Slot, color: Option<Rgb>) {
+        self.changed.retain(|(changed, _)| *changed != slot);
+        self.changed.extend(color.map(|color| (slot, color)));
+    }
+
+    pub(crate) fn reset_indexed(&mut self) {
+        self.changed.retain(|(slot, _)| !matches!(slot, Slot::Indexed(_)));
+    }
+
+    pub(crate) fn changed(&self) -> &[(Slot, Rgb)] {
+        &self.changed
+    }
+
+    /// What a program that asks is told: its own change, or the dark reference.
+    pub(crate) fn get(&self, slot: Slot) -> Rgb {
+        self.get_in(slot, &Theme::DARK)
+    }
+
+    pub(crate) fn get_in(&self, slot: Slot, theme: &Theme) -> Rgb {
+        let changed = self.changed.iter().find(|(changed, _)| *changed == slot);
+        changed.map_or_else(
+            || match slot {
+                Slot::Foreground => theme.foreground,
+                Slot::Background => theme.background,
+                Slot::Cursor => theme.cursor,
+                Slot::Indexed(index) => theme.indexed(index),
+            },
+            |(_, color)| *color,
+        )
+    }
+
+    /// The value of a cell's colour; none for the default one.
+    pub(crate) fn resolve_in(&self, color: Color, theme: &Theme) -> Option<Rgb> {
+        match color {
+            Color::Default => None,
+            Color::Indexed(index) => Some(self.get_in(Slot::Indexed(index), theme)),
+            Color::Rgb(r, g, b) => Some([r, g, b]),
+        }
+    }
+}
+
+/// `#rrggbb` and `rgb:r/g/b` with one to four digits each, as X11 writes colours.
+pub(crate) fn parse(spec: &str) -> Option<Rgb> {
+    if let Some(hex) = spec.strip_prefix('#') {
+        let digits = hex.len() / 3;
+        if hex.len() % 3 != 0 || !(1..=4).contains(&digits) || !hex.is_ascii() {
+            return None;
+        }
+        let part = |index: usize| high_byte(&hex[index * digits..(index + 1) * digits]);
+        return Some([part(0)?, part(1)?, part(2)?]);
+    }
+    let mut parts = spec.strip_prefix("rgb:")?.split('/');
+    let color = [scaled(parts.next()?)?, scaled(parts.next()?)?, scaled(parts.next()?)?];
+    parts.next().is_none().then_some(color)
+}
+
+/// `#` colours give the high digits of each part.
+fn high_byte(digits: &str) -> Option<u8> {
+    let value = u16::from_str_radix(digits, 16).ok()?;
+    Some((value << (16 - 4 * digits.len()) >> 8) as u8)
+}
+
+/// `rgb:` colours give each part as a share of the whole.
+fn scaled(digits: &str) -> Option<u8> {
+    if !(1..=4).contains(&digits.len()) {
+        return None;
+    }
+    let value = u32::from(u16::from_str_radix(digits, 16).ok()?);
+    Some((value * 255 / ((1 << (4 * digits.len())) - 1)) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_read_as_x11_writes_them() {
+        assert_eq!(parse("#1e1e2e"), Some([0x1e, 0x1e, 0x2e]));
+        assert_eq!(parse("#fff"), Some([0xf0, 0xf0, 0xf0]));
+        assert_eq!(parse("rgb:ffff/8080/0000"), Some([255, 128, 0]));
+        assert_eq!(parse("rgb:f/8/0"), Some([255, 136, 0]));
+        for bad in ["", "#", "#12345", "rgb:1/2", "rgb:1/2/3/4", "rgb:+1/2/3x", "red", "#äää"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_cube_and_the_greys_have_xterms_values() {
+        assert_eq!(Theme::DARK.indexed(16), [0, 0, 0]);
+        assert_eq!(Theme::DARK.indexed(231), [255, 255, 255]);
+        assert_eq!(Theme::DARK.indexed(202), [255, 95, 0]);
+        assert_eq!(Theme::DARK.indexed(232), [8, 8, 8]);
+        assert_eq!(Theme::DARK.indexed(255), [238, 238, 238]);
+    }
+}

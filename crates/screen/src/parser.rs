@@ -1,0 +1,313 @@
+//! The escape sequence state machine: bytes in, calls on [`Term`] out.
+//!
+//! It follows the published DEC parser states, with UTF-8 in place of 8-bit controls. All of its state
+//! is plain data: a keyframe taken in the middle of a sequence resumes in the middle of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::term::Term;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+enum State {
+    #[default]
+    Ground,
+    Escape,
+    /// Parameters of `CSI`, or of `DCS` before its data.
+    Params(Intro),
+    Osc,
+    Dcs,
+    /// `SOS`, `PM`, `APC`: read to their end and dropped.
+    Skip,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Intro {
+    Csi,
+    Dcs,
+}
+
+/// How a string sequence ended: an answer ends the same way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Bell,
+    StringTerminator,
+}
+
+impl End {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            End::Bell => "\x07",
+            End::StringTerminator => "\x1b\\",
+        }
+    }
+}
+
+/// The parts of a `CSI` or `DCS` sequence.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sequence {
+    /// `<`, `=`, `>` or `?` before the parameters, else 0.
+    pub(crate) marker: u8,
+    /// The last byte between parameters and final byte (`$`, space, `!` …), else 0.
+    pub(crate) intermediate: u8,
+    pub(crate) last: u8,
+    params: Vec<Param>,
+    broken: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Param {
+    pub(crate) value: Option<u16>,
+    /// Follows a colon: belongs to the parameter before it.
+    pub(crate) sub: bool,
+}
+
+impl Sequence {
+    const MAX_PARAMS: usize = 64;
+
+    fn clear(&mut self) {
+        self.params.clear();
+        (self.marker, self.intermediate, self.last, self.broken) = (0, 0, 0, false);
+    }
+
+    fn digit(&mut self, byte: u8) {
+        if self.params.is_empty() {
+            self.params.push(Param::default());
+        }
+        if let Some(param) = self.params.last_mut() {
+            let value = param.value.unwrap_or(0);
+            param.value = Some(value.saturating_mul(10).saturating_add(u16::from(byte - b'0')));
+        }
+    }
+
+    fn separator(&mut self, sub: bool) {
+        if self.params.is_empty() {
+            self.params.push(Param::default());
+        }
+        if self.params.len() < Self::MAX_PARAMS {
+            self.params.push(Param { value: None, sub });
+        } else {
+            self.broken = true;
+        }
+    }
+
+    pub(crate) fn params(&self) -> &[Param] {
+        &self.params
+    }
+
+    /// The parameter at `index`; absent and zero both mean `default`.
+    pub(crate) fn count(&self, index: usize) -> usize {
+        self.value(index, 1).max(1)
+    }
+
+    pub(crate) fn value(&self, index: usize, default: u16) -> usize {
+        let param = self.params.iter().filter(|param| !param.sub).nth(index);
+        usize::from(param.and_then(|param| param.value).unwrap_or(default))
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = u16> {
+        self.params.iter().filter(|param| !param.sub).map(|param| param.value.unwrap_or(0))
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Parser {
+    state: State,
+    sequence: Sequence,
+    /// Data of the string being read; longer ones are dropped whole.
+    string: Vec<u8>,
+    too_long: bool,
+    /// The beginning of a character whose end has not come yet.
+    utf8: Vec<u8>,
+}
+
+impl Parser {
+    const MAX_STRING: usize = 8 << 10;
+
+    pub(crate) fn advance(&mut self, bytes: &[u8], term: &mut Term) {
+        let mut rest = bytes;
+        while let Some(&byte) = rest.first() {
+            rest = match self.state {
+                State::Ground => self.ground(byte, rest, term),
+                State::Osc | State::Dcs | State::Skip => self.string(rest, term),
+                State::Escape => {
+                    self.escape(byte, term);
+                    &rest[1..]
+                }
+                State::Params(intro) => {
+                    self.params(byte, intro, term);
+                    &rest[1..]
+                }
+            };
+        }
+    }
+
+    fn ground<'a>(&mut self, byte: u8, rest: &'a [u8], term: &mut Term) -> &'a [u8] {
+        if !self.utf8.is_empty() {
+            return self.continue_character(byte, rest, term);
+        }
+        match byte {
+            0x20..=0x7e => {
+                let end = rest.iter().position(|b| !(0x20..=0x7e).contains(b));
+                let (text, rest) = rest.split_at(end.unwrap_or(rest.len()));
+                term.print_ascii(text);
+                rest
+            }
+            0x80.. => {
+                let end = rest.iter().position(u8::is_ascii);
+                let (text, after) = rest.split_at(end.unwrap_or(rest.len()));
+                self.characters(text, end.is_none(), term);
+                after
+            }
+            _ => {
+                self.control(byte, term);
+                &rest[1..]
+            }
+        }
+    }
+
+    /// Prints a run of non-ASCII bytes; `open` says that its last character may still be completed.
+    fn characters(&mut self, bytes: &[u8], open: bool, term: &mut Term) {
+        for chunk in bytes.utf8_chunks() {
+            chunk.valid().chars().for_each(|c| term.print(c));
+            let bad = chunk.invalid();
+            if bad.is_empty() {
+                continue;
+            }
+            let is_last = bad.as_ptr_range().end == bytes.as_ptr_range().end;
+            if open && is_last && is_incomplete(bad) {
+                self.utf8.extend_from_slice(bad);
+            } else {
+                term.print(char::REPLACEMENT_CHARACTER);
+            }
+        }
+    }
+
+    fn continue_character<'a>(&mut self, byte: u8, rest: &'a [u8], term: &mut Term) -> &'a [u8] {
+        self.utf8.push(byte);
+        if let Ok(text) = std::str::from_utf8(&self.utf8) {
+            text.chars().for_each(|c| term.print(c));
+            self.utf8.clear();
+            return &rest[1..];
+        }
+        if is_incomplete(&self.utf8) {
+            return &rest[1..];
+        }
+        // What was pending is not a character; `byte` starts something new.
+        self.utf8.clear();
+        term.print(char::REPLACEMENT_CHARACTER);
+        rest
+    }
+
+    /// Controls act in the middle of a sequence too, as in every terminal.
+    fn control(&mut self, byte: u8, term: &mut Term) {
+        match byte {
+            0x1b => {
+                self.sequence.clear();
+                self.state = State::Escape;
+            }
+            0x18 | 0x1a => self.state = State::Ground,
+            0x00..0x20 => term.control(byte),
+            _ => {}
+        }
+    }
+
+    fn escape(&mut self, byte: u8, term: &mut Term) {
+        match byte {
+            0x00..0x20 => self.control(byte, term),
+            0x20..=0x2f => self.sequence.intermediate = byte,
+            0x30..=0x7e if self.sequence.intermediate != 0 => {
+                self.state = State::Ground;
+                term.escape(self.sequence.intermediate, byte);
+            }
+            b'[' => self.state = State::Params(Intro::Csi),
+            b'P' => self.state = State::Params(Intro::Dcs),
+            b']' => self.begin_string(State::Osc),
+            b'X' | b'^' | b'_' => self.begin_string(State::Skip),
+            0x30..=0x7e => {
+                self.state = State::Ground;
+                term.escape(0, byte);
+            }
+            _ => {}
+        }
+    }
+
+    fn params(&mut self, byte: u8, intro: Intro, term: &mut Term) {
+        let sequence = &mut self.sequence;
+        match byte {
+            0x00..0x20 => self.control(byte, term),
+            b'0'..=b'9' if sequence.intermediate == 0 => sequence.digit(byte),
+            b';' | b':' if sequence.intermediate == 0 => sequence.separator(byte == b':'),
+            b'<'..=b'?' if sequence.params.is_empty() && sequence.marker == 0 => {
+                sequence.marker = byte;
+            }
+            0x20..=0x2f => sequence.intermediate = byte,
+            0x40..=0x7e => {
+                sequence.last = byte;
+                if intro == Intro::Dcs {
+                    self.begin_string(State::Dcs);
+                    return;
+                }
+                self.state = State::Ground;
+                if !self.sequence.broken {
+                    term.csi(&self.sequence);
+                }
+            }
+            0x30..=0x3f => sequence.broken = true,
+            _ => {}
+        }
+    }
+
+    fn begin_string(&mut self, state: State) {
+        self.state = state;
+        self.string.clear();
+        self.too_long = false;
+    }
+
+    fn string<'a>(&mut self, bytes: &'a [u8], term: &mut Term) -> &'a [u8] {
+        let ends = |byte: &u8| matches!(byte, 0x07 | 0x18 | 0x1a | 0x1b);
+        let stop = bytes.iter().position(ends);
+        let (data, rest) = bytes.split_at(stop.unwrap_or(bytes.len()));
+        self.collect(data);
+        let Some(&byte) = rest.first() else { return rest };
+        match (byte, self.state) {
+            (0x07, State::Osc) => self.end_string(End::Bell, term),
+            (0x07, _) => self.collect(&[byte]),
+            (0x1b, _) => {
+                self.end_string(End::StringTerminator, term);
+                self.control(byte, term);
+            }
+            _ => self.state = State::Ground,
+        }
+        &rest[1..]
+    }
+
+    fn collect(&mut self, data: &[u8]) {
+        if self.state == State::Skip || self.too_long {
+            return;
+        }
+        if self.string.len() + data.len() > Self::MAX_STRING {
+            self.too_long = true;
+            self.string = Vec::new();
+        } else {
+            self.string.extend_from_slice(data);
+        }
+    }
+
+    fn end_string(&mut self, end: End, term: &mut Term) {
+        let state = std::mem::replace(&mut self.state, State::Ground);
+        if self.too_long {
+            return;
+        }
+        match state {
+            State::Osc => term.osc(&self.string, end),
+            State::Dcs if !self.sequence.broken => term.dcs(&self.sequence, &self.string),
+            _ => {}
+        }
+    }
+}
+
+/// Whether more bytes could make this a character.
+fn is_incomplete(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes)
+        .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+}

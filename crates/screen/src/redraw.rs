@@ -1,0 +1,244 @@
+//! Bytes that make another terminal show this screen.
+
+use std::fmt::Write;
+
+use crate::cell::{Attrs, Cell, Clusters, Color, Kind, Style};
+use crate::grid::Grid;
+use crate::palette::Slot;
+use crate::screen::Screen;
+use crate::term::modes::Modes;
+use crate::term::{Charset, Cursor, Term};
+
+/// ASCII means ASCII.
+const PLAIN_TEXT: &str = "\x1b(B\x0f";
+
+impl Screen {
+    /// Draws both screens, sets modes, region, tabs and pen, and leaves the cursor where it is. On a
+    /// fresh terminal of the same size the program can go on as if it had been there all along.
+    pub fn redraw(&self) -> Vec<u8> {
+        let term = &self.term;
+        let mut out = Pen { out: String::new(), style: Style::default() };
+        out.text(
+            "\x1b[!p\x1b[?6l\x1b[?69l\x1b[r\x1b[0m\x1b(B\x1b)B\x1b*B\x1b+B\x0f\x1b[?7h\x1b[4l",
+        );
+        let (main, alt) =
+            if term.alt { (&term.other, Some(&term.page)) } else { (&term.page, None) };
+        out.grid(&main.grid, &term.clusters);
+        out.cursor(
+            &main.saved.cursor,
+            &main.grid,
+            &term.clusters,
+            main.saved.origin.then_some(term),
+        );
+        out.text("\x1b7");
+        out.keyboard(&main.keyboard);
+        if let Some(alt) = alt {
+            out.origin(false);
+            out.style(Style::default());
+            out.text("\x1b[?1049h");
+            out.grid(&alt.grid, &term.clusters);
+            out.cursor(
+                &alt.saved.cursor,
+                &alt.grid,
+                &term.clusters,
+                alt.saved.origin.then_some(term),
+            );
+            out.text("\x1b7");
+            out.keyboard(&alt.keyboard);
+        }
+        out.settings(term);
+        out.cursor(
+            &term.cursor,
+            &term.page.grid,
+            &term.clusters,
+            term.modes.origin.then_some(term),
+        );
+        out.modes(term);
+        out.out.into_bytes()
+    }
+}
+
+struct Pen {
+    out: String,
+    style: Style,
+}
+
+impl Pen {
+    fn text(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    fn style(&mut self, style: Style) {
+        if self.style != style {
+            let _ = write!(self.out, "\x1b[{}m", sgr(style));
+            self.style = style;
+        }
+    }
+
+    fn go_to(&mut self, row: usize, col: usize) {
+        let _ = write!(self.out, "\x1b[{};{}H", row + 1, col + 1);
+    }
+
+    fn cell(&mut self, cell: &Cell, clusters: &Clusters) {
+        if matches!(cell.kind, Kind::Spacer | Kind::Filler) {
+            return;
+        }
+        self.style(cell.style);
+        clusters.push_to(cell.glyph, &mut self.out);
+    }
+
+    /// A row that goes on in the next one is printed so that it wraps there as well.
+    fn grid(&mut self, grid: &Grid, clusters: &Clusters) {
+        self.style(Style::default());
+        self.text(PLAIN_TEXT);
+        self.text("\x1b[H\x1b[2J");
+        let mut continued = false;
+        for (index, row) in grid.rows.iter().enumerate() {
+            let cells = row.stored();
+            if !continued && !cells.is_empty() {
+                self.go_to(index, 0);
+            }
+            cells.iter().for_each(|cell| self.cell(cell, clusters));
+            let next = grid.rows.get(index + 1).and_then(|row| row.stored().first());
+            continued = row.wrapped && next.is_some();
+        }
+        self.style(Style::default());
+    }
+
+    fn origin(&mut self, on: bool) {
+        self.text(if on { "\x1b[?6h" } else { "\x1b[?6l" });
+    }
+
+    /// Places the cursor; one that waits to wrap got there by printing its cell. In origin mode places
+    /// are counted from the region's corner.
+    fn cursor(&mut self, cursor: &Cursor, grid: &Grid, clusters: &Clusters, origin: Option<&Term>) {
+        self.origin(origin.is_some());
+        let corner = origin.map_or((0, 0), |term| (term.area.rows.start, term.area.cols.start));
+        let (row, col) = (cursor.row.min(grid.rows.len() - 1), cursor.col.min(grid.cols - 1));
+        let place = |col: usize| (row.saturating_sub(corner.0), col.saturating_sub(corner.1));
+        if cursor.wrap_pending {
+            let cells = grid.rows[row].cells();
+            let first = if cells[col].kind == Kind::Spacer { col.saturating_sub(1) } else { col };
+            let (at_row, at_col) = place(first);
+            self.text(PLAIN_TEXT);
+            self.go_to(at_row, at_col);
+            cells[first..=col].iter().for_each(|cell| self.cell(cell, clusters));
+        } else {
+            let (row, col) = place(col);
+            self.go_to(row, col);
+        }
+        self.style(cursor.pen);
+        for (name, charset) in [b'(', b')', b'*', b'+'].into_iter().zip(cursor.charsets) {
+            let byte = match charset {
+                Charset::Ascii => 'B',
+                Charset::LineDrawing => '0',
+                Charset::British => 'A',
+            };
+            let _ = write!(self.out, "\x1b{}{byte}", char::from(name));
+        }
+        self.text(["\x0f", "\x0e", "\x1bn", "\x1bo"][cursor.active_charset % 4]);
+    }
+
+    fn keyboard(&mut self, flags: &[u8]) {
+        for flags in flags {
+            let _ = write!(self.out, "\x1b[>{flags}u");
+        }
+    }
+
+    /// What is set before the cursor is placed, because setting it moves the cursor.
+    fn settings(&mut self, term: &Term) {
+        self.origin(false);
+        if !term.tabs_are_default() {
+            self.text("\x1b[3g");
+            for col in (0..term.cols()).filter(|&col| term.tabs[col]) {
+                self.go_to(0, col);
+                self.text("\x1bH");
+            }
+        }
+        if term.modes.margins {
+            let cols = &term.area.cols;
+            let _ = write!(self.out, "\x1b[?69h\x1b[{};{}s", cols.start + 1, cols.end);
+        }
+        if term.area.rows != (0..term.rows()) {
+            let rows = &term.area.rows;
+            let _ = write!(self.out, "\x1b[{};{}r", rows.start + 1, rows.end);
+        }
+        for (slot, [r, g, b]) in term.palette.changed() {
+            let name = match slot {
+                Slot::Foreground => "10".to_owned(),
+                Slot::Background => "11".to_owned(),
+                Slot::Cursor => "12".to_owned(),
+                Slot::Indexed(index) => format!("4;{index}"),
+            };
+            let _ = write!(self.out, "\x1b]{name};rgb:{r:02x}/{g:02x}/{b:02x}\x1b\\");
+        }
+        if !term.title.is_empty() {
+            let _ = write!(self.out, "\x1b]2;{}\x1b\\", term.title);
+        }
+        if term.cursor_shape != 0 {
+            let _ = write!(self.out, "\x1b[{} q", term.cursor_shape);
+        }
+    }
+
+    fn modes(&mut self, term: &Term) {
+        let (mut modes, mut fresh) = (term.modes, Modes::default());
+        for number in Modes::SWITCHES {
+            // These move the cursor or hold the picture; they are dealt with elsewhere.
+            if [6, 69, 2026].contains(&number) {
+                continue;
+            }
+            let wanted = modes.switch(number).copied();
+            if wanted != fresh.switch(number).copied() {
+                let end = if wanted == Some(true) { 'h' } else { 'l' };
+                let _ = write!(self.out, "\x1b[?{number}{end}");
+            }
+        }
+        let mouse = Modes::mouse_number(modes.mouse);
+        for number in mouse.into_iter().chain(Modes::encoding_number(modes.mouse_encoding)) {
+            let _ = write!(self.out, "\x1b[?{number}h");
+        }
+        if modes.modify_other_keys > 0 {
+            let _ = write!(self.out, "\x1b[>4;{}m", modes.modify_other_keys);
+        }
+        self.text(if modes.insert { "\x1b[4h" } else { "" });
+        self.text(if modes.newline { "\x1b[20h" } else { "" });
+    }
+}
+
+/// The parameters that select `style` from nothing.
+pub(crate) fn sgr(style: Style) -> String {
+    let mut text = "0".to_owned();
+    let attrs = [
+        (Attrs::BOLD, 1),
+        (Attrs::DIM, 2),
+        (Attrs::ITALIC, 3),
+        (Attrs::BLINK, 5),
+        (Attrs::INVERSE, 7),
+        (Attrs::HIDDEN, 8),
+        (Attrs::STRIKE, 9),
+        (Attrs::OVERLINE, 53),
+    ];
+    for (_, number) in attrs.iter().filter(|(attr, _)| style.attrs.has(*attr)) {
+        let _ = write!(text, ";{number}");
+    }
+    match style.attrs.underline() {
+        0 => {}
+        1 => text.push_str(";4"),
+        kind => {
+            let _ = write!(text, ";4:{kind}");
+        }
+    }
+    color(style.fg, 30, &mut text);
+    color(style.bg, 40, &mut text);
+    text
+}
+
+fn color(color: Color, base: u16, text: &mut String) {
+    let _ = match color {
+        Color::Default => Ok(()),
+        Color::Indexed(index @ 0..=7) => write!(text, ";{}", base + u16::from(index)),
+        Color::Indexed(index @ 8..=15) => write!(text, ";{}", base + 52 + u16::from(index)),
+        Color::Indexed(index) => write!(text, ";{};5;{index}", base + 8),
+        Color::Rgb(r, g, b) => write!(text, ";{};2;{r};{g};{b}", base + 8),
+    };
+}

@@ -1,0 +1,376 @@
+//! [`Screen`]: the emulator behind one type.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::cell::{Attrs, Cell, Kind, Style};
+use crate::grid::Grid;
+use crate::line;
+use crate::palette::Theme;
+use crate::parser::Parser;
+use crate::term::modes::Modes;
+use crate::term::{self, Term};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    pub cols: u16,
+    pub rows: u16,
+}
+
+impl Size {
+    const MOST_CELLS: u32 = 1 << 20;
+
+    /// The nearest size that a screen can have: at least one cell, at most about a million.
+    pub fn clamped(self) -> Size {
+        let cols = self.cols.max(1);
+        let most_rows = Self::MOST_CELLS / u32::from(cols);
+        Size { cols, rows: u32::from(self.rows).clamp(1, most_rows) as u16 }
+    }
+
+    pub(crate) fn is_sound(self) -> bool {
+        self == self.clamped()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub scrollback_lines: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { scrollback_lines: 10_000 }
+    }
+}
+
+/// Whose behaviour is shown where the two names differ.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Personality {
+    #[default]
+    Ostler,
+    AgentTty,
+}
+
+/// What one call of [`Screen::advance`] has to say.
+#[derive(Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Output {
+    /// Answers to the program's questions, to be written to its terminal.
+    pub reply: Vec<u8>,
+    pub events: Vec<Event>,
+    /// The emulator failed on these bytes and the screen was blanked.
+    pub fault: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    Title(String),
+    Bell,
+    Mark(Mark),
+}
+
+/// The shell's marks around prompt and command (`OSC 133`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// A prompt begins.
+    Prompt,
+    /// The prompt is over; what the user types follows.
+    Command,
+    /// The command runs; its output follows.
+    Output,
+    /// The command ended.
+    End { exit: Option<i32> },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CursorShape {
+    Block,
+    Underline,
+    Bar,
+}
+
+/// Where the cursor is, counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    pub row: u16,
+    pub col: u16,
+    pub visible: bool,
+    pub shape: CursorShape,
+}
+
+/// One cell, its colours by value; none is the terminal's default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StyledCell {
+    /// A whole grapheme; empty in the right half of a wide one.
+    pub text: String,
+    pub fg: Option<[u8; 3]>,
+    pub bg: Option<[u8; 3]>,
+    pub attrs: Attrs,
+}
+
+impl StyledCell {
+    /// `#rrggbb`, as snapshots write a colour.
+    pub fn hex([r, g, b]: [u8; 3]) -> String {
+        format!("#{r:02x}{g:02x}{b:02x}")
+    }
+}
+
+#[derive(Debug)]
+pub struct Screen {
+    pub(crate) parser: Parser,
+    pub(crate) term: Term,
+    pub(crate) generation: u64,
+    /// Bytes since a synchronized frame began.
+    pub(crate) held_bytes: usize,
+}
+
+impl Screen {
+    /// A frame that is longer than this is shown as it comes.
+    const LONGEST_FRAME: usize = 2 << 20;
+
+    pub fn new(size: Size, limits: Limits) -> Screen {
+        Screen::with_personality(size, limits, Personality::Ostler)
+    }
+
+    pub fn with_personality(size: Size, limits: Limits, personality: Personality) -> Screen {
+        Screen {
+            parser: Parser::default(),
+            term: Term::new(size.clamped(), limits.scrollback_lines, personality),
+            generation: 0,
+            held_bytes: 0,
+        }
+    }
+
+    /// Shows what the program wrote. The result does not depend on how the bytes are cut.
+    pub fn advance(&mut self, bytes: &[u8]) -> Output {
+        let mut output = self.guarded(|parser, term| parser.advance(bytes, term));
+        self.held_bytes = if self.is_holding() { self.held_bytes + bytes.len() } else { 0 };
+        if self.held_bytes > Self::LONGEST_FRAME {
+            self.release();
+        }
+        self.collect(&mut output);
+        output
+    }
+
+    /// Another size. Text is wrapped anew; the answer may hold a size report the program asked for.
+    pub fn resize(&mut self, size: Size) -> Output {
+        let mut output = self.guarded(|_, term| term.resize(size.clamped()));
+        self.collect(&mut output);
+        output
+    }
+
+    /// Runs the emulator so that a fault in it ends here.
+    fn guarded(&mut self, run: impl FnOnce(&mut Parser, &mut Term)) -> Output {
+        let (parser, term) = (&mut self.parser, &mut self.term);
+        let Err(payload) = catch_unwind(AssertUnwindSafe(|| run(parser, term))) else {
+            return Output::default();
+        };
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        self.parser = Parser::default();
+        let (size, limit) = (self.term.size, self.term.history.limit());
+        self.term = Term::new(size.clamped(), limit, self.term.personality);
+        self.generation += 1;
+        Output {
+            fault: Some(text.unwrap_or_else(|| "unknown fault".to_owned())),
+            ..Output::default()
+        }
+    }
+
+    fn collect(&mut self, output: &mut Output) {
+        let effects = std::mem::take(&mut self.term.effects);
+        output.reply.extend(effects.reply);
+        output.events.extend(effects.events);
+        if effects.dirty {
+            // While a frame is held nothing new can be seen; what happened is seen when it ends.
+            if self.is_holding() { self.term.effects.dirty = true } else { self.generation += 1 }
+        }
+    }
+
+    pub fn size(&self) -> Size {
+        self.term.size
+    }
+
+    /// Grows whenever what can be seen may have changed.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Whether the program is in the middle of a frame that it asked not to be shown in parts.
+    /// Whoever holds a clock should [`release`](Self::release) it after a moment.
+    pub fn is_holding(&self) -> bool {
+        self.term.held.is_some()
+    }
+
+    /// Shows an unfinished frame.
+    pub fn release(&mut self) {
+        if self.is_holding() {
+            self.term.synchronize(false);
+            self.term.effects.dirty = false;
+            self.generation += 1;
+        }
+    }
+
+    pub fn cursor(&self) -> Cursor {
+        let (cursor, visible) = self.shown_cursor();
+        Cursor {
+            row: cursor.row as u16,
+            col: cursor.col as u16,
+            visible,
+            shape: match self.term.cursor_shape {
+                3 | 4 => CursorShape::Underline,
+                5 | 6 => CursorShape::Bar,
+                _ => CursorShape::Block,
+            },
+        }
+    }
+
+    fn shown_cursor(&self) -> (term::Cursor, bool) {
+        match &self.term.held {
+            Some(held) => (held.cursor, held.visible),
+            None => (self.term.cursor, self.term.modes.cursor_visible),
+        }
+    }
+
+    pub fn is_alt_screen(&self) -> bool {
+        self.term.held.as_ref().map_or(self.term.alt, |held| held.alt)
+    }
+
+    pub fn modes(&self) -> Modes {
+        self.term.modes
+    }
+
+    pub fn title(&self) -> &str {
+        &self.term.title
+    }
+
+    pub(crate) fn grid(&self) -> &Grid {
+        self.term.held.as_ref().map_or(&self.term.page.grid, |held| &held.grid)
+    }
+
+    /// The canonical text: one entry for each row, whole graphemes, no trailing spaces.
+    pub fn rows(&self) -> Vec<String> {
+        self.grid().rows.iter().map(|row| row.text(&self.term.clusters)).collect()
+    }
+
+    /// How many lines [`scrollback`](Self::scrollback) can give.
+    pub fn scrollback_len(&self) -> usize {
+        self.term.history.len()
+    }
+
+    /// The newest `count` lines that left the top of the main screen, oldest of them first.
+    pub fn scrollback(&self, count: usize) -> Vec<String> {
+        self.term.history.newest(count).map(line::text).collect()
+    }
+
+    /// SHA-256 of the rows joined by newlines: equal exactly when the visible text is.
+    pub fn hash(&self) -> String {
+        hash_rows(&self.rows())
+    }
+
+    pub fn cells(&self) -> Vec<Vec<StyledCell>> {
+        self.grid().rows.iter().map(|row| self.styled(row.cells())).collect()
+    }
+
+    /// The cells of [`scrollback`](Self::scrollback), as far as each line has any.
+    pub fn scrollback_cells(&self, count: usize) -> Vec<Vec<StyledCell>> {
+        let mut clusters = crate::cell::Clusters::default();
+        let newest = self.term.history.newest(count);
+        let styled = |line: &[u8]| {
+            let cells = line::decode(line, &mut clusters);
+            cells.iter().map(|cell| self.styled_cell(cell, &clusters)).collect()
+        };
+        newest.map(styled).collect()
+    }
+
+    fn styled(&self, cells: &[Cell]) -> Vec<StyledCell> {
+        cells.iter().map(|cell| self.styled_cell(cell, &self.term.clusters)).collect()
+    }
+
+    fn styled_cell(&self, cell: &Cell, clusters: &crate::cell::Clusters) -> StyledCell {
+        let Style { fg, bg, attrs } = cell.style;
+        let spacer = cell.kind == Kind::Spacer;
+        StyledCell {
+            text: if spacer { String::new() } else { clusters.text(cell.glyph) },
+            fg: self.term.palette.resolve_in(fg, &Theme::DARK),
+            bg: self.term.palette.resolve_in(bg, &Theme::DARK),
+            attrs,
+        }
+    }
+}
+
+/// The hash of rows that are in canonical form already.
+pub fn hash_rows(rows: &[String]) -> String {
+    let mut hash = Sha256::new();
+    for (index, row) in rows.iter().enumerate() {
+        if index > 0 {
+            hash.update(b"\n");
+        }
+        hash.update(row.as_bytes());
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn screen(cols: u16, rows: u16) -> Screen {
+        Screen::new(Size { cols, rows }, Limits::default())
+    }
+
+    #[test]
+    fn the_hash_is_the_specified_one() {
+        let mut screen = screen(10, 3);
+        let _ = screen.advance(b"a\r\nb\r\nc");
+        assert_eq!(screen.rows(), ["a", "b", "c"]);
+        assert_eq!(
+            screen.hash(),
+            "ea7fb08b7a2dc4619ffb7c7bb38d95a2047935fa165d71b12efd3852a2e6d0cc"
+        );
+    }
+
+    #[test]
+    fn a_fault_in_the_emulator_ends_in_a_blank_screen() {
+        let mut screen = screen(10, 3);
+        let _ = screen.advance(b"text\x1b[?2004h");
+        let generation = screen.generation();
+        let output = screen.guarded(|_, _| panic!("broken"));
+        assert_eq!(output.fault.as_deref(), Some("broken"));
+        assert_eq!(screen.rows(), ["", "", ""]);
+        assert_eq!(screen.size(), Size { cols: 10, rows: 3 });
+        assert!(screen.generation() > generation);
+        let _ = screen.advance(b"again");
+        assert_eq!(screen.rows()[0], "again");
+    }
+
+    #[test]
+    fn a_synchronized_frame_is_shown_only_when_it_is_whole() {
+        let mut screen = screen(10, 2);
+        let _ = screen.advance(b"old");
+        let before = screen.generation();
+        let _ = screen.advance(b"\x1b[?2026h\x1b[2J\x1b[Hne");
+        assert_eq!((screen.rows()[0].as_str(), screen.generation()), ("old", before));
+        assert_eq!(screen.cursor().col, 3);
+        let _ = screen.advance(b"w\x1b[?2026l");
+        assert_eq!(screen.rows()[0], "new");
+        assert!(screen.generation() > before);
+
+        let _ = screen.advance(b"\x1b[?2026h!");
+        assert!(screen.is_holding());
+        screen.release();
+        assert_eq!(screen.rows()[0], "new!");
+    }
+
+    #[test]
+    fn a_frame_that_never_ends_is_shown() {
+        let mut screen = screen(10, 2);
+        let _ = screen.advance(b"\x1b[?2026h");
+        for _ in 0..3 {
+            let _ = screen.advance(&vec![b'x'; 1 << 20]);
+        }
+        assert_eq!(screen.rows()[0], "xxxxxxxxxx");
+    }
+}

@@ -1,0 +1,539 @@
+//! The terminal's state, and what printing and control characters do to it.
+//!
+//! Sequences with parameters are in [`csi`], strings in [`osc`], answers in [`query`], resizing in
+//! [`resize`]. Everything here is plain data so that a keyframe can hold all of it.
+
+mod csi;
+pub(crate) mod modes;
+mod osc;
+pub(crate) mod query;
+mod resize;
+mod sgr;
+
+use serde::{Deserialize, Serialize};
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::cell::{Cell, Clusters, Glyph, Kind, Style};
+use crate::grid::{Area, Grid, Row};
+use crate::history::History;
+use crate::palette::Palette;
+use crate::{Event, Personality, Size};
+use modes::Modes;
+
+/// Where the next character goes, and how it will look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cursor {
+    pub(crate) row: usize,
+    pub(crate) col: usize,
+    /// The last column is written; the next character goes to the next line.
+    pub(crate) wrap_pending: bool,
+    pub(crate) pen: Style,
+    pub(crate) charsets: [Charset; 4],
+    pub(crate) active_charset: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Charset {
+    #[default]
+    Ascii,
+    LineDrawing,
+    British,
+}
+
+impl Charset {
+    fn map(self, byte: u8) -> char {
+        const LINES: [char; 31] = [
+            '◆', '▒', '␉', '␌', '␍', '␊', '°', '±', '␤', '␋', '┘', '┐', '┌', '└', '┼', '⎺', '⎻',
+            '─', '⎼', '⎽', '├', '┤', '┴', '┬', '│', '≤', '≥', 'π', '≠', '£', '·',
+        ];
+        match (self, byte) {
+            (Charset::LineDrawing, 0x60..=0x7e) => LINES[usize::from(byte - 0x60)],
+            (Charset::LineDrawing, b'_') => ' ',
+            (Charset::British, b'#') => '£',
+            _ => char::from(byte),
+        }
+    }
+}
+
+/// What `DECSC` keeps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Saved {
+    pub(crate) cursor: Cursor,
+    pub(crate) origin: bool,
+}
+
+/// What belongs to one of the two screens and not to the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Page {
+    pub(crate) grid: Grid,
+    pub(crate) saved: Saved,
+    /// The Kitty keyboard flags that the program pushed.
+    pub(crate) keyboard: Vec<u8>,
+}
+
+impl Page {
+    fn new(size: Size) -> Page {
+        Page {
+            grid: Grid::new(size.cols.into(), size.rows.into()),
+            saved: Saved::default(),
+            keyboard: Vec::new(),
+        }
+    }
+}
+
+/// The screen as it was when a synchronized frame began: what is shown until the frame ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Held {
+    pub(crate) grid: Grid,
+    pub(crate) cursor: Cursor,
+    pub(crate) visible: bool,
+    pub(crate) alt: bool,
+}
+
+/// What one call of `advance` has to say.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    pub(crate) reply: Vec<u8>,
+    pub(crate) events: Vec<Event>,
+    /// Something that can be seen may have changed.
+    pub(crate) dirty: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Term {
+    pub(crate) size: Size,
+    pub(crate) personality: Personality,
+    /// The page in use and the other one; the main one has the history.
+    pub(crate) page: Page,
+    pub(crate) other: Page,
+    pub(crate) alt: bool,
+    pub(crate) history: History,
+    pub(crate) clusters: Clusters,
+    pub(crate) cursor: Cursor,
+    pub(crate) modes: Modes,
+    /// The scrolling region.
+    pub(crate) area: Area,
+    pub(crate) tabs: Vec<bool>,
+    pub(crate) cursor_shape: u8,
+    pub(crate) title: String,
+    pub(crate) titles: Vec<String>,
+    pub(crate) palette: Palette,
+    /// The cell printed last, while nothing but printing happened since: what a combining mark joins.
+    last: Option<(usize, usize)>,
+    /// The character printed last, for `REP`.
+    repeat: Option<char>,
+    pub(crate) held: Option<Held>,
+    #[serde(skip)]
+    pub(crate) effects: Effects,
+}
+
+impl Term {
+    pub(crate) fn new(size: Size, scrollback: usize, personality: Personality) -> Term {
+        Term {
+            size,
+            personality,
+            page: Page::new(size),
+            other: Page::new(size),
+            alt: false,
+            history: History::new(scrollback),
+            clusters: Clusters::default(),
+            cursor: Cursor::default(),
+            modes: Modes::default(),
+            area: Area { rows: 0..size.rows.into(), cols: 0..size.cols.into() },
+            tabs: default_tabs(size.cols.into()),
+            cursor_shape: 0,
+            title: String::new(),
+            titles: Vec::new(),
+            palette: Palette::default(),
+            last: None,
+            repeat: None,
+            held: None,
+            effects: Effects::default(),
+        }
+    }
+
+    pub(crate) fn cols(&self) -> usize {
+        self.size.cols.into()
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.size.rows.into()
+    }
+
+    pub(crate) fn whole(&self) -> Area {
+        Area { rows: 0..self.rows(), cols: 0..self.cols() }
+    }
+
+    pub(crate) fn erased(&self) -> Cell {
+        Cell::erased(self.cursor.pen)
+    }
+
+    pub(crate) fn row_mut(&mut self) -> &mut Row {
+        &mut self.page.grid.rows[self.cursor.row]
+    }
+
+    /// Forgets what was printed: a cursor movement or an erasure came between.
+    pub(crate) fn touch(&mut self) {
+        self.last = None;
+        self.effects.dirty = true;
+    }
+
+    /// The column after the last one that printing reaches from here.
+    fn right_edge(&self) -> usize {
+        if self.cursor.col < self.area.cols.end { self.area.cols.end } else { self.cols() }
+    }
+
+    fn left_edge(&self) -> usize {
+        if self.cursor.col >= self.area.cols.start { self.area.cols.start } else { 0 }
+    }
+
+    pub(crate) fn print_ascii(&mut self, bytes: &[u8]) {
+        let charset = self.cursor.charsets[self.cursor.active_charset];
+        if charset != Charset::Ascii || self.modes.insert {
+            bytes.iter().for_each(|&byte| self.print(charset.map(byte)));
+            return;
+        }
+        self.effects.dirty = true;
+        let pen = self.cursor.pen;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            self.wrap();
+            let right = self.right_edge();
+            let col = self.cursor.col;
+            let count = rest.len().min(right - col);
+            let (now, later) = rest.split_at(count);
+            self.row_mut().write_ascii(col, now, pen);
+            self.last = Some((self.cursor.row, col + count - 1));
+            self.place_after(col + count, right);
+            rest = later;
+        }
+        self.repeat = bytes.last().map(|&byte| char::from(byte));
+    }
+
+    pub(crate) fn print(&mut self, c: char) {
+        self.effects.dirty = true;
+        let width = c.width().unwrap_or(0);
+        if self.may_join(c, width) && self.join(c) || width == 0 {
+            return;
+        }
+        self.repeat = Some(c);
+        self.wrap();
+        let mut right = self.right_edge();
+        // In one column a wide glyph has to be content with it.
+        let width = width.min(2).min(right - self.left_edge());
+        if self.cursor.col + width > right {
+            if self.modes.autowrap {
+                let col = self.cursor.col;
+                self.row_mut().cut(col);
+                self.row_mut().set(col, Cell { kind: Kind::Filler, ..Cell::BLANK });
+                self.cursor.wrap_pending = true;
+                self.wrap();
+                right = self.right_edge();
+            } else {
+                self.cursor.col = right - width;
+            }
+        }
+        let (col, style) = (self.cursor.col, self.cursor.pen);
+        if self.modes.insert {
+            let erased = self.erased();
+            self.row_mut().insert(col..right, width, erased);
+        }
+        self.write(
+            self.cursor.row,
+            col,
+            Cell { glyph: Glyph::char(c), style, kind: Kind::Narrow },
+            width,
+        );
+        self.last = Some((self.cursor.row, col));
+        self.place_after(col + width, right);
+    }
+
+    fn write(&mut self, row: usize, col: usize, cell: Cell, width: usize) {
+        let row = &mut self.page.grid.rows[row];
+        row.cut(col);
+        row.cut(col + width);
+        if width == 2 {
+            row.set(col, Cell { kind: Kind::Wide, ..cell });
+            row.set(col + 1, Cell { glyph: Glyph::SPACE, kind: Kind::Spacer, ..cell });
+        } else {
+            row.set(col, Cell { kind: Kind::Narrow, ..cell });
+        }
+    }
+
+    fn place_after(&mut self, col: usize, right: usize) {
+        self.cursor.wrap_pending = col >= right;
+        self.cursor.col = col.min(right - 1);
+    }
+
+    /// Goes to the next line if the last column was written and more text comes.
+    fn wrap(&mut self) {
+        if !std::mem::take(&mut self.cursor.wrap_pending) || !self.modes.autowrap {
+            return;
+        }
+        self.row_mut().wrapped = true;
+        self.line_feed();
+        self.cursor.col = self.left_edge();
+    }
+
+    /// Whether `c` can be part of the grapheme before it; most characters are seen not to be at once.
+    fn may_join(&self, c: char, width: usize) -> bool {
+        if width == 0 {
+            return true;
+        }
+        let Some((row, col)) = self.last else { return false };
+        match c {
+            '\u{1f1e6}'..='\u{1f1ff}' | '\u{1f3fb}'..='\u{1f3ff}' => true,
+            '\0'..='\u{a8}' => false,
+            _ => {
+                let glyph = self.page.grid.rows[row].cells()[col].glyph;
+                glyph.as_char().is_none() && self.clusters.text(glyph).ends_with('\u{200d}')
+            }
+        }
+    }
+
+    /// Adds `c` to the cell before it, if the two are one grapheme.
+    fn join(&mut self, c: char) -> bool {
+        const LONGEST: usize = 96;
+        let (row, col) = self.last.unwrap_or_else(|| self.cell_before());
+        let cell = self.page.grid.rows[row].cells()[col];
+        let mut text = self.clusters.text(cell.glyph);
+        text.push(c);
+        if text.len() > LONGEST || text.graphemes(true).count() != 1 {
+            return false;
+        }
+        if self.clusters.is_full() {
+            self.sweep();
+        }
+        let glyph = self.clusters.add(&text);
+        let right = self.right_edge();
+        let widens = cell.kind == Kind::Narrow && text.width() >= 2 && col + 1 < right;
+        if widens {
+            self.write(row, col, Cell { glyph, ..cell }, 2);
+            if self.last.is_some() && self.cursor.row == row {
+                self.place_after(col + 2, right);
+            }
+        } else {
+            self.page.grid.rows[row].set(col, Cell { glyph, ..cell });
+        }
+        true
+    }
+
+    /// The cell that a mark joins when it comes after a movement: the one left of the cursor.
+    fn cell_before(&self) -> (usize, usize) {
+        let Cursor { row, col, wrap_pending, .. } = self.cursor;
+        let cells = self.page.grid.rows[row].cells();
+        let col = if wrap_pending { col } else { col.saturating_sub(1) };
+        let is_right_half = cells[col].kind == Kind::Spacer;
+        (row, if is_right_half { col.saturating_sub(1) } else { col })
+    }
+
+    fn sweep(&mut self) {
+        let held = self.held.as_mut().map(|held| &mut held.grid);
+        let grids = [Some(&mut self.page.grid), Some(&mut self.other.grid), held];
+        self.clusters.sweep(grids.into_iter().flatten().flat_map(Grid::cells_mut));
+    }
+
+    pub(crate) fn control(&mut self, byte: u8) {
+        match byte {
+            0x07 if !self.effects.events.contains(&Event::Bell) => {
+                self.effects.events.push(Event::Bell);
+            }
+            0x08 => {
+                self.touch();
+                let left = self.left_edge();
+                if self.cursor.col > left {
+                    self.cursor.col -= 1;
+                }
+                self.cursor.wrap_pending = false;
+            }
+            0x09 => self.tab(1),
+            0x0a..=0x0c => {
+                self.line_feed();
+                if self.modes.newline {
+                    self.carriage_return();
+                }
+            }
+            0x0d => self.carriage_return(),
+            0x0e => self.cursor.active_charset = 1,
+            0x0f => self.cursor.active_charset = 0,
+            _ => {}
+        }
+    }
+
+    pub(crate) fn carriage_return(&mut self) {
+        self.touch();
+        self.cursor.col = self.left_edge();
+        self.cursor.wrap_pending = false;
+    }
+
+    pub(crate) fn line_feed(&mut self) {
+        self.touch();
+        self.cursor.wrap_pending = false;
+        if self.cursor.row + 1 == self.area.rows.end {
+            if self.area.cols.contains(&self.cursor.col) {
+                self.scroll_up(self.area.clone(), 1);
+            }
+        } else if self.cursor.row + 1 < self.rows() {
+            self.cursor.row += 1;
+        }
+    }
+
+    pub(crate) fn reverse_line_feed(&mut self) {
+        self.touch();
+        self.cursor.wrap_pending = false;
+        if self.cursor.row == self.area.rows.start {
+            let erased = self.erased();
+            self.page.grid.scroll_down(&self.area, 1, erased);
+        } else {
+            self.cursor.row = self.cursor.row.saturating_sub(1);
+        }
+    }
+
+    /// Scrolls; what leaves the top of the main screen goes to the history.
+    pub(crate) fn scroll_up(&mut self, area: Area, count: usize) {
+        let erased = self.erased();
+        let keep = !self.alt && area.rows.start == 0;
+        let (history, clusters) = (&mut self.history, &self.clusters);
+        self.page.grid.scroll_up(&area, count, erased, |row| {
+            if keep {
+                history.push(row, clusters);
+            }
+        });
+    }
+
+    pub(crate) fn tab(&mut self, count: usize) {
+        self.touch();
+        let right = self.right_edge();
+        for _ in 0..count.min(self.cols()) {
+            let next = (self.cursor.col + 1..right).find(|&col| self.tabs[col]);
+            self.cursor.col = next.unwrap_or(right - 1);
+        }
+    }
+
+    pub(crate) fn tab_back(&mut self, count: usize) {
+        self.touch();
+        self.cursor.wrap_pending = false;
+        for _ in 0..count.min(self.cols()) {
+            let before = (0..self.cursor.col).rev().find(|&col| self.tabs[col]);
+            self.cursor.col = before.unwrap_or(0);
+        }
+    }
+
+    pub(crate) fn escape(&mut self, intermediate: u8, byte: u8) {
+        match (intermediate, byte) {
+            (0, b'7') => self.save_cursor(),
+            (0, b'8') => self.restore_cursor(),
+            (0, b'D') => self.line_feed(),
+            (0, b'E') => {
+                self.line_feed();
+                self.carriage_return();
+            }
+            (0, b'H') => self.tabs[self.cursor.col] = true,
+            (0, b'M') => self.reverse_line_feed(),
+            (0, b'c') => self.reset(),
+            (0, b'=') => self.modes.application_keypad = true,
+            (0, b'>') => self.modes.application_keypad = false,
+            (0, b'n') => self.cursor.active_charset = 2,
+            (0, b'o') => self.cursor.active_charset = 3,
+            (b'#', b'8') => self.alignment_pattern(),
+            (b'('..=b'+', _) => {
+                self.cursor.charsets[usize::from(intermediate - b'(')] = match byte {
+                    b'0' => Charset::LineDrawing,
+                    b'A' => Charset::British,
+                    _ => Charset::Ascii,
+                };
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn save_cursor(&mut self) {
+        self.page.saved = Saved { cursor: self.cursor, origin: self.modes.origin };
+    }
+
+    pub(crate) fn restore_cursor(&mut self) {
+        self.touch();
+        let saved = self.page.saved;
+        self.cursor = saved.cursor;
+        self.modes.origin = saved.origin;
+        self.clamp_cursor();
+    }
+
+    pub(crate) fn clamp_cursor(&mut self) {
+        self.cursor.row = self.cursor.row.min(self.rows() - 1);
+        self.cursor.col = self.cursor.col.min(self.cols() - 1);
+    }
+
+    /// Everything as new, but for the scrollback.
+    fn reset(&mut self) {
+        let fresh = Term::new(self.size, 0, self.personality);
+        let history = std::mem::replace(&mut self.history, History::new(0));
+        let effects = std::mem::take(&mut self.effects);
+        *self = Term { history, effects, ..fresh };
+        self.touch();
+    }
+
+    fn alignment_pattern(&mut self) {
+        self.touch();
+        self.area = self.whole();
+        self.page.grid.clear(Cell { glyph: Glyph::char('E'), ..Cell::BLANK });
+        self.cursor = Cursor { pen: self.cursor.pen, ..Cursor::default() };
+    }
+
+    /// Switches between the main and the alternate screen.
+    pub(crate) fn show_alt(&mut self, alt: bool) {
+        if self.alt == alt {
+            return;
+        }
+        self.touch();
+        self.alt = alt;
+        std::mem::swap(&mut self.page, &mut self.other);
+        self.modes.kitty_keyboard = self.page.keyboard.last().copied().unwrap_or(0);
+    }
+
+    /// Begins or ends a frame that is shown only when it is whole.
+    pub(crate) fn synchronize(&mut self, on: bool) {
+        self.modes.synchronized = on;
+        if !on {
+            self.effects.dirty |= self.held.take().is_some();
+        } else if self.held.is_none() {
+            self.held = Some(Held {
+                grid: self.page.grid.clone(),
+                cursor: self.cursor,
+                visible: self.modes.cursor_visible,
+                alt: self.alt,
+            });
+        }
+    }
+
+    /// Whether every place that the state points to exists: asked of what a keyframe gave.
+    pub(crate) fn is_sound(&self) -> bool {
+        let (cols, rows) = (self.cols(), self.rows());
+        let fits = |grid: &Grid| {
+            grid.cols == cols
+                && grid.rows.len() == rows
+                && grid.rows.iter().all(|row| row.is_sound(cols))
+        };
+        let on =
+            |cursor: &Cursor| cursor.row < rows && cursor.col < cols && cursor.active_charset < 4;
+        self.size.is_sound()
+            && fits(&self.page.grid)
+            && fits(&self.other.grid)
+            && self.held.as_ref().is_none_or(|held| fits(&held.grid) && on(&held.cursor))
+            && on(&self.cursor)
+            && self.page.saved.cursor.active_charset < 4
+            && self.other.saved.cursor.active_charset < 4
+            && self.last.is_none_or(|(row, col)| row < rows && col < cols)
+            && self.tabs.len() == cols
+            && !self.area.rows.is_empty()
+            && !self.area.cols.is_empty()
+            && self.area.rows.end <= rows
+            && self.area.cols.end <= cols
+            && self.history.is_sound()
+    }
+}
+
+pub(crate) fn default_tabs(cols: usize) -> Vec<bool> {
+    (0..cols).map(|col| col % 8 == 0 && col > 0).collect()
+}
