@@ -4,5 +4,12 @@
 //! opens the database, starts no runtime, and sleeps in one `poll` whenever nothing happens.
 #![forbid(unsafe_code)]
 
+pub mod client;
+pub mod files;
 pub mod log;
+pub mod replay;
 pub mod server;
+pub mod snapshot;
+pub mod stream;
+
+pub use screen;

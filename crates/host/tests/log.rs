@@ -7,7 +7,8 @@ use std::path::Path;
 
 use model::hosted::{Fact, Payload};
 use model::time::Time;
-use ostler_host::log::{self, Dialect, Reader, Writer};
+use ostler_host::log::{self, Reader, Writer};
+use screen::Personality;
 
 const AT: Time = Time::from_millis(1_794_765_224_662);
 
@@ -22,7 +23,7 @@ fn outputs(directory: &Path) -> (Vec<Vec<u8>>, Reader) {
     (all, reader)
 }
 
-fn write(directory: &Path, dialect: Dialect, chunks: &[&[u8]]) {
+fn write(directory: &Path, dialect: Personality, chunks: &[&[u8]]) {
     let mut writer = Writer::create(directory, dialect).unwrap();
     for chunk in chunks {
         writer.output(AT, chunk);
@@ -37,7 +38,7 @@ fn invalid_utf8_and_binary_noise_are_byte_exact() {
     let noise: Vec<u8> = (0..=255).collect();
     let chunks: [&[u8]; 4] =
         [b"plain \x1b[31m\"text\"\r\n", &noise, b"\xff\xfe", "日本".as_bytes()];
-    write(directory.path(), Dialect::Ostler, &chunks);
+    write(directory.path(), Personality::Ostler, &chunks);
     let (read, reader) = outputs(directory.path());
     assert_eq!(read, chunks.map(<[u8]>::to_vec));
     assert!(reader.problems.is_empty() && reader.torn.is_none());
@@ -49,7 +50,7 @@ fn invalid_utf8_and_binary_noise_are_byte_exact() {
 #[test]
 fn lines_are_as_agent_tty_writes_them() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = Writer::create(directory.path(), Dialect::AgentTty).unwrap();
+    let mut writer = Writer::create(directory.path(), Personality::AgentTty).unwrap();
     writer.output(AT, b"a\xffb");
     writer.push(AT, &Fact::InputRun { command: "ls".into(), no_wait: true, marker: None });
     writer.push(
@@ -78,7 +79,7 @@ fn lines_are_as_agent_tty_writes_them() {
 #[test]
 fn a_torn_tail_is_told_and_repaired() {
     let directory = tempfile::tempdir().unwrap();
-    write(directory.path(), Dialect::Ostler, &[b"one", b"two"]);
+    write(directory.path(), Personality::Ostler, &[b"one", b"two"]);
     let path = directory.path().join(log::FILE);
     let whole = fs::metadata(&path).unwrap().len();
     let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
@@ -94,7 +95,7 @@ fn a_torn_tail_is_told_and_repaired() {
 #[test]
 fn a_bad_line_in_the_middle_is_named_with_its_place_and_skipped() {
     let directory = tempfile::tempdir().unwrap();
-    write(directory.path(), Dialect::Ostler, &[b"one", b"two", b"three"]);
+    write(directory.path(), Personality::Ostler, &[b"one", b"two", b"three"]);
     let path = directory.path().join(log::FILE);
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -108,7 +109,7 @@ fn a_bad_line_in_the_middle_is_named_with_its_place_and_skipped() {
 #[test]
 fn a_missing_line_is_noticed() {
     let directory = tempfile::tempdir().unwrap();
-    write(directory.path(), Dialect::Ostler, &[b"one", b"two", b"three"]);
+    write(directory.path(), Personality::Ostler, &[b"one", b"two", b"three"]);
     let path = directory.path().join(log::FILE);
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -120,7 +121,7 @@ fn a_missing_line_is_noticed() {
 #[test]
 fn a_line_that_is_being_written_is_read_once_it_is_whole() {
     let directory = tempfile::tempdir().unwrap();
-    write(directory.path(), Dialect::Ostler, &[b"one"]);
+    write(directory.path(), Personality::Ostler, &[b"one"]);
     let path = directory.path().join(log::FILE);
     let line = fs::read_to_string(&path).unwrap().replacen("\"seq\":0", "\"seq\":1", 1);
     let mut reader = Reader::open(directory.path()).unwrap();
@@ -137,7 +138,7 @@ fn a_line_that_is_being_written_is_read_once_it_is_whole() {
 fn the_chain_shows_a_log_that_was_changed() {
     let directory = tempfile::tempdir().unwrap();
     let block = vec![b'x'; 3 << 20];
-    write(directory.path(), Dialect::Ostler, &[&block, &block, &block, b"end"]);
+    write(directory.path(), Personality::Ostler, &[&block, &block, &block, b"end"]);
     let (log, chain) = (directory.path().join(log::FILE), directory.path().join(log::CHAIN_FILE));
     let length = fs::metadata(&log).unwrap().len();
     let sound = log::verify_chain(&log, &chain).unwrap().unwrap();
@@ -168,7 +169,7 @@ fn on_a_full_disk_the_log_pauses_and_the_gap_is_recorded() {
     }
     let ballast = mount.path().join("ballast");
     fs::write(&ballast, vec![0; 100 << 10]).unwrap();
-    let mut writer = Writer::create(mount.path(), Dialect::Ostler).unwrap();
+    let mut writer = Writer::create(mount.path(), Personality::Ostler).unwrap();
     let chunk = [b'x'; 10_000];
     let mut sent = 0u64;
     while writer.paused().is_none() {

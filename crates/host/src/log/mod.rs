@@ -11,7 +11,7 @@ mod writer;
 
 pub use chain::{Chained, verify as verify_chain};
 pub use reader::{Problem, Reader, repair};
-pub use writer::{Dialect, Writer};
+pub use writer::Writer;
 
 /// The name of the log in a session's directory.
 pub const FILE: &str = "events.jsonl";

@@ -15,18 +15,10 @@ use base64::Engine;
 use model::hosted::Fact;
 use model::hosted::wire::LogPaused;
 use model::time::Time;
+use screen::Personality;
 
 use super::chain::Chain;
 use super::escape::escape;
-
-/// Whose readers the log is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// ostler's: with everything that it adds.
-    Ostler,
-    /// agent-tty's own, which refuses what it does not know.
-    AgentTty,
-}
 
 /// After a failure, how long to wait before trying again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -35,7 +27,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Writer {
     file: File,
-    dialect: Dialect,
+    personality: Personality,
     buffer: Vec<u8>,
     /// The number and count of the events in the buffer, and their output.
     buffered: Lost,
@@ -60,12 +52,12 @@ struct Pause {
 
 impl Writer {
     /// Begins a log. There must not be one yet.
-    pub fn create(directory: &Path, dialect: Dialect) -> io::Result<Self> {
+    pub fn create(directory: &Path, personality: Personality) -> io::Result<Self> {
         let path = directory.join(super::FILE);
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
         Ok(Self {
             file,
-            dialect,
+            personality,
             buffer: Vec::new(),
             buffered: Lost::default(),
             next: 0,
@@ -97,7 +89,7 @@ impl Writer {
     /// Adds what the program wrote.
     pub fn output(&mut self, at: Time, bytes: &[u8]) -> u64 {
         let lost = Lost { events: 1, bytes: bytes.len() as u64 };
-        let dialect = self.dialect;
+        let personality = self.personality;
         self.append(at, "output", lost, |out| {
             out.extend_from_slice(b"{\"data\":\"");
             match std::str::from_utf8(bytes) {
@@ -108,7 +100,7 @@ impl Writer {
                 Err(_) => {
                     escape(&String::from_utf8_lossy(bytes), out);
                     out.push(b'"');
-                    if dialect == Dialect::Ostler {
+                    if personality == Personality::Ostler {
                         out.extend_from_slice(b",\"raw\":\"");
                         let raw = base64::engine::general_purpose::STANDARD.encode(bytes);
                         out.extend_from_slice(raw.as_bytes());
@@ -124,12 +116,12 @@ impl Writer {
     pub fn push(&mut self, at: Time, fact: &Fact) -> u64 {
         let value = match fact {
             // agent-tty knows no gap; a mark says the same to people.
-            Fact::Gap { bytes, reason, .. } if self.dialect == Dialect::AgentTty => {
+            Fact::Gap { bytes, reason, .. } if self.personality == Personality::AgentTty => {
                 let label = format!("log paused: {bytes} bytes of output missing ({reason})");
                 serde_json::to_value(Fact::Marker { label })
             }
             Fact::RunComplete { marker, input_run_seq, .. }
-                if self.dialect == Dialect::AgentTty =>
+                if self.personality == Personality::AgentTty =>
             {
                 serde_json::to_value(Fact::RunComplete {
                     marker: marker.clone(),
