@@ -11,6 +11,7 @@ mod cell;
 mod grid;
 mod history;
 mod keyframe;
+pub mod keys;
 mod line;
 mod palette;
 mod parser;
