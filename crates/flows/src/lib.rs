@@ -4,6 +4,7 @@ pub mod address;
 pub mod converse;
 pub mod disk_use;
 pub mod observe;
+pub mod terminal;
 
 pub use adapters::Env;
 

@@ -111,11 +111,7 @@ struct Head {
     offset: u64,
 }
 
-pub(crate) fn write_keyframe(directory: &Path, frame: &Keyframe) -> io::Result<()> {
-    write_keyframe_of(directory, frame.seq, frame.offset, &frame.screen)
-}
-
-pub(crate) fn write_keyframe_of(
+pub(crate) fn write_keyframe(
     directory: &Path,
     seq: i64,
     offset: u64,

@@ -10,7 +10,7 @@ mod reader;
 mod writer;
 
 pub use chain::{Chained, verify as verify_chain};
-pub use reader::{Problem, Reader, repair};
+pub use reader::{Problem, Reader, last_event, repair};
 pub use writer::Writer;
 
 /// The name of the log in a session's directory.

@@ -237,3 +237,29 @@ fn end_of_last_line(file: &File, length: u64) -> io::Result<u64> {
     }
     Ok(0)
 }
+
+/// The number and time of the last whole event, found from the end.
+pub fn last_event(directory: &Path) -> io::Result<Option<(u64, Time)>> {
+    use std::os::unix::fs::FileExt;
+
+    let file = match File::open(directory.join(super::FILE)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut end = end_of_last_line(&file, file.metadata()?.len())?;
+    // A few steps back, should the last lines be damaged.
+    for _ in 0..16 {
+        if end == 0 {
+            break;
+        }
+        let from = end_of_last_line(&file, end - 1)?;
+        let mut line = vec![0; usize::try_from((end - from).min(LONGEST_LINE as u64)).unwrap_or(0)];
+        file.read_exact_at(&mut line, from)?;
+        if let Ok((seq, at, _)) = parse(&line, &mut Vec::new()) {
+            return Ok(Some((seq, at)));
+        }
+        end = from;
+    }
+    Ok(None)
+}

@@ -307,8 +307,7 @@ impl Host {
 
     pub(super) fn write_keyframe(&self) {
         // A cache: without it the log is replayed.
-        let _ =
-            files::write_keyframe_of(&self.directory, self.seq(), self.log.bytes(), &self.screen);
+        let _ = files::write_keyframe(&self.directory, self.seq(), self.log.bytes(), &self.screen);
     }
 
     pub(super) fn write_manifest(&mut self, durability: files::Durability) {

@@ -43,7 +43,7 @@ fn read<T: DeserializeOwned>(params: Value) -> Result<T, Fault> {
 }
 
 /// The signals that can be sent.
-pub const SIGNALS: [(&str, Signal); 6] = [
+pub(super) const SIGNALS: [(&str, Signal); 6] = [
     ("SIGTERM", Signal::Terminate),
     ("SIGINT", Signal::Interrupt),
     ("SIGKILL", Signal::Kill),
@@ -196,13 +196,9 @@ impl Host {
 
     fn paste(&mut self, params: TextParams) -> Result<Outcome, Fault> {
         self.room_for(params.text.len())?;
-        let data = if params.bracketed || self.screen.modes().bracketed_paste {
-            // Text cannot end the brackets it is put into.
-            let inside = params.text.replace("\x1b[201~", "");
-            format!("\x1b[200~{inside}\x1b[201~")
-        } else {
-            params.text
-        };
+        let bracketed = params.bracketed || self.screen.modes().bracketed_paste;
+        let data = screen::keys::paste(&params.text, bracketed);
+        let data = String::from_utf8_lossy(&data).into_owned();
         self.type_in(data.as_bytes());
         let seq = self.record(&Fact::InputPaste { data });
         Ok(told(SeqResult { seq }))

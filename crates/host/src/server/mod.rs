@@ -20,6 +20,7 @@ mod viewer;
 mod wait;
 
 pub use start::{Ready, Start};
+pub use wait::{check_pattern, look_offline};
 
 /// The whole life of a host: reads what to do from standard input, says on standard output when it is
 /// ready, and stays until the session is over. Must be called before anything is opened.

@@ -37,6 +37,8 @@ pub struct Start {
     pub name: Option<String>,
     /// Variables for the program.
     pub env: BTreeMap<String, String>,
+    /// Variables that the program must not inherit.
+    pub unset: Vec<String>,
     /// The shell.
     pub shell: Option<String>,
     /// What `TERM` says.
@@ -190,7 +192,7 @@ fn begin(request: Start, now: Time) -> Result<Host, Fault> {
 fn command(request: &Start) -> Command {
     let mut command = Command::new(&request.command[0]);
     command.args(&request.command[1..]).current_dir(&request.cwd);
-    for name in FOREIGN {
+    for name in FOREIGN.iter().copied().chain(request.unset.iter().map(String::as_str)) {
         command.env_remove(name);
     }
     command.env("TERM", &request.term);

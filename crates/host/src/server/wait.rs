@@ -315,3 +315,36 @@ impl Host {
 pub(super) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
+
+/// Whether a pattern can be used.
+pub fn check_pattern(text: &str) -> Result<(), Fault> {
+    pattern(text).map(drop)
+}
+
+/// Holds conditions against the last screen of a session that is over. That it stays as it is cannot
+/// be proven by waiting any more, so a condition on that is not called matched.
+pub fn look_offline(
+    screen: &screen::Screen,
+    seq: i64,
+    params: &RenderParams,
+) -> Result<WaitResult, Fault> {
+    let now = Instant::now();
+    let mut render = Render::new(params.clone(), || screen.hash(), now)?;
+    let cursor = screen.cursor();
+    let mut shown =
+        Shown { text: screen.rows().join("\n"), hash: None, row: cursor.row, col: cursor.col, seq };
+    match render.look(&mut shown, now, true) {
+        Some(result) => {
+            let matched = Some(params.screen_stable_ms.is_none());
+            Ok(WaitResult { matched, ..result })
+        }
+        None => Err(Fault::new(
+            Code::ReplayError,
+            format!(
+                "the session is over, and its last screen does not show: {}\n{}",
+                render.condition(),
+                shown.text.trim_end()
+            ),
+        )),
+    }
+}
