@@ -78,8 +78,7 @@ fn ask<T: DeserializeOwned>(
     line.push(b'\n');
     stream.write_all(&line).map_err(io)?;
     let mut reader = BufReader::new(stream);
-    let mut answer = Vec::new();
-    reader.read_until(b'\n', &mut answer).map_err(io)?;
+    let answer = read_line(&mut reader).map_err(io)?;
     if answer.last() != Some(&b'\n') {
         let message =
             format!("the session's host closed the connection before it answered `{method}`");
@@ -101,6 +100,30 @@ fn ask<T: DeserializeOwned>(
         }
         (false, _, Some(fault)) => Err(fault),
         _ => Err(wrong("neither result nor error".to_owned())),
+    }
+}
+
+/// Reads up to a line break, or up to a signal that asks this process to end.
+fn read_line(reader: &mut BufReader<UnixStream>) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    loop {
+        let chunk = match reader.fill_buf() {
+            Ok(chunk) => chunk,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                if sys::signals::interruption().is_some() {
+                    return Ok(Vec::new());
+                }
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let end = memchr::memchr(b'\n', chunk).map(|at| at + 1);
+        let used = end.unwrap_or(chunk.len());
+        line.extend_from_slice(&chunk[..used]);
+        reader.consume(used);
+        if end.is_some() || used == 0 {
+            return Ok(line);
+        }
     }
 }
 

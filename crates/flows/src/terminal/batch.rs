@@ -163,9 +163,9 @@ pub fn batch(
         let begun = Instant::now();
         let mut record = StepRecord { index, kind, status: "completed", ..StepRecord::default() };
         if let Err(fault) = perform(home, session, step, &mut baseline, &mut record) {
-            record.status = "failed";
+            record.status = if interrupted() { "interrupted" } else { "failed" };
             record.error = Some(StepError { code: fault.code.word(), message: fault.message });
-            if !keep_going {
+            if !keep_going || interrupted() {
                 stopped = Some("not-run");
             }
         }
