@@ -31,6 +31,7 @@ static ABOUT: About = About {
     resume_options: &[],
     continue_options: &["--restore-chat-history"],
     session_variables: &[],
+    hooks: None,
     note: "the chat history of the current directory; no ids, no tokens, no times",
 };
 

@@ -34,6 +34,7 @@ static ABOUT: About = About {
     resume_options: &["continue"],
     continue_options: &[],
     session_variables: &[],
+    hooks: None,
     note: "threads stored before spring 2026, as other readers describe them; later ones are on Amp's servers",
 };
 

@@ -15,6 +15,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 use model::conversation::{Entry, Role};
+use model::event::Happening;
 use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
@@ -22,6 +23,7 @@ use model::time::Time;
 
 use crate::blocks::{self, text_of};
 use crate::files::{EntryKind, ReadError};
+use crate::hooks::{Hooks, Meaning};
 use crate::skim::{self, Place, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey};
 
@@ -43,6 +45,23 @@ static ABOUT: About = About {
     resume_options: &["--resume", "-r", "--session-id"],
     continue_options: &["--continue", "-c"],
     session_variables: &[],
+    hooks: Some(&Hooks {
+        events: &[
+            ("SessionStart", Meaning::Is(Happening::SessionStart)),
+            ("UserPromptSubmit", Meaning::Prompt),
+            ("PermissionRequest", Meaning::Is(Happening::Waiting)),
+            ("Notification", Meaning::Notification),
+            ("PostToolUse", Meaning::Is(Happening::Progress)),
+            ("PostToolUseFailure", Meaning::Is(Happening::Progress)),
+            ("PreCompact", Meaning::Is(Happening::Compaction)),
+            ("SubagentStart", Meaning::Is(Happening::Sign)),
+            ("SubagentStop", Meaning::Is(Happening::Sign)),
+            ("Stop", Meaning::Is(Happening::TurnEnd)),
+            ("StopFailure", Meaning::Is(Happening::TurnEnd)),
+            ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
+        ],
+        pid_variables: &["CLAUDE_PID"],
+    }),
     note: "transcripts, registrations and sub-agents of 2.1.197 and 2.1.325",
 };
 

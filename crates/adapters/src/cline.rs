@@ -55,6 +55,7 @@ static ABOUT: About = About {
     resume_options: &["--id"],
     continue_options: &[],
     session_variables: &[],
+    hooks: None,
     note: "headless sessions of 3.0.65, run by the command or by its hub",
 };
 

@@ -14,12 +14,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use model::conversation::{Entry, Role};
+use model::event::Happening;
 use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Proof, Registration, Scope, Tokens, Turn, shorten};
 use model::time::Time;
 
 use crate::files::{EntryKind, LinesEnd, ReadError};
+use crate::hooks::{Hooks, Meaning};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
 
@@ -56,6 +58,21 @@ static ABOUT: About = About {
     resume_options: &["resume"],
     continue_options: &["--last"],
     session_variables: &[],
+    hooks: Some(&Hooks {
+        events: &[
+            ("SessionStart", Meaning::Is(Happening::SessionStart)),
+            ("UserPromptSubmit", Meaning::Prompt),
+            ("PermissionRequest", Meaning::Is(Happening::Waiting)),
+            ("PostToolUse", Meaning::Is(Happening::Progress)),
+            ("PreCompact", Meaning::Is(Happening::Compaction)),
+            ("SubagentStart", Meaning::Is(Happening::Sign)),
+            ("SubagentStop", Meaning::Is(Happening::Sign)),
+            ("Stop", Meaning::Is(Happening::TurnEnd)),
+            ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
+            ("notify", Meaning::Is(Happening::TurnEnd)),
+        ],
+        pid_variables: &[],
+    }),
     note: "rollouts and writer locks of 0.166.0; events of older rollouts from its source",
 };
 

@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use model::conversation::{Entry, Role};
+use model::event::Happening;
 use model::identity::Identity;
 use model::program::Program;
 use model::session::FormatCertainty;
@@ -20,6 +21,7 @@ use model::sighting::{Digest, Proof, Registration, Scope, Stamp, Tokens, Turn, s
 use model::time::Time;
 
 use crate::files::{DirEntry, EntryKind, ReadError};
+use crate::hooks::{Hooks, Meaning};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
 
@@ -51,6 +53,18 @@ static ABOUT: About = About {
     resume_options: &["--resume"],
     continue_options: &["--continue"],
     session_variables: &[],
+    hooks: Some(&Hooks {
+        events: &[
+            ("sessionStart", Meaning::Is(Happening::SessionStart)),
+            ("userPromptSubmitted", Meaning::Prompt),
+            ("permissionRequest", Meaning::Is(Happening::Progress)),
+            ("postToolUse", Meaning::Is(Happening::Progress)),
+            ("preCompact", Meaning::Is(Happening::Compaction)),
+            ("agentStop", Meaning::Is(Happening::TurnEnd)),
+            ("sessionEnd", Meaning::Is(Happening::SessionEnd)),
+        ],
+        pid_variables: &[],
+    }),
     note: "events, workspaces and in-use locks of 1.0.102",
 };
 

@@ -49,6 +49,7 @@ static ABOUT: About = About {
     resume_options: &["--session", "-s"],
     continue_options: &["--continue", "-C"],
     session_variables: &[],
+    hooks: None,
     note: "project databases and their locks, from source",
 };
 

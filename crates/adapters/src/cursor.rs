@@ -11,11 +11,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use model::conversation::{Entry, Role};
+use model::event::Happening;
 use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Turn, shorten};
 
 use crate::files::{self, EntryKind, ReadError};
+use crate::hooks::{Hooks, Meaning};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Source, Survey, database};
 
@@ -37,6 +39,16 @@ static ABOUT: About = About {
     resume_options: &["--resume"],
     continue_options: &["--continue"],
     session_variables: &[],
+    hooks: Some(&Hooks {
+        events: &[
+            ("sessionStart", Meaning::Is(Happening::SessionStart)),
+            ("beforeSubmitPrompt", Meaning::Prompt),
+            ("postToolUse", Meaning::Is(Happening::Progress)),
+            ("stop", Meaning::Is(Happening::TurnEnd)),
+            ("sessionEnd", Meaning::Is(Happening::SessionEnd)),
+        ],
+        pid_variables: &[],
+    }),
     note: "transcripts and chat descriptions as other readers describe them; no tokens",
 };
 

@@ -10,12 +10,14 @@
 use std::path::{Path, PathBuf};
 
 use model::conversation::{Entry, Role};
+use model::event::Happening;
 use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
 
 use crate::blocks::{self, has_block};
 use crate::files::{EntryKind, ReadError};
+use crate::hooks::{Hooks, Meaning};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
 
@@ -37,6 +39,20 @@ static ABOUT: About = About {
     resume_options: &["--resume", "-r", "--session-id", "-s"],
     continue_options: &[],
     session_variables: &[],
+    hooks: Some(&Hooks {
+        events: &[
+            ("SessionStart", Meaning::Is(Happening::SessionStart)),
+            ("UserPromptSubmit", Meaning::Prompt),
+            ("Notification", Meaning::Notification),
+            ("PreToolUse", Meaning::Is(Happening::Progress)),
+            ("PostToolUse", Meaning::Is(Happening::Progress)),
+            ("PreCompact", Meaning::Is(Happening::Compaction)),
+            ("SubagentStop", Meaning::Is(Happening::Sign)),
+            ("Stop", Meaning::Is(Happening::TurnEnd)),
+            ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
+        ],
+        pid_variables: &[],
+    }),
     note: "headless sessions of 0.215.0; its terminal interface could not be run",
 };
 

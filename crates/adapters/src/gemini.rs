@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use model::conversation::Entry;
+use model::event::Happening;
 use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
@@ -19,6 +20,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::blocks::text_of;
 use crate::files::{self, DirEntry, EntryKind, ReadError};
+use crate::hooks::{Hooks, Meaning};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey};
 
@@ -44,6 +46,18 @@ static ABOUT: About = About {
     resume_options: &["--resume", "-r", "--session-id"],
     continue_options: &[],
     session_variables: &[],
+    hooks: Some(&Hooks {
+        events: &[
+            ("SessionStart", Meaning::Is(Happening::SessionStart)),
+            ("BeforeAgent", Meaning::Prompt),
+            ("Notification", Meaning::Notification),
+            ("AfterTool", Meaning::Is(Happening::Progress)),
+            ("PreCompress", Meaning::Is(Happening::Compaction)),
+            ("AfterAgent", Meaning::Is(Happening::TurnEnd)),
+            ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
+        ],
+        pid_variables: &[],
+    }),
     note: "transcripts of 0.61.0; the older single documents and sub-agents from its source",
 };
 

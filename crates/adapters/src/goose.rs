@@ -48,6 +48,7 @@ static ABOUT: About = About {
     resume_options: &["--session-id", "--id"],
     continue_options: &["--resume", "-r"],
     session_variables: &[],
+    hooks: None,
     note: "sessions.db up to schema 16 and the older files, from source and documentation",
 };
 

@@ -11,12 +11,14 @@
 use std::path::{Path, PathBuf};
 
 use model::conversation::{Entry, Role};
+use model::event::Happening;
 use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
 
 use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
+use crate::hooks::{Hooks, Meaning};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
 
@@ -49,6 +51,17 @@ static ABOUT: About = About {
     resume_options: &["--session", "-S"],
     continue_options: &["--continue", "-c"],
     session_variables: &[],
+    hooks: Some(&Hooks {
+        events: &[
+            ("SessionStart", Meaning::Is(Happening::SessionStart)),
+            ("UserPromptSubmit", Meaning::Prompt),
+            ("PreToolUse", Meaning::Is(Happening::Progress)),
+            ("PostToolUse", Meaning::Is(Happening::Progress)),
+            ("Stop", Meaning::Is(Happening::TurnEnd)),
+            ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
+        ],
+        pid_variables: &[],
+    }),
     note: "sessions of 2.1.0; those of the older kimi-cli (~/.kimi) are not read",
 };
 

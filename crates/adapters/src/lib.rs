@@ -18,6 +18,7 @@ use model::sighting::{Digest, Registration, Stamp};
 
 pub mod database;
 pub mod files;
+pub mod hooks;
 pub mod skim;
 
 mod aider;
@@ -110,6 +111,8 @@ pub struct About {
     pub continue_options: &'static [&'static str],
     /// Environment variables that carry the session id in its processes.
     pub session_variables: &'static [&'static str],
+    /// What its hooks can tell, if it has any.
+    pub hooks: Option<&'static hooks::Hooks>,
     /// What `ostler adapters` says about how far the knowledge goes.
     pub note: &'static str,
 }

@@ -60,6 +60,7 @@ static ABOUT: About = About {
     resume_options: &["--session-id"],
     continue_options: &[],
     session_variables: &[],
+    hooks: None,
     note: "the databases of 2026.9.6; the file stores up to 2026.7 from documentation",
 };
 

@@ -10,12 +10,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use model::conversation::{Entry, Role};
+use model::event::Happening;
 use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
 use model::time::Time;
 
 use crate::files::{EntryKind, ReadError};
+use crate::hooks::{Hooks, Meaning};
 use crate::skim::{Broken, Value};
 use crate::{About, Adapter, Env, Source, Survey, database};
 
@@ -47,6 +49,17 @@ static ABOUT: About = About {
     resume_options: &["--session", "-s"],
     continue_options: &["--continue", "-c"],
     session_variables: &[],
+    hooks: Some(&Hooks {
+        events: &[
+            ("session-start", Meaning::Is(Happening::SessionStart)),
+            ("turn-start", Meaning::Prompt),
+            ("waiting", Meaning::Is(Happening::Waiting)),
+            ("progress", Meaning::Is(Happening::Progress)),
+            ("turn-end", Meaning::Is(Happening::TurnEnd)),
+            ("session-end", Meaning::Is(Happening::SessionEnd)),
+        ],
+        pid_variables: &["OPENCODE_PID"],
+    }),
     note: "the database of 1.18.33; the JSON files of versions before 1.2 from their source",
 };
 

@@ -9,6 +9,7 @@
 use std::path::{Path, PathBuf};
 
 use model::conversation::{Entry, Role};
+use model::event::Happening;
 use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
@@ -16,6 +17,7 @@ use model::time::Time;
 
 use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
+use crate::hooks::{Hooks, Meaning};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Source, Survey};
 
@@ -37,6 +39,16 @@ static ABOUT: About = About {
     resume_options: &["--session", "--session-id", "--resume", "-r"],
     continue_options: &["--continue", "-c"],
     session_variables: &[],
+    hooks: Some(&Hooks {
+        events: &[
+            ("session-start", Meaning::Is(Happening::SessionStart)),
+            ("turn-start", Meaning::Prompt),
+            ("progress", Meaning::Is(Happening::Progress)),
+            ("turn-end", Meaning::Is(Happening::TurnEnd)),
+            ("session-end", Meaning::Is(Happening::SessionEnd)),
+        ],
+        pid_variables: &[],
+    }),
     note: "transcripts of 0.73.1; forks, compaction and names from its documentation",
 };
 

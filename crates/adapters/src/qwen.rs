@@ -10,11 +10,13 @@
 use std::path::{Path, PathBuf};
 
 use model::conversation::{Entry, Role};
+use model::event::Happening;
 use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
 
 use crate::files::{EntryKind, ReadError};
+use crate::hooks::{Hooks, Meaning};
 use crate::skim::{self, Value};
 use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey};
 
@@ -38,6 +40,23 @@ static ABOUT: About = About {
     resume_options: &["--resume", "-r", "--session-id"],
     continue_options: &["--continue", "-c"],
     session_variables: &[],
+    hooks: Some(&Hooks {
+        events: &[
+            ("SessionStart", Meaning::Is(Happening::SessionStart)),
+            ("UserPromptSubmit", Meaning::Prompt),
+            ("PermissionRequest", Meaning::Is(Happening::Waiting)),
+            ("Notification", Meaning::Notification),
+            ("PostToolUse", Meaning::Is(Happening::Progress)),
+            ("PostToolUseFailure", Meaning::Is(Happening::Progress)),
+            ("PreCompact", Meaning::Is(Happening::Compaction)),
+            ("SubagentStart", Meaning::Is(Happening::Sign)),
+            ("SubagentStop", Meaning::Is(Happening::Sign)),
+            ("Stop", Meaning::Is(Happening::TurnEnd)),
+            ("StopFailure", Meaning::Is(Happening::TurnEnd)),
+            ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
+        ],
+        pid_variables: &[],
+    }),
     note: "transcripts and registrations of 0.24.4; sub-agents and newer fields from its source",
 };
 

@@ -3,8 +3,13 @@
 pub mod address;
 pub mod converse;
 pub mod disk_use;
+pub mod finalize;
+pub mod hook;
+pub mod intake;
 pub mod observe;
 pub mod terminal;
+pub mod vault;
+pub mod writer;
 
 pub use adapters::Env;
 

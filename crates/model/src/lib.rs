@@ -6,6 +6,7 @@
 
 pub mod config;
 pub mod conversation;
+pub mod event;
 pub mod hosted;
 pub mod identity;
 pub mod liveness;
@@ -14,5 +15,6 @@ pub mod rules;
 pub mod session;
 pub mod sighting;
 pub mod status;
+pub mod summary;
 pub mod time;
 pub mod wire;

@@ -123,6 +123,8 @@ pub enum How {
     Registered,
     /// The process holds the session's lock.
     Locked,
+    /// A hook of the session ran below this process.
+    Hook,
     /// The process holds the session's transcript open.
     OpenFile,
     /// The agent's own registration names the store, of which this is the newest session.
@@ -167,7 +169,9 @@ impl How {
     /// How sure a living process found this way is.
     pub const fn certainty(self) -> Certainty {
         match self {
-            Self::Hosts | Self::Registered | Self::Locked | Self::OpenFile => Certainty::Proven,
+            Self::Hosts | Self::Registered | Self::Locked | Self::Hook | Self::OpenFile => {
+                Certainty::Proven
+            }
             Self::Store
             | Self::Argument
             | Self::Environment
@@ -183,6 +187,7 @@ impl How {
             Self::Registered | Self::Locked | Self::Store | Self::UnreadableRegistration => {
                 EvidenceSource::Native
             }
+            Self::Hook => EvidenceSource::Hook,
             Self::OpenFile | Self::Argument | Self::Environment | Self::Directory => {
                 EvidenceSource::Process
             }
@@ -195,6 +200,7 @@ impl How {
             Self::Hosts => "this process holds the session's terminal",
             Self::Registered => "the agent registered this process for the session",
             Self::Locked => "this process holds the session's writer lock",
+            Self::Hook => "a hook of the session ran below this process",
             Self::OpenFile => "this process holds the session's transcript open",
             Self::Store => "this process has the store open, and this is its newest session",
             Self::Argument => "this process was started with the session's id",

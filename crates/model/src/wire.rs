@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::conversation::Entry;
 use crate::rules::guard::{self, Refusal};
@@ -15,6 +15,10 @@ use crate::session::{Certainty, EvidenceSource, FormatCertainty, Kind, Origin, S
 use crate::sighting::Tokens;
 use crate::status::{Activity, Status};
 use crate::time::Time;
+
+mod finalize;
+
+pub use finalize::*;
 
 /// The envelope around every result.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -255,7 +259,7 @@ fn owner<'a>(session: &'a Session, verdict: &Verdict) -> Option<OwnerView<'a>> {
 }
 
 /// Something that could not be read: the answer is right as far as it goes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Incomplete {
     /// The adapter or part of the system.
     pub source: String,

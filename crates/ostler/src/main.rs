@@ -9,22 +9,21 @@ mod render;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // A host is another role of the same program, and must know before anything is opened.
-    let mut args = std::env::args_os();
-    let called = args.next().unwrap_or_default();
-    let first = args.next();
-    if first.as_ref().is_some_and(|word| word == "host" || word == "_host") {
-        return flows::terminal::host_main();
-    }
-    if cli::agent_tty::is_meant(&called, first.as_deref()) {
-        return cli::agent_tty::main();
-    }
-    let mut args = std::env::args_os().skip(1);
-    // The cheapest question is answered without building the command tree.
-    if let (Some(only), None) = (args.next(), args.next())
-        && (only == "version" || only == "--version" || only == "-V")
-    {
-        return cli::version::plain();
+    let called = std::env::args_os().next().unwrap_or_default();
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    // What must be known before anything is opened, what an agent waits for, and the cheapest
+    // question: none of them needs the command tree.
+    match args.first().and_then(|first| first.to_str()) {
+        Some("host" | "_host") => return flows::terminal::host_main(),
+        Some("agent-tty") => return cli::agent_tty::main(&args[1..]),
+        _ if cli::agent_tty::is_name(&called) => return cli::agent_tty::main(&args),
+        Some("hook") => {
+            if let Some(code) = cli::hook::quick(&args[1..]) {
+                return code;
+            }
+        }
+        Some("version" | "--version" | "-V") if args.len() == 1 => return cli::version::plain(),
+        _ => {}
     }
     cli::main()
 }

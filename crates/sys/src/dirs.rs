@@ -50,16 +50,25 @@ pub fn resolve(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Result<
         Some(home) => return Err(DirsError::NotAbsolute(home)),
         None => below_home("XDG_STATE_HOME", ".local/state")?,
     };
-    let runtime = match absolute("XDG_RUNTIME_DIR") {
-        Some(base) => base.join("ostler"),
-        None => PathBuf::from(format!("/tmp/ostler-{uid}")),
-    };
     Ok(Dirs {
         home,
         config: below_home("XDG_CONFIG_HOME", ".config")?,
         cache: below_home("XDG_CACHE_HOME", ".cache")?,
-        runtime,
+        runtime: runtime(variable, uid),
     })
+}
+
+/// The directory for sockets, which there always is a name for.
+pub fn runtime(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> PathBuf {
+    match variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute()) {
+        Some(base) => base.join("ostler"),
+        None => PathBuf::from(format!("/tmp/ostler-{uid}")),
+    }
+}
+
+/// The directory for sockets of this process.
+pub fn runtime_of_this_process() -> PathBuf {
+    runtime(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
 /// Names the directories for this process.

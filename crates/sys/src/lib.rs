@@ -6,10 +6,12 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod append;
 pub mod atomic;
 pub mod beneath;
 pub mod clock;
 pub mod dirs;
+pub mod input;
 pub mod lock;
 pub mod memory;
 pub mod owner;

@@ -14,6 +14,7 @@ use model::sighting::{Damage, Digest, Registration, Scope as RegistrationScope, 
 use model::time::Time;
 use model::wire::Incomplete;
 use store::index::{Index, Key, Shelf};
+use store::state::Tracked;
 
 use super::processes::{Processes, Run};
 use super::{AgentReport, Request, START_SLACK, Scope};
@@ -72,12 +73,14 @@ pub(super) fn read(
     request: &Request<'_>,
     observer: &Observer,
     processes: &Processes,
+    tracks: &[Tracked],
     mut listed: Listed,
 ) -> Found {
     let mut found = Found { seen: Vec::new(), agents: Vec::new(), incomplete: Vec::new() };
     for (report, survey) in listed.surveys {
         let shelf = listed.shelves.get(report.adapter.about().id);
-        found.take(request, observer, processes, report, survey, shelf, listed.index.as_mut());
+        let index = listed.index.as_mut();
+        found.take(request, observer, processes, tracks, report, survey, shelf, index);
     }
     found
 }
@@ -103,6 +106,7 @@ impl Found {
         request: &Request<'_>,
         observer: &Observer,
         processes: &Processes,
+        tracks: &[Tracked],
         mut report: AgentReport,
         survey: Survey,
         shelf: Option<&Shelf>,
@@ -117,7 +121,9 @@ impl Found {
         let listed = survey.sources.len();
         let sources = match request.scope {
             Scope::Active if observer.sees_every_process() && processes.is_listed() => {
-                only_possibly_live(survey.sources, &survey.registrations, processes.of(id))
+                let told = tracks.iter().filter(|one| one.agent == id).map(|one| one.id.as_str());
+                let runs = processes.of(id);
+                only_possibly_live(survey.sources, &survey.registrations, told, runs)
             }
             _ => survey.sources,
         };
@@ -158,14 +164,15 @@ fn damage_words(damage: Damage) -> Option<String> {
     }
 }
 
-/// Leaves out transcripts that no process can be working on: nothing registered, names or locks
+/// Leaves out transcripts that no process can be working on: nothing registered, told, names or locks
 /// them, and they were last written before any process of the agent started.
 fn only_possibly_live<'a>(
     sources: Vec<Box<Source>>,
     registrations: &[Registration],
+    told: impl Iterator<Item = &'a str>,
     runs: impl Iterator<Item = &'a Run>,
 ) -> Vec<Box<Source>> {
-    let mut named: HashSet<&str> = HashSet::new();
+    let mut named: HashSet<&str> = told.collect();
     let mut whole_store = false;
     for registration in registrations {
         match &registration.scope {

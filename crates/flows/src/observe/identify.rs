@@ -14,10 +14,12 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use model::identity::Identity;
 use model::liveness::{Death, Doubt, Life, Liveness, Observer, RunState};
+use model::rules::track::Track;
 use model::session::{Claim, How, Kind, Origin, Session, Transcript};
 use model::sighting::{Digest, Proof, Registration, Scope};
 use model::time::Time;
 use model::wire::Unattached;
+use store::state::Tracked;
 use sys::proc::{LockHolder, Table};
 
 use super::discover::Seen;
@@ -33,12 +35,14 @@ pub(super) struct Merged {
 }
 
 const PROCESS_TABLE: &str = "process table";
+const HOOKS: &str = "hooks";
 
 pub(super) fn identify(
     now: Time,
     observer: &Observer,
     processes: Processes,
     seen: Vec<Seen>,
+    tracks: &[Tracked],
 ) -> Merged {
     let mut merged = Merged { sessions: Vec::new(), subagents: Vec::new(), unattached: Vec::new() };
     for seen in seen {
@@ -56,6 +60,7 @@ pub(super) fn identify(
         };
         desk.add_transcripts(seen.transcripts);
         desk.register(seen.registrations);
+        desk.hear(tracks);
         desk.match_open_files();
         desk.match_names();
         desk.match_directories();
@@ -277,6 +282,59 @@ impl<'a> Desk<'a> {
             source: registration.source.to_string_lossy().into_owned(),
             observed_at,
         }
+    }
+
+    /// What hooks told of open sessions.
+    fn hear(&mut self, tracks: &[Tracked]) {
+        let agent = self.adapter.about().id;
+        for Tracked { id, track, .. } in tracks.iter().filter(|one| one.agent == agent) {
+            let Some(index) = self.session_told_of(id, track) else { continue };
+            let known = &mut self.sessions[index].session.digest;
+            known.cwd = known.cwd.take().or_else(|| track.cwd.clone());
+            known.last_activity_at = known.last_activity_at.max(track.last_sign_at);
+            let Some(owner) = &track.owner else { continue };
+            let liveness = sys::proc::probe(owner, self.observer);
+            if liveness.is_alive() {
+                self.take_run_of(owner.pid);
+            }
+            self.sessions[index].session.claims.push(Claim {
+                how: How::Hook,
+                liveness,
+                started_at: owner.pid.and_then(|pid| self.table.get(pid)?.started_at),
+                identity: owner.clone(),
+                activity: track.activity,
+                waiting_for: track.waiting_for.clone(),
+                source: HOOKS.to_owned(),
+                observed_at: track.changed_at.or(track.last_sign_at).unwrap_or(self.now),
+            });
+        }
+    }
+
+    /// The session that hooks told of. One without a transcript is taken at their word.
+    fn session_told_of(&mut self, id: &str, track: &Track) -> Option<usize> {
+        if let Some(index) = self.by_id.get(&self.sessions, id) {
+            return Some(index);
+        }
+        let is_subagent = self.subagents.iter().any(|child| child.session.id == id);
+        if is_subagent || !track.was_begun() || track.owner.is_none() {
+            return None;
+        }
+        let digest = Digest {
+            first_prompt: track.first_prompt.clone(),
+            started_at: track.began_at,
+            model: track.model.clone(),
+            ..Digest::default()
+        };
+        let session = Session {
+            id: id.to_owned(),
+            kind: Kind::Native,
+            agent: self.adapter.about().id,
+            digest: digest.into(),
+            transcript: None,
+            origin: self.origin(track.root.as_deref().unwrap_or_default().into(), "hook"),
+            claims: Vec::new(),
+        };
+        Some(self.by_id.push(&mut self.sessions, Observed::unjudged(session, None)))
     }
 
     /// How a process that is known to be the right one is alive.

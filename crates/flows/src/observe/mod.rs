@@ -15,6 +15,9 @@ use model::rules::judge::{Circumstances, Verdict, judge};
 use model::session::Session;
 use model::time::Time;
 use model::wire::{Incomplete, Unattached};
+use store::state::{State, Tracked};
+
+use crate::finalize::{self, SweepError};
 
 mod discover;
 mod identify;
@@ -39,6 +42,8 @@ pub struct Request<'a> {
     pub env: Env<'a>,
     /// Settings.
     pub config: &'a Config,
+    /// ostler's home, where hooks' reports are; `None` leaves them out.
+    pub home: Option<&'a Path>,
     /// Where the index is; `None` reads every transcript.
     pub cache: Option<&'a Path>,
     /// The time.
@@ -110,13 +115,15 @@ pub fn observe(request: &Request<'_>) -> Observation {
             Err(panic) => std::panic::resume_unwind(panic),
         }
     });
-    let found = discover::read(request, &observer, &processes, listed);
+    let (tracks, untold) = request.home.map(told).unwrap_or_default();
+    let mut found = discover::read(request, &observer, &processes, &tracks, listed);
+    found.incomplete.extend(untold);
     let circumstances = Circumstances {
         now: request.now,
         sees_every_process: observer.sees_every_process() && processes.is_listed(),
         stale_after: request.config.stale_after,
     };
-    conclude(request, &observer, processes, found, circumstances)
+    conclude(request, &observer, processes, found, &tracks, circumstances)
 }
 
 fn conclude(
@@ -124,6 +131,7 @@ fn conclude(
     observer: &Observer,
     processes: processes::Processes,
     found: discover::Found,
+    tracks: &[Tracked],
     circumstances: Circumstances,
 ) -> Observation {
     let mut incomplete = found.incomplete;
@@ -138,7 +146,7 @@ fn conclude(
     for report in &mut agents {
         report.processes = processes.of(report.adapter.about().id).count();
     }
-    let mut merged = identify::identify(request.now, observer, processes, found.seen);
+    let mut merged = identify::identify(request.now, observer, processes, found.seen, tracks);
     for observed in [&mut merged.sessions, &mut merged.subagents] {
         for one in observed.iter_mut() {
             one.verdict = judge(&one.session, &circumstances);
@@ -152,6 +160,21 @@ fn conclude(
         unattached: merged.unattached,
         agents,
         circumstances,
+    }
+}
+
+/// What hooks told of open sessions, in the store and in the spool, or why that cannot be read.
+fn told(home: &Path) -> (Vec<Tracked>, Option<Incomplete>) {
+    let told = State::read(home)
+        .map_err(SweepError::from)
+        .and_then(|state| finalize::open_now(home, state.as_ref()));
+    match told {
+        Ok(tracks) => (tracks, None),
+        Err(error) => {
+            let path = store::state::path(home).to_string_lossy().into_owned();
+            let (source, reason) = ("hooks".to_owned(), error.to_string());
+            (Vec::new(), Some(Incomplete { source, path: Some(path), reason }))
+        }
     }
 }
 

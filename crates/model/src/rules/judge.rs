@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::liveness::{Death, Doubt, Liveness};
-use crate::session::{Certainty, Claim, EvidenceSource, Session};
+use crate::session::{Certainty, Claim, EvidenceSource, How, Session};
 use crate::sighting::Turn;
 use crate::status::{Activity, Status};
 use crate::time::Time;
@@ -88,7 +88,7 @@ pub fn judge(session: &Session, circumstances: &Circumstances) -> Verdict {
 }
 
 /// Smaller is stronger.
-fn rank(claim: &Claim) -> (u8, crate::session::How) {
+fn rank(claim: &Claim) -> (u8, How) {
     let class = match (claim.liveness, claim.how.certainty()) {
         (Liveness::Alive(_), Certainty::Proven) => 0,
         (Liveness::Alive(_), Certainty::Derived) => 1,
@@ -105,9 +105,22 @@ fn certainty_of(claim: &Claim) -> Certainty {
     }
 }
 
-/// What the agent itself says comes first, then where the transcript stands.
+/// What the agent itself says comes first, then what its hooks told, then where the transcript
+/// stands. A transcript that was written to well after the last hook knows more: an interrupt is
+/// told by no hook.
 fn activity_of(session: &Session, claim: Option<&Claim>) -> Activity {
-    claim.and_then(|claim| claim.activity).unwrap_or_else(|| session.digest.turn.activity())
+    let own = claim.filter(|claim| claim.how != How::Hook).and_then(|claim| claim.activity);
+    own.or_else(|| told_by_hook(session)?.activity)
+        .unwrap_or_else(|| session.digest.turn.activity())
+}
+
+/// What the hooks told last, unless the transcript has moved on since.
+fn told_by_hook(session: &Session) -> Option<&Claim> {
+    const SLACK: Duration = Duration::from_secs(5);
+    let told = session.claims.iter().find(|claim| claim.how == How::Hook)?;
+    let moved_on = session.digest.turn.activity() != Activity::Unknown
+        && session.digest.last_activity_at > Some(told.observed_at.plus(SLACK));
+    (!moved_on).then_some(told)
 }
 
 /// What a session waits for, when it is waiting and something says what for.
@@ -116,7 +129,8 @@ pub fn waiting_for<'a>(session: &'a Session, verdict: &Verdict) -> Option<&'a st
         return None;
     }
     let claimed = verdict.decided_by.and_then(|index| session.claims[index].waiting_for.as_deref());
-    claimed.or(match &session.digest.turn {
+    let told = || told_by_hook(session)?.waiting_for.as_deref();
+    claimed.or_else(told).or(match &session.digest.turn {
         Turn::Waiting(reason) => reason.as_deref(),
         _ => None,
     })

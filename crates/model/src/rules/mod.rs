@@ -4,3 +4,4 @@ pub mod explain;
 pub mod guard;
 pub mod judge;
 pub mod owner;
+pub mod track;

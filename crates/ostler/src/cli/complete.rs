@@ -12,6 +12,7 @@ pub(crate) fn sessions() -> Vec<CompletionCandidate> {
     let config = Config::default();
     let cache = sys::dirs::of_this_process().ok().map(|dirs| dirs.cache);
     let observation = observe(&Request {
+        home: None,
         env: flows::Env::new(&env::lookup),
         config: &config,
         cache: cache.as_deref(),

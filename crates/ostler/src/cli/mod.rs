@@ -20,6 +20,7 @@ mod completions;
 mod config_show;
 mod du;
 mod help;
+pub(crate) mod hook;
 mod logs;
 mod ls;
 mod man;
@@ -67,6 +68,7 @@ enum Command {
     Adapters(adapters::Adapters),
     Du(du::Du),
     Config(config_show::ConfigCommand),
+    Hook(hook::Hook),
     Schema(schema::Schema),
     Completions(completions::Completions),
     Man(man::Man),
@@ -86,6 +88,7 @@ impl Command {
             Self::Adapters(_) => "adapters",
             Self::Du(_) => "du",
             Self::Config(_) => "config show",
+            Self::Hook(_) => "hook",
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
@@ -104,6 +107,7 @@ impl Command {
             Self::Adapters(command) => command.run(context),
             Self::Du(command) => command.run(context),
             Self::Config(command) => command.run(context),
+            Self::Hook(command) => Ok(command.run()),
             Self::Schema(command) => command.run(context),
             Self::Completions(command) => command.run(context),
             Self::Man(command) => command.run(context),
@@ -166,11 +170,13 @@ impl Context {
         agents: &[String],
     ) -> Result<Observation, Error> {
         let config = self.config()?.config;
-        let cache = sys::dirs::of_this_process().ok().map(|dirs| dirs.cache);
+        let dirs = sys::dirs::of_this_process().ok();
+        let cache = dirs.as_ref().map(|dirs| dirs.cache.as_path());
         Ok(observe(&Request {
             env: flows::Env::new(&env::lookup),
             config: &config,
-            cache: cache.as_deref().filter(|_| self.use_index),
+            home: dirs.as_ref().map(|dirs| dirs.home.as_path()),
+            cache: cache.filter(|_| self.use_index),
             now,
             scope,
             agents,

@@ -1,0 +1,155 @@
+//! Payloads that real agents sent to hooks, and what they are understood as.
+
+#![allow(clippy::unwrap_used, reason = "a test says what it means with unwrap")]
+
+use model::event::Happening;
+use ostler_adapters::{self as adapters, hooks};
+use serde_json::value::RawValue;
+
+#[derive(serde::Deserialize)]
+struct Line<'a> {
+    event: String,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+}
+
+/// What the hooks of one real run said, event by event.
+fn told(agent: &str, version: &str) -> Vec<(String, Option<model::event::HookEvent>)> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/hook-payloads");
+    let lines = std::fs::read_to_string(format!("{directory}/{agent}-{version}.jsonl")).unwrap();
+    let hooks = adapters::by_id(agent).unwrap().about().hooks.unwrap();
+    let read = |line: &str| {
+        let line: Line<'_> = serde_json::from_str(line).unwrap();
+        let told = hooks::read(hooks, &line.event, line.payload.get().as_bytes());
+        (line.event, told)
+    };
+    lines.lines().map(read).collect()
+}
+
+/// The happenings of the main conversation, with repetitions as they came.
+fn happenings(agent: &str, version: &str) -> Vec<&'static str> {
+    let events = told(agent, version).into_iter().filter_map(|(_, event)| event);
+    events.filter(|event| event.subagent.is_none()).map(|event| event.happening.word()).collect()
+}
+
+#[test]
+fn claude_code_tells_of_turns_questions_and_ends() {
+    let told = happenings("claude-code", "2.1.325");
+    let first = ["session-start", "turn-start", "turn-end", "turn-start", "waiting", "waiting"];
+    assert_eq!(told[..6], first);
+    assert_eq!(told[6..8], ["progress", "turn-end"]);
+    assert_eq!(told.iter().filter(|word| **word == "session-end").count(), 2);
+    assert_eq!(told.last(), Some(&"session-end"));
+}
+
+#[test]
+fn a_subagent_is_named_as_one() {
+    let events = told("claude-code", "2.1.325");
+    let subagent = |(event, told): &(String, Option<model::event::HookEvent>)| {
+        event.starts_with("Subagent").then(|| told.as_ref().unwrap().subagent.is_some())
+    };
+    assert_eq!(events.iter().filter_map(subagent).collect::<Vec<_>>(), [true, true]);
+}
+
+#[test]
+fn codex_tells_of_turns_and_questions() {
+    let told = happenings("codex", "0.166.0");
+    let expected =
+        ["session-start", "turn-start", "turn-end", "turn-start", "waiting", "session-end"];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn gemini_calls_a_turn_an_agent() {
+    let told = happenings("gemini", "0.61.0");
+    let expected = [
+        "session-start",
+        "turn-start",
+        "compaction",
+        "progress",
+        "compaction",
+        "turn-end",
+        "session-end",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn qwen_submits_an_empty_prompt_after_a_tool() {
+    let told = happenings("qwen", "0.24.4");
+    assert_eq!(told, ["session-start", "sign", "turn-start", "progress", "progress", "turn-end"]);
+}
+
+#[test]
+fn copilot_writes_its_names_in_camel_case() {
+    let told = happenings("copilot", "1.0.102");
+    let expected =
+        ["session-start", "turn-start", "progress", "progress", "turn-end", "session-end"];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn droid_starts_its_turns_with_a_tool() {
+    let told = happenings("droid", "0.215.0");
+    assert_eq!(told, ["session-start", "progress", "progress", "turn-end", "session-end"]);
+}
+
+#[test]
+fn kimi_gives_its_prompt_in_blocks() {
+    let events = told("kimi", "2.1.0");
+    let prompt = events.iter().find_map(|(_, event)| event.as_ref()?.prompt.as_deref());
+    assert!(prompt.unwrap().ends_with("] go"), "{prompt:?}");
+    let told = happenings("kimi", "2.1.0");
+    assert_eq!(told, ["session-start", "turn-start", "progress", "progress", "turn-end"]);
+}
+
+#[test]
+fn every_payload_names_a_session_its_directory_and_only_starts_carry_a_prompt() {
+    for (agent, version) in [
+        ("claude-code", "2.1.325"),
+        ("codex", "0.166.0"),
+        ("copilot", "1.0.102"),
+        ("droid", "0.215.0"),
+        ("gemini", "0.61.0"),
+        ("kimi", "2.1.0"),
+        ("qwen", "0.24.4"),
+    ] {
+        for (name, event) in told(agent, version) {
+            let Some(event) = event else { continue };
+            assert!(event.session.len() > 20, "{agent} {name}");
+            assert_eq!(event.cwd.as_deref(), Some("/home/user/repo"), "{agent} {name}");
+            let starts = event.happening == Happening::TurnStart;
+            assert_eq!(event.prompt.is_some(), starts, "{agent} {name}");
+        }
+    }
+}
+
+#[test]
+fn the_notify_program_of_codex_tells_of_the_end_of_a_turn() {
+    let hooks = adapters::by_id("codex").unwrap().about().hooks.unwrap();
+    let payload = br#"{"type":"agent-turn-complete","thread-id":"01a1e05b","turn-id":"t",
+        "cwd":"/home/user/repo","input-messages":["hi"],"last-assistant-message":"hello"}"#;
+    let event = hooks::read(hooks, "notify", payload).unwrap();
+    assert_eq!((event.session.as_str(), event.happening), ("01a1e05b", Happening::TurnEnd));
+    assert_eq!(event.message.as_deref(), Some("hello"));
+}
+
+#[test]
+fn what_cannot_be_understood_says_nothing() {
+    let hooks = adapters::by_id("claude-code").unwrap().about().hooks.unwrap();
+    let garbage: [&[u8]; 9] = [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"{\"session_id\":7}",
+        b"{\"session_id\":\"\"}",
+        b"{\"session_id\":\"a\\nb\"}",
+        b"{\"cwd\":\"/\"}",
+    ];
+    for payload in garbage {
+        assert_eq!(hooks::read(hooks, "Stop", payload), None);
+    }
+    assert_eq!(hooks::read(hooks, "Nonsense", b"{\"session_id\":\"a\"}"), None);
+}

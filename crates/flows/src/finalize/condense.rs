@@ -1,0 +1,169 @@
+//! Boiling a session that is over down to a summary and a compressed copy of its files.
+//!
+//! It takes as long as the budget lets it; what is left over is done by the next sweep. Doing it
+//! twice gives the same copy. A session that was revived meanwhile stays uncondensed.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use adapters::{Adapter, Source, Survey};
+use model::sighting::Digest;
+use model::summary::{Kept, KeptFile, Summary};
+use model::wire::Swept;
+use store::state::{State, Tracked};
+
+use super::{Request, SweepError, lock, swept_session};
+use crate::vault::{self, VaultError};
+use crate::writer::Writer;
+
+/// Condenses everything that is over, until the budget is used up.
+pub(super) fn all(
+    writer: &mut Writer,
+    request: &Request<'_>,
+    begun: Instant,
+    swept: &mut Swept,
+) -> Result<(), SweepError> {
+    let pending = writer.state.uncondensed_sessions()?;
+    let mut shelves = Shelves::default();
+    for tracked in pending {
+        if begun.elapsed() >= request.budget {
+            break;
+        }
+        let Some(_lock) = lock(&writer.home, &tracked) else { continue };
+        sys::pause::at("condense.begin");
+        let kept = one(&writer.home, request, &tracked, &mut shelves)?;
+        sys::pause::at("condense.copied");
+        let manifest = serde_json::to_string(&kept).unwrap_or_default();
+        let end = tracked.track.end.as_ref();
+        let (agent, id) = (tracked.agent.as_str(), tracked.id.as_str());
+        if writer.state.keep(agent, id, end, request.now, &manifest)? {
+            swept.condensed.push(swept_session(&tracked, kept.summary.reason));
+        }
+    }
+    Ok(())
+}
+
+/// What the vault holds of every session, the newest first.
+pub fn kept(home: &Path) -> Result<Vec<Kept>, SweepError> {
+    let manifests = State::read(home)?.map(|state| state.kept()).transpose()?.unwrap_or_default();
+    Ok(manifests.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
+}
+
+/// The sources of one root, by session.
+type Shelf = HashMap<String, Vec<Source>>;
+
+/// Roots that were surveyed, once for all of their sessions.
+#[derive(Default)]
+struct Shelves(HashMap<(&'static str, PathBuf), Shelf>);
+
+impl Shelves {
+    /// Everything on disk that belongs to a session: its transcript first, then its sub-agents'.
+    fn of(&mut self, adapter: &'static dyn Adapter, root: &Path, id: &str) -> &[Source] {
+        let key = (adapter.about().id, root.to_owned());
+        let shelf = self.0.entry(key).or_insert_with(|| {
+            let mut survey = Survey::new(root);
+            adapter.survey(&mut survey);
+            let ready = survey.ready.into_iter().map(|(source, _)| source);
+            let mut shelf = Shelf::new();
+            for source in survey.sources.into_iter().map(|source| *source).chain(ready) {
+                let session = source.parent.clone().unwrap_or_else(|| source.id.clone());
+                shelf.entry(session).or_default().push(source);
+            }
+            for sources in shelf.values_mut() {
+                sources.sort_by_key(|source| source.parent.is_some());
+            }
+            shelf
+        });
+        shelf.get(id).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Condenses one session.
+fn one(
+    home: &Path,
+    request: &Request<'_>,
+    tracked: &Tracked,
+    shelves: &mut Shelves,
+) -> Result<Kept, SweepError> {
+    let track = &tracked.track;
+    let mut summary = Summary::default();
+    let mut files = Vec::new();
+    if let Some(adapter) = adapters::by_id(&tracked.agent) {
+        let told = track.root.as_ref().map(PathBuf::from);
+        let roots = told.into_iter().chain(adapter.roots(&request.env));
+        let sources = roots
+            .map(|root| shelves.of(adapter, &root, &tracked.id).to_vec())
+            .find(|sources| !sources.is_empty())
+            .unwrap_or_default();
+        let mut cost_covers_all = false;
+        for (index, source) in sources.iter().enumerate() {
+            let digest =
+                read(adapter, source, &mut summary, (index > 0).then_some(cost_covers_all));
+            cost_covers_all |= index == 0 && digest.is_some_and(|one| one.cost_covers_subagents);
+            files.push(keep(home, adapter, source)?);
+        }
+    }
+    if let Some(end) = &track.end {
+        summary.reason = end.reason.words();
+        summary.ended_at = summary.ended_at.max(Some(end.at));
+    }
+    summary.started_at = summary.started_at.or(track.began_at);
+    summary.cwd = summary.cwd.or_else(|| track.cwd.clone());
+    summary.title = summary.title.or_else(|| track.first_prompt.clone());
+    summary.turns = summary.turns.max(u32::try_from(track.turns).unwrap_or(u32::MAX));
+    if summary.models.is_empty() {
+        summary.models.extend(track.model.clone());
+    }
+    Ok(Kept {
+        agent: tracked.agent.clone(),
+        session: tracked.id.clone(),
+        kept_at: request.now,
+        summary,
+        files,
+    })
+}
+
+/// Adds what one transcript says; for a sub-agent's, `covered` is whether the cost is in its
+/// parent's already. One that cannot be read is still kept as it is.
+fn read(
+    adapter: &'static dyn Adapter,
+    source: &Source,
+    summary: &mut Summary,
+    covered: Option<bool>,
+) -> Option<Digest> {
+    let digest = adapter.digest(source).ok()?;
+    match covered {
+        None => *summary = Summary::of(&digest),
+        Some(covered) => summary.add_subagent(&digest, covered),
+    }
+    let subagent = covered.map(|_| source.id.clone());
+    let _ = adapter.converse(source, 0, &mut |mut entry| {
+        entry.subagent = entry.subagent.take().or_else(|| subagent.clone());
+        summary.hear(&entry);
+    });
+    Some(digest)
+}
+
+/// Keeps a copy of a transcript. Of a database that many sessions share, the conversation is kept,
+/// one entry on a line.
+fn keep(
+    home: &Path,
+    adapter: &'static dyn Adapter,
+    source: &Source,
+) -> Result<KeptFile, VaultError> {
+    let path = source.path.to_string_lossy();
+    if source.bytes.is_none() {
+        let opened = adapters::files::open(&source.root, &source.path);
+        if let Ok((file, _)) = opened {
+            return vault::keep(home, &path, file);
+        }
+    }
+    let mut lines = Vec::new();
+    let _ = adapter.converse(source, 0, &mut |entry| {
+        if serde_json::to_writer(&mut lines, &entry).is_ok() {
+            lines.push(b'\n');
+        }
+    });
+    vault::keep(home, &format!("{path}#{}", source.id), lines.as_slice())
+}

@@ -1,0 +1,138 @@
+//! The hook: what an agent runs, and waits for, at every turn.
+//!
+//! It reads the payload, finds the agent's process and adds one line to the spool. No lock, no
+//! database, no thread, no other program. Whatever goes wrong, the agent must not notice: problems
+//! are a line in a small log that `ostler doctor` shows.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use adapters::hooks;
+use model::event::Report;
+
+/// The most of a payload that is read.
+const MOST_PAYLOAD: usize = 1 << 20;
+
+/// How long an agent may take to hand its payload over.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How large the log of problems may grow.
+const MOST_PROBLEMS: u64 = 64 << 10;
+
+/// The spool below ostler's home.
+pub fn spool(home: &Path) -> PathBuf {
+    home.join("spool/events.jsonl")
+}
+
+/// Where payloads are kept whose texts did not fit into a line.
+pub fn spill_directory(home: &Path) -> PathBuf {
+    home.join("spool/spill")
+}
+
+/// Where the log of problems may be: in ostler's home, or in the runtime directory if that cannot
+/// be written to.
+pub fn problem_logs(home: Option<&Path>, runtime: &Path) -> Vec<PathBuf> {
+    home.into_iter().chain([runtime]).map(|place| place.join("hook-problems.log")).collect()
+}
+
+/// One call of the hook command.
+#[derive(Debug)]
+pub struct Call<'a, I> {
+    /// The adapter's id.
+    pub agent: &'a str,
+    /// What the agent calls the event.
+    pub event: &'a str,
+    /// The payload, for agents that give it as an argument.
+    pub argument: Option<&'a str>,
+    /// Where it comes from otherwise.
+    pub stdin: I,
+    /// ostler's home, or why there is none.
+    pub home: Result<&'a Path, String>,
+    /// ostler's directory for sockets.
+    pub runtime: &'a Path,
+}
+
+/// Takes one report in. There is nothing to return: nobody is to act on it.
+pub fn receive<I: AsFd>(call: &Call<'_, I>, variable: &dyn Fn(&str) -> Option<OsString>) {
+    if let Err(problem) = try_receive(call, variable) {
+        log_problem(call, &problem);
+    }
+}
+
+fn try_receive<I: AsFd>(
+    call: &Call<'_, I>,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<(), String> {
+    let home = call.home.clone()?;
+    let adapter = adapters::by_id(call.agent).ok_or("there is no adapter of that name")?;
+    let about = adapter.about();
+    let known = about.hooks.ok_or("this agent has no hooks that are understood")?;
+    let (payload, cut) = payload(call)?;
+    let Some(event) = hooks::read(known, call.event, &payload) else {
+        let asked = known.events.iter().any(|(name, _)| *name == call.event);
+        // An event that nobody asked for is no problem; one that cannot be understood is.
+        return if asked { Err(not_understood(&payload)) } else { Ok(()) };
+    };
+    let env = adapters::Env::new(variable);
+    let named = known.pid_variables.iter().filter_map(|name| env.get(name));
+    let named = named.filter_map(|value| value.to_str()?.parse().ok());
+    let claims: Vec<u32> = named.chain(hooks::claimed_pid(&payload)).collect();
+    let owner = sys::owner::capture(&[(about.id, about.program)], &claims);
+    let at = sys::clock::now();
+    let mut report = Report {
+        id: sys::clock::unique(at),
+        at,
+        agent: about.id.to_owned(),
+        event: call.event.to_owned(),
+        hook: event,
+        root: adapter.roots(&env).first().map(|root| root.to_string_lossy().into_owned()),
+        owner: owner.map(|owner| owner.identity),
+        spill: None,
+        cut,
+    };
+    if cut || report.is_shortened() {
+        let name = format!("{}.json", report.id);
+        let spilled = sys::append::append(&spill_directory(home).join(&name), &payload);
+        match spilled {
+            Ok(()) => report.spill = Some(name),
+            // The line matters more.
+            Err(error) => log_problem(call, &format!("the payload could not be kept: {error}")),
+        }
+    }
+    let line = report.line().ok_or("the report does not fit into a line")?;
+    sys::append::append(&spool(home), &line)
+        .map_err(|error| format!("the spool could not be written: {error}"))
+}
+
+fn payload<I: AsFd>(call: &Call<'_, I>) -> Result<(Vec<u8>, bool), String> {
+    if let Some(argument) = call.argument {
+        let end = argument.floor_char_boundary(MOST_PAYLOAD);
+        return Ok((argument.as_bytes()[..end].to_vec(), end < argument.len()));
+    }
+    let input = sys::input::read_bounded(&call.stdin, MOST_PAYLOAD, PATIENCE)
+        .map_err(|error| format!("the payload could not be read: {error}"))?;
+    Ok((input.bytes, input.cut || !input.ended))
+}
+
+fn not_understood(payload: &[u8]) -> String {
+    // Never the payload itself: it may hold secrets.
+    match payload.len() {
+        0 => "no payload was given".to_owned(),
+        bytes => format!("a payload of {bytes} bytes names no session"),
+    }
+}
+
+fn log_problem<I>(call: &Call<'_, I>, problem: &dyn Display) {
+    let name =
+        |text: &str| -> String { text.chars().take(64).flat_map(char::escape_default).collect() };
+    let (agent, event) = (name(call.agent), name(call.event));
+    let line = format!("{} {agent} {event}: {problem}\n", sys::clock::now());
+    for log in problem_logs(call.home.as_ref().ok().copied(), call.runtime) {
+        if sys::append::append_up_to(MOST_PROBLEMS, &log, line.as_bytes()).is_ok() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The vault: copies of sessions that are over, compressed, each under the hash of its content.
+//!
+//! A copy is written under another name, synced and renamed; one that is there already is the same
+//! by its name. Nothing here knows what a session is.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use model::summary::KeptFile;
+use sha2::{Digest, Sha256};
+
+/// How hard copies are compressed: fast, and about ten times smaller for transcripts.
+const LEVEL: i32 = 3;
+
+/// Why a copy cannot be given back.
+#[derive(Debug, thiserror::Error)]
+pub enum VaultError {
+    /// The system said no.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The copy is not what it was.
+    #[error("{}: its content is not what was kept (damaged)", path.display())]
+    Damaged {
+        /// The copy.
+        path: PathBuf,
+    },
+}
+
+/// Where a copy is.
+fn place(home: &Path, sha256: &str) -> PathBuf {
+    let shelf = sha256.get(..2).unwrap_or("00");
+    home.join("vault").join(shelf).join(format!("{sha256}.zst"))
+}
+
+/// Keeps a copy of everything that `from` gives. `path` is where it came from.
+pub fn keep(home: &Path, path: &str, mut from: impl Read) -> Result<KeptFile, VaultError> {
+    let vault = home.join("vault");
+    let failed = |source| VaultError::Io { path: vault.clone(), source };
+    sys::private::create_private_dir(&vault).map_err(|error| failed(io::Error::other(error)))?;
+    let temporary = vault.join(format!(".{}.tmp", sys::clock::unique(sys::clock::now())));
+    let kept = write_copy(&temporary, &mut from).and_then(|(sha256, bytes)| {
+        let place = place(home, &sha256);
+        let kept_bytes = temporary.metadata()?.len();
+        if let Some(shelf) = place.parent() {
+            sys::private::create_private_dir(shelf).map_err(io::Error::other)?;
+        }
+        sys::pause::at("vault.written");
+        std::fs::rename(&temporary, &place)?;
+        Ok(KeptFile { path: path.to_owned(), sha256, bytes, kept_bytes })
+    });
+    if kept.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    kept.map_err(failed)
+}
+
+fn write_copy(temporary: &Path, from: &mut impl Read) -> io::Result<(String, u64)> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let file = File::options().write(true).create_new(true).mode(0o600).open(temporary)?;
+    let mut encoder = zstd::Encoder::new(BufWriter::new(file), LEVEL)?;
+    encoder.include_checksum(true)?;
+    let (mut hash, mut bytes) = (Sha256::new(), 0);
+    let mut chunk = vec![0; 64 << 10];
+    loop {
+        let count = match from.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hash.update(&chunk[..count]);
+        encoder.write_all(&chunk[..count])?;
+        bytes += count as u64;
+    }
+    let file = encoder.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.sync_all()?;
+    Ok((hex(&hash.finalize()), bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+
+    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Gives a copy back, checked to the end.
+pub fn fetch(home: &Path, kept: &KeptFile, out: &mut dyn Write) -> Result<(), VaultError> {
+    let place = place(home, &kept.sha256);
+    let failed = |source| VaultError::Io { path: place.clone(), source };
+    let damaged = || VaultError::Damaged { path: place.clone() };
+    let file =
+        sys::private::open_private(&place).map_err(|error| failed(io::Error::other(error)))?;
+    let mut decoder = zstd::Decoder::new(file).map_err(failed)?;
+    let (mut hash, mut bytes) = (Sha256::new(), 0);
+    let mut chunk = vec![0; 64 << 10];
+    loop {
+        // Bytes that cannot be decompressed are damage, whatever the library calls it.
+        let count = decoder.read(&mut chunk).map_err(|_| damaged())?;
+        if count == 0 {
+            break;
+        }
+        hash.update(&chunk[..count]);
+        bytes += count as u64;
+        out.write_all(&chunk[..count]).map_err(failed)?;
+    }
+    if bytes != kept.bytes || hex(&hash.finalize()) != kept.sha256 {
+        return Err(damaged());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_comes_back_and_the_same_is_kept_once() {
+        let home = tempfile::tempdir().unwrap();
+        let text = b"a line of a transcript\n".repeat(10_000);
+        let first = keep(home.path(), "/a", &text[..]).unwrap();
+        let second = keep(home.path(), "/a", &text[..]).unwrap();
+        assert_eq!(first, second);
+        assert!(first.kept_bytes * 10 < first.bytes);
+        let mut back = Vec::new();
+        fetch(home.path(), &first, &mut back).unwrap();
+        assert_eq!(back, text);
+    }
+
+    #[test]
+    fn damage_is_noticed_wherever_it_is() {
+        let home = tempfile::tempdir().unwrap();
+        let kept = keep(home.path(), "/a", &b"some words that matter".repeat(9)[..]).unwrap();
+        let place = place(home.path(), &kept.sha256);
+        let sound = std::fs::read(&place).unwrap();
+        for index in 0..sound.len() {
+            let mut bad = sound.clone();
+            bad[index] ^= 0x10;
+            std::fs::write(&place, bad).unwrap();
+            let back = fetch(home.path(), &kept, &mut Vec::new());
+            assert!(back.is_err() || index < 6, "byte {index}");
+        }
+        std::fs::write(&place, &sound[..sound.len() / 2]).unwrap();
+        assert!(matches!(
+            fetch(home.path(), &kept, &mut Vec::new()),
+            Err(VaultError::Damaged { .. })
+        ));
+    }
+}

@@ -1,0 +1,60 @@
+//! The one writer of ostler's state: whoever holds `writer.lock`, and nobody else opens the store for
+//! writing. The daemon holds it as long as it runs; without one, a command holds it while it works.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::identity::Identity;
+use store::state::{State, StateError};
+use sys::lock::{Attempt, Lock};
+
+/// Why this process may not write.
+#[derive(Debug, thiserror::Error)]
+pub enum WriterError {
+    /// Somebody else is the writer.
+    #[error("{} holds the store for writing", holder_words(.0.as_deref()))]
+    Held(Option<Box<Identity>>),
+    /// The lock is not ours alone.
+    #[error(transparent)]
+    NotPrivate(#[from] sys::private::PrivateError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+fn holder_words(holder: Option<&Identity>) -> String {
+    match holder.and_then(|holder| holder.pid) {
+        Some(pid) => format!("another ostler (pid {pid})"),
+        None => "another ostler".to_owned(),
+    }
+}
+
+/// The right to change ostler's state, for as long as it is held.
+#[derive(Debug)]
+pub struct Writer {
+    /// The store.
+    pub state: State,
+    /// ostler's home.
+    pub home: PathBuf,
+    _lock: Lock,
+}
+
+/// The lock of a home.
+pub fn lock_path(home: &Path) -> PathBuf {
+    home.join("writer.lock")
+}
+
+/// Becomes the writer, waiting for another one for at most `patience`.
+pub fn take(home: &Path, patience: Duration) -> Result<Writer, WriterError> {
+    sys::private::create_private_dir(home)?;
+    match sys::lock::take_within(&lock_path(home), patience)? {
+        Attempt::Held(holder) => Err(WriterError::Held(holder)),
+        Attempt::Taken(mut lock) => {
+            if let Ok(me) = sys::proc::identify_self() {
+                // Only for the words of an error: who may write is decided by the kernel's lock.
+                let _ = lock.sign(&me);
+            }
+            Ok(Writer { state: State::open(home)?, home: home.to_owned(), _lock: lock })
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! What hooks have told about one session: a fold over reports, in any order.
+//!
+//! A report changes the state only if it is not older than what the state was last changed by;
+//! an older one (a late line, a duplicate) still counts as a sign of life. So no order of lines can
+//! end a session that has later evidence, and no line is ever an error.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Happening, Report};
+use crate::identity::Identity;
+use crate::status::Activity;
+use crate::time::Time;
+
+/// Why a session is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndReason {
+    /// The agent said so; its own word for why.
+    Said(Option<String>),
+    /// Its owner is gone. A clean quit as much as a kill.
+    Exited,
+}
+
+impl EndReason {
+    /// In words.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Exited => "exited".to_owned(),
+            Self::Said(None) => "ended".to_owned(),
+            Self::Said(Some(why)) => format!("ended ({why})"),
+        }
+    }
+}
+
+/// The end of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct End {
+    /// The last evidence of it, not the time when it was noticed.
+    pub at: Time,
+    /// Why.
+    pub reason: EndReason,
+}
+
+/// What hooks have told about one session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Track {
+    /// The process that the current or last turn belongs to.
+    pub owner: Option<Identity>,
+    /// What it is doing, while it is not over.
+    pub activity: Option<Activity>,
+    /// What it waits for.
+    pub waiting_for: Option<String>,
+    /// Its end, if it is over.
+    pub end: Option<End>,
+    /// When the first report came.
+    pub began_at: Option<Time>,
+    /// The last evidence that it was there.
+    pub last_sign_at: Option<Time>,
+    /// When the activity, the owner or the end was last changed by a report.
+    pub changed_at: Option<Time>,
+    /// When the current turn started.
+    pub turn_started_at: Option<Time>,
+    /// How many turns were started.
+    pub turns: u64,
+    /// Whether the agent reported that it opened the session.
+    pub begun: bool,
+    /// A session began anew while a turn was open: the end of that turn was never reported.
+    pub interrupted: bool,
+    /// The agent's directory.
+    pub cwd: Option<String>,
+    /// Its transcript.
+    pub transcript: Option<String>,
+    /// Where the agent keeps its sessions.
+    pub root: Option<String>,
+    /// The first prompt.
+    pub first_prompt: Option<String>,
+    /// The last model named.
+    pub model: Option<String>,
+}
+
+/// A change that others are told about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The first report of this session.
+    Appeared,
+    /// It was over, and is not.
+    Revived,
+    /// It is over now.
+    Ended,
+    /// It does something else now.
+    Activity,
+    /// Nothing that matters to others.
+    None,
+}
+
+impl Track {
+    /// Whether it is not known to be over.
+    pub fn is_open(&self) -> bool {
+        self.end.is_none()
+    }
+
+    /// Whether a session really began: some agents report the end of turns that are nobody's.
+    pub fn was_begun(&self) -> bool {
+        self.turns > 0 || self.begun
+    }
+
+    /// Takes one report in.
+    pub fn apply(&mut self, report: &Report) -> Change {
+        let first = self.last_sign_at.is_none();
+        let at = report.at;
+        self.began_at = Some(self.began_at.map_or(at, |known| known.min(at)));
+        let later_evidence = self.last_sign_at.is_some_and(|known| known > at);
+        let outdated = self.changed_at.is_some_and(|known| known > at);
+        self.last_sign_at = self.last_sign_at.max(Some(at));
+        self.note(report, outdated);
+        if report.hook.subagent.is_some() {
+            // A sub-agent never changes what its parent is doing.
+            return if first { Change::Appeared } else { Change::None };
+        }
+        match report.hook.happening {
+            Happening::TurnStart => self.turns += 1,
+            Happening::SessionStart => self.begun = true,
+            _ => {}
+        }
+        if outdated {
+            return if first { Change::Appeared } else { Change::None };
+        }
+        let change = self.change(report, later_evidence);
+        if first { Change::Appeared } else { change }
+    }
+
+    /// The facts that hold whatever the state is.
+    fn note(&mut self, report: &Report, outdated: bool) {
+        let hook = &report.hook;
+        let newer = |known: &mut Option<String>, said: &Option<String>| {
+            if said.is_some() && (known.is_none() || !outdated) {
+                known.clone_from(said);
+            }
+        };
+        newer(&mut self.cwd, &hook.cwd);
+        newer(&mut self.model, &hook.model);
+        newer(&mut self.root, &report.root);
+        if hook.subagent.is_none() {
+            newer(&mut self.transcript, &hook.transcript);
+            if self.first_prompt.is_none() && hook.happening == Happening::TurnStart {
+                self.first_prompt.clone_from(&hook.prompt);
+            }
+        }
+    }
+
+    fn change(&mut self, report: &Report, later_evidence: bool) -> Change {
+        let (at, hook) = (report.at, &report.hook);
+        let was_open = self.is_open();
+        let before = self.activity;
+        match hook.happening {
+            Happening::TurnStart => {
+                // Cleared and captured anew: a walk that failed must not leave an old owner behind.
+                self.owner.clone_from(&report.owner);
+                self.begin(Activity::Working);
+                self.turn_started_at = Some(at);
+                self.interrupted = false;
+            }
+            Happening::SessionStart => {
+                if report.owner.is_some() || !was_open {
+                    self.owner.clone_from(&report.owner);
+                }
+                let working = was_open && self.activity == Some(Activity::Working);
+                self.interrupted = working;
+                self.begin(if working { Activity::Working } else { Activity::Idle });
+            }
+            Happening::Progress | Happening::Waiting | Happening::TurnEnd if !was_open => {
+                return Change::None;
+            }
+            Happening::Progress => {
+                self.adopt(report);
+                self.begin(Activity::Working);
+            }
+            Happening::Waiting => {
+                self.adopt(report);
+                self.begin(Activity::Waiting);
+                self.waiting_for = hook.message.clone().or_else(|| hook.detail.clone());
+            }
+            Happening::TurnEnd => {
+                self.adopt(report);
+                self.begin(Activity::Idle);
+                self.turn_started_at = None;
+            }
+            Happening::SessionEnd => {
+                if !was_open || later_evidence {
+                    return Change::None;
+                }
+                self.end = Some(End { at, reason: EndReason::Said(hook.detail.clone()) });
+                self.activity = None;
+                self.waiting_for = None;
+                self.turn_started_at = None;
+            }
+            Happening::Compaction | Happening::Sign => return Change::None,
+        }
+        self.changed_at = self.changed_at.max(Some(at));
+        match (was_open, self.is_open()) {
+            (true, false) => Change::Ended,
+            (false, true) => Change::Revived,
+            _ if before != self.activity => Change::Activity,
+            _ => Change::None,
+        }
+    }
+
+    /// It is there, and does this.
+    fn begin(&mut self, activity: Activity) {
+        self.end = None;
+        self.activity = Some(activity);
+        self.waiting_for = None;
+    }
+
+    /// Takes the owner of a report where none is known yet.
+    fn adopt(&mut self, report: &Report) {
+        if self.owner.is_none() {
+            self.owner.clone_from(&report.owner);
+        }
+    }
+
+    /// Its owner is proven to be gone: it ended with the last evidence of it.
+    pub fn exit(&mut self) -> Change {
+        if !self.is_open() {
+            return Change::None;
+        }
+        let at = self.last_sign_at.unwrap_or(Time::from_millis(0));
+        self.end = Some(End { at, reason: EndReason::Exited });
+        self.activity = None;
+        self.waiting_for = None;
+        self.turn_started_at = None;
+        Change::Ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::event::HookEvent;
+
+    fn at(seconds: i64, happening: Happening) -> Report {
+        Report {
+            id: format!("{seconds}.{}", happening.word()),
+            at: Time::from_millis(seconds * 1000),
+            agent: "a".into(),
+            event: happening.word().into(),
+            hook: HookEvent::new("s", happening),
+            root: None,
+            owner: Some(Identity { pid: Some(seconds as u32), ..Identity::default() }),
+            spill: None,
+            cut: false,
+        }
+    }
+
+    fn fold(reports: &[Report]) -> Track {
+        let mut track = Track::default();
+        for report in reports {
+            track.apply(report);
+        }
+        track
+    }
+
+    use Happening::{
+        Compaction, Progress, SessionEnd, SessionStart, Sign, TurnEnd, TurnStart, Waiting,
+    };
+
+    /// The table of transitions: from a state, by an event, to a state. `None` is ended.
+    #[test]
+    fn the_transition_table() {
+        let idle = [at(1, SessionStart)];
+        let working = [at(1, SessionStart), at(2, TurnStart)];
+        let waiting = [at(1, SessionStart), at(2, TurnStart), at(3, Waiting)];
+        let ended = [at(1, SessionStart), at(2, TurnStart), at(3, SessionEnd)];
+        use Activity as A;
+        let rows: [(&[Report], Happening, Option<A>); 32] = [
+            (&idle, TurnStart, Some(A::Working)),
+            (&idle, TurnEnd, Some(A::Idle)),
+            (&idle, SessionStart, Some(A::Idle)),
+            (&idle, SessionEnd, None),
+            (&idle, Compaction, Some(A::Idle)),
+            (&idle, Progress, Some(A::Working)),
+            (&idle, Waiting, Some(A::Waiting)),
+            (&idle, Sign, Some(A::Idle)),
+            (&working, TurnStart, Some(A::Working)),
+            (&working, TurnEnd, Some(A::Idle)),
+            (&working, SessionStart, Some(A::Working)),
+            (&working, SessionEnd, None),
+            (&working, Compaction, Some(A::Working)),
+            (&working, Progress, Some(A::Working)),
+            (&working, Waiting, Some(A::Waiting)),
+            (&working, Sign, Some(A::Working)),
+            (&waiting, TurnStart, Some(A::Working)),
+            (&waiting, TurnEnd, Some(A::Idle)),
+            (&waiting, SessionStart, Some(A::Idle)),
+            (&waiting, SessionEnd, None),
+            (&waiting, Compaction, Some(A::Waiting)),
+            (&waiting, Progress, Some(A::Working)),
+            (&waiting, Waiting, Some(A::Waiting)),
+            (&waiting, Sign, Some(A::Waiting)),
+            (&ended, TurnStart, Some(A::Working)),
+            (&ended, TurnEnd, None),
+            (&ended, SessionStart, Some(A::Idle)),
+            (&ended, SessionEnd, None),
+            (&ended, Compaction, None),
+            (&ended, Progress, None),
+            (&ended, Waiting, None),
+            (&ended, Sign, None),
+        ];
+        for (from, event, expected) in rows {
+            let mut track = fold(from);
+            track.apply(&at(9, event));
+            assert_eq!(track.activity, expected, "{:?} by {event:?}", fold(from).activity);
+            assert_eq!(track.end.is_some(), expected.is_none());
+        }
+        let mut noted = fold(&working);
+        noted.apply(&at(9, SessionStart));
+        assert!(noted.interrupted, "working, note stale");
+        for from in [&idle[..], &working, &waiting] {
+            let mut track = fold(from);
+            assert_eq!(track.exit(), Change::Ended);
+            let last = from.last().unwrap().at;
+            assert_eq!(track.end, Some(End { at: last, reason: EndReason::Exited }));
+        }
+        let mut over = fold(&ended);
+        assert_eq!(over.exit(), Change::None, "an end that was said stays said");
+    }
+
+    #[test]
+    fn the_owner_is_cleared_and_captured_at_every_turn_start() {
+        let mut track = fold(&[at(1, SessionStart), at(2, TurnStart)]);
+        assert_eq!(track.owner.as_ref().unwrap().pid, Some(2));
+        track.apply(&at(3, Progress));
+        assert_eq!(track.owner.as_ref().unwrap().pid, Some(2), "kept within the turn");
+        let failed = Report { owner: None, ..at(4, TurnStart) };
+        track.apply(&failed);
+        assert_eq!(track.owner, None, "a failed walk leaves no stale owner");
+        track.apply(&at(5, Progress));
+        assert_eq!(track.owner.as_ref().unwrap().pid, Some(5), "and a later one may succeed");
+    }
+
+    #[test]
+    fn a_subagent_never_flips_its_parent() {
+        let mut track = fold(&[at(1, SessionStart), at(2, TurnStart), at(3, Waiting)]);
+        for happening in Happening::ALL {
+            let mut report = at(9, happening);
+            report.hook.subagent = Some("sub".into());
+            track.apply(&report);
+            assert_eq!(track.activity, Some(Activity::Waiting), "{happening:?}");
+            assert_eq!(track.turns, 1);
+        }
+        assert_eq!(track.last_sign_at, Some(Time::from_millis(9000)), "but it is a sign of life");
+    }
+
+    fn any_report() -> impl Strategy<Value = Report> {
+        (0..20i64, 0..Happening::ALL.len(), any::<bool>(), any::<bool>()).prop_map(
+            |(seconds, happening, owned, sub)| {
+                let mut report = at(seconds, Happening::ALL[happening]);
+                if !owned {
+                    report.owner = None;
+                }
+                report.hook.subagent = sub.then(|| "sub".to_owned());
+                report
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_ends_a_session_that_has_later_evidence(
+            reports in proptest::collection::vec(any_report(), 1..40),
+        ) {
+            let track = fold(&reports);
+            if let Some(end) = &track.end {
+                let later = reports.iter().any(|report| {
+                    report.at > end.at
+                        && report.hook.subagent.is_none()
+                        && matches!(report.hook.happening, TurnStart | SessionStart)
+                });
+                prop_assert!(!later, "{reports:?}");
+            }
+        }
+
+        #[test]
+        fn the_last_sign_is_the_newest_report_and_ends_are_not_after_it(
+            reports in proptest::collection::vec(any_report(), 1..40),
+        ) {
+            let mut track = fold(&reports);
+            let newest = reports.iter().map(|report| report.at).max();
+            prop_assert_eq!(track.last_sign_at, newest);
+            track.exit();
+            prop_assert!(track.end.unwrap().at <= newest.unwrap());
+        }
+
+        #[test]
+        fn reports_in_order_and_their_duplicates_change_nothing_more(
+            mut reports in proptest::collection::vec(any_report(), 1..40),
+        ) {
+            // Distinct times: what happens at the very same moment has no order.
+            for (index, report) in reports.iter_mut().enumerate() {
+                report.at = Time::from_millis(index as i64 * 1000);
+            }
+            let track = fold(&reports);
+            let mut again = track.clone();
+            for report in &reports[..reports.len() - 1] {
+                again.apply(report);
+            }
+            again.turns = track.turns;
+            if track.changed_at == track.last_sign_at {
+                prop_assert_eq!(again, track);
+            }
+        }
+
+        #[test]
+        fn a_turn_that_starts_last_is_always_open_and_working(
+            reports in proptest::collection::vec(any_report(), 0..40),
+        ) {
+            let mut track = fold(&reports);
+            track.exit();
+            track.apply(&at(99, TurnStart));
+            prop_assert!(track.is_open());
+            prop_assert_eq!(track.activity, Some(Activity::Working));
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Answers about what hooks told, what ended and what was kept.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Incomplete, SessionView};
+use crate::summary::Kept;
+use crate::time::Time;
+
+/// One event: a report of a hook, or something ostler did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventView {
+    /// Where to go on: `--since CURSOR` gives what came after.
+    pub cursor: i64,
+    /// When it happened.
+    pub at: Time,
+    /// What: a happening of a hook, `exited` or `condensed`.
+    pub kind: String,
+    /// The agent.
+    pub agent: String,
+    /// The agent's own session id.
+    pub session: String,
+    /// More about it.
+    pub detail: serde_json::Value,
+}
+
+/// A session that a sweep dealt with, or left alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SweptSession {
+    /// The agent.
+    pub agent: String,
+    /// The agent's own session id.
+    pub session: String,
+    /// Its directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The last evidence of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+    /// Why it was ended or left alone.
+    pub reason: String,
+}
+
+/// What a sweep did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Swept {
+    /// Reports that were taken in from the spool.
+    pub reports: u64,
+    /// Lines of the spool that could not be understood; they are kept beside it.
+    pub rejected: u64,
+    /// Sessions that were ended, because their owner is gone.
+    pub ended: Vec<SweptSession>,
+    /// Sessions that were condensed into the vault.
+    pub condensed: Vec<SweptSession>,
+    /// Open sessions that were left alone although their owner was not seen alive.
+    pub kept: Vec<SweptSession>,
+    /// Sessions that are over and wait to be condensed.
+    pub pending: u64,
+    /// Whether nothing was changed, because only a preview was asked for.
+    pub dry_run: bool,
+}
+
+/// The result of `status`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusResult<'a> {
+    /// The directory that was asked about; none for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+    /// Sessions that are active there.
+    pub sessions: Vec<SessionView<'a>>,
+    /// Sessions that ended there in the last day, as far as hooks told of them.
+    pub ended: Vec<SweptSession>,
+    /// What the sweep did, unless there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swept: Option<Swept>,
+    /// Why there was no sweep although one was wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_swept: Option<String>,
+    /// What could not be read.
+    pub incomplete: &'a [Incomplete],
+}
+
+/// How a check went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// As it should be.
+    Ok,
+    /// Worth knowing.
+    Note,
+    /// Something is wrong.
+    Problem,
+}
+
+/// One thing that `doctor` looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// What was looked at.
+    pub check: String,
+    /// How it is.
+    pub grade: Grade,
+    /// What was found.
+    pub found: String,
+    /// What can be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// Whether `doctor --fix` does that.
+    pub fixable: bool,
+}
+
+/// The result of `doctor`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DoctorResult {
+    /// Whether nothing is wrong.
+    pub healthy: bool,
+    /// Everything that was looked at.
+    pub findings: Vec<Finding>,
+    /// What `--fix` did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fixed: Option<Swept>,
+}
+
+/// The result of `vault ls`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VaultLsResult {
+    /// What the vault holds, the newest first.
+    pub kept: Vec<Kept>,
+    /// How many bytes the originals had.
+    pub bytes: u64,
+    /// How many bytes the copies have.
+    pub kept_bytes: u64,
+}
+
+/// The result of `vault verify`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VaultVerifyResult {
+    /// Files that are what they should be.
+    pub sound: u64,
+    /// Files that are not, and why.
+    pub damaged: Vec<Incomplete>,
+}
+
+/// The result of `vault restore` and `vault export`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VaultWrittenResult {
+    /// The files that were written.
+    pub written: Vec<String>,
+    /// How many secrets were taken out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redacted: Option<u64>,
+}
+
+/// The result of `daemon status`, `start` and `stop`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DaemonResult {
+    /// Whether it runs.
+    pub running: bool,
+    /// Its pid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// When it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// Its socket.
+    pub socket: String,
+    /// How many owners it watches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watching: Option<u64>,
+}

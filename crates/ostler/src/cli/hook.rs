@@ -1,0 +1,59 @@
+//! `ostler hook`
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::env;
+
+/// Take in one report of an agent's hook (agents run this; `ostler hooks install` arranges it).
+///
+/// Reads the payload from standard input, or from the argument where an agent gives it there,
+/// and adds one line to the spool. Prints nothing and always succeeds: a problem of ostler's must
+/// never be one of the agent's. `ostler doctor` shows what went wrong.
+#[derive(Debug, Args)]
+pub(crate) struct Hook {
+    /// The agent, as `ostler adapters` names it.
+    agent: String,
+    /// What the agent calls the event.
+    event: String,
+    /// The payload, for agents that pass it as an argument.
+    payload: Option<String>,
+}
+
+impl Hook {
+    pub(crate) fn run(&self) -> ExitCode {
+        receive(&self.agent, &self.event, self.payload.as_deref())
+    }
+}
+
+/// The arguments of a hook, taken without building the command tree: an agent is waiting. Wrong ones
+/// are a problem to be logged like any other, since an agent may take an exit code for an order.
+/// `None` when a person asks for help.
+pub(crate) fn quick(arguments: &[OsString]) -> Option<ExitCode> {
+    if arguments.iter().take(2).any(|argument| argument == "--help" || argument == "-h") {
+        return None;
+    }
+    let text = |index: usize| Some(arguments.get(index)?.to_string_lossy());
+    let (agent, event) = (text(0).unwrap_or_default(), text(1).unwrap_or_default());
+    Some(receive(&agent, &event, text(2).as_deref()))
+}
+
+fn receive(agent: &str, event: &str, argument: Option<&str>) -> ExitCode {
+    // Not even a defect of ostler may disturb the agent.
+    std::panic::set_hook(Box::new(|_| {}));
+    let _ = std::panic::catch_unwind(|| {
+        let dirs = sys::dirs::of_this_process();
+        let call = flows::hook::Call {
+            agent,
+            event,
+            argument,
+            stdin: std::io::stdin(),
+            home: dirs.as_ref().map(|dirs| dirs.home.as_path()).map_err(ToString::to_string),
+            runtime: &sys::dirs::runtime_of_this_process(),
+        };
+        flows::hook::receive(&call, &env::lookup);
+    });
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,518 @@
+//! What nobody else knows: reports of hooks, who owned a turn, what ended and what was kept of it.
+//!
+//! One connection writes, and whoever has it holds the writer's lock (`flows::writer`); readers open
+//! the file read-only and never wait for long. Every change is one transaction, and what it
+//! publishes to others (the event rows) is in the same one.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::event::Report;
+use model::rules::track::{Change, End, Track};
+use model::time::Time;
+use model::wire::EventView;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
+
+/// Each step brings the tables from one version to the next; steps are only ever added.
+const MIGRATIONS: &[&str] = &["
+    create table event (
+        seq integer primary key autoincrement, id text not null unique,
+        at integer not null, kind text not null,
+        agent text not null, session text not null, body text not null
+    );
+    create table session (
+        agent text not null, id text not null, track text not null,
+        open integer not null, condensed integer not null, ended_at integer,
+        primary key (agent, id)
+    ) without rowid;
+    create index open_session on session (agent, id) where open = 1;
+    create index uncondensed_session on session (agent, id) where open = 0 and condensed = 0;
+    create index ended_session on session (ended_at) where open = 0;
+    create table turn (
+        agent text not null, session text not null, number integer not null,
+        started_at integer not null, ended_at integer, owner text,
+        primary key (agent, session, number)
+    ) without rowid;
+    create table spool (ino integer primary key, offset integer not null, tail blob not null);
+    create table kept (
+        agent text not null, session text not null, at integer not null, manifest text not null,
+        primary key (agent, session)
+    ) without rowid;
+"];
+
+/// How long a transaction of somebody else is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why the store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// SQLite said no.
+    #[error("the store {} cannot be used: {source}", path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: rusqlite::Error,
+    },
+    /// Another version of ostler wrote it.
+    #[error(
+        "the store {} was written by a newer ostler (version {found} of its tables, \
+         this one knows {known})", path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: i64,
+        /// The newest that is understood.
+        known: i64,
+    },
+    /// Its directory is not ours alone.
+    #[error(transparent)]
+    NotPrivate(#[from] sys::private::PrivateError),
+    /// A row cannot be understood.
+    #[error("the store {} holds a row that cannot be understood: {reason}", path.display())]
+    Row {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The store of one home.
+#[derive(Debug)]
+pub struct State {
+    connection: Connection,
+    path: PathBuf,
+}
+
+/// How far a file of the spool has been taken in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// The file.
+    pub ino: u64,
+    /// Everything before has been taken in.
+    pub offset: u64,
+    /// The bytes just before, so that another file under the same number is not mistaken for it.
+    pub tail: Vec<u8>,
+}
+
+/// One session as hooks told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tracked {
+    /// The adapter's id.
+    pub agent: String,
+    /// The agent's own session id.
+    pub id: String,
+    /// What was told.
+    pub track: Track,
+}
+
+/// The file of a home.
+pub fn path(home: &Path) -> PathBuf {
+    home.join("ostler.db")
+}
+
+impl State {
+    /// Opens the store for writing, making it if need be. Only the writer may.
+    pub fn open(home: &Path) -> Result<Self, StateError> {
+        sys::private::create_private_dir(home)?;
+        let path = path(home);
+        // SQLite would make it readable for everyone.
+        sys::append::append(&path, b"")
+            .map_err(|source| sys::private::PrivateError::Io { path: path.clone(), source })?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut state = Self::connect(path, flags)?;
+        state.migrate()?;
+        Ok(state)
+    }
+
+    /// Opens the store for reading. `None` if there is none yet.
+    pub fn read(home: &Path) -> Result<Option<Self>, StateError> {
+        let path = path(home);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let state = Self::connect(path, flags)?;
+        match state.version()? {
+            0 => Ok(None),
+            _ => Ok(Some(state)),
+        }
+    }
+
+    fn connect(path: PathBuf, flags: OpenFlags) -> Result<Self, StateError> {
+        let open = || -> rusqlite::Result<Connection> {
+            let connection = Connection::open_with_flags(&path, flags)?;
+            connection.busy_timeout(PATIENCE)?;
+            Ok(connection)
+        };
+        let connection = match open() {
+            Ok(connection) => connection,
+            Err(source) => return Err(StateError::Sqlite { path, source }),
+        };
+        Ok(Self { connection, path })
+    }
+
+    fn failed(&self) -> impl Fn(rusqlite::Error) -> StateError + use<> {
+        let path = self.path.clone();
+        move |source| StateError::Sqlite { path: path.clone(), source }
+    }
+
+    fn version(&self) -> Result<i64, StateError> {
+        let found = self
+            .connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(self.failed())?;
+        let known = MIGRATIONS.len() as i64;
+        if found > known {
+            return Err(StateError::Newer { path: self.path.clone(), found, known });
+        }
+        Ok(found)
+    }
+
+    fn migrate(&mut self) -> Result<(), StateError> {
+        let failed = self.failed();
+        let version = self.version()?;
+        // A commit that a power cut takes back is still in the spool: what was taken in is marked in
+        // the same transaction, and files of the spool are removed only after a checkpoint.
+        for pragma in [("journal_mode", "wal"), ("synchronous", "normal")] {
+            self.connection
+                .pragma_update_and_check(None, pragma.0, pragma.1, |_| Ok(()))
+                .or_else(|error| match error {
+                    rusqlite::Error::QueryReturnedNoRows => Ok(()),
+                    error => Err(error),
+                })
+                .map_err(&failed)?;
+        }
+        for (index, step) in MIGRATIONS.iter().enumerate().skip(version as usize) {
+            let transaction = self.connection.transaction().map_err(&failed)?;
+            transaction.execute_batch(step).map_err(&failed)?;
+            transaction.pragma_update(None, "user_version", index as i64 + 1).map_err(&failed)?;
+            transaction.commit().map_err(&failed)?;
+        }
+        Ok(())
+    }
+
+    /// How far a file of the spool was taken in.
+    pub fn mark(&self, ino: u64) -> Result<Option<Mark>, StateError> {
+        self.connection
+            .query_row("select offset, tail from spool where ino = ?1", [ino as i64], |row| {
+                Ok(Mark { ino, offset: row.get::<_, i64>(0)? as u64, tail: row.get(1)? })
+            })
+            .optional()
+            .map_err(self.failed())
+    }
+
+    /// Forgets a file of the spool that is no more.
+    pub fn forget_mark(&mut self, ino: u64) -> Result<(), StateError> {
+        let done = self.connection.execute("delete from spool where ino = ?1", [ino as i64]);
+        done.map(drop).map_err(self.failed())
+    }
+
+    /// Takes reports in, in their order, and with them the place up to which they were read. A
+    /// report that is already there counts once. Returns how many were new.
+    pub fn take_in(&mut self, reports: &[Report], mark: &Mark) -> Result<usize, StateError> {
+        let (failed, path) = (self.failed(), self.path.clone());
+        let transaction = self.connection.transaction().map_err(&failed)?;
+        let mut new = 0;
+        let mut tracks: Vec<Tracked> = Vec::new();
+        for report in reports {
+            let body = serde_json::to_string(report).unwrap_or_default();
+            let happening = report.hook.happening.word();
+            let told = (report.agent.as_str(), report.hook.session.as_str());
+            if !publish(&transaction, &report.id, report.at, happening, told, &body)
+                .map_err(&failed)?
+            {
+                continue;
+            }
+            new += 1;
+            let known = tracks.iter().position(|one| (one.agent.as_str(), one.id.as_str()) == told);
+            let index = match known {
+                Some(index) => index,
+                None => {
+                    let track = load(&transaction, &path, told)?.unwrap_or_default();
+                    tracks.push(Tracked { agent: told.0.into(), id: told.1.into(), track });
+                    tracks.len() - 1
+                }
+            };
+            let before = tracks[index].track.turn_started_at;
+            let change = tracks[index].track.apply(report);
+            turn(&transaction, &tracks[index], before, report.at).map_err(&failed)?;
+            if change == Change::Revived {
+                let condensed = "update session set condensed = 0 where agent = ?1 and id = ?2";
+                transaction.execute(condensed, [told.0, told.1]).map_err(&failed)?;
+            }
+        }
+        for tracked in &tracks {
+            save(&transaction, tracked).map_err(&failed)?;
+        }
+        transaction
+            .execute(
+                "insert or replace into spool values (?1, ?2, ?3)",
+                params![mark.ino as i64, mark.offset as i64, mark.tail],
+            )
+            .map_err(&failed)?;
+        transaction.commit().map_err(&failed)?;
+        Ok(new)
+    }
+
+    /// One session.
+    pub fn track(&self, agent: &str, id: &str) -> Result<Option<Track>, StateError> {
+        load(&self.connection, &self.path, (agent, id))
+    }
+
+    /// Every session that is not known to be over.
+    pub fn open_sessions(&self) -> Result<Vec<Tracked>, StateError> {
+        self.sessions("select agent, id, track from session where open = 1")
+    }
+
+    /// Sessions that are over and have not been condensed.
+    pub fn uncondensed_sessions(&self) -> Result<Vec<Tracked>, StateError> {
+        self.sessions("select agent, id, track from session where open = 0 and condensed = 0")
+    }
+
+    /// Sessions that ended since, the newest first, at most so many.
+    pub fn ended_sessions(&self, since: Time, limit: usize) -> Result<Vec<Tracked>, StateError> {
+        self.sessions(&format!(
+            "select agent, id, track from session where open = 0 and ended_at >= {} \
+             order by ended_at desc limit {limit}",
+            since.millis()
+        ))
+    }
+
+    fn sessions(&self, query: &str) -> Result<Vec<Tracked>, StateError> {
+        let failed = self.failed();
+        let mut statement = self.connection.prepare_cached(query).map_err(&failed)?;
+        let mut rows = statement.query([]).map_err(&failed)?;
+        let mut sessions = Vec::new();
+        while let Some(row) = rows.next().map_err(&failed)? {
+            let (agent, id, text): (String, String, String) = row
+                .get(0)
+                .and_then(|agent| Ok((agent, row.get(1)?, row.get(2)?)))
+                .map_err(&failed)?;
+            let track = understand(&self.path, &text)?;
+            sessions.push(Tracked { agent, id, track });
+        }
+        Ok(sessions)
+    }
+
+    /// Marks a session as exited, if `still` says so of what the store holds now. Its end is the last
+    /// report or the last other `evidence` of it. Returns the end.
+    pub fn exit(
+        &mut self,
+        agent: &str,
+        id: &str,
+        evidence: Option<Time>,
+        now: Time,
+        still: impl FnOnce(&Track) -> bool,
+    ) -> Result<Option<End>, StateError> {
+        let (failed, path) = (self.failed(), self.path.clone());
+        let transaction = self.connection.transaction().map_err(&failed)?;
+        let Some(mut track) = load(&transaction, &path, (agent, id))?.filter(still) else {
+            return Ok(None);
+        };
+        let before = track.turn_started_at;
+        track.last_sign_at = track.last_sign_at.max(evidence.filter(|evidence| *evidence <= now));
+        if track.exit() != Change::Ended {
+            return Ok(None);
+        }
+        let Some(end) = track.end.clone() else { return Ok(None) };
+        let tracked = Tracked { agent: agent.into(), id: id.into(), track };
+        turn(&transaction, &tracked, before, end.at).map_err(&failed)?;
+        save(&transaction, &tracked).map_err(&failed)?;
+        let body = serde_json::to_string(&end).unwrap_or_default();
+        publish(&transaction, &sys::clock::unique(now), now, "exited", (agent, id), &body)
+            .map_err(&failed)?;
+        transaction.commit().map_err(&failed)?;
+        Ok(Some(end))
+    }
+
+    /// Notes what was kept of a session. `at` is the end that was condensed: a session that has been
+    /// revived since stays uncondensed.
+    pub fn keep(
+        &mut self,
+        agent: &str,
+        id: &str,
+        end: Option<&End>,
+        now: Time,
+        manifest: &str,
+    ) -> Result<bool, StateError> {
+        let (failed, path) = (self.failed(), self.path.clone());
+        let transaction = self.connection.transaction().map_err(&failed)?;
+        let known = load(&transaction, &path, (agent, id))?;
+        if known.is_none_or(|track| track.end.as_ref() != end) {
+            return Ok(false);
+        }
+        transaction
+            .execute(
+                "insert or replace into kept values (?1, ?2, ?3, ?4)",
+                params![agent, id, now.millis(), manifest],
+            )
+            .map_err(&failed)?;
+        transaction
+            .execute("update session set condensed = 1 where agent = ?1 and id = ?2", [agent, id])
+            .map_err(&failed)?;
+        let unique = sys::clock::unique(now);
+        publish(&transaction, &unique, now, "condensed", (agent, id), "{}").map_err(&failed)?;
+        transaction.commit().map_err(&failed)?;
+        Ok(true)
+    }
+
+    /// What was kept of every session, as manifests, the newest first.
+    pub fn kept(&self) -> Result<Vec<String>, StateError> {
+        let failed = self.failed();
+        let mut statement = self
+            .connection
+            .prepare("select manifest from kept order by at desc, agent, session")
+            .map_err(&failed)?;
+        let rows = statement.query_map([], |row| row.get(0)).map_err(&failed)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(&failed)
+    }
+
+    /// Events after `cursor`, in order, at most so many.
+    pub fn events_after(&self, cursor: i64, limit: usize) -> Result<Vec<EventView>, StateError> {
+        let failed = self.failed();
+        let mut statement = self
+            .connection
+            .prepare_cached(
+                "select seq, at, kind, agent, session, body from event where seq > ?1 \
+                 order by seq limit ?2",
+            )
+            .map_err(&failed)?;
+        let rows = statement
+            .query_map(params![cursor, limit as i64], |row| {
+                let body: String = row.get(5)?;
+                Ok(EventView {
+                    cursor: row.get(0)?,
+                    at: Time::from_millis(row.get(1)?),
+                    kind: row.get(2)?,
+                    agent: row.get(3)?,
+                    session: row.get(4)?,
+                    detail: serde_json::from_str(&body).unwrap_or_default(),
+                })
+            })
+            .map_err(&failed)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(&failed)
+    }
+
+    /// The newest event's cursor; 0 when there is none.
+    pub fn newest_event(&self) -> Result<i64, StateError> {
+        let newest = "select coalesce(max(seq), 0) from event";
+        self.connection.query_row(newest, [], |row| row.get(0)).map_err(self.failed())
+    }
+
+    /// How many sessions are known: open, ended, ended and not condensed.
+    pub fn counts(&self) -> Result<(u64, u64, u64), StateError> {
+        let count = |query: &str| {
+            self.connection
+                .query_row(query, [], |row| row.get::<_, i64>(0))
+                .map(|count| count as u64)
+                .map_err(self.failed())
+        };
+        Ok((
+            count("select count(*) from session where open = 1")?,
+            count("select count(*) from session where open = 0")?,
+            count("select count(*) from session where open = 0 and condensed = 0")?,
+        ))
+    }
+
+    /// What SQLite finds wrong with the file; empty when it is sound.
+    pub fn integrity(&self) -> Result<Vec<String>, StateError> {
+        let failed = self.failed();
+        let mut statement = self.connection.prepare("pragma quick_check").map_err(&failed)?;
+        let rows = statement.query_map([], |row| row.get::<_, String>(0)).map_err(&failed)?;
+        let found: Vec<String> = rows.collect::<rusqlite::Result<_>>().map_err(&failed)?;
+        Ok(found.into_iter().filter(|line| line != "ok").collect())
+    }
+
+    /// Makes everything committed so far survive a power cut.
+    pub fn checkpoint(&mut self) -> Result<(), StateError> {
+        let done = self.connection.query_row("pragma wal_checkpoint(full)", [], |_| Ok(()));
+        done.map_err(self.failed())
+    }
+}
+
+fn load(
+    connection: &Connection,
+    path: &Path,
+    (agent, id): (&str, &str),
+) -> Result<Option<Track>, StateError> {
+    let failed = |source| StateError::Sqlite { path: path.to_owned(), source };
+    let mut statement = connection
+        .prepare_cached("select track from session where agent = ?1 and id = ?2")
+        .map_err(failed)?;
+    let text: Option<String> =
+        statement.query_row([agent, id], |row| row.get(0)).optional().map_err(failed)?;
+    text.map(|text| understand(path, &text)).transpose()
+}
+
+fn understand(path: &Path, text: &str) -> Result<Track, StateError> {
+    serde_json::from_str(text)
+        .map_err(|error| StateError::Row { path: path.to_owned(), reason: error.to_string() })
+}
+
+fn save(transaction: &Transaction<'_>, tracked: &Tracked) -> rusqlite::Result<()> {
+    let track = serde_json::to_string(&tracked.track)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    let ended_at = tracked.track.end.as_ref().map(|end| end.at.millis());
+    transaction
+        .prepare_cached(
+            "insert into session values (?1, ?2, ?3, ?4, 0, ?5) on conflict (agent, id) \
+             do update set track = ?3, open = ?4, ended_at = ?5",
+        )?
+        .execute(params![
+            tracked.agent,
+            tracked.id,
+            track,
+            i64::from(tracked.track.is_open()),
+            ended_at
+        ])
+        .map(drop)
+}
+
+/// Writes a turn down when it starts and when it ends.
+fn turn(
+    transaction: &Transaction<'_>,
+    tracked: &Tracked,
+    before: Option<Time>,
+    at: Time,
+) -> rusqlite::Result<()> {
+    let track = &tracked.track;
+    if track.turn_started_at == before {
+        return Ok(());
+    }
+    if before.is_some() {
+        transaction
+            .prepare_cached(
+                "update turn set ended_at = ?3 \
+                 where agent = ?1 and session = ?2 and ended_at is null",
+            )?
+            .execute(params![tracked.agent, tracked.id, at.millis()])?;
+    }
+    let Some(started_at) = track.turn_started_at else { return Ok(()) };
+    let owner = track.owner.as_ref().and_then(|owner| serde_json::to_string(owner).ok());
+    transaction
+        .prepare_cached("insert or ignore into turn values (?1, ?2, ?3, ?4, null, ?5)")?
+        .execute(params![tracked.agent, tracked.id, track.turns as i64, started_at.millis(), owner])
+        .map(drop)
+}
+
+/// Adds one event, unless it is there already. Returns whether it was added.
+fn publish(
+    transaction: &Transaction<'_>,
+    id: &str,
+    at: Time,
+    kind: &str,
+    (agent, session): (&str, &str),
+    body: &str,
+) -> rusqlite::Result<bool> {
+    let added = transaction
+        .prepare_cached(
+            "insert or ignore into event (id, at, kind, agent, session, body) \
+             values (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![id, at.millis(), kind, agent, session, body])?;
+    Ok(added == 1)
+}

@@ -1,0 +1,137 @@
+//! Lines added to files of ours by many processes at once, without a lock.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Adds `bytes` to the end of a file in one write, so that those of others stay whole. The file and
+/// its directory are made if need be, for this user only; a link in its place is refused.
+pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = match open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if let Some(directory) = path.parent() {
+                crate::private::create_private_dir(directory).map_err(io::Error::other)?;
+            }
+            open(path)?
+        }
+        opened => opened?,
+    };
+    // Not `write_all`: a second write would land behind somebody else's line.
+    let written = file.write(bytes)?;
+    if written < bytes.len() {
+        return Err(io::Error::new(io::ErrorKind::WriteZero, "the line was written only in part"));
+    }
+    Ok(())
+}
+
+/// As [`append`], unless the file has grown to `limit` bytes.
+pub fn append_up_to(limit: u64, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if path.symlink_metadata().is_ok_and(|known| known.len() >= limit) {
+        return Ok(());
+    }
+    append(path, bytes)
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let no_follow = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(no_follow.bits().cast_signed())
+        .open(path)
+}
+
+/// Whether nobody else has the file open, so that nothing can be added to it through a descriptor
+/// from before. `false` where the system cannot tell.
+pub fn is_sole_opener(file: &File) -> bool {
+    sole::is_sole_opener(file)
+}
+
+#[cfg(target_os = "linux")]
+mod sole {
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
+    /// A write lease is granted only while the file is open nowhere else.
+    #[expect(unsafe_code, reason = "fcntl leases are in no safe wrapper")]
+    pub(super) fn is_sole_opener(file: &File) -> bool {
+        let fd = file.as_raw_fd();
+        // SAFETY: the descriptor is open for the whole call, and both commands take an integer.
+        unsafe {
+            let granted = libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) == 0;
+            if granted {
+                libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK);
+            }
+            granted
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod sole {
+    pub(super) fn is_sole_opener(_: &std::fs::File) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn lines_of_many_writers_stay_whole() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("spool/events");
+        std::thread::scope(|threads| {
+            for writer in 0..8u8 {
+                let path = &path;
+                threads.spawn(move || {
+                    let mut line = vec![b'a' + writer; 3000];
+                    line.push(b'\n');
+                    for _ in 0..50 {
+                        append(path, &line).unwrap();
+                    }
+                });
+            }
+        });
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 400);
+        for line in text.lines() {
+            assert_eq!(line.len(), 3000);
+            assert!(line.bytes().all(|byte| byte == line.as_bytes()[0]));
+        }
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(path.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_link_is_not_followed_and_a_limit_is_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let (target, link) = (home.path().join("target"), home.path().join("link"));
+        std::fs::write(&target, "theirs").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        append(&link, b"x").unwrap_err();
+        let log = home.path().join("log");
+        for _ in 0..10 {
+            append_up_to(20, &log, b"0123456789").unwrap();
+        }
+        assert_eq!(log.metadata().unwrap().len(), 20);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn another_opener_is_noticed() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("events");
+        append(&path, b"x").unwrap();
+        let ours = File::open(&path).unwrap();
+        let theirs = open(&path).unwrap();
+        assert!(!is_sole_opener(&ours));
+        drop(theirs);
+        assert!(is_sole_opener(&ours));
+    }
+}
