@@ -73,6 +73,10 @@ impl Glyph {
         char::from_u32(self.0)
     }
 
+    pub(crate) fn low_byte(self) -> u8 {
+        self.0 as u8
+    }
+
     fn cluster(self) -> Option<usize> {
         (self.0 & Self::CLUSTER != 0).then_some((self.0 & !Self::CLUSTER) as usize)
     }

@@ -15,13 +15,15 @@ pub(crate) struct Row {
     cells: Vec<Cell>,
     /// Cells from here on are blank, so clearing and storing a row need not look at them.
     used: usize,
+    /// Every cell is an ASCII character in the default style: most rows, and storing them is a copy.
+    plain: bool,
     /// The text goes on in the next row: it was wrapped, not ended.
     pub(crate) wrapped: bool,
 }
 
 impl Row {
     pub(crate) fn new(cols: usize) -> Row {
-        Row { cells: vec![Cell::BLANK; cols], used: 0, wrapped: false }
+        Row { cells: vec![Cell::BLANK; cols], used: 0, plain: true, wrapped: false }
     }
 
     /// A row of `cols` columns that starts with `cells`.
@@ -30,6 +32,7 @@ impl Row {
         let count = cells.len().min(cols);
         row.cells[..count].copy_from_slice(&cells[..count]);
         row.used = count;
+        row.plain = false;
         row.wrapped = wrapped;
         row
     }
@@ -63,7 +66,13 @@ impl Row {
         text
     }
 
+    /// The bytes of a row that is nothing but ASCII in the default style.
+    pub(crate) fn plain_text(&self) -> Option<impl Iterator<Item = u8>> {
+        self.plain.then(|| self.stored().iter().map(|cell| cell.glyph.low_byte()))
+    }
+
     pub(crate) fn set(&mut self, col: usize, cell: Cell) {
+        self.plain = false;
         self.cells[col] = cell;
         self.used = self.used.max(col + 1);
     }
@@ -76,6 +85,7 @@ impl Row {
             *cell = Cell { glyph: Glyph::ascii(byte), style, kind: Kind::Narrow };
         }
         self.used = self.used.max(end);
+        self.plain &= style == Style::default();
     }
 
     /// Parts a wide glyph that lies across the border before `col`.
@@ -97,11 +107,13 @@ impl Row {
         self.cut(range.start);
         self.cut(range.end);
         if with != Cell::BLANK {
+            self.plain = false;
             self.used = self.used.max(range.end);
         } else if range.end >= self.used {
             let end = self.used.max(range.start);
             self.cells[range.start..end].fill(with);
             self.used = self.used.min(range.start);
+            self.plain |= self.used == 0;
             return;
         }
         self.cells[range].fill(with);
@@ -150,6 +162,7 @@ impl Row {
         self.cut(range.end);
         self.cells[range.clone()].copy_from_slice(&from.cells[range]);
         self.used = self.cells.len();
+        self.plain &= from.plain;
     }
 }
 

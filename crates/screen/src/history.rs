@@ -69,7 +69,10 @@ impl History {
     }
 
     pub(crate) fn push(&mut self, row: &Row, clusters: &Clusters) {
-        self.push_with(|out| line::encode(row.stored(), row.wrapped, clusters, out));
+        self.push_with(|out| match row.plain_text() {
+            Some(text) => line::encode_plain(text, row.wrapped, out),
+            None => line::encode(row.stored(), row.wrapped, clusters, out),
+        });
     }
 
     /// Adds the line that `write` appends to the bytes.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod cell;
+pub mod export;
 mod grid;
 mod history;
 mod keyframe;
@@ -15,6 +16,7 @@ pub mod keys;
 mod line;
 mod palette;
 mod parser;
+pub mod png;
 mod redraw;
 mod screen;
 mod term;

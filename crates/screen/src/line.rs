@@ -38,6 +38,12 @@ pub(crate) fn encode(cells: &[Cell], wrapped: bool, clusters: &Clusters, out: &m
     }
 }
 
+/// What [`encode`] would write for ASCII in the default style.
+pub(crate) fn encode_plain(text: impl Iterator<Item = u8>, wrapped: bool, out: &mut Vec<u8>) {
+    out.push(if wrapped { WRAPPED } else { 0 });
+    out.extend(text);
+}
+
 fn encode_styles(cells: &[Cell], out: &mut Vec<u8>) {
     let mut runs: Vec<(usize, Style)> = Vec::new();
     for cell in cells {

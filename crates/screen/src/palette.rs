@@ -15,13 +15,65 @@ pub(crate) enum Slot {
     Indexed(u8),
 }
 
-/// The first sixteen colours and the defaults: what a profile chooses.
+/// The first sixteen colours and the defaults: what a profile chooses. Written as `#rrggbb`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Theme {
+    #[serde(with = "hex")]
     pub foreground: [u8; 3],
+    #[serde(with = "hex")]
     pub background: [u8; 3],
+    #[serde(with = "hex")]
     pub cursor: [u8; 3],
+    #[serde(with = "hex_list")]
     pub ansi: [[u8; 3]; 16],
+}
+
+impl Default for Theme {
+    fn default() -> Self {
+        Theme::DARK
+    }
+}
+
+mod hex {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Rgb;
+
+    pub(super) fn text([r, g, b]: Rgb) -> String {
+        format!("#{r:02x}{g:02x}{b:02x}")
+    }
+
+    pub(super) fn color<E: Error>(text: &str) -> Result<Rgb, E> {
+        let color = (text.len() == 7).then(|| super::parse(text)).flatten();
+        color.ok_or_else(|| E::custom(format!("`{text}` is not a colour; write #rrggbb")))
+    }
+
+    pub(super) fn serialize<S: Serializer>(color: &Rgb, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(&text(*color))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Rgb, D::Error> {
+        color(&String::deserialize(input)?)
+    }
+}
+
+mod hex_list {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{Rgb, hex};
+
+    pub(super) fn serialize<S: Serializer>(list: &[Rgb; 16], out: S) -> Result<S::Ok, S::Error> {
+        list.map(hex::text).serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<[Rgb; 16], D::Error> {
+        let texts = Vec::<String>::deserialize(input)?;
+        let list = texts.iter().map(|text| hex::color(text)).collect::<Result<Vec<Rgb>, _>>()?;
+        list.try_into().map_err(|_| D::Error::custom("`ansi` needs sixteen colours"))
+    }
 }
 
 impl Theme {

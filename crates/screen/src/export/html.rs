@@ -1,0 +1,248 @@
+//! A page that plays the recording, alone in one file: no server, no library, nothing loaded.
+//!
+//! The emulator runs here, not in the page. The page gets, for each moment, the rows that changed, as
+//! text and styles; its script only puts them on the screen.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{Header, Item, Recorder};
+use crate::cell::{Attrs, Cell, Kind, Style};
+use crate::palette::{Rgb, Slot, Theme};
+use crate::screen::{Limits, Screen, Size};
+
+const PLAYER: &str = include_str!("player.js");
+const LOOK: &str = include_str!("player.css");
+
+/// Changes within this time are one frame.
+const FRAME: Duration = Duration::from_millis(33);
+
+/// A stretch of text in one style; wide graphemes are alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Run(String, usize, #[serde(skip_serializing_if = "is_zero")] u8);
+
+fn is_zero(value: &u8) -> bool {
+    *value == 0
+}
+
+#[derive(Debug, Serialize)]
+struct Frame<'a> {
+    t: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<(u16, u16)>,
+    /// Styles that are used for the first time, as CSS.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    css: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    rows: Vec<(usize, &'a [Run])>,
+    /// Row and column, unless hidden.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<(u16, u16)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<&'a str>,
+}
+
+#[derive(Debug)]
+pub struct Html<W> {
+    out: W,
+    screen: Screen,
+    theme: Theme,
+    shown: Vec<Vec<Run>>,
+    styles: HashMap<Style, usize>,
+    /// When the frame that is being gathered began.
+    pending: Option<Duration>,
+    first: bool,
+    size: Option<Size>,
+}
+
+impl<W: Write> Html<W> {
+    pub fn new(mut out: W, header: &Header<'_>, theme: Theme) -> io::Result<Html<W>> {
+        let title = escape(header.title);
+        let css = |[r, g, b]: Rgb| format!("#{r:02x}{g:02x}{b:02x}");
+        let (fg, bg) = (css(theme.foreground), css(theme.background));
+        write!(
+            out,
+            "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+             style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
+             <style>\n:root {{ --fg: {fg}; --bg: {bg}; --cursor: {} }}\n{LOOK}</style>\n\
+             <main><div id=\"screen\" role=\"img\" aria-label=\"{title}\"></div>\n\
+             <nav><button id=\"play\" type=\"button\">play</button>\
+             <input id=\"seek\" type=\"range\" min=\"0\" value=\"0\" aria-label=\"time\">\
+             <output id=\"time\"></output></nav></main>\n\
+             <script type=\"application/json\" id=\"frames\">[",
+            css(theme.cursor),
+        )?;
+        Ok(Html {
+            out,
+            screen: Screen::new(header.size, Limits { scrollback_lines: 0 }),
+            theme,
+            shown: Vec::new(),
+            styles: HashMap::new(),
+            pending: Some(Duration::ZERO),
+            first: true,
+            size: Some(header.size),
+        })
+    }
+
+    /// Begins a frame at `time`, after writing the one before if its time is over.
+    fn at(&mut self, time: Duration) -> io::Result<()> {
+        match self.pending {
+            Some(began) if time < began + FRAME => {}
+            Some(began) => {
+                self.frame(began, None)?;
+                self.pending = Some(time);
+            }
+            None => self.pending = Some(time),
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, time: Duration, mark: Option<&str>) -> io::Result<()> {
+        let size = self.size.take();
+        if size.is_some() {
+            self.shown.clear();
+        }
+        let known = self.styles.len();
+        let mut new = Vec::new();
+        let rows: Vec<Vec<Run>> =
+            (0..self.screen.grid().rows.len()).map(|row| self.runs(row, &mut new)).collect();
+        debug_assert_eq!(self.styles.len(), known + new.len());
+        let changed = rows.iter().enumerate().filter(|(row, runs)| {
+            self.shown.get(*row).map_or(!runs.is_empty(), |shown| shown != *runs)
+        });
+        let cursor = self.screen.cursor();
+        let frame = Frame {
+            t: time.as_millis() as u64,
+            size: size.map(|size| (size.cols, size.rows)),
+            css: &new,
+            rows: changed.map(|(row, runs)| (row, runs.as_slice())).collect(),
+            cursor: cursor.visible.then_some((cursor.row, cursor.col)),
+            mark,
+        };
+        // In a script element nothing may look like a tag.
+        let json = serde_json::to_string(&frame)?.replace('<', "\\u003c");
+        let before = if std::mem::take(&mut self.first) { "\n" } else { ",\n" };
+        self.out.write_all(before.as_bytes())?;
+        self.out.write_all(json.as_bytes())?;
+        self.shown = rows;
+        Ok(())
+    }
+
+    fn runs(&mut self, row: usize, new: &mut Vec<String>) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let cells: Vec<Cell> = self.screen.grid().rows[row].occupied().to_vec();
+        for cell in cells.iter().filter(|cell| cell.kind != Kind::Spacer) {
+            let style = self.style(cell.style, new);
+            let wide = u8::from(cell.kind == Kind::Wide);
+            match runs.last_mut() {
+                Some(Run(text, same, 0)) if *same == style && wide == 0 => {
+                    self.screen.term.clusters.push_to(cell.glyph, text);
+                }
+                _ => runs.push(Run(self.screen.term.clusters.text(cell.glyph), style, wide)),
+            }
+        }
+        runs
+    }
+
+    fn style(&mut self, style: Style, new: &mut Vec<String>) -> usize {
+        let next = self.styles.len();
+        let place = *self.styles.entry(style).or_insert(next);
+        if place == next {
+            new.push(css(&self.screen, &self.theme, style));
+        }
+        place
+    }
+}
+
+impl<W: Write> Recorder for Html<W> {
+    fn record(&mut self, time: Duration, item: Item<'_>) -> io::Result<()> {
+        match item {
+            Item::Output(bytes) => {
+                self.at(time)?;
+                let _ = self.screen.advance(bytes);
+            }
+            Item::Resize(size) => {
+                self.at(time)?;
+                let _ = self.screen.resize(size);
+                self.size = Some(self.screen.size());
+            }
+            Item::Marker(label) => {
+                if let Some(began) = self.pending.take() {
+                    self.frame(began, None)?;
+                }
+                self.frame(time, Some(label))?;
+            }
+            Item::Input(_) | Item::Exit(_) => {}
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.screen.release();
+        if let Some(time) = self.pending.take() {
+            self.frame(time, None)?;
+        }
+        write!(self.out, "\n]</script>\n<script>\n{PLAYER}</script>\n</html>\n")?;
+        self.out.flush()
+    }
+}
+
+/// The colours are those of this moment: a program that changes its palette later does not change
+/// what is on the page already.
+fn css(screen: &Screen, theme: &Theme, style: Style) -> String {
+    let palette = &screen.term.palette;
+    let hex = |[r, g, b]: Rgb| format!("#{r:02x}{g:02x}{b:02x}");
+    let (mut fg, mut bg) =
+        (palette.resolve_in(style.fg, theme), palette.resolve_in(style.bg, theme));
+    let attrs = style.attrs;
+    if attrs.has(Attrs::INVERSE) {
+        let default = |slot| palette.get_in(slot, theme);
+        let swapped =
+            (bg.unwrap_or(default(Slot::Background)), fg.unwrap_or(default(Slot::Foreground)));
+        (fg, bg) = (Some(swapped.0), Some(swapped.1));
+    }
+    let mut css = String::new();
+    let mut add = |name: &str, value: &str| {
+        css.push_str(name);
+        css.push(':');
+        css.push_str(value);
+        css.push(';');
+    };
+    if let Some(fg) = fg {
+        add("color", &hex(fg));
+    }
+    if let Some(bg) = bg {
+        add("background", &hex(bg));
+    }
+    if attrs.has(Attrs::BOLD) {
+        add("font-weight", "bold");
+    }
+    if attrs.has(Attrs::ITALIC) {
+        add("font-style", "italic");
+    }
+    if attrs.has(Attrs::DIM) {
+        add("opacity", ".6");
+    }
+    if attrs.has(Attrs::HIDDEN) {
+        add("visibility", "hidden");
+    }
+    let lines = [
+        (attrs.underline() > 0, "underline"),
+        (attrs.has(Attrs::STRIKE), "line-through"),
+        (attrs.has(Attrs::OVERLINE), "overline"),
+    ];
+    let lines: Vec<&str> = lines.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
+    if !lines.is_empty() {
+        add("text-decoration", &lines.join(" "));
+    }
+    css
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
