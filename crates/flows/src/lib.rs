@@ -18,6 +18,11 @@ pub fn adapter_ids() -> impl Iterator<Item = &'static str> {
     adapters::ALL.iter().map(|adapter| adapter.about().id)
 }
 
+/// Whether sessions can be of that agent: an adapter's id, or `terminal`.
+pub fn is_agent(id: &str) -> bool {
+    is_adapter(id) || id == terminal::sight::AGENT
+}
+
 /// Whether there is an adapter of that id.
 pub fn is_adapter(id: &str) -> bool {
     adapters::by_id(id).is_some()

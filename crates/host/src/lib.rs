@@ -13,3 +13,8 @@ pub mod snapshot;
 pub mod stream;
 
 pub use screen;
+
+/// What a person would read of a terminal's output, without replaying it.
+pub fn plain_text(output: &[u8]) -> String {
+    String::from_utf8_lossy(&server::plain::text(output)).into_owned()
+}

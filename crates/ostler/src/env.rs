@@ -27,6 +27,11 @@ pub(crate) fn stale_after() -> Option<String> {
     text(STALE_AFTER)
 }
 
+/// `HOME`.
+pub(crate) fn home() -> Option<PathBuf> {
+    lookup("HOME").map(PathBuf::from)
+}
+
 /// `SHELL`: what people's terminals run.
 pub(crate) fn shell() -> Option<String> {
     text("SHELL")

@@ -73,8 +73,6 @@ pub struct New<'a> {
     pub kind: Kind,
     /// Its name in the list.
     pub filename: String,
-    /// Where a person wants it; `None` for the session's own directory.
-    pub out: Option<PathBuf>,
     /// The last event behind it.
     pub seq: i64,
     /// What it is made of.
@@ -89,19 +87,32 @@ pub fn keep(home: &Home, session: &Session, new: New<'_>) -> Result<(PathBuf, St
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
         .create(&directory)
         .map_err(|error| cannot_write(&directory, &error))?;
-    let path = new.out.clone().unwrap_or_else(|| directory.join(&new.filename));
+    let path = directory.join(&new.filename);
     sys::atomic::replace(&path, new.content).map_err(|error| cannot_write(&path, &error))?;
     let hash = sha256(new.content);
-    let listed = list(home, session, &new, &hash);
-    if listed.is_err() && new.out.is_none() {
+    let New { kind, filename, seq, content, metadata } = new;
+    let bytes = content.len() as u64;
+    let listing = Listing { kind, filename, seq, sha256: &hash, bytes, metadata };
+    list(home, session, &listing).inspect_err(|_| {
         // What is not in the list would never be found again.
         let _ = std::fs::remove_file(&path);
-    }
-    listed?;
+    })?;
     Ok((path, hash))
 }
 
-fn list(home: &Home, session: &Session, new: &New<'_>, hash: &str) -> Result<(), Fault> {
+/// What the list says about something.
+#[derive(Debug)]
+pub(super) struct Listing<'a> {
+    pub(super) kind: Kind,
+    pub(super) filename: String,
+    pub(super) seq: i64,
+    pub(super) sha256: &'a str,
+    pub(super) bytes: u64,
+    pub(super) metadata: Map<String, Value>,
+}
+
+/// Adds something to the list.
+pub(super) fn list(home: &Home, session: &Session, new: &Listing<'_>) -> Result<(), Fault> {
     let directory = session.directory.join("artifacts");
     let write = |error: &dyn std::fmt::Display| {
         Fault::new(Code::StorageWriteError, format!("cannot list the artifact: {error}"))
@@ -132,8 +143,8 @@ fn list(home: &Home, session: &Session, new: &New<'_>, hash: &str) -> Result<(),
         session_id: session.id.clone(),
         captured_at_seq: new.seq,
         created_at: sys::clock::now(),
-        sha256: Some(hash.to_owned()),
-        bytes: Some(new.content.len() as u64),
+        sha256: Some(new.sha256.to_owned()),
+        bytes: Some(new.bytes),
         metadata: new.metadata.clone(),
     });
     let text = serde_json::to_string_pretty(&list).map_err(|error| write(&error))? + "\n";

@@ -68,6 +68,7 @@ pub fn create(home: &Home, request: Request) -> Result<CreateResult, Fault> {
         cwd: directory,
         name: request.name,
         env: env.clone(),
+        inherit: home.inherit.clone(),
         unset: unset(),
         shell: Some(request.shell.clone()),
         term: request.term,

@@ -20,12 +20,15 @@ pub mod ask;
 pub mod batch;
 pub mod create;
 pub mod destroy;
+pub mod export;
 pub mod find;
 pub mod inspect;
 pub mod look;
+pub mod picture;
 pub mod remove;
 pub mod sight;
 pub mod source;
+pub mod tell;
 pub mod verify;
 pub mod wait;
 
@@ -53,6 +56,8 @@ pub struct Home {
     pub sockets: PathBuf,
     /// ostler or agent-tty.
     pub personality: Personality,
+    /// Variables for the programs of new sessions.
+    pub inherit: Vec<(String, String)>,
     /// The version of this program, for new hosts.
     pub version: String,
 }

@@ -1,8 +1,9 @@
 //! Hosted sessions among all others: what `ls`, `show`, `why` and `du` see of them.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use host::screen::Personality;
 use model::hosted::settle;
 use model::liveness::Observer;
 use model::rules::judge::{Circumstances, judge};
@@ -18,12 +19,19 @@ pub const AGENT: &str = "terminal";
 
 /// Looks at every hosted session below `home`.
 pub(crate) fn observe(
-    home: &Home,
+    root: &Path,
     observer: &Observer,
     circumstances: &Circumstances,
     incomplete: &mut Vec<Incomplete>,
 ) -> Vec<Observed> {
-    let root = home.root.to_string_lossy();
+    let home = Home {
+        root: root.to_owned(),
+        sockets: PathBuf::new(),
+        personality: Personality::Ostler,
+        inherit: Vec::new(),
+        version: String::new(),
+    };
+    let root = root.to_string_lossy();
     let mut all = Vec::new();
     for id in home.ids() {
         match home.open(&id) {

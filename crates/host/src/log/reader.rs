@@ -73,6 +73,11 @@ impl Reader {
         Self::open_at(directory, 0, 0)
     }
 
+    /// Reads from a line that begins at `offset`, whatever its number.
+    pub fn open_anywhere(directory: &Path, offset: u64) -> io::Result<Self> {
+        Ok(Self { expected: None, ..Self::open_at(directory, offset, 0)? })
+    }
+
     /// Reads from a line that begins at `offset` and has the number `seq`.
     pub fn open_at(directory: &Path, offset: u64, seq: u64) -> io::Result<Self> {
         let mut file = File::open(directory.join(super::FILE))?;

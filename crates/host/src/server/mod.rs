@@ -12,7 +12,7 @@ mod connection;
 mod ending;
 mod host;
 mod methods;
-mod plain;
+pub(crate) mod plain;
 mod runs;
 mod start;
 mod turn;

@@ -50,7 +50,7 @@ fn escape(bytes: &[u8]) -> Step {
 }
 
 /// The text alone.
-pub(super) fn text(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn text(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {

@@ -37,6 +37,9 @@ pub struct Start {
     pub name: Option<String>,
     /// Variables for the program.
     pub env: BTreeMap<String, String>,
+    /// Further variables, which the manifest does not list.
+    #[serde(default)]
+    pub inherit: Vec<(String, String)>,
     /// Variables that the program must not inherit.
     pub unset: Vec<String>,
     /// The shell.
@@ -71,7 +74,6 @@ const FOREIGN: &[&str] = &[
     "OSTLER_PAUSE",
     "AGENT_TTY_SESSION",
     "AGENT_TTY_HOST_RENDERER",
-    "AGENT_TTY_RENDERER",
     "TMUX",
     "TMUX_PANE",
     "STY",
@@ -201,6 +203,7 @@ fn command(request: &Start) -> Command {
     if request.personality == Personality::Ostler {
         command.env("OSTLER_SESSION", &request.session_id);
     }
+    command.envs(request.inherit.iter().map(|(name, value)| (name, value)));
     command.envs(&request.env);
     command
 }

@@ -26,6 +26,7 @@ mod ls;
 mod man;
 mod schema;
 mod show;
+mod skills;
 mod terminal;
 pub(crate) mod version;
 mod why;
@@ -65,6 +66,7 @@ enum Command {
     Logs(logs::Logs),
     #[command(flatten)]
     Terminal(terminal::Terminal),
+    Skills(skills::Skills),
     Adapters(adapters::Adapters),
     Du(du::Du),
     Config(config_show::ConfigCommand),
@@ -85,6 +87,7 @@ impl Command {
             Self::Why(_) => "why",
             Self::Logs(_) => "logs",
             Self::Terminal(command) => command.name(),
+            Self::Skills(command) => command.name(),
             Self::Adapters(_) => "adapters",
             Self::Du(_) => "du",
             Self::Config(_) => "config show",
@@ -104,6 +107,7 @@ impl Command {
             Self::Why(command) => command.run(context),
             Self::Logs(command) => command.run(context),
             Self::Terminal(command) => command.run(context),
+            Self::Skills(command) => command.run(context),
             Self::Adapters(command) => command.run(context),
             Self::Du(command) => command.run(context),
             Self::Config(command) => command.run(context),
@@ -148,6 +152,7 @@ impl Context {
             root: dirs.home,
             sockets: dirs.runtime,
             personality: Personality::Ostler,
+            inherit: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         })
     }

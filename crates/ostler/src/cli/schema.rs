@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use model::conversation::Entry;
+use model::hosted::wire as hosted;
 use model::wire;
 use serde_json::{Map, Value};
 
@@ -40,6 +41,25 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         ("logs -f", schema_of::<Entry>()),
         ("adapters", envelope!(wire::AdaptersResult)),
         ("du", envelope!(wire::DuResult)),
+        ("create", envelope!(hosted::CreateResult)),
+        ("run", envelope!(hosted::RunResult)),
+        ("type", envelope!(hosted::SeqResult)),
+        ("paste", envelope!(hosted::SeqResult)),
+        ("mark", envelope!(hosted::SeqResult)),
+        ("send-keys", envelope!(hosted::KeysResult)),
+        ("batch", envelope!(hosted::BatchResult)),
+        ("wait", envelope!(hosted::WaitResult)),
+        ("snapshot", envelope!(hosted::SnapshotResult)),
+        ("screenshot", envelope!(hosted::ScreenshotResult)),
+        ("record export", envelope!(hosted::ExportResult)),
+        ("inspect", envelope!(hosted::InspectResult)),
+        ("resize", envelope!(hosted::Dimensions)),
+        ("signal", envelope!(hosted::SignalResult)),
+        ("destroy", envelope!(hosted::DestroyResult)),
+        ("verify", envelope!(hosted::VerifyResult)),
+        ("skills list", envelope!(wire::SkillsResult)),
+        ("skills get", envelope!(wire::SkillResult)),
+        ("skills path", envelope!(wire::SkillPathResult)),
         ("config show", envelope!(wire::ConfigResult)),
         ("version", envelope!(wire::VersionResult)),
         ("error", schema_of::<wire::Failure<'static>>()),

@@ -16,8 +16,10 @@ mod destroy;
 mod inspect;
 mod mark;
 mod paste;
+mod record;
 mod resize;
 mod run;
+mod screenshot;
 mod send_keys;
 mod signal;
 mod snapshot;
@@ -36,6 +38,8 @@ pub(crate) enum Terminal {
     Batch(batch::Batch),
     Wait(wait::Wait),
     Snapshot(snapshot::Snapshot),
+    Screenshot(screenshot::Screenshot),
+    Record(record::Record),
     Inspect(inspect::Inspect),
     Resize(resize::Resize),
     Signal(signal::Signal),
@@ -57,6 +61,8 @@ impl Terminal {
             Self::Batch(_) => "batch",
             Self::Wait(_) => "wait",
             Self::Snapshot(_) => "snapshot",
+            Self::Screenshot(_) => "screenshot",
+            Self::Record(_) => "record export",
             Self::Inspect(_) => "inspect",
             Self::Resize(_) => "resize",
             Self::Signal(_) => "signal",
@@ -77,6 +83,8 @@ impl Terminal {
             Self::Batch(command) => command.run(context),
             Self::Wait(command) => command.run(context),
             Self::Snapshot(command) => command.run(context),
+            Self::Screenshot(command) => command.run(context),
+            Self::Record(command) => command.run(context),
             Self::Inspect(command) => command.run(context),
             Self::Resize(command) => command.run(context),
             Self::Signal(command) => command.run(context),
@@ -89,6 +97,12 @@ impl Terminal {
 }
 
 impl Context {
+    /// The profile to draw with.
+    pub(crate) fn profile(&self, given: Option<&str>) -> String {
+        let usual = || self.agent_tty.as_ref().and_then(|globals| globals.profile.clone());
+        given.map(str::to_owned).or_else(usual).unwrap_or_else(|| "reference-dark".to_owned())
+    }
+
     /// The session that `text` means.
     pub(crate) fn session(&self, text: &str) -> Result<Session, Error> {
         Ok(self.terminals()?.find(text)?)

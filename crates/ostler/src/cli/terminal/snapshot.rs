@@ -58,7 +58,6 @@ impl Snapshot {
             New {
                 kind: Kind::Snapshot,
                 filename: format!("snapshot-{seq}-{}.json", format.word()),
-                out: None,
                 seq,
                 content: content.as_bytes(),
                 metadata: serde_json::Map::from_iter([("format".to_owned(), format.word().into())]),
