@@ -70,6 +70,8 @@ pub(super) struct Runs {
     after_echo: bool,
     /// After a sentinel: the text before it, which the next prompt is compared with.
     prompt: Option<Vec<u8>>,
+    /// The prompt that was left out last.
+    repeated: Vec<u8>,
 }
 
 impl Runs {
@@ -93,10 +95,19 @@ impl Runs {
             echo: line.into_bytes(),
             echo_seen: false,
             command: command.to_owned(),
-            prompt: last_line(&plain::text(&self.tail)).to_vec(),
+            prompt: self.current_prompt(),
             captured: capture.then(Captured::default),
         });
         typed.into_bytes()
+    }
+
+    /// The prompt that the shell is at: the one it was seen to repeat, else the last line.
+    fn current_prompt(&self) -> Vec<u8> {
+        let shown = plain::text(&self.tail);
+        if !self.repeated.is_empty() && shown.ends_with(&self.repeated) {
+            return self.repeated.clone();
+        }
+        last_line(&shown).to_vec()
     }
 
     /// When held output must be let go.
@@ -268,6 +279,7 @@ impl Runs {
         }
         let mut held = std::mem::take(&mut self.held);
         if possible && before.ends_with(&plain::text(&held)) {
+            self.repeated = plain::text(&held);
             held = plain::modes(&held);
         } else if !last_line(&before).is_empty() {
             held.splice(0..0, *b"\r\n");

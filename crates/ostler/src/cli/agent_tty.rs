@@ -66,6 +66,7 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, for as long as the program runs")]
 enum Command {
     #[command(flatten)]
     Terminal(terminal::Terminal),

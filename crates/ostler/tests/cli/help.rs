@@ -11,6 +11,24 @@ const COMMANDS: &[&str] = &[
     "logs",
     "adapters",
     "du",
+    "create",
+    "run",
+    "type",
+    "paste",
+    "send-keys",
+    "batch",
+    "wait",
+    "snapshot",
+    "screenshot",
+    "record",
+    "inspect",
+    "resize",
+    "signal",
+    "mark",
+    "attach",
+    "destroy",
+    "verify",
+    "skills",
     "config",
     "schema",
     "completions",
@@ -42,7 +60,7 @@ fn every_command_of_the_help_is_in_the_reference() {
         .skip(1)
         .take_while(|line| line.starts_with("  "))
         .filter_map(|line| line.split_whitespace().next())
-        .filter(|word| word.chars().all(|c| c.is_ascii_lowercase()))
+        .filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
         .collect();
     for command in COMMANDS {
         assert!(listed.contains(command), "{command} is not in {listed:?}");

@@ -16,7 +16,6 @@ pub(crate) struct Mark {
     #[arg(value_name = "SESSION")]
     id: String,
     /// What it says.
-    #[arg(allow_hyphen_values = true)]
     label: String,
 }
 

@@ -18,7 +18,6 @@ pub(crate) struct Paste {
     #[arg(value_name = "SESSION")]
     id: String,
     /// The text; `-` reads standard input.
-    #[arg(allow_hyphen_values = true)]
     text: Option<String>,
     /// Take the text from a file.
     #[arg(long, value_name = "PATH")]

@@ -23,7 +23,6 @@ pub(crate) struct Run {
     #[arg(value_name = "SESSION")]
     id: String,
     /// The command; `-` reads standard input.
-    #[arg(allow_hyphen_values = true)]
     command: Option<String>,
     /// Take the command from a file.
     #[arg(long, value_name = "PATH")]

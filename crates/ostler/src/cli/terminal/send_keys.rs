@@ -19,7 +19,7 @@ pub(crate) struct SendKeys {
     #[arg(value_name = "SESSION")]
     id: String,
     /// The keys, in order.
-    #[arg(required = true, allow_hyphen_values = true)]
+    #[arg(required = true)]
     keys: Vec<String>,
 }
 
