@@ -8,7 +8,7 @@ use model::status::Status;
 use model::time::Time;
 use sys::proc::Signal;
 
-use super::host::{Host, Line};
+use super::host::Host;
 use crate::files::Durability;
 
 /// How long each request to end is given before the next, stronger one.
@@ -105,7 +105,7 @@ impl Host {
     /// The program has ended: its last words, then how it ended.
     pub(super) fn program_ended(&mut self) {
         for _ in 0..LAST_WORDS {
-            if !self.read_terminal() && self.line_is_quiet() {
+            if !self.read_terminal(true) {
                 break;
             }
         }
@@ -124,10 +124,6 @@ impl Host {
             Err(_) => (None, None),
         };
         self.finish(code, signal, now);
-    }
-
-    fn line_is_quiet(&self) -> bool {
-        matches!(self.line, Line::HungUp(_)) || self.terminal.is_some()
     }
 
     /// Writes down how it ended. Nobody is told before it stands in the log and the manifest.

@@ -5,20 +5,22 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::hosted::{Fact, Manifest};
 use model::time::Time;
 use screen::{Limits, Personality, Screen, Size};
-use sys::pty::{Master, Program, Read};
+use sys::pty::{Master, Program};
 
 use super::connection::Connections;
 use super::ending::Ending;
+use super::intake::Intake;
 use super::runs::{Piece, Runs};
 use super::start::Start;
 use crate::{files, log};
 
-/// How much is read before anybody else gets a turn.
+/// How much output is one event at most.
 const CHUNK: usize = 64 << 10;
 
 /// A keyframe is written after so many bytes of log.
@@ -33,7 +35,8 @@ pub(super) const MOST_INPUT: usize = 32 << 20;
 /// The program and its terminal.
 #[derive(Debug)]
 pub(super) struct Terminal {
-    pub(super) master: Master,
+    pub(super) master: Arc<Master>,
+    pub(super) intake: Intake,
     pub(super) program: Program,
     /// Readable when the program has ended.
     pub(super) watch: OwnedFd,
@@ -125,33 +128,20 @@ impl Host {
         self.finish(Some(1), None, now);
     }
 
-    /// Takes in what the program wrote. Gives back whether there may be more.
-    pub(super) fn read_terminal(&mut self) -> bool {
-        let Some(terminal) = &self.terminal else { return false };
+    /// Takes in what the program wrote; with `all`, whatever the terminal still has. Says whether there
+    /// was anything.
+    pub(super) fn read_terminal(&mut self, all: bool) -> bool {
+        let Some(terminal) = &mut self.terminal else { return false };
         let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.resize(CHUNK, 0);
-        let mut filled = 0;
-        let mut more = true;
-        while filled < CHUNK {
-            match terminal.master.read(&mut buffer[filled..]) {
-                Ok(Read::Bytes(count)) => filled += count,
-                Ok(Read::Nothing) => {
-                    more = false;
-                    break;
-                }
-                Ok(Read::Closed) | Err(_) => {
-                    self.line = Line::HungUp(Instant::now());
-                    more = false;
-                    break;
-                }
-            }
+        let closed = terminal.intake.take(&mut buffer, all);
+        self.line = if closed { Line::HungUp(Instant::now()) } else { Line::Open };
+        // In pieces, so that a line of the log stays one that can be held in memory.
+        for piece in buffer.chunks(CHUNK) {
+            self.take_in(piece);
         }
-        if filled > 0 {
-            self.line = Line::Open;
-            self.take_in(&buffer[..filled]);
-        }
+        let some = !buffer.is_empty();
         self.buffer = buffer;
-        more
+        some
     }
 
     /// Gives the read buffer back while nothing happens.

@@ -1,4 +1,5 @@
-//! The host process: one thread, one `poll`, nothing to do while nothing happens.
+//! The host process: one `poll`, nothing to do while nothing happens, and a second thread that only
+//! reads the terminal.
 //!
 //! Bytes of the program go to the log, then to the screen, then to viewers; a slow viewer or a full
 //! disk never holds up the program. Whatever a client does can end its own connection and nothing else.
@@ -11,6 +12,7 @@ use model::hosted::{Code, Fault};
 mod connection;
 mod ending;
 mod host;
+mod intake;
 mod methods;
 pub(crate) mod plain;
 mod runs;

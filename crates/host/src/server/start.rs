@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use model::hosted::{Code, Fault, Manifest};
 use model::status::Status;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use sys::pty::Size;
 
 use super::host::{Host, Terminal};
+use super::intake::Intake;
 use crate::files::{self, Durability, Holder};
 use crate::log;
 
@@ -145,7 +147,9 @@ fn begin(request: Start, now: Time) -> Result<Host, Fault> {
     let (terminal, refused) = match started {
         Ok((master, program)) => {
             let watch = program.end_watch().map_err(io)?;
-            (Some(Terminal { master, program, watch }), None)
+            let master = Arc::new(master);
+            let intake = Intake::start(Arc::clone(&master)).map_err(io)?;
+            (Some(Terminal { master, intake, program, watch }), None)
         }
         Err(error) => (None, Some(error)),
     };

@@ -45,9 +45,14 @@ impl Host {
         if happened.writable {
             self.write_terminal();
         }
-        let hung_up = matches!(self.line, Line::HungUp(_));
-        if happened.readable || (hung_up && !happened.ended) {
-            self.read_terminal();
+        if happened.readable {
+            self.read_terminal(false);
+        }
+        if let (Line::HungUp(since), Some(terminal)) = (self.line, &mut self.terminal)
+            && since.elapsed() >= LOOK_AGAIN
+        {
+            self.line = Line::Open;
+            terminal.intake.look_again();
         }
         if happened.ended {
             self.program_ended();
@@ -104,17 +109,16 @@ impl Host {
             self.rest();
         }
         let mut fds = Vec::with_capacity(3 + self.connections.all.len());
-        let terminal = self.terminal.as_ref().map(|terminal| {
-            let mut events = PollFlags::empty();
-            events.set(PollFlags::IN, self.line == Line::Open);
-            events.set(PollFlags::OUT, !self.input.is_empty());
+        let writes = !self.input.is_empty();
+        let terminal = self.terminal.as_ref().inspect(|terminal| {
             fds.push(PollFd::new(&terminal.watch, PollFlags::IN));
-            // Without an event the kernel would still report a closed line, again and again.
-            if !events.is_empty() {
-                fds.push(PollFd::new(&terminal.master, events));
+            fds.push(PollFd::new(&terminal.intake, PollFlags::IN));
+            // Not asked for an event, a closed terminal would be reported again and again.
+            if writes {
+                fds.push(PollFd::new(&*terminal.master, PollFlags::OUT));
             }
-            !events.is_empty()
         });
+        let has_terminal = terminal.is_some();
         let calls = self.connections.all.len() < MOST && !self.over;
         if calls {
             fds.push(PollFd::new(&self.listener, PollFlags::IN));
@@ -131,16 +135,11 @@ impl Host {
         }
         let trouble = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
         let mut next = 0;
-        if let Some(polled) = terminal {
-            happened.ended = !fds[next].revents().is_empty();
-            next += 1;
-            if polled {
-                let events = fds[next].revents();
-                happened.readable =
-                    self.line == Line::Open && events.intersects(PollFlags::IN | trouble);
-                happened.writable = events.contains(PollFlags::OUT);
-                next += 1;
-            }
+        if has_terminal {
+            happened.ended = !fds[0].revents().is_empty();
+            happened.readable = !fds[1].revents().is_empty();
+            happened.writable = writes && !fds[2].revents().is_empty();
+            next = 2 + usize::from(writes);
         }
         happened.called = calls && !fds[next].revents().is_empty();
         for (connection, fd) in self.connections.all.iter().zip(&fds[first..]) {
