@@ -5,6 +5,8 @@
 //! whatever else the machine does hits both.
 
 mod generate;
+mod hook;
+mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -12,6 +14,9 @@ use std::time::{Duration, Instant};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
+    /// What to measure.
+    #[arg(value_enum, default_value_t = What::Ls)]
+    what: What,
     /// The binary to measure; built with `cargo build --release` when left out.
     #[arg(long)]
     ostler: Option<PathBuf>,
@@ -28,6 +33,16 @@ pub(crate) struct Options {
     /// How often each side is run.
     #[arg(long, default_value_t = 15)]
     runs: usize,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum What {
+    /// Listing sessions, and starting.
+    Ls,
+    /// Hooks, and how soon an end is known.
+    Hook,
+    /// Hosted terminals, beside tmux and script.
+    Terminal,
 }
 
 /// What a benchmark must not exceed.
@@ -53,6 +68,14 @@ fn measure(options: &Options) -> Result<Vec<Bound>, String> {
         Some(path) => std::path::absolute(path).map_err(|error| error.to_string())?,
         None => build()?,
     };
+    match options.what {
+        What::Ls => listing(options, &ostler),
+        What::Hook => hook::measure(&ostler, &options.dir),
+        What::Terminal => terminal::measure(&ostler, &options.dir, options.runs),
+    }
+}
+
+fn listing(options: &Options, ostler: &Path) -> Result<Vec<Bound>, String> {
     let mut bounds = Vec::new();
     let mut cold_per_session = Vec::new();
     for &sessions in &options.sessions {
@@ -60,7 +83,7 @@ fn measure(options: &Options) -> Result<Vec<Bound>, String> {
         let home = std::path::absolute(home).map_err(|error| error.to_string())?;
         generate::ensure(&home, sessions, options.generator.as_deref())?;
         let list = |extra: &[&str]| {
-            let mut command = clean(&ostler, &home);
+            let mut command = clean(ostler, &home);
             command.args(["ls", "-a", "--json"]).args(extra);
             command
         };
@@ -101,8 +124,8 @@ fn measure(options: &Options) -> Result<Vec<Bound>, String> {
             unit: "x",
         });
     }
-    bounds.push(start_cost(&ostler)?);
-    bounds.push(busy_machine(&ostler, options)?);
+    bounds.push(start_cost(ostler)?);
+    bounds.push(busy_machine(ostler, options)?);
     Ok(bounds)
 }
 

@@ -1,6 +1,7 @@
 //! Payloads that real agents sent to hooks, and what they are understood as.
 
 #![allow(clippy::unwrap_used, reason = "a test says what it means with unwrap")]
+#![allow(clippy::disallowed_methods, reason = "fixtures of our own")]
 
 use model::event::Happening;
 use ostler_adapters::{self as adapters, hooks};

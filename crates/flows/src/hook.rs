@@ -70,6 +70,9 @@ fn try_receive<I: AsFd>(
     let adapter = adapters::by_id(call.agent).ok_or("there is no adapter of that name")?;
     let about = adapter.about();
     let known = about.hooks.ok_or("this agent has no hooks that are understood")?;
+    if call.event.is_empty() {
+        return Err("no event was named".to_owned());
+    }
     let (payload, cut) = payload(call)?;
     let Some(event) = hooks::read(known, call.event, &payload) else {
         let asked = known.events.iter().any(|(name, _)| *name == call.event);

@@ -2,11 +2,15 @@
 
 pub mod address;
 pub mod converse;
+pub mod daemon;
 pub mod disk_use;
+pub mod doctor;
+pub mod events;
 pub mod finalize;
 pub mod hook;
 pub mod intake;
 pub mod observe;
+pub mod redact;
 pub mod terminal;
 pub mod vault;
 pub mod writer;

@@ -119,6 +119,21 @@ pub fn fetch(home: &Path, kept: &KeptFile, out: &mut dyn Write) -> Result<(), Va
     Ok(())
 }
 
+/// Writes a copy to `path`, where nothing may be yet.
+pub fn restore(home: &Path, kept: &KeptFile, path: &Path) -> Result<(), VaultError> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let failed = |source| VaultError::Io { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    fetch(home, kept, &mut bytes)?;
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).map_err(failed)?;
+    }
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = file.map_err(failed)?;
+    file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(failed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

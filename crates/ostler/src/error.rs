@@ -3,7 +3,10 @@
 use std::process::ExitCode;
 
 use flows::address::AddressError;
+use flows::daemon::{CallError, OrderError};
+use flows::events::EventsError;
 use flows::terminal::TerminalError;
+use flows::writer::WriterError;
 use model::hosted::{Code, Fault};
 use model::wire::{Details, ErrorBody, Incomplete};
 
@@ -101,6 +104,24 @@ pub(crate) enum Error {
         /// What and on which line.
         reason: String,
     },
+    /// ostler's own directories cannot be named.
+    #[error(transparent)]
+    Dirs(#[from] sys::dirs::DirsError),
+    /// A change of ostler's state was not made, or is not known to have been.
+    #[error(transparent)]
+    Order(OrderError),
+    /// The stream of events cannot be read.
+    #[error(transparent)]
+    Events(EventsError),
+    /// There is one already.
+    #[error("the daemon already runs{}", .pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
+    DaemonRuns {
+        /// Its pid.
+        pid: Option<u32>,
+    },
+    /// The vault cannot give something back.
+    #[error("the vault cannot give it back: {0}")]
+    Vault(#[from] flows::vault::VaultError),
     /// Output could not be written.
     #[error("cannot write the answer: {0}")]
     Output(#[from] std::io::Error),
@@ -133,6 +154,13 @@ impl Error {
             Self::Terminal(fault) => fault.code.word(),
             Self::NoTranscript { .. } | Self::Read { .. } => "STORAGE_READ_ERROR",
             Self::Write { .. } => "STORAGE_WRITE_ERROR",
+            Self::Dirs(_) => "INVALID_INPUT",
+            Self::Order(OrderError::Call(CallError::MayHaveApplied(_))) => "MAY_HAVE_APPLIED",
+            Self::Order(OrderError::Call(CallError::Refused(_) | CallError::Socket(_)))
+            | Self::Order(OrderError::Writer(WriterError::Held(_)))
+            | Self::DaemonRuns { .. } => "REFUSED",
+            Self::Order(_) => "STORAGE_WRITE_ERROR",
+            Self::Events(_) | Self::Vault(_) => "STORAGE_READ_ERROR",
             Self::Output(_) | Self::Encode(_) => "INTERNAL_ERROR",
         }
     }
@@ -155,6 +183,13 @@ impl Error {
             Self::Config { .. } => {
                 Some("`ostler config show` lists the settings there are".to_owned())
             }
+            Self::Dirs(_) => Some("set HOME or OSTLER_HOME to an absolute path".to_owned()),
+            Self::Order(error) => Some(remedy(error).to_owned()),
+            Self::DaemonRuns { .. } => {
+                Some("`ostler daemon status` tells more; `ostler daemon stop` stops it".to_owned())
+            }
+            Self::Events(_) => Some("`ostler doctor` tells what is wrong".to_owned()),
+            Self::Vault(_) => Some("`ostler vault verify` checks all of it".to_owned()),
             Self::Read { .. } | Self::Write { .. } => {
                 Some("check the path and its permissions".to_owned())
             }
@@ -212,6 +247,21 @@ impl From<TerminalError> for Error {
         match error {
             TerminalError::Fault(fault) => Self::Terminal(fault),
             TerminalError::Address(error) => Self::Address(error),
+        }
+    }
+}
+
+/// What can be done about an order that was not carried out.
+fn remedy(error: &OrderError) -> &'static str {
+    match error {
+        OrderError::Call(CallError::MayHaveApplied(_)) => {
+            "look at `ostler status --no-sweep` before trying again"
+        }
+        OrderError::Call(CallError::Socket(_)) => "remove whatever is in the place of the socket",
+        OrderError::Call(_) => "`ostler daemon stop`, then try again",
+        OrderError::Writer(WriterError::Held(_)) => "wait for it to finish, then try again",
+        OrderError::Writer(_) | OrderError::Failed(_) | OrderError::Sweep(_) => {
+            "`ostler doctor` tells what is wrong"
         }
     }
 }

@@ -3,10 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cli {
+    mod agent;
     mod architecture;
+    mod daemon;
     mod errors;
+    mod finalize;
     mod foreign_tree;
     mod help;
+    mod hook;
     mod index;
     mod json_contract;
     mod live;

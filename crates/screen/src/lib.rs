@@ -24,6 +24,7 @@ mod term;
 pub use cell::{Attrs, Color, Style};
 pub use keyframe::KeyframeError;
 pub use palette::Theme;
+pub use redraw::RESTORE;
 pub use screen::{
     Cursor, CursorShape, Event, Limits, Mark, Output, Personality, Screen, Size, StyledCell,
     hash_rows,

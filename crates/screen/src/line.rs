@@ -53,11 +53,11 @@ fn encode_styles(cells: &[Cell], out: &mut Vec<u8>) {
         }
     }
     number(runs.len(), out);
+    let mut last = Style::default();
     for (count, style) in runs {
         number(count, out);
-        color(style.fg, out);
-        color(style.bg, out);
-        out.extend_from_slice(&style.attrs.0.to_le_bytes());
+        change(last, style, out);
+        last = style;
     }
 }
 
@@ -69,11 +69,35 @@ fn number(mut value: usize, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-fn color(color: Color, out: &mut Vec<u8>) {
-    match color {
-        Color::Default => out.push(0),
-        Color::Indexed(index) => out.extend_from_slice(&[1, index]),
-        Color::Rgb(r, g, b) => out.extend_from_slice(&[2, r, g, b]),
+/// What a colour is, in two bits.
+const SAME: u8 = 0;
+const DEFAULT: u8 = 1;
+const INDEXED: u8 = 2;
+const RGB: u8 = 3;
+/// The attributes follow; else they are those of the run before.
+const ATTRS: u8 = 1 << 4;
+
+/// Only what differs from the run before: rainbows change one colour in every cell.
+fn change(last: Style, style: Style, out: &mut Vec<u8>) {
+    let kind = |color: Color, last: Color| match color {
+        _ if color == last => SAME,
+        Color::Default => DEFAULT,
+        Color::Indexed(_) => INDEXED,
+        Color::Rgb(..) => RGB,
+    };
+    let (fg, bg) = (kind(style.fg, last.fg), kind(style.bg, last.bg));
+    let attrs = if style.attrs == last.attrs { 0 } else { ATTRS };
+    out.push(fg | bg << 2 | attrs);
+    for (kind, color) in [(fg, style.fg), (bg, style.bg)] {
+        match color {
+            _ if kind == SAME => {}
+            Color::Default => {}
+            Color::Indexed(index) => out.push(index),
+            Color::Rgb(r, g, b) => out.extend_from_slice(&[r, g, b]),
+        }
+    }
+    if attrs != 0 {
+        out.extend_from_slice(&style.attrs.0.to_le_bytes());
     }
 }
 
@@ -100,19 +124,30 @@ impl<'a> Reader<'a> {
         value
     }
 
-    fn color(&mut self) -> Color {
-        match self.byte() {
-            1 => Color::Indexed(self.byte()),
-            2 => Color::Rgb(self.byte(), self.byte(), self.byte()),
-            _ => Color::Default,
+    fn color(&mut self, kind: u8, last: Color) -> Color {
+        match kind & 3 {
+            DEFAULT => Color::Default,
+            INDEXED => Color::Indexed(self.byte()),
+            RGB => Color::Rgb(self.byte(), self.byte(), self.byte()),
+            _ => last,
         }
     }
 
-    fn run(&mut self) -> (usize, Style) {
-        let count = self.number();
-        let (fg, bg) = (self.color(), self.color());
-        let attrs = Attrs(u16::from_le_bytes([self.byte(), self.byte()]));
-        (count, Style { fg, bg, attrs })
+    /// The styles of a line, each with the number of its cells.
+    fn runs(&mut self) -> Vec<(usize, Style)> {
+        let mut runs = Vec::new();
+        let mut style = Style::default();
+        for _ in 0..self.number().min(self.0.len()) {
+            let count = self.number();
+            let change = self.byte();
+            style.fg = self.color(change, style.fg);
+            style.bg = self.color(change >> 2, style.bg);
+            if change & ATTRS != 0 {
+                style.attrs = Attrs(u16::from_le_bytes([self.byte(), self.byte()]));
+            }
+            runs.push((count, style));
+        }
+        runs
     }
 
     fn text(self) -> &'a str {
@@ -131,9 +166,7 @@ pub(crate) fn is_wrapped(line: &[u8]) -> bool {
 pub(crate) fn text(line: &[u8]) -> String {
     let mut reader = Reader(line);
     if reader.byte() & STYLED != 0 {
-        for _ in 0..reader.number().min(reader.0.len()) {
-            reader.run();
-        }
+        reader.runs();
     }
     let mut text: String = reader.text().chars().filter(|c| *c > FILLER).collect();
     text.truncate(text.trim_end_matches(' ').len());
@@ -142,12 +175,7 @@ pub(crate) fn text(line: &[u8]) -> String {
 
 pub(crate) fn decode(line: &[u8], clusters: &mut Clusters) -> Vec<Cell> {
     let mut reader = Reader(line);
-    let mut runs = Vec::new();
-    if reader.byte() & STYLED != 0 {
-        for _ in 0..reader.number().min(reader.0.len()) {
-            runs.push(reader.run());
-        }
-    }
+    let runs = if reader.byte() & STYLED != 0 { reader.runs() } else { Vec::new() };
     let mut cells: Vec<Cell> = Vec::new();
     let mut cluster = String::new();
     let mut chars = reader.text().chars().peekable();
@@ -180,4 +208,57 @@ pub(crate) fn decode(line: &[u8], clusters: &mut Clusters) -> Vec<Cell> {
         at = end;
     }
     cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::screen::{Limits, Screen, Size};
+
+    /// Everything a row can hold comes back.
+    #[test]
+    fn what_is_written_is_read() {
+        let text = "plain \x1b[1;31mred \x1b[4:3;38;2;1;2;3;48;5;200mboth\x1b[39m default \x1b[0m漢字 👨‍👩‍👧 e\u{301}x";
+        let mut screen = Screen::new(Size { cols: 60, rows: 2 }, Limits::default());
+        let _ = screen.advance(text.as_bytes());
+        let row = &screen.term.page.grid.rows[0];
+        let mut line = Vec::new();
+        encode(row.stored(), true, &screen.term.clusters, &mut line);
+        assert!(is_wrapped(&line));
+        assert_eq!(super::text(&line), row.text(&screen.term.clusters));
+        let mut clusters = Clusters::default();
+        let cells = decode(&line, &mut clusters);
+        assert_eq!(cells.len(), row.stored().len());
+        for (read, written) in cells.iter().zip(row.stored()) {
+            assert_eq!((read.style, read.kind), (written.style, written.kind));
+            assert_eq!(clusters.text(read.glyph), screen.term.clusters.text(written.glyph));
+        }
+    }
+
+    #[test]
+    fn a_rainbow_takes_few_bytes() {
+        let cells: Vec<Cell> = (0..120)
+            .map(|n| Cell {
+                style: Style { fg: Color::Rgb(n, 255 - n, 7), ..Style::default() },
+                ..Cell::BLANK
+            })
+            .collect();
+        let mut line = Vec::new();
+        encode(&cells, false, &Clusters::default(), &mut line);
+        assert!(line.len() <= 120 * 6 + 4, "{}", line.len());
+    }
+
+    #[test]
+    fn damaged_lines_are_read_as_far_as_they_go() {
+        let mut random = 1_u32;
+        for length in 0..200 {
+            let line: Vec<u8> = (0..length)
+                .map(|_| {
+                    random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    (random >> 24) as u8
+                })
+                .collect();
+            let _ = (decode(&line, &mut Clusters::default()), super::text(&line));
+        }
+    }
 }

@@ -9,6 +9,17 @@ use crate::screen::Screen;
 use crate::term::modes::Modes;
 use crate::term::{Charset, Cursor, Term};
 
+/// What brings a terminal back that a program, or [`Screen::redraw`], has changed: the main screen, no
+/// modes, no region, the user's own colours and cursor. Its text stays.
+pub const RESTORE: &str = concat!(
+    "\x1b[?2026l\x1b[<99u\x1b[?1049l\x1b[<99u\x1b[>4;0m",
+    "\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1016l",
+    "\x1b[?1004l\x1b[?2004l\x1b[?2031l\x1b[?2048l\x1b[?1l\x1b[?66l\x1b>\x1b[?5l\x1b[?12l\x1b[?1007h",
+    "\x1b7\x1b[?69l\x1b[?6l\x1b[r\x1b8\x1b[?6l\x1b[?7h\x1b[4l\x1b[20l",
+    "\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\",
+    "\x1b(B\x1b)B\x1b*B\x1b+B\x0f\x1b[0m\x1b[0 q\x1b[?25h",
+);
+
 /// ASCII means ASCII.
 const PLAIN_TEXT: &str = "\x1b(B\x0f";
 
@@ -100,7 +111,10 @@ impl Pen {
             }
             cells.iter().for_each(|cell| self.cell(cell, clusters));
             let next = grid.rows.get(index + 1).and_then(|row| row.stored().first());
-            continued = row.wrapped && next.is_some();
+            // After a filler only a wide glyph wraps by itself.
+            let fits = cells.last().is_some_and(|last| last.kind != Kind::Filler);
+            let wraps = |next: &Cell| fits || next.kind == Kind::Wide;
+            continued = row.wrapped && next.is_some_and(wraps);
         }
         self.style(Style::default());
     }

@@ -1,6 +1,6 @@
 //! What holds for any bytes whatsoever.
 
-use ostler_screen::{Limits, Screen, Size};
+use ostler_screen::{Limits, Modes, RESTORE, Screen, Size};
 use proptest::prelude::*;
 
 const SIZE: Size = Size { cols: 20, rows: 6 };
@@ -106,8 +106,6 @@ fn fed(bytes: &[u8]) -> Screen {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
-
     #[test]
     fn any_cut_of_the_bytes_gives_the_same_screen(
         bytes in stream(),
@@ -213,5 +211,19 @@ proptest! {
         prop_assert_eq!(screen.cursor(), fresh.cursor());
         prop_assert_eq!(screen.modes(), fresh.modes());
         prop_assert_eq!(screen.is_alt_screen(), fresh.is_alt_screen());
+    }
+
+    #[test]
+    fn whatever_was_set_can_be_undone(bytes in stream()) {
+        let mut screen = fed(&bytes);
+        // A sequence that is only half read would swallow the beginning.
+        let _ = screen.advance(b"\x18");
+        let _ = screen.advance(RESTORE.as_bytes());
+        prop_assert_eq!(screen.modes(), Modes::default());
+        prop_assert!(!screen.is_alt_screen() && !screen.is_holding());
+        let cursor = screen.cursor();
+        let _ = screen.advance(b"\x1b]4;1;?\x07\x1b[999;1H\nq");
+        let last = screen.rows().pop();
+        prop_assert_eq!(last.as_deref(), Some("q"), "no region, plain characters, {:?}", cursor);
     }
 }

@@ -403,19 +403,11 @@ impl State {
         self.connection.query_row(newest, [], |row| row.get(0)).map_err(self.failed())
     }
 
-    /// How many sessions are known: open, ended, ended and not condensed.
-    pub fn counts(&self) -> Result<(u64, u64, u64), StateError> {
-        let count = |query: &str| {
-            self.connection
-                .query_row(query, [], |row| row.get::<_, i64>(0))
-                .map(|count| count as u64)
-                .map_err(self.failed())
-        };
-        Ok((
-            count("select count(*) from session where open = 1")?,
-            count("select count(*) from session where open = 0")?,
-            count("select count(*) from session where open = 0 and condensed = 0")?,
-        ))
+    /// How many sessions are over and not condensed.
+    pub fn uncondensed(&self) -> Result<u64, StateError> {
+        let query = "select count(*) from session where open = 0 and condensed = 0";
+        let count = self.connection.query_row(query, [], |row| row.get::<_, i64>(0));
+        count.map(|count| count as u64).map_err(self.failed())
     }
 
     /// What SQLite finds wrong with the file; empty when it is sound.

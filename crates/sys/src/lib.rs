@@ -24,3 +24,4 @@ pub mod signals;
 pub mod socket;
 pub mod spawn;
 pub mod terminal;
+pub mod watch;

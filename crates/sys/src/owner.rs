@@ -26,7 +26,7 @@ pub struct Owner {
 /// itself) if it is above us and of our user, else the nearest ancestor that looks like an agent
 /// of `rules`, else the nearest steady one. `None` rather than a guess.
 pub fn capture(rules: &[(&'static str, Program)], claims: &[u32]) -> Option<Owner> {
-    capture_as(rules, claims, &proc::observer())
+    capture_as(rules, claims, &proc::recorder())
 }
 
 /// As [`capture`], for a caller that has already gathered the observer.

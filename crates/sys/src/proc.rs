@@ -230,6 +230,11 @@ pub fn observer() -> Observer {
     platform::observer()
 }
 
+/// As [`observer`], but only to write identities down: it is cheaper, and judges nothing dead.
+pub fn recorder() -> Observer {
+    platform::recorder()
+}
+
 /// Everything that names the running process `pid`, as of now.
 pub fn identify(pid: u32) -> Result<Identity, IdentifyError> {
     identify_as(pid, &platform::observer())
@@ -259,6 +264,15 @@ pub fn probe(recorded: &Identity, observer: &Observer) -> Liveness {
         (Some(verdict), _) => verdict,
         (None, pid) => decide(recorded, observer, pid.map_or(Seen::Unreadable, platform::look)),
     }
+}
+
+/// A descriptor that can be read once the recorded process has ended. `None` when it is not there,
+/// when that is not certain, or where there is no such thing.
+pub fn watch(recorded: &Identity, observer: &Observer) -> Option<std::os::fd::OwnedFd> {
+    if decide_before_looking(recorded, observer).is_some() {
+        return None;
+    }
+    platform::watch(recorded.pid?, |seen| decide(recorded, observer, seen))
 }
 
 /// The process table.

@@ -1,6 +1,7 @@
 //! Private Unix sockets: only this user can reach them, and both sides check.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -56,8 +57,13 @@ impl Peer {
 }
 
 /// Who is at the other end.
-#[cfg(target_os = "linux")]
 pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
+    peer_of(stream)
+}
+
+/// As [`peer`], of anything that is a socket.
+#[cfg(target_os = "linux")]
+pub fn peer_of(stream: &impl AsFd) -> io::Result<Peer> {
     let credentials = rustix::net::sockopt::socket_peercred(stream)?;
     Ok(Peer {
         pid: u32::try_from(credentials.pid.as_raw_nonzero().get()).ok(),
@@ -66,11 +72,12 @@ pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     })
 }
 
-/// Who is at the other end.
+/// As [`peer`], of anything that is a socket.
 #[cfg(target_os = "macos")]
-pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
+pub fn peer_of(stream: &impl AsFd) -> io::Result<Peer> {
     use std::os::fd::AsRawFd;
 
+    let stream = stream.as_fd();
     let (mut uid, mut gid) = (0, 0);
     #[expect(unsafe_code, reason = "getpeereid has no safe interface")]
     // SAFETY: the descriptor is open for the length of the call, and both pointers are valid.
@@ -80,7 +87,7 @@ pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
 
 /// Who is at the other end: not known here, so nobody is trusted.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-pub fn peer(_: &UnixStream) -> io::Result<Peer> {
+pub fn peer_of(_: &impl AsFd) -> io::Result<Peer> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

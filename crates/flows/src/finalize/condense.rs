@@ -14,6 +14,7 @@ use model::wire::Swept;
 use store::state::{State, Tracked};
 
 use super::{Request, SweepError, lock, swept_session};
+use crate::observe::Observed;
 use crate::vault::{self, VaultError};
 use crate::writer::Writer;
 
@@ -48,6 +49,17 @@ pub(super) fn all(
 pub fn kept(home: &Path) -> Result<Vec<Kept>, SweepError> {
     let manifests = State::read(home)?.map(|state| state.kept()).transpose()?.unwrap_or_default();
     Ok(manifests.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
+}
+
+/// What a session came to so far, read from its transcript now.
+pub fn summarize(one: &Observed) -> Summary {
+    let mut summary = Summary::of(&one.session.digest);
+    summary.reason = one.verdict.status.word().to_owned();
+    if let (Some(source), Some(adapter)) = (&one.source, adapters::by_id(one.session.agent)) {
+        // A conversation that cannot be read leaves the summary without its prompts.
+        let _ = adapter.converse(source, 0, &mut |entry| summary.hear(&entry));
+    }
+    summary
 }
 
 /// The sources of one root, by session.

@@ -20,7 +20,7 @@ use crate::writer::Writer;
 
 mod condense;
 
-pub use condense::kept;
+pub use condense::{kept, summarize};
 
 /// Why a sweep could not be finished. What it did until then stays done.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +99,7 @@ pub fn preview(home: &Path, request: &Request<'_>) -> Result<Swept, SweepError> 
         }
     }
     if let Some(state) = state {
-        swept.pending = state.counts()?.2;
+        swept.pending = state.uncondensed()?;
     }
     Ok(swept)
 }
@@ -126,6 +126,33 @@ pub fn open_now(home: &Path, state: Option<&State>) -> Result<Vec<Tracked>, Swee
     Ok(tracked)
 }
 
+/// Whether hooks have told anything at all: without that there is nothing to sweep, and no reason to
+/// make a home.
+pub fn is_anything_known(home: &Path) -> bool {
+    store::state::path(home).exists() || crate::hook::spool(home).exists()
+}
+
+/// Sessions that ended since, the newest first.
+pub fn ended_since(home: &Path, since: Time) -> Result<Vec<SweptSession>, SweepError> {
+    const MOST: usize = 200;
+    let state = State::read(home)?;
+    let ended = state.map(|state| state.ended_sessions(since, MOST)).transpose()?;
+    let told = |one: &Tracked| {
+        let end = one.track.end.as_ref()?;
+        let mut session = swept_session(one, end.reason.words());
+        session.at = Some(end.at);
+        Some(session)
+    };
+    Ok(ended.unwrap_or_default().iter().filter_map(told).collect())
+}
+
+/// The names of the open sessions of a home.
+pub fn open_in(home: &Path) -> Result<Vec<String>, SweepError> {
+    let state = State::read(home)?;
+    let open = open_now(home, state.as_ref())?;
+    Ok(open.iter().map(|one| name(&one.agent, &one.id)).collect())
+}
+
 /// Takes the spool in, ends what is over, condenses what has ended.
 pub fn sweep(writer: &mut Writer, request: &Request<'_>) -> Result<Swept, SweepError> {
     let begun = Instant::now();
@@ -147,7 +174,7 @@ pub fn sweep(writer: &mut Writer, request: &Request<'_>) -> Result<Swept, SweepE
     }
     sys::pause::at("sweep.ended");
     condense::all(writer, request, begun, &mut swept)?;
-    swept.pending = writer.state.counts()?.2;
+    swept.pending = writer.state.uncondensed()?;
     Ok(swept)
 }
 

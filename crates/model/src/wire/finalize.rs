@@ -121,9 +121,38 @@ pub struct DoctorResult {
     pub healthy: bool,
     /// Everything that was looked at.
     pub findings: Vec<Finding>,
+    /// What the sweep did, unless there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swept: Option<Swept>,
     /// What `--fix` did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fixed: Option<Swept>,
+    pub fixed: Option<Vec<String>>,
+}
+
+impl Finding {
+    /// All is well.
+    pub fn ok(check: impl Into<String>, found: impl Into<String>) -> Self {
+        let (check, found) = (check.into(), found.into());
+        Self { check, grade: Grade::Ok, found, remedy: None, fixable: false }
+    }
+
+    /// Worth knowing.
+    pub fn note(
+        check: impl Into<String>,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { grade: Grade::Note, remedy: Some(remedy.into()), ..Self::ok(check, found) }
+    }
+
+    /// Something is wrong.
+    pub fn problem(
+        check: impl Into<String>,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { grade: Grade::Problem, ..Self::note(check, found, remedy) }
+    }
 }
 
 /// The result of `vault ls`.

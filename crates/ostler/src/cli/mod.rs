@@ -18,7 +18,11 @@ pub(crate) mod agent_tty;
 mod complete;
 mod completions;
 mod config_show;
+mod daemon;
+mod doctor;
 mod du;
+mod events;
+mod finalize;
 mod help;
 pub(crate) mod hook;
 mod logs;
@@ -27,7 +31,9 @@ mod man;
 mod schema;
 mod show;
 mod skills;
+mod status;
 mod terminal;
+mod vault;
 pub(crate) mod version;
 mod why;
 
@@ -70,6 +76,13 @@ enum Command {
     Adapters(adapters::Adapters),
     Du(du::Du),
     Config(config_show::ConfigCommand),
+    Status(status::Status),
+    Doctor(doctor::Doctor),
+    Summary(vault::Summary),
+    Finalize(finalize::Finalize),
+    Vault(vault::Vault),
+    Events(events::Events),
+    Daemon(daemon::Daemon),
     Hook(hook::Hook),
     Schema(schema::Schema),
     Completions(completions::Completions),
@@ -91,6 +104,13 @@ impl Command {
             Self::Adapters(_) => "adapters",
             Self::Du(_) => "du",
             Self::Config(_) => "config show",
+            Self::Status(_) => "status",
+            Self::Doctor(_) => "doctor",
+            Self::Summary(_) => "summary",
+            Self::Finalize(_) => "finalize",
+            Self::Vault(command) => command.name(),
+            Self::Events(_) => "events",
+            Self::Daemon(command) => command.name(),
             Self::Hook(_) => "hook",
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",
@@ -111,6 +131,13 @@ impl Command {
             Self::Adapters(command) => command.run(context),
             Self::Du(command) => command.run(context),
             Self::Config(command) => command.run(context),
+            Self::Status(command) => command.run(context),
+            Self::Doctor(command) => command.run(context),
+            Self::Summary(command) => command.run(context),
+            Self::Finalize(command) => command.run(context),
+            Self::Vault(command) => command.run(context),
+            Self::Events(command) => command.run(context),
+            Self::Daemon(command) => command.run(context),
             Self::Hook(command) => Ok(command.run()),
             Self::Schema(command) => command.run(context),
             Self::Completions(command) => command.run(context),
@@ -136,6 +163,11 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// ostler's own directories.
+    pub(crate) fn dirs(&self) -> Result<sys::dirs::Dirs, Error> {
+        Ok(sys::dirs::of_this_process()?)
+    }
+
     /// The settings.
     pub(crate) fn config(&self) -> Result<Loaded, Error> {
         config::load()

@@ -22,6 +22,14 @@ pub(crate) fn age(span: Duration) -> String {
     }
 }
 
+/// An age as part of a sentence.
+pub(crate) fn ago(span: Duration) -> String {
+    match age(span).as_str() {
+        "now" => "just now".to_owned(),
+        age => format!("{age} ago"),
+    }
+}
+
 /// A span exactly, in the largest unit that divides it.
 pub(crate) fn exact(span: Duration) -> String {
     let seconds = span.as_secs();

@@ -1,6 +1,7 @@
 //! Every `--json` answer is what `ostler schema` promises, and keeps the rules of the contract.
 
 use serde_json::Value;
+use testkit::home::TempHome;
 
 use super::run::{run, sample_home};
 
@@ -14,6 +15,14 @@ const ANSWERS: &[(&str, &str)] = &[
     ("logs", "logs 666e4f9b --json"),
     ("adapters", "adapters --json"),
     ("du", "du --json"),
+    ("status", "status --all --json"),
+    ("doctor", "doctor --json"),
+    ("summary", "summary 666e4f9b --json"),
+    ("finalize", "finalize --json"),
+    ("vault ls", "vault ls --json"),
+    ("vault verify", "vault verify --json"),
+    ("daemon status", "daemon status --json"),
+    ("daemon stop", "daemon stop --json"),
     ("config show", "config show --json"),
     ("version", "version --json"),
     ("error", "show no-such-session --json"),
@@ -26,14 +35,20 @@ fn every_answer_fits_its_schema() {
     let home = sample_home();
     let schemas: Value = serde_json::from_str(&run(&home, "schema").exits(0).stdout).unwrap();
     for (name, line) in ANSWERS {
-        let answer = run(&home, line).envelope();
-        let validator = jsonschema::validator_for(&schemas[name]).unwrap();
-        let errors: Vec<String> = validator
-            .iter_errors(&answer)
-            .map(|error| format!("{error} at {}", error.instance_path()))
-            .collect();
-        assert!(errors.is_empty(), "`ostler {line}`: {errors:#?}");
+        fits(&home, &schemas, name, line);
     }
+}
+
+#[track_caller]
+fn fits(home: &TempHome, schemas: &Value, name: &str, line: &str) {
+    let answer = run(home, line).envelope();
+    let validator = jsonschema::validator_for(&schemas[name]).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(&answer)
+        .map(|error| format!("{error} at {}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "`ostler {line}`: {errors:#?}");
+    check(&answer, "$", line);
 }
 
 #[test]
@@ -110,4 +125,25 @@ fn a_usage_error_in_json_names_the_command() {
     assert_eq!(ran.envelope()["command"], "ls");
     assert_eq!(ran.envelope()["error"]["code"], "INVALID_INPUT");
     assert_eq!(ran.stderr, "");
+}
+
+#[test]
+fn answers_about_what_hooks_told_fit_their_schemas() {
+    let home = TempHome::new();
+    let mut agent = super::agent::Agent::start(&home, "11111111-1111-4111-8111-111111111111");
+    agent.begin();
+    let schemas: Value = serde_json::from_str(&run(&home, "schema").exits(0).stdout).unwrap();
+    fits(&home, &schemas, "status", "status --all --json");
+    agent.kill();
+    fits(&home, &schemas, "status", "status --all --json");
+    fits(&home, &schemas, "vault ls", "vault ls --json");
+    fits(&home, &schemas, "vault show", "vault show 1111 --json");
+    fits(&home, &schemas, "vault restore", "vault restore 1111 --to back --json");
+    fits(&home, &schemas, "vault export", "vault export 1111 --out exported --json");
+    fits(&home, &schemas, "summary", "summary 1111 --json");
+    let schema = jsonschema::validator_for(&schemas["events"]).unwrap();
+    for line in run(&home, "events --json").exits(0).stdout.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        assert!(schema.is_valid(&event), "{event}");
+    }
 }

@@ -23,6 +23,7 @@ pub(crate) fn ostler(home: &TempHome) -> Command {
     command
         .env_clear()
         .env("HOME", home.path())
+        .env("XDG_RUNTIME_DIR", home.join("run"))
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .current_dir(home.path())
         .stdin(Stdio::null());

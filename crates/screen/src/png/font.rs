@@ -55,11 +55,36 @@ pub(crate) struct Fonts {
     context: ScaleContext,
     scale: usize,
     masks: HashMap<(String, Face, usize), Mask>,
+    /// Regular, bold, italic, both. A font is opened once: what the scaler has learnt of it is found
+    /// again by the key it got then.
+    text: [Option<Font>; 4],
+    symbols: Option<Font>,
+    emoji: Option<Font>,
 }
+
+type Font = FontRef<'static>;
 
 impl Fonts {
     pub(crate) fn new(scale: usize) -> Fonts {
-        Fonts { context: ScaleContext::new(), scale, masks: HashMap::new() }
+        let open = |data| FontRef::from_index(data, 0);
+        Fonts {
+            context: ScaleContext::new(),
+            scale,
+            masks: HashMap::new(),
+            text: [
+                open(dejavu::sans_mono::regular()),
+                open(dejavu::sans_mono::bold()),
+                open(dejavu::sans_mono::oblique()),
+                open(dejavu::sans_mono::bold_oblique()),
+            ],
+            symbols: open(dejavu::sans::regular()),
+            emoji: open(epaint_default_fonts::NOTO_EMOJI_REGULAR),
+        }
+    }
+
+    /// The text fonts for a face, best first.
+    fn text_fonts(&self, face: Face) -> [Option<Font>; 2] {
+        [self.text[usize::from(face.bold) + 2 * usize::from(face.italic)], self.text[0]]
     }
 
     /// The mask of one grapheme over `cells` columns.
@@ -82,7 +107,7 @@ impl Fonts {
         }
         // Marks are drawn over their base; what an emoji is joined with is not drawn.
         for mark in chars.filter(|c| c.width() == Some(0)) {
-            if let Some((font, glyph)) = find(&text_fonts(face), mark) {
+            if let Some((font, glyph)) = find(self.text_fonts(face), mark) {
                 self.outline(font, glyph, TEXT_SIZE, cells, &mut mask);
             }
         }
@@ -90,27 +115,20 @@ impl Fonts {
     }
 
     fn character(&mut self, c: char, face: Face, cells: usize, mask: &mut Mask) {
-        if let Some((font, glyph)) = find(&text_fonts(face), c).filter(|_| cells == 1) {
+        if let Some((font, glyph)) = find(self.text_fonts(face), c).filter(|_| cells == 1) {
             return self.outline(font, glyph, TEXT_SIZE, cells, mask);
         }
-        if let Some((font, glyph)) = find(&[epaint_default_fonts::NOTO_EMOJI_REGULAR], c) {
+        if let Some((font, glyph)) = find([self.emoji], c) {
             return self.outline(font, glyph, EMOJI_SIZE, cells, mask);
         }
-        if let Some((font, glyph)) = find(&[dejavu::sans::regular()], c).filter(|_| cells == 1) {
+        if let Some((font, glyph)) = find([self.symbols], c).filter(|_| cells == 1) {
             return self.outline(font, glyph, TEXT_SIZE, cells, mask);
         }
         self.bitmap(c, mask);
     }
 
     /// Draws an outline in the middle of its cells, smaller if it would not fit.
-    fn outline(
-        &mut self,
-        font: FontRef<'_>,
-        glyph: GlyphId,
-        size: f32,
-        cells: usize,
-        mask: &mut Mask,
-    ) {
+    fn outline(&mut self, font: Font, glyph: GlyphId, size: f32, cells: usize, mask: &mut Mask) {
         let room = (CELL_WIDTH as usize * cells * self.scale) as f32;
         let wanted = size * self.scale as f32;
         let advance = font.glyph_metrics(&[]).scale(wanted).advance_width(glyph);
@@ -154,20 +172,9 @@ impl Fonts {
     }
 }
 
-fn text_fonts(face: Face) -> [&'static [u8]; 2] {
-    let first = match (face.bold, face.italic) {
-        (false, false) => dejavu::sans_mono::regular(),
-        (true, false) => dejavu::sans_mono::bold(),
-        (false, true) => dejavu::sans_mono::oblique(),
-        (true, true) => dejavu::sans_mono::bold_oblique(),
-    };
-    [first, dejavu::sans_mono::regular()]
-}
-
 /// The first of the fonts that has the character.
-fn find(fonts: &[&'static [u8]], c: char) -> Option<(FontRef<'static>, GlyphId)> {
-    fonts.iter().find_map(|data| {
-        let font = FontRef::from_index(data, 0)?;
+fn find<const N: usize>(fonts: [Option<Font>; N], c: char) -> Option<(Font, GlyphId)> {
+    fonts.into_iter().flatten().find_map(|font| {
         let glyph = font.charmap().map(c);
         (glyph != 0).then_some((font, glyph))
     })

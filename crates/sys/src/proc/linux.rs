@@ -17,7 +17,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use model::identity::{Boot, Identity, Machine, Recorder};
-use model::liveness::{Observer, RunState, Seen, SeenProcess};
+use model::liveness::{Liveness, Observer, RunState, Seen, SeenProcess};
 use model::program::Appearance;
 use model::time::Time;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, StatxFlags};
@@ -28,7 +28,7 @@ use pidfd::{Pidfd, PidfdAnswer};
 use stat::Stat;
 
 pub(super) use locks::flock_holder;
-pub(super) use observer::observer;
+pub(super) use observer::{observer, recorder};
 pub(super) use pidfd::signal;
 
 /// Command lines are read up to here: what makes an agent recognisable is in front.
@@ -265,6 +265,15 @@ const MOST_TRIES: usize = 4;
 
 pub(super) fn look(pid: u32) -> Seen {
     hold(pid).seen
+}
+
+/// A descriptor that can be read once the process has ended, if it is the right one.
+pub(super) fn watch(pid: u32, decide: impl Fn(Seen) -> Liveness) -> Option<OwnedFd> {
+    let held = hold(pid);
+    if !decide(held.seen).is_alive() {
+        return None;
+    }
+    held.pidfd.map(Pidfd::into_fd)
 }
 
 fn hold(pid: u32) -> Held {

@@ -11,6 +11,7 @@ mod args;
 
 use std::ffi::{CStr, OsStr, OsString, c_int};
 use std::mem::{MaybeUninit, size_of};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -382,6 +383,29 @@ pub(super) fn signal(
         }
         _ => Ok(()),
     }
+}
+
+/// As on Linux, without what only a judge needs to know.
+pub(super) fn recorder() -> Observer {
+    observer()
+}
+
+/// A queue that can be read once the process has ended. It is set up first and checked then: if the
+/// process is the right one after that, its end cannot be missed.
+pub(super) fn watch(pid: u32, decide: impl Fn(Seen) -> Liveness) -> Option<OwnedFd> {
+    use rustix::event::kqueue::{Event, EventFilter, EventFlags, ProcessEvents, kevent, kqueue};
+
+    let process = Pid::from_raw(raw(pid))?;
+    let queue = kqueue().ok()?;
+    let filter = EventFilter::Proc { pid: process, flags: ProcessEvents::EXIT };
+    let change = Event::new(filter, EventFlags::ADD, std::ptr::null_mut());
+    #[expect(unsafe_code, reason = "kevent takes descriptors by number; none is given here")]
+    // SAFETY: the only filter names a process, and no descriptor is registered.
+    unsafe {
+        let mut none: Vec<Event> = Vec::new();
+        kevent(&queue, &[change], rustix::buffer::spare_capacity(&mut none), None).ok()?;
+    }
+    decide(look(pid)).is_alive().then_some(queue)
 }
 
 /// The system does not say who holds a lock, and a trial lock could make an agent fail.

@@ -97,6 +97,14 @@ pub(super) fn signal(_: u32, _: Signal, _: impl Fn(Seen) -> Liveness) -> Result<
     Err(SignalError::Unsupported)
 }
 
+pub(super) fn recorder() -> Observer {
+    observer()
+}
+
+pub(super) fn watch(_: u32, _: impl Fn(Seen) -> Liveness) -> Option<std::os::fd::OwnedFd> {
+    None
+}
+
 pub(super) fn flock_holder(_: u64, _: u64) -> LockHolder {
     LockHolder::Unseen
 }

@@ -16,6 +16,19 @@ const PROC_MAGIC: u64 = 0x9fa0;
 const LARGEST_PID: u32 = 4_194_304;
 
 pub(in crate::proc) fn observer() -> Observer {
+    let recorder = recorder();
+    Observer {
+        hides_pids: recorder.introspects && proc_hides_pids(),
+        pid_max: small_file("/proc/sys/kernel/pid_max")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(LARGEST_PID),
+        ..recorder
+    }
+}
+
+/// What it takes to write an identity down. Whether processes are hidden is not asked: this one may
+/// record, but it would never call anything dead.
+pub(in crate::proc) fn recorder() -> Observer {
     let introspects = proc_is_ours();
     let (pid_ns, in_initial_pid_ns) = namespace("/proc/self/ns/pid", INITIAL_PID_NS, introspects);
     let (time_ns, in_initial_time_ns) =
@@ -33,10 +46,8 @@ pub(in crate::proc) fn observer() -> Observer {
         in_initial_pid_ns,
         in_initial_time_ns,
         uid: rustix::process::geteuid().as_raw(),
-        hides_pids: introspects && proc_hides_pids(),
-        pid_max: small_file("/proc/sys/kernel/pid_max")
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(LARGEST_PID),
+        hides_pids: true,
+        pid_max: LARGEST_PID,
     }
 }
 

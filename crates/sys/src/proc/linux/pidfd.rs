@@ -46,6 +46,11 @@ impl Pidfd {
         }
     }
 
+    /// The descriptor itself, to be polled.
+    pub(super) fn into_fd(self) -> OwnedFd {
+        self.0
+    }
+
     /// The inode, where it names the process.
     pub(super) fn unique_inode(&self) -> Option<u64> {
         // The running kernel has it or has not, for all pidfds and for good.

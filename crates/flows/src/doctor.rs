@@ -1,0 +1,149 @@
+//! What may be wrong with ostler itself, each with a reason and a remedy.
+
+use std::io;
+use std::path::Path;
+
+use model::config::Config;
+use model::status::Activity;
+use model::time::Time;
+use model::wire::Finding;
+use store::state::State;
+use sys::dirs::Dirs;
+
+use crate::observe::Observation;
+use crate::{finalize, hook, intake};
+
+/// How many problems of hooks are shown.
+const SHOWN: usize = 3;
+
+/// Looks at ostler's own files.
+pub fn examine(dirs: &Dirs, config: &Config, now: Time) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (check, path) in [("home", &dirs.home), ("runtime directory", &dirs.runtime)] {
+        findings.push(directory(check, path));
+    }
+    findings.extend(hook_problems(dirs));
+    findings.extend(spool(dirs));
+    findings.extend(store(dirs, config, now));
+    findings
+}
+
+/// Agents' files that could not be read.
+pub fn sources(observation: &Observation) -> Vec<Finding> {
+    let found = observation.incomplete.iter().map(|one| {
+        let path = one.path.as_deref().unwrap_or("");
+        let found = format!("{path}: {}", one.reason);
+        Finding::note(format!("{} files", one.source), found, "`ostler ls --json` lists them")
+    });
+    found.collect()
+}
+
+fn directory(check: &str, path: &Path) -> Finding {
+    let shown = path.display();
+    match sys::private::verify_private_dir(path) {
+        Ok(()) => Finding::ok(check, format!("{shown} is private")),
+        Err(sys::private::PrivateError::Io { source, .. })
+            if source.kind() == io::ErrorKind::NotFound =>
+        {
+            Finding::ok(check, format!("{shown} is made when it is needed"))
+        }
+        Err(error) => {
+            let remedy = format!("make it yours alone: chmod 700 {shown}");
+            Finding::problem(check, error.to_string(), remedy)
+        }
+    }
+}
+
+fn hook_problems(dirs: &Dirs) -> Vec<Finding> {
+    let logs = hook::problem_logs(Some(&dirs.home), &dirs.runtime);
+    let texts = logs.iter().filter_map(|log| std::fs::read_to_string(log).ok());
+    let text: String = texts.collect();
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.is_empty() {
+        return vec![Finding::ok("hooks", "no problems logged")];
+    }
+    let last = lines[lines.len().saturating_sub(SHOWN)..].join("; ");
+    let found = format!("{} problems logged, last: {last}", lines.len());
+    let remedy = "mend what they name, then set the log aside";
+    vec![Finding { fixable: true, ..Finding::problem("hooks", found, remedy) }]
+}
+
+fn spool(dirs: &Dirs) -> Vec<Finding> {
+    let rejected = std::fs::read(intake::rejected(&dirs.home)).unwrap_or_default();
+    let lines = rejected.iter().filter(|byte| **byte == b'\n').count();
+    if lines == 0 {
+        return vec![Finding::ok("spool", "every line was understood")];
+    }
+    let path = intake::rejected(&dirs.home).display().to_string();
+    let found = format!("{lines} lines could not be understood; they are in {path}");
+    vec![Finding::note("spool", found, "a full disk tears lines; nothing else is lost")]
+}
+
+fn store(dirs: &Dirs, config: &Config, now: Time) -> Vec<Finding> {
+    let state = match State::read(&dirs.home) {
+        Ok(Some(state)) => state,
+        Ok(None) => return vec![Finding::ok("store", "nothing recorded yet")],
+        Err(error) => {
+            return vec![Finding::problem("store", error.to_string(), "use a newer ostler")];
+        }
+    };
+    let mut findings = Vec::new();
+    match state.integrity() {
+        Ok(wrong) if wrong.is_empty() => findings.push(Finding::ok("store", "sound")),
+        Ok(wrong) => {
+            let remedy = "move it aside; sessions are still told from agents' own files";
+            findings.push(Finding::problem("store", wrong.join("; "), remedy));
+        }
+        Err(error) => findings.push(Finding::problem("store", error.to_string(), "see the reason")),
+    }
+    match finalize::open_now(&dirs.home, Some(&state)) {
+        Ok(open) => findings.extend(stuck(&open, config, now)),
+        Err(error) => findings.push(Finding::problem("spool", error.to_string(), "see the reason")),
+    }
+    findings
+}
+
+/// Open sessions of which nothing can be said, or that should have said something.
+fn stuck(open: &[store::state::Tracked], config: &Config, now: Time) -> Vec<Finding> {
+    let observer = sys::proc::observer();
+    let mut findings = Vec::new();
+    for one in open {
+        let name = finalize::name(&one.agent, &one.id);
+        let quiet = one.track.last_sign_at.is_some_and(|at| now.since(at) > config.stale_after);
+        let owner = one.track.owner.as_ref();
+        let liveness = owner.map(|owner| sys::proc::probe(owner, &observer));
+        let (found, remedy) = match liveness {
+            None if quiet => (
+                "its agent could not be found when it was last heard of".to_owned(),
+                "it is left alone; its next turn names its agent again",
+            ),
+            Some(liveness) if !liveness.is_alive() && !liveness.is_dead() => (
+                format!("its agent cannot be seen from here ({})", liveness.reason()),
+                "run `ostler finalize` where the agent ran",
+            ),
+            Some(liveness) if liveness.is_dead() => {
+                ("its agent is gone".to_owned(), "`ostler finalize` ends it")
+            }
+            Some(_) if quiet && one.track.activity == Some(Activity::Working) => (
+                "working without a sign of life for too long".to_owned(),
+                "look at its terminal; it may wait for an answer",
+            ),
+            _ => continue,
+        };
+        findings.push(Finding::note(format!("session {name}"), found, remedy));
+    }
+    findings
+}
+
+/// Does what fixable findings name: sets logs of problems aside.
+pub fn fix(dirs: &Dirs) -> io::Result<Vec<String>> {
+    let mut done = Vec::new();
+    for log in hook::problem_logs(Some(&dirs.home), &dirs.runtime) {
+        if log.exists() {
+            let aside = log.with_extension("log.old");
+            std::fs::rename(&log, &aside)?;
+            done.push(format!("set {} aside as {}", log.display(), aside.display()));
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,112 @@
+//! `ostler finalize`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use model::wire::{Swept, SweptSession};
+
+use crate::cli::Context;
+use crate::env;
+use crate::error::Error;
+use crate::render::{output, text};
+
+/// End sessions whose agent is gone, and keep a summary and a copy of each.
+///
+/// A session is ended only if its owner's process is proven to be gone. Nothing is deleted: the
+/// transcript stays where it is.
+#[derive(Debug, Args)]
+pub(crate) struct Finalize {
+    /// Only these sessions: ids as hooks report them, `agent:id`, or prefixes.
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// Say what would be done, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// How long condensing may take before the rest is left to the next sweep.
+pub(crate) const BUDGET: Duration = Duration::from_secs(20);
+
+impl Finalize {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let only = self.sessions(context)?;
+        let swept = sweep(context, &only, self.dry_run)?;
+        if context.json {
+            context.answer(&swept)?;
+        } else {
+            output::text(&tell(&swept))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The full names of the sessions that were asked for.
+    fn sessions(&self, context: &Context) -> Result<Vec<String>, Error> {
+        if self.ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let dirs = context.dirs()?;
+        let open =
+            flows::finalize::open_in(&dirs.home).map_err(|error| Error::Order(error.into()))?;
+        let mut names = Vec::new();
+        for id in &self.ids {
+            let fits = |name: &&String| {
+                let own = name.split_once(':').map_or("", |(_, own)| own);
+                name.starts_with(id.as_str()) || own.starts_with(id.as_str())
+            };
+            let found: Vec<&String> = open.iter().filter(fits).collect();
+            match found[..] {
+                [one] => names.push(one.clone()),
+                [] => return Err(flows::address::AddressError::NotFound(id.clone()).into()),
+                _ => {
+                    let candidates = found.into_iter().cloned().collect();
+                    let text = id.clone();
+                    let error = flows::address::AddressError::Ambiguous { text, candidates };
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// Sweeps, through the daemon if there is one.
+pub(crate) fn sweep(context: &Context, only: &[String], dry_run: bool) -> Result<Swept, Error> {
+    let dirs = context.dirs()?;
+    let request = flows::finalize::Request {
+        env: flows::Env::new(&env::lookup),
+        now: context.now,
+        only,
+        budget: BUDGET,
+    };
+    if dry_run {
+        let swept = flows::finalize::preview(&dirs.home, &request);
+        return swept.map_err(|error| Error::Order(error.into()));
+    }
+    flows::daemon::sweep(&dirs.home, &dirs.runtime, &request).map_err(Error::Order)
+}
+
+/// A sweep in words, one line for each session.
+pub(crate) fn tell(swept: &Swept) -> String {
+    let mut page = String::new();
+    let mut list = |verb: &str, sessions: &[SweptSession], with_reason: bool| {
+        for one in sessions {
+            let place = one.cwd.as_deref().unwrap_or("");
+            let reason = if with_reason { format!(" ({})", one.reason) } else { String::new() };
+            let line = format!("{verb} {}:{}  {place}{reason}", one.agent, one.session);
+            page.push_str(&text::one_line(line.trim_end()));
+            page.push('\n');
+        }
+    };
+    let would = swept.dry_run;
+    list(if would { "would end" } else { "ended" }, &swept.ended, false);
+    list("condensed", &swept.condensed, false);
+    list("left alone", &swept.kept, true);
+    if page.is_empty() {
+        page.push_str("nothing to finalize\n");
+    }
+    if swept.pending > 0 {
+        page.push_str(&format!("{} still to be condensed\n", swept.pending));
+    }
+    page
+}

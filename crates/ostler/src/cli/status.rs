@@ -1,0 +1,116 @@
+//! `ostler status`
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use flows::observe::{Observed, Scope};
+use model::wire::{SessionView, StatusResult, Swept, SweptSession};
+
+use crate::cli::{Context, finalize, ls};
+use crate::error::{self, Error};
+use crate::render::colour::Paint;
+use crate::render::{duration, output, sessions, text};
+
+/// Tell what agents are doing in this repository, after finalizing those that are gone.
+///
+/// Looks at the git repository of this directory, or at the directory itself. It sweeps first:
+/// sessions whose agent is proven to be gone are ended and condensed, and it says so.
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    /// Look at every directory.
+    #[arg(short, long)]
+    all: bool,
+    /// Look only: end and condense nothing.
+    #[arg(long)]
+    no_sweep: bool,
+}
+
+/// How long ended sessions are mentioned.
+const RECENT: Duration = Duration::from_secs(24 * 3600);
+
+/// How many of them.
+const MOST_ENDED: usize = 10;
+
+impl Status {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let directory = if self.all { None } else { Some(repository_or_directory()?) };
+        let (swept, not_swept) = self.sweep(context)?;
+        let observation = context.observe(Scope::Active, &[])?;
+        let here = |cwd: Option<&str>| match (&directory, cwd) {
+            (None, _) => true,
+            (Some(directory), Some(cwd)) => Path::new(cwd).starts_with(directory),
+            (Some(_), None) => false,
+        };
+        let shown: Vec<&Observed> = observation
+            .sessions
+            .iter()
+            .filter(|one| one.verdict.status.is_active() && here(one.session.digest.cwd.as_deref()))
+            .collect();
+        let since = context.now.minus(RECENT);
+        let mut ended = flows::finalize::ended_since(&context.dirs()?.home, since)
+            .map_err(|error| Error::Order(error.into()))?;
+        ended.retain(|one| here(one.cwd.as_deref()));
+        ended.truncate(MOST_ENDED);
+        if context.json {
+            context.answer(StatusResult {
+                directory: directory.map(|path| path.to_string_lossy().into_owned()),
+                sessions: shown
+                    .iter()
+                    .map(|one| SessionView::new(&one.session, &one.verdict))
+                    .collect(),
+                ended,
+                swept,
+                not_swept,
+                incomplete: &observation.incomplete,
+            })?;
+        } else {
+            if let Some(swept) = swept.filter(|swept| !swept.ended.is_empty()) {
+                output::talk(finalize::tell(&swept).trim_end());
+            }
+            if let Some(reason) = not_swept {
+                output::talk(&format!("not swept: {reason}"));
+            }
+            output::text(&page(context, &shown, &ended))?;
+            ls::report_incomplete(&observation.incomplete);
+        }
+        Ok(error::exit_code_for(&observation.incomplete))
+    }
+
+    /// What the sweep did, or why there was none. A sweep that cannot be made is no reason not to
+    /// answer.
+    fn sweep(&self, context: &Context) -> Result<(Option<Swept>, Option<String>), Error> {
+        if self.no_sweep || !flows::finalize::is_anything_known(&context.dirs()?.home) {
+            return Ok((None, None));
+        }
+        match finalize::sweep(context, &[], false) {
+            Ok(swept) => Ok((Some(swept), None)),
+            Err(error) => Ok((None, Some(error.to_string()))),
+        }
+    }
+}
+
+fn page(context: &Context, shown: &[&Observed], ended: &[SweptSession]) -> String {
+    let mut page = String::new();
+    if shown.is_empty() {
+        page.push_str("No active agent sessions here.\n");
+    } else {
+        let paint = Paint::for_stdout();
+        page.push_str(&sessions::table(shown, context.now, output::columns(), paint));
+    }
+    for one in ended {
+        let ago = one.at.map(|at| duration::ago(context.now.since(at))).unwrap_or_default();
+        let line = format!("{} {ago}: {}:{}", one.reason, one.agent, one.session);
+        page.push_str(&text::one_line(&line));
+        page.push('\n');
+    }
+    page
+}
+
+/// The root of the git repository that this directory is in, else the directory.
+fn repository_or_directory() -> Result<PathBuf, Error> {
+    let here = std::env::current_dir()?;
+    let root = here.ancestors().find(|directory| directory.join(".git").exists());
+    Ok(root.unwrap_or(&here).to_owned())
+}

@@ -1,0 +1,316 @@
+//! `ostler vault` and `ostler summary`
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use flows::address::AddressError;
+use model::summary::{Kept, KeptFile, Summary as Boiled};
+use model::wire::{Incomplete, VaultLsResult, VaultVerifyResult, VaultWrittenResult};
+
+use crate::cli::Context;
+use crate::error::Error;
+use crate::render::{duration, output, text};
+
+/// Look into the vault: compressed copies of sessions that are over.
+#[derive(Debug, Args)]
+pub(crate) struct Vault {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List what the vault holds.
+    Ls,
+    /// Show what is kept of one session.
+    Show {
+        /// The session: its id or an unambiguous prefix.
+        id: String,
+    },
+    /// Print the transcript as it was.
+    Cat {
+        /// The session: its id or an unambiguous prefix.
+        id: String,
+    },
+    /// Write a session's files back to where they were, or below a directory. Nothing is replaced.
+    Restore {
+        /// The session: its id or an unambiguous prefix.
+        id: String,
+        /// Write them below this directory instead.
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
+    },
+    /// Check that every copy is what it was.
+    Verify,
+    /// Write a transcript to share with others: secrets are taken out.
+    Export {
+        /// The session: its id or an unambiguous prefix.
+        id: String,
+        /// The file to write; standard output without it.
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Leave secrets in.
+        #[arg(long)]
+        no_redact: bool,
+    },
+}
+
+/// Show what a session came to: prompts, files, models, tokens, how it ended.
+#[derive(Debug, Args)]
+pub(crate) struct Summary {
+    /// The session: an id, an unambiguous prefix, a name, `.` or `-`.
+    id: String,
+}
+
+impl Vault {
+    pub(crate) fn name(&self) -> &'static str {
+        match self.action {
+            Action::Ls => "vault ls",
+            Action::Show { .. } => "vault show",
+            Action::Cat { .. } => "vault cat",
+            Action::Restore { .. } => "vault restore",
+            Action::Verify => "vault verify",
+            Action::Export { .. } => "vault export",
+        }
+    }
+
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let kept = all(context)?;
+        match &self.action {
+            Action::Ls => ls(context, kept)?,
+            Action::Show { id } => show(context, find(&kept, id)?)?,
+            Action::Cat { id } => cat(context, find(&kept, id)?)?,
+            Action::Restore { id, to } => restore(context, find(&kept, id)?, to.as_deref())?,
+            Action::Verify => return verify(context, &kept),
+            Action::Export { id, out, no_redact } => {
+                export(context, find(&kept, id)?, out.as_deref(), !no_redact)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn all(context: &Context) -> Result<Vec<Kept>, Error> {
+    let home = context.dirs()?.home;
+    flows::finalize::kept(&home).map_err(|error| Error::Order(error.into()))
+}
+
+fn find<'a>(kept: &'a [Kept], id: &str) -> Result<&'a Kept, Error> {
+    let name = |one: &Kept| format!("{}:{}", one.agent, one.session);
+    let found: Vec<&Kept> = kept
+        .iter()
+        .filter(|one| one.session.starts_with(id) || name(one).starts_with(id))
+        .collect();
+    if let Some(exact) = found.iter().find(|one| one.session == id) {
+        return Ok(exact);
+    }
+    match found[..] {
+        [one] => Ok(one),
+        [] => Err(AddressError::NotFound(id.to_owned()).into()),
+        _ => {
+            let candidates = found.into_iter().map(name).collect();
+            Err(AddressError::Ambiguous { text: id.to_owned(), candidates }.into())
+        }
+    }
+}
+
+fn ls(context: &Context, kept: Vec<Kept>) -> Result<(), Error> {
+    let files = || kept.iter().flat_map(|one| &one.files);
+    let (bytes, kept_bytes) =
+        (files().map(|file| file.bytes).sum(), files().map(|file| file.kept_bytes).sum());
+    if context.json {
+        return context.answer(VaultLsResult { bytes, kept_bytes, kept });
+    }
+    let mut page = String::new();
+    for one in &kept {
+        let size: u64 = one.files.iter().map(|file| file.kept_bytes).sum();
+        let ago = one.summary.ended_at.map(|at| duration::ago(context.now.since(at)));
+        let line = format!(
+            "{}:{}  {}  {}  {}  {}",
+            one.agent,
+            one.session,
+            text::bytes(size),
+            ago.unwrap_or_default(),
+            one.summary.reason,
+            one.summary.title.as_deref().unwrap_or("")
+        );
+        page.push_str(&text::one_line(line.trim_end()));
+        page.push('\n');
+    }
+    if kept.is_empty() {
+        page.push_str("The vault is empty. Sessions that hooks tell of are kept when they end.\n");
+    }
+    output::text(&page)
+}
+
+fn show(context: &Context, kept: &Kept) -> Result<(), Error> {
+    if context.json {
+        return context.answer(kept);
+    }
+    let mut page = boiled(&kept.summary);
+    for file in &kept.files {
+        let line = format!(
+            "kept      {} ({} of {})",
+            file.path,
+            text::bytes(file.kept_bytes),
+            text::bytes(file.bytes)
+        );
+        page.push_str(&text::one_line(&line));
+        page.push('\n');
+    }
+    output::text(&page)
+}
+
+fn first(kept: &Kept) -> Result<&KeptFile, Error> {
+    kept.files.first().ok_or_else(|| Error::NoTranscript { id: kept.session.clone() })
+}
+
+fn cat(context: &Context, kept: &Kept) -> Result<(), Error> {
+    let home = context.dirs()?.home;
+    let mut out = std::io::stdout().lock();
+    flows::vault::fetch(&home, first(kept)?, &mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn restore(context: &Context, kept: &Kept, to: Option<&std::path::Path>) -> Result<(), Error> {
+    let home = context.dirs()?.home;
+    let mut written = Vec::new();
+    for file in &kept.files {
+        let original = PathBuf::from(&file.path);
+        let path = match (to, original.file_name()) {
+            (Some(directory), Some(name)) => directory.join(name),
+            _ => original,
+        };
+        flows::vault::restore(&home, file, &path)?;
+        written.push(path.to_string_lossy().into_owned());
+    }
+    tell_written(context, VaultWrittenResult { written, redacted: None })
+}
+
+fn tell_written(context: &Context, result: VaultWrittenResult) -> Result<(), Error> {
+    if context.json {
+        return context.answer(result);
+    }
+    let mut page = String::new();
+    for path in &result.written {
+        page.push_str(&text::one_line(&format!("written {path}")));
+        page.push('\n');
+    }
+    if let Some(count) = result.redacted {
+        page.push_str(&format!("{count} secrets taken out\n"));
+    }
+    output::text(&page)
+}
+
+fn verify(context: &Context, kept: &[Kept]) -> Result<ExitCode, Error> {
+    let home = context.dirs()?.home;
+    let mut result = VaultVerifyResult { sound: 0, damaged: Vec::new() };
+    for one in kept {
+        for file in &one.files {
+            match flows::vault::fetch(&home, file, &mut std::io::sink()) {
+                Ok(()) => result.sound += 1,
+                Err(error) => result.damaged.push(Incomplete {
+                    source: format!("{}:{}", one.agent, one.session),
+                    path: Some(file.path.clone()),
+                    reason: error.to_string(),
+                }),
+            }
+        }
+    }
+    let code = crate::error::exit_code_for(&result.damaged);
+    if context.json {
+        context.answer(result)?;
+    } else {
+        output::text(&format!("{} copies are sound\n", result.sound))?;
+        for one in &result.damaged {
+            output::talk(&text::one_line(&format!("{}: {}", one.source, one.reason)));
+        }
+    }
+    Ok(code)
+}
+
+fn export(
+    context: &Context,
+    kept: &Kept,
+    out: Option<&std::path::Path>,
+    redact: bool,
+) -> Result<(), Error> {
+    let home = context.dirs()?.home;
+    let mut bytes = Vec::new();
+    flows::vault::fetch(&home, first(kept)?, &mut bytes)?;
+    let (bytes, redacted) = match redact {
+        true => {
+            let (text, count) = flows::redact::redact(&String::from_utf8_lossy(&bytes));
+            (text.into_bytes(), Some(count))
+        }
+        false => (bytes, None),
+    };
+    let Some(path) = out else {
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(&bytes)?;
+        stdout.flush()?;
+        return Ok(());
+    };
+    sys::atomic::write(path, &bytes).map_err(|error| Error::Write {
+        path: path.to_string_lossy().into_owned(),
+        reason: error.to_string(),
+    })?;
+    let written = vec![path.to_string_lossy().into_owned()];
+    tell_written(context, VaultWrittenResult { written, redacted })
+}
+
+impl Summary {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let kept = all(context)?;
+        let summary = match find(&kept, &self.id) {
+            Ok(kept) => kept.summary.clone(),
+            Err(_) => {
+                let observation = context.observe(flows::observe::Scope::All, &[])?;
+                let here = std::env::current_dir().unwrap_or_default();
+                let one = flows::address::find(&observation, &self.id, &here)?;
+                flows::finalize::summarize(one)
+            }
+        };
+        if context.json {
+            context.answer(summary)?;
+        } else {
+            output::text(&boiled(&summary))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A summary in words.
+fn boiled(summary: &Boiled) -> String {
+    let mut page = String::new();
+    let mut line = |name: &str, value: &str| {
+        if !value.is_empty() {
+            page.push_str(&text::one_line(&format!("{name:9} {value}")));
+            page.push('\n');
+        }
+    };
+    let time = |at: Option<model::time::Time>| at.map(|at| at.to_string()).unwrap_or_default();
+    line("title", summary.title.as_deref().unwrap_or(""));
+    line("directory", summary.cwd.as_deref().unwrap_or(""));
+    line("branch", summary.branch.as_deref().unwrap_or(""));
+    line("models", &summary.models.join(", "));
+    line("started", &time(summary.started_at));
+    line("ended", &time(summary.ended_at));
+    line("how", &summary.reason);
+    line("turns", &summary.turns.to_string());
+    if let Some(tokens) = summary.tokens {
+        let (input, output) = (text::count(tokens.input), text::count(tokens.output));
+        line("tokens", &format!("{input} in, {output} out"));
+    }
+    for prompt in &summary.prompts {
+        line("prompt", prompt);
+    }
+    for file in &summary.files {
+        line("file", file);
+    }
+    line("last word", summary.last_message.as_deref().unwrap_or(""));
+    page
+}

@@ -1,0 +1,204 @@
+//! The daemon: one of it, at once, and nothing lost when it is killed.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testkit::home::TempHome;
+
+use super::agent::{Agent, state};
+use super::run::{ostler, run};
+
+const ID: &str = "11111111-1111-4111-8111-111111111111";
+
+/// A daemon that is killed with the value.
+struct Daemon(Child);
+
+impl Daemon {
+    fn start(home: &TempHome) -> Self {
+        let mut command = ostler(home);
+        command.args(["daemon", "run"]).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("pid"), "{line}");
+        Self(child)
+    }
+
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A follower of the stream of events.
+struct Follower(Child, BufReader<std::process::ChildStdout>);
+
+impl Follower {
+    fn start(home: &TempHome, since: &str) -> Self {
+        let mut command = ostler(home);
+        command.args(["events", "-f", "--json", "--since", since]).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self(child, stdout)
+    }
+
+    /// The next event of that kind.
+    fn next(&mut self, kind: &str) -> Value {
+        loop {
+            let mut line = String::new();
+            assert!(self.1.read_line(&mut line).unwrap() > 0, "the stream ended");
+            let event: Value = serde_json::from_str(&line).unwrap();
+            if event["kind"] == kind {
+                return event;
+            }
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_killed_agent_is_finalized_at_once() {
+    let home = TempHome::new();
+    let _daemon = Daemon::start(&home);
+    let mut follower = Follower::start(&home, "0");
+    let mut agent = Agent::start(&home, ID);
+    agent.begin();
+    assert_eq!(follower.next("turn-start")["session"], ID);
+    agent.kill();
+    assert_eq!(follower.next("exited")["session"], ID);
+    assert_eq!(follower.next("condensed")["session"], ID);
+    let one = run(&home, "ls -a --json").exits(0).session(ID);
+    assert_eq!(one["status"], "exited");
+}
+
+#[test]
+fn commands_go_through_the_daemon() {
+    let home = TempHome::new();
+    let daemon = Daemon::start(&home);
+    let mut agent = Agent::start(&home, ID);
+    agent.begin();
+    let swept = run(&home, "finalize --json").exits(0).result();
+    assert_eq!(swept["ended"], json!([]));
+    let status = run(&home, "daemon status --json").exits(0).result();
+    assert_eq!(status["running"], true);
+    assert_eq!(status["pid"], daemon.0.id());
+    assert_eq!(status["watching"], 1);
+}
+
+#[test]
+fn a_second_daemon_is_refused_and_the_first_is_named() {
+    let home = TempHome::new();
+    let first = Daemon::start(&home);
+    let second = run(&home, "daemon run").exits(13);
+    assert!(second.stderr.contains(&format!("pid {}", first.0.id())), "{second:?}");
+    run(&home, "daemon start").exits(13);
+}
+
+#[test]
+fn one_that_was_killed_is_taken_over_and_nothing_is_lost() {
+    let home = TempHome::new();
+    let daemon = Daemon::start(&home);
+    let mut agent = Agent::start(&home, ID);
+    agent.begin();
+    let mut follower = Follower::start(&home, "0");
+    let cursor = follower.next("turn-start")["cursor"].to_string();
+    daemon.kill();
+    agent.kill();
+    assert!(home.join("run/ostler/daemon.sock").exists(), "its socket was left behind");
+    let swept = run(&home, "daemon status --json").exits(0).result();
+    assert_eq!(swept["running"], false);
+    let _next = Daemon::start(&home);
+    let mut resumed = Follower::start(&home, &cursor);
+    assert_eq!(resumed.next("exited")["session"], ID, "the cursor survives the restart");
+}
+
+#[test]
+fn without_it_the_lock_holder_writes_and_a_held_lock_is_named() {
+    let home = TempHome::new();
+    let mut agent = Agent::start(&home, ID);
+    agent.begin();
+    let daemon = Daemon::start(&home);
+    // A daemon that hangs: it holds the lock and does not answer.
+    let stop = |signal: &str| {
+        let pid = daemon.0.id().to_string();
+        assert!(
+            std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success()
+        );
+    };
+    std::fs::remove_file(home.join("run/ostler/daemon.sock")).unwrap();
+    stop("-STOP");
+    let refused = run(&home, "finalize --json").exits(13);
+    let error = &refused.envelope()["error"];
+    assert_eq!(error["code"], "REFUSED");
+    assert!(error["message"].as_str().unwrap().contains(&daemon.0.id().to_string()), "{error}");
+    stop("-CONT");
+}
+
+#[test]
+fn started_and_stopped() {
+    let home = TempHome::new();
+    let started = run(&home, "daemon start --json").exits(0).result();
+    assert_eq!(started["running"], true);
+    let mut agent = Agent::start(&home, ID);
+    agent.begin();
+    let stopped = run(&home, "daemon stop --json").exits(0).result();
+    assert_eq!(stopped["running"], false);
+    run(&home, "daemon stop").exits(0);
+    agent.kill();
+    let swept = run(&home, "finalize --json").exits(0).result();
+    assert_eq!(swept["ended"][0]["session"], ID);
+    assert!(state(&home).join("daemon.log").exists());
+}
+
+#[test]
+fn an_idle_daemon_uses_no_processor_time() {
+    let home = TempHome::new();
+    let daemon = Daemon::start(&home);
+    let mut agent = Agent::start(&home, ID);
+    agent.begin();
+    // Until it watches the agent it is busy.
+    let begun = Instant::now();
+    while run(&home, "daemon status --json").result()["watching"] != 1 {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+    let switches = || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.0.id())).unwrap();
+        tasks
+            .map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).unwrap())
+            .flat_map(|text| {
+                text.lines()
+                    .filter(|line| line.contains("ctxt_switches"))
+                    .map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap())
+                    .collect::<Vec<_>>()
+            })
+            .sum::<u64>()
+    };
+    // It may still be going to sleep after its last answer.
+    let mut before = switches();
+    loop {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = switches();
+        if now == before {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never sleeps");
+        before = now;
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(switches(), before, "it woke up though nothing happened");
+}

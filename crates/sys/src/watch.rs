@@ -1,0 +1,102 @@
+//! Being told when a directory changes, instead of asking again and again.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+/// Tells when files in a directory are written to, made or renamed.
+#[derive(Debug)]
+pub struct Watch {
+    #[cfg(target_os = "linux")]
+    events: std::os::fd::OwnedFd,
+}
+
+/// How often a platform that does not tell has to be asked.
+#[cfg(not(target_os = "linux"))]
+pub const ASK_EVERY: Option<Duration> = Some(Duration::from_secs(1));
+
+/// How often a platform that does not tell has to be asked.
+#[cfg(target_os = "linux")]
+pub const ASK_EVERY: Option<Duration> = None;
+
+impl Watch {
+    /// Watches a directory.
+    #[cfg(target_os = "linux")]
+    pub fn directory(path: &Path) -> io::Result<Self> {
+        use rustix::fs::inotify;
+
+        let events = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        let changes = inotify::WatchFlags::MODIFY
+            | inotify::WatchFlags::CREATE
+            | inotify::WatchFlags::MOVED_TO;
+        inotify::add_watch(&events, path, changes)?;
+        Ok(Self { events })
+    }
+
+    /// Watches a directory: here by being asked every [`ASK_EVERY`].
+    #[cfg(not(target_os = "linux"))]
+    pub fn directory(_: &Path) -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// What to poll for reading, where the platform tells.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        #[cfg(target_os = "linux")]
+        return Some(self.events.as_fd());
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
+    /// Forgets what was told so far.
+    pub fn clear(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            let mut buffer = [0u8; 4096];
+            while rustix::io::read(&self.events, &mut buffer).is_ok_and(|count| count > 0) {}
+        }
+    }
+
+    /// Waits until something has changed.
+    pub fn wait(&self) -> io::Result<()> {
+        let Some(descriptor) = self.descriptor() else {
+            std::thread::sleep(ASK_EVERY.unwrap_or(Duration::from_secs(1)));
+            return Ok(());
+        };
+        poll(&[descriptor], None)?;
+        self.clear();
+        Ok(())
+    }
+}
+
+/// Waits until one of the descriptors can be read, or for so long. Returns which can.
+pub fn poll(descriptors: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
+    let timeout = timeout.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
+    let mut waiting: Vec<PollFd<'_>> =
+        descriptors.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    loop {
+        match rustix::event::poll(&mut waiting, timeout.as_ref()) {
+            Ok(_) => return Ok(waiting.iter().map(|fd| !fd.revents().is_empty()).collect()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_added_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        let watch = Watch::directory(home.path()).unwrap();
+        std::thread::scope(|threads| {
+            let waiting = threads.spawn(|| watch.wait());
+            crate::append::append(&home.path().join("events"), b"x").unwrap();
+            waiting.join().unwrap().unwrap();
+        });
+    }
+}
