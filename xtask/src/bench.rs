@@ -6,6 +6,7 @@
 
 mod generate;
 mod hook;
+mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -40,6 +41,8 @@ enum What {
     Ls,
     /// Hooks, and how soon an end is known.
     Hook,
+    /// Hosted terminals, beside tmux and script.
+    Terminal,
 }
 
 /// What a benchmark must not exceed.
@@ -68,6 +71,7 @@ fn measure(options: &Options) -> Result<Vec<Bound>, String> {
     match options.what {
         What::Ls => listing(options, &ostler),
         What::Hook => hook::measure(&ostler, &options.dir),
+        What::Terminal => terminal::measure(&ostler, &options.dir, options.runs),
     }
 }
 

@@ -42,7 +42,7 @@ pub fn find<'a>(
         _ => {}
     }
     let (agent, id) = match text.split_once(':') {
-        Some((agent, id)) if adapters::by_id(agent).is_some() => (Some(agent), id),
+        Some((agent, id)) if crate::is_agent(agent) => (Some(agent), id),
         _ => (None, text),
     };
     let all: Vec<&Observed> = observation

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use adapters::ExtraKind;
+use model::session::Kind;
 use model::wire::{AgentUse, DuResult, ProjectUse, SessionUse};
 
 use crate::observe::Observation;
+use crate::terminal::sight;
 
 /// How many of the biggest sessions are named per agent.
 const BIGGEST: usize = 10;
@@ -20,8 +22,42 @@ pub fn disk_use(observation: &Observation) -> DuResult {
             result.agents.push(one);
         }
     }
+    let terminals = terminal_use(observation);
+    if terminals.sessions > 0 {
+        result.total_bytes += terminals.bytes;
+        result.agents.push(terminals);
+    }
     result.agents.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.agent.cmp(b.agent)));
     result
+}
+
+/// Hosted sessions: their logs, and what was made of them.
+fn terminal_use(observation: &Observation) -> AgentUse {
+    let mut total = AgentUse { agent: sight::AGENT, ..AgentUse::default() };
+    let mut projects: HashMap<Option<&str>, ProjectUse> = HashMap::new();
+    let hosted = observation.sessions.iter().filter(|one| one.session.kind == Kind::Hosted);
+    for session in hosted.map(|one| &one.session) {
+        let log = session.transcript.as_ref();
+        let directory = log.and_then(|log| log.path.parent());
+        let bytes = directory.map_or(0, crate::terminal::remove::size_of);
+        let log_bytes = log.map_or(0, |log| log.bytes);
+        total.sessions += 1;
+        total.bytes += bytes;
+        total.transcript_bytes += log_bytes;
+        total.attachment_bytes += bytes.saturating_sub(log_bytes);
+        let project = projects.entry(session.digest.cwd.as_deref()).or_default();
+        project.sessions += 1;
+        project.bytes += bytes;
+        let title = session.title().map(str::to_owned);
+        total.biggest.push(SessionUse { id: session.id.clone(), title, bytes });
+    }
+    let named = projects.into_iter();
+    total.projects =
+        named.map(|(cwd, used)| ProjectUse { cwd: cwd.map(str::to_owned), ..used }).collect();
+    total.projects.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.cwd.cmp(&b.cwd)));
+    total.biggest.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.id.cmp(&b.id)));
+    total.biggest.truncate(BIGGEST);
+    total
 }
 
 fn agent_use(observation: &Observation, report: &crate::observe::AgentReport) -> AgentUse {

@@ -13,6 +13,7 @@ pub mod hooks;
 pub mod intake;
 pub mod observe;
 pub mod redact;
+pub mod terminal;
 pub mod vault;
 pub mod writer;
 
@@ -21,6 +22,11 @@ pub use adapters::Env;
 /// The ids of every adapter, in the order people see them.
 pub fn adapter_ids() -> impl Iterator<Item = &'static str> {
     adapters::ALL.iter().map(|adapter| adapter.about().id)
+}
+
+/// Whether sessions can be of that agent: an adapter's id, or `terminal`.
+pub fn is_agent(id: &str) -> bool {
+    is_adapter(id) || id == terminal::sight::AGENT
 }
 
 /// Whether there is an adapter of that id.

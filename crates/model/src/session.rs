@@ -117,6 +117,8 @@ pub struct Claim {
 /// How a process was associated with a session, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum How {
+    /// The process holds the session's terminal.
+    Hosts,
     /// The agent's own registration names the session and the process.
     Registered,
     /// The process holds the session's lock.
@@ -167,7 +169,9 @@ impl How {
     /// How sure a living process found this way is.
     pub const fn certainty(self) -> Certainty {
         match self {
-            Self::Registered | Self::Locked | Self::Hook | Self::OpenFile => Certainty::Proven,
+            Self::Hosts | Self::Registered | Self::Locked | Self::Hook | Self::OpenFile => {
+                Certainty::Proven
+            }
             Self::Store
             | Self::Argument
             | Self::Environment
@@ -179,6 +183,7 @@ impl How {
     /// Where the evidence came from.
     pub const fn source(self) -> EvidenceSource {
         match self {
+            Self::Hosts => EvidenceSource::Host,
             Self::Registered | Self::Locked | Self::Store | Self::UnreadableRegistration => {
                 EvidenceSource::Native
             }
@@ -192,6 +197,7 @@ impl How {
     /// The fact in words, for `why`.
     pub const fn words(self) -> &'static str {
         match self {
+            Self::Hosts => "this process holds the session's terminal",
             Self::Registered => "the agent registered this process for the session",
             Self::Locked => "this process holds the session's writer lock",
             Self::Hook => "a hook of the session ran below this process",

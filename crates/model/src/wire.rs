@@ -552,3 +552,45 @@ pub struct Setting {
     /// `default`, `file`, or the environment variable.
     pub origin: String,
 }
+
+/// The result of `skills list`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SkillsResult {
+    /// What there is.
+    pub skills: Vec<SkillView>,
+}
+
+/// A skill.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SkillView {
+    /// Its name.
+    pub name: &'static str,
+    /// When to use it.
+    pub description: &'static str,
+    /// Always `bundled`.
+    pub source: &'static str,
+}
+
+/// The result of `skills get`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SkillResult {
+    /// Its name.
+    pub name: &'static str,
+    /// Always `bundled`.
+    pub source: &'static str,
+    /// Where a copy of it is.
+    pub path: String,
+    /// What it says.
+    pub content: &'static str,
+}
+
+/// The result of `skills path`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SkillPathResult {
+    /// Its name.
+    pub name: &'static str,
+    /// Always `bundled`.
+    pub source: &'static str,
+    /// The directory that a copy of it is in.
+    pub path: String,
+}

@@ -27,6 +27,21 @@ pub(crate) fn stale_after() -> Option<String> {
     text(STALE_AFTER)
 }
 
+/// `HOME`.
+pub(crate) fn home() -> Option<PathBuf> {
+    lookup("HOME").map(PathBuf::from)
+}
+
+/// `SHELL`: what people's terminals run.
+pub(crate) fn shell() -> Option<String> {
+    text("SHELL")
+}
+
+/// `XDG_RUNTIME_DIR`: where the user's service manager listens.
+pub(crate) fn runtime_dir() -> Option<PathBuf> {
+    lookup("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
 /// `NO_COLOR`: set to anything, no colours (no-color.org).
 pub(crate) fn no_color() -> bool {
     lookup("NO_COLOR").is_some()

@@ -7,7 +7,9 @@ use flows::address::AddressError;
 use flows::daemon::{CallError, OrderError};
 use flows::events::EventsError;
 use flows::hooks::HooksError;
+use flows::terminal::TerminalError;
 use flows::writer::WriterError;
+use model::hosted::{Code, Fault};
 use model::wire::{Details, ErrorBody, Incomplete};
 
 /// A documented way to end.
@@ -24,10 +26,11 @@ pub(crate) struct Exit {
 /// The table behind `ostler help exit-codes`.
 pub(crate) const EXITS: &[Exit] = &[
     exit(0, "", "success"),
-    exit(1, "INTERNAL_ERROR", "a defect in ostler, or a failed check of `doctor`"),
+    exit(1, "INTERNAL_ERROR, SKILL_NOT_FOUND", "a defect in ostler, or a failed check of `doctor`"),
     exit(
         2,
-        "INVALID_INPUT, AMBIGUOUS_ID",
+        "INVALID_INPUT, AMBIGUOUS_ID, INVALID_SESSION_ID, INVALID_DIMENSIONS, INVALID_SIGNAL, \
+         INVALID_KEYS, INVALID_DURATION",
         "the command line is wrong, or an id could mean several sessions",
     ),
     exit(
@@ -51,7 +54,11 @@ pub(crate) const EXITS: &[Exit] = &[
         "the session's host cannot be reached; or an access session could not be opened or removed",
     ),
     exit(7, "EXPORT_ERROR", "an export failed"),
-    exit(8, "STORAGE_READ_ERROR, STORAGE_WRITE_ERROR", "a file could not be read or written"),
+    exit(
+        8,
+        "STORAGE_READ_ERROR, STORAGE_WRITE_ERROR, MANIFEST_VALIDATION_ERROR",
+        "a file could not be read or written",
+    ),
     exit(9, "PROTOCOL_ERROR, RPC_ERROR", "the other side spoke another language"),
     exit(10, "REPLAY_ERROR", "a log could not be replayed"),
     exit(11, "WAIT_TIMEOUT", "what was waited for did not happen in time"),
@@ -82,6 +89,9 @@ pub(crate) enum Error {
     /// No session, or several.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// What a hosted terminal, its host or its files answered.
+    #[error(transparent)]
+    Terminal(Fault),
     /// The session has nothing to read.
     #[error("session `{id}` has no transcript to read yet")]
     NoTranscript {
@@ -199,6 +209,7 @@ impl Error {
             Self::Usage { .. } | Self::Config { .. } => "INVALID_INPUT",
             Self::Address(AddressError::NotFound(_)) => "SESSION_NOT_FOUND",
             Self::Address(AddressError::Ambiguous { .. }) => "AMBIGUOUS_ID",
+            Self::Terminal(fault) => fault.code.word(),
             Self::NoTranscript { .. } | Self::Read { .. } => "STORAGE_READ_ERROR",
             Self::Write { .. } => "STORAGE_WRITE_ERROR",
             Self::Refused { .. } => "REFUSED",
@@ -228,6 +239,7 @@ impl Error {
                 "type more of the id, or put the agent in front: {}",
                 candidates.iter().take(5).cloned().collect::<Vec<_>>().join(", ")
             )),
+            Self::Terminal(fault) => terminal_hint(fault.code).map(str::to_owned),
             Self::NoTranscript { .. } => {
                 Some("the agent writes it with the first answer; try again then".to_owned())
             }
@@ -271,7 +283,11 @@ impl Error {
         ErrorBody {
             code: self.code(),
             message: self.to_string(),
-            retryable: matches!(self, Self::Hooks(HooksError::Busy(_))),
+            retryable: match self {
+                Self::Terminal(fault) => fault.code.is_retryable(),
+                Self::Hooks(HooksError::Busy(_)) => true,
+                _ => false,
+            },
             hint: self.hint(),
             details: Details { candidates },
         }
@@ -301,6 +317,39 @@ fn access_hint(error: &AccessError) -> String {
             format!("install OpenSSH's client programs; `{program}` must be in PATH")
         }
         _ => "`ostler access list` shows every session".to_owned(),
+    }
+}
+
+/// What a person can do about a fault of a hosted terminal.
+const fn terminal_hint(code: Code) -> Option<&'static str> {
+    Some(match code {
+        Code::SessionNotFound => "`ostler ls -a` lists every session with its id",
+        Code::SessionNotRunning | Code::SessionAlreadyDestroyed => {
+            "`ostler snapshot` and `ostler record export` work on sessions that are over"
+        }
+        Code::HostUnreachable | Code::HostTimeout => {
+            "`ostler inspect` says whether its host is there; `ostler destroy --force` ends it"
+        }
+        Code::InvalidKeys => "`ostler send-keys --help` shows how keys are written",
+        Code::InvalidSignal => "`ostler signal --help` lists the signals",
+        Code::StorageReadError | Code::StorageWriteError => "check the path and its permissions",
+        Code::ReplayError => "`ostler verify` says what is wrong with a log",
+        _ => return None,
+    })
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self::Terminal(fault)
+    }
+}
+
+impl From<TerminalError> for Error {
+    fn from(error: TerminalError) -> Self {
+        match error {
+            TerminalError::Fault(fault) => Self::Terminal(fault),
+            TerminalError::Address(error) => Self::Address(error),
+        }
     }
 }
 
@@ -364,6 +413,11 @@ mod tests {
         assert_eq!(numbers, (0..=14).collect::<Vec<u8>>());
         for code in ["INVALID_INPUT", "AMBIGUOUS_ID", "SESSION_NOT_FOUND", "INCOMPLETE"] {
             assert!(EXITS.iter().any(|exit| exit.codes.contains(code)), "{code}");
+        }
+        for code in Code::ALL {
+            let listed =
+                EXITS.iter().any(|exit| exit.codes.split(", ").any(|one| one == code.word()));
+            assert!(listed, "{}", code.word());
         }
     }
 }

@@ -10,9 +10,14 @@ mod render;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let called = std::env::args_os().next().unwrap_or_default();
     let args: Vec<_> = std::env::args_os().skip(1).collect();
-    // What an agent waits for, and the cheapest question, need no command tree.
+    // What must be known before anything is opened, what an agent waits for, and the cheapest
+    // question: none of them needs the command tree.
     match args.first().and_then(|first| first.to_str()) {
+        Some("host" | "_host") => return flows::terminal::host_main(),
+        Some("agent-tty") => return cli::agent_tty::main(&args[1..]),
+        _ if cli::agent_tty::is_name(&called) => return cli::agent_tty::main(&args),
         Some("hook") => {
             if let Some(code) = cli::hook::quick(&args[1..]) {
                 return code;

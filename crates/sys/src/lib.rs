@@ -20,6 +20,7 @@ pub mod private;
 pub mod proc;
 pub mod pty;
 pub mod random;
+pub mod signals;
 pub mod socket;
 pub mod spawn;
 pub mod terminal;

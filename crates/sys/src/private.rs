@@ -77,6 +77,17 @@ pub fn open_private(path: &Path) -> Result<File, PrivateError> {
     Ok(file)
 }
 
+/// Opens a regular file for reading, whoever it belongs to. A link is not followed, and a pipe put in
+/// its place is not waited for.
+pub fn open_regular(path: &Path) -> Result<File, PrivateError> {
+    let file = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+    match file.metadata() {
+        Ok(about) if about.is_file() => Ok(file),
+        Ok(_) => Err(PrivateError::WrongKind { path: path.into(), expected: "regular file" }),
+        Err(source) => Err(PrivateError::Io { path: path.into(), source }),
+    }
+}
+
 fn open(path: &Path, flags: OFlags) -> Result<File, PrivateError> {
     rustix::fs::open(path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
         .map(File::from)

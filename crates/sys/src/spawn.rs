@@ -3,19 +3,59 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Resource, Rlimit};
 
-/// Prepares the running executable to be started again with the given arguments.
-pub fn this_program() -> io::Result<Command> {
-    // The name may be replaced by an upgrade while we run; this names what we are.
-    #[cfg(target_os = "linux")]
-    let path = std::path::PathBuf::from("/proc/self/exe");
-    #[cfg(not(target_os = "linux"))]
+/// The running executable, by a name that still means it.
+pub fn this_program() -> io::Result<PathBuf> {
     let path = std::env::current_exe()?;
-    Ok(Command::new(path))
+    // An upgrade may have replaced the file while we run; the kernel still knows what we are.
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let inode = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+        let running = Path::new("/proc/self/exe");
+        if inode(&path) != inode(running) {
+            return Ok(running.to_owned());
+        }
+    }
+    Ok(path)
+}
+
+/// Reads one line from a pipe, waiting no longer than `patience`. `None` when the time is up or the
+/// other side is gone without a whole line.
+pub fn read_line_within(
+    pipe: &mut std::process::ChildStdout,
+    patience: std::time::Duration,
+) -> io::Result<Option<Vec<u8>>> {
+    use std::io::Read;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let until = std::time::Instant::now() + patience;
+    let mut line = Vec::new();
+    let mut buffer = [0; 4096];
+    while line.last() != Some(&b'\n') {
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        let left = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        let ready = poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&left));
+        match ready {
+            Ok(0) => return Ok(None),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(errno) => return Err(errno.into()),
+        }
+        match pipe.read(&mut buffer)? {
+            0 => return Ok(None),
+            count => line.extend_from_slice(&buffer[..count]),
+        }
+    }
+    Ok(Some(line))
 }
 
 /// Starts the command detached: in a session of its own, without a controlling terminal, adopted by

@@ -1,7 +1,54 @@
 //! The terminal that this process writes to.
 
+use std::io;
+
+use rustix::termios::{OptionalActions, Termios};
+
+use crate::pty::Size;
+
 /// How many columns the terminal on stdout has, if it says.
 pub fn columns() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    (size.ws_col > 0).then(|| usize::from(size.ws_col))
+    size().map(|size| usize::from(size.cols))
+}
+
+/// The size of the terminal on stdout, if it says.
+pub fn size() -> Option<Size> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some(Size { cols: size.ws_col, rows: size.ws_row })
+}
+
+/// The terminal on stdin handing over every key as it is pressed, until this is dropped.
+#[derive(Debug)]
+pub struct Raw {
+    before: Termios,
+}
+
+impl Raw {
+    /// Begins.
+    pub fn enter() -> io::Result<Self> {
+        let before = rustix::termios::tcgetattr(io::stdin())?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        rustix::termios::tcsetattr(io::stdin(), OptionalActions::Flush, &raw)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = rustix::termios::tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
+    }
+}
+
+/// Waits until one of the descriptors can be read; says which. A signal ends the wait with none.
+pub fn wait_readable(descriptors: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<Vec<bool>> {
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    let mut fds: Vec<PollFd<'_>> =
+        descriptors.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    match poll(&mut fds, None) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    Ok(fds.iter().map(|fd| !fd.revents().is_empty()).collect())
 }

@@ -259,7 +259,8 @@ fn watch_owner(policy: &Policy, happened: Sender<Happened>) {
 /// Has the session stopped by the one piece of code that stops sessions, which proves everything
 /// again for itself. It ends our agent, and with it us.
 fn stop_orphaned(order: &Order) {
-    let Ok(mut program) = sys::spawn::this_program() else { return };
+    let Ok(program) = sys::spawn::this_program() else { return };
+    let mut program = Command::new(program);
     let started = program
         .args(["access", "stop", "--orphaned"])
         .env("OSTLER_HOME", &order.home)

@@ -249,7 +249,8 @@ fn record(pid: u32) -> Result<ProcessRecord, AccessError> {
 }
 
 fn start_keeper(request: &Request<'_>, order: &Order) -> Result<Keeper, AccessError> {
-    let mut command = sys::spawn::this_program().map_err(AccessError::io("find this program"))?;
+    let program = sys::spawn::this_program().map_err(AccessError::io("find this program"))?;
+    let mut command = Command::new(program);
     command.arg0("ostler").args(order.to_args()).current_dir("/").env_clear();
     let wanted = ["PATH", "OSTLER_PAUSE"].into_iter();
     let asking = ASKING.into_iter().filter(|_| request.confirm);

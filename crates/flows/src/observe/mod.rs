@@ -20,6 +20,7 @@ use store::state::{State, Tracked};
 
 use crate::access;
 use crate::finalize::{self, SweepError};
+use crate::terminal::sight;
 
 mod discover;
 mod identify;
@@ -161,8 +162,14 @@ fn conclude(
         for one in observed.iter_mut() {
             one.verdict = judge(&one.session, &circumstances);
         }
-        sort(observed);
     }
+    let hosted = request.agents.is_empty() || request.agents.iter().any(|id| id == sight::AGENT);
+    if let Some(home) = request.home.filter(|_| hosted) {
+        let terminals = sight::observe(home, observer, &circumstances, &mut incomplete);
+        merged.sessions.extend(terminals);
+    }
+    sort(&mut merged.sessions);
+    sort(&mut merged.subagents);
     Observation {
         sessions: merged.sessions,
         subagents: merged.subagents,

@@ -100,7 +100,7 @@ fn start(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
         path: path.to_string_lossy().into_owned(),
         reason: error.to_string(),
     })?;
-    let mut command = sys::spawn::this_program()?;
+    let mut command = std::process::Command::new(sys::spawn::this_program()?);
     command.args(["daemon", "run"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     sys::spawn::detached(&mut command)?.wait()?;
     let begun = Instant::now();

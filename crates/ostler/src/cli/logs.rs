@@ -9,7 +9,9 @@ use clap_complete::ArgValueCandidates;
 use flows::address;
 use flows::converse::converse;
 use flows::observe::{Observed, Scope};
+use flows::terminal::tell;
 use model::conversation::{Entry, Role};
+use model::session::Kind;
 use model::wire::LogsResult;
 
 use crate::cli::{Context, complete};
@@ -114,6 +116,12 @@ impl Logs {
 
 fn read(one: &Observed, position: u64, entries: &mut Vec<Entry>) -> Result<u64, Error> {
     let session = &one.session;
+    if let (Kind::Hosted, Some(log)) = (session.kind, &session.transcript) {
+        let directory = log.path.parent().unwrap_or(&log.path);
+        return tell::converse(directory, position, &mut |entry| entries.push(entry)).map_err(
+            |error| Error::Read { path: log.path.display().to_string(), reason: error.to_string() },
+        );
+    }
     let source =
         one.source.as_ref().ok_or_else(|| Error::NoTranscript { id: session.id.clone() })?;
     converse(session.agent, source, position, &mut |entry| entries.push(entry)).map_err(|error| {

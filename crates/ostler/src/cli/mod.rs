@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use flows::observe::{Observation, Request, Scope, observe};
+use flows::terminal::Home;
+use flows::terminal::screen::Personality;
 use model::time::Time;
 
 use crate::config::{self, Loaded};
@@ -13,6 +15,7 @@ use crate::render::output;
 
 mod access;
 mod adapters;
+pub(crate) mod agent_tty;
 mod complete;
 mod completions;
 mod config_show;
@@ -29,7 +32,9 @@ mod ls;
 mod man;
 mod schema;
 mod show;
+mod skills;
 mod status;
+mod terminal;
 mod vault;
 pub(crate) mod version;
 mod why;
@@ -69,6 +74,9 @@ enum Command {
     Show(show::Show),
     Why(why::Why),
     Logs(logs::Logs),
+    #[command(flatten)]
+    Terminal(terminal::Terminal),
+    Skills(skills::Skills),
     Adapters(adapters::Adapters),
     Du(du::Du),
     Access(access::Access),
@@ -97,6 +105,8 @@ impl Command {
             Self::Show(_) => "show",
             Self::Why(_) => "why",
             Self::Logs(_) => "logs",
+            Self::Terminal(command) => command.name(),
+            Self::Skills(command) => command.name(),
             Self::Adapters(_) => "adapters",
             Self::Du(_) => "du",
             Self::Access(command) => command.name(),
@@ -124,6 +134,8 @@ impl Command {
             Self::Show(command) => command.run(context),
             Self::Why(command) => command.run(context),
             Self::Logs(command) => command.run(context),
+            Self::Terminal(command) => command.run(context),
+            Self::Skills(command) => command.run(context),
             Self::Adapters(command) => command.run(context),
             Self::Du(command) => command.run(context),
             Self::Access(command) => command.run(context),
@@ -154,7 +166,10 @@ pub(crate) struct Context {
     pub(crate) name: &'static str,
     /// When the command began.
     pub(crate) now: Time,
+    /// Under which name terminals are used.
+    pub(crate) personality: Personality,
     use_index: bool,
+    agent_tty: Option<agent_tty::Globals>,
 }
 
 impl Context {
@@ -173,6 +188,27 @@ impl Context {
         sys::dirs::home_of_this_process().map_err(|error| {
             Error::usage(error.to_string(), "set HOME, or OSTLER_HOME to an absolute path")
         })
+    }
+
+    /// Where hosted terminals are.
+    pub(crate) fn terminals(&self) -> Result<Home, Error> {
+        if let Some(globals) = &self.agent_tty {
+            return Ok(globals.terminals());
+        }
+        let dirs = sys::dirs::of_this_process()
+            .map_err(|error| Error::usage(error.to_string(), "set `HOME` or `OSTLER_HOME`"))?;
+        Ok(Home {
+            root: dirs.home,
+            sockets: dirs.runtime,
+            personality: Personality::Ostler,
+            inherit: Vec::new(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        })
+    }
+
+    /// After how long without input or output a new terminal is hung up, if nobody says.
+    pub(crate) fn idle_timeout_ms(&self) -> u64 {
+        self.agent_tty.as_ref().map_or(0, |globals| globals.idle_timeout_ms)
     }
 
     /// Looks at the machine.
@@ -225,7 +261,14 @@ pub(crate) fn main() -> ExitCode {
         return version::plain();
     }
     let command = cli.command.unwrap_or_else(|| Command::Ls(ls::Ls::default()));
-    let context = Context { json: cli.json, name: command.name(), now, use_index: !cli.no_index };
+    let context = Context {
+        json: cli.json,
+        name: command.name(),
+        now,
+        personality: Personality::Ostler,
+        use_index: !cli.no_index,
+        agent_tty: None,
+    };
     match command.run(&context) {
         Ok(code) => code,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use model::access::wire as access;
 use model::conversation::Entry;
+use model::hosted::wire as hosted;
 use model::wire;
 use serde_json::{Map, Value};
 
@@ -48,6 +49,25 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         ("access log", envelope!(access::AccessLogResult)),
         ("access stop", envelope!(access::AccessStopResult)),
         ("access prune", envelope!(access::AccessPruneResult)),
+        ("create", envelope!(hosted::CreateResult)),
+        ("run", envelope!(hosted::RunResult)),
+        ("type", envelope!(hosted::SeqResult)),
+        ("paste", envelope!(hosted::SeqResult)),
+        ("mark", envelope!(hosted::SeqResult)),
+        ("send-keys", envelope!(hosted::KeysResult)),
+        ("batch", envelope!(hosted::BatchResult)),
+        ("wait", envelope!(hosted::WaitResult)),
+        ("snapshot", envelope!(hosted::SnapshotResult)),
+        ("screenshot", envelope!(hosted::ScreenshotResult)),
+        ("record export", envelope!(hosted::ExportResult)),
+        ("inspect", envelope!(hosted::InspectResult)),
+        ("resize", envelope!(hosted::Dimensions)),
+        ("signal", envelope!(hosted::SignalResult)),
+        ("destroy", envelope!(hosted::DestroyResult)),
+        ("verify", envelope!(hosted::VerifyResult)),
+        ("skills list", envelope!(wire::SkillsResult)),
+        ("skills get", envelope!(wire::SkillResult)),
+        ("skills path", envelope!(wire::SkillPathResult)),
         ("status", envelope!(wire::StatusResult<'static>)),
         ("doctor", envelope!(wire::DoctorResult)),
         ("summary", envelope!(model::summary::Summary)),

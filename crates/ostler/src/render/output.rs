@@ -3,7 +3,7 @@
 use std::io::{BufWriter, IsTerminal, Write};
 
 use model::time::Time;
-use model::wire::{Failure, Success};
+use model::wire::{ErrorBody, Failure, Success};
 use serde::Serialize;
 
 use crate::env;
@@ -59,14 +59,18 @@ pub(crate) fn talk(text: &str) {
 /// Reports an error, as JSON where that was asked for.
 pub(crate) fn error(command: &str, now: Time, error: &Error, as_json: bool) {
     if as_json {
-        let envelope = Failure { ok: false, command, timestamp: now, error: error.body() };
-        let _ = json::write(&mut std::io::stdout().lock(), &envelope);
-        return;
+        return failure(command, now, error.body());
     }
     talk(&format!("error: {error}"));
     if let Some(hint) = error.hint() {
         talk(&format!("hint: {hint}"));
     }
+}
+
+/// Writes one error as JSON.
+pub(crate) fn failure(command: &str, now: Time, error: ErrorBody) {
+    let envelope = Failure { ok: false, command, timestamp: now, error };
+    let _ = json::write(&mut std::io::stdout().lock(), &envelope);
 }
 
 /// Whether a person sees what is written.

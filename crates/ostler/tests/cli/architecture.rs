@@ -10,7 +10,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ostler-sys", &["ostler-model"]),
     ("ostler-adapters", &["ostler-model", "ostler-sys"]),
     ("ostler-store", &["ostler-model", "ostler-sys"]),
-    ("ostler-flows", &["ostler-model", "ostler-sys", "ostler-adapters", "ostler-store"]),
+    ("ostler-host", &["ostler-model", "ostler-sys", "ostler-screen"]),
+    (
+        "ostler-flows",
+        &["ostler-model", "ostler-sys", "ostler-adapters", "ostler-store", "ostler-host"],
+    ),
     ("ostler", &["ostler-model", "ostler-sys", "ostler-flows"]),
     ("ostler-screen", &["ostler-model"]),
     ("ostler-testkit", &[]),

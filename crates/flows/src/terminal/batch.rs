@@ -1,0 +1,284 @@
+//! Several steps in one call: the whole plan is checked before anything is sent.
+
+use std::time::Instant;
+
+use host::screen::{self, Personality};
+use model::hosted::wire::{BatchResult, RenderParams, RunParams, StepError, StepRecord};
+use model::hosted::{Code, Fault};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Home, Session, ask, wait};
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Type text.
+    Type(String),
+    /// Paste text.
+    Paste(String),
+    /// Press keys.
+    SendKeys(Vec<String>),
+    /// Give the shell a command.
+    Run {
+        /// The command.
+        command: String,
+        /// Do not wait for its end.
+        no_wait: bool,
+        /// How long to wait for it.
+        timeout: Option<u64>,
+    },
+    /// Wait for something on the screen.
+    Wait(RenderParams),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Written {
+    r#type: Option<String>,
+    paste: Option<String>,
+    send_keys: Option<Vec<String>>,
+    run: Option<String>,
+    no_wait: Option<bool>,
+    timeout: Option<u64>,
+    wait: Option<WrittenWait>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WrittenWait {
+    text: Option<String>,
+    regex: Option<String>,
+    gone: Option<String>,
+    screen_stable_ms: Option<u64>,
+    cursor_row: Option<u16>,
+    cursor_col: Option<u16>,
+    timeout: Option<u64>,
+}
+
+impl Step {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Type(_) => "type",
+            Self::Paste(_) => "paste",
+            Self::SendKeys(_) => "sendKeys",
+            Self::Run { .. } => "run",
+            Self::Wait(_) => "wait",
+        }
+    }
+}
+
+/// Reads a plan: a JSON array of objects with one verb each.
+pub fn parse(text: &str, personality: Personality) -> Result<Vec<Step>, Fault> {
+    let wrong = |reason: String| Fault::input(format!("The steps are not valid: {reason}"));
+    let steps: Vec<Value> =
+        serde_json::from_str(text).map_err(|error| wrong(format!("not a JSON array ({error})")))?;
+    if steps.is_empty() {
+        return Err(wrong("there must be at least one".to_owned()));
+    }
+    steps
+        .into_iter()
+        .enumerate()
+        .map(|(index, step)| {
+            parse_one(step, personality).map_err(|reason| wrong(format!("step {index}: {reason}")))
+        })
+        .collect()
+}
+
+fn parse_one(step: Value, personality: Personality) -> Result<Step, String> {
+    let step: Written = serde_json::from_value(step).map_err(|error| error.to_string())?;
+    let verbs = usize::from(step.r#type.is_some())
+        + usize::from(step.paste.is_some())
+        + usize::from(step.send_keys.is_some())
+        + usize::from(step.run.is_some())
+        + usize::from(step.wait.is_some());
+    if verbs != 1 {
+        return Err("exactly one of type, paste, sendKeys, run and wait is needed".to_owned());
+    }
+    if step.run.is_none() && (step.no_wait.is_some() || step.timeout.is_some()) {
+        return Err("noWait and timeout belong to run".to_owned());
+    }
+    let text = |name: &str, text: String| {
+        if text.is_empty() { Err(format!("{name} must not be empty")) } else { Ok(text) }
+    };
+    if let Some(typed) = step.r#type {
+        return Ok(Step::Type(text("type", typed)?));
+    }
+    if let Some(pasted) = step.paste {
+        return Ok(Step::Paste(text("paste", pasted)?));
+    }
+    if let Some(keys) = step.send_keys {
+        if keys.is_empty() {
+            return Err("sendKeys must not be empty".to_owned());
+        }
+        for key in &keys {
+            screen::keys::encode(key, &screen::Modes::default(), personality)
+                .map_err(|error| error.to_string())?;
+        }
+        return Ok(Step::SendKeys(keys));
+    }
+    if let Some(command) = step.run {
+        if step.timeout == Some(0) {
+            return Err("timeout must be positive".to_owned());
+        }
+        let no_wait = step.no_wait.unwrap_or(false);
+        return Ok(Step::Run { command: text("run", command)?, no_wait, timeout: step.timeout });
+    }
+    let Some(written) = step.wait else { return Err("nothing to do".to_owned()) };
+    let params = RenderParams {
+        text: written.text,
+        regex: written.regex,
+        gone: written.gone,
+        screen_stable_ms: written.screen_stable_ms,
+        cursor_row: written.cursor_row,
+        cursor_col: written.cursor_col,
+        timeout_ms: written.timeout,
+        ..RenderParams::default()
+    };
+    wait::check(&params).map_err(|fault| fault.message)?;
+    Ok(Step::Wait(params))
+}
+
+/// Runs the plan. `interrupted` is asked between steps.
+pub fn batch(
+    home: &Home,
+    session: &Session,
+    steps: &[Step],
+    keep_going: bool,
+    interrupted: &dyn Fn() -> bool,
+) -> BatchResult {
+    let mut baseline = None;
+    let mut records = Vec::with_capacity(steps.len());
+    let mut stopped = None;
+    for (index, step) in steps.iter().enumerate() {
+        let kind = step.kind();
+        if stopped.is_none() && interrupted() {
+            stopped = Some("interrupted");
+        }
+        if let Some(status) = stopped {
+            records.push(StepRecord { index, kind, status, ..StepRecord::default() });
+            stopped = Some("not-run");
+            continue;
+        }
+        let begun = Instant::now();
+        let mut record = StepRecord { index, kind, status: "completed", ..StepRecord::default() };
+        if let Err(fault) = perform(home, session, step, &mut baseline, &mut record) {
+            record.status = if interrupted() { "interrupted" } else { "failed" };
+            record.error = Some(StepError { code: fault.code.word(), message: fault.message });
+            if !keep_going || interrupted() {
+                stopped = Some("not-run");
+            }
+        }
+        record.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        records.push(record);
+    }
+    let failed = |record: &&StepRecord| record.status == "failed";
+    BatchResult {
+        completed_count: records.iter().filter(|record| record.status == "completed").count(),
+        failed_indices: records.iter().filter(failed).map(|record| record.index).collect(),
+        steps: records,
+    }
+}
+
+fn perform(
+    home: &Home,
+    session: &Session,
+    step: &Step,
+    baseline: &mut Option<i64>,
+    record: &mut StepRecord,
+) -> Result<(), Fault> {
+    let mut sent = |record: &mut StepRecord, seq: u64| {
+        record.seq = Some(seq);
+        *baseline = i64::try_from(seq).ok();
+    };
+    match step {
+        Step::Type(text) => sent(record, ask::type_text(session, text.clone())?.seq),
+        Step::Paste(text) => {
+            let always = home.personality == Personality::AgentTty;
+            sent(record, ask::paste(session, text.clone(), always)?.seq);
+        }
+        Step::SendKeys(keys) => sent(record, ask::send_keys(home, session, keys.clone())?.seq),
+        Step::Run { command, no_wait, timeout } => {
+            record.no_wait = Some(*no_wait);
+            let params = RunParams {
+                command: command.clone(),
+                no_wait: *no_wait,
+                timeout_ms: *timeout,
+                capture: false,
+            };
+            let result = ask::run(session, params)?;
+            sent(record, result.seq);
+            record.completed = result.completed;
+            record.timed_out = result.timed_out;
+            record.exit_code = result.exit_code;
+            let outcome = match (no_wait, result.completed, result.timed_out) {
+                (true, ..) => "started",
+                (false, Some(true), _) => "completed",
+                (false, _, Some(true)) => "timedOut",
+                _ => "sessionExited",
+            };
+            record.run_outcome = Some(outcome);
+            match outcome {
+                "timedOut" => {
+                    return Err(Fault::new(Code::WaitTimeout, "the command did not end in time"));
+                }
+                "sessionExited" => {
+                    let message = "the session ended before the command did";
+                    return Err(Fault::new(Code::SessionNotRunning, message));
+                }
+                _ => {}
+            }
+        }
+        Step::Wait(params) => {
+            let target = || session.again().unwrap_or_else(|| session.clone()).target();
+            target()?;
+            record.wait_baseline = *baseline;
+            let params = RenderParams { after_seq: *baseline, ..params.clone() };
+            let result = wait::wait_for_render(session, &params)?;
+            record.matched = result.matched;
+            record.timed_out = Some(result.timed_out);
+            record.matched_text = result.matched_text;
+            record.captured_at_seq = result.captured_at_seq;
+            record.screen_hash = result.screen_hash;
+            if result.timed_out {
+                let message = format!(
+                    "what was waited for did not come in time: {}",
+                    result.condition.unwrap_or_default()
+                );
+                return Err(Fault::new(Code::WaitTimeout, message));
+            }
+            target()?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_refused_as_a_whole() {
+        for wrong in [
+            "",
+            "{}",
+            "[]",
+            "[{}]",
+            "[{\"type\":\"a\",\"paste\":\"b\"}]",
+            "[{\"type\":\"\"}]",
+            "[{\"type\":\"a\",\"extra\":1}]",
+            "[{\"type\":\"a\",\"timeout\":5}]",
+            "[{\"sendKeys\":[]}]",
+            "[{\"sendKeys\":[\"NoSuchKey\"]}]",
+            "[{\"run\":\"x\",\"timeout\":0}]",
+            "[{\"wait\":{}}]",
+            "[{\"wait\":{\"regex\":\"(\"}}]",
+            "[{\"wait\":{\"text\":\"a\",\"regex\":\"b\"}}]",
+        ] {
+            let fault = parse(wrong, Personality::AgentTty).unwrap_err();
+            assert_eq!(fault.code, Code::InvalidInput, "{wrong}");
+        }
+        let plan = "[{\"run\":\"ls\",\"noWait\":true},{\"sendKeys\":[\"Enter\"]},{\"wait\":{\"text\":\"x\",\"timeout\":0}}]";
+        assert_eq!(parse(plan, Personality::AgentTty).unwrap().len(), 3);
+    }
+}

@@ -1,0 +1,234 @@
+//! A new hosted session.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use host::screen::Personality;
+use host::server::{Ready, Start};
+use model::hosted::wire::CreateResult;
+use model::hosted::{Code, Fault};
+
+use super::Home;
+
+/// How long a new host may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The program and its arguments; empty for the shell.
+    pub command: Vec<String>,
+    /// The shell.
+    pub shell: String,
+    /// Where to start it.
+    pub cwd: Option<String>,
+    /// Columns.
+    pub cols: u16,
+    /// Rows.
+    pub rows: u16,
+    /// `KEY=VALUE`, each.
+    pub env: Vec<String>,
+    /// What `TERM` says.
+    pub term: String,
+    /// A name.
+    pub name: Option<String>,
+    /// After how long without input or output it is hung up; 0 for never.
+    pub idle_timeout_ms: u64,
+    /// How much of what scrolls away is kept.
+    pub scrollback_lines: usize,
+    /// The user's runtime directory, where a service manager can be found.
+    pub runtime: Option<PathBuf>,
+}
+
+/// The program of a known agent.
+pub fn agent_command(agent: &str) -> Result<String, Fault> {
+    let adapter = adapters::by_id(agent).ok_or_else(|| {
+        let known: Vec<&str> = crate::adapter_ids().collect();
+        Fault::input(format!("`{agent}` is no agent; there are: {}", known.join(", ")))
+    })?;
+    Ok(adapter.about().program.names.first().copied().unwrap_or(agent).to_owned())
+}
+
+/// Makes a session and returns when its program runs.
+pub fn create(home: &Home, request: Request) -> Result<CreateResult, Fault> {
+    let env = variables(&request.env)?;
+    let directory = checked(&request)?;
+    let id = new_id().map_err(|error| Fault::new(Code::InternalError, error.to_string()))?;
+    let command =
+        if request.command.is_empty() { vec![request.shell.clone()] } else { request.command };
+    let start = Start {
+        directory: home.sessions().join(&id),
+        socket: home.socket_of(&id),
+        session_id: id.clone(),
+        personality: home.personality,
+        command,
+        cwd: directory,
+        name: request.name,
+        env: env.clone(),
+        inherit: home.inherit.clone(),
+        unset: unset(),
+        shell: Some(request.shell.clone()),
+        term: request.term,
+        cols: request.cols,
+        rows: request.rows,
+        idle_timeout_ms: request.idle_timeout_ms,
+        scrollback_lines: request.scrollback_lines,
+        version: home.version.clone(),
+    };
+    make_home(&home.root)?;
+    let scope = sys::spawn::scope_prefix(&format!("ostler-{id}"), request.runtime.as_deref());
+    let manifest = match launch(&start, &scope) {
+        // A service manager that does not answer is no reason to have no session.
+        Err(fault) if !scope.is_empty() && fault.code == Code::HostUnreachable => {
+            launch(&start, &[])?
+        }
+        other => other?,
+    };
+    Ok(CreateResult {
+        session_id: id,
+        created_at: manifest.created_at,
+        cols: manifest.cols,
+        rows: manifest.rows,
+        shell: request.shell,
+        env: (!env.is_empty()).then_some(env),
+        idle_timeout_ms: (request.idle_timeout_ms > 0).then_some(request.idle_timeout_ms),
+    })
+}
+
+fn launch(
+    start: &Start,
+    scope: &[std::ffi::OsString],
+) -> Result<Box<model::hosted::Manifest>, Fault> {
+    let failed = |reason: String| {
+        Fault::new(
+            Code::HostUnreachable,
+            format!("the session's host could not be started: {reason}"),
+        )
+    };
+    let program = sys::spawn::this_program().map_err(|error| failed(error.to_string()))?;
+    let mut words = scope.iter().cloned().chain([program.into_os_string()]);
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).args([host_word(start.personality), &start.session_id]);
+    let mut child = sys::spawn::detached(sys::spawn::ask_through_pipes(&mut command))
+        .map_err(|error| failed(error.to_string()))?;
+    let request = serde_json::to_vec(start)
+        .map_err(|error| Fault::new(Code::InternalError, error.to_string()))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(&request).map_err(|error| failed(error.to_string()))?;
+    }
+    let Some(mut stdout) = child.stdout.take() else { return Err(failed("no answer".to_owned())) };
+    let line = sys::spawn::read_line_within(&mut stdout, PATIENCE)
+        .map_err(|error| failed(error.to_string()))?;
+    // What is reaped is only the process that let go of the host.
+    let _ = child.wait();
+    let Some(line) = line else { return Err(failed("it said nothing".to_owned())) };
+    match serde_json::from_slice(&line) {
+        Ok(Ready::Listening(manifest)) => Ok(manifest),
+        Ok(Ready::Failed(fault)) => Err(fault),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// The hidden word that makes this program a host.
+pub const fn host_word(personality: Personality) -> &'static str {
+    match personality {
+        Personality::Ostler => "host",
+        Personality::AgentTty => "_host",
+    }
+}
+
+/// The home is made private; one that exists is left as it is.
+fn make_home(root: &Path) -> Result<(), Fault> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(root.join("sessions"))
+        .map_err(|error| super::cannot_write(root, &error))
+}
+
+fn variables(pairs: &[String]) -> Result<BTreeMap<String, String>, Fault> {
+    let split = |pair: &String| match pair.split_once('=') {
+        Some((key, value)) if !key.is_empty() && !pair.contains('\0') => {
+            Ok((key.to_owned(), value.to_owned()))
+        }
+        _ => Err(Fault::input(format!("--env `{pair}` must be KEY=VALUE."))),
+    };
+    pairs.iter().map(split).collect()
+}
+
+/// Checks what can be checked before anything is made; gives the directory.
+fn checked(request: &Request) -> Result<String, Fault> {
+    dimensions(request.cols, request.rows)?;
+    if !Path::new(&request.shell).exists() {
+        let message = format!("the shell `{}` does not exist", request.shell);
+        return Err(Fault::input(message));
+    }
+    let directory = match &request.cwd {
+        Some(cwd) => std::path::absolute(cwd),
+        None => std::env::current_dir(),
+    };
+    let directory = directory
+        .map_err(|error| Fault::new(Code::StorageReadError, format!("no directory: {error}")))?;
+    if !directory.is_dir() {
+        let message = format!("the directory `{}` does not exist", directory.display());
+        return Err(Fault::new(Code::StorageReadError, message));
+    }
+    Ok(directory.to_string_lossy().into_owned())
+}
+
+/// A size must have a cell.
+pub(super) fn dimensions(cols: u16, rows: u16) -> Result<(), Fault> {
+    if cols == 0 || rows == 0 {
+        let message = "Columns and rows must be positive integers.";
+        return Err(Fault::new(Code::InvalidDimensions, message));
+    }
+    Ok(())
+}
+
+/// What names an agent's session in its children: another session's marks.
+fn unset() -> Vec<String> {
+    let variables = adapters::ALL.iter().flat_map(|adapter| adapter.about().session_variables);
+    variables.map(|name| (*name).to_owned()).collect()
+}
+
+/// A new id: 48 bits of time and 80 of chance in 26 letters that sort by time.
+pub fn new_id() -> std::io::Result<String> {
+    const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let millis = u128::try_from(sys::clock::now().millis()).unwrap_or(0);
+    let chance = sys::random::bytes::<10>()?;
+    let chance = chance.iter().fold(0, |number, byte| number << 8 | u128::from(*byte));
+    let number = (millis & ((1 << 48) - 1)) << 80 | chance;
+    let letter = |place: u32| char::from(LETTERS[(number >> (5 * place) & 31) as usize]);
+    Ok((0..26).rev().map(letter).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_and_sort_by_time() {
+        let ids: Vec<String> = (0..1000).map(|_| new_id().unwrap()).collect();
+        let mut unique = ids.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), 1000);
+        assert!(ids.iter().all(|id| id.len() == 26 && id.starts_with("01")));
+        assert!(ids[0][..10] <= ids[999][..10]);
+    }
+
+    #[test]
+    fn variables_have_a_name_and_a_value() {
+        let pairs = ["A=1".to_owned(), "B=x=y".to_owned(), "C=".to_owned()];
+        let variables = variables(&pairs).unwrap();
+        assert_eq!(variables["B"], "x=y");
+        assert_eq!(variables["C"], "");
+        for wrong in ["", "A", "=x"] {
+            assert_eq!(super::variables(&[wrong.to_owned()]).unwrap_err().code, Code::InvalidInput);
+        }
+    }
+}

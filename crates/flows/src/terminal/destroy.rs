@@ -1,0 +1,83 @@
+//! The end of a session on request. It always comes.
+
+use std::time::{Duration, Instant};
+
+use host::client;
+use host::files::{self, Durability};
+use model::hosted::wire::{DestroyParams, DestroyResult};
+use model::hosted::{Code, Fault};
+use model::status::Status;
+use sys::proc::Signal;
+
+use super::{Session, cannot_write};
+
+/// How long a host may take: longer than all its steps together.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Ends the session: its program is hung up, terminated, killed, each a moment after the other; with
+/// `force` killed at once.
+pub fn destroy(session: Session, force: bool) -> Result<DestroyResult, Fault> {
+    let done = |id: &str| Ok(DestroyResult { session_id: id.to_owned(), destroyed: true });
+    let session = session.reconcile()?;
+    let status = session.status();
+    if status.is_destroyed() {
+        let message = format!("session `{}` is already destroyed", session.id);
+        return Err(Fault::new(Code::SessionAlreadyDestroyed, message));
+    }
+    if status.is_terminal() {
+        mark_destroyed(&session)?;
+        return done(&session.id);
+    }
+    let params = DestroyParams { force, wait: true };
+    let answer: Result<DestroyResult, Fault> =
+        client::call(&session.socket, "destroy", params, Some(PATIENCE));
+    let fault = match answer {
+        Ok(answer) => return Ok(answer),
+        Err(fault) => fault,
+    };
+    // The host went away while we spoke, or does not answer at all.
+    let session = session.again().unwrap_or(session);
+    if session.status().is_destroyed() {
+        return done(&session.id);
+    }
+    if !force && fault.code == Code::HostTimeout {
+        return Err(fault);
+    }
+    kill(&session)?;
+    let session = session.again().unwrap_or(session).reconcile()?;
+    if session.status().is_active() {
+        return Err(fault);
+    }
+    mark_destroyed(&session)?;
+    done(&session.id)
+}
+
+fn mark_destroyed(session: &Session) -> Result<(), Fault> {
+    let mut manifest = session.manifest.clone();
+    manifest.status = Status::Destroyed;
+    manifest.updated_at = sys::clock::now();
+    files::write_manifest(&session.directory, &manifest, Durability::Disk)
+        .map_err(|error| cannot_write(&session.directory, &error))
+}
+
+/// Kills a host that does not answer and its program, both by identity, and waits for them to go.
+fn kill(session: &Session) -> Result<(), Fault> {
+    let observer = sys::proc::observer();
+    let Some(holder) = &session.holder else {
+        let message = format!("session `{}` was made by another program", session.id);
+        return Err(Fault::new(Code::HostUnreachable, message));
+    };
+    let processes: Vec<_> = holder.child.iter().chain([&holder.host]).collect();
+    for process in &processes {
+        let _ = sys::proc::signal(process, Signal::Kill, &observer);
+    }
+    let until = Instant::now() + Duration::from_secs(5);
+    while processes.iter().any(|process| sys::proc::probe(process, &observer).is_alive()) {
+        if Instant::now() > until {
+            let message = format!("the processes of session `{}` do not end", session.id);
+            return Err(Fault::new(Code::HostTimeout, message));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}

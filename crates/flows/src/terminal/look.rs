@@ -1,0 +1,62 @@
+//! The screen of a session: from its host while it has one, from its log otherwise.
+
+use base64::Engine;
+use host::client::{self, PATIENCE};
+use host::replay::Replayed;
+use host::screen::{Limits, Screen};
+use model::hosted::wire::{SnapshotParams, SnapshotResult};
+use model::hosted::{Code, Fault};
+use serde::Deserialize;
+
+use super::Session;
+
+/// How much of what scrolled away a replay keeps.
+const SCROLLBACK: usize = 10_000;
+
+/// Replays the log.
+pub(super) fn replay(session: &Session) -> Result<Replayed, Fault> {
+    let limits = Limits { scrollback_lines: SCROLLBACK };
+    host::replay::replay(&session.directory, &session.manifest, limits).map_err(|error| {
+        let message = format!("the log of session `{}` cannot be replayed: {error}", session.id);
+        Fault::new(Code::ReplayError, message)
+    })
+}
+
+/// What is on the screen.
+pub fn snapshot(session: &Session, params: SnapshotParams) -> Result<SnapshotResult, Fault> {
+    if session.asks_host() {
+        match client::call(&session.socket, "snapshot", params, Some(PATIENCE)) {
+            Err(fault) if fault.code == Code::HostUnreachable => {}
+            other => return other,
+        }
+    }
+    let replayed = replay(session)?;
+    Ok(host::snapshot::snapshot(&replayed.screen, &session.id, replayed.seq, params))
+}
+
+#[derive(Deserialize)]
+struct Frame {
+    seq: i64,
+    keyframe: String,
+}
+
+/// The screen itself, and the last event behind it.
+pub fn screen(session: &Session) -> Result<(Screen, i64), Fault> {
+    if session.asks_host() {
+        match client::call::<Frame>(&session.socket, "keyframe", (), Some(PATIENCE)) {
+            Ok(frame) => {
+                let wrong = |reason: String| Fault::new(Code::ProtocolError, reason);
+                let bytes = base64::engine::general_purpose::STANDARD
+                    .decode(frame.keyframe)
+                    .map_err(|error| wrong(error.to_string()))?;
+                let screen =
+                    Screen::from_keyframe(&bytes).map_err(|error| wrong(error.to_string()))?;
+                return Ok((screen, frame.seq));
+            }
+            Err(fault) if fault.code == Code::HostUnreachable => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    let replayed = replay(session)?;
+    Ok((replayed.screen, replayed.seq))
+}

@@ -1,0 +1,198 @@
+//! Hosted terminals: from what is asked to what their hosts, or their files, answer.
+//!
+//! Nothing here opens the index or the database, and nothing looks at more than the one session that
+//! is meant, so that a program can ask many times a second.
+
+use std::path::{Path, PathBuf};
+
+use host::files::{self, Holder};
+use host::screen::Personality;
+use model::hosted::{Code, Fault, Manifest, Settled, settle};
+use model::identity::Identity;
+use model::liveness::Liveness;
+use model::status::Status;
+use sha2::{Digest, Sha256};
+
+use crate::address::AddressError;
+
+pub mod artifacts;
+pub mod ask;
+pub mod batch;
+pub mod create;
+pub mod destroy;
+pub mod export;
+pub mod find;
+pub mod inspect;
+pub mod look;
+pub mod picture;
+pub mod remove;
+pub mod sight;
+pub mod source;
+pub mod tell;
+pub mod verify;
+pub mod wait;
+
+pub use host::screen;
+pub use host::server::main as host_main;
+pub use host::stream;
+
+/// Why a terminal could not be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TerminalError {
+    /// What its host or its files answered.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// Several sessions, or none.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+}
+
+/// Where hosted sessions are, and under which name they are used.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// The directory that holds `sessions/`.
+    pub root: PathBuf,
+    /// The directory below which hosts listen.
+    pub sockets: PathBuf,
+    /// ostler or agent-tty.
+    pub personality: Personality,
+    /// Variables for the programs of new sessions.
+    pub inherit: Vec<(String, String)>,
+    /// The version of this program, for new hosts.
+    pub version: String,
+}
+
+/// One session that was found.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Its id.
+    pub id: String,
+    /// Where its files are.
+    pub directory: PathBuf,
+    /// Its manifest, as it was written.
+    pub manifest: Manifest,
+    /// Its processes, as far as they were written down.
+    pub holder: Option<Holder>,
+    /// Where its host listens.
+    pub socket: PathBuf,
+}
+
+/// Lowercase hexadecimal digits of the hash of `bytes`.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Home {
+    /// Where the sessions are.
+    pub fn sessions(&self) -> PathBuf {
+        self.root.join("sessions")
+    }
+
+    /// Where a new session's host listens: short, whatever the home's path is.
+    pub fn socket_of(&self, id: &str) -> PathBuf {
+        let home = sha256(self.root.as_os_str().as_encoded_bytes());
+        self.sockets.join(&home[..8]).join(&sha256(id.as_bytes())[..12])
+    }
+
+    /// Reads the session in that directory.
+    pub fn open(&self, id: &str) -> Result<Session, Fault> {
+        let directory = self.sessions().join(id);
+        let manifest = files::read_manifest(&directory)?;
+        let holder = files::read_holder(&directory);
+        let socket =
+            holder.as_ref().map_or_else(|| self.socket_of(id), |holder| holder.socket.clone());
+        Ok(Session { id: id.to_owned(), directory, manifest, holder, socket })
+    }
+}
+
+impl Session {
+    /// Whether the host is there.
+    pub fn host_liveness(&self) -> Liveness {
+        sys::proc::probe(&self.host_identity(), &sys::proc::observer())
+    }
+
+    fn host_identity(&self) -> Identity {
+        match &self.holder {
+            Some(holder) => holder.host.clone(),
+            // Another program's session: it wrote a pid, and when.
+            None => Identity {
+                recorded_at: Some(self.manifest.created_at),
+                ..Identity::recorded_by_agent(self.manifest.host_pid)
+            },
+        }
+    }
+
+    /// What it is, whatever the manifest says: looks for the host where that makes a difference.
+    pub fn settled(&self) -> Settled {
+        if self.manifest.status.is_terminal() {
+            return Settled::AsWritten;
+        }
+        settle(self.manifest.status, self.host_liveness())
+    }
+
+    /// The manifest as it should be. Writes nothing.
+    pub fn as_settled(mut self) -> Self {
+        if let Settled::HostDied(became) = self.settled() {
+            self.manifest.host_died(became);
+        }
+        self
+    }
+
+    /// Corrects the manifest of a session whose host is proven dead: the program it left is ended, the
+    /// log is made whole, the socket goes.
+    pub fn reconcile(mut self) -> Result<Self, Fault> {
+        let Settled::HostDied(became) = self.settled() else { return Ok(self) };
+        if let Some(child) = self.holder.as_ref().and_then(|holder| holder.child.as_ref()) {
+            // By identity; whatever cannot be proven to be it is left alone.
+            let _ = sys::proc::signal(child, sys::proc::Signal::Kill, &sys::proc::observer());
+        }
+        let _ = std::fs::remove_file(&self.socket);
+        // It may have written its end down after we looked.
+        let mut manifest = files::read_manifest(&self.directory)?;
+        if manifest.status.is_active() {
+            let torn = host::log::repair(&self.directory).ok().flatten();
+            manifest.host_died(became);
+            if let (Some(bytes), Some(reason)) = (torn, &mut manifest.failure_reason) {
+                reason.push_str(&format!("; a torn last event of {bytes} bytes was cut off"));
+            }
+            manifest.updated_at = sys::clock::now();
+            files::write_manifest(&self.directory, &manifest, files::Durability::Disk)
+                .map_err(|error| cannot_write(&self.directory, &error))?;
+        }
+        self.manifest = manifest;
+        Ok(self)
+    }
+
+    /// Refuses a session that cannot be sent anything.
+    pub fn target(&self) -> Result<(), Fault> {
+        let status = self.manifest.status;
+        if status.is_destroyed() {
+            let message = format!("session `{}` is already destroyed", self.id);
+            return Err(Fault::new(Code::SessionAlreadyDestroyed, message));
+        }
+        if !status.accepts_commands() {
+            let message =
+                format!("session `{}` is not running (status: {})", self.id, status.word());
+            return Err(Fault::new(Code::SessionNotRunning, message));
+        }
+        Ok(())
+    }
+
+    /// Whether its host should be asked first.
+    pub fn asks_host(&self) -> bool {
+        self.manifest.status.has_live_host()
+    }
+
+    /// Its status, as written.
+    pub fn status(&self) -> Status {
+        self.manifest.status
+    }
+}
+
+pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Fault {
+    Fault::new(Code::StorageWriteError, format!("cannot write {}: {error}", path.display()))
+}
+
+pub(crate) fn cannot_read(path: &Path, error: &std::io::Error) -> Fault {
+    Fault::new(Code::StorageReadError, format!("cannot read {}: {error}", path.display()))
+}

@@ -1,0 +1,118 @@
+//! Hosted sessions among all others: what `ls`, `show`, `why` and `du` see of them.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use host::screen::Personality;
+use model::hosted::settle;
+use model::liveness::Observer;
+use model::rules::judge::{Circumstances, judge};
+use model::session::{Claim, FormatCertainty, How, Kind, Origin, Transcript};
+use model::sighting::{Digest, Stamp};
+use model::wire::Incomplete;
+
+use super::{Home, Session};
+use crate::observe::Observed;
+
+/// The word for a session that no agent runs in.
+pub const AGENT: &str = "terminal";
+
+/// Looks at every hosted session below `home`.
+pub(crate) fn observe(
+    root: &Path,
+    observer: &Observer,
+    circumstances: &Circumstances,
+    incomplete: &mut Vec<Incomplete>,
+) -> Vec<Observed> {
+    let home = Home {
+        root: root.to_owned(),
+        sockets: PathBuf::new(),
+        personality: Personality::Ostler,
+        inherit: Vec::new(),
+        version: String::new(),
+    };
+    let root = root.to_string_lossy();
+    let mut all = Vec::new();
+    for id in home.ids() {
+        match home.open(&id) {
+            Ok(session) => all.push(observed(&session, &root, observer, circumstances)),
+            Err(fault) => incomplete.push(Incomplete {
+                source: AGENT.to_owned(),
+                path: Some(home.sessions().join(&id).to_string_lossy().into_owned()),
+                reason: fault.message,
+            }),
+        }
+    }
+    all
+}
+
+fn observed(
+    hosted: &Session,
+    root: &str,
+    observer: &Observer,
+    circumstances: &Circumstances,
+) -> Observed {
+    let manifest = &hosted.manifest;
+    let log = hosted.directory.join(host::log::FILE);
+    let transcript = transcript(&log);
+    let identity = hosted.host_identity();
+    let liveness = sys::proc::probe(&identity, observer);
+    let claim = Claim {
+        how: How::Hosts,
+        liveness,
+        started_at: Some(manifest.created_at),
+        activity: None,
+        waiting_for: None,
+        source: hosted.directory.join(host::files::MANIFEST).to_string_lossy().into_owned(),
+        observed_at: manifest.updated_at,
+        identity,
+    };
+    let ended = manifest.status.is_terminal().then_some(manifest.updated_at);
+    let session = model::session::Session {
+        id: hosted.id.clone(),
+        kind: Kind::Hosted,
+        agent: AGENT,
+        digest: Box::new(Digest {
+            cwd: Some(manifest.cwd.clone()),
+            title: Some(model::sighting::shorten(&manifest.command.join(" "))),
+            name: manifest.name.clone(),
+            started_at: Some(manifest.created_at),
+            last_activity_at: transcript
+                .as_ref()
+                .filter(|log| log.bytes > 0)
+                .map(|log| log.stamp.modified_at())
+                .or(Some(manifest.created_at)),
+            ended_at: ended,
+            ..Digest::default()
+        }),
+        transcript,
+        origin: Origin {
+            adapter: AGENT,
+            root: root.into(),
+            format: "agent-tty-1",
+            certainty: FormatCertainty::Lab,
+        },
+        claims: vec![claim],
+    };
+    let mut verdict = judge(&session, circumstances);
+    verdict.status = settle(manifest.status, liveness).status(manifest.status);
+    if verdict.status.is_terminal() {
+        verdict.activity = None;
+        verdict.stale = false;
+    }
+    Observed { session, verdict, source: None }
+}
+
+fn transcript(log: &Path) -> Option<Transcript> {
+    let file = std::fs::symlink_metadata(log).ok()?;
+    Some(Transcript {
+        path: log.to_owned(),
+        stamp: Stamp {
+            dev: file.dev(),
+            ino: file.ino(),
+            bytes: file.len(),
+            mtime_ns: file.mtime().saturating_mul(1_000_000_000).saturating_add(file.mtime_nsec()),
+        },
+        bytes: file.len(),
+    })
+}

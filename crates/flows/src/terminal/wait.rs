@@ -1,0 +1,96 @@
+//! Waiting for a session.
+
+use std::time::Duration;
+
+use host::client::PATIENCE;
+use model::hosted::wire::{RenderParams, WaitParams, WaitResult};
+use model::hosted::{Code, Fault};
+
+use super::{Session, look};
+
+/// How long a wait lasts if nobody says.
+pub const USUAL_MS: u64 = 600_000;
+
+/// The longest text and pattern that are looked for.
+const LONGEST_TEXT: usize = 1000;
+const LONGEST_PATTERN: usize = 200;
+
+/// Checks conditions before anything is asked.
+pub fn check(params: &RenderParams) -> Result<(), Fault> {
+    if params.text.is_some() && params.regex.is_some() {
+        return Err(Fault::input("--text and --regex are mutually exclusive."));
+    }
+    for (name, text) in [("--text", &params.text), ("--gone", &params.gone)] {
+        if let Some(text) = text
+            && (text.is_empty() || text.chars().count() > LONGEST_TEXT)
+        {
+            return Err(Fault::input(format!("{name} must have 1 to {LONGEST_TEXT} characters.")));
+        }
+    }
+    if let Some(pattern) = &params.regex {
+        if pattern.is_empty() || pattern.chars().count() > LONGEST_PATTERN {
+            let message = format!("--regex must have 1 to {LONGEST_PATTERN} characters.");
+            return Err(Fault::input(message));
+        }
+        host::server::check_pattern(pattern)?;
+    }
+    let conditions = params.text.is_some()
+        || params.regex.is_some()
+        || params.gone.is_some()
+        || params.changed_since.is_some()
+        || params.screen_stable_ms.is_some()
+        || params.cursor_row.is_some()
+        || params.cursor_col.is_some();
+    if !conditions {
+        return Err(Fault::input(
+            "Provide at least one condition: --text, --regex, --gone, --changed, \
+             --screen-stable-ms, --cursor-row or --cursor-col.",
+        ));
+    }
+    Ok(())
+}
+
+fn patience(timeout_ms: Option<u64>) -> Option<Duration> {
+    match timeout_ms.unwrap_or(USUAL_MS) {
+        0 => None,
+        millis => Some(Duration::from_millis(millis).saturating_add(PATIENCE)),
+    }
+}
+
+/// Waits for the end, or for silence.
+pub fn wait(session: &Session, params: &WaitParams) -> Result<WaitResult, Fault> {
+    let ended = |session: &Session| WaitResult {
+        exit_code: session.manifest.exit_code,
+        ..WaitResult::default()
+    };
+    if params.exit && session.status().is_terminal() {
+        return Ok(ended(session));
+    }
+    if !params.exit {
+        session.target()?;
+    }
+    match session.call("wait", params, patience(params.timeout_ms)) {
+        Err(fault) if fault.code == Code::SessionNotRunning && params.exit => {
+            Ok(ended(&session.again().unwrap_or_else(|| session.clone())))
+        }
+        other => other,
+    }
+}
+
+/// Waits for something on the screen. Of a session that is over, the last screen decides.
+pub fn wait_for_render(session: &Session, params: &RenderParams) -> Result<WaitResult, Fault> {
+    if session.asks_host() {
+        match host::client::call(
+            &session.socket,
+            "waitForRender",
+            params,
+            patience(params.timeout_ms),
+        ) {
+            Err(fault) if fault.code == Code::HostUnreachable => {}
+            other => return other,
+        }
+    }
+    let session = session.again().unwrap_or_else(|| session.clone());
+    let replayed = look::replay(&session)?;
+    host::server::look_offline(&replayed.screen, replayed.seq, params)
+}

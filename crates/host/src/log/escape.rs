@@ -1,0 +1,108 @@
+//! Text to a JSON string, as fast as the log needs it.
+
+/// Appends `text` as the inside of a JSON string.
+pub(super) fn escape(text: &str, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let bytes = text.as_bytes();
+    out.reserve(bytes.len() + bytes.len() / 8);
+    let mut from = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&bytes[from..at]);
+        from = at + 1;
+        match byte {
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            _ => {
+                out.extend_from_slice(b"\\u00");
+                out.push(HEX[usize::from(byte >> 4)]);
+                out.push(HEX[usize::from(byte & 15)]);
+            }
+        }
+    }
+    out.extend_from_slice(&bytes[from..]);
+}
+
+/// Appends what the inside of a JSON string says, up to its closing quote. Gives the length of the
+/// inside, or `None` when it is no such string.
+pub(super) fn unescape(inside: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let at = from + memchr::memchr2(b'"', b'\\', &inside[from..])?;
+        out.extend_from_slice(&inside[from..at]);
+        if inside[at] == b'"' {
+            return Some(at);
+        }
+        let (bytes, length): (&[u8], usize) = match *inside.get(at + 1)? {
+            b'n' => (b"\n", 2),
+            b'r' => (b"\r", 2),
+            b't' => (b"\t", 2),
+            b'"' => (b"\"", 2),
+            b'\\' => (b"\\", 2),
+            b'/' => (b"/", 2),
+            b'b' => (b"\x08", 2),
+            b'f' => (b"\x0c", 2),
+            b'u' => {
+                let (c, length) = unicode(&inside[at + 2..])?;
+                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                (b"", 2 + length)
+            }
+            _ => return None,
+        };
+        out.extend_from_slice(bytes);
+        from = at + length;
+    }
+}
+
+/// The character behind `\u`, and how many bytes name it.
+fn unicode(text: &[u8]) -> Option<(char, usize)> {
+    let unit = |at: usize| {
+        let digits = std::str::from_utf8(text.get(at..at + 4)?).ok()?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let first = unit(0)?;
+    if !(0xd800..0xdc00).contains(&first) {
+        return Some((char::from_u32(first)?, 4));
+    }
+    if text.get(4..6)? != b"\\u" {
+        return None;
+    }
+    let second = unit(6)?.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
+    Some((char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + second)?, 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_escaped_is_json_and_comes_back(text: String) {
+            let mut escaped = vec![b'"'];
+            escape(&text, &mut escaped);
+            escaped.push(b'"');
+            proptest::prop_assert_eq!(&serde_json::from_slice::<String>(&escaped).unwrap(), &text);
+            let mut back = Vec::new();
+            proptest::prop_assert_eq!(unescape(&escaped[1..], &mut back), Some(escaped.len() - 2));
+            proptest::prop_assert_eq!(back, text.into_bytes());
+        }
+
+        #[test]
+        fn other_writers_are_understood_too(text: String) {
+            let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect();
+            let mut back = Vec::new();
+            unescape(format!("{escaped}\"").as_bytes(), &mut back).unwrap();
+            proptest::prop_assert_eq!(back, text.into_bytes());
+        }
+
+        #[test]
+        fn garbage_is_refused_and_never_panics(bytes: Vec<u8>) {
+            unescape(&bytes, &mut Vec::new());
+        }
+    }
+}

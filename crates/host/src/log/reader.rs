@@ -1,0 +1,270 @@
+//! Reads a log line by line, whoever wrote it, whatever happened to it.
+//!
+//! A line that cannot be understood is skipped and named with its place; the rest is still told. A
+//! last line without an end is what a writer was cut off in.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::path::Path;
+
+use base64::Engine;
+use model::hosted::{Event, Fact, Payload};
+use model::time::Time;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::escape::unescape;
+
+/// The longest line that is read; no writer makes one as long.
+const LONGEST_LINE: usize = 64 << 20;
+
+/// Something wrong with a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where the line begins.
+    pub offset: u64,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "at byte {}: {}", self.offset, self.reason)
+    }
+}
+
+/// A log that is being read.
+#[derive(Debug)]
+pub struct Reader {
+    input: BufReader<File>,
+    offset: u64,
+    expected: Option<u64>,
+    line: Vec<u8>,
+    bytes: Vec<u8>,
+    /// What was wrong so far.
+    pub problems: Vec<Problem>,
+    /// The length of a last line without an end.
+    pub torn: Option<u64>,
+}
+
+/// How many problems are named; a log of nothing but garbage has no end of them.
+const MANY: usize = 100;
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    seq: u64,
+    ts: Time,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Output<'a> {
+    #[serde(borrow)]
+    data: std::borrow::Cow<'a, str>,
+    raw: Option<std::borrow::Cow<'a, str>>,
+}
+
+impl Reader {
+    /// Reads from the beginning.
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        Self::open_at(directory, 0, 0)
+    }
+
+    /// Reads from a line that begins at `offset`, whatever its number.
+    pub fn open_anywhere(directory: &Path, offset: u64) -> io::Result<Self> {
+        Ok(Self { expected: None, ..Self::open_at(directory, offset, 0)? })
+    }
+
+    /// Reads from a line that begins at `offset` and has the number `seq`.
+    pub fn open_at(directory: &Path, offset: u64, seq: u64) -> io::Result<Self> {
+        let mut file = File::open(directory.join(super::FILE))?;
+        file.seek(SeekFrom::Start(offset))?;
+        Ok(Self {
+            input: BufReader::with_capacity(256 << 10, file),
+            offset,
+            expected: Some(seq),
+            line: Vec::new(),
+            bytes: Vec::new(),
+            problems: Vec::new(),
+            torn: None,
+        })
+    }
+
+    /// Where the next line begins.
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next event that can be understood. `None` at the end; asked again, it looks for more.
+    pub fn next_event(&mut self) -> io::Result<Option<Event<'_>>> {
+        let (seq, at, payload) = loop {
+            let Some(begins) = self.read_line()? else { return Ok(None) };
+            match parse(&self.line, &mut self.bytes) {
+                Ok((seq, at, payload)) => {
+                    if self.expected.is_some_and(|expected| expected != seq) {
+                        let expected = self.expected.unwrap_or_default();
+                        self.problem(begins, format!("event {seq} where {expected} was expected"));
+                    }
+                    self.expected = Some(seq + 1);
+                    break (seq, at, payload);
+                }
+                Err(reason) => {
+                    self.problem(begins, reason);
+                    // The skipped line had a number of its own.
+                    self.expected = self.expected.map(|expected| expected + 1);
+                }
+            }
+        };
+        let payload = match payload {
+            Parsed::Output => Payload::Output(&self.bytes),
+            Parsed::Other(fact) => Payload::Fact(fact),
+        };
+        Ok(Some(Event { seq, at, payload }))
+    }
+
+    fn problem(&mut self, offset: u64, reason: String) {
+        if self.problems.len() < MANY {
+            self.problems.push(Problem { offset, reason });
+        }
+    }
+
+    /// Fills `line` with the next whole line and tells where it begins.
+    fn read_line(&mut self) -> io::Result<Option<u64>> {
+        self.line.clear();
+        let mut length = 0u64;
+        loop {
+            let chunk = self.input.fill_buf()?;
+            if chunk.is_empty() {
+                break;
+            }
+            let (used, ended) = match memchr::memchr(b'\n', chunk) {
+                Some(at) => (at + 1, true),
+                None => (chunk.len(), false),
+            };
+            if self.line.len() + used <= LONGEST_LINE {
+                self.line.extend_from_slice(&chunk[..used]);
+            }
+            self.input.consume(used);
+            length += used as u64;
+            if ended {
+                self.torn = None;
+                let begins = self.offset;
+                self.offset += length;
+                return Ok(Some(begins));
+            }
+        }
+        self.torn = (length > 0).then_some(length);
+        if length > 0 {
+            // Not consumed: a live writer may be about to end it.
+            self.input.seek(SeekFrom::Start(self.offset))?;
+        }
+        Ok(None)
+    }
+}
+
+enum Parsed {
+    /// The bytes are in the buffer.
+    Output,
+    Other(Fact),
+}
+
+fn parse(line: &[u8], bytes: &mut Vec<u8>) -> Result<(u64, Time, Parsed), String> {
+    if let Some((seq, at)) = parse_plain_output(line, bytes) {
+        return Ok((seq, at, Parsed::Output));
+    }
+    let wrong = |error: serde_json::Error| format!("not an event ({error})");
+    let line: Line<'_> = serde_json::from_slice(line).map_err(wrong)?;
+    if line.kind == "output" {
+        let output: Output<'_> = serde_json::from_str(line.payload.get()).map_err(wrong)?;
+        bytes.clear();
+        match output.raw {
+            None => bytes.extend_from_slice(output.data.as_bytes()),
+            Some(raw) => base64::engine::general_purpose::STANDARD
+                .decode_vec(raw.as_bytes(), bytes)
+                .map_err(|error| format!("its raw bytes are not base64 ({error})"))?,
+        }
+        return Ok((line.seq, line.ts, Parsed::Output));
+    }
+    let text = format!("{{\"type\":\"{}\",\"payload\":{}}}", line.kind, line.payload.get());
+    let fact = serde_json::from_str(&text).map_err(wrong)?;
+    Ok((line.seq, line.ts, Parsed::Other(fact)))
+}
+
+/// A short cut for nearly every line of a log: output that is text, as our writer lays it out.
+fn parse_plain_output(line: &[u8], bytes: &mut Vec<u8>) -> Option<(u64, Time)> {
+    let rest = line.strip_prefix(b"{\"seq\":")?;
+    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    let seq = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+    let rest = rest[digits..].strip_prefix(b",\"ts\":\"")?;
+    let quote = memchr::memchr(b'"', rest)?;
+    let at = Time::parse(std::str::from_utf8(&rest[..quote]).ok()?)?;
+    let rest = rest[quote..].strip_prefix(b"\",\"type\":\"output\",\"payload\":{\"data\":\"")?;
+    bytes.clear();
+    let length = unescape(rest, bytes)?;
+    (rest[length..] == *b"\"}}\n").then_some((seq, at))
+}
+
+/// Cuts off a last line without an end, so that every line is whole. Only for a log that nobody
+/// writes any more. Gives the number of bytes that were cut off.
+pub fn repair(directory: &Path) -> io::Result<Option<u64>> {
+    let path = directory.join(super::FILE);
+    let file = match OpenOptions::new().read(true).write(true).open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let length = file.metadata()?.len();
+    let whole = end_of_last_line(&file, length)?;
+    if whole == length {
+        return Ok(None);
+    }
+    file.set_len(whole)?;
+    file.sync_all()?;
+    Ok(Some(length - whole))
+}
+
+fn end_of_last_line(file: &File, length: u64) -> io::Result<u64> {
+    use std::os::unix::fs::FileExt;
+
+    let mut buffer = vec![0; 64 << 10];
+    let mut end = length;
+    while end > 0 {
+        let from = end.saturating_sub(buffer.len() as u64);
+        let chunk = &mut buffer[..usize::try_from(end - from).unwrap_or(0)];
+        file.read_exact_at(chunk, from)?;
+        if let Some(at) = memchr::memrchr(b'\n', chunk) {
+            return Ok(from + at as u64 + 1);
+        }
+        end = from;
+    }
+    Ok(0)
+}
+
+/// The number and time of the last whole event, found from the end.
+pub fn last_event(directory: &Path) -> io::Result<Option<(u64, Time)>> {
+    use std::os::unix::fs::FileExt;
+
+    let file = match File::open(directory.join(super::FILE)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut end = end_of_last_line(&file, file.metadata()?.len())?;
+    // A few steps back, should the last lines be damaged.
+    for _ in 0..16 {
+        if end == 0 {
+            break;
+        }
+        let from = end_of_last_line(&file, end - 1)?;
+        let mut line = vec![0; usize::try_from((end - from).min(LONGEST_LINE as u64)).unwrap_or(0)];
+        file.read_exact_at(&mut line, from)?;
+        if let Ok((seq, at, _)) = parse(&line, &mut Vec::new()) {
+            return Ok(Some((seq, at)));
+        }
+        end = from;
+    }
+    Ok(None)
+}

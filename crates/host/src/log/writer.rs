@@ -1,0 +1,228 @@
+//! The one writer of a log: its host.
+//!
+//! Events gather in a buffer and go out in one write per turn of the host's loop, before the screen
+//! or anybody else sees them. When nothing can be written (a full disk) the session goes on: what is
+//! missing is counted, and the first thing written afterwards is the gap. The system decides when
+//! bytes reach the disk; they are forced there when the session ends.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use model::hosted::Fact;
+use model::hosted::wire::LogPaused;
+use model::time::Time;
+use screen::Personality;
+
+use super::chain::Chain;
+use super::escape::escape;
+
+/// After a failure, how long to wait before trying again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The log, as its host writes it.
+#[derive(Debug)]
+pub struct Writer {
+    file: File,
+    personality: Personality,
+    buffer: Vec<u8>,
+    /// The number and count of the events in the buffer, and their output.
+    buffered: Lost,
+    next: u64,
+    written: u64,
+    chain: Chain,
+    paused: Option<Pause>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Lost {
+    events: u64,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Pause {
+    reason: String,
+    lost: Lost,
+    tried: Instant,
+}
+
+impl Writer {
+    /// Begins a log. There must not be one yet.
+    pub fn create(directory: &Path, personality: Personality) -> io::Result<Self> {
+        let path = directory.join(super::FILE);
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
+        Ok(Self {
+            file,
+            personality,
+            buffer: Vec::new(),
+            buffered: Lost::default(),
+            next: 0,
+            written: 0,
+            chain: Chain::create(&directory.join(super::CHAIN_FILE)),
+            paused: None,
+        })
+    }
+
+    /// The last event's number.
+    pub const fn last(&self) -> Option<u64> {
+        self.next.checked_sub(1)
+    }
+
+    /// How many bytes the log has, with those that are still in the buffer.
+    pub fn bytes(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Why nothing is written, and what is missing so far.
+    pub fn paused(&self) -> Option<LogPaused> {
+        self.paused.as_ref().map(|pause| LogPaused {
+            reason: pause.reason.clone(),
+            lost_bytes: pause.lost.bytes,
+            lost_events: pause.lost.events,
+        })
+    }
+
+    /// Adds what the program wrote.
+    pub fn output(&mut self, at: Time, bytes: &[u8]) -> u64 {
+        let lost = Lost { events: 1, bytes: bytes.len() as u64 };
+        let personality = self.personality;
+        self.append(at, "output", lost, |out| {
+            out.extend_from_slice(b"{\"data\":\"");
+            match std::str::from_utf8(bytes) {
+                Ok(text) => {
+                    escape(text, out);
+                    out.push(b'"');
+                }
+                Err(_) => {
+                    escape(&String::from_utf8_lossy(bytes), out);
+                    out.push(b'"');
+                    if personality == Personality::Ostler {
+                        out.extend_from_slice(b",\"raw\":\"");
+                        let raw = base64::engine::general_purpose::STANDARD.encode(bytes);
+                        out.extend_from_slice(raw.as_bytes());
+                        out.push(b'"');
+                    }
+                }
+            }
+            out.push(b'}');
+        })
+    }
+
+    /// Adds anything else.
+    pub fn push(&mut self, at: Time, fact: &Fact) -> u64 {
+        let value = match fact {
+            // agent-tty knows no gap; a mark says the same to people.
+            Fact::Gap { bytes, reason, .. } if self.personality == Personality::AgentTty => {
+                let label = format!("log paused: {bytes} bytes of output missing ({reason})");
+                serde_json::to_value(Fact::Marker { label })
+            }
+            Fact::RunComplete { marker, input_run_seq, .. }
+                if self.personality == Personality::AgentTty =>
+            {
+                serde_json::to_value(Fact::RunComplete {
+                    marker: marker.clone(),
+                    input_run_seq: *input_run_seq,
+                    exit_code: None,
+                })
+            }
+            other => serde_json::to_value(other),
+        };
+        // The types in question can always be encoded.
+        let value = value.unwrap_or_default();
+        let kind = value["type"].as_str().unwrap_or_default().to_owned();
+        let body = value["payload"].to_string();
+        self.append(at, &kind, Lost { events: 1, bytes: 0 }, |out| {
+            out.extend_from_slice(body.as_bytes());
+        })
+    }
+
+    fn append(
+        &mut self,
+        at: Time,
+        kind: &str,
+        lost: Lost,
+        payload: impl FnOnce(&mut Vec<u8>),
+    ) -> u64 {
+        if let Some(pause) = &mut self.paused {
+            pause.lost.events += lost.events;
+            pause.lost.bytes += lost.bytes;
+            return self.next;
+        }
+        let seq = self.next;
+        let _ =
+            write!(self.buffer, "{{\"seq\":{seq},\"ts\":\"{at}\",\"type\":\"{kind}\",\"payload\":");
+        payload(&mut self.buffer);
+        self.buffer.extend_from_slice(b"}\n");
+        self.buffered.events += lost.events;
+        self.buffered.bytes += lost.bytes;
+        self.next += 1;
+        seq
+    }
+
+    /// Writes out what has gathered. After a failure it is tried again, but not at once.
+    pub fn flush(&mut self, at: Time) {
+        if let Some(pause) = &self.paused {
+            if pause.tried.elapsed() < RETRY {
+                return;
+            }
+            self.resume(at);
+        }
+        self.write_out();
+    }
+
+    /// When a paused log should be tried again.
+    pub fn retry_at(&self) -> Option<Instant> {
+        self.paused.as_ref().map(|pause| pause.tried + RETRY)
+    }
+
+    /// Writes the gap. What cannot be written stays paused, with everything that is missing.
+    fn resume(&mut self, at: Time) {
+        let Some(pause) = self.paused.take() else { return };
+        let Lost { events, bytes } = pause.lost;
+        self.push(at, &Fact::Gap { bytes, events, reason: pause.reason });
+        self.write_out();
+        if let Some(again) = &mut self.paused {
+            again.lost = pause.lost;
+        }
+    }
+
+    fn write_out(&mut self) {
+        if self.buffer.is_empty() {
+            return;
+        }
+        match self.file.write_all(&self.buffer) {
+            Ok(()) => {
+                self.written += self.buffer.len() as u64;
+                self.chain.cover(&self.buffer, self.next);
+            }
+            Err(error) => {
+                // A part of a line may have been written; without it every line is whole again.
+                let _ = self.file.set_len(self.written);
+                self.next -= self.buffered.events;
+                self.paused = Some(Pause {
+                    reason: error.to_string(),
+                    lost: self.buffered,
+                    tried: Instant::now(),
+                });
+            }
+        }
+        self.buffered = Lost::default();
+        self.buffer.clear();
+        // One large burst must not be kept for ever.
+        self.buffer.shrink_to(256 << 10);
+    }
+
+    /// Writes everything, a last gap too, and makes it durable.
+    pub fn close(&mut self, at: Time) {
+        self.write_out();
+        if self.paused.is_some() {
+            self.resume(at);
+        }
+        self.chain.link(self.next);
+        let _ = self.file.sync_all();
+    }
+}

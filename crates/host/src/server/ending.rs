@@ -1,0 +1,152 @@
+//! How a session ends: by itself, or on request, and then always.
+
+use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant};
+
+use model::hosted::{EXIT_CODE_OF_A_SIGNAL, Fact};
+use model::status::Status;
+use model::time::Time;
+use sys::proc::Signal;
+
+use super::host::Host;
+use crate::files::Durability;
+
+/// How long each request to end is given before the next, stronger one.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// How much is still read of a program that has ended; others may have its terminal open and write
+/// on and on.
+const LAST_WORDS: usize = 64;
+
+/// An end that was asked for.
+#[derive(Debug)]
+pub(super) struct Ending {
+    step: Step,
+    next: Instant,
+    becomes: Status,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    HangUp,
+    Terminate,
+    Kill,
+    /// Nothing more can be done: a program that even this does not end is stuck in the kernel.
+    Leave,
+}
+
+impl Ending {
+    /// When the next step is due.
+    pub(super) const fn next(&self) -> Instant {
+        self.next
+    }
+}
+
+impl Host {
+    /// Ends the session on request.
+    pub(super) fn destroy(&mut self, force: bool) {
+        self.end(if force { Step::Kill } else { Step::HangUp }, Status::Destroyed);
+    }
+
+    fn end(&mut self, step: Step, becomes: Status) {
+        if let Some(ending) = &mut self.ending {
+            // Asked again: what was asked for first goes on, but not more slowly.
+            ending.becomes = becomes;
+            if step != Step::Kill || matches!(ending.step, Step::Kill | Step::Leave) {
+                return;
+            }
+        }
+        self.ending = Some(Ending { step, next: Instant::now() + PATIENCE, becomes });
+        if becomes.is_destroyed() && !self.manifest.status.is_terminal() {
+            self.manifest.status = Status::Destroying;
+            self.write_manifest(Durability::System);
+        }
+        self.send_end(step);
+    }
+
+    fn send_end(&self, step: Step) {
+        let Some(terminal) = &self.terminal else { return };
+        let signal = match step {
+            Step::HangUp => Signal::Hangup,
+            Step::Terminate => Signal::Terminate,
+            Step::Kill | Step::Leave => Signal::Kill,
+        };
+        let _ = terminal.program.signal_group(&terminal.master, signal);
+        // What is stopped can neither hang up nor terminate before it goes on.
+        let _ = terminal.program.signal_group(&terminal.master, Signal::Continue);
+    }
+
+    /// Goes on with an end that takes too long; hangs up a session that was idle too long.
+    pub(super) fn check_ending(&mut self, now: Instant) {
+        if let Some(until) = self.idle_until().filter(|until| *until <= now) {
+            let _ = until;
+            self.end(Step::HangUp, Status::Exited);
+        }
+        let Some(ending) = self.ending.as_mut().filter(|ending| ending.next <= now) else { return };
+        ending.next = now + PATIENCE;
+        ending.step = match ending.step {
+            Step::HangUp => Step::Terminate,
+            Step::Terminate => Step::Kill,
+            Step::Kill | Step::Leave => Step::Leave,
+        };
+        let step = ending.step;
+        self.send_end(step);
+        if step == Step::Leave {
+            self.finish(None, None, sys::clock::now());
+        }
+    }
+
+    /// When the session has been idle for too long.
+    pub(super) fn idle_until(&self) -> Option<Instant> {
+        let millis = self.manifest.idle_timeout_ms.filter(|_| self.ending.is_none())?;
+        self.last_activity.checked_add(Duration::from_millis(millis))
+    }
+
+    /// The program has ended: its last words, then how it ended.
+    pub(super) fn program_ended(&mut self) {
+        for _ in 0..LAST_WORDS {
+            if !self.read_terminal(true) {
+                break;
+            }
+        }
+        self.release_held(true);
+        let now = sys::clock::now();
+        let Some(terminal) = self.terminal.take() else { return };
+        if self.ending.is_some() {
+            // Those of its group that did not listen. Its number still means it: it is not reaped.
+            let _ = terminal.program.signal_group(&terminal.master, Signal::Kill);
+        }
+        let (code, signal) = match terminal.program.reap() {
+            Ok(status) => match status.signal() {
+                Some(signal) => (Some(EXIT_CODE_OF_A_SIGNAL), Some(signal.to_string())),
+                None => (status.code(), None),
+            },
+            Err(_) => (None, None),
+        };
+        self.finish(code, signal, now);
+    }
+
+    /// Writes down how it ended. Nobody is told before it stands in the log and the manifest.
+    pub(super) fn finish(&mut self, code: Option<i32>, signal: Option<String>, now: Time) {
+        self.terminal = None;
+        self.log.push(now, &Fact::Exit { exit_code: code, exit_signal: signal.clone() });
+        self.log.flush(now);
+        self.manifest.exit_code = code;
+        self.manifest.exit_signal = signal;
+        self.manifest.status = self.ending.as_ref().map_or(Status::Exited, |ending| ending.becomes);
+        sys::pause::at("host-before-end-is-written");
+        self.write_manifest(Durability::System);
+        self.over = true;
+        self.answer_all(Instant::now());
+        self.connections.say_goodbye(self.manifest.termination().word());
+    }
+
+    /// Leaves nothing behind but files that will be there tomorrow.
+    pub(super) fn leave(&mut self) {
+        // From now on the manifest answers, not the host.
+        let _ = std::fs::remove_file(&self.socket);
+        self.write_keyframe();
+        self.log.close(sys::clock::now());
+        self.write_manifest(Durability::Disk);
+    }
+}

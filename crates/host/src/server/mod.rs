@@ -1,0 +1,52 @@
+//! The host process: one `poll`, nothing to do while nothing happens, and a second thread that only
+//! reads the terminal.
+//!
+//! Bytes of the program go to the log, then to the screen, then to viewers; a slow viewer or a full
+//! disk never holds up the program. Whatever a client does can end its own connection and nothing else.
+
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+use model::hosted::{Code, Fault};
+
+mod connection;
+mod ending;
+mod host;
+mod intake;
+mod methods;
+pub(crate) mod plain;
+mod runs;
+mod start;
+mod turn;
+mod viewer;
+mod wait;
+
+pub use start::{Ready, Start};
+pub use wait::{check_pattern, look_offline};
+
+/// The whole life of a host: reads what to do from standard input, says on standard output when it is
+/// ready, and stays until the session is over. Must be called before anything is opened.
+pub fn main() -> ExitCode {
+    sys::spawn::close_inherited();
+    let mut request = Vec::new();
+    let started = std::io::stdin()
+        .read_to_end(&mut request)
+        .map_err(|error| error.to_string())
+        .and_then(|_| serde_json::from_slice::<Start>(&request).map_err(|error| error.to_string()))
+        .map_err(|reason| Fault::new(Code::ProtocolError, format!("not a request: {reason}")))
+        .and_then(|request| start::start(request, sys::clock::now()));
+    drop(request);
+    let (ready, host) = match started {
+        Ok(host) => (Ready::Listening(Box::new(host.manifest.clone())), Some(host)),
+        Err(fault) => (Ready::Failed(fault), None),
+    };
+    // A creator that has gone away does not matter: the session is there.
+    let line = serde_json::to_string(&ready).unwrap_or_default() + "\n";
+    let _ = std::io::stdout().write_all(line.as_bytes()).and_then(|()| std::io::stdout().flush());
+    let Some(mut host) = host else { return ExitCode::FAILURE };
+    // Neither a pipe of the creator nor the directory it was started in is held.
+    let _ = sys::spawn::silence_stdio();
+    let _ = std::env::set_current_dir("/");
+    host.run();
+    ExitCode::SUCCESS
+}

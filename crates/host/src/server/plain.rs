@@ -1,0 +1,108 @@
+//! What a person would read of a terminal's output, without replaying it.
+
+/// One step through output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A byte that is shown, or a line break.
+    Text,
+    /// A carriage return or backspace.
+    Move,
+    /// An escape sequence of that many bytes; `mode` when it sets or resets a private mode.
+    Escape { length: usize, mode: bool },
+    /// An escape sequence whose end has not come yet.
+    Incomplete,
+}
+
+/// What the output says next. `bytes` is not empty.
+pub(super) fn step(bytes: &[u8]) -> Step {
+    match bytes[0] {
+        b'\r' | 0x08 | 0x07 | 0x0e | 0x0f => Step::Move,
+        0x1b => escape(bytes),
+        _ => Step::Text,
+    }
+}
+
+fn escape(bytes: &[u8]) -> Step {
+    let Some(kind) = bytes.get(1) else { return Step::Incomplete };
+    let done = |length, mode| Step::Escape { length, mode };
+    match kind {
+        b'[' => match bytes[2..].iter().position(|byte| (0x40..=0x7e).contains(byte)) {
+            Some(at) => done(at + 3, bytes[2] == b'?' && matches!(bytes[at + 2], b'h' | b'l')),
+            None => Step::Incomplete,
+        },
+        b']' | b'P' | b'_' | b'^' | b'X' => {
+            let body = &bytes[2..];
+            let bell = memchr::memchr(0x07, body).filter(|_| *kind == b']');
+            let string_end = memchr::memmem::find(body, b"\x1b\\");
+            match (bell, string_end) {
+                (Some(bell), Some(end)) if end < bell => done(end + 4, false),
+                (Some(bell), _) => done(bell + 3, false),
+                (None, Some(end)) => done(end + 4, false),
+                (None, None) => Step::Incomplete,
+            }
+        }
+        b'(' | b')' | b'*' | b'+' | b'#' | b'%' => match bytes.len() {
+            2 => Step::Incomplete,
+            _ => done(3, false),
+        },
+        _ => done(2, false),
+    }
+}
+
+/// The text alone.
+pub(crate) fn text(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        match step(&bytes[at..]) {
+            Step::Text => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+            Step::Move => at += 1,
+            Step::Escape { length, .. } => at += length,
+            Step::Incomplete => break,
+        }
+    }
+    out
+}
+
+/// The sequences that set and reset private modes, alone.
+pub(super) fn modes(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        match step(&bytes[at..]) {
+            Step::Text | Step::Move => at += 1,
+            Step::Escape { length, mode } => {
+                if mode {
+                    out.extend_from_slice(&bytes[at..at + length]);
+                }
+                at += length;
+            }
+            Step::Incomplete => break,
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_are_left_out() {
+        let bytes = b"\x1b]0;title\x07\x1b[1;32muser\x1b[0m:\x1b]8;;x\x1b\\~\x1b(B$ \x1b[?2004h\r";
+        assert_eq!(text(bytes), b"user:~$ ");
+        assert_eq!(modes(bytes), b"\x1b[?2004h");
+        assert_eq!(text(b"end\x1b[3"), b"end");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn nothing_panics(bytes: Vec<u8>) {
+            text(&bytes);
+            modes(&bytes);
+        }
+    }
+}

@@ -1,0 +1,552 @@
+//! How a `run` knows that its command ended, and how it ended.
+//!
+//! After the command a second line is typed: a `printf` of an invisible string that carries `$?`. The
+//! shell runs it when it is back at its prompt. Neither the echo of that line, nor the string, nor the
+//! second prompt is anybody's business: they are taken out of the output here, before the log and the
+//! screen see it. Output that only looks like the beginning of one of them is held back for a moment,
+//! never longer. Without a run nothing is held and nothing is copied.
+
+use std::time::{Duration, Instant};
+
+use super::plain::{self, Step};
+
+/// How long something that may be the beginning of a sentinel is held back.
+const HOLD: Duration = Duration::from_millis(250);
+
+/// How long to wait for the rest of a prompt.
+const PROMPT: Duration = Duration::from_millis(15);
+
+/// How a sentinel begins.
+const OPENING: &[u8] = b"\x1b_os:";
+
+/// How much of the output is remembered to recognise a prompt.
+const TAIL: usize = 1024;
+
+/// How much output of a run is captured.
+const CAPTURE: usize = 1 << 20;
+
+/// A run whose end has not been seen.
+#[derive(Debug)]
+struct Armed {
+    token: String,
+    echo: Vec<u8>,
+    echo_seen: bool,
+    command: String,
+    prompt: Vec<u8>,
+    captured: Option<Captured>,
+}
+
+#[derive(Debug, Default)]
+struct Captured {
+    bytes: Vec<u8>,
+    truncated: bool,
+}
+
+/// What came through.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// Output.
+    Bytes(Vec<u8>),
+    /// The end of a run.
+    Done(Done),
+}
+
+/// The end of a run.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Done {
+    pub(super) token: String,
+    pub(super) exit: Option<i32>,
+    /// What it printed, and whether the beginning is missing.
+    pub(super) output: Option<(String, bool)>,
+}
+
+/// The runs of a session, and the filter they put into its output.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    armed: Vec<Armed>,
+    held: Vec<u8>,
+    held_since: Option<Instant>,
+    tail: Vec<u8>,
+    after_echo: bool,
+    /// After a sentinel: the text before it, which the next prompt is compared with.
+    prompt: Option<Vec<u8>>,
+    /// The prompt that was left out last.
+    repeated: Vec<u8>,
+}
+
+impl Runs {
+    /// Whether output has to pass through here.
+    pub(super) fn is_active(&self) -> bool {
+        !self.armed.is_empty() || !self.held.is_empty() || self.prompt.is_some()
+    }
+
+    /// Remembers output that did not have to.
+    pub(super) fn passed(&mut self, bytes: &[u8]) {
+        remember(&mut self.tail, bytes);
+    }
+
+    /// Arms a run and gives what to type.
+    pub(super) fn arm(&mut self, token: &str, command: &str, capture: bool) -> Vec<u8> {
+        let line = format!("printf '\\033_os:{token}:%d\\033\\134' $?");
+        // The space keeps it out of the history of most shells.
+        let typed = format!("{command}\n {line}\n");
+        self.armed.push(Armed {
+            token: token.to_owned(),
+            echo: line.into_bytes(),
+            echo_seen: false,
+            command: command.to_owned(),
+            prompt: self.current_prompt(),
+            captured: capture.then(Captured::default),
+        });
+        typed.into_bytes()
+    }
+
+    /// The prompt that the shell is at: the one it was seen to repeat, else the last line.
+    fn current_prompt(&self) -> Vec<u8> {
+        let shown = plain::text(&self.tail);
+        if !self.repeated.is_empty() && shown.ends_with(&self.repeated) {
+            return self.repeated.clone();
+        }
+        last_line(&shown).to_vec()
+    }
+
+    /// When held output must be let go.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let hold = if self.prompt.is_some() { PROMPT } else { HOLD };
+        Some(self.held_since? + hold)
+    }
+
+    /// Takes output in; what may pass is given to `pass`, in order.
+    pub(super) fn filter(&mut self, bytes: &[u8], now: Instant, pass: &mut dyn FnMut(Piece)) {
+        self.held.extend_from_slice(bytes);
+        let mut out = Vec::new();
+        let mut at = 0;
+        while at < self.held.len() {
+            if self.prompt.is_some() {
+                // Nothing can be said before the prompt is whole.
+                break;
+            }
+            match self.look(at) {
+                Look::Pass(length) => {
+                    let end = at + length;
+                    self.emit(at, end, &mut out);
+                    at = end;
+                }
+                Look::Replace(length, by) => {
+                    self.record(&by);
+                    out.extend_from_slice(&by);
+                    at += length;
+                }
+                Look::Echo(length, kept) => {
+                    // The space before it was shown already.
+                    out.push(0x08);
+                    self.forget_space();
+                    self.record(&kept);
+                    out.extend_from_slice(&kept);
+                    at += length;
+                }
+                Look::Sentinel { length, run, exit } => {
+                    if !out.is_empty() {
+                        pass(Piece::Bytes(std::mem::take(&mut out)));
+                    }
+                    let armed = self.armed.remove(run);
+                    self.prompt = Some(plain::text(&self.tail));
+                    self.after_echo = false;
+                    pass(Piece::Done(Done {
+                        output: armed.captured.as_ref().map(|captured| told(&armed, captured)),
+                        token: armed.token,
+                        exit,
+                    }));
+                    at += length;
+                }
+                Look::Wait => break,
+            }
+        }
+        self.held.drain(..at);
+        if !out.is_empty() {
+            pass(Piece::Bytes(out));
+        }
+        if self.prompt.is_some() {
+            self.compare_prompt(false, pass);
+        }
+        self.held_since = match (self.held.is_empty() && self.prompt.is_none(), self.held_since) {
+            (true, _) => None,
+            (false, Some(since)) if bytes.is_empty() => Some(since),
+            (false, _) => Some(now),
+        };
+    }
+
+    /// Lets go what has been held for too long; all of it with `everything`.
+    pub(super) fn release(&mut self, now: Instant, everything: bool, pass: &mut dyn FnMut(Piece)) {
+        if !everything && self.deadline().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        if self.prompt.is_some() {
+            self.compare_prompt(true, pass);
+        }
+        self.held_since = None;
+        if !self.held.is_empty() {
+            let held = std::mem::take(&mut self.held);
+            self.record(&held);
+            pass(Piece::Bytes(held));
+        }
+    }
+
+    /// Whether anything can be said about what is held from `at` on.
+    fn look(&mut self, at: usize) -> Look {
+        let rest = &self.held[at..];
+        if self.armed.is_empty() {
+            return Look::Pass(rest.len());
+        }
+        if self.after_echo {
+            match noise(rest) {
+                None => return Look::Wait,
+                Some(0) => self.after_echo = false,
+                Some(length) => {
+                    let next = &rest[length..];
+                    if next.len() < OPENING.len() && OPENING.starts_with(next) {
+                        return Look::Wait;
+                    }
+                    self.after_echo = false;
+                    if next.starts_with(OPENING) {
+                        return Look::Replace(length, plain::modes(&rest[..length]));
+                    }
+                    return Look::Pass(length);
+                }
+            }
+        }
+        // Both that are looked for begin with one of two bytes.
+        let skip = memchr::memchr2(0x1b, b'p', rest).unwrap_or(rest.len());
+        if skip > 0 {
+            return Look::Pass(skip);
+        }
+        for (run, armed) in self.armed.iter_mut().enumerate() {
+            match sentinel(rest, &armed.token) {
+                Found::Yes(length, exit) => return Look::Sentinel { length, run, exit },
+                Found::Perhaps => return Look::Wait,
+                Found::No => {}
+            }
+            if armed.echo_seen {
+                continue;
+            }
+            match echo(rest, &armed.echo) {
+                Found::Yes(length, kept) => {
+                    armed.echo_seen = true;
+                    self.after_echo = true;
+                    return Look::Echo(length, kept);
+                }
+                Found::Perhaps => return Look::Wait,
+                Found::No => {}
+            }
+        }
+        Look::Pass(1)
+    }
+
+    fn emit(&mut self, from: usize, to: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.held[from..to]);
+        let bytes = &self.held[from..to];
+        remember(&mut self.tail, bytes);
+        for armed in &mut self.armed {
+            capture(&mut armed.captured, bytes);
+        }
+    }
+
+    fn forget_space(&mut self) {
+        let captured = self.armed.iter_mut().filter_map(|armed| armed.captured.as_mut());
+        for seen in captured.map(|captured| &mut captured.bytes).chain([&mut self.tail]) {
+            if seen.last() == Some(&b' ') {
+                seen.pop();
+            }
+        }
+    }
+
+    fn record(&mut self, bytes: &[u8]) {
+        remember(&mut self.tail, bytes);
+        for armed in &mut self.armed {
+            capture(&mut armed.captured, bytes);
+        }
+    }
+
+    /// The shell shows its prompt again although it is there already: it is left out. Another one
+    /// goes to a line of its own.
+    fn compare_prompt(&mut self, whole: bool, pass: &mut dyn FnMut(Piece)) {
+        let Some(before) = self.prompt.take() else { return };
+        let held = plain::text(&self.held);
+        let possible = held.is_empty() || memchr::memmem::find(&before, &held).is_some();
+        if possible && !whole {
+            self.prompt = Some(before);
+            return;
+        }
+        let mut held = std::mem::take(&mut self.held);
+        if possible && before.ends_with(&plain::text(&held)) {
+            self.repeated = plain::text(&held);
+            held = plain::modes(&held);
+        } else if !last_line(&before).is_empty() {
+            held.splice(0..0, *b"\r\n");
+        }
+        if !held.is_empty() {
+            self.record(&held);
+            pass(Piece::Bytes(held));
+        }
+    }
+}
+
+enum Look {
+    Pass(usize),
+    Replace(usize, Vec<u8>),
+    Echo(usize, Vec<u8>),
+    Sentinel { length: usize, run: usize, exit: Option<i32> },
+    Wait,
+}
+
+enum Found<T> {
+    Yes(usize, T),
+    /// It may be, once more is there.
+    Perhaps,
+    No,
+}
+
+/// `ESC _os:TOKEN:CODE ESC \`.
+fn sentinel(bytes: &[u8], token: &str) -> Found<Option<i32>> {
+    let head = format!("\x1b_os:{token}:");
+    let head = head.as_bytes();
+    if bytes.len() < head.len() {
+        return if head.starts_with(bytes) { Found::Perhaps } else { Found::No };
+    }
+    let Some(rest) = bytes.strip_prefix(head) else { return Found::No };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    match &rest[digits..] {
+        [] | [0x1b] if digits <= 10 => Found::Perhaps,
+        [0x1b, b'\\', ..] => {
+            let exit = std::str::from_utf8(&rest[..digits]).ok().and_then(|text| text.parse().ok());
+            Found::Yes(head.len() + digits + 2, exit)
+        }
+        _ => Found::No,
+    }
+}
+
+/// The line as the terminal or a line editor echoes it: with a wrap at the margin, and with the
+/// sequences a line editor needs; up to and with the line break.
+fn echo(bytes: &[u8], line: &[u8]) -> Found<Vec<u8>> {
+    let (mut at, mut matched) = (0, 0);
+    let mut kept = Vec::new();
+    while at < bytes.len() {
+        if matched < line.len() && bytes[at] == line[matched] {
+            at += 1;
+            matched += 1;
+            continue;
+        }
+        if matched == line.len() && bytes[at] == b'\n' {
+            return Found::Yes(at + 1, kept);
+        }
+        match (plain::step(&bytes[at..]), bytes[at]) {
+            (Step::Move, _) => at += 1,
+            (Step::Escape { length, mode }, _) if bytes[at + 1] == b'[' => {
+                if mode {
+                    kept.extend_from_slice(&bytes[at..at + length]);
+                }
+                at += length;
+            }
+            (Step::Incomplete, _) => return Found::Perhaps,
+            (Step::Text, b' ') if matched < line.len() => match bytes.get(at + 1) {
+                None => return Found::Perhaps,
+                Some(b'\r') => at += 2,
+                Some(_) => return Found::No,
+            },
+            _ => return Found::No,
+        }
+    }
+    Found::Perhaps
+}
+
+/// How many bytes of moves and mode changes come first; `None` when more may follow.
+fn noise(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while at < bytes.len() {
+        match plain::step(&bytes[at..]) {
+            Step::Move => at += 1,
+            Step::Escape { length, mode: true } => at += length,
+            Step::Escape { .. } | Step::Text => return Some(at),
+            Step::Incomplete if bytes[at..].starts_with(b"\x1b_") => return Some(at),
+            Step::Incomplete => return None,
+        }
+    }
+    // What is not there yet cannot be noise.
+    if at == 0 { Some(0) } else { None }
+}
+
+fn last_line(text: &[u8]) -> &[u8] {
+    &text[memchr::memrchr(b'\n', text).map_or(0, |at| at + 1)..]
+}
+
+fn remember(tail: &mut Vec<u8>, bytes: &[u8]) {
+    if bytes.len() >= TAIL {
+        tail.clear();
+        tail.extend_from_slice(&bytes[bytes.len() - TAIL..]);
+        return;
+    }
+    let over = (tail.len() + bytes.len()).saturating_sub(TAIL);
+    tail.drain(..over);
+    tail.extend_from_slice(bytes);
+}
+
+fn capture(captured: &mut Option<Captured>, bytes: &[u8]) {
+    let Some(captured) = captured else { return };
+    captured.bytes.extend_from_slice(bytes);
+    if captured.bytes.len() > 2 * CAPTURE {
+        captured.bytes.drain(..captured.bytes.len() - CAPTURE);
+        captured.truncated = true;
+    }
+}
+
+/// What the command printed: without its echo at the beginning and the prompt at the end.
+fn told(armed: &Armed, captured: &Captured) -> (String, bool) {
+    let text = String::from_utf8_lossy(&plain::text(&captured.bytes)).into_owned();
+    let prompt = String::from_utf8_lossy(&armed.prompt).into_owned();
+    let mut text = text.as_str();
+    if !captured.truncated {
+        // A line editor's echo, one line for each of the command's.
+        for _ in 0..armed.command.lines().count() {
+            let Some((first, rest)) = text.split_once('\n') else { break };
+            let echoed = armed.command.lines().any(|line| first.ends_with(line.trim_end()));
+            if !echoed {
+                break;
+            }
+            text = rest;
+        }
+    }
+    if !prompt.trim().is_empty() {
+        text = text.strip_suffix(&*prompt).unwrap_or(text);
+    }
+    (text.to_owned(), captured.truncated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "a1b2c3";
+
+    /// Feeds the chunks and lets time pass afterwards.
+    fn through(runs: &mut Runs, chunks: &[&[u8]]) -> (String, Vec<Option<i32>>) {
+        let (mut shown, mut ends) = (Vec::new(), Vec::new());
+        let now = Instant::now();
+        let mut pass = |piece| match piece {
+            Piece::Bytes(bytes) => shown.extend_from_slice(&bytes),
+            Piece::Done(done) => ends.push(done.exit),
+        };
+        for chunk in chunks {
+            runs.filter(chunk, now, &mut pass);
+        }
+        runs.release(now + 2 * HOLD, false, &mut pass);
+        (String::from_utf8(shown).unwrap(), ends)
+    }
+
+    fn armed(before: &str) -> Runs {
+        let mut runs = Runs::default();
+        runs.passed(before.as_bytes());
+        runs.arm(TOKEN, "echo hi", false);
+        runs
+    }
+
+    const LINE: &str = "printf '\\033_os:a1b2c3:%d\\033\\134' $?";
+    const END: &str = "\x1b_os:a1b2c3:3\x1b\\";
+
+    fn bash() -> String {
+        format!(
+            "echo hi\r\n\x1b[?2004l\rhi\r\n\x1b[?2004h$  {LINE}\r\n\x1b[?2004l\r{END}\x1b[?2004h$ "
+        )
+    }
+
+    #[test]
+    fn a_shell_with_a_line_editor_shows_one_prompt_and_no_trace() {
+        let (shown, ends) = through(&mut armed("$ "), &[bash().as_bytes()]);
+        assert_eq!(ends, [Some(3)]);
+        let expected = "echo hi\r\n\x1b[?2004l\rhi\r\n\x1b[?2004h$  \x08\x1b[?2004l\x1b[?2004h";
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn the_terminals_own_echo_comes_before_the_output() {
+        let text = format!("echo hi\r\n {LINE}\r\nhi\r\n$ {END}$ ");
+        let (shown, ends) = through(&mut armed("$ "), &[text.as_bytes()]);
+        assert_eq!((shown.as_str(), ends), ("echo hi\r\n \x08hi\r\n$ ", vec![Some(3)]));
+    }
+
+    #[test]
+    fn output_without_a_line_break_at_its_end_stays() {
+        let text = format!("printf foo\r\nfoo$  {LINE}\r\n{END}$ ");
+        let (shown, _) = through(&mut armed("$ "), &[text.as_bytes()]);
+        assert_eq!(shown, "printf foo\r\nfoo$  \x08");
+    }
+
+    #[test]
+    fn another_prompt_gets_a_line_of_its_own() {
+        let text = format!("false\r\n[1]$  {LINE}\r\n{END}[0]$ ");
+        let (shown, _) = through(&mut armed("[0]$ "), &[text.as_bytes()]);
+        assert_eq!(shown, "false\r\n[1]$  \x08\r\n[0]$ ");
+    }
+
+    #[test]
+    fn it_does_not_matter_how_the_output_is_cut() {
+        let text = bash();
+        let (whole, _) = through(&mut armed("$ "), &[text.as_bytes()]);
+        for at in 0..text.len() {
+            let (one, two) = text.as_bytes().split_at(at);
+            let (shown, ends) = through(&mut armed("$ "), &[one, two]);
+            assert_eq!((shown.as_str(), ends), (whole.as_str(), vec![Some(3)]), "cut at {at}");
+        }
+        let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+        assert_eq!(through(&mut armed("$ "), &bytes).0, whole);
+    }
+
+    #[test]
+    fn a_wrapped_echo_is_recognised() {
+        let (one, two) = LINE.split_at(17);
+        let text = format!("$  {one} \r{two}\r\n{END}$ ");
+        let (shown, ends) = through(&mut armed(""), &[text.as_bytes()]);
+        assert_eq!((shown.as_str(), ends), ("$  \x08", vec![Some(3)]));
+    }
+
+    #[test]
+    fn everything_else_passes_unchanged() {
+        for text in ["printf 'hello'\r\n", "\x1b_other\x1b\\", "\x1b_os:ffffff:0\x1b\\", "pppp\x1b"]
+        {
+            assert_eq!(through(&mut armed(""), &[text.as_bytes()]).0, text);
+        }
+        let mut runs = Runs::default();
+        assert!(!runs.is_active());
+        assert_eq!(through(&mut runs, &[b"plain"]).0, "plain");
+    }
+
+    #[test]
+    fn what_a_command_printed_is_told() {
+        let mut runs = Runs::default();
+        runs.passed(b"user@host:~$ ");
+        runs.arm(TOKEN, "seq 2", true);
+        let text =
+            format!("seq 2\r\n\x1b[?2004l\r1\r\n2\r\n\x1b[1muser@host\x1b[m:~$  {LINE}\r\n{END}");
+        let mut output = None;
+        runs.filter(text.as_bytes(), Instant::now(), &mut |piece| {
+            if let Piece::Done(done) = piece {
+                output = done.output;
+            }
+        });
+        assert_eq!(output, Some(("1\n2\n".to_owned(), false)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn nothing_is_lost_without_a_sentinel(chunks: Vec<Vec<u8>>) {
+            let mut runs = armed("$ ");
+            let mut shown = Vec::new();
+            let now = Instant::now();
+            let mut pass = |piece| if let Piece::Bytes(bytes) = piece { shown.extend(bytes) };
+            for chunk in &chunks {
+                runs.filter(chunk, now, &mut pass);
+            }
+            runs.release(now, true, &mut pass);
+            proptest::prop_assert_eq!(shown, chunks.concat());
+        }
+    }
+}

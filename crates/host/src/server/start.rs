@@ -1,0 +1,222 @@
+//! From a creator's request to a running host.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use model::hosted::{Code, Fault, Manifest};
+use model::status::Status;
+use model::time::Time;
+use screen::Personality;
+use serde::{Deserialize, Serialize};
+use sys::pty::Size;
+
+use super::host::{Host, Terminal};
+use super::intake::Intake;
+use crate::files::{self, Durability, Holder};
+use crate::log;
+
+/// What a creator asks for, on the new host's standard input.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Start {
+    /// The new session's id.
+    pub session_id: String,
+    /// Where its files go; does not exist yet.
+    pub directory: PathBuf,
+    /// Where to listen.
+    pub socket: PathBuf,
+    /// Under which name it was asked for.
+    pub personality: Personality,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Where to start it.
+    pub cwd: String,
+    /// A name.
+    pub name: Option<String>,
+    /// Variables for the program.
+    pub env: BTreeMap<String, String>,
+    /// Further variables, which the manifest does not list.
+    #[serde(default)]
+    pub inherit: Vec<(String, String)>,
+    /// Variables that the program must not inherit.
+    pub unset: Vec<String>,
+    /// The shell.
+    pub shell: Option<String>,
+    /// What `TERM` says.
+    pub term: String,
+    /// Columns.
+    pub cols: u16,
+    /// Rows.
+    pub rows: u16,
+    /// After how long without input or output it is hung up; 0 for never.
+    pub idle_timeout_ms: u64,
+    /// How much of what scrolls away is kept.
+    pub scrollback_lines: usize,
+    /// The version of ostler.
+    pub version: String,
+}
+
+/// What a new host says on its standard output, once.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Ready {
+    /// It listens, and the program runs (or could not be run, which is an exit).
+    Listening(Box<Manifest>),
+    /// There is no session.
+    Failed(Fault),
+}
+
+/// Variables of another terminal or session that would mislead a program in this one.
+const FOREIGN: &[&str] = &[
+    "OSTLER_SESSION",
+    "OSTLER_PAUSE",
+    "AGENT_TTY_SESSION",
+    "AGENT_TTY_HOST_RENDERER",
+    "TMUX",
+    "TMUX_PANE",
+    "STY",
+    "WINDOW",
+    "ZELLIJ",
+    "ZELLIJ_SESSION_NAME",
+    "ZELLIJ_PANE_ID",
+    "TERM_PROGRAM",
+    "TERM_PROGRAM_VERSION",
+    "TERM_SESSION_ID",
+    "TERMINFO",
+    "VTE_VERSION",
+    "KITTY_WINDOW_ID",
+    "KITTY_PID",
+    "WEZTERM_PANE",
+    "WEZTERM_UNIX_SOCKET",
+    "ITERM_SESSION_ID",
+    "ALACRITTY_WINDOW_ID",
+    "WINDOWID",
+    "WT_SESSION",
+    "KONSOLE_DBUS_SESSION",
+    "LINES",
+    "COLUMNS",
+    "CLAUDECODE",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_SSE_PORT",
+    "CODEX_THREAD_ID",
+    "CODEX_SANDBOX",
+    "GEMINI_CLI",
+    "OPENCODE",
+    "OPENCODE_PID",
+    "QWEN_CODE",
+    "CURSOR_AGENT",
+];
+
+/// Makes the session: directory, log, socket, program, manifest, in this order. What was made is
+/// removed again when a later step fails.
+pub(super) fn start(request: Start, now: Time) -> Result<Host, Fault> {
+    let directory = request.directory.clone();
+    let parent = directory.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(parent).map_err(|error| storage(parent, &error))?;
+    // Not recursive: an id that exists already is never taken over.
+    std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
+        .create(&directory)
+        .map_err(|error| storage(&directory, &error))?;
+    let socket = request.socket.clone();
+    let made = begin(request, now);
+    if made.is_err() {
+        // Nothing has run in it, so nothing is lost.
+        let _ = std::fs::remove_dir_all(&directory);
+        let _ = std::fs::remove_file(&socket);
+    }
+    made
+}
+
+fn begin(request: Start, now: Time) -> Result<Host, Fault> {
+    let directory = request.directory.clone();
+    let io = |error: io::Error| storage(&directory, &error);
+    sys::private::verify_private_dir(&directory)
+        .map_err(|error| Fault::new(Code::StorageWriteError, error.to_string()))?;
+    let log = log::Writer::create(&directory, request.personality).map_err(io)?;
+    let listener = sys::socket::listen(&request.socket)
+        .map_err(|error| Fault::new(Code::StorageWriteError, error.to_string()))?;
+    nonblocking(&listener).map_err(io)?;
+    let size = Size { cols: request.cols, rows: request.rows };
+    let started = sys::pty::start(command(&request), size);
+    let host = sys::proc::identify_self().ok();
+    let (terminal, refused) = match started {
+        Ok((master, program)) => {
+            let watch = program.end_watch().map_err(io)?;
+            let master = Arc::new(master);
+            let intake = Intake::start(Arc::clone(&master)).map_err(io)?;
+            (Some(Terminal { master, intake, program, watch }), None)
+        }
+        Err(error) => (None, Some(error)),
+    };
+    let child_pid = terminal.as_ref().map(|terminal| terminal.program.pid());
+    let child = child_pid.and_then(|pid| sys::proc::identify(pid).ok());
+    let manifest = Manifest {
+        version: 1,
+        session_id: request.session_id.clone(),
+        created_at: now,
+        updated_at: now,
+        status: Status::Running,
+        failure_reason: None,
+        failure_origin: None,
+        command: request.command.clone(),
+        cwd: request.cwd.clone(),
+        name: request.name.clone(),
+        env: (!request.env.is_empty()).then(|| request.env.clone()),
+        shell: request.shell.clone(),
+        term: Some(request.term.clone()),
+        cols: request.cols,
+        rows: request.rows,
+        creation_cols: Some(request.cols),
+        creation_rows: Some(request.rows),
+        idle_timeout_ms: (request.idle_timeout_ms > 0).then_some(request.idle_timeout_ms),
+        host_pid: Some(std::process::id()),
+        child_pid,
+        exit_code: None,
+        exit_signal: None,
+    };
+    let holder = Holder {
+        host: host.unwrap_or_default(),
+        child,
+        socket: request.socket.clone(),
+        version: request.version.clone(),
+    };
+    files::write_holder(&directory, &holder).map_err(io)?;
+    sys::pause::at("host-before-manifest");
+    files::write_manifest(&directory, &manifest, Durability::System).map_err(io)?;
+    let mut host = Host::new(request, manifest, log, listener, terminal);
+    if let Some(error) = refused {
+        host.could_not_run(&error, now);
+    }
+    Ok(host)
+}
+
+fn command(request: &Start) -> Command {
+    let mut command = Command::new(&request.command[0]);
+    command.args(&request.command[1..]).current_dir(&request.cwd);
+    for name in FOREIGN.iter().copied().chain(request.unset.iter().map(String::as_str)) {
+        command.env_remove(name);
+    }
+    command.env("TERM", &request.term);
+    // zsh would otherwise mark the line whose echo `run` takes out.
+    command.env("PROMPT_EOL_MARK", "");
+    if request.personality == Personality::Ostler {
+        command.env("OSTLER_SESSION", &request.session_id);
+    }
+    command.envs(request.inherit.iter().map(|(name, value)| (name, value)));
+    command.envs(&request.env);
+    command
+}
+
+fn nonblocking(listener: &UnixListener) -> io::Result<()> {
+    listener.set_nonblocking(true)
+}
+
+fn storage(path: &Path, error: &io::Error) -> Fault {
+    let message = format!("cannot make the session at {}: {error}", path.display());
+    Fault::new(Code::StorageWriteError, message)
+}

@@ -1,0 +1,350 @@
+//! Those who wait: for the end, for silence, for a command, for something on the screen.
+//!
+//! Nothing is polled. What is on the screen is looked at whenever it changes; time is looked at when
+//! the earliest deadline has come, and only while somebody waits.
+
+use std::time::{Duration, Instant};
+
+use model::hosted::wire::{RenderParams, RunResult, WaitParams, WaitResult};
+use model::hosted::{Code, Fault};
+use regex_lite::Regex;
+use serde_json::Value;
+
+use super::host::Host;
+use super::methods::internal;
+
+/// How long a wait lasts if nobody says.
+const USUAL: Duration = Duration::from_millis(600_000);
+
+/// How much of the screen a pattern is held against.
+const MOST_TEXT: usize = 50_000;
+
+/// Somebody who waits.
+#[derive(Debug)]
+pub(super) enum Waiter {
+    /// For the program's end.
+    Exit { deadline: Option<Instant> },
+    /// For silence.
+    Idle { span: Duration, since: Instant, deadline: Option<Instant> },
+    /// For something on the screen.
+    Render(Box<Render>),
+    /// For the end of a command.
+    Run { token: String, started: Instant, deadline: Instant, result: Box<RunResult> },
+    /// For the session's end.
+    Destroyed,
+}
+
+/// What is waited for on the screen.
+#[derive(Debug)]
+pub(super) struct Render {
+    params: RenderParams,
+    regex: Option<Regex>,
+    deadline: Option<Instant>,
+    /// The text that is hoped to stay, and since when it is there.
+    stable: Option<(String, Instant)>,
+}
+
+/// What is on the screen now.
+pub(super) struct Shown {
+    text: String,
+    hash: Option<String>,
+    row: u16,
+    col: u16,
+    seq: i64,
+}
+
+impl Shown {
+    pub(super) fn new(host: &Host) -> Self {
+        let cursor = host.screen.cursor();
+        Self {
+            text: host.screen.rows().join("\n"),
+            hash: None,
+            row: cursor.row,
+            col: cursor.col,
+            seq: host.seq(),
+        }
+    }
+
+    fn hash(&mut self, rows: impl FnOnce() -> String) -> &str {
+        self.hash.get_or_insert_with(rows)
+    }
+}
+
+/// A pattern, if it can be one.
+pub(super) fn pattern(text: &str) -> Result<Regex, Fault> {
+    Regex::new(text).map_err(|error| {
+        Fault::new(Code::InvalidInput, format!("--regex `{text}` is not a pattern: {error}"))
+    })
+}
+
+fn deadline(timeout_ms: Option<u64>, now: Instant) -> Option<Instant> {
+    match timeout_ms {
+        Some(0) => None,
+        Some(millis) => now.checked_add(Duration::from_millis(millis)),
+        None => Some(now + USUAL),
+    }
+}
+
+impl Waiter {
+    pub(super) fn new(params: &WaitParams, now: Instant) -> Result<Self, Fault> {
+        let deadline = deadline(params.timeout_ms, now);
+        match (params.exit, params.idle_ms) {
+            (true, None) => Ok(Self::Exit { deadline }),
+            (false, Some(millis)) => {
+                Ok(Self::Idle { span: Duration::from_millis(millis), since: now, deadline })
+            }
+            _ => Err(Fault::new(
+                Code::InvalidDuration,
+                "Exactly one of --exit and --idle-ms must be given.",
+            )),
+        }
+    }
+
+    /// When it must be looked at although nothing happened.
+    pub(super) fn next(&self) -> Option<Instant> {
+        match self {
+            Self::Exit { deadline } => *deadline,
+            Self::Idle { span, since, deadline } => {
+                [since.checked_add(*span), *deadline].into_iter().flatten().min()
+            }
+            Self::Run { deadline, .. } => Some(*deadline),
+            Self::Render(render) => {
+                let stable = render.stable.as_ref().and_then(|(_, since)| {
+                    since.checked_add(Duration::from_millis(render.params.screen_stable_ms?))
+                });
+                [render.deadline, stable].into_iter().flatten().min()
+            }
+            Self::Destroyed => None,
+        }
+    }
+}
+
+impl Render {
+    pub(super) fn new(
+        mut params: RenderParams,
+        current_hash: impl FnOnce() -> String,
+        now: Instant,
+    ) -> Result<Self, Fault> {
+        let regex = params.regex.as_deref().map(pattern).transpose()?;
+        if params.changed_since.as_deref() == Some("") {
+            params.changed_since = Some(current_hash());
+        }
+        let deadline = deadline(params.timeout_ms, now);
+        Ok(Self { params, regex, deadline, stable: None })
+    }
+
+    /// Whether everything is true now.
+    fn look(&mut self, shown: &mut Shown, now: Instant, over: bool) -> Option<WaitResult> {
+        let params = &self.params;
+        if params.after_seq.is_some_and(|after| shown.seq <= after) {
+            return None;
+        }
+        if let Some(millis) = params.screen_stable_ms {
+            match &mut self.stable {
+                Some((text, _)) if *text == shown.text => {}
+                stable => *stable = Some((shown.text.clone(), now)),
+            }
+            let since = self.stable.as_ref().map_or(now, |(_, since)| *since);
+            if !over && now < since + Duration::from_millis(millis) {
+                return None;
+            }
+        }
+        let text = &shown.text;
+        let mut matched_text = params.text.clone();
+        let fits = params.text.as_ref().is_none_or(|wanted| text.contains(wanted.as_str()))
+            && params.gone.as_ref().is_none_or(|unwanted| !text.contains(unwanted.as_str()))
+            && params.cursor_row.is_none_or(|row| row == shown.row)
+            && params.cursor_col.is_none_or(|col| col == shown.col);
+        if !fits {
+            return None;
+        }
+        if let Some(regex) = &self.regex {
+            let end = text.char_indices().nth(MOST_TEXT).map_or(text.len(), |(at, _)| at);
+            matched_text = Some(regex.find(&text[..end])?.as_str().to_owned());
+        }
+        let text = shown.text.clone();
+        let hash = shown.hash(|| hash_of(&text)).to_owned();
+        if params.changed_since.as_ref().is_some_and(|before| *before == hash) {
+            return None;
+        }
+        Some(WaitResult {
+            matched: Some(true),
+            timed_out: false,
+            matched_text,
+            cursor_row: Some(shown.row),
+            cursor_col: Some(shown.col),
+            captured_at_seq: Some(shown.seq),
+            screen_hash: Some(hash),
+            ..WaitResult::default()
+        })
+    }
+
+    fn condition(&self) -> String {
+        let params = &self.params;
+        let text =
+            |name: &str, value: &Option<String>| value.as_ref().map(|v| format!("{name} `{v}`"));
+        let number = |name: &str, value: Option<u64>| value.map(|v| format!("{name} {v}"));
+        [
+            text("text", &params.text),
+            text("regex", &params.regex),
+            text("gone", &params.gone),
+            params.changed_since.as_ref().map(|_| "any change".to_owned()),
+            number("stable for ms", params.screen_stable_ms),
+            number("cursor row", params.cursor_row.map(u64::from)),
+            number("cursor column", params.cursor_col.map(u64::from)),
+            params.after_seq.map(|seq| format!("after event {seq}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ")
+    }
+
+    fn timed_out(&self, shown: &Shown) -> WaitResult {
+        WaitResult {
+            matched: Some(false),
+            timed_out: true,
+            captured_at_seq: Some(shown.seq),
+            condition: Some(self.condition()),
+            screen: Some(shown.text.clone()),
+            ..WaitResult::default()
+        }
+    }
+}
+
+fn hash_of(text: &str) -> String {
+    screen::hash_rows(&[text.to_owned()])
+}
+
+fn told(result: impl serde::Serialize) -> Result<Value, Fault> {
+    serde_json::to_value(result).map_err(internal)
+}
+
+impl Host {
+    /// Looks at the screen for those who wait for something on it.
+    pub(super) fn check_screen(&mut self, now: Instant) {
+        let current = (self.screen.generation(), self.log.last());
+        if self.seen == Some(current) || !self.connections.watches_screen() {
+            return;
+        }
+        self.seen = Some(current);
+        self.look_for_waiters(now, false);
+    }
+
+    fn look_for_waiters(&mut self, now: Instant, over: bool) {
+        let mut shown = Shown::new(self);
+        self.connections.settle(|waiter| match waiter {
+            Waiter::Render(render) => match render.look(&mut shown, now, over) {
+                Some(result) => Some(told(result)),
+                None if over => Some(Err(Fault::new(
+                    Code::ReplayError,
+                    format!(
+                        "the session ended, and its last screen does not show: {}",
+                        render.condition()
+                    ),
+                ))),
+                None => None,
+            },
+            _ => None,
+        });
+    }
+
+    /// A wait that may already be over.
+    pub(super) fn look_once(&mut self, render: &mut Render, now: Instant) -> Option<WaitResult> {
+        render.look(&mut Shown::new(self), now, false)
+    }
+
+    /// Answers those whose time has come.
+    pub(super) fn check_deadlines(&mut self, now: Instant) {
+        if !self.connections.waiters().any(|waiter| waiter.next().is_some_and(|at| at <= now)) {
+            return;
+        }
+        if self.connections.watches_screen() {
+            self.look_for_waiters(now, false);
+        }
+        let shown = Shown::new(self);
+        self.connections.settle(|waiter| match waiter {
+            Waiter::Exit { deadline } if deadline.is_some_and(|at| at <= now) => {
+                Some(told(WaitResult { timed_out: true, ..WaitResult::default() }))
+            }
+            Waiter::Idle { span, since, .. }
+                if since.checked_add(*span).is_some_and(|at| at <= now) =>
+            {
+                Some(told(WaitResult::default()))
+            }
+            Waiter::Idle { deadline, .. } if deadline.is_some_and(|at| at <= now) => {
+                Some(told(WaitResult { timed_out: true, ..WaitResult::default() }))
+            }
+            Waiter::Render(render) if render.deadline.is_some_and(|at| at <= now) => {
+                Some(told(render.timed_out(&shown)))
+            }
+            Waiter::Run { started, deadline, result, .. } if *deadline <= now => {
+                result.completed = Some(false);
+                result.timed_out = Some(true);
+                result.duration_ms = Some(millis(now.duration_since(*started)));
+                Some(told(&**result))
+            }
+            _ => None,
+        });
+    }
+
+    /// Answers everybody: the session is over.
+    pub(super) fn answer_all(&mut self, now: Instant) {
+        self.look_for_waiters(now, true);
+        let exit_code = self.manifest.exit_code;
+        let id = self.manifest.session_id.clone();
+        self.connections.settle(|waiter| match waiter {
+            Waiter::Exit { .. } => Some(told(WaitResult { exit_code, ..WaitResult::default() })),
+            Waiter::Idle { .. } => Some(told(WaitResult::default())),
+            Waiter::Run { started, result, .. } => {
+                result.completed = Some(false);
+                result.timed_out = Some(false);
+                result.duration_ms = Some(millis(now.duration_since(*started)));
+                Some(told(&**result))
+            }
+            Waiter::Destroyed => Some(told(model::hosted::wire::DestroyResult {
+                session_id: id.clone(),
+                destroyed: true,
+            })),
+            Waiter::Render(_) => None,
+        });
+    }
+}
+
+/// Whole milliseconds.
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whether a pattern can be used.
+pub fn check_pattern(text: &str) -> Result<(), Fault> {
+    pattern(text).map(drop)
+}
+
+/// Holds conditions against the last screen of a session that is over. That it stays as it is cannot
+/// be proven by waiting any more, so a condition on that is not called matched.
+pub fn look_offline(
+    screen: &screen::Screen,
+    seq: i64,
+    params: &RenderParams,
+) -> Result<WaitResult, Fault> {
+    let now = Instant::now();
+    let mut render = Render::new(params.clone(), || screen.hash(), now)?;
+    let cursor = screen.cursor();
+    let mut shown =
+        Shown { text: screen.rows().join("\n"), hash: None, row: cursor.row, col: cursor.col, seq };
+    match render.look(&mut shown, now, true) {
+        Some(result) => {
+            let matched = Some(params.screen_stable_ms.is_none());
+            Ok(WaitResult { matched, ..result })
+        }
+        None => Err(Fault::new(
+            Code::ReplayError,
+            format!(
+                "the session is over, and its last screen does not show: {}\n{}",
+                render.condition(),
+                shown.text.trim_end()
+            ),
+        )),
+    }
+}

@@ -1,0 +1,109 @@
+//! A line of `events.jsonl`, apart from output, which is written and read as bytes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Time;
+
+/// What `exitCode` says when a signal ended the program.
+pub const EXIT_CODE_OF_A_SIGNAL: i32 = 0;
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Its place, from 0, without gaps.
+    pub seq: u64,
+    /// When.
+    pub at: Time,
+    /// What.
+    pub payload: Payload<'a>,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Payload<'a> {
+    /// The program wrote these bytes.
+    Output(&'a [u8]),
+    /// Anything else.
+    Fact(Fact),
+}
+
+/// What happened, apart from output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "payload", rename_all = "snake_case")]
+pub enum Fact {
+    /// Text was typed.
+    #[serde(rename_all = "camelCase")]
+    InputText {
+        /// As it was sent.
+        data: String,
+    },
+    /// Text was pasted.
+    #[serde(rename_all = "camelCase")]
+    InputPaste {
+        /// As it was sent, with its brackets.
+        data: String,
+    },
+    /// Keys were pressed.
+    #[serde(rename_all = "camelCase")]
+    InputKeys {
+        /// Their names.
+        keys: Vec<String>,
+    },
+    /// A command was given to the shell.
+    #[serde(rename_all = "camelCase")]
+    InputRun {
+        /// The command.
+        command: String,
+        /// Whether nobody waits for its end.
+        no_wait: bool,
+        /// Names the run, when somebody waits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        marker: Option<String>,
+    },
+    /// A command that was waited for ended.
+    #[serde(rename_all = "camelCase")]
+    RunComplete {
+        /// Names the run.
+        marker: String,
+        /// The event that began it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input_run_seq: Option<u64>,
+        /// How it ended; written under ostler's name only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+    },
+    /// The terminal changed its size.
+    Resize {
+        /// Columns.
+        cols: u16,
+        /// Rows.
+        rows: u16,
+    },
+    /// Somebody set a mark.
+    Marker {
+        /// What it says.
+        label: String,
+    },
+    /// A signal was sent.
+    Signal {
+        /// Its name.
+        signal: String,
+    },
+    /// The program ended: the last event.
+    #[serde(rename_all = "camelCase")]
+    Exit {
+        /// Its code.
+        exit_code: Option<i32>,
+        /// The number of the signal that ended it.
+        exit_signal: Option<String>,
+    },
+    /// Nothing could be written for a while; written under ostler's name only.
+    Gap {
+        /// Bytes of output that are missing.
+        bytes: u64,
+        /// Events that are missing.
+        events: u64,
+        /// Why.
+        reason: String,
+    },
+}

@@ -1,0 +1,91 @@
+//! What can go wrong with a hosted terminal, as it is said over the socket and to programs.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! codes {
+    ($($name:ident = $word:literal),+ $(,)?) => {
+        /// A stable code.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum Code {
+            $(
+                #[doc = $word]
+                #[serde(rename = $word)]
+                $name,
+            )+
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// The word of the JSON contract.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)+
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    InternalError = "INTERNAL_ERROR",
+    SkillNotFound = "SKILL_NOT_FOUND",
+    InvalidSessionId = "INVALID_SESSION_ID",
+    InvalidDimensions = "INVALID_DIMENSIONS",
+    InvalidSignal = "INVALID_SIGNAL",
+    InvalidKeys = "INVALID_KEYS",
+    InvalidDuration = "INVALID_DURATION",
+    InvalidInput = "INVALID_INPUT",
+    SessionNotFound = "SESSION_NOT_FOUND",
+    SessionNotRunning = "SESSION_NOT_RUNNING",
+    SessionAlreadyDestroyed = "SESSION_ALREADY_DESTROYED",
+    HostTimeout = "HOST_TIMEOUT",
+    HostUnreachable = "HOST_UNREACHABLE",
+    ExportError = "EXPORT_ERROR",
+    StorageReadError = "STORAGE_READ_ERROR",
+    StorageWriteError = "STORAGE_WRITE_ERROR",
+    ManifestValidationError = "MANIFEST_VALIDATION_ERROR",
+    ProtocolError = "PROTOCOL_ERROR",
+    RpcError = "RPC_ERROR",
+    ReplayError = "REPLAY_ERROR",
+    WaitTimeout = "WAIT_TIMEOUT",
+}
+
+impl Code {
+    /// Whether the same call may succeed later.
+    pub const fn is_retryable(self) -> bool {
+        matches!(self, Self::HostUnreachable | Self::HostTimeout | Self::RpcError)
+    }
+}
+
+/// One thing that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// What kind.
+    pub code: Code,
+    /// The thing and the reason.
+    pub message: String,
+}
+
+impl Fault {
+    /// A fault of that kind.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// Wrong input.
+    pub fn input(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidInput, message)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fault {}

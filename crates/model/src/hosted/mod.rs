@@ -1,0 +1,15 @@
+//! Hosted terminals: what is written on disk and said over the socket.
+//!
+//! The layout is agent-tty's, so that its programs and files work unchanged; what ostler adds is in
+//! optional fields and in files of its own.
+
+mod event;
+mod fault;
+mod manifest;
+mod settle;
+pub mod wire;
+
+pub use event::{EXIT_CODE_OF_A_SIGNAL, Event, Fact, Payload};
+pub use fault::{Code, Fault};
+pub use manifest::{FailureOrigin, Manifest, TerminationCategory};
+pub use settle::{Settled, settle};

@@ -1,0 +1,78 @@
+//! What a session is when its manifest says one thing and its host another.
+
+use super::{FailureOrigin, Manifest};
+use crate::liveness::Liveness;
+use crate::status::Status;
+
+/// What is true, and whether the manifest has to be corrected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// The manifest is right.
+    AsWritten,
+    /// The host is proven dead, and the session with it: this is what it became.
+    HostDied(Status),
+    /// Nobody can tell from here.
+    InDoubt,
+}
+
+impl Settled {
+    /// The status to show.
+    pub const fn status(self, written: Status) -> Status {
+        match self {
+            Self::AsWritten => written,
+            Self::HostDied(status) => status,
+            Self::InDoubt => Status::Unknown,
+        }
+    }
+}
+
+/// Compares what was written down with whether the host is there. A host writes the end down as its
+/// last act, so a terminal status needs no process; an active one does.
+pub const fn settle(written: Status, host: Liveness) -> Settled {
+    if written.is_terminal() {
+        return Settled::AsWritten;
+    }
+    match (host, written) {
+        (Liveness::Alive(_), _) => Settled::AsWritten,
+        (Liveness::Unknown(_), _) => Settled::InDoubt,
+        (Liveness::Dead(_), Status::Exiting) => Settled::HostDied(Status::Exited),
+        (Liveness::Dead(_), Status::Destroying) => Settled::HostDied(Status::Destroyed),
+        (Liveness::Dead(_), _) => Settled::HostDied(Status::Failed),
+    }
+}
+
+impl Manifest {
+    /// Writes down that the host died, as [`settle`] found.
+    pub fn host_died(&mut self, became: Status) {
+        if !became.is_destroyed() && self.exit_code.is_none() && self.exit_signal.is_none() {
+            let pid = self.host_pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
+            self.failure_reason = Some(format!("host process died unexpectedly (pid: {pid})"));
+            self.failure_origin = Some(FailureOrigin::HostDeath);
+        }
+        self.status = became;
+        self.host_pid = None;
+        self.child_pid = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::liveness::{Death, Doubt, Life};
+
+    #[test]
+    fn only_proof_of_death_changes_anything() {
+        for status in Status::ALL {
+            let with = |liveness| settle(status, liveness);
+            assert_eq!(with(Liveness::Alive(Life::Running)), Settled::AsWritten);
+            let doubt = with(Liveness::Unknown(Doubt::ForeignHost));
+            let death = with(Liveness::Dead(Death::Gone));
+            if status.is_terminal() {
+                assert_eq!((doubt, death), (Settled::AsWritten, Settled::AsWritten));
+            } else {
+                assert_eq!(doubt.status(status), Status::Unknown);
+                assert!(death.status(status).is_terminal());
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The agent-tty personality: its names, options, environment and help over ostler's own commands.
+//!
+//! Started under the name `agent-tty`, or as `ostler agent-tty …`. This file translates; what a
+//! command does is in `cli::terminal`, and what only agent-tty has is in the files below.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use flows::terminal::Home;
+use flows::terminal::screen::Personality;
+use model::hosted::{Code, Fault};
+use model::time::Time;
+use model::wire::ErrorBody;
+use serde::Deserialize;
+
+use crate::cli::{Context, skills, terminal};
+use crate::env;
+use crate::error::Error;
+use crate::render::output;
+
+mod dashboard;
+mod doctor;
+mod gc;
+mod homes;
+mod list;
+mod version;
+
+/// The version of agent-tty whose contract this keeps.
+const CONTRACT: &str = "0.5.0";
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "agent-tty",
+    disable_help_subcommand = true,
+    disable_version_flag = true,
+    about = "MANDATORY FOR CODING AGENTS: run `agent-tty skills get agent-tty` and follow it before \
+             using any other command.\n\nHosts terminals that agents drive.",
+    after_help = "CODING AGENTS: `agent-tty skills list` shows every bundled skill."
+)]
+struct Cli {
+    /// Where sessions are kept; an absolute path.
+    #[arg(long, global = true, value_name = "PATH")]
+    home: Option<OsString>,
+    /// debug, info, warn or error.
+    #[arg(long, global = true, value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// How screens are drawn.
+    #[arg(long, global = true, value_name = "NAME")]
+    profile: Option<String>,
+    /// ghostty-web or libghostty-vt; both mean the one renderer there is.
+    #[arg(long, global = true, value_name = "NAME")]
+    renderer: Option<String>,
+    /// No colours.
+    #[arg(long, global = true)]
+    no_color: bool,
+    /// Checked, and used by no command.
+    #[arg(long, global = true, value_name = "MS", allow_hyphen_values = true)]
+    timeout_ms: Option<String>,
+    /// Answer as JSON, in one envelope.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, for as long as the program runs")]
+enum Command {
+    #[command(flatten)]
+    Terminal(terminal::Terminal),
+    #[command(alias = "ls")]
+    List(list::List),
+    Gc(gc::Gc),
+    Home(homes::Homes),
+    Doctor(doctor::Doctor),
+    Version(version::Version),
+    Skills(skills::Skills),
+    #[command(alias = "d")]
+    Dashboard(dashboard::Dashboard),
+}
+
+impl Command {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Terminal(command) => command.name(),
+            Self::List(_) => "list",
+            Self::Gc(_) => "gc",
+            Self::Home(command) => command.name(),
+            Self::Doctor(_) => "doctor",
+            Self::Version(_) => "version",
+            Self::Skills(command) => command.name(),
+            Self::Dashboard(_) => "dashboard",
+        }
+    }
+
+    fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        match self {
+            Self::Terminal(command) => {
+                let code = command.run(context)?;
+                if command.name() == "create" {
+                    homes::register(context);
+                }
+                Ok(code)
+            }
+            Self::List(command) => command.run(context),
+            Self::Gc(command) => command.run(context),
+            Self::Home(command) => command.run(context),
+            Self::Doctor(command) => command.run(context),
+            Self::Version(command) => command.run(context),
+            Self::Skills(command) => command.run(context),
+            Self::Dashboard(command) => command.run(context),
+        }
+    }
+}
+
+/// `config.json` in the home.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ConfigFile {
+    log_level: Option<String>,
+    default_profile: Option<String>,
+    default_renderer: Option<String>,
+    idle_timeout_ms: Option<u64>,
+    #[serde(rename = "defaultShell")]
+    _default_shell: Option<String>,
+    #[serde(rename = "defaultTerm")]
+    _default_term: Option<String>,
+    #[serde(rename = "defaultCols")]
+    _default_cols: Option<u64>,
+    #[serde(rename = "defaultRows")]
+    _default_rows: Option<u64>,
+}
+
+/// Its global options: flag over environment over file over default.
+#[derive(Clone, Debug)]
+pub(crate) struct Globals {
+    home: PathBuf,
+    /// Whether the home was named, by flag or environment.
+    explicit: bool,
+    log_level: String,
+    renderer: Option<String>,
+    pub(super) profile: Option<String>,
+    pub(super) idle_timeout_ms: u64,
+}
+
+impl Globals {
+    fn resolve(cli: &Cli) -> Result<Self, Fault> {
+        let named = cli.home.clone().or_else(|| std::env::var_os("AGENT_TTY_HOME"));
+        let explicit = named.is_some();
+        let home = match named {
+            Some(path) => absolute(Path::new(&path))?,
+            None => env::home().unwrap_or_else(|| PathBuf::from("/")).join(".agent-tty"),
+        };
+        let file = config(&home)?;
+        let chosen = |flag: &Option<String>, variable: &str, file: Option<String>| {
+            flag.clone().or_else(|| std::env::var(variable).ok().filter(|v| !v.is_empty())).or(file)
+        };
+        let level = chosen(&cli.log_level, "AGENT_TTY_LOG_LEVEL", file.log_level);
+        let log_level = level.unwrap_or_else(|| "info".to_owned());
+        if !["debug", "info", "warn", "error"].contains(&log_level.as_str()) {
+            return Err(Fault::input(format!(
+                "--log-level `{log_level}` must be debug, info, warn or error."
+            )));
+        }
+        let renderer = chosen(&cli.renderer, "AGENT_TTY_RENDERER", file.default_renderer);
+        if let Some(renderer) = renderer.as_deref()
+            && !version::BACKENDS.contains(&renderer)
+        {
+            return Err(Fault::input(format!(
+                "--renderer `{renderer}` must be ghostty-web or libghostty-vt."
+            )));
+        }
+        if let Some(text) = &cli.timeout_ms
+            && text.parse::<u64>().ok().is_none_or(|millis| millis == 0)
+        {
+            let message = format!("--timeout-ms `{text}` must be a positive integer.");
+            return Err(Fault::new(Code::InvalidDuration, message));
+        }
+        Ok(Self {
+            home: std::fs::canonicalize(&home).unwrap_or(home),
+            explicit,
+            log_level,
+            renderer: cli.renderer.clone(),
+            profile: chosen(&cli.profile, "AGENT_TTY_PROFILE", file.default_profile),
+            idle_timeout_ms: file.idle_timeout_ms.unwrap_or(0),
+        })
+    }
+
+    pub(super) fn terminals(&self) -> Home {
+        self.terminals_in(&self.home)
+    }
+
+    fn terminals_in(&self, home: &Path) -> Home {
+        let mut inherit = vec![
+            ("AGENT_TTY_HOME".to_owned(), home.to_string_lossy().into_owned()),
+            ("AGENT_TTY_LOG_LEVEL".to_owned(), self.log_level.clone()),
+        ];
+        inherit.extend(self.renderer.clone().map(|name| ("AGENT_TTY_RENDERER".to_owned(), name)));
+        Home {
+            root: home.to_owned(),
+            sockets: PathBuf::from("/tmp/agent-tty"),
+            personality: Personality::AgentTty,
+            inherit,
+            version: cli_version(),
+        }
+    }
+}
+
+fn cli_version() -> String {
+    format!("{CONTRACT}+ostler.{}", env!("CARGO_PKG_VERSION"))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Fault> {
+    if !path.is_absolute() {
+        let message = format!("--home `{}` must be an absolute path.", path.display());
+        return Err(Fault::input(message));
+    }
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    Ok(normal)
+}
+
+fn config(home: &Path) -> Result<ConfigFile, Fault> {
+    let path = home.join("config.json");
+    match std::fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+            let message = format!("{} is not valid: {error}", path.display());
+            Fault::new(Code::InternalError, message)
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ConfigFile::default()),
+        Err(error) => {
+            let message = format!("{} cannot be read: {error}", path.display());
+            Err(Fault::new(Code::InternalError, message))
+        }
+    }
+}
+
+/// Whether the program was started under agent-tty's name.
+pub(crate) fn is_name(called: &OsStr) -> bool {
+    Path::new(called).file_name().is_some_and(|name| name == "agent-tty")
+}
+
+/// Reads the command line, runs the command, reports its error the way agent-tty does.
+pub(crate) fn main(args: &[OsString]) -> ExitCode {
+    let now = sys::clock::now();
+    let as_json = args.iter().any(|arg| arg == "--json");
+    let words = std::iter::once(OsString::from("agent-tty")).chain(args.iter().cloned());
+    let cli = match Cli::command()
+        .try_get_matches_from(words)
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+    {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    let globals = match Globals::resolve(&cli) {
+        Ok(globals) => globals,
+        Err(fault) => return report("agent-tty", now, &fault.into(), as_json),
+    };
+    let name = cli.command.name();
+    let context = Context {
+        json: cli.json,
+        name,
+        now,
+        personality: Personality::AgentTty,
+        use_index: false,
+        agent_tty: Some(globals),
+    };
+    match cli.command.run(&context) {
+        Ok(code) => code,
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => report(name, now, &error, as_json),
+    }
+}
+
+/// Errors of the parser are text with the help, on stderr, never in an envelope.
+fn refuse(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+
+    match error.kind() {
+        ErrorKind::DisplayHelp => {
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        _ => {
+            output::talk(&error.render().to_string());
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn report(command: &str, now: Time, error: &Error, as_json: bool) -> ExitCode {
+    let body = ErrorBody { hint: None, ..error.body() };
+    if as_json {
+        output::failure(command, now, body);
+    } else {
+        output::talk(&format!("{}: {}", body.code, body.message));
+    }
+    error.exit_code()
+}

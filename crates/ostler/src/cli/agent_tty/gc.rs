@@ -1,0 +1,195 @@
+//! `agent-tty gc`
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use flows::terminal::remove::{remove_session_dir, size_of};
+use model::hosted::{Code, Fault};
+use serde::Serialize;
+
+use super::homes;
+use crate::cli::Context;
+use crate::error::Error;
+use crate::render::{output, text};
+
+/// Remove sessions that are over.
+#[derive(Debug, Args)]
+pub(crate) struct Gc {
+    /// Only say what would go.
+    #[arg(long)]
+    dry_run: bool,
+    /// Only sessions that are found dead by this very run.
+    #[arg(long)]
+    stale_only: bool,
+    /// Only sessions made longer ago, e.g. 30m, 2h or 1d.
+    #[arg(long, value_name = "AGE", allow_hyphen_values = true)]
+    older_than: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Collected {
+    dry_run: bool,
+    homes: Vec<HomeRow>,
+    removed_session_count: usize,
+    total_bytes_freed: u64,
+    deregistered_homes: Vec<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HomeRow {
+    home: String,
+    existed: bool,
+    removed_sessions: Vec<String>,
+    skipped_sessions: Vec<Skipped>,
+    total_bytes_freed: u64,
+    deregistered: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Skipped {
+    session_id: String,
+    reason: String,
+}
+
+impl Gc {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let age = self.older_than.as_deref().map(age).transpose()?;
+        let Some(globals) = &context.agent_tty else { return Ok(ExitCode::FAILURE) };
+        let mut roots: Vec<PathBuf> = vec![globals.home.clone()];
+        if !globals.explicit {
+            let others = homes::known().into_iter().map(|known| known.path);
+            roots.extend(others.filter(|path| *path != globals.home));
+        }
+        let homes: Vec<HomeRow> =
+            roots.iter().map(|root| self.collect(context, root, age)).collect::<Result<_, _>>()?;
+        let gone = |row: &HomeRow| Path::new(&row.home).to_owned();
+        let deregistered: Vec<PathBuf> =
+            homes.iter().filter(|row| row.deregistered).map(gone).collect();
+        if !self.dry_run && !deregistered.is_empty() {
+            let mut known = homes::known();
+            known.retain(|one| !deregistered.contains(&one.path));
+            homes::write(known);
+        }
+        let result = Collected {
+            dry_run: self.dry_run,
+            removed_session_count: homes.iter().map(|row| row.removed_sessions.len()).sum(),
+            total_bytes_freed: homes.iter().map(|row| row.total_bytes_freed).sum(),
+            deregistered_homes: homes
+                .iter()
+                .filter(|r| r.deregistered)
+                .map(|r| r.home.clone())
+                .collect(),
+            homes,
+        };
+        if context.json {
+            context.answer(&result)?;
+        } else {
+            output::text(&words(&result))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn collect(
+        &self,
+        context: &Context,
+        root: &Path,
+        age: Option<Duration>,
+    ) -> Result<HomeRow, Error> {
+        let Some(globals) = &context.agent_tty else { return Err(Fault::input("no home").into()) };
+        let home = globals.terminals_in(root);
+        let mut row = HomeRow {
+            home: root.to_string_lossy().into_owned(),
+            existed: root.is_dir(),
+            removed_sessions: Vec::new(),
+            skipped_sessions: Vec::new(),
+            total_bytes_freed: 0,
+            deregistered: false,
+        };
+        let ids = home.ids();
+        for id in &ids {
+            let mut skip = |reason: &str| {
+                row.skipped_sessions
+                    .push(Skipped { session_id: id.clone(), reason: reason.to_owned() });
+            };
+            if !home.sessions().join(id).is_dir() {
+                skip("not a directory");
+                continue;
+            }
+            let Ok(session) = home.open(id) else {
+                skip("missing or unreadable manifest");
+                continue;
+            };
+            let was_over = session.manifest.status.is_terminal();
+            let session = if self.dry_run { session.as_settled() } else { session.reconcile()? };
+            let old = context.now.since(session.manifest.created_at);
+            if !session.manifest.status.is_collectable() {
+                skip("session host is still alive");
+            } else if self.stale_only && was_over {
+                skip("session is not stale");
+            } else if age.is_some_and(|age| old < age) {
+                skip("session is not old enough");
+            } else {
+                let freed = if self.dry_run {
+                    Ok(size_of(&session.directory))
+                } else {
+                    remove_session_dir(&session)
+                };
+                match freed {
+                    Ok(bytes) => {
+                        row.removed_sessions.push(id.clone());
+                        row.total_bytes_freed += bytes;
+                    }
+                    Err(fault) => skip(&fault.message),
+                }
+            }
+        }
+        let emptied = row.removed_sessions.len() == ids.len();
+        row.deregistered = !globals.explicit && (!row.existed || emptied);
+        Ok(row)
+    }
+}
+
+fn age(text: &str) -> Result<Duration, Fault> {
+    let wrong = || {
+        let message = format!("--older-than `{text}` must be a number of m, h or d, like 30m.");
+        Fault::new(Code::InvalidDuration, message)
+    };
+    let unit = match text.chars().last() {
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    Ok(Duration::from_secs(number.saturating_mul(unit)))
+}
+
+fn words(result: &Collected) -> String {
+    let mut out = String::new();
+    let verb = if result.dry_run { "Would remove" } else { "Removed" };
+    for row in &result.homes {
+        for id in &row.removed_sessions {
+            let _ = writeln!(out, "{verb} {}", text::one_line(id));
+        }
+        for skipped in &row.skipped_sessions {
+            let _ = writeln!(
+                out,
+                "Skipped {}: {}",
+                text::one_line(&skipped.session_id),
+                skipped.reason
+            );
+        }
+    }
+    let _ = writeln!(
+        out,
+        "{verb} {} session(s), {} bytes freed.",
+        result.removed_session_count, result.total_bytes_freed
+    );
+    out
+}

@@ -1,0 +1,83 @@
+//! `agent-tty version`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::cli::Context;
+use crate::error::Error;
+use crate::render::output;
+
+/// The renderers that can be asked for; both mean the one there is.
+pub(super) const BACKENDS: [&str; 2] = ["ghostty-web", "libghostty-vt"];
+
+/// Print the version.
+#[derive(Debug, Args)]
+pub(crate) struct Version {}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Versions {
+    cli_version: String,
+    protocol_version: &'static str,
+    renderer_backends: [&'static str; 2],
+    runtime: Runtime,
+    capabilities: Vec<Capability>,
+}
+
+#[derive(Serialize)]
+struct Runtime {
+    node: &'static str,
+    platform: &'static str,
+    arch: &'static str,
+}
+
+/// Something that can or cannot be done here.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Capability {
+    name: &'static str,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
+pub(super) fn capabilities() -> Vec<Capability> {
+    let can = |name| Capability { name, status: "available", reason: None };
+    let cannot = |name, reason| Capability { name, status: "unavailable", reason: Some(reason) };
+    vec![
+        can("snapshot"),
+        can("wait"),
+        can("screenshot"),
+        can("record-export-asciicast"),
+        cannot("record-export-webm", "video is not written by this version"),
+        cannot("dashboard", "this version has no dashboard"),
+    ]
+}
+
+impl Version {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let platform = if cfg!(target_os = "macos") { "darwin" } else { std::env::consts::OS };
+        let arch = match std::env::consts::ARCH {
+            "x86_64" => "x64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let result = Versions {
+            cli_version: super::cli_version(),
+            protocol_version: "0.1.0",
+            renderer_backends: BACKENDS,
+            runtime: Runtime { node: "not used", platform, arch },
+            capabilities: capabilities(),
+        };
+        if context.json {
+            context.answer(result)?;
+        } else {
+            output::text(&format!(
+                "agent-tty {}\nprotocol {}\nruntime {platform}/{arch}\n",
+                result.cli_version, result.protocol_version
+            ))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

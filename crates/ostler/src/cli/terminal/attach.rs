@@ -1,0 +1,196 @@
+//! `ostler attach`
+
+use std::io::{IsTerminal, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use clap::Args;
+use flows::terminal::stream::{self, Kind};
+use flows::terminal::{Session, ask};
+use model::hosted::Fault;
+use model::hosted::wire::{AttachParams, Dimensions};
+use sys::proc::Signal;
+
+use crate::cli::Context;
+use crate::error::Error;
+use crate::render::output;
+
+/// Join a terminal: see it as it is, and type into it.
+///
+/// Several people may look at the same time; one of them types. The terminal takes the size of
+/// whoever types. Ctrl-] leaves; the terminal goes on.
+#[derive(Debug, Args)]
+pub(crate) struct Attach {
+    /// The session.
+    #[arg(value_name = "SESSION")]
+    id: String,
+    /// Only look.
+    #[arg(long, conflicts_with = "take")]
+    read_only: bool,
+    /// Take the keyboard from whoever has it.
+    #[arg(long)]
+    take: bool,
+    /// Leave the size of the terminal as it is.
+    #[arg(long)]
+    keep_size: bool,
+    /// The key that leaves, with Ctrl: a letter or one of @ [ \ ] ^ _.
+    #[arg(long, value_name = "KEY", default_value = "]")]
+    detach_key: char,
+}
+
+/// Undoes what a program may have asked of the terminal: the other screen, the mouse, brackets, keys,
+/// a region, colours, a hidden cursor.
+const RESTORE: &[u8] = b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\
+\x1b[?2004l\x1b[?2026l\x1b[?1l\x1b>\x1b[<u\x1b[>4m\x1b[r\x1b[?6l\x1b[?7h\x1b[4l\x1b(B\x0f\x1b[m\
+\x1b[?25h\x1b[0 q\x1b[2J\x1b[H";
+
+/// How it ended.
+enum Left {
+    ByKey,
+    Over(String),
+    HostGone,
+    BySignal(u8),
+}
+
+impl Attach {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        if context.json {
+            return Err(Fault::input("attach is for people; use snapshot or logs for data.").into());
+        }
+        if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+            let message = "attach needs a terminal on standard input and output.";
+            return Err(Fault::input(message).into());
+        }
+        let key = control(self.detach_key)?;
+        let session = context.session(&self.id)?;
+        let size = sys::terminal::size()
+            .filter(|_| !self.keep_size)
+            .map(|size| Dimensions { cols: size.cols, rows: size.rows });
+        let params = AttachParams { size, read_only: self.read_only, take: self.take };
+        let (welcome, early, stream) = ask::attach(&session, params)?;
+        if !welcome.writer && !self.read_only {
+            output::talk("somebody else types; --take takes the keyboard");
+        }
+        let signals = sys::signals::watch(&[
+            Signal::WindowChange,
+            Signal::Terminate,
+            Signal::Hangup,
+            Signal::Interrupt,
+        ])?;
+        let left = {
+            let _raw = sys::terminal::Raw::enter()?;
+            let viewing = Viewing { stream, key, sizes: !self.keep_size, input: early };
+            let left = viewing.view(&signals);
+            // Whatever happened, the terminal is given back as it was.
+            let _ = std::io::stdout().write_all(RESTORE).and_then(|()| std::io::stdout().flush());
+            left?
+        };
+        Ok(farewell(&session, &left))
+    }
+}
+
+fn farewell(session: &Session, left: &Left) -> ExitCode {
+    match left {
+        Left::ByKey => output::talk(&format!("[detached from {}]", session.id)),
+        Left::Over(how) => output::talk(&format!("[session {} is over: {how}]", session.id)),
+        Left::HostGone => output::talk(&format!("[the host of {} is gone]", session.id)),
+        Left::BySignal(signal) => return ExitCode::from(128 + signal),
+    }
+    ExitCode::SUCCESS
+}
+
+/// The byte of a key with Ctrl.
+fn control(key: char) -> Result<u8, Fault> {
+    match key.to_ascii_uppercase() {
+        letter @ '@'..='_' => Ok(letter as u8 & 0x1f),
+        other => Err(Fault::input(format!("--detach-key `{other}` has no Ctrl"))),
+    }
+}
+
+struct Viewing {
+    stream: UnixStream,
+    key: u8,
+    sizes: bool,
+    input: Vec<u8>,
+}
+
+impl Viewing {
+    fn view(mut self, signals: &sys::signals::Watch) -> Result<Left, Error> {
+        let stdin = std::io::stdin();
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            if let Some(left) = self.show()? {
+                return Ok(left);
+            }
+            let ready = sys::terminal::wait_readable(&[
+                stdin.as_fd(),
+                self.stream.as_fd(),
+                signals.as_fd(),
+            ])?;
+            if let Some(signal) = sys::signals::interruption() {
+                return Ok(Left::BySignal(signal));
+            }
+            if ready[2] {
+                signals.clear();
+                self.tell_size()?;
+            }
+            if ready[0] {
+                let count = stdin.lock().read(&mut buffer)?;
+                if count == 0 {
+                    return Ok(Left::ByKey);
+                }
+                let typed = &buffer[..count];
+                let end = typed.iter().position(|byte| *byte == self.key);
+                self.send(Kind::Bytes, &typed[..end.unwrap_or(count)])?;
+                if end.is_some() {
+                    return Ok(Left::ByKey);
+                }
+            }
+            if ready[1] {
+                match self.stream.read(&mut buffer) {
+                    Ok(0) => return Ok(Left::HostGone),
+                    Ok(count) => self.input.extend_from_slice(&buffer[..count]),
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(_) => return Ok(Left::HostGone),
+                }
+            }
+        }
+    }
+
+    /// Shows what has come in.
+    fn show(&mut self) -> Result<Option<Left>, Error> {
+        let mut out = std::io::stdout().lock();
+        loop {
+            match stream::take(&mut self.input) {
+                Ok(Some((Kind::Bytes, bytes))) => out.write_all(&bytes)?,
+                Ok(Some((Kind::Over, how))) => {
+                    return Ok(Some(Left::Over(String::from_utf8_lossy(&how).into_owned())));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => return Ok(Some(Left::HostGone)),
+            }
+        }
+        out.flush()?;
+        Ok(None)
+    }
+
+    fn tell_size(&mut self) -> Result<(), Error> {
+        if let Some(size) = sys::terminal::size().filter(|_| self.sizes) {
+            let size = Dimensions { cols: size.cols, rows: size.rows };
+            self.send(Kind::Size, &serde_json::to_vec(&size)?)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, kind: Kind, payload: &[u8]) -> Result<(), Error> {
+        if !payload.is_empty() {
+            let mut frame = Vec::new();
+            stream::put(&mut frame, kind, payload);
+            // A host that is gone is noticed when it is read from.
+            let _ = self.stream.write_all(&frame);
+        }
+        Ok(())
+    }
+}

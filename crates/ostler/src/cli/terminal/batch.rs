@@ -1,0 +1,87 @@
+//! `ostler batch`
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use flows::terminal::{batch, source};
+use model::hosted::wire::BatchResult;
+use sys::proc::Signal;
+
+use crate::cli::Context;
+use crate::error::{self, Error};
+use crate::render::{output, text};
+
+/// Do several things in a terminal, one after the other, in one call.
+///
+/// The steps are a JSON array: `{"type": TEXT}`, `{"paste": TEXT}`, `{"sendKeys": [KEY, …]}`,
+/// `{"run": COMMAND, "noWait"?, "timeout"?}`, `{"wait": {"text"?, "regex"?, "gone"?,
+/// "screenStableMs"?, "cursorRow"?, "cursorCol"?, "timeout"?}}`. All are checked before any is done.
+#[derive(Debug, Args)]
+pub(crate) struct Batch {
+    /// The session.
+    #[arg(value_name = "SESSION")]
+    id: String,
+    /// The steps; `-` reads standard input.
+    steps: Option<String>,
+    /// Take the steps from a file.
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// Go on after a step that failed.
+    #[arg(long)]
+    keep_going: bool,
+}
+
+impl Batch {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let personality = context.personality;
+        let plan = source::text("steps", self.steps.as_deref(), self.file.as_deref(), personality)?;
+        let steps = batch::parse(&plan, personality)?;
+        let session = context.session(&self.id)?;
+        session.target()?;
+        let _watch = sys::signals::watch(&[Signal::Interrupt, Signal::Terminate])?;
+        let result =
+            batch::batch(&context.terminals()?, &session, &steps, self.keep_going, &|| {
+                sys::signals::interruption().is_some()
+            });
+        if context.json {
+            context.answer(&result)?;
+        } else {
+            output::text(&words(&result))?;
+        }
+        if let Some(signal) = sys::signals::interruption() {
+            return Ok(ExitCode::from(128 + signal));
+        }
+        let first =
+            result.failed_indices.first().and_then(|index| result.steps[*index].error.as_ref());
+        Ok(match first {
+            None => ExitCode::SUCCESS,
+            Some(_) if self.keep_going => error::exit_code_of("INTERNAL_ERROR"),
+            Some(error) => error::exit_code_of(error.code),
+        })
+    }
+}
+
+fn words(result: &BatchResult) -> String {
+    let mut out = String::new();
+    for step in &result.steps {
+        let _ = writeln!(
+            out,
+            "[{}] {} {} ({}ms)",
+            step.index, step.kind, step.status, step.duration_ms
+        );
+    }
+    let _ = writeln!(out, "{}/{} steps completed", result.completed_count, result.steps.len());
+    for index in &result.failed_indices {
+        if let Some(error) = &result.steps[*index].error {
+            let _ = writeln!(
+                out,
+                "step {index} failed: {}: {}",
+                error.code,
+                text::one_line(&error.message)
+            );
+        }
+    }
+    out
+}

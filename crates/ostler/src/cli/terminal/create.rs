@@ -1,0 +1,97 @@
+//! `ostler create`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use flows::terminal::create::{self, Request};
+use flows::terminal::screen::Personality;
+use model::hosted::{Code, Fault};
+
+use crate::cli::Context;
+use crate::env;
+use crate::error::Error;
+use crate::render::output;
+
+/// Start a program on a terminal of its own, which stays when you go.
+///
+/// Returns at once with the new session's id. The terminal is held by a small process of its own; it
+/// survives this command, its terminal and an upgrade of ostler.
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    /// The program and its arguments; the shell when left out.
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// The shell [default: $SHELL, else /bin/sh].
+    #[arg(long, value_name = "PATH")]
+    shell: Option<String>,
+    /// The same as --shell.
+    #[arg(long = "command", value_name = "PATH", hide = true)]
+    legacy_shell: Option<String>,
+    /// Start a known agent, e.g. `claude-code`.
+    #[arg(long, value_name = "AGENT", conflicts_with = "command")]
+    agent: Option<String>,
+    /// Where to start it [default: here].
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+    /// Columns.
+    #[arg(long, value_name = "N", default_value = "80", allow_hyphen_values = true)]
+    cols: String,
+    /// Rows.
+    #[arg(long, value_name = "N", default_value = "24", allow_hyphen_values = true)]
+    rows: String,
+    /// A variable for the program; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    env: Vec<String>,
+    /// What the program is told about its terminal.
+    #[arg(long, value_name = "TERM", default_value = "xterm-256color")]
+    term: String,
+    /// A name to call it by.
+    #[arg(long)]
+    name: Option<String>,
+    /// Hang up after so many milliseconds without input or output; 0 for never.
+    #[arg(long, value_name = "MS")]
+    idle_timeout_ms: Option<String>,
+    /// How many lines that scrolled away are kept.
+    #[arg(long, value_name = "LINES", default_value_t = 10_000)]
+    scrollback: usize,
+}
+
+impl Create {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let home = context.terminals()?;
+        let idle = match &self.idle_timeout_ms {
+            Some(text) => text.parse().map_err(|_| {
+                let message = format!("--idle-timeout-ms `{text}` must be a non-negative integer.");
+                Fault::new(Code::InvalidDuration, message)
+            })?,
+            None => context.idle_timeout_ms(),
+        };
+        let command = match &self.agent {
+            Some(agent) => vec![create::agent_command(agent)?],
+            None => self.command.clone(),
+        };
+        let shell = self.shell.clone().or_else(|| self.legacy_shell.clone());
+        let result = create::create(
+            &home,
+            Request {
+                command,
+                shell: shell.or_else(env::shell).unwrap_or_else(|| "/bin/sh".to_owned()),
+                cwd: self.cwd.clone(),
+                cols: super::cells(&self.cols)?,
+                rows: super::cells(&self.rows)?,
+                env: self.env.clone(),
+                term: self.term.clone(),
+                name: self.name.clone(),
+                idle_timeout_ms: idle,
+                scrollback_lines: self.scrollback,
+                runtime: env::runtime_dir().filter(|_| home.personality == Personality::Ostler),
+            },
+        )?;
+        if context.json {
+            context.answer(result)?;
+        } else {
+            output::text(&format!("Session created: {}\n", result.session_id))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,76 @@
+//! `ostler inspect`
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use clap::Args;
+use flows::terminal::inspect::inspect;
+use model::hosted::wire::InspectResult;
+
+use crate::cli::Context;
+use crate::error::Error;
+use crate::render::{output, text};
+
+/// Show everything about a hosted terminal: its record, its host, its log, what was made of it.
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// The session.
+    #[arg(value_name = "SESSION")]
+    id: String,
+}
+
+impl Inspect {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let result = inspect(&context.terminals()?, context.session(&self.id)?)?;
+        if context.json {
+            context.answer(&result)?;
+        } else {
+            output::text(&words(&result))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn words(result: &InspectResult) -> String {
+    let session = &result.session;
+    let number = |number: Option<u32>| number.map_or_else(|| "none".to_owned(), |n| n.to_string());
+    let mut lines: Vec<(&str, String)> = vec![
+        ("Session", session.session_id.clone()),
+        ("Status", session.status.word().to_owned()),
+        ("Termination", result.termination_category.word().to_owned()),
+        ("Command", text::one_line(&session.command.join(" "))),
+        ("Cwd", text::one_line(&session.cwd)),
+        ("Size", format!("{}x{}", session.cols, session.rows)),
+        ("Created", session.created_at.to_string()),
+        ("Updated", session.updated_at.to_string()),
+        ("Uptime", format!("{}ms", result.uptime)),
+        ("Host pid", number(session.host_pid)),
+        ("Child pid", number(session.child_pid)),
+        ("Events", result.event_count.to_string()),
+        ("Artifacts", format!("{} ({})", result.artifacts.total, result.artifacts.health)),
+        (
+            "Renderer",
+            format!("{} ({})", result.renderer_runtime.backend, result.renderer_runtime.mode),
+        ),
+        ("Offline replay", result.used_offline_replay.to_string()),
+    ];
+    let mut maybe = |label, value: Option<String>| lines.extend(value.map(|value| (label, value)));
+    maybe("Name", session.name.as_deref().map(text::one_line));
+    maybe("Last event", result.last_event_seq.map(|seq| seq.to_string()));
+    maybe("Log bytes", result.event_log_bytes.map(|bytes| bytes.to_string()));
+    maybe("Exit code", session.exit_code.map(|code| code.to_string()));
+    maybe("Exit signal", session.exit_signal.clone());
+    maybe("Failure", session.failure_reason.as_deref().map(text::one_line));
+    maybe("Viewers", result.viewers.map(|count| count.to_string()));
+    maybe("Socket", result.host.as_ref().map(|host| text::one_line(&host.rpc_socket_path)));
+    maybe(
+        "Log paused",
+        result.log_paused.as_ref().map(|paused| {
+            format!("{} ({} bytes missing)", text::one_line(&paused.reason), paused.lost_bytes)
+        }),
+    );
+    lines.iter().fold(String::new(), |mut out, (label, value)| {
+        let _ = writeln!(out, "{label}: {value}");
+        out
+    })
+}

@@ -1,0 +1,43 @@
+//! `ostler paste`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use flows::terminal::screen::Personality;
+use flows::terminal::{ask, source};
+
+use crate::cli::Context;
+use crate::error::Error;
+use crate::render::output;
+
+/// Paste text into a terminal, in brackets if the program asked for them.
+#[derive(Debug, Args)]
+pub(crate) struct Paste {
+    /// The session.
+    #[arg(value_name = "SESSION")]
+    id: String,
+    /// The text; `-` reads standard input.
+    text: Option<String>,
+    /// Take the text from a file.
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// Put brackets around it whether or not the program asked for them.
+    #[arg(long)]
+    bracketed: bool,
+}
+
+impl Paste {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let personality = context.personality;
+        let text = source::text("text", self.text.as_deref(), self.file.as_deref(), personality)?;
+        let bracketed = self.bracketed || personality == Personality::AgentTty;
+        let result = ask::paste(&context.session(&self.id)?, text, bracketed)?;
+        if context.json {
+            context.answer(result)?;
+        } else {
+            output::text(&format!("Pasted text into session at seq {}.\n", result.seq))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,59 @@
+//! `ostler screenshot`
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use clap::Args;
+use flows::terminal::picture;
+use flows::terminal::screen::png::ShowCursor;
+use model::hosted::Fault;
+
+use crate::cli::Context;
+use crate::error::Error;
+use crate::render::output;
+
+/// Draw a terminal's screen as a PNG, the same to the byte on every machine.
+#[derive(Debug, Args)]
+pub(crate) struct Screenshot {
+    /// The session.
+    #[arg(value_name = "SESSION")]
+    id: String,
+    /// How to draw it: `reference-dark` or `reference-light`.
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// With the cursor.
+    #[arg(long)]
+    show_cursor: bool,
+    /// Without the cursor, as usual.
+    #[arg(long)]
+    hide_cursor: bool,
+}
+
+impl Screenshot {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        if self.show_cursor && self.hide_cursor {
+            return Err(
+                Fault::input("--show-cursor and --hide-cursor are mutually exclusive.").into()
+            );
+        }
+        let cursor = if self.show_cursor { ShowCursor::Yes } else { ShowCursor::No };
+        let home = context.terminals()?;
+        let session = home.find(&self.id)?;
+        let profile = picture::profile(&context.profile(self.profile.as_deref()), &[])?;
+        let result = picture::screenshot(&home, &session, &profile, cursor)?;
+        if context.json {
+            context.answer(&result)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut out = String::new();
+        let _ = writeln!(out, "Session: {}", result.session_id);
+        let _ = writeln!(out, "Captured at seq: {}", result.captured_at_seq);
+        let _ = writeln!(out, "Profile: {}", result.profile_name);
+        let _ = writeln!(out, "Size: {}x{}", result.pixel_width, result.pixel_height);
+        let _ = writeln!(out, "Bytes: {}", result.png_size_bytes);
+        let _ = writeln!(out, "SHA-256: {}", result.sha256);
+        let _ = writeln!(out, "Path: {}", result.artifact_path);
+        output::text(&out)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,38 @@
+//! `ostler send-keys`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use flows::terminal::ask;
+
+use crate::cli::Context;
+use crate::error::Error;
+use crate::render::output;
+
+/// Press keys in a terminal: `Enter`, `Ctrl+C`, `C-c`, `Alt+x`, `F5`, `Up`, `é`.
+///
+/// The bytes follow what the program asked its terminal for. All keys are checked before any is
+/// pressed.
+#[derive(Debug, Args)]
+pub(crate) struct SendKeys {
+    /// The session.
+    #[arg(value_name = "SESSION")]
+    id: String,
+    /// The keys, in order.
+    #[arg(required = true)]
+    keys: Vec<String>,
+}
+
+impl SendKeys {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let session = context.session(&self.id)?;
+        let result = ask::send_keys(&context.terminals()?, &session, self.keys.clone())?;
+        if context.json {
+            context.answer(result)?;
+        } else {
+            let (keys, bytes, seq) = (result.accepted.len(), result.bytes_written, result.seq);
+            output::text(&format!("Sent {keys} key(s) ({bytes} byte(s), seq {seq}).\n"))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

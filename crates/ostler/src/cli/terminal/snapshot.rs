@@ -1,0 +1,92 @@
+//! `ostler snapshot`
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use clap::Args;
+use flows::terminal::artifacts::{self, Kind, New};
+use flows::terminal::look;
+use model::hosted::Fault;
+use model::hosted::wire::{SnapshotFormat, SnapshotParams, SnapshotResult};
+
+use crate::cli::Context;
+use crate::error::Error;
+use crate::render::{output, text};
+
+/// Show what is on a terminal's screen.
+///
+/// Works on every session: a running one is asked, one that is over is replayed from its log.
+#[derive(Debug, Args)]
+pub(crate) struct Snapshot {
+    /// The session.
+    #[arg(value_name = "SESSION")]
+    id: String,
+    /// `structured` or `text`.
+    #[arg(long, default_value = "structured")]
+    format: String,
+    /// With the lines that scrolled away.
+    #[arg(long)]
+    include_scrollback: bool,
+    /// With every cell and its colours.
+    #[arg(long)]
+    include_cells: bool,
+}
+
+impl Snapshot {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let format = match self.format.as_str() {
+            "structured" => SnapshotFormat::Structured,
+            "text" => SnapshotFormat::Text,
+            other => {
+                let message = format!("--format `{other}` must be structured or text.");
+                return Err(Fault::input(message).into());
+            }
+        };
+        let params = SnapshotParams {
+            format,
+            include_scrollback: self.include_scrollback,
+            include_cells: self.include_cells,
+        };
+        let home = context.terminals()?;
+        let session = home.find(&self.id)?;
+        let result = look::snapshot(&session, params)?;
+        let content = serde_json::to_string_pretty(&result)? + "\n";
+        let seq = result.captured_at_seq;
+        artifacts::keep(
+            &home,
+            &session,
+            New {
+                kind: Kind::Snapshot,
+                filename: format!("snapshot-{seq}-{}.json", format.word()),
+                seq,
+                content: content.as_bytes(),
+                metadata: serde_json::Map::from_iter([("format".to_owned(), format.word().into())]),
+            },
+        )?;
+        if context.json {
+            context.answer(&result)?;
+        } else {
+            output::text(&words(&result))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn words(result: &SnapshotResult) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "Session: {}", result.session_id);
+    let _ = writeln!(out, "Captured at seq: {}", result.captured_at_seq);
+    let _ = writeln!(out, "Size: {}x{}", result.cols, result.rows);
+    let _ = writeln!(out, "Cursor: row {}, col {}", result.cursor_row, result.cursor_col);
+    let _ = writeln!(out, "Screen hash: {}", result.screen_hash);
+    out.push('\n');
+    if let Some(all) = &result.text {
+        let _ = writeln!(out, "{}", text::many_lines(all));
+    }
+    let lines =
+        result.scrollback_lines.iter().flatten().chain(result.visible_lines.iter().flatten());
+    for line in lines {
+        let _ = writeln!(out, "{}", text::one_line(&line.text));
+    }
+    out
+}

@@ -1,0 +1,45 @@
+//! `ostler type`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use flows::terminal::{ask, source};
+
+use crate::cli::Context;
+use crate::error::Error;
+use crate::render::output;
+
+/// Type text into a terminal, as it is: nothing is added and no key is meant.
+#[derive(Debug, Args)]
+pub(crate) struct Type {
+    /// The session.
+    #[arg(value_name = "SESSION")]
+    id: String,
+    /// The text; `-` reads standard input.
+    text: Option<String>,
+    /// Take the text from a file.
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// Type a line break after it.
+    #[arg(long)]
+    append_newline: bool,
+}
+
+impl Type {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let personality = context.personality;
+        let mut text =
+            source::text("text", self.text.as_deref(), self.file.as_deref(), personality)?;
+        if self.append_newline {
+            text.push('\n');
+        }
+        let result = ask::type_text(&context.session(&self.id)?, text)?;
+        if context.json {
+            context.answer(result)?;
+        } else {
+            output::text(&format!("Typed text into session at seq {}.\n", result.seq))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

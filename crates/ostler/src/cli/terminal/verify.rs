@@ -1,0 +1,39 @@
+//! `ostler verify`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use flows::terminal::verify::verify;
+
+use crate::cli::Context;
+use crate::error::{self, Error};
+use crate::render::{output, text};
+
+/// Check a terminal's log: that it is whole, and that it is as it was written.
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// The session.
+    #[arg(value_name = "SESSION")]
+    id: String,
+}
+
+impl Verify {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let result = verify(&context.session(&self.id)?)?;
+        let sound = result.sound;
+        if context.json {
+            context.answer(&result)?;
+        } else if sound {
+            let covered = match result.chain_holds {
+                Some(_) => format!("{} of them covered by hashes", result.chained_bytes),
+                None => "no hashes beside it".to_owned(),
+            };
+            let (events, bytes) = (result.events, result.bytes);
+            output::text(&format!("Sound: {events} events, {bytes} bytes, {covered}.\n"))?;
+        } else {
+            let problems: Vec<String> = result.problems.iter().map(|p| text::one_line(p)).collect();
+            output::text(&format!("Not sound:\n  {}\n", problems.join("\n  ")))?;
+        }
+        Ok(if sound { ExitCode::SUCCESS } else { error::exit_code_of("REPLAY_ERROR") })
+    }
+}

@@ -1,0 +1,139 @@
+//! `ostler wait`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use flows::terminal::screen::Personality;
+use flows::terminal::wait;
+use model::hosted::wire::{RenderParams, WaitParams, WaitResult};
+use model::hosted::{Code, Fault};
+
+use crate::cli::Context;
+use crate::error::{self, Error};
+use crate::render::{output, text};
+
+/// Wait for something to be shown, for the screen to stay, for silence or for the end.
+///
+/// All conditions on the screen must be true at once; they are looked at on every change of the
+/// screen. Exit code 11 when the time was up.
+#[derive(Debug, Args)]
+pub(crate) struct Wait {
+    /// The session.
+    #[arg(value_name = "SESSION")]
+    id: String,
+    /// The program's end.
+    #[arg(long)]
+    exit: bool,
+    /// No output for so many milliseconds, from now on.
+    #[arg(long, value_name = "MS", allow_hyphen_values = true)]
+    idle_ms: Option<String>,
+    /// Text on the visible screen.
+    #[arg(long, allow_hyphen_values = true)]
+    text: Option<String>,
+    /// A pattern that matches the visible screen.
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
+    regex: Option<String>,
+    /// Text that is no longer on the visible screen.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    gone: Option<String>,
+    /// Any change of the visible text, from now on or since --since-hash.
+    #[arg(long)]
+    changed: bool,
+    /// The screen to compare with, for --changed.
+    #[arg(long, value_name = "HASH", requires = "changed")]
+    since_hash: Option<String>,
+    /// The visible text stays the same for so many milliseconds.
+    #[arg(long, value_name = "MS", allow_hyphen_values = true)]
+    screen_stable_ms: Option<String>,
+    /// The cursor is in this row, counted from 0.
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    cursor_row: Option<String>,
+    /// The cursor is in this column, counted from 0.
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    cursor_col: Option<String>,
+    /// Only screens after this event count.
+    #[arg(long, value_name = "SEQ", allow_hyphen_values = true)]
+    after_seq: Option<String>,
+    /// How long to wait; 0 for ever.
+    #[arg(long, value_name = "MS", allow_hyphen_values = true)]
+    timeout: Option<String>,
+}
+
+impl Wait {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let legacy = self.exit || self.idle_ms.is_some();
+        let render = self.render_params()?;
+        let timeout_ms = render.timeout_ms;
+        let on_screen = render != RenderParams { timeout_ms, ..RenderParams::default() };
+        if legacy && on_screen {
+            let message =
+                "Cannot mix legacy wait flags (--exit, --idle-ms) with render wait flags.";
+            return Err(Fault::input(message).into());
+        }
+        let mut result = if on_screen {
+            wait::check(&render)?;
+            wait::wait_for_render(&context.session(&self.id)?, &render)?
+        } else {
+            let idle_ms = super::whole("--idle-ms", self.idle_ms.as_deref())?;
+            if self.exit == idle_ms.is_some() {
+                let message = "Exactly one of --exit and --idle-ms must be given.";
+                return Err(Fault::new(Code::InvalidDuration, message).into());
+            }
+            let params = WaitParams { exit: self.exit, idle_ms, timeout_ms };
+            wait::wait(&context.session(&self.id)?, &params)?
+        };
+        if context.personality == Personality::AgentTty {
+            (result.condition, result.screen) = (None, None);
+        }
+        if context.json {
+            context.answer(&result)?;
+        } else {
+            output::text(&words(&result))?;
+        }
+        if result.timed_out {
+            return Ok(error::exit_code_of("WAIT_TIMEOUT"));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn render_params(&self) -> Result<RenderParams, Fault> {
+        Ok(RenderParams {
+            text: self.text.clone(),
+            regex: self.regex.clone(),
+            gone: self.gone.clone(),
+            changed_since: self.changed.then(|| self.since_hash.clone().unwrap_or_default()),
+            screen_stable_ms: super::whole("--screen-stable-ms", self.screen_stable_ms.as_deref())?,
+            cursor_row: super::position("--cursor-row", self.cursor_row.as_deref())?,
+            cursor_col: super::position("--cursor-col", self.cursor_col.as_deref())?,
+            after_seq: super::whole("--after-seq", self.after_seq.as_deref())?
+                .map(|seq| i64::try_from(seq).unwrap_or(i64::MAX)),
+            timeout_ms: super::whole("--timeout", self.timeout.as_deref())?,
+        })
+    }
+}
+
+fn words(result: &WaitResult) -> String {
+    if result.timed_out {
+        let mut out = "Wait timed out.\n".to_owned();
+        if let Some(condition) = &result.condition {
+            out.push_str(&format!("Waited for: {}\n", text::one_line(condition)));
+        }
+        if let Some(screen) = &result.screen {
+            out.push_str(&format!("The screen now:\n{}\n", text::many_lines(screen.trim_end())));
+        }
+        return out;
+    }
+    let mut out = match (result.matched, result.exit_code) {
+        (Some(true), _) => "Wait condition matched.\n".to_owned(),
+        (Some(false), _) => "Screen content fits; its stability cannot be proven.\n".to_owned(),
+        (None, Some(code)) => format!("Session exited with code {code}.\n"),
+        (None, None) => "Wait completed.\n".to_owned(),
+    };
+    if let Some(matched) = &result.matched_text {
+        out.push_str(&format!("Matched: {}\n", text::one_line(matched)));
+    }
+    if let Some(seq) = result.captured_at_seq {
+        out.push_str(&format!("Captured at seq: {seq}\n"));
+    }
+    out
+}

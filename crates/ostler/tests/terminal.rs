@@ -1,0 +1,13 @@
+//! Hosted terminals as their users run them: real programs, real hosts, real signals.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod terminal {
+    mod agent_tty;
+    mod attach;
+    mod better;
+    mod contract;
+    mod faults;
+    mod skills;
+    mod stage;
+}

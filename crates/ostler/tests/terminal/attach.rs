@@ -1,0 +1,129 @@
+//! People who join: on real terminals, which are themselves hosted here.
+
+use std::time::Duration;
+
+use super::stage::{Name, Stage, is_alive, kill, until};
+
+/// A session in which somebody attaches to another one.
+fn viewer(stage: &Stage, args: &str) -> String {
+    let ostler = env!("CARGO_BIN_EXE_ostler");
+    let script = format!(
+        "echo BEFORE; stty -a >modes-before; {ostler} attach {args}; echo \"left with $?\"; stty -a >modes-after; sleep 1000"
+    );
+    stage.create(&["/bin/bash", "-c", &script])
+}
+
+#[test]
+fn a_viewer_sees_types_and_leaves_without_a_trace() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.shell();
+    stage.ok(&["run", &id, "echo earlier"]);
+    let seat = viewer(&stage, &id);
+    stage.ok(&["wait", &seat, "--text", "earlier"]);
+    stage.ok(&["type", &seat, "echo $((40+2))\n"]);
+    stage.ok(&["wait", &seat, "--text", "42"]);
+    stage.ok(&["wait", &id, "--text", "42"]);
+    stage.ok(&["send-keys", &seat, "Ctrl+]"]);
+    stage.ok(&["wait", &seat, "--text", "left with 0"]);
+    until("the modes", || stage.home.join("modes-after").exists());
+    let read = |name: &str| std::fs::read_to_string(stage.home.join(name)).unwrap();
+    until("the modes", || read("modes-before") == read("modes-after"));
+    assert_eq!(stage.ok(&["run", &id, "true"])["exitCode"], 0);
+    until("the viewer's end", || stage.ok(&["inspect", &id])["viewers"] == 0);
+}
+
+#[test]
+fn one_types_until_another_takes_over() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.create(&["/bin/cat"]);
+    let one = viewer(&stage, &id);
+    until("the first", || stage.ok(&["inspect", &id])["viewers"] == 1);
+    let two = viewer(&stage, &id);
+    until("the second", || stage.ok(&["inspect", &id])["viewers"] == 2);
+    stage.ok(&["type", &two, "not heard\n"]);
+    stage.ok(&["type", &one, "heard\n"]);
+    stage.ok(&["wait", &two, "--text", "heard"]);
+    assert!(!stage.screen(&id).contains("not heard"));
+    let three = viewer(&stage, &format!("{id} --take"));
+    until("the third", || stage.ok(&["inspect", &id])["viewers"] == 3);
+    stage.ok(&["type", &three, "taken\n"]);
+    stage.ok(&["wait", &one, "--text", "taken"]);
+    stage.ok(&["type", &one, "no longer\n"]);
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!stage.screen(&id).contains("no longer"));
+}
+
+#[test]
+fn the_terminal_takes_the_size_of_whoever_types() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.create(&["/bin/cat"]);
+    let seat = viewer(&stage, &id);
+    until("the viewer", || stage.ok(&["inspect", &id])["viewers"] == 1);
+    stage.ok(&["resize", &seat, "--cols", "101", "--rows", "31"]);
+    until("the size", || stage.manifest(&id)["cols"] == 101 && stage.manifest(&id)["rows"] == 31);
+}
+
+#[test]
+fn the_end_of_a_session_ends_its_viewers() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.create(&["/bin/cat"]);
+    let seat = viewer(&stage, &id);
+    until("the viewer", || stage.ok(&["inspect", &id])["viewers"] == 1);
+    stage.ok(&["destroy", &id]);
+    stage.ok(&["wait", &seat, "--text", "is over: destroyed"]);
+    let id = stage.create(&["/bin/cat"]);
+    let seat = viewer(&stage, &id);
+    until("the viewer", || stage.ok(&["inspect", &id])["viewers"] == 1);
+    let host = stage.pid(&id, "hostPid");
+    kill(host, "-KILL");
+    stage.ok(&["wait", &seat, "--text", "left with 0"]);
+    until("the end of the host", || !is_alive(host));
+}
+
+#[test]
+fn a_viewer_that_never_reads_holds_up_nobody() {
+    use std::io::{Read, Write};
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.shell();
+    let socket = stage.ok(&["inspect", &id])["host"]["rpcSocketPath"].as_str().unwrap().to_owned();
+    let mut viewer = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    viewer.write_all(b"{\"id\":1,\"method\":\"attach\",\"params\":{\"readOnly\":true}}\n").unwrap();
+    until("the viewer", || stage.ok(&["inspect", &id])["viewers"] == 1);
+    let run = stage.ok(&[
+        "run",
+        &id,
+        "base64 -w 76 /dev/zero | head -c 20000000; echo LAST LINE",
+        "--timeout",
+        "60000",
+    ]);
+    assert_eq!(run["completed"], true);
+    let host = stage.pid(&id, "hostPid");
+    let status = std::fs::read_to_string(format!("/proc/{host}/status")).unwrap();
+    let peak: u64 = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM"))
+        .unwrap()
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(peak < 64 << 10, "{peak} KiB");
+    // When it reads again it is shown the screen as it is now.
+    viewer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let (mut seen, mut buffer) = (Vec::new(), vec![0; 1 << 20]);
+    while !String::from_utf8_lossy(&seen).contains("LAST LINE") {
+        let count = viewer.read(&mut buffer).unwrap();
+        assert!(count > 0, "it was dropped");
+        seen.extend_from_slice(&buffer[..count]);
+        assert!(seen.len() < 8 << 20);
+    }
+}
+
+#[test]
+fn attach_needs_a_terminal() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.create(&["/bin/cat"]);
+    let ran = stage.run(&["attach", &id]).exits(2);
+    assert!(ran.stderr.contains("needs a terminal"), "{ran:?}");
+}

@@ -1,0 +1,295 @@
+//! When things die or fill up: nothing hangs, nothing is lost that was said, nothing is left behind.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use testkit::home::TempHome;
+use testkit::pause::Pauses;
+
+use super::stage::{Name, Stage, is_alive, kill, until};
+
+#[test]
+fn a_killed_host_is_a_failed_session_whose_log_can_be_replayed() {
+    for name in [Name::Ostler, Name::AgentTty] {
+        let stage = Stage::new(name);
+        let id = stage.shell();
+        stage.ok(&["run", &id, "echo before"]);
+        let (host, child) = (stage.pid(&id, "hostPid"), stage.pid(&id, "childPid"));
+        kill(host, "-KILL");
+        until("the host's end", || !is_alive(host));
+        // As if it had been cut off in the middle of an event.
+        let log = stage.directory(&id).join("events.jsonl");
+        let whole = std::fs::read(&log).unwrap();
+        std::fs::write(&log, [&whole[..], b"{\"seq\":99,\"ts\":\"20"].concat()).unwrap();
+        let inspected = stage.ok(&["inspect", &id]);
+        assert_eq!(inspected["terminationCategory"], "host-death");
+        assert_eq!(inspected["session"]["status"], "failed");
+        assert_eq!(inspected["session"]["hostPid"], json!(null));
+        assert_eq!(inspected["session"]["childPid"], json!(null));
+        assert!(stage.screen(&id).contains("before"));
+        assert_eq!(stage.fails(&["type", &id, "x"]), (4, "SESSION_NOT_RUNNING".into()));
+        let manifest = stage.manifest(&id);
+        assert_eq!(
+            (&manifest["status"], &manifest["failureOrigin"]),
+            (&json!("failed"), &json!("host-death"))
+        );
+        let reason = manifest["failureReason"].as_str().unwrap();
+        assert!(
+            reason.starts_with(&format!("host process died unexpectedly (pid: {host})")),
+            "{reason}"
+        );
+        assert!(reason.contains("18 bytes"), "the repair is said: {reason}");
+        assert_eq!(std::fs::read(&log).unwrap(), whole, "and every line is whole");
+        until("the child's end", || !is_alive(child));
+        stage.ok(&["record", "export", &id, "--format", "asciicast"]);
+        stage.ok(&["destroy", &id]);
+        assert_eq!(stage.manifest(&id)["status"], "destroyed");
+    }
+}
+
+#[test]
+fn looking_changes_nothing() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.shell();
+    kill(stage.pid(&id, "hostPid"), "-KILL");
+    let host = stage.pid(&id, "hostPid");
+    until("the host's end", || !is_alive(host));
+    let before = stage.manifest(&id);
+    assert_eq!(stage.ok(&["ls", "-a"])["sessions"][0]["status"], "failed");
+    stage.ok(&["inspect", &id]);
+    stage.ok(&["why", &id]);
+    assert_eq!(stage.manifest(&id), before);
+}
+
+#[test]
+fn a_killed_program_is_told_with_its_signal() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.create(&["/bin/cat"]);
+    kill(stage.pid(&id, "childPid"), "-KILL");
+    until("the end", || stage.manifest(&id)["status"] == "exited");
+    let manifest = stage.manifest(&id);
+    assert_eq!((&manifest["exitCode"], &manifest["exitSignal"]), (&json!(0), &json!("9")));
+    assert_eq!(stage.ok(&["inspect", &id])["terminationCategory"], "signal-exit");
+    assert!(manifest["hostPid"].is_u64(), "pids stay after a normal end");
+}
+
+#[test]
+fn a_creator_that_is_killed_leaves_a_whole_session() {
+    let stage = Stage::new(Name::Ostler);
+    let pauses = Pauses::new();
+    pauses.arm("host-before-manifest");
+    let mut creator = pauses
+        .apply(&mut stage.command())
+        .args(["create", "--", "/bin/cat"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    pauses.wait("host-before-manifest");
+    creator.kill().unwrap();
+    creator.wait().unwrap();
+    pauses.release("host-before-manifest");
+    until("the session", || {
+        stage.run(&["ls", "--json"]).result()["sessions"]
+            .as_array()
+            .is_some_and(|all| all.len() == 1)
+    });
+    stage.ok(&["type", "-", "still here\n"]);
+    stage.ok(&["wait", "-", "--text", "still here"]);
+}
+
+#[test]
+fn a_host_that_dies_before_it_began_leaves_no_session() {
+    let stage = Stage::new(Name::Ostler);
+    let pauses = Pauses::new();
+    pauses.arm("host-before-manifest");
+    let creator = pauses
+        .apply(&mut stage.command())
+        .args(["create", "--json", "--", "/bin/cat"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    pauses.wait("host-before-manifest");
+    let id = std::fs::read_dir(stage.root.join("sessions"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .file_name();
+    let holder = super::stage::read_json(&stage.root.join("sessions").join(&id).join("host.json"));
+    kill(u32::try_from(holder["host"]["pid"].as_u64().unwrap()).unwrap(), "-KILL");
+    let output = creator.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(6), "the creator is told");
+    let listed = stage.run(&["ls", "-a", "--json"]).exits(12).result();
+    assert_eq!(listed["sessions"], json!([]));
+    assert_eq!(listed["incomplete"].as_array().unwrap().len(), 1, "and what is left is named");
+    let child = holder["child"]["pid"].as_u64().unwrap();
+    until("the child's end", || !is_alive(u32::try_from(child).unwrap()));
+    std::fs::remove_dir_all(stage.root.join("sessions").join(id)).unwrap();
+}
+
+#[test]
+fn a_program_that_forks_daemons_ends_all_the_same() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.script("(setsid sleep 300 </dev/null >/dev/null 2>&1 & echo $! >daemon); sleep 1000 & (trap '' HUP TERM; sleep 1000) & echo READY; wait");
+    stage.ok(&["wait", &id, "--text", "READY"]);
+    let host = stage.pid(&id, "hostPid");
+    let begun = Instant::now();
+    stage.ok(&["destroy", &id]);
+    assert!(begun.elapsed() < Duration::from_secs(8));
+    until("the host's end", || !is_alive(host));
+    assert_eq!(stage.manifest(&id)["status"], "destroyed");
+    let daemon: u32 =
+        std::fs::read_to_string(stage.home.join("daemon")).unwrap().trim().parse().unwrap();
+    assert!(is_alive(daemon), "what left the terminal is nobody's business");
+    kill(daemon, "-KILL");
+}
+
+#[test]
+fn a_session_that_ends_with_others_on_its_terminal_ends() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.script("(trap '' HUP; while :; do echo noise; sleep 0.001; done) & exit 4");
+    until("the end", || stage.manifest(&id)["status"] == "exited");
+    assert_eq!(stage.manifest(&id)["exitCode"], 4);
+}
+
+#[test]
+fn a_killed_waiter_or_viewer_does_not_matter() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.shell();
+    for _ in 0..20 {
+        let mut waiting = stage.command().args(["wait", &id, "--text", "never"]).spawn().unwrap();
+        waiting.kill().unwrap();
+        waiting.wait().unwrap();
+    }
+    let socket = stage.ok(&["inspect", &id])["host"]["rpcSocketPath"].as_str().unwrap().to_owned();
+    let held: Vec<_> =
+        (0..300).filter_map(|_| std::os::unix::net::UnixStream::connect(&socket).ok()).collect();
+    drop(held);
+    assert_eq!(stage.ok(&["run", &id, "true"])["exitCode"], 0);
+    let host = stage.pid(&id, "hostPid");
+    until("no descriptor left behind", || {
+        std::fs::read_dir(format!("/proc/{host}/fd")).unwrap().count() < 16
+    });
+}
+
+#[test]
+fn on_a_full_disk_the_program_goes_on_and_the_gap_is_told() {
+    let mount = TempHome::new();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=512k,mode=700", "ostler-test"])
+        .arg(mount.path())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: a small file system cannot be mounted here");
+        return;
+    }
+    let unmount = Unmount(mount.path().to_owned());
+    let stage = Stage::at(Name::Ostler, TempHome::new(), mount.join("state"));
+    let ballast = mount.join("ballast");
+    std::fs::write(&ballast, vec![0; 300 << 10]).unwrap();
+    let id = stage.script("read; for i in $(seq 6000); do printf '%0100d\\n' $i; done; echo FULL; read; echo AFTER; read");
+    stage.ok(&["type", &id, "\n"]);
+    let waited = stage.ok(&["wait", &id, "--text", "FULL", "--timeout", "20000"]);
+    assert_eq!(waited["matched"], true, "the program was not held up");
+    let paused = stage.ok(&["inspect", &id])["logPaused"].clone();
+    assert!(paused["lostBytes"].as_u64().unwrap() > 0, "{paused}");
+    std::fs::remove_file(&ballast).unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    stage.ok(&["type", &id, "\n"]);
+    stage.ok(&["wait", &id, "--text", "AFTER"]);
+    assert!(stage.ok(&["inspect", &id]).get("logPaused").is_none());
+    let events = stage.events(&id);
+    assert!(events.iter().enumerate().all(|(index, event)| event["seq"] == index));
+    let gap = events.iter().find(|event| event["type"] == "gap").unwrap();
+    assert!(gap["payload"]["bytes"].as_u64().unwrap() > 0);
+    stage.ok(&["destroy", &id, "--force"]);
+    drop(stage);
+    drop(unmount);
+}
+
+struct Unmount(std::path::PathBuf);
+
+impl Drop for Unmount {
+    fn drop(&mut self) {
+        // The host may still be leaving.
+        until("the file system's end", || {
+            Command::new("umount")
+                .arg(&self.0)
+                .stderr(Stdio::null())
+                .status()
+                .is_ok_and(|s| s.success())
+        });
+    }
+}
+
+#[test]
+fn an_idle_host_uses_no_processor_at_all() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.shell();
+    stage.ok(&["run", &id, "true"]);
+    let host = stage.pid(&id, "hostPid");
+    let ticks = || {
+        let stat = std::fs::read_to_string(format!("/proc/{host}/stat")).unwrap();
+        let fields: Vec<u64> = stat[stat.rfind(')').unwrap() + 2..]
+            .split(' ')
+            .skip(11)
+            .take(2)
+            .map(|f| f.parse().unwrap())
+            .collect();
+        fields[0] + fields[1]
+    };
+    let switches = || {
+        let status = std::fs::read_to_string(format!("/proc/{host}/status")).unwrap();
+        status
+            .lines()
+            .filter(|line| line.contains("ctxt_switches"))
+            .map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap())
+            .sum::<u64>()
+    };
+    std::thread::sleep(Duration::from_millis(500));
+    let before = (ticks(), switches());
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!((ticks(), switches()), before, "it did not even wake up");
+}
+
+#[test]
+fn cycles_leave_nothing_behind() {
+    let stage = Stage::new(Name::Ostler);
+    for _ in 0..20 {
+        let id = stage.create(&["/bin/cat"]);
+        let (host, child) = (stage.pid(&id, "hostPid"), stage.pid(&id, "childPid"));
+        stage.ok(&["destroy", &id]);
+        until("the processes' end", || !is_alive(host) && !is_alive(child));
+    }
+    let sockets = stage.home.join("run/ostler");
+    let left = std::fs::read_dir(&sockets)
+        .unwrap()
+        .flat_map(|dir| std::fs::read_dir(dir.unwrap().path()).unwrap())
+        .count();
+    assert_eq!(left, 0, "no socket is left");
+}
+
+#[test]
+fn much_output_stays_on_disk() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.script("base64 -w 76 /dev/zero | head -c 40000000; echo END; read");
+    stage.ok(&["wait", &id, "--text", "END", "--timeout", "60000"]);
+    let host = stage.pid(&id, "hostPid");
+    let status = std::fs::read_to_string(format!("/proc/{host}/status")).unwrap();
+    let peak: u64 = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM"))
+        .unwrap()
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(peak < 64 << 10, "{peak} KiB");
+    stage.ok(&["destroy", &id]);
+    until("the host's end", || !is_alive(host));
+    let begun = Instant::now();
+    assert!(stage.screen(&id).contains("END"));
+    assert!(begun.elapsed() < Duration::from_secs(2), "from the keyframe: {:?}", begun.elapsed());
+}
