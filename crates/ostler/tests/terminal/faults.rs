@@ -293,3 +293,20 @@ fn much_output_stays_on_disk() {
     assert!(stage.screen(&id).contains("END"));
     assert!(begun.elapsed() < Duration::from_secs(2), "from the keyframe: {:?}", begun.elapsed());
 }
+
+#[test]
+fn a_host_that_is_leaving_does_not_undo_what_others_wrote() {
+    let stage = Stage::new(Name::Ostler);
+    let pauses = Pauses::new();
+    pauses.arm("host-before-leaving");
+    let mut command = stage.command();
+    let made =
+        super::stage::ran(pauses.apply(&mut command).args(["--json", "create", "--", "/bin/true"]));
+    let id = made.exits(0).result()["sessionId"].as_str().unwrap().to_owned();
+    pauses.wait("host-before-leaving");
+    stage.ok(&["destroy", &id]);
+    pauses.release("host-before-leaving");
+    let host = stage.pid(&id, "hostPid");
+    until("the host's end", || !is_alive(host));
+    assert_eq!(stage.manifest(&id)["status"], "destroyed");
+}
