@@ -85,6 +85,12 @@ pub fn write_manifest(
     }
 }
 
+/// Makes the manifest durable as it stands.
+pub(crate) fn settle_on_disk(directory: &Path) -> io::Result<()> {
+    std::fs::File::open(directory.join(MANIFEST))?.sync_all()?;
+    std::fs::File::open(directory)?.sync_all()
+}
+
 /// Who holds the terminal of the session in `directory`; `None` when ostler did not write it down.
 pub fn read_holder(directory: &Path) -> Option<Holder> {
     serde_json::from_slice(&std::fs::read(directory.join(HOLDER)).ok()?).ok()

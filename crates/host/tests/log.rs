@@ -210,3 +210,20 @@ fn on_a_full_disk_the_log_pauses_and_the_gap_is_recorded() {
     let unmounted = std::process::Command::new("umount").arg(mount.path()).status().unwrap();
     assert!(unmounted.success());
 }
+
+proptest::proptest! {
+    #[test]
+    fn garbage_between_events_never_panics_and_is_always_named(garbage: Vec<u8>) {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), Personality::Ostler, &[b"one", b"two"]);
+        let path = directory.path().join(log::FILE);
+        let text = fs::read(&path).unwrap();
+        let middle = text.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        let damaged = [&text[..middle], &garbage, b"\n", &text[middle..]].concat();
+        fs::write(&path, damaged).unwrap();
+        let (read, reader) = outputs(directory.path());
+        proptest::prop_assert_eq!(read.first().map(Vec::as_slice), Some(&b"one"[..]));
+        proptest::prop_assert_eq!(read.last().map(Vec::as_slice), Some(&b"two"[..]));
+        proptest::prop_assert!(!reader.problems.is_empty());
+    }
+}

@@ -1,7 +1,7 @@
 //! What was made of a session: snapshots, pictures, recordings, and the list of them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use host::screen::Personality;
@@ -84,12 +84,15 @@ pub struct New<'a> {
 /// Writes it and adds it to the list. Gives its path and hash.
 pub fn keep(home: &Home, session: &Session, new: New<'_>) -> Result<(PathBuf, String), Fault> {
     let directory = session.directory.join("artifacts");
+    let hash = sha256(new.content);
+    let path = directory.join(&new.filename);
+    if home.personality == Personality::Ostler && is_kept(&directory, &new, &hash) {
+        return Ok((path, hash));
+    }
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
         .create(&directory)
         .map_err(|error| cannot_write(&directory, &error))?;
-    let path = directory.join(&new.filename);
     sys::atomic::replace(&path, new.content).map_err(|error| cannot_write(&path, &error))?;
-    let hash = sha256(new.content);
     let New { kind, filename, seq, content, metadata } = new;
     let bytes = content.len() as u64;
     let listing = Listing { kind, filename, seq, sha256: &hash, bytes, metadata };
@@ -98,6 +101,20 @@ pub fn keep(home: &Home, session: &Session, new: New<'_>) -> Result<(PathBuf, St
         let _ = std::fs::remove_file(&path);
     })?;
     Ok((path, hash))
+}
+
+/// Whether the very same thing is there and listed already: a screen that did not change is asked for
+/// often, and replacing files is what costs most.
+fn is_kept(directory: &Path, new: &New<'_>, hash: &str) -> bool {
+    let same = std::fs::read(directory.join(&new.filename)).is_ok_and(|found| found == new.content);
+    let listed = || {
+        let list = std::fs::read(directory.join("manifest.json")).ok()?;
+        let list: List = serde_json::from_slice(&list).ok()?;
+        let fits =
+            |one: &Artifact| one.filename == new.filename && one.sha256.as_deref() == Some(hash);
+        Some(list.artifacts.iter().any(fits))
+    };
+    same && listed().unwrap_or(false)
 }
 
 /// What the list says about something.

@@ -408,3 +408,26 @@ fn every_answer_fits_its_schema() {
     fits("skills get", &["skills", "get", "ostler"]);
     fits("skills path", &["skills", "path", "ostler"]);
 }
+
+#[test]
+fn the_artifact_list_names_each_file_once() {
+    let stage = stage();
+    let id = stage.script("echo one; read; echo two; sleep 100");
+    stage.ok(&["wait", &id, "--text", "one"]);
+    let listed = || {
+        super::stage::read_json(&stage.directory(&id).join("artifacts/manifest.json"))["artifacts"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    stage.ok(&["snapshot", &id]);
+    stage.ok(&["snapshot", &id]);
+    assert_eq!(listed(), 1);
+    stage.ok(&["snapshot", &id, "--include-cells"]);
+    assert_eq!(listed(), 1, "the same file, replaced");
+    stage.ok(&["type", &id, "\n"]);
+    stage.ok(&["wait", &id, "--text", "two"]);
+    stage.ok(&["snapshot", &id]);
+    assert_eq!(listed(), 2);
+    assert_eq!(stage.ok(&["inspect", &id])["artifacts"]["health"], "healthy");
+}

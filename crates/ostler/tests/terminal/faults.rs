@@ -293,3 +293,62 @@ fn much_output_stays_on_disk() {
     assert!(stage.screen(&id).contains("END"));
     assert!(begun.elapsed() < Duration::from_secs(2), "from the keyframe: {:?}", begun.elapsed());
 }
+
+#[test]
+fn a_host_that_is_leaving_does_not_undo_what_others_wrote() {
+    let stage = Stage::new(Name::Ostler);
+    let pauses = Pauses::new();
+    pauses.arm("host-before-leaving");
+    let mut command = stage.command();
+    let made =
+        super::stage::ran(pauses.apply(&mut command).args(["--json", "create", "--", "/bin/true"]));
+    let id = made.exits(0).result()["sessionId"].as_str().unwrap().to_owned();
+    pauses.wait("host-before-leaving");
+    stage.ok(&["destroy", &id]);
+    pauses.release("host-before-leaving");
+    let host = stage.pid(&id, "hostPid");
+    until("the host's end", || !is_alive(host));
+    assert_eq!(stage.manifest(&id)["status"], "destroyed");
+}
+
+#[test]
+fn garbage_on_the_socket_ends_a_connection_and_nothing_else() {
+    use std::io::Write;
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.shell();
+    let socket = stage.ok(&["inspect", &id])["host"]["rpcSocketPath"].as_str().unwrap().to_owned();
+    let mut state = 1u64;
+    let mut random = |length: usize| -> Vec<u8> {
+        (0..length)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 33) as u8
+            })
+            .collect()
+    };
+    let attach = b"{\"id\":1,\"method\":\"attach\"}\n".to_vec();
+    let wait =
+        b"{\"id\":[{}],\"method\":\"waitForRender\",\"params\":{\"text\":\"never\"}}\n".to_vec();
+    for round in 0..300 {
+        let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+        let opening: &[u8] = match round % 3 {
+            0 => b"",
+            1 => &attach,
+            _ => &wait,
+        };
+        let _ = stream.write_all(opening);
+        let _ = stream.write_all(&random(round));
+        let _ = stream.write_all(b"\n");
+    }
+    for params in ["null", "[]", "7", "{}", "{\"text\":7}", "{\"cols\":-1,\"rows\":70000}"] {
+        for method in
+            ["type", "paste", "run", "mark", "sendKeys", "resize", "signal", "wait", "snapshot"]
+        {
+            let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+            let request = format!("{{\"id\":1,\"method\":\"{method}\",\"params\":{params}}}\n");
+            stream.write_all(request.as_bytes()).unwrap();
+        }
+    }
+    assert_eq!(stage.ok(&["run", &id, "true"])["exitCode"], 0);
+    until("the connections' end", || stage.ok(&["inspect", &id])["viewers"] == 0);
+}
