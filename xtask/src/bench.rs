@@ -17,7 +17,7 @@ pub(crate) struct Options {
     /// What to measure.
     #[arg(value_enum, default_value_t = What::Ls)]
     what: What,
-    /// The binary to measure; built with `cargo build --release` when left out.
+    /// The binary to measure; built as `cargo xtask install` builds it when left out.
     #[arg(long)]
     ostler: Option<PathBuf>,
     /// Where the homes are made and kept.
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
 fn measure(options: &Options) -> Result<Vec<Bound>, String> {
     let ostler = match &options.ostler {
         Some(path) => std::path::absolute(path).map_err(|error| error.to_string())?,
-        None => build()?,
+        None => crate::install::build(false)?,
     };
     match options.what {
         What::Ls => listing(options, &ostler),
@@ -234,20 +234,6 @@ fn peak_megabytes(command: &Command) -> Result<f64, String> {
         .and_then(|line| line.trim().parse().ok())
         .ok_or_else(|| format!("`time` said {text:?}"))?;
     Ok(kilobytes / 1000.0)
-}
-
-fn build() -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(&cargo)
-        .args(["build", "--release", "--package", "ostler"])
-        .status()
-        .map_err(|error| error.to_string())?;
-    if !status.success() {
-        return Err("the release build failed".to_owned());
-    }
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    std::path::absolute(Path::new(&target).join("release/ostler"))
-        .map_err(|error| error.to_string())
 }
 
 fn report(bounds: &[Bound]) -> ExitCode {

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod install;
 mod lab;
 
 use std::process::ExitCode;
@@ -20,6 +21,8 @@ struct Cli {
 enum Task {
     /// Drive real coding agents against a fake model and check what ostler says about them
     Lab(lab::Options),
+    /// Build ostler as it is meant to be run, and install it
+    Install(install::Options),
     /// Measure ostler against a floor: ratios, in one run
     Bench(bench::Options),
 }
@@ -27,6 +30,7 @@ enum Task {
 fn main() -> ExitCode {
     match Cli::parse().task {
         Task::Lab(options) => lab::run(&options),
+        Task::Install(options) => install::run(&options),
         Task::Bench(options) => bench::run(&options),
     }
 }

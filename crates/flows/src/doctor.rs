@@ -6,12 +6,12 @@ use std::path::Path;
 use model::config::Config;
 use model::status::Activity;
 use model::time::Time;
-use model::wire::Finding;
+use model::wire::{Finding, HookState};
 use store::state::State;
 use sys::dirs::Dirs;
 
 use crate::observe::Observation;
-use crate::{access, finalize, hook, intake};
+use crate::{access, finalize, hook, hooks, intake};
 
 /// How many problems of hooks are shown.
 const SHOWN: usize = 3;
@@ -27,6 +27,40 @@ pub fn examine(dirs: &Dirs, config: &Config, now: Time) -> Vec<Finding> {
     findings.extend(store(dirs, config, now));
     findings.extend(lent(dirs));
     findings
+}
+
+/// How far the hooks of the agents are that were ever run here.
+pub fn hooks(env: adapters::Env<'_>, program: &Path) -> Vec<Finding> {
+    let request = hooks::Request { env, program, project: None };
+    let agents = crate::adapter_ids().filter(|agent| {
+        let known = adapters::by_id(agent).is_some_and(|one| one.about().hooks.is_some());
+        known && hooks::is_present(agent, &env)
+    });
+    let finding = |agent: &'static str| {
+        let check = format!("hooks of {agent}");
+        let install = format!("`ostler hooks install {agent}`");
+        match hooks::status(agent, &request).map(|status| status.state) {
+            Ok(None | Some(HookState::Installed)) => Finding::ok(check, "installed"),
+            Ok(Some(HookState::NotInstalled)) => Finding::note(
+                check,
+                "not installed: its ends are known only when looked for",
+                install,
+            ),
+            Ok(Some(HookState::NotTrusted)) => Finding::note(
+                check,
+                "installed, and not run until you trust them",
+                "trust them in it",
+            ),
+            Ok(Some(HookState::Outdated)) => {
+                Finding::note(check, "of another version or place", install)
+            }
+            Ok(Some(HookState::ForeignEdited)) => {
+                Finding::note(check, "changed by somebody else", install)
+            }
+            Err(error) => Finding::problem(check, error.to_string(), "put the file right"),
+        }
+    };
+    agents.map(finding).collect()
 }
 
 /// Access sessions that somebody should look at.

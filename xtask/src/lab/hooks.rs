@@ -4,16 +4,26 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::process;
 use super::report::{Outcome, Verdict};
 use super::stage::{Stage, until, yes};
 
 /// The columns of this part of the lab.
-pub(crate) const CHECKS: &[&str] =
-    &["drive", "install", "untrusted", "reports", "missing", "unusable", "uninstall"];
+pub(crate) const CHECKS: &[&str] = &[
+    "drive",
+    "install",
+    "untrusted",
+    "reports",
+    "ended",
+    "killed",
+    "missing",
+    "unusable",
+    "uninstall",
+];
 
 /// How long a turn may take; some agents install things first.
 const TURN: Duration = Duration::from_secs(150);
@@ -96,6 +106,11 @@ impl Run<'_> {
         }
 
         let trust: Vec<&str> = self.hooked.trust.into_iter().collect();
+        let tag = if trust.is_empty() { "hook-one" } else { "hook-two" };
+        let ended = self.ended(tag);
+        self.judge("ended", ended);
+        let killed = self.killed(&trust);
+        self.judge("killed", killed);
         let hidden = self.program.with_extension("hidden");
         fs::rename(&self.program, &hidden).map_err(|error| error.to_string())?;
         let missing = self.turn("hook-three", &trust, &[]);
@@ -120,6 +135,81 @@ impl Run<'_> {
         });
         self.judge("uninstall", uninstalled);
         Ok(())
+    }
+
+    /// A session whose agent has quit is over, once, and what is kept of it is right.
+    fn ended(&self, tag: &str) -> Result<(), String> {
+        let session = self.session()?;
+        self.ostler(&["finalize", "--json"])?;
+        self.kept(&session, tag)?;
+        let again = self.ostler(&["finalize", "--json"])?;
+        yes(again["ended"] == json!([]) && again["condensed"] == json!([]), "it ended twice")?;
+        let events = self.events(&session);
+        let ends = events.iter().filter(|kind| ["session-end", "exited"].contains(&kind.as_str()));
+        yes(ends.count() == 1, &format!("not one end in {events:?}"))
+    }
+
+    /// A session whose agent is killed in mid-turn ends when the daemon is told of it.
+    fn killed(&self, trust: &[&str]) -> Result<(), String> {
+        let tag = "hook-killed";
+        let _ = fs::remove_file(self.spool());
+        let hold =
+            if self.stage.agent.silent_until_answer { "tool:sleep 100" } else { "delay:100" };
+        let prompt = format!("Reply to {tag} [[{hold}]] [[say:never]]");
+        let mut words: Vec<String> =
+            self.stage.agent.headless.iter().map(|word| word.replace("{}", &prompt)).collect();
+        words.extend(trust.iter().map(|word| (*word).to_owned()));
+        self.ostler(&["daemon", "start", "--json"])?;
+        let stop = Stop(self);
+        let mut child = self.stage.start(&words, &[], tag)?;
+        until("the first report", TURN, || {
+            let owned = self.lines().iter().any(|line| line["owner"]["pid"].is_u64());
+            let working = self.hooked.reports.contains(&"turn-start");
+            let told = self.lines().iter().any(|line| line["happening"] == "turn-start");
+            yes(owned && (told || !working), "no report of the turn")
+        })?;
+        let session = self.session()?;
+        until("the turn", TURN, || yes(!self.stage.server.turns(tag).is_empty(), "no request"))?;
+        process::kill_agents(&self.stage.home, &self.program);
+        let begun = Instant::now();
+        until("its end", LATE, || {
+            let events = self.events(&session);
+            yes(events.iter().any(|kind| kind == "exited"), &format!("{events:?}"))
+        })?;
+        eprintln!("lab: {}: exited after {:?}", self.stage.agent.id, begun.elapsed());
+        child.ended();
+        until("the copy", LATE, || self.kept(&session, tag))?;
+        drop(stop);
+        Ok(())
+    }
+
+    /// What the vault says of a session: the prompt, and how it ended.
+    fn kept(&self, session: &str, tag: &str) -> Result<(), String> {
+        let kept = self.ostler(&["vault", "ls", "--json"])?;
+        let all = kept["kept"].as_array().cloned().unwrap_or_default();
+        let one = all.iter().find(|one| one["session"] == session);
+        let summary = &one.ok_or("it is not in the vault")?["summary"];
+        let said = summary.to_string();
+        yes(said.contains(tag), &format!("the prompt is not in {said}"))?;
+        yes(summary["turns"].as_u64().unwrap_or(0) > 0, &format!("no turn in {said}"))
+    }
+
+    /// The session that the spool tells of last.
+    fn session(&self) -> Result<String, String> {
+        let lines = self.lines();
+        let last = lines.last().and_then(|line| line["session"].as_str());
+        last.map(str::to_owned).ok_or_else(|| "no report names a session".to_owned())
+    }
+
+    /// The kinds of everything that was published of a session.
+    fn events(&self, session: &str) -> Vec<String> {
+        let program = self.program.to_string_lossy().into_owned();
+        let words = [&program, "events", "--json", "--session", session].map(str::to_owned);
+        let output = self.stage.command(&words).stdin(Stdio::null()).output();
+        let text = output.map(|output| output.stdout).unwrap_or_default();
+        let lines = String::from_utf8_lossy(&text).into_owned();
+        let events = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events.filter_map(|event| event["kind"].as_str().map(str::to_owned)).collect()
     }
 
     /// One turn without a terminal, to its end.
@@ -167,15 +257,32 @@ impl Run<'_> {
 
     /// `ostler hooks <what> <agent> --json`: the result.
     fn hooks(&self, what: &str) -> Result<Value, String> {
+        self.ostler(&["hooks", what, self.stage.agent.id, "--json"])
+    }
+
+    /// What the ostler under test answers.
+    fn ostler(&self, arguments: &[&str]) -> Result<Value, String> {
         let program = self.program.to_string_lossy().into_owned();
-        let words = [&program, "hooks", what, self.stage.agent.id, "--json"].map(str::to_owned);
-        let output = self.stage.command(&words).stdin(Stdio::null()).output();
-        let output = output.map_err(|error| format!("ostler hooks {what}: {error}"))?;
+        let arguments_of = arguments.iter().map(|word| (*word).to_owned());
+        let words: Vec<String> = std::iter::once(program).chain(arguments_of).collect();
+        let shown = arguments.join(" ");
+        let mut command = self.stage.command(&words);
+        let output = command.env("XDG_RUNTIME_DIR", self.stage.home.join("run")).output();
+        let output = output.map_err(|error| format!("ostler {shown}: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let mut envelope: Value = serde_json::from_str(&text)
-            .map_err(|error| format!("hooks {what}: {error}: {text}"))?;
+        let mut envelope: Value =
+            serde_json::from_str(&text).map_err(|error| format!("{shown}: {error}: {text}"))?;
         yes(envelope["ok"] == true, &text)?;
         Ok(envelope["result"].take())
+    }
+}
+
+/// Stops the daemon, however the check ended.
+struct Stop<'a>(&'a Run<'a>);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.ostler(&["daemon", "stop", "--json"]);
     }
 }
 

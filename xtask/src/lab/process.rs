@@ -115,6 +115,14 @@ fn send(process: &Process, signal: Signal) {
     }
 }
 
+/// Kills every process of the run but those of one program. It does not wait.
+pub(crate) fn kill_agents(home: &Path, spared: &Path) {
+    let spared = std::fs::canonicalize(spared).unwrap_or_default();
+    for process in of_home(home).iter().filter(|process| process.link("exe") != spared) {
+        send(process, Signal::KILL);
+    }
+}
+
 /// Kills every process of the run and waits until they are gone. Returns those that stayed.
 pub(crate) fn kill_run(home: &Path) -> Vec<Process> {
     let deadline = Instant::now() + Duration::from_secs(10);

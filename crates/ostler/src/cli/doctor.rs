@@ -6,7 +6,8 @@ use clap::Args;
 use flows::observe::Scope;
 use model::wire::{DoctorResult, Finding, Grade};
 
-use crate::cli::{Context, daemon, finalize};
+use crate::cli::{Context, daemon, finalize, hooks};
+use crate::env;
 use crate::error::Error;
 use crate::render::colour::{Colour, Paint};
 use crate::render::{output, text};
@@ -65,6 +66,9 @@ impl Doctor {
                 Finding::problem("daemon", error.to_string(), remedy)
             }
         });
+        if let Ok(program) = hooks::program() {
+            findings.extend(flows::doctor::hooks(flows::Env::new(&env::lookup), &program));
+        }
         findings.extend(flows::doctor::examine(&dirs, &config, context.now));
         if let Ok(observation) = context.observe(Scope::Active, &[]) {
             findings.extend(flows::doctor::sources(&observation));

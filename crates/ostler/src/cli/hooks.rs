@@ -151,7 +151,7 @@ impl Which {
 }
 
 /// This ostler, by a name that outlives an update: the one in `PATH` if it leads here.
-fn program() -> Result<PathBuf, Error> {
+pub(crate) fn program() -> Result<PathBuf, Error> {
     let this = std::env::current_exe()?;
     let real = this.canonicalize()?;
     let path = env::lookup("PATH").unwrap_or_default();

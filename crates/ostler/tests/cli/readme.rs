@@ -6,7 +6,7 @@ use std::path::Path;
 use super::run::{ostler, ran, sample_home};
 
 /// Commands that set up a machine; CI runs them itself.
-const SETUP: [&str; 2] = ["cargo install --locked --path crates/ostler && ostler ls", ".ci/run"];
+const SETUP: [&str; 2] = ["cargo xtask install && ostler ls", ".ci/run"];
 
 #[test]
 fn every_example_works() {

@@ -1,0 +1,84 @@
+//! `cargo xtask install`: builds ostler as it is meant to be run and puts it where cargo puts programs.
+//!
+//! On Linux it is linked statically: a hook is started at every turn of every agent, and the dynamic
+//! loader would be most of its cost (docs/decisions/0007-static-linking.md).
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The directory whose `bin` gets the program, instead of cargo's own.
+    #[arg(long)]
+    root: Option<PathBuf>,
+    /// Build it quickly instead of well: to check that it can be installed.
+    #[arg(long)]
+    debug: bool,
+}
+
+pub(crate) fn run(options: &Options) -> ExitCode {
+    match build(options.debug).and_then(|program| place(&program, options.root.as_deref())) {
+        Ok(path) => {
+            println!("installed {}", path.display());
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Builds the program and returns where it is.
+pub(crate) fn build(debug: bool) -> Result<PathBuf, String> {
+    let target = host()?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--locked", "--package", "ostler", "--target", &target]);
+    if !debug {
+        command.arg("--release");
+    }
+    if target.ends_with("-linux-gnu") {
+        // Given for the target alone: macros of the compiler cannot be linked statically.
+        let name = target.to_uppercase().replace('-', "_");
+        let flags = "-C target-feature=+crt-static";
+        command.env(format!("CARGO_TARGET_{name}_RUSTFLAGS"), flags);
+    }
+    let status = command.status().map_err(|error| error.to_string())?;
+    if !status.success() {
+        return Err("the build failed".to_owned());
+    }
+    let directory = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let program = Path::new(&directory).join(target).join(if debug {
+        "debug/ostler"
+    } else {
+        "release/ostler"
+    });
+    std::path::absolute(program).map_err(|error| error.to_string())
+}
+
+/// The target that rustc itself runs on.
+fn host() -> Result<String, String> {
+    let output = Command::new("rustc").arg("-vV").output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "rustc does not say what it runs on".to_owned())
+}
+
+/// Replaces the installed program in one step: one that is running is not disturbed.
+fn place(program: &Path, root: Option<&Path>) -> Result<PathBuf, String> {
+    let root = match (root, std::env::var_os("CARGO_HOME"), std::env::home_dir()) {
+        (Some(root), ..) => root.to_owned(),
+        (None, Some(cargo), _) => cargo.into(),
+        (None, None, Some(home)) => home.join(".cargo"),
+        (None, None, None) => return Err("neither CARGO_HOME nor HOME is set".to_owned()),
+    };
+    let directory = root.join("bin");
+    let path = directory.join("ostler");
+    let new = directory.join(".ostler.new");
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    std::fs::create_dir_all(&directory).map_err(failed)?;
+    std::fs::copy(program, &new).map_err(failed)?;
+    std::fs::rename(&new, &path).map_err(failed)?;
+    Ok(path)
+}
