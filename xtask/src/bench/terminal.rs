@@ -223,11 +223,11 @@ fn streaming(stage: &Stage, bounds: &mut Vec<Bound>) -> Result<(), String> {
     let (mut ours, mut script, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     for run in 0..3 {
         let name = format!("stream{run}");
-        let shell = format!("read; {cat}; echo; echo DO''NE; read");
+        let shell = format!("read; {cat}; echo; echo '[DONE]'; read");
         stage.run(&["create", "--name", &name, "--", "/bin/bash", "-c", &shell])?;
         let begun = Instant::now();
         stage.run(&["type", &name, "\n"])?;
-        stage.run(&["wait", &name, "--text", "DONE", "--timeout", "120000"])?;
+        stage.run(&["wait", &name, "--text", "[DONE]", "--timeout", "120000"])?;
         ours.push(begun.elapsed());
         if run == 2 {
             let peak = status_field(stage.host(&name)?, "VmHWM")?;
