@@ -4,11 +4,9 @@
 //! `model::rules::owner`. Parents die and pids are handed on while we walk, so each step holds on
 //! to its process, and the whole chain is checked once more before its end is called an owner.
 
-use std::collections::HashSet;
-
 use model::identity::Identity;
 use model::liveness::Observer;
-use model::program::Program;
+use model::program::{Appearance, Program};
 use model::rules::owner::{Ancestor, Basis, MOST_ANCESTORS, Question, choose};
 
 use crate::proc::{self, Handle, ProcessRow};
@@ -38,7 +36,7 @@ pub fn capture_as(
     if !observer.introspects {
         return None;
     }
-    let mut walk = Walk::from(std::process::id())?;
+    let mut walk = Walk::from(std::process::id(), claims, observer.uid)?;
     let question = Question { rules, claims, uid: observer.uid };
     let choice = choose(question, std::iter::from_fn(|| walk.step()))?;
     let chain = walk.chain.get(..=choice.index + 1)?;
@@ -51,16 +49,17 @@ pub fn capture_as(
 }
 
 /// The chain so far: the hook itself, then its ancestors.
-struct Walk {
+struct Walk<'a> {
     chain: Vec<(Handle, ProcessRow)>,
-    met: HashSet<u32>,
+    claims: &'a [u32],
+    uid: u32,
 }
 
-impl Walk {
-    fn from(pid: u32) -> Option<Self> {
+impl<'a> Walk<'a> {
+    fn from(pid: u32, claims: &'a [u32], uid: u32) -> Option<Self> {
         let handle = Handle::open(pid).ok()?;
         let row = handle.row().ok()?;
-        Some(Self { met: HashSet::from([row.pid]), chain: vec![(handle, row)] })
+        Some(Self { chain: vec![(handle, row)], claims, uid })
     }
 
     /// The next ancestor; `None` at the top, at one that cannot be read, and in a loop.
@@ -68,15 +67,21 @@ impl Walk {
         let (_, hook) = self.chain.first()?;
         let (_, child) = self.chain.last()?;
         let pid = child.ppid;
-        if pid == 0 || self.chain.len() > MOST_ANCESTORS || !self.met.insert(pid) {
+        let met = || self.chain.iter().any(|(_, row)| row.pid == pid);
+        if pid == 0 || self.chain.len() > MOST_ANCESTORS || met() {
             return None;
         }
         let handle = Handle::open(pid).ok()?;
         let row = handle.row().ok()?;
+        // One that the agent itself named is the owner, however it looks.
+        let named = self.claims.contains(&pid) && row.uid == self.uid;
         let ancestor = Ancestor {
             pid,
             uid: row.uid,
-            appearance: handle.appearance(&row.comm),
+            appearance: match named {
+                true => Appearance { comm: row.comm.clone(), ..Appearance::default() },
+                false => handle.appearance(&row.comm),
+            },
             older_by: proc::span_between(row.start, hook.start),
         };
         self.chain.push((handle, row));
@@ -87,10 +92,13 @@ impl Walk {
 /// Whether every process of the chain is still the child of the next. A parent that died while we
 /// walked has left its child to another, and its number may already be somebody else's.
 fn is_unbroken(chain: &[(Handle, ProcessRow)]) -> bool {
-    chain.windows(2).all(|link| {
+    // The first is this process, whose parent the kernel tells without a detour.
+    let ours = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    chain.windows(2).enumerate().all(|(index, link)| {
         let [(child, _), (_, parent)] = link else {
             return false;
         };
-        child.parent() == Ok(parent.pid)
+        let now = if index == 0 { ours } else { child.parent().ok() };
+        now == Some(parent.pid)
     })
 }

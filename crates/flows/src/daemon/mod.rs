@@ -75,6 +75,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// How long condensing may take before orders are looked at again.
 const BUDGET: Duration = Duration::from_secs(5);
 
+/// How often a sweep is repeated because an owner ended meanwhile.
+const MOST_ROUNDS: usize = 8;
+
 type Asked = (Order, Box<dyn FnOnce(Answer) + Send>);
 
 /// The way to the daemon's one thread of work.
@@ -156,15 +159,29 @@ impl<'a> Daemon<'a> {
     fn look_after(&mut self, only: &[String]) -> Result<Swept, SweepError> {
         let request =
             finalize::Request { env: self.env, now: sys::clock::now(), only, budget: BUDGET };
-        let swept = finalize::sweep(&mut self.writer, &request)?;
-        self.hold_owners()?;
+        let mut swept = finalize::sweep(&mut self.writer, &request)?;
+        // One that ended after it was seen alive and before it was held on to is swept at once.
+        for _ in 0..MOST_ROUNDS {
+            if !self.hold_owners()? {
+                break;
+            }
+            let more = finalize::sweep(&mut self.writer, &request)?;
+            swept.reports += more.reports;
+            swept.rejected += more.rejected;
+            swept.ended.extend(more.ended);
+            swept.condensed.extend(more.condensed);
+            (swept.kept, swept.pending) = (more.kept, more.pending);
+        }
         Ok(swept)
     }
 
-    fn hold_owners(&mut self) -> Result<(), SweepError> {
+    /// Holds on to every owner that is there; returns whether one is already gone.
+    fn hold_owners(&mut self) -> Result<bool, SweepError> {
+        sys::pause::at("daemon.hold");
         let observer: Observer = sys::proc::observer();
         let mut held = HashMap::new();
         self.unwatched = 0;
+        let mut gone = false;
         for tracked in self.writer.state.open_sessions()? {
             let Some(owner) = &tracked.track.owner else { continue };
             let key = serde_json::to_string(&(owner.pid, owner.start, &owner.boot))
@@ -177,11 +194,14 @@ impl<'a> Daemon<'a> {
                 Some(descriptor) => {
                     held.insert(key, descriptor);
                 }
-                None => self.unwatched += 1,
+                None => {
+                    gone |= sys::proc::probe(owner, &observer).is_dead();
+                    self.unwatched += 1;
+                }
             }
         }
         self.owners = held;
-        Ok(())
+        Ok(gone)
     }
 
     /// Sleeps until something happens; returns whether to stop.

@@ -17,7 +17,10 @@ struct Daemon(Child);
 
 impl Daemon {
     fn start(home: &TempHome) -> Self {
-        let mut command = ostler(home);
+        Self::with(ostler(home))
+    }
+
+    fn with(mut command: std::process::Command) -> Self {
         command.args(["daemon", "run"]).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
@@ -84,6 +87,27 @@ fn a_killed_agent_is_finalized_at_once() {
     assert_eq!(follower.next("condensed")["session"], ID);
     let one = run(&home, "ls -a --json").exits(0).session(ID);
     assert_eq!(one["status"], "exited");
+}
+
+#[test]
+fn an_agent_that_ends_before_it_is_held_on_to_is_finalized_at_once() {
+    let home = TempHome::new();
+    let pauses = testkit::pause::Pauses::new();
+    let mut command = ostler(&home);
+    pauses.apply(&mut command);
+    let _daemon = Daemon::with(command);
+    let mut follower = Follower::start(&home, "0");
+    let mut agent = Agent::start(&home, ID);
+    // It answers only once its first look is over.
+    run(&home, "daemon status").exits(0);
+    pauses.arm("daemon.hold");
+    agent.hook("UserPromptSubmit", json!({"prompt": "do it"}));
+    pauses.wait("daemon.hold");
+    agent.kill();
+    pauses.release("daemon.hold");
+    let begun = Instant::now();
+    assert_eq!(follower.next("exited")["session"], ID);
+    assert!(begun.elapsed() < Duration::from_secs(20), "it was left to the next look");
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn proc_is_ours() -> bool {
             status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"))?;
         Some(line.split(u8::is_ascii_whitespace).filter(|number| !number.is_empty()).count())
     });
-    levels.is_none_or(|levels| levels == 1) && ourselves.stat().is_ok()
+    levels.map_or_else(|| ourselves.stat().is_ok(), |levels| levels == 1)
 }
 
 /// A namespace's inode, and whether it is the initial one. A kernel that has no such namespaces
