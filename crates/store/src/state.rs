@@ -109,6 +109,12 @@ pub struct Tracked {
     pub track: Track,
 }
 
+/// The file that is written to after every change that others are told about. A commit cannot be
+/// watched: SQLite makes it visible in shared memory, after it has written to its log.
+fn bell(database: &Path) -> PathBuf {
+    database.with_file_name("events.bell")
+}
+
 /// The file of a home.
 pub fn path(home: &Path) -> PathBuf {
     home.join("ostler.db")
@@ -125,6 +131,8 @@ impl State {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut state = Self::connect(path, flags)?;
         state.migrate()?;
+        // A writer that was killed may have had no time to.
+        state.ring();
         Ok(state)
     }
 
@@ -153,6 +161,18 @@ impl State {
             Err(source) => return Err(StateError::Sqlite { path, source }),
         };
         Ok(Self { connection, path })
+    }
+
+    /// Tells whoever follows the events that there may be new ones.
+    fn ring(&self) {
+        use std::os::unix::fs::OpenOptionsExt;
+
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        // Nobody can follow what cannot be told; the events are there all the same.
+        let _ = options
+            .open(bell(&self.path))
+            .and_then(|mut bell| std::io::Write::write_all(&mut bell, b"\n"));
     }
 
     fn failed(&self) -> impl Fn(rusqlite::Error) -> StateError + use<> {
@@ -255,6 +275,9 @@ impl State {
             )
             .map_err(&failed)?;
         transaction.commit().map_err(&failed)?;
+        if new > 0 {
+            self.ring();
+        }
         Ok(new)
     }
 
@@ -326,6 +349,7 @@ impl State {
         publish(&transaction, &sys::clock::unique(now), now, "exited", (agent, id), &body)
             .map_err(&failed)?;
         transaction.commit().map_err(&failed)?;
+        self.ring();
         Ok(Some(end))
     }
 
@@ -357,6 +381,7 @@ impl State {
         let unique = sys::clock::unique(now);
         publish(&transaction, &unique, now, "condensed", (agent, id), "{}").map_err(&failed)?;
         transaction.commit().map_err(&failed)?;
+        self.ring();
         Ok(true)
     }
 
