@@ -111,6 +111,19 @@ fn an_agent_that_ends_before_it_is_held_on_to_is_finalized_at_once() {
 }
 
 #[test]
+fn a_follower_sleeps_through_nothing() {
+    let home = TempHome::new();
+    let _daemon = Daemon::start(&home);
+    let mut follower = Follower::start(&home, "0");
+    let mut agent = Agent::start(&home, ID);
+    // Each is waited for alone, so that no later one wakes a follower that missed it.
+    for _ in 0..60 {
+        agent.hook("UserPromptSubmit", json!({"prompt": "again"}));
+        follower.next("turn-start");
+    }
+}
+
+#[test]
 fn commands_go_through_the_daemon() {
     let home = TempHome::new();
     let daemon = Daemon::start(&home);
