@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod address;
+pub mod collect;
 pub mod converse;
 pub mod daemon;
 pub mod disk_use;

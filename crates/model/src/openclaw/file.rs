@@ -78,6 +78,9 @@ impl FileKind {
                 return Self::Archive(Reason::Backup, None);
             }
         }
+        if is_our_temporary(name, store) {
+            return Self::Temporary;
+        }
         if let Some((reason, at)) = archive(name) {
             return Self::Archive(reason, Some(at));
         }
@@ -116,6 +119,16 @@ impl FileKind {
             Self::Other => "other",
         }
     }
+}
+
+/// What ostler's own write leaves behind when it is killed: `.<store>.<pid>.<time>.<serial>.tmp`.
+fn is_our_temporary(name: &str, store: &str) -> bool {
+    let numbers = name
+        .strip_prefix('.')
+        .and_then(|rest| rest.strip_prefix(store)?.strip_prefix('.')?.strip_suffix(".tmp"));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    numbers
+        .is_some_and(|numbers| numbers.split('.').count() == 3 && numbers.split('.').all(is_number))
 }
 
 /// The session that the name of a transcript says it belongs to.
@@ -214,6 +227,8 @@ mod tests {
         assert_eq!(kind("sessions.json"), FileKind::Store);
         assert_eq!(kind(&format!("sessions.json.{uuid}.tmp")), FileKind::Temporary);
         assert_eq!(kind(&format!("sessions.json.17.{uuid}.tmp")), FileKind::Temporary);
+        assert_eq!(kind(".sessions.json.17.1790000000000.0.tmp"), FileKind::Temporary);
+        assert_eq!(kind(".sessions.json.mine.tmp"), FileKind::Other);
         assert_eq!(kind("sessions.json.mine.tmp"), FileKind::Other);
         assert_eq!(kind("sessions.json.bak.17"), FileKind::Archive(Reason::Backup, None));
         assert_eq!(kind("keep.deleted.keep.jsonl"), FileKind::Transcript);
