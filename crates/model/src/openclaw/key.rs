@@ -193,23 +193,6 @@ pub(super) fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// An agent's name as OpenClaw writes it: in lower case, at most 64 plain characters, and `main` for
-/// a name without any.
-pub fn agent_id(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
-    let mut id = String::new();
-    for c in name.trim().to_lowercase().chars() {
-        if plain(c) {
-            id.push(c);
-        } else if !id.ends_with('-') {
-            id.push('-');
-        }
-    }
-    let id: String = id.trim_matches('-').chars().take(64).collect();
-    let id = id.trim_end_matches('-');
-    if id.is_empty() { "main".to_owned() } else { id.to_owned() }
-}
-
 /// Whether a session can have this id: it becomes part of a file's name.
 pub fn is_session_id(id: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
@@ -287,11 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_agents_and_sessions() {
-        assert_eq!(agent_id("OPS!"), "ops");
-        assert_eq!(agent_id("  My Agent "), "my-agent");
-        assert_eq!(agent_id("агент✨"), "main");
-        assert_eq!(agent_id(&"a".repeat(99)).len(), 64);
+    fn ids_of_sessions_are_names_of_files() {
         for id in ["a", "0c5e-11.x_y", "A1"] {
             assert!(is_session_id(id), "{id}");
         }

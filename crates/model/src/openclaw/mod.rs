@@ -1,13 +1,15 @@
-//! OpenClaw's session stores: an index file (`sessions.json`) and transcripts beside it.
+//! OpenClaw's own rules, as pure functions over bytes and facts that somebody else gathered.
 //!
-//! Everything here is a pure function over bytes and facts that somebody else gathered: what a key
-//! means ([`key`]), what the names of files mean ([`file`]), how the index is read without losing a
-//! byte ([`document`]), which policy holds ([`policy`]), and what would go and why ([`maintain`]).
+//! What its ids, keys and locks mean ([`agent`], [`key`], [`lock`]), what the names of its files mean
+//! ([`file`]), how the index of a store is read without losing a byte ([`document`]), which policy holds
+//! ([`policy`]), and what would go from a store and why ([`maintain`]).
 
+pub mod agent;
 pub mod amount;
 pub mod document;
 pub mod file;
 pub mod key;
+pub mod lock;
 pub mod maintain;
 pub mod policy;
 pub mod wire;
