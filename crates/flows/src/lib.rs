@@ -16,6 +16,7 @@ pub mod observe;
 pub mod redact;
 pub mod terminal;
 pub mod vault;
+pub mod work;
 pub mod writer;
 
 pub use adapters::Env;

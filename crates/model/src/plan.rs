@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What kind of thing goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub enum Kind {
     /// A hosted terminal: its log and everything made from it.
@@ -81,9 +83,7 @@ impl Fingerprint {
     /// is the same while it is the same one: what is in it is asked of whoever planned.
     pub fn is_same(&self, now: &Self) -> bool {
         match self.form {
-            Form::Directory => {
-                (self.dev, self.ino, self.form) == (now.dev, now.ino, now.form)
-            }
+            Form::Directory => (self.dev, self.ino, self.form) == (now.dev, now.ino, now.form),
             _ => self == now,
         }
     }
