@@ -18,6 +18,7 @@ pub mod openclaw;
 pub mod redact;
 pub mod terminal;
 pub mod vault;
+pub mod work;
 pub mod writer;
 
 pub use adapters::Env;

@@ -211,8 +211,7 @@ impl Journal {
 
     /// Adds a line, and waits until it is on the disk.
     pub(super) fn add(&mut self, line: &Line) -> Result<(), CollectError> {
-        let failed =
-            |reason: String| CollectError::Journal { path: self.path.clone(), reason };
+        let failed = |reason: String| CollectError::Journal { path: self.path.clone(), reason };
         let mut text = serde_json::to_vec(line).map_err(|error| failed(error.to_string()))?;
         text.push(b'\n');
         let written = self.file.write_all(&text).and_then(|()| self.file.sync_data());
@@ -234,8 +233,7 @@ fn ends_torn(file: &mut File) -> io::Result<bool> {
 pub fn read(home: &Path, receipt: &str) -> Result<Receipt, CollectError> {
     let path = place(home, receipt).join("journal.jsonl");
     let failed = |reason: String| CollectError::Journal { path: path.clone(), reason };
-    let file =
-        sys::private::open_private(&path).map_err(|error| failed(error.to_string()))?;
+    let file = sys::private::open_private(&path).map_err(|error| failed(error.to_string()))?;
     let mut text = Vec::new();
     file.take(MOST).read_to_end(&mut text).map_err(|error| failed(error.to_string()))?;
     Ok(fold(receipt, &text))

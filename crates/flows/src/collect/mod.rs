@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 mod apply;
+mod gc;
 mod journal;
 mod recheck;
 mod recover;
@@ -19,6 +20,7 @@ mod trash;
 mod undo;
 
 pub use apply::Reaper;
+pub use gc::{Ask, Include, Planning, collect, plan, plan_here};
 pub use journal::{Action, Receipt, State, Step, read as read_receipt};
 pub use recheck::{Checked, Planned, recheck};
 pub use recover::recover;

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use model::plan::Fingerprint;
 
+use super::CollectError;
 use super::apply::{partial, remove_original};
 use super::journal::{self, Action, Begun, Journal, Line, State};
-use super::CollectError;
 
 /// Finishes what a run left unfinished when it was killed: a step is completed if it had happened,
 /// and put back if it had not. Gives the number of steps that were settled. Only the writer may.

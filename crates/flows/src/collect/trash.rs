@@ -6,8 +6,8 @@ use std::time::Duration;
 use model::time::Time;
 use model::wire::{Incomplete, ReceiptView, TrashEmptied, TrashVerified, TrashedItem};
 
-use super::journal::{self, Action, Journal, Line, Receipt, State, Step};
 use super::CollectError;
+use super::journal::{self, Action, Journal, Line, Receipt, State, Step};
 use crate::writer::Writer;
 
 /// Every receipt, the newest first. One whose journal cannot be read is among what is missing.
@@ -70,7 +70,7 @@ pub fn empty(
 ) -> Result<TrashEmptied, CollectError> {
     let home = writer.home.as_path();
     super::recover(home)?;
-    let mut emptied = TrashEmptied { receipts: Vec::new(), bytes: 0, failed: Vec::new() };
+    let mut emptied = TrashEmptied { applied: true, ..TrashEmptied::default() };
     for name in journal::names(home) {
         let Ok(receipt) = journal::read(home, &name) else { continue };
         let holds = receipt.steps.iter().any(|step| step.state == State::Done);
@@ -135,7 +135,8 @@ pub fn verify(home: &Path) -> TrashVerified {
             match (&step.state, &step.begun.action) {
                 (State::Begun | State::Copied, _) => {
                     verified.interrupted += 1;
-                    if !lies_there && std::fs::symlink_metadata(path).is_err()
+                    if !lies_there
+                        && std::fs::symlink_metadata(path).is_err()
                         && !matches!(step.begun.action, Action::Rename { .. } | Action::Discard)
                     {
                         problem(Some(path), "it is neither in its place nor in the trash".into());
@@ -148,7 +149,10 @@ pub fn verify(home: &Path) -> TrashVerified {
                     }
                 }
                 (State::Failed(_), Action::Trash) if lies_there => {
-                    problem(Some(&content), "it was not removed, yet a copy is in the trash".into());
+                    problem(
+                        Some(&content),
+                        "it was not removed, yet a copy is in the trash".into(),
+                    );
                 }
                 _ => {}
             }

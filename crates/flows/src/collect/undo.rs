@@ -8,18 +8,14 @@ use model::time::Time;
 use model::wire::{UndoResult, UndoneItem};
 use sys::trash::Existing;
 
+use super::CollectError;
 use super::journal::{self, Action, Begun, Journal, Line, State};
 use super::recheck::refusal;
-use super::CollectError;
 use crate::writer::Writer;
 
 /// Undoes a run, the last step first: the one named, or the last one of which something can be
 /// undone. What cannot be put back stays in the trash, and is said.
-pub fn undo(
-    writer: &Writer,
-    receipt: Option<&str>,
-    at: Time,
-) -> Result<UndoResult, CollectError> {
+pub fn undo(writer: &Writer, receipt: Option<&str>, at: Time) -> Result<UndoResult, CollectError> {
     let home = writer.home.as_path();
     super::recover(home)?;
     let name = match receipt {
@@ -54,9 +50,8 @@ pub fn undo(
 }
 
 fn latest(home: &Path) -> Result<String, CollectError> {
-    let undoable = |name: &String| {
-        journal::read(home, name).is_ok_and(|receipt| receipt.is_undoable())
-    };
+    let undoable =
+        |name: &String| journal::read(home, name).is_ok_and(|receipt| receipt.is_undoable());
     let found = journal::names(home).into_iter().rev().find(undoable);
     found.ok_or_else(|| CollectError::NoReceipt("(none can be undone)".to_owned()))
 }

@@ -160,12 +160,14 @@ pub struct TrashLsResult {
 }
 
 /// The result of `trash empty`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrashEmptied {
-    /// Runs of which nothing is left.
+    /// Whether something was done; a preview otherwise.
+    pub applied: bool,
+    /// Runs of which nothing is, or would be, left.
     pub receipts: Vec<String>,
-    /// How many bytes were freed.
+    /// How many bytes were, or would be, freed.
     pub bytes: u64,
     /// What could not be removed.
     pub failed: Vec<Incomplete>,
