@@ -98,7 +98,8 @@ impl Drop for Running {
 #[test]
 fn row_74_a_closed_port_and_nobody_there_leave_it_to_us() {
     let stage = Stage::on(closed_port());
-    assert!(matches!(stage.ask(), Ok(Route::Local(_))), "{:?}", stage.ask());
+    let asked = stage.ask();
+    assert!(matches!(asked, Ok(Route::Local(_))), "{asked:?}");
 }
 
 #[test]

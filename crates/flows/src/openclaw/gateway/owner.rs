@@ -221,31 +221,38 @@ fn processes(config: &Config, observer: &Observer) -> Vec<Owner> {
         if seen.is_some()
             && let Some(seen) = table.appearance(row.pid).filter(|seen| program.is_program(seen))
         {
-            findings.extend(process(config, observer, &table, row, &seen.args));
+            let Some((who, finding)) = process(config, observer, &table, row, &seen.args) else {
+                continue;
+            };
+            // One that ends while it is looked at cannot be read any more, and is gone.
+            let gone = who.is_some_and(|who| sys::proc::probe(&who, observer).is_dead());
+            findings.extend((!gone).then_some(finding));
         }
     }
     findings
 }
 
-/// What one process of OpenClaw's has to do with these files.
+/// What one process of OpenClaw's has to do with these files, and which it is.
 fn process(
     config: &Config,
     observer: &Observer,
     table: &Table,
     row: &ProcessRow,
     args: &[String],
-) -> Option<Owner> {
+) -> Option<(Option<Identity>, Owner)> {
     let pid = row.pid;
     let who = match sys::proc::identify_as(pid, observer) {
         Ok(who) => who,
         Err(IdentifyError::NotRunning(_)) => return None,
-        Err(error) => return Some(Owner::Doubt(error.to_string())),
+        Err(error) => return Some((None, Owner::Doubt(error.to_string()))),
     };
+    let doubt = |why: String| Some((Some(who.clone()), Owner::Doubt(why)));
     if row.uid != observer.uid {
         // Whoever may not enter the directory does not write there.
-        let shut = row.uid != 0 && is_shut(&config.state, observer.uid);
-        let why = format!("process {pid} of user {} is OpenClaw, and may use them", row.uid);
-        return (!shut).then_some(Owner::Doubt(why));
+        if row.uid != 0 && is_shut(&config.state, observer.uid) {
+            return None;
+        }
+        return doubt(format!("process {pid} of user {} is OpenClaw, and may use them", row.uid));
     }
     let profile = profile(args);
     let lookup = |name: &str| match &profile {
@@ -255,15 +262,16 @@ fn process(
     let env = Env::new(&lookup);
     let roots = adapters::by_id("openclaw")?.roots(&env);
     if roots.is_empty() {
-        let why = format!("process {pid} is OpenClaw, and it cannot be told which files it uses");
-        return Some(Owner::Doubt(why));
+        return doubt(format!(
+            "process {pid} is OpenClaw, and it cannot be told which files it uses"
+        ));
     }
     let uses_state = roots.iter().any(|root| same(root, &config.state));
     let uses_config =
         env.path("OPENCLAW_CONFIG_PATH").is_some_and(|path| same(&path, &config.path));
-    (uses_state || uses_config).then(|| Owner::Live {
-        who: Box::new(who),
-        why: format!("process {pid} is OpenClaw and uses them"),
+    (uses_state || uses_config).then(|| {
+        let why = format!("process {pid} is OpenClaw and uses them");
+        (Some(who.clone()), Owner::Live { who: Box::new(who.clone()), why })
     })
 }
 
