@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod address;
+pub mod collect;
 pub mod converse;
 pub mod daemon;
 pub mod disk_use;
@@ -17,6 +18,7 @@ pub mod openclaw;
 pub mod redact;
 pub mod terminal;
 pub mod vault;
+pub mod work;
 pub mod writer;
 
 pub use adapters::Env;

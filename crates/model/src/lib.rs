@@ -12,6 +12,7 @@ pub mod hosted;
 pub mod identity;
 pub mod liveness;
 pub mod openclaw;
+pub mod plan;
 pub mod program;
 pub mod rules;
 pub mod session;
