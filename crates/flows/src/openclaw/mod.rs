@@ -5,3 +5,5 @@
 
 pub mod config;
 mod document;
+pub mod gateway;
+pub mod locks;
