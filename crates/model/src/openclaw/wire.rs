@@ -1,11 +1,16 @@
 //! What programs read about OpenClaw's stores.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::openclaw::policy::{Policy, Setting};
 use crate::time::Time;
 use crate::wire::{Incomplete, RefusalView};
+
+/// A word of a fixed list. It may have come through the daemon.
+pub type Word = Cow<'static, str>;
 
 /// A store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -73,6 +78,16 @@ pub struct StoreSession {
     pub fault: Option<&'static str>,
 }
 
+impl StoreSession {
+    /// With another time of its last change.
+    #[must_use]
+    pub fn updated(mut self, at: Time, now: Time) -> Self {
+        self.updated_at = Some(at);
+        self.age_ms = u64::try_from(now.since(at).as_millis()).ok();
+        self
+    }
+}
+
 /// The result of `store ls`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -131,22 +146,22 @@ pub struct StoreShowResult {
 }
 
 /// A setting, and where it comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SettingView<T> {
     /// What holds; absent if there is no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<T>,
     /// `default`, `config`, or `derived` from another setting.
-    pub origin: &'static str,
+    pub origin: Word,
 }
 
 /// The policy that holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyView {
     /// `enforce` or `warn`.
-    pub mode: SettingView<&'static str>,
+    pub mode: SettingView<Word>,
     /// After how long without a change a session goes.
     pub prune_after_ms: SettingView<u64>,
     /// How many entries stay.
@@ -164,12 +179,12 @@ pub struct PolicyView {
 impl From<&Policy> for PolicyView {
     fn from(policy: &Policy) -> Self {
         fn view<T: Copy, V>(setting: Setting<T>, value: impl Fn(T) -> Option<V>) -> SettingView<V> {
-            SettingView { value: value(setting.value), origin: setting.origin.word() }
+            SettingView { value: value(setting.value), origin: setting.origin.word().into() }
         }
         let millis = |span: std::time::Duration| u64::try_from(span.as_millis()).ok();
         let has_budget = policy.max_disk.value.is_some();
         Self {
-            mode: view(policy.mode, |mode| Some(mode.word())),
+            mode: view(policy.mode, |mode| Some(mode.word().into())),
             prune_after_ms: view(policy.prune_after, millis),
             max_entries: view(policy.max_entries, Some),
             reset_archive_retention_ms: view(policy.reset_retention, |span| span.and_then(millis)),
@@ -181,53 +196,53 @@ impl From<&Policy> for PolicyView {
 }
 
 /// One line of a plan: an entry or a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreItem {
     /// `remove`, `archive`, `keep`, or `skip` for what was planned and not done.
-    pub action: &'static str,
+    pub action: Word,
     /// By which rule: `prune-stale`, `cap-overflow`, …
-    pub rule: &'static str,
+    pub rule: Word,
     /// `entry`, or what kind of file.
-    pub kind: &'static str,
+    pub kind: Word,
     /// The key, or the name of the file.
     pub id: String,
     /// The agent that the key names.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The session behind the key.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// What it was called.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The model.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The file.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Its bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// How long ago it was last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
     /// Why.
     pub reason: String,
     /// The policy only warns: this happens only with `--enforce`.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_with_enforce: bool,
     /// What came of it: `done` or `refused`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<&'static str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Word>,
     /// Why it was not done.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusalView>,
 }
 
 /// What the cap came to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapView {
     /// How many entries may stay.
@@ -239,7 +254,7 @@ pub struct CapView {
 }
 
 /// What the disk budget came to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiskBudgetView {
     /// All bytes before.
@@ -263,16 +278,16 @@ pub struct DiskBudgetView {
 }
 
 /// What a cleanup does, or did, to one store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreCleanup {
     /// Whose it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// The index.
     pub path: String,
     /// `enforce` or `warn`.
-    pub mode: &'static str,
+    pub mode: Word,
     /// The policy that holds.
     pub policy: PolicyView,
     /// How many entries there were.
@@ -294,12 +309,14 @@ pub struct StoreCleanup {
     /// What the cap came to.
     pub cap: CapView,
     /// What the disk budget came to, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_budget: Option<DiskBudgetView>,
     /// Whether anything would be changed.
     pub would_mutate: bool,
-    /// Stands for this plan: the same store in the same state gives the same.
-    pub plan_hash: String,
+    /// Stands for this plan: the same store in the same state gives the same. Absent if the gateway
+    /// did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_hash: Option<String>,
     /// Whether the store changed meanwhile, and this is another plan than the first.
     pub replanned: bool,
     /// What goes, and what else was asked for.
@@ -307,7 +324,7 @@ pub struct StoreCleanup {
 }
 
 /// The result of `store cleanup`, always of this shape.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreCleanupResult {
     /// Whether it was only a preview.
@@ -321,11 +338,11 @@ pub struct StoreCleanupResult {
     /// How many bytes of files that is.
     pub bytes: u64,
     /// What gives them back: `ostler undo RECEIPT`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<String>,
     /// Who did it: `local` or `gateway`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transport: Option<&'static str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Word>,
     /// What could not be read or done.
     pub incomplete: Vec<Incomplete>,
 }
@@ -377,22 +394,22 @@ pub struct StoreVerifyResult {
 }
 
 /// One entry of a rebuilt index.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebuiltEntry {
     /// Its key.
     pub key: String,
     /// Its session.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// Where it comes from: the name of a file of the store.
     pub from: String,
     /// `kept`, `recovered` from another copy of the index, or `made` from a transcript.
-    pub how: &'static str,
+    pub how: Word,
 }
 
 /// The result of `store rebuild`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreRebuildResult {
     /// Whether it was only a preview.
@@ -402,13 +419,13 @@ pub struct StoreRebuildResult {
     /// The index.
     pub path: String,
     /// What is wrong with it as it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
     /// How many entries could be kept as they are.
     pub kept: usize,
     /// What the new index has besides.
     pub added: Vec<RebuiltEntry>,
     /// What gives the old index back.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<String>,
 }

@@ -95,7 +95,7 @@ impl Look<'_> {
     }
 
     fn hold(&self, transcript: &str) -> Option<Hold> {
-        match self.loaded.locks.get(transcript)? {
+        match &self.loaded.locks.get(transcript)?.verdict {
             Verdict::Held => Some(Hold::Live),
             Verdict::Doubt(_) => Some(Hold::Unknown),
             Verdict::Free(_) => None,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use model::openclaw::agent::normalise;
 use model::wire::Incomplete;
+use serde::{Deserialize, Serialize};
 
 use super::{StoreError, display};
 use crate::openclaw::config::Config;
@@ -22,22 +23,23 @@ pub struct Place {
 }
 
 /// Which stores are meant.
-#[derive(Clone, Copy, Debug)]
-pub enum Selection<'a> {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Selection {
     /// The one of the agent that is used when none is named.
     Default,
     /// The one of an agent.
-    Agent(&'a str),
+    Agent(String),
     /// All of them.
     All,
     /// This one.
-    Path(&'a Path),
+    Path(PathBuf),
 }
 
 /// Finds the stores that are meant, and what was passed over.
 pub fn find(
     config: &Config,
-    selection: Selection<'_>,
+    selection: &Selection,
 ) -> Result<(Vec<Place>, Vec<Incomplete>), StoreError> {
     let mut skipped = Vec::new();
     let places = match selection {

@@ -6,9 +6,7 @@ use model::openclaw::document::{Document, Entry};
 use model::openclaw::file::{File, FileKind, session_of};
 use model::openclaw::key::Key;
 use model::openclaw::maintain::{Request, Store, Transcript, Trigger, maintain};
-use model::openclaw::wire::{
-    StoreFile, StoreLsResult, StoreSession, StoreShowResult, StoreView,
-};
+use model::openclaw::wire::{StoreFile, StoreLsResult, StoreSession, StoreShowResult, StoreView};
 use model::time::Time;
 use model::wire::Incomplete;
 
@@ -87,7 +85,7 @@ fn index(
     place: &Place,
     sessions: &mut Vec<StoreSession>,
 ) -> Result<(), StoreError> {
-    let loaded = Loaded::read(place, listing.now)?;
+    let loaded = Loaded::read(place)?;
     let document = loaded.document()?;
     let view = |entry| session(listing, place, entry);
     sessions.extend(document.entries.iter().map(view));
@@ -95,7 +93,7 @@ fn index(
 }
 
 /// An entry, as programs see it.
-fn session(listing: &Listing<'_>, place: &Place, entry: &Entry<'_>) -> StoreSession {
+pub(super) fn session(listing: &Listing<'_>, place: &Place, entry: &Entry<'_>) -> StoreSession {
     let view = &entry.view;
     let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().map(str::to_owned);
     let key = Key::new(&entry.key);
@@ -155,7 +153,7 @@ pub fn show(
             raw: None,
         });
     }
-    let loaded = Loaded::read(place, cleanup.now)?;
+    let loaded = Loaded::read(place)?;
     let document = loaded.document()?;
     of_index(cleanup, &loaded, &document, session)
 }

@@ -11,19 +11,29 @@ use model::openclaw::policy::{Policy, PolicyError};
 use model::wire::Incomplete;
 
 use super::config::{Config, ConfigError};
+use super::gateway::{self, Owner};
 
+mod apply;
+mod ask;
 mod database;
 mod facts;
 mod find;
 mod list;
 mod plan;
 mod read;
+mod rebuild;
+mod through;
 mod verify;
 
+pub(crate) use apply::perform as perform_cleanup;
+pub use ask::Ask;
 pub use find::{Place, Selection, find};
 pub use list::{Listing, list, show};
 pub use plan::{Cleanup, Planned, preview};
 pub use read::Loaded;
+pub(crate) use rebuild::perform as perform_rebuild;
+pub use rebuild::preview as preview_rebuild;
+pub use through::{CleanError, Desk, clean, rebuild};
 pub use verify::verify;
 
 /// Why a store cannot be used.
@@ -84,10 +94,37 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// What a person can do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Config(_) => "put the file right, then try again".to_owned(),
+            Self::Policy { .. } => {
+                "put the setting right; without it OpenClaw's default holds".to_owned()
+            }
+            Self::NoAgent { known, .. } => format!("there are: {}", known.join(", ")),
+            Self::NoKey(_) => "`ostler store ls --limit all` lists every key".to_owned(),
+            Self::Ambiguous { candidates, .. } => format!(
+                "type more of the key: {}",
+                candidates.iter().take(5).cloned().collect::<Vec<_>>().join(", ")
+            ),
+            Self::Read { .. } => "check the path and its permissions".to_owned(),
+            Self::Broken { path, .. } => format!(
+                "`ostler store rebuild --store {}` makes a new one from the transcripts",
+                path.display()
+            ),
+            Self::Database(_) => {
+                "let OpenClaw do it: `openclaw sessions cleanup`, with its gateway running"
+                    .to_owned()
+            }
+        }
+    }
+
     /// As a line of what could not be read.
     pub fn incomplete(&self) -> Incomplete {
         let path = match self {
-            Self::Read { path, .. } | Self::Broken { path, .. } | Self::Database(path) => Some(path),
+            Self::Read { path, .. } | Self::Broken { path, .. } | Self::Database(path) => {
+                Some(path)
+            }
             _ => None,
         };
         Incomplete {
@@ -102,6 +139,11 @@ impl StoreError {
 pub fn policy(config: &Config) -> Result<Policy, StoreError> {
     Policy::parse(config.maintenance.as_ref())
         .map_err(|source| StoreError::Policy { path: config.path.clone(), source })
+}
+
+/// Whether OpenClaw runs on these files, or may: an entry that says it runs may then be right.
+fn may_run(config: &Config) -> bool {
+    gateway::owner(config) != Owner::Nobody
 }
 
 fn display(path: &Path) -> String {

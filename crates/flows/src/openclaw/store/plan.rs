@@ -79,16 +79,8 @@ pub fn preview(
     places: &[Place],
     skipped: Vec<Incomplete>,
 ) -> Result<StoreCleanupResult, StoreError> {
-    let mut result = StoreCleanupResult {
-        dry_run: true,
-        applied: false,
-        stores: Vec::new(),
-        count: 0,
-        bytes: 0,
-        receipt: None,
-        transport: None,
-        incomplete: skipped,
-    };
+    let mut result = empty(skipped);
+    result.dry_run = true;
     for place in places {
         match plan(cleanup, place) {
             Ok(planned) => result.stores.push(planned.view),
@@ -101,14 +93,30 @@ pub fn preview(
     Ok(result)
 }
 
+/// An answer in which nothing is yet.
+pub(super) fn empty(incomplete: Vec<Incomplete>) -> StoreCleanupResult {
+    StoreCleanupResult {
+        dry_run: false,
+        applied: false,
+        stores: Vec::new(),
+        count: 0,
+        bytes: 0,
+        receipt: None,
+        transport: None,
+        incomplete,
+    }
+}
+
 /// Adds up what goes, or went.
 pub(super) fn count(result: &mut StoreCleanupResult) {
     let goes = |item: &&StoreItem| {
-        ["remove", "archive"].contains(&item.action) && !item.only_with_enforce
+        ["remove", "archive"].contains(&&*item.action) && !item.only_with_enforce
     };
     let items = || result.stores.iter().flat_map(|store| &store.items).filter(goes);
-    (result.count, result.bytes) =
-        (items().count(), items().filter(|item| item.kind != "entry").filter_map(|item| item.bytes).sum());
+    (result.count, result.bytes) = (
+        items().count(),
+        items().filter(|item| item.kind != "entry").filter_map(|item| item.bytes).sum(),
+    );
 }
 
 /// Plans the cleanup of one store.
@@ -116,7 +124,7 @@ pub(super) fn plan(cleanup: &Cleanup<'_>, place: &Place) -> Result<Planned, Stor
     if place.database {
         return Err(StoreError::Database(place.path.clone()));
     }
-    let loaded = Loaded::read(place, cleanup.now)?;
+    let loaded = Loaded::read(place)?;
     let document = loaded.document()?;
     // Without an index nobody can say what belongs to whom: everything stays.
     let files = if loaded.bytes.is_some() { loaded.files.as_slice() } else { &[] };
@@ -128,8 +136,8 @@ pub(super) fn plan(cleanup: &Cleanup<'_>, place: &Place) -> Result<Planned, Stor
         let enforced = maintain(&store, &cleanup.request(true));
         only_with_enforce(cleanup, &loaded, &document, (&plan, &enforced), &mut view.items);
     }
-    let index = (plan.removed() > 0)
-        .then(|| document.without(|entry| plan.entries[entry].removes()));
+    let index =
+        (plan.removed() > 0).then(|| document.without(|entry| plan.entries[entry].removes()));
     Ok(Planned { plan, index, view, loaded })
 }
 
@@ -150,7 +158,7 @@ fn view(
     StoreCleanup {
         agent_id: loaded.place.agent.clone(),
         path: display(&loaded.place.path),
-        mode: cleanup.policy.mode.value.word(),
+        mode: cleanup.policy.mode.value.word().into(),
         policy: PolicyView::from(cleanup.policy),
         before_count: document.entries.len(),
         after_count: document.entries.len() - plan.removed(),
@@ -177,7 +185,7 @@ fn view(
             unsatisfiable: budget.is_unsatisfiable(),
         }),
         would_mutate: plan.changes(),
-        plan_hash: hash(loaded, document, plan),
+        plan_hash: Some(hash(loaded, document, plan)),
         replanned: false,
         items,
     }
@@ -197,11 +205,7 @@ fn only_with_enforce(
         more.map(|((_, then), entry)| entry_item(cleanup.now, entry, *then)).collect();
     let planned = |change: &&Change| !plan.files.contains(change);
     extra.extend(
-        enforced
-            .files
-            .iter()
-            .filter(planned)
-            .map(|change| file_item(cleanup.now, loaded, change)),
+        enforced.files.iter().filter(planned).map(|change| file_item(cleanup.now, loaded, change)),
     );
     for item in &mut extra {
         item.only_with_enforce = true;
@@ -215,9 +219,9 @@ fn entry_item(now: Time, entry: &Entry<'_>, verdict: Verdict) -> StoreItem {
     let view = &entry.view;
     let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().map(str::to_owned);
     StoreItem {
-        action: if verdict.removes() { "remove" } else { "keep" },
-        rule: verdict.word(),
-        kind: "entry",
+        action: if verdict.removes() { "remove" } else { "keep" }.into(),
+        rule: verdict.word().into(),
+        kind: "entry".into(),
         id: entry.key.to_string(),
         agent: Key::new(&entry.key).agent().map(str::to_owned),
         session: text(&view.session_id),
@@ -240,9 +244,9 @@ fn file_item(now: Time, loaded: &Loaded, change: &Change) -> StoreItem {
         Act::Remove => ("remove", "remove-file"),
     };
     StoreItem {
-        action,
-        rule,
-        kind: file.kind.word(),
+        action: action.into(),
+        rule: rule.into(),
+        kind: file.kind.word().into(),
         id: file.name.clone(),
         agent: None,
         session: None,

@@ -7,19 +7,16 @@ use std::path::{Path, PathBuf};
 
 use model::openclaw::document::Document;
 use model::openclaw::file::{BLOBS, File, FileKind};
-use model::openclaw::lock::{Payload, Sight, Verdict, judge};
 use model::plan::Fingerprint;
 use model::time::Time;
 use sys::private::PrivateError;
 
 use super::StoreError;
 use super::find::Place;
+use crate::openclaw::locks::{self, Lock};
 
 /// The largest index that is read. The largest that was seen had 120 MB.
 const MOST: u64 = 1 << 30;
-
-/// The most that is read of a lock.
-const MOST_LOCK: u64 = 64 << 10;
 
 /// A store as it was found.
 #[derive(Debug)]
@@ -39,16 +36,14 @@ pub struct Loaded {
     /// Names of links: what they lead to is nobody's business.
     pub links: HashSet<String>,
     /// What is to be made of the lock of each transcript that has one.
-    pub locks: HashMap<String, Verdict>,
+    pub locks: HashMap<String, Lock>,
 }
 
 impl Loaded {
     /// Looks at a store. One that is not there is empty.
-    pub fn read(place: &Place, now: Time) -> Result<Self, StoreError> {
-        let failed = |error: io::Error| StoreError::Read {
-            path: place.path.clone(),
-            reason: plain(&error),
-        };
+    pub fn read(place: &Place) -> Result<Self, StoreError> {
+        let failed =
+            |error: io::Error| StoreError::Read { path: place.path.clone(), reason: plain(&error) };
         let given = place.path.parent().unwrap_or(Path::new("/"));
         let directory = match std::fs::canonicalize(given) {
             Ok(directory) => directory,
@@ -70,7 +65,7 @@ impl Loaded {
         // The index is read after its directory: a transcript that is made meanwhile has no entry in
         // the list of files, and not the other way round.
         loaded.read_index().map_err(failed)?;
-        loaded.judge_locks(now);
+        loaded.judge_locks();
         Ok(loaded)
     }
 
@@ -168,56 +163,27 @@ impl Loaded {
     }
 
     /// Asks of every lock whether somebody holds it. Until nobody does, its transcript is left alone.
-    fn judge_locks(&mut self, now: Time) {
-        let locks: Vec<usize> = (0..self.files.len())
-            .filter(|&index| self.files[index].kind == FileKind::Lock)
-            .collect();
-        if locks.is_empty() {
+    fn judge_locks(&mut self) {
+        let is_lock = |file: &&File| file.kind == FileKind::Lock;
+        let names = self.files.iter().filter(is_lock).map(|file| file.name.as_str());
+        let names: Vec<String> =
+            names.filter_map(|name| name.strip_suffix(".lock")).map(str::to_owned).collect();
+        if names.is_empty() {
             return;
         }
         let observer = sys::proc::observer();
-        for index in locks {
-            let name = self.files[index].name.clone();
-            let Some(transcript) = name.strip_suffix(".lock") else { continue };
-            let payload = match read_lock(&self.path_of(index)) {
-                Ok(payload) => payload,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                // It cannot be told whose it is, which is a doubt.
-                Err(_) => {
-                    self.hold(transcript, Verdict::Doubt(Vec::new()));
-                    continue;
-                }
+        for transcript in names {
+            let Some(lock) = locks::of(&self.directory.join(&transcript), &observer) else {
+                continue;
             };
-            let modified = self.files[index].modified;
-            let sight = Sight {
-                owner: sys::proc::probe(&payload.identity(modified), &observer),
-                own_pid: std::process::id(),
-                modified,
-                now,
-            };
-            let verdict = judge(&payload, &sight);
-            self.hold(transcript, verdict);
+            if !lock.verdict.is_free()
+                && let Some(file) = self.files.iter_mut().find(|file| file.name == transcript)
+            {
+                file.held = true;
+            }
+            self.locks.insert(transcript, lock);
         }
     }
-
-    fn hold(&mut self, transcript: &str, verdict: Verdict) {
-        if !verdict.is_free()
-            && let Some(file) = self.files.iter_mut().find(|file| file.name == transcript)
-        {
-            file.held = true;
-        }
-        self.locks.insert(transcript.to_owned(), verdict);
-    }
-}
-
-pub(super) fn read_lock(path: &Path) -> io::Result<Payload> {
-    let file = sys::private::open_regular(path).map_err(|error| match error {
-        PrivateError::Io { source, .. } => source,
-        other => io::Error::other(other.to_string()),
-    })?;
-    let mut bytes = Vec::new();
-    file.take(MOST_LOCK).read_to_end(&mut bytes)?;
-    Ok(Payload::parse(&bytes))
 }
 
 /// The error's own words, without the number that the standard library appends.
