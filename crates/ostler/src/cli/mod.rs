@@ -35,6 +35,7 @@ mod schema;
 mod show;
 mod skills;
 mod status;
+mod store;
 mod terminal;
 mod trash;
 mod vault;
@@ -88,6 +89,7 @@ enum Command {
     Summary(vault::Summary),
     Finalize(finalize::Finalize),
     Gc(gc::Gc),
+    Store(store::Store),
     Undo(trash::Undo),
     Trash(trash::Trash),
     Vault(vault::Vault),
@@ -121,6 +123,7 @@ impl Command {
             Self::Summary(_) => "summary",
             Self::Finalize(_) => "finalize",
             Self::Gc(_) => "gc",
+            Self::Store(command) => command.name(),
             Self::Undo(_) => "undo",
             Self::Trash(command) => command.name(),
             Self::Vault(command) => command.name(),
@@ -153,6 +156,7 @@ impl Command {
             Self::Summary(command) => command.run(context),
             Self::Finalize(command) => command.run(context),
             Self::Gc(command) => command.run(context),
+            Self::Store(command) => command.run(context),
             Self::Undo(command) => command.run(context),
             Self::Trash(command) => command.run(context),
             Self::Vault(command) => command.run(context),
