@@ -121,6 +121,19 @@ fn a_missing_line_is_noticed() {
 }
 
 #[test]
+fn after_the_greatest_number_any_number_may_come() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), Personality::Ostler, &[b"one"]);
+    let path = directory.path().join(log::FILE);
+    let line = fs::read_to_string(&path).unwrap();
+    let last = line.replacen("\"seq\":0", &format!("\"seq\":{}", u64::MAX), 1);
+    fs::write(&path, format!("{last}{{oh no\n{line}")).unwrap();
+    let (read, reader) = outputs(directory.path());
+    assert_eq!(read, [b"one", b"one"]);
+    assert_eq!(reader.problems.len(), 2, "the number, and the bad line: {:?}", reader.problems);
+}
+
+#[test]
 fn a_line_that_is_being_written_is_read_once_it_is_whole() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), Personality::Ostler, &[b"one"]);

@@ -8,6 +8,7 @@ mod terminal {
     mod attach;
     mod better;
     mod contract;
+    mod endurance;
     mod faults;
     mod skills;
     mod stage;
