@@ -84,8 +84,9 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 
 /// Many plain lines at once, some of them too long for a row.
 fn lines() -> impl Strategy<Value = Vec<u8>> {
-    proptest::collection::vec("[ -~]{0,45} {0,3}", 0..40)
-        .prop_map(|lines| lines.iter().flat_map(|line| format!("{line}\r\n").into_bytes()).collect())
+    proptest::collection::vec("[ -~]{0,45} {0,3}", 0..40).prop_map(|lines| {
+        lines.iter().flat_map(|line| format!("{line}\r\n").into_bytes()).collect()
+    })
 }
 
 fn size() -> impl Strategy<Value = Size> {
