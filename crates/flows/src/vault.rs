@@ -33,7 +33,7 @@ pub enum VaultError {
 }
 
 /// Where a copy is.
-fn place(home: &Path, sha256: &str) -> PathBuf {
+pub(crate) fn place(home: &Path, sha256: &str) -> PathBuf {
     let shelf = sha256.get(..2).unwrap_or("00");
     home.join("vault").join(shelf).join(format!("{sha256}.zst"))
 }

@@ -83,6 +83,17 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 }
 
 impl Home {
+    /// The sessions below a directory, to look at or remove; nothing new is made there.
+    pub fn at(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            sockets: PathBuf::new(),
+            personality: Personality::Ostler,
+            inherit: Vec::new(),
+            version: String::new(),
+        }
+    }
+
     /// Where the sessions are.
     pub fn sessions(&self) -> PathBuf {
         self.root.join("sessions")
