@@ -143,7 +143,7 @@ impl Living {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
         let after_name = stat.rsplit_once(") ").unwrap().1;
         let start: u64 = after_name.split(' ').nth(19).unwrap().parse().unwrap();
-        let created = "2026-07-01T10:00:00.000Z";
+        let created = model::time::Time::from_millis(now()).to_string();
         json!({ "pid": self.0.id(), "createdAt": created, "starttime": start }).to_string()
     }
 }
