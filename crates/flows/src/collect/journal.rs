@@ -180,7 +180,7 @@ pub(super) fn slot(home: &Path, receipt: &str, step: u32) -> PathBuf {
 }
 
 /// Where a thing lies in its slot.
-pub(super) fn content(home: &Path, receipt: &str, begun: &Begun) -> PathBuf {
+pub(crate) fn content(home: &Path, receipt: &str, begun: &Begun) -> PathBuf {
     let name = begun.path.0.file_name().unwrap_or("content".as_ref());
     slot(home, receipt, begun.step).join(name)
 }
