@@ -6,6 +6,7 @@ mod cli {
     mod access;
     mod agent;
     mod architecture;
+    mod collect;
     mod daemon;
     mod errors;
     mod finalize;
@@ -21,4 +22,5 @@ mod cli {
     mod readme;
     mod run;
     mod show;
+    mod writer;
 }
