@@ -47,14 +47,22 @@ pub(super) fn earlier(
     None
 }
 
-/// The bytes of the configuration that a run has replaced, if they are still what they were.
+/// The bytes of the configuration that a run has replaced, if they are still what they were. A run that
+/// was killed after it replaced them, and before it wrote that down, has replaced them too.
 fn configuration_before(home: &Path, receipt: &Receipt, config: &Config) -> Option<Vec<u8>> {
-    let step = receipt.steps.iter().find(|step| {
-        step.state == State::Done
-            && step.begun.kind == Kind::Configuration
-            && step.begun.path.0 == config.path
-    })?;
-    let Action::Replace { before: Some(hash), .. } = &step.begun.action else { return None };
-    let bytes = std::fs::read(collect::content(home, &receipt.id, &step.begun)).ok()?;
-    (collect::hash(&bytes) == *hash).then_some(bytes)
+    let now = config.bytes.as_deref().map(collect::hash);
+    receipt.steps.iter().find_map(|step| {
+        let begun = &step.begun;
+        if begun.kind != Kind::Configuration || begun.path.0 != config.path {
+            return None;
+        }
+        let Action::Replace { before: Some(before), after } = &begun.action else { return None };
+        let replaced = match step.state {
+            State::Done => true,
+            State::Begun => now.as_ref() == Some(after),
+            _ => false,
+        };
+        let bytes = std::fs::read(collect::content(home, &receipt.id, begun)).ok()?;
+        (replaced && collect::hash(&bytes) == *before).then_some(bytes)
+    })
 }
