@@ -31,10 +31,20 @@ pub(crate) fn run(options: &Options) -> ExitCode {
 
 /// Builds the program and returns where it is.
 pub(crate) fn build(debug: bool) -> Result<PathBuf, String> {
+    build_as_installed(debug, &["--package", "ostler"], "ostler")
+}
+
+/// Builds an example of a package in the same way, to be measured beside the program.
+pub(crate) fn build_example(package: &str, example: &str) -> Result<PathBuf, String> {
+    let file = format!("examples/{example}");
+    build_as_installed(false, &["--package", package, "--example", example], &file)
+}
+
+fn build_as_installed(debug: bool, what: &[&str], file: &str) -> Result<PathBuf, String> {
     let target = host()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--locked", "--package", "ostler", "--target", &target]);
+    command.args(["build", "--locked", "--target", &target]).args(what);
     if !debug {
         command.arg("--release");
     }
@@ -50,16 +60,13 @@ pub(crate) fn build(debug: bool) -> Result<PathBuf, String> {
         return Err("the build failed".to_owned());
     }
     let directory = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let program = Path::new(&directory).join(target).join(if debug {
-        "debug/ostler"
-    } else {
-        "release/ostler"
-    });
+    let profile = if debug { "debug" } else { "release" };
+    let program = Path::new(&directory).join(target).join(profile).join(file);
     std::path::absolute(program).map_err(|error| error.to_string())
 }
 
 /// The target that rustc itself runs on.
-fn host() -> Result<String, String> {
+pub(crate) fn host() -> Result<String, String> {
     let output = Command::new("rustc").arg("-vV").output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));

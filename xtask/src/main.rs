@@ -3,8 +3,11 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod endure;
+mod fuzz;
 mod install;
 mod lab;
+mod terminals;
 
 use std::process::ExitCode;
 
@@ -25,6 +28,10 @@ enum Task {
     Install(install::Options),
     /// Measure ostler against a floor: ratios, in one run
     Bench(bench::Options),
+    /// Throw bytes at everything that reads foreign ones, for a bounded time
+    Fuzz(fuzz::Options),
+    /// Create and destroy terminals a thousand times, and leave hundreds of them alone
+    Endure(endure::Options),
 }
 
 fn main() -> ExitCode {
@@ -32,5 +39,7 @@ fn main() -> ExitCode {
         Task::Lab(options) => lab::run(&options),
         Task::Install(options) => install::run(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
+        Task::Endure(options) => endure::run(&options),
     }
 }

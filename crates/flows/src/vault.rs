@@ -51,11 +51,11 @@ pub fn keep(home: &Path, path: &str, mut from: impl Read) -> Result<KeptFile, Va
             sys::private::create_private_dir(shelf).map_err(io::Error::other)?;
         }
         sys::pause::at("vault.written");
-        std::fs::rename(&temporary, &place)?;
+        sys::atomic::put(&temporary, &place)?;
         Ok(KeptFile { path: path.to_owned(), sha256, bytes, kept_bytes })
     });
     if kept.is_err() {
-        let _ = std::fs::remove_file(&temporary);
+        sys::atomic::abandon(&temporary);
     }
     kept.map_err(failed)
 }

@@ -1,4 +1,6 @@
 //! The log: exact bytes, numbers without gaps, and what happens to it when things go wrong.
+
+#![allow(clippy::disallowed_methods, reason = "tests remove what they made")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
@@ -116,6 +118,19 @@ fn a_missing_line_is_noticed() {
     fs::write(&path, format!("{}\n{}\n", lines[0], lines[2])).unwrap();
     let (_, reader) = outputs(directory.path());
     assert_eq!(reader.problems[0].reason, "event 2 where 1 was expected");
+}
+
+#[test]
+fn after_the_greatest_number_any_number_may_come() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), Personality::Ostler, &[b"one"]);
+    let path = directory.path().join(log::FILE);
+    let line = fs::read_to_string(&path).unwrap();
+    let last = line.replacen("\"seq\":0", &format!("\"seq\":{}", u64::MAX), 1);
+    fs::write(&path, format!("{last}{{oh no\n{line}")).unwrap();
+    let (read, reader) = outputs(directory.path());
+    assert_eq!(read, [b"one", b"one"]);
+    assert_eq!(reader.problems.len(), 2, "the number, and the bad line: {:?}", reader.problems);
 }
 
 #[test]

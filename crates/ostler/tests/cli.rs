@@ -1,5 +1,6 @@
 //! ostler as its users run it: the built binary, temporary homes, real processes.
 
+#![allow(clippy::disallowed_methods, reason = "tests remove what they made")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cli {

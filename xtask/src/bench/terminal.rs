@@ -1,6 +1,9 @@
 //! Hosted terminals beside tmux and `script`: what a person or an agent waits for, and what a session
 //! costs while nothing happens.
 
+mod beside;
+mod finished;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,44 +11,26 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::Bound;
+use crate::terminals::{Stage, kilobytes, ticks_of};
 
 /// How much text is sent through a terminal.
 const STREAM: usize = 143 << 20;
 
-struct Stage {
-    ostler: PathBuf,
-    home: PathBuf,
-}
+/// How much of what full-screen programs write is sent through one.
+const REDRAWS: usize = 64 << 20;
 
-impl Stage {
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(&self.ostler);
-        command
-            .env_clear()
-            .env("HOME", &self.home)
-            .env("OSTLER_HOME", self.home.join("state"))
-            .env("XDG_RUNTIME_DIR", self.home.join("run"))
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("PS1", "$ ")
-            .args(args)
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Result<String, String> {
-        let output = self.command(args).output().map_err(|error| error.to_string())?;
-        if !output.status.success() {
-            return Err(format!("ostler {args:?}: {}", String::from_utf8_lossy(&output.stderr)));
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    }
-
-    fn host(&self, session: &str) -> Result<u32, String> {
-        let inspected = self.run(&["inspect", session])?;
-        let pid = inspected.lines().find_map(|line| line.strip_prefix("Host pid: "));
-        pid.and_then(|pid| pid.parse().ok()).ok_or_else(|| "no host".to_owned())
-    }
-}
+/// Recordings of programs that draw the whole screen again and again.
+const FULL_SCREEN: &[&str] = &[
+    "btop.100x30",
+    "cmatrix.40x12",
+    "htop.80x24",
+    "mc.80x24",
+    "nethack.80x24",
+    "sl.80x24",
+    "top.80x24",
+    "vifm.80x24",
+    "vim-edit.80x24",
+];
 
 fn tmux(server: &str, args: &[&str]) -> Command {
     let mut command = Command::new("tmux");
@@ -84,27 +69,29 @@ fn in_turns(
     Ok((median(ones), median(others)))
 }
 
+/// Where a program is, if it is installed.
+fn installed(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.is_file())
+}
+
 pub(super) fn measure(ostler: &Path, dir: &Path, runs: usize) -> Result<Vec<Bound>, String> {
-    let home = std::path::absolute(dir.join("terminal")).map_err(|error| error.to_string())?;
-    let _ = fs::remove_dir_all(&home);
-    // Sockets have short names.
-    let home =
-        if home.as_os_str().len() > 50 { std::env::temp_dir().join("ostler-bench") } else { home };
-    let _ = fs::remove_dir_all(&home);
-    fs::create_dir_all(home.join("run")).map_err(|error| error.to_string())?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    fs::set_permissions(home.join("run"), mode).map_err(|error| error.to_string())?;
-    let stage = Stage { ostler: ostler.to_owned(), home };
+    let feed = crate::install::build_example("ostler-screen", "feed")?;
+    let stage = Stage::new(ostler, &dir.join("terminal"))?;
     let mut bounds = Vec::new();
     starting(&stage, runs, &mut bounds)?;
     asking(&stage, runs, &mut bounds)?;
     reacting(&stage, &mut bounds)?;
     streaming(&stage, &mut bounds)?;
-    resting(&stage, &mut bounds)?;
-    for id in fs::read_dir(stage.home.join("state/sessions")).into_iter().flatten().flatten() {
-        let _ = stage.run(&["destroy", "--force", &id.file_name().to_string_lossy()]);
+    redrawing(&stage, &mut bounds)?;
+    finished::listing(&stage, runs, &mut bounds)?;
+    finished::replaying(&stage, &feed, &mut bounds)?;
+    finished::looking_back(&stage, runs, &mut bounds)?;
+    match installed("agent-tty") {
+        Some(other) => beside::agent_tty(&stage, &other, &mut bounds)?,
+        None => eprintln!("agent-tty is not installed: its rows are left out"),
     }
-    let _ = fs::remove_dir_all(&stage.home);
+    resting(&stage, &mut bounds)?;
     Ok(bounds)
 }
 
@@ -230,7 +217,7 @@ fn streaming(stage: &Stage, bounds: &mut Vec<Bound>) -> Result<(), String> {
         stage.run(&["wait", &name, "--text", "[DONE]", "--timeout", "120000"])?;
         ours.push(begun.elapsed());
         if run == 2 {
-            let peak = status_field(stage.host(&name)?, "VmHWM")?;
+            let peak = kilobytes(stage.host(&name)?, "status", "VmHWM")?;
             bounds.push(bound("the host's peak after 143 MB", peak / 1024.0, 24.0, "MB"));
         }
         stage.run(&["destroy", &name])?;
@@ -260,6 +247,38 @@ fn streaming(stage: &Stage, bounds: &mut Vec<Bound>) -> Result<(), String> {
     Ok(())
 }
 
+/// What full-screen programs write, against the speed of agent-tty.
+fn redrawing(stage: &Stage, bounds: &mut Vec<Bound>) -> Result<(), String> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/screen/fixtures");
+    let mut round = Vec::new();
+    for name in FULL_SCREEN {
+        let bytes = fs::read(fixtures.join(name)).map_err(|error| format!("{name}: {error}"))?;
+        round.extend_from_slice(&bytes);
+    }
+    let path = stage.home.join("redraws");
+    fs::write(&path, round.repeat(REDRAWS / round.len())).map_err(|error| error.to_string())?;
+    let bytes = fs::metadata(&path).map_err(|error| error.to_string())?.len() as f64;
+    let mut times = Vec::new();
+    for run in 0..3 {
+        let name = format!("redraw{run}");
+        // Raw, because nobody reads the answers to what the programs asked their terminal.
+        let cat = format!("cat {}", path.display());
+        stage.script(
+            &name,
+            &format!("read; stty raw -echo; {cat}; printf '\\033c[DONE]'; sleep 1000"),
+        )?;
+        let begun = Instant::now();
+        stage.run(&["type", &name, "\n"])?;
+        stage.run(&["wait", &name, "--text", "[DONE]", "--timeout", "120000"])?;
+        times.push(begun.elapsed());
+        stage.run(&["destroy", &name])?;
+    }
+    let speed = bytes / 1e6 / median(times);
+    eprintln!("redraws: {speed:.0} MB/s");
+    bounds.push(bound("agent-tty's 3.9 MB/s of redraws, against ostler's", 3.9 / speed, 0.2, "x"));
+    Ok(())
+}
+
 fn resting(stage: &Stage, bounds: &mut Vec<Bound>) -> Result<(), String> {
     let mut hosts = Vec::new();
     for count in 0..200 {
@@ -267,37 +286,13 @@ fn resting(stage: &Stage, bounds: &mut Vec<Bound>) -> Result<(), String> {
         stage.run(&["create", "--name", &name, "--", "/bin/cat"])?;
         hosts.push(stage.host(&name)?);
     }
-    let shared = |pid: u32, field: &str| -> Result<f64, String> {
-        let text =
-            fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).map_err(|e| e.to_string())?;
-        let line = text.lines().find(|line| line.starts_with(field)).ok_or("no such field")?;
-        line.split_whitespace()
-            .nth(1)
-            .and_then(|n| n.parse().ok())
-            .ok_or_else(|| "no number".to_owned())
-    };
-    bounds.push(bound("an idle host, resident", shared(hosts[100], "Rss:")? / 1024.0, 8.0, "MB"));
-    bounds.push(bound("an idle host, its share", shared(hosts[100], "Pss:")? / 1024.0, 3.0, "MB"));
+    let shared = |field| kilobytes(hosts[100], "smaps_rollup", field);
+    bounds.push(bound("an idle host, resident", shared("Rss:")? / 1024.0, 8.0, "MB"));
+    bounds.push(bound("an idle host, its share", shared("Pss:")? / 1024.0, 3.0, "MB"));
     let ticks = || -> Result<f64, String> { hosts.iter().map(|pid| ticks_of(*pid)).sum() };
     std::thread::sleep(Duration::from_secs(1));
     let before = ticks()?;
     std::thread::sleep(Duration::from_secs(60));
     bounds.push(bound("processor ticks of 200 idle hosts in 60 s", ticks()? - before, 0.0, ""));
     Ok(())
-}
-
-fn ticks_of(pid: u32) -> Result<f64, String> {
-    let stat =
-        fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| error.to_string())?;
-    let fields = stat[stat.rfind(')').unwrap_or(0) + 2..].split(' ').skip(11).take(2);
-    Ok(fields.filter_map(|field| field.parse::<f64>().ok()).sum())
-}
-
-fn status_field(pid: u32, field: &str) -> Result<f64, String> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|e| e.to_string())?;
-    let line = status.lines().find(|line| line.starts_with(field)).ok_or("no such field")?;
-    line.split_whitespace()
-        .nth(1)
-        .and_then(|n| n.parse().ok())
-        .ok_or_else(|| "no number".to_owned())
 }

@@ -1,15 +1,18 @@
 //! The log of each session: append-only lines in `log/<id>.jsonl`. It outlives the session, so that
-//! its end can be read there too.
+//! its end can be read there too, and goes only when somebody asks for that.
 
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::Path;
 
 use model::access::is_id;
 use model::access::log::{Entry, Event};
-use sys::private::FileFault;
+use model::time::Time;
+use sys::private::{Dir, FileFault};
 
 use super::AccessError;
-use super::root::Root;
+use super::check::id_in;
+use super::root::{Root, RootFault};
 use crate::address::AddressError;
 
 /// A log takes no more than this; a borrower that asks a million times fills no disk.
@@ -83,8 +86,50 @@ pub fn read(home: &Path, text: &str) -> Result<Log, AccessError> {
     Ok(log)
 }
 
+/// A log that is of no use any more.
+#[derive(Debug)]
+pub struct Expired {
+    /// The session that it was about.
+    pub id: String,
+    /// When its last line was written.
+    pub last: Time,
+    /// Whether it is gone, or would be; else why not.
+    pub removed: Result<(), String>,
+}
+
+/// Removes the logs of sessions that are gone and that nobody added to after `before`; with `dry_run`
+/// it only names them. A log that cannot be read, or that has no last line, is kept.
+pub fn expire(home: &Path, before: Time, dry_run: bool) -> Result<Vec<Expired>, RootFault> {
+    let Some(root) = Root::find(home)? else { return Ok(Vec::new()) };
+    let Some(dir) = root.existing_beside("log")? else { return Ok(Vec::new()) };
+    let sessions = root.names()?;
+    let mut expired = Vec::new();
+    for name in dir.names().unwrap_or_default() {
+        let id = name.to_str().and_then(|name| name.strip_suffix(".jsonl")).filter(|id| is_id(id));
+        let Some(id) = id else { continue };
+        if sessions.iter().any(|session| id_in(session) == Some(id)) {
+            continue;
+        }
+        let Some(last) = last_line(&dir, id).filter(|last| *last < before) else { continue };
+        let removed = match dry_run {
+            true => Ok(()),
+            false => dir.unlink(OsStr::new(&name)).map_err(|error| error.to_string()),
+        };
+        expired.push(Expired { id: id.to_owned(), last, removed });
+    }
+    expired.sort_by(|one, other| one.id.cmp(&other.id));
+    Ok(expired)
+}
+
+/// When the last line of a log was written, if all is as it should be with it.
+fn last_line(dir: &Dir, id: &str) -> Option<Time> {
+    let (bytes, _) = dir.read(&file_name(id), 2 * MOST_BYTES).ok()?;
+    let line = bytes.trim_ascii_end().rsplit(|byte| *byte == b'\n').next()?;
+    serde_json::from_slice::<Entry>(line).ok().map(|entry| entry.at)
+}
+
 /// A keeper may write between the two looks of a careful read; then it is read again.
-fn read_whole(dir: &sys::private::Dir, id: &str) -> Result<Vec<u8>, AccessError> {
+fn read_whole(dir: &Dir, id: &str) -> Result<Vec<u8>, AccessError> {
     let mut tries = 0;
     loop {
         match dir.read(&file_name(id), 2 * MOST_BYTES) {

@@ -7,6 +7,8 @@
 //! Killed at any point, the journal says what was begun; the next run finds out what became of it
 //! (see [`recover`]) and completes it or puts it back. Nothing is ever in neither place.
 
+#![expect(clippy::disallowed_methods, reason = "this is the reaper")]
+
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};

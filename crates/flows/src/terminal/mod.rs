@@ -157,7 +157,7 @@ impl Session {
             // By identity; whatever cannot be proven to be it is left alone.
             let _ = sys::proc::signal(child, sys::proc::Signal::Kill, &sys::proc::observer());
         }
-        let _ = std::fs::remove_file(&self.socket);
+        sys::atomic::abandon(&self.socket);
         // It may have written its end down after we looked.
         let mut manifest = files::read_manifest(&self.directory)?;
         if manifest.status.is_active() {

@@ -108,13 +108,14 @@ impl Reader {
                         let expected = self.expected.unwrap_or_default();
                         self.problem(begins, format!("event {seq} where {expected} was expected"));
                     }
-                    self.expected = Some(seq + 1);
+                    // After the greatest number nothing can be expected.
+                    self.expected = seq.checked_add(1);
                     break (seq, at, payload);
                 }
                 Err(reason) => {
                     self.problem(begins, reason);
                     // The skipped line had a number of its own.
-                    self.expected = self.expected.map(|expected| expected + 1);
+                    self.expected = self.expected.and_then(|expected| expected.checked_add(1));
                 }
             }
         };

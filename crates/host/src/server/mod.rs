@@ -12,6 +12,7 @@ use model::hosted::{Code, Fault};
 mod connection;
 mod ending;
 mod host;
+mod in_process;
 mod intake;
 mod methods;
 pub(crate) mod plain;
@@ -21,6 +22,7 @@ mod turn;
 mod viewer;
 mod wait;
 
+pub use in_process::InProcess;
 pub use start::{Ready, Start};
 pub use wait::{check_pattern, look_offline};
 

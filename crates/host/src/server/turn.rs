@@ -25,12 +25,17 @@ struct Happened {
     connections: Vec<(u64, bool, bool)>,
 }
 
+impl Happened {
+    const fn anything(&self) -> bool {
+        self.readable || self.writable || self.ended || self.called || !self.connections.is_empty()
+    }
+}
+
 impl Host {
     /// Stays until the session is over.
     pub(super) fn run(&mut self) {
         while !self.over {
-            let happened = self.sleep(self.deadline());
-            self.deal_with(&happened);
+            self.turn(self.deadline());
         }
         let until = Instant::now() + FAREWELL;
         self.connections.sweep();
@@ -39,6 +44,13 @@ impl Host {
             self.hear_all(&happened);
         }
         self.leave();
+    }
+
+    /// Sleeps until something happens, and deals with it; says whether anything did.
+    pub(super) fn turn(&mut self, until: Option<Instant>) -> bool {
+        let happened = self.sleep(until);
+        self.deal_with(&happened);
+        happened.anything()
     }
 
     fn deal_with(&mut self, happened: &Happened) {

@@ -172,11 +172,11 @@ pub struct AccessPruneResult {
 pub struct PruneView {
     /// `remove` or `skip`.
     pub action: &'static str,
-    /// Always `access`.
+    /// `access`, or `access-log` for the log of a session that is gone.
     pub kind: &'static str,
     /// The entry.
     pub id: String,
-    /// `PRUNED`, a `SKIP_` code, or `FAIL_REMOVE`; with `WOULD_` in front under `--dry-run`.
+    /// `PRUNED`, `PRUNED_LOG`, a `SKIP_` code, or `FAIL_REMOVE`; with `WOULD_` in front under `--dry-run`.
     pub code: String,
     /// In words.
     pub reason: String,

@@ -18,6 +18,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ostler", &["ostler-model", "ostler-sys", "ostler-flows"]),
     ("ostler-screen", &["ostler-model"]),
     ("ostler-testkit", &[]),
+    // Asks all who read foreign bytes; nothing uses it but tests and fuzz targets.
+    (
+        "ostler-oracles",
+        &["ostler-model", "ostler-adapters", "ostler-screen", "ostler-host", "ostler-flows"],
+    ),
     ("xtask", &[]),
 ];
 

@@ -1,7 +1,7 @@
 //! Finalize end to end: a session ends when its agent does, once, and never before.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Child, Command};
 
 use serde_json::{Value, json};
 use testkit::home::TempHome;
@@ -20,38 +20,57 @@ fn events(home: &TempHome, kind: &str) -> Vec<Value> {
     lines.filter(|event: &Value| event["kind"] == kind).collect()
 }
 
+/// A home, and an agent that is at work in session `ID`.
+fn working() -> (TempHome, Agent) {
+    let home = TempHome::new();
+    let mut agent = Agent::start(&home, ID);
+    agent.begin();
+    (home, agent)
+}
+
+/// The same, and the agent was killed at it.
+fn killed() -> (TempHome, Agent) {
+    let (home, mut agent) = working();
+    agent.kill();
+    (home, agent)
+}
+
+/// A sweep that has come to a named point and waits there.
+fn stopped_at(home: &TempHome, point: &str) -> (Pauses, Child) {
+    let pauses = Pauses::new();
+    pauses.arm(point);
+    let sweep = paused(home, &pauses, "finalize --json");
+    pauses.wait(point);
+    (pauses, sweep)
+}
+
 fn swept(home: &TempHome) -> Value {
     run(home, "finalize --json").exits(0).result()
 }
 
 #[test]
 fn the_next_status_ends_a_session_whose_agent_was_killed() {
-    let home = TempHome::new();
-    let mut agent = Agent::start(&home, ID);
-    agent.begin();
-    let status = ran(ostler(&home).args(["status", "--json"]).current_dir(&agent.directory));
-    let live = status.result();
+    let (home, mut agent) = working();
+    let directory = agent.directory.clone();
+    let status = || ran(ostler(&home).args(["status", "--json"]).current_dir(&directory)).result();
+    let live = status();
     assert_eq!(live["sessions"][0]["id"], ID);
     assert_eq!(live["sessions"][0]["activity"], "working");
     assert_eq!(live["swept"]["ended"], json!([]));
     agent.kill();
-    let status = ran(ostler(&home).args(["status", "--json"]).current_dir(&agent.directory));
-    let over = status.result();
+    let over = status();
     assert_eq!(over["sessions"], json!([]));
     assert_eq!(over["swept"]["ended"][0]["session"], ID);
     assert_eq!(over["swept"]["ended"][0]["reason"], "exited");
     assert_eq!(over["swept"]["condensed"][0]["session"], ID);
     assert_eq!(over["ended"][0]["session"], ID);
-    let again = ran(ostler(&home).args(["status", "--json"]).current_dir(&agent.directory));
-    assert_eq!(again.result()["swept"]["ended"], json!([]), "ended once, not twice");
+    assert_eq!(status()["swept"]["ended"], json!([]), "ended once, not twice");
     assert_eq!(events(&home, "exited").len(), 1);
 }
 
 #[test]
 fn the_end_is_the_last_evidence_and_not_the_time_of_the_sweep() {
-    let home = TempHome::new();
-    let mut agent = Agent::start(&home, ID);
-    agent.begin();
+    let (home, mut agent) = working();
     let last = events_time(&home);
     agent.kill();
     let end = swept(&home)["ended"][0]["at"].as_str().unwrap().to_owned();
@@ -76,9 +95,7 @@ fn model_time_now() -> String {
 
 #[test]
 fn a_clean_end_is_ended_once_and_condensed() {
-    let home = TempHome::new();
-    let mut agent = Agent::start(&home, ID);
-    agent.begin();
+    let (home, mut agent) = working();
     agent.hook("Stop", json!({"last_assistant_message": "done"}));
     agent.hook("SessionEnd", json!({"reason": "other"}));
     agent.kill();
@@ -93,10 +110,7 @@ fn a_clean_end_is_ended_once_and_condensed() {
 
 #[test]
 fn the_summary_has_prompts_models_tokens_and_the_copy_is_the_transcript() {
-    let home = TempHome::new();
-    let mut agent = Agent::start(&home, ID);
-    agent.begin();
-    agent.kill();
+    let (home, _agent) = killed();
     swept(&home);
     let summary = run(&home, "summary 1111 --json").exits(0).result();
     assert_eq!(summary["prompts"], json!(["do it"]));
@@ -138,10 +152,7 @@ fn an_export_has_no_secrets_in_it() {
 
 #[test]
 fn a_later_turn_revives_an_exited_session() {
-    let home = TempHome::new();
-    let mut agent = Agent::start(&home, ID);
-    agent.begin();
-    agent.kill();
+    let (home, _agent) = killed();
     assert_eq!(swept(&home)["ended"][0]["session"], ID);
     let mut resumed = Agent::start(&home, ID);
     resumed.hook("UserPromptSubmit", json!({"prompt": "go on"}));
@@ -178,9 +189,7 @@ fn an_ownerless_session_is_left_alone() {
 
 #[test]
 fn from_inside_another_pid_namespace_a_live_session_is_not_ended() {
-    let home = TempHome::new();
-    let mut agent = Agent::start(&home, ID);
-    agent.begin();
+    let (home, _agent) = working();
     let like_us = ostler(&home);
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_ostler")]);
@@ -218,14 +227,8 @@ fn a_session_of_another_namespace_is_not_ended_from_outside() {
 
 #[test]
 fn a_turn_that_starts_between_listing_and_ending_saves_the_session() {
-    let home = TempHome::new();
-    let mut agent = Agent::start(&home, ID);
-    agent.begin();
-    agent.kill();
-    let pauses = Pauses::new();
-    pauses.arm("sweep.listed");
-    let sweep = paused(&home, &pauses, "finalize --json");
-    pauses.wait("sweep.listed");
+    let (home, _agent) = killed();
+    let (pauses, sweep) = stopped_at(&home, "sweep.listed");
     let mut resumed = Agent::start(&home, ID);
     resumed.hook("UserPromptSubmit", json!({"prompt": "still here"}));
     pauses.release("sweep.listed");
@@ -238,17 +241,11 @@ fn a_turn_that_starts_between_listing_and_ending_saves_the_session() {
 
 #[test]
 fn two_sweeps_at_once_end_it_once() {
-    let home = TempHome::new();
-    let mut agent = Agent::start(&home, ID);
-    agent.begin();
-    agent.kill();
-    let pauses = Pauses::new();
-    pauses.arm("sweep.listed");
-    let first = paused(&home, &pauses, "finalize --json");
-    pauses.wait("sweep.listed");
+    let (home, _agent) = killed();
+    let (pauses, first) = stopped_at(&home, "sweep.listed");
     let second = paused(&home, &Pauses::new(), "finalize --json");
     pauses.release("sweep.listed");
-    let ended = |child: std::process::Child| {
+    let ended = |child: Child| {
         let output = child.wait_with_output().unwrap();
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
         answer["result"]["ended"].as_array().unwrap().len()
@@ -259,14 +256,8 @@ fn two_sweeps_at_once_end_it_once() {
 
 #[test]
 fn a_hook_is_not_delayed_by_condensing() {
-    let home = TempHome::new();
-    let mut agent = Agent::start(&home, ID);
-    agent.begin();
-    agent.kill();
-    let pauses = Pauses::new();
-    pauses.arm("condense.begin");
-    let sweep = paused(&home, &pauses, "finalize");
-    pauses.wait("condense.begin");
+    let (home, _agent) = killed();
+    let (pauses, sweep) = stopped_at(&home, "condense.begin");
     let mut other = Agent::start(&home, OTHER);
     other.begin();
     let mut resumed = Agent::start(&home, ID);
@@ -288,14 +279,8 @@ fn a_sweeper_killed_at_any_step_is_completed_by_the_next() {
         "vault.written",
         "condense.copied",
     ] {
-        let home = TempHome::new();
-        let mut agent = Agent::start(&home, ID);
-        agent.begin();
-        agent.kill();
-        let pauses = Pauses::new();
-        pauses.arm(point);
-        let mut sweep = paused(&home, &pauses, "finalize");
-        pauses.wait(point);
+        let (home, _agent) = killed();
+        let (_pauses, mut sweep) = stopped_at(&home, point);
         sweep.kill().unwrap();
         sweep.wait().unwrap();
         run(&home, "finalize").exits(0);
@@ -333,9 +318,7 @@ fn a_torn_line_is_kept_aside_and_the_next_one_is_not_harmed() {
 
 #[test]
 fn a_spool_that_has_grown_is_set_aside_and_removed_when_nobody_can_add_to_it() {
-    let home = TempHome::new();
-    let mut agent = Agent::start(&home, ID);
-    agent.begin();
+    let (home, _agent) = working();
     let line = fs::read_to_string(spool(&home)).unwrap();
     let line = line.lines().rev().find(|line| !line.is_empty()).unwrap();
     let many: String = (0..1500)
@@ -364,9 +347,7 @@ fn a_spool_that_has_grown_is_set_aside_and_removed_when_nobody_can_add_to_it() {
 
 #[test]
 fn a_taken_in_spool_that_comes_back_counts_once() {
-    let home = TempHome::new();
-    let mut agent = Agent::start(&home, ID);
-    agent.begin();
+    let (home, _agent) = working();
     let bytes = fs::read(spool(&home)).unwrap();
     assert_eq!(swept(&home)["reports"], 2);
     fs::remove_file(spool(&home)).unwrap();
@@ -378,9 +359,7 @@ fn a_taken_in_spool_that_comes_back_counts_once() {
 
 #[test]
 fn reads_use_what_hooks_told_and_write_nothing() {
-    let home = TempHome::new();
-    let mut agent = Agent::start(&home, ID);
-    agent.begin();
+    let (home, mut agent) = working();
     agent.hook("PermissionRequest", json!({"tool_name": "Bash"}));
     let before = testkit::home::Snapshot::of(&state(&home));
     let one = run(&home, "ls --json").exits(0).session(ID);

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use serde_json::Value;
@@ -96,7 +96,7 @@ fn http(status: &str, body: &str) -> &'static str {
 }
 
 #[track_caller]
-fn not_done(home: &TempHome, debris: &PathBuf, exit: i32, code: &str) -> Ran {
+fn not_done(home: &TempHome, debris: &Path, exit: i32, code: &str) -> Ran {
     let ran = run(home, GC).exits(exit);
     assert_eq!(ran.envelope()["error"]["code"], code, "{ran:?}");
     assert!(debris.exists(), "nothing was done here");

@@ -225,53 +225,6 @@ impl Drop for Unmount {
 }
 
 #[test]
-fn an_idle_host_uses_no_processor_at_all() {
-    let stage = Stage::new(Name::Ostler);
-    let id = stage.shell();
-    stage.ok(&["run", &id, "true"]);
-    let host = stage.pid(&id, "hostPid");
-    let ticks = || {
-        let stat = std::fs::read_to_string(format!("/proc/{host}/stat")).unwrap();
-        let fields: Vec<u64> = stat[stat.rfind(')').unwrap() + 2..]
-            .split(' ')
-            .skip(11)
-            .take(2)
-            .map(|f| f.parse().unwrap())
-            .collect();
-        fields[0] + fields[1]
-    };
-    let switches = || {
-        let status = std::fs::read_to_string(format!("/proc/{host}/status")).unwrap();
-        status
-            .lines()
-            .filter(|line| line.contains("ctxt_switches"))
-            .map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap())
-            .sum::<u64>()
-    };
-    std::thread::sleep(Duration::from_millis(500));
-    let before = (ticks(), switches());
-    std::thread::sleep(Duration::from_secs(2));
-    assert_eq!((ticks(), switches()), before, "it did not even wake up");
-}
-
-#[test]
-fn cycles_leave_nothing_behind() {
-    let stage = Stage::new(Name::Ostler);
-    for _ in 0..20 {
-        let id = stage.create(&["/bin/cat"]);
-        let (host, child) = (stage.pid(&id, "hostPid"), stage.pid(&id, "childPid"));
-        stage.ok(&["destroy", &id]);
-        until("the processes' end", || !is_alive(host) && !is_alive(child));
-    }
-    let sockets = stage.home.join("run/ostler");
-    let left = std::fs::read_dir(&sockets)
-        .unwrap()
-        .flat_map(|dir| std::fs::read_dir(dir.unwrap().path()).unwrap())
-        .count();
-    assert_eq!(left, 0, "no socket is left");
-}
-
-#[test]
 fn much_output_stays_on_disk() {
     let stage = Stage::new(Name::Ostler);
     let id = stage.script("base64 -w 76 /dev/zero | head -c 40000000; echo END; read");

@@ -1,37 +1,57 @@
 //! `ostler access prune`
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
+use flows::access::log::{Expired, expire};
 use flows::access::prune::{Item, Outcome, prune};
 use flows::access::{AccessError, World};
 use model::access::escape;
 use model::access::presence::Presence;
 use model::access::wire::{AccessPruneResult, PruneView};
 use model::liveness::Death;
+use model::time::Time;
 
 use crate::cli::Context;
 use crate::error::{self, Error};
-use crate::render::output;
+use crate::render::{duration, output};
 
 /// Remove the directories of access sessions that are provably finished.
 ///
 /// Candidates are expired or stopped, keep every rule, and their agent is proven gone. Each entry
-/// gets one line: `PRUNED`, or the `SKIP_` code that keeps it. A skip is not a failure.
+/// gets one line: `PRUNED`, or the `SKIP_` code that keeps it. A skip is not a failure. What was done
+/// with the keys stays in the session's log until `--logs` removes that, too.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
     /// Change nothing; say what would be done.
     #[arg(long)]
     dry_run: bool,
+    /// Also remove the logs of sessions that are gone, if their last line is older, e.g. 30d.
+    #[arg(long, value_name = "AGE", value_parser = parse_age)]
+    logs: Option<Duration>,
+}
+
+fn parse_age(text: &str) -> Result<Duration, String> {
+    duration::parse(text).ok_or_else(|| "an age looks like 90s, 30m, 2h, 1d or 3w".to_owned())
 }
 
 impl Prune {
     pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let report =
-            prune(&context.home()?, &World::here(), self.dry_run).map_err(AccessError::from)?;
-        let (pruned, skipped, failed) = (report.pruned(), report.skipped(), report.failed());
-        let items: Vec<PruneView> =
+        let home = context.home()?;
+        let report = prune(&home, &World::here(), self.dry_run).map_err(AccessError::from)?;
+        let (mut pruned, mut failed) = (report.pruned(), report.failed());
+        let skipped = report.skipped();
+        let mut items: Vec<PruneView> =
             report.items.into_iter().map(|item| view(item, self.dry_run)).collect();
+        if let Some(age) = self.logs {
+            let now = context.now;
+            let logs = expire(&home, now.minus(age), self.dry_run).map_err(AccessError::from)?;
+            let removed = logs.iter().filter(|log| log.removed.is_ok()).count();
+            pruned += removed;
+            failed += logs.len() - removed;
+            items.extend(logs.into_iter().map(|log| log_view(log, now, self.dry_run)));
+        }
         if context.json {
             context.answer(AccessPruneResult {
                 dry_run: self.dry_run,
@@ -56,6 +76,16 @@ impl Prune {
         }
         Ok(if failed > 0 { error::exit_code_of("ACCESS_FAILED") } else { ExitCode::SUCCESS })
     }
+}
+
+fn log_view(log: Expired, now: Time, dry_run: bool) -> PruneView {
+    let would = if dry_run { "WOULD_" } else { "" };
+    let (code, reason) = match log.removed {
+        Ok(()) => ("PRUNED_LOG", format!("last line {}", duration::ago(now.since(log.last)))),
+        Err(reason) => ("FAIL_REMOVE", reason),
+    };
+    let code = format!("{would}{code}");
+    PruneView { action: "remove", kind: "access-log", id: log.id, code, reason }
 }
 
 fn view(item: Item, dry_run: bool) -> PruneView {

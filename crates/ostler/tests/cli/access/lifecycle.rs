@@ -229,6 +229,38 @@ fn an_access_ends_with_the_session_it_is_lent_to() {
 }
 
 #[test]
+fn an_access_lent_to_a_hosted_terminal_lives_and_ends_with_it() {
+    let sessions = Sessions::new();
+    let runtime = sessions.home.join("run");
+    fs::create_dir(&runtime).unwrap();
+    chmod(&runtime, 0o700);
+    let terminal = |line: &str| {
+        let mut command = ostler(&sessions);
+        ran(command.env("XDG_RUNTIME_DIR", &runtime).args(line.split_whitespace())).exits(0)
+    };
+    // It would end by itself, should this test not get that far.
+    let hosted = terminal("create --json -- /bin/sleep 120").result();
+    let hosted = hosted["sessionId"].as_str().unwrap();
+    let host = terminal(&format!("inspect {hosted} --json")).result()["session"]["hostPid"].clone();
+    let opened = open(&sessions, &format!("--generate --session {hosted}"));
+    let id = id_of(&opened);
+    let binding = sessions.meta(&id)["session"].clone();
+    assert_eq!((&binding["agent"], &binding["id"]), (&"terminal".into(), &hosted.into()));
+    assert_eq!(binding["owner"]["pid"], host, "the host lives exactly as long as the terminal");
+    run(&sessions, "stop --orphaned").exits(0);
+    assert!(!sessions.file(&id, "stop.json").exists(), "while it lives nothing is orphaned");
+    assert_eq!(ssh_add(&socket_of(&opened), &["-l"]), Some(0));
+    terminal(&format!("destroy {hosted}"));
+    wait_until("the access is stopped", || sessions.file(&id, "stop.json").exists());
+    wait_until("the log says why", || {
+        run(&sessions, &format!("log {id}")).stdout.contains("stopped (orphaned)")
+    });
+    assert_eq!(ssh_add(&socket_of(&opened), &["-l"]), Some(2), "nobody is there any more");
+    let refused = run(&sessions, &format!("open --generate --session {hosted}")).exits(13);
+    assert!(refused.stderr.contains("not proven to be alive"), "{refused:?}");
+}
+
+#[test]
 fn a_keeper_that_is_killed_leaves_an_agent_that_can_be_stopped() {
     let sessions = Sessions::new();
     let opened = open(&sessions, "--generate");

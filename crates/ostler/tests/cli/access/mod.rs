@@ -8,6 +8,7 @@ use super::run::{Ran, ran};
 
 mod leaks;
 mod lifecycle;
+mod logs;
 mod races;
 mod rows_directories;
 mod rows_environment;

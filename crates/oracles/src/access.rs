@@ -1,11 +1,11 @@
-//! What must hold for any bytes: asked by the fuzz targets and by the bounded run of the test suite.
+//! What an access session's files and its ssh-agent's clients say.
 
+use flows::access::protocol::{self, Request};
 use model::access::agent_env::AgentEnv;
 use model::access::meta::{Meta, Stop, is_fingerprint};
-use ostler_flows::access::protocol::{self, Request};
 
 /// Whatever is accepted is what we would have written ourselves, and safe to hand to a shell.
-pub(crate) fn agent_env(bytes: &[u8]) {
+pub fn agent_env(bytes: &[u8]) {
     let Ok(env) = AgentEnv::parse(bytes) else { return };
     assert_eq!(AgentEnv::parse(env.to_text().as_bytes()).as_ref(), Ok(&env));
     assert!(env.socket.starts_with('/') && env.socket.len() <= 103);
@@ -16,7 +16,7 @@ pub(crate) fn agent_env(bytes: &[u8]) {
 }
 
 /// Whatever is accepted keeps the rules and is read back the same; whatever is not is not quoted.
-pub(crate) fn access_meta(bytes: &[u8]) {
+pub fn access_meta(bytes: &[u8]) {
     match Meta::parse(bytes, "s-alpha01") {
         Ok(meta) => {
             let again = serde_json::to_vec(&meta).expect("a record can be written");
@@ -34,7 +34,7 @@ pub(crate) fn access_meta(bytes: &[u8]) {
 }
 
 /// Nothing is taken for something that could add or export a key unless it is named as such.
-pub(crate) fn agent_protocol(bytes: &[u8]) {
+pub fn agent_protocol(bytes: &[u8]) {
     match protocol::parse(bytes) {
         Ok(Request::Identities) => assert_eq!(bytes[0], protocol::REQUEST_IDENTITIES),
         Ok(Request::Sign { fingerprint, destination }) => {
