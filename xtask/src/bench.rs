@@ -4,8 +4,10 @@
 //! walk (`find -printf`) for listing, `/bin/true` for starting. The two sides take turns, so that
 //! whatever else the machine does hits both.
 
+mod gc;
 mod generate;
 mod hook;
+mod store;
 mod terminal;
 
 use std::path::{Path, PathBuf};
@@ -43,6 +45,10 @@ enum What {
     Hook,
     /// Hosted terminals, beside tmux and script.
     Terminal,
+    /// OpenClaw's stores, beside a plain parse.
+    Store,
+    /// What the reaper plans, and one row in a large store.
+    Gc,
 }
 
 /// What a benchmark must not exceed.
@@ -71,7 +77,9 @@ fn measure(options: &Options) -> Result<Vec<Bound>, String> {
     match options.what {
         What::Ls => listing(options, &ostler),
         What::Hook => hook::measure(&ostler, &options.dir),
+        What::Gc => gc::measure(&ostler, &options.dir, options.runs),
         What::Terminal => terminal::measure(&ostler, &options.dir, options.runs),
+        What::Store => store::measure(&ostler, &options.dir, options.runs),
     }
 }
 

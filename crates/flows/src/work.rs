@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use model::openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
 use model::time::Time;
-use model::wire::{GcResult, TrashEmptied, UndoResult};
+use model::wire::{AgentDeleteResult, GcResult, TrashEmptied, UndoResult};
 use serde::{Deserialize, Serialize};
 
 use crate::collect::{self, Ask, CollectError};
 use crate::daemon::{Answer, CallError, Order, OrderError, ask};
-use crate::openclaw::store;
+use crate::openclaw::{agents, store};
 use crate::terminal::{self, Home};
 use crate::writer::Writer;
 
@@ -57,6 +57,11 @@ pub enum Work {
         /// The command they are removed by.
         command: String,
     },
+    /// Delete one of OpenClaw's agents.
+    DeleteAgent {
+        /// Which.
+        ask: agents::Ask,
+    },
 }
 
 /// What came of it.
@@ -75,6 +80,8 @@ pub enum Done {
     StoreRebuild(Box<StoreRebuildResult>),
     /// What became of each session.
     RemoveTerminals(Vec<terminal::remove::Removed>),
+    /// What became of the agent.
+    DeleteAgent(Box<AgentDeleteResult>),
 }
 
 /// What kind of failure it was: it decides how the command ends.
@@ -170,6 +177,7 @@ fn perform_watched(
             let home = Home::at(root);
             Done::RemoveTerminals(terminal::remove::remove(writer, &home, ids, command, now)?)
         }
+        Work::DeleteAgent { ask } => Done::DeleteAgent(Box::new(agents::delete(writer, ask, now)?)),
     })
 }
 

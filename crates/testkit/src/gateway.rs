@@ -3,6 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base64::Engine;
@@ -45,6 +46,7 @@ pub struct FakeGateway {
     /// Where it listens, on the loopback address.
     pub port: u16,
     asked: Arc<Mutex<Vec<Value>>>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl FakeGateway {
@@ -53,15 +55,22 @@ impl FakeGateway {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&asked);
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (heard, counted) = (Arc::clone(&asked), Arc::clone(&connections));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                counted.fetch_add(1, Ordering::SeqCst);
                 let (manner, heard) = (manner.clone(), Arc::clone(&heard));
                 // A client that goes away ends its conversation and nothing else.
                 std::thread::spawn(move || drop(converse(stream, &manner, &heard)));
             }
         });
-        Self { port, asked }
+        Self { port, asked, connections }
+    }
+
+    /// How many have come.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
     }
 
     /// The requests that were heard, `connect` included.

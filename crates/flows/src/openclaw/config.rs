@@ -141,27 +141,18 @@ impl Config {
     /// Finds and reads it. A file that is not there is an empty one, unless
     /// `OPENCLAW_CONFIG_PATH` names it.
     pub fn read(env: &Env<'_>) -> Result<Self, ConfigError> {
-        let state = adapters::by_id("openclaw")
-            .and_then(|adapter| adapter.roots(env).into_iter().next())
-            .ok_or(ConfigError::NoHome)?;
-        let home = env.path("OPENCLAW_HOME").or_else(|| env.home()).ok_or(ConfigError::NoHome)?;
-        let state = absolute(&home, &state);
-        let named = env.path("OPENCLAW_CONFIG_PATH").map(|path| absolute(&home, &path));
-        let path = named.clone().unwrap_or_else(|| {
-            let candidates = NAMES.map(|name| state.join(name));
-            let there = candidates.iter().find(|path| path.exists());
-            there.unwrap_or(&candidates[0]).clone()
-        });
-        let bytes = match read(&path) {
+        let reader = Reader::new(env)?;
+        let bytes = match read(&reader.path) {
             Ok(bytes) => Some(bytes),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => None,
-            Err(source) => return Err(ConfigError::Read { path, source }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !reader.is_named => None,
+            Err(source) => return Err(ConfigError::Read { path: reader.path, source }),
         };
-        let reader = Reader { env, home, state, path };
-        let (path, document) = (reader.path.clone(), reader.document(bytes.as_deref()));
-        let wrong = |wrong| ConfigError::Wrong { path: path.clone(), wrong };
-        let document = document.map_err(wrong)?;
-        reader.config(bytes, document).map_err(wrong)
+        reader.config(bytes)
+    }
+
+    /// As [`Config::read`], if these were the bytes of the file.
+    pub fn with_bytes(env: &Env<'_>, bytes: Vec<u8>) -> Result<Self, ConfigError> {
+        Reader::new(env)?.config(Some(bytes))
     }
 
     /// The agent with that id.
@@ -263,9 +254,35 @@ struct Reader<'a> {
     home: PathBuf,
     state: PathBuf,
     path: PathBuf,
+    /// Whether the environment names the file.
+    is_named: bool,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    /// Finds the file.
+    fn new(env: &'a Env<'a>) -> Result<Self, ConfigError> {
+        let state = adapters::by_id("openclaw")
+            .and_then(|adapter| adapter.roots(env).into_iter().next())
+            .ok_or(ConfigError::NoHome)?;
+        let home = env.path("OPENCLAW_HOME").or_else(|| env.home()).ok_or(ConfigError::NoHome)?;
+        let state = absolute(&home, &state);
+        let named = env.path("OPENCLAW_CONFIG_PATH").map(|path| absolute(&home, &path));
+        let is_named = named.is_some();
+        let path = named.unwrap_or_else(|| {
+            let candidates = NAMES.map(|name| state.join(name));
+            let there = candidates.iter().find(|path| path.exists());
+            there.unwrap_or(&candidates[0]).clone()
+        });
+        Ok(Self { env, home, state, path, is_named })
+    }
+
+    fn config(self, bytes: Option<Vec<u8>>) -> Result<Config, ConfigError> {
+        let path = self.path.clone();
+        let config =
+            self.document(bytes.as_deref()).and_then(|document| self.meaning(bytes, document));
+        config.map_err(|wrong| ConfigError::Wrong { path, wrong })
+    }
+
     fn document(&self, bytes: Option<&[u8]>) -> Result<Value, Wrong> {
         let Some(bytes) = bytes else { return Ok(Value::Object(serde_json::Map::new())) };
         let document = document::parse(text(bytes)?)?;
@@ -283,7 +300,7 @@ impl Reader<'_> {
         Ok(document)
     }
 
-    fn config(self, bytes: Option<Vec<u8>>, document: Value) -> Result<Config, Wrong> {
+    fn meaning(self, bytes: Option<Vec<u8>>, document: Value) -> Result<Config, Wrong> {
         let store = self.text(&document, &["session", "store"])?;
         let main_key = self.text(&document, &["session", "mainKey"])?;
         let maintenance = at(&document, &["session", "maintenance"]).cloned();

@@ -24,6 +24,11 @@ pub struct Lock {
 }
 
 impl Lock {
+    /// Whether the process that it names is there.
+    pub fn is_held(&self) -> bool {
+        self.verdict == Verdict::Held
+    }
+
     /// Why the transcript must be left alone, if it must.
     pub fn refusal(&self) -> Option<String> {
         let who = match self.payload.pid {

@@ -16,6 +16,7 @@ use crate::render::output;
 mod access;
 mod adapters;
 pub(crate) mod agent_tty;
+mod agents;
 mod complete;
 mod completions;
 mod config_show;
@@ -92,6 +93,7 @@ enum Command {
     Store(store::Store),
     Undo(trash::Undo),
     Trash(trash::Trash),
+    Agents(agents::Agents),
     Vault(vault::Vault),
     Events(events::Events),
     Daemon(daemon::Daemon),
@@ -126,6 +128,7 @@ impl Command {
             Self::Store(command) => command.name(),
             Self::Undo(_) => "undo",
             Self::Trash(command) => command.name(),
+            Self::Agents(command) => command.name(),
             Self::Vault(command) => command.name(),
             Self::Events(_) => "events",
             Self::Daemon(command) => command.name(),
@@ -159,6 +162,7 @@ impl Command {
             Self::Store(command) => command.run(context),
             Self::Undo(command) => command.run(context),
             Self::Trash(command) => command.run(context),
+            Self::Agents(command) => command.run(context),
             Self::Vault(command) => command.run(context),
             Self::Events(command) => command.run(context),
             Self::Daemon(command) => command.run(context),

@@ -74,6 +74,8 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         ("skills list", envelope!(wire::SkillsResult)),
         ("skills get", envelope!(wire::SkillResult)),
         ("skills path", envelope!(wire::SkillPathResult)),
+        ("agents ls", envelope!(wire::AgentsLsResult)),
+        ("agents delete", envelope!(wire::AgentDeleteResult)),
         ("status", envelope!(wire::StatusResult<'static>)),
         ("doctor", envelope!(wire::DoctorResult)),
         ("summary", envelope!(model::summary::Summary)),

@@ -38,6 +38,7 @@ const COMMANDS: &[&str] = &[
     "undo",
     "trash",
     "store",
+    "agents",
     "vault",
     "events",
     "daemon",

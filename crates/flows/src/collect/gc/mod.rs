@@ -25,7 +25,7 @@ mod own;
 mod use_of;
 mod worktree;
 
-use use_of::InUse;
+pub(crate) use use_of::InUse;
 
 /// What of agents' own may go, on request only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,6 +15,9 @@ use crate::openclaw::config::{Auth, Gateway};
 /// The protocols that are spoken: 3 up to 2026.5, 4 since.
 const PROTOCOLS: (u32, u32) = (3, 4);
 
+/// Codes with which it has not begun. Any other may come from the middle of it.
+const CERTAIN: [&str; 4] = ["INVALID_REQUEST", "NOT_FOUND", "NOT_PAIRED", "NOT_LINKED"];
+
 /// How a close says that the secret is not right.
 const POLICY_VIOLATION: u16 = 1008;
 
@@ -60,7 +63,9 @@ pub enum CallError {
         message: String,
     },
     /// It was asked, and then something went wrong.
-    #[error("OpenClaw's gateway was asked and did not answer ({0}): it may have been applied")]
+    #[error(
+        "OpenClaw's gateway was asked and did not say that it is done ({0}): it may have been applied"
+    )]
     MayHaveApplied(String),
 }
 
@@ -197,7 +202,10 @@ fn ask(socket: &mut Socket, method: &str, params: &Value) -> Result<Value, CallE
         Some(Value::Bool(true)) => Ok(answer.get("payload").cloned().unwrap_or_default()),
         Some(Value::Bool(false)) => {
             let (code, message) = complaint(&answer);
-            Err(CallError::Refused { code, message })
+            if CERTAIN.contains(&&code[..]) {
+                return Err(CallError::Refused { code, message });
+            }
+            Err(CallError::MayHaveApplied(format!("{code}: {message}")))
         }
         _ => Err(CallError::MayHaveApplied("its answer says neither yes nor no".to_owned())),
     }

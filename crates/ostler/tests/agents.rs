@@ -1,0 +1,12 @@
+//! OpenClaw's agents as their owners delete them: real files, real processes, a gateway that does
+//! everything wrong.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod agents {
+    mod delete;
+    mod faults;
+    mod gateway;
+    mod list;
+    mod stage;
+}
