@@ -8,6 +8,7 @@ mod run;
 
 mod store {
     mod broken;
+    mod consent;
     mod faults;
     mod gateway;
     mod listing;

@@ -1,6 +1,5 @@
 //! `ostler agents`
 
-use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use crate::env;
 use crate::error::{self, Error};
 use crate::render::colour::{Colour, Paint};
 use crate::render::table::{Cell, Column, Give, draw};
-use crate::render::{duration, output, text};
+use crate::render::{consent, duration, output, text};
 
 /// List OpenClaw's agents, and delete one with everything that is its own.
 #[derive(Debug, Args)]
@@ -177,7 +176,7 @@ impl Delete {
         preview: Option<&AgentDeleteResult>,
     ) -> Result<bool, Error> {
         let id = &target.agent.id;
-        if !std::io::stdin().is_terminal() {
+        if !consent::can_ask() {
             return Err(Error::Refused {
                 what: format!("nobody can be asked whether `{id}` is to be deleted"),
                 hint: "add `--force`, or look with `--dry-run` first".to_owned(),
@@ -186,12 +185,7 @@ impl Delete {
         if let Some(preview) = preview {
             output::talk(words(preview).trim_end());
         }
-        let mut err = std::io::stderr().lock();
-        write!(err, "Delete the agent `{id}`? [y/N] ")?;
-        err.flush()?;
-        let mut answer = String::new();
-        std::io::stdin().lock().read_line(&mut answer)?;
-        Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+        Ok(consent::ask(&format!("Delete the agent `{id}`?")))
     }
 }
 

@@ -1,6 +1,7 @@
 //! How answers look to people.
 
 pub(crate) mod colour;
+pub(crate) mod consent;
 pub(crate) mod duration;
 mod json;
 pub(crate) mod output;

@@ -3,7 +3,8 @@
 use serde_json::json;
 use testkit::gateway::{FakeGateway, Manner, TOKEN, closed_port};
 
-use super::stage::{DAY, Stage, aged};
+use super::stage::{DAY, SESSIONS, Stage, aged};
+use crate::run::{ran, run};
 
 fn beside(gateway: &FakeGateway) -> Stage {
     let stage = Stage::new();
@@ -93,4 +94,37 @@ fn row_78_a_preview_and_a_named_store_ask_nothing_of_the_gateway() {
     assert!(ran.stderr.contains("openclaw gateway stop"), "{ran:?}");
     assert_eq!(gateway.methods(), Vec::<String>::new());
     assert_eq!(stage.keys().len(), 1);
+}
+
+/// Stops the daemon of a home, whatever becomes of the test.
+struct Stop<'a>(&'a Stage);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        run(&self.0.home, "daemon stop");
+    }
+}
+
+#[test]
+fn the_daemon_does_it_if_it_runs() {
+    let stage = Stage::new();
+    stage.index(&[("agent:main:main", aged("m", 0)), ("old", aged("old", 31 * DAY))]);
+    run(&stage.home, "daemon start").exits(0);
+    let _stop = Stop(&stage);
+    // The directory is the asker's, and so is the environment.
+    let state = stage.home.join(".openclaw");
+    let mut command = stage.command("cleanup --enforce --store sessions.json --json");
+    command.current_dir(stage.home.join(SESSIONS)).env("OPENCLAW_STATE_DIR", &state);
+    let result = ran(&mut command).exits(0).result();
+    assert_eq!((&result["transport"], &result["count"]), (&json!("daemon"), &json!(1)));
+    assert_eq!(stage.keys(), ["agent:main:main"]);
+    let receipt = result["receipt"].as_str().unwrap();
+    run(&stage.home, &format!("undo {receipt}")).exits(0);
+    assert_eq!(stage.keys().len(), 2);
+    stage.write("sessions.json", "{");
+    stage.transcript("s");
+    assert_eq!(stage.run("rebuild --yes --json").exits(0).result()["applied"], true);
+    stage.write("sessions.json", "[]");
+    let error = stage.run("cleanup --enforce --json").exits(8).envelope();
+    assert!(error["error"]["hint"].as_str().unwrap().contains("store rebuild"), "{error:#}");
 }

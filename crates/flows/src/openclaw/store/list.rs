@@ -85,7 +85,7 @@ fn index(
     place: &Place,
     sessions: &mut Vec<StoreSession>,
 ) -> Result<(), StoreError> {
-    let loaded = Loaded::read(place)?;
+    let loaded = Loaded::read_index_alone(place)?;
     let document = loaded.document()?;
     let view = |entry| session(listing, place, entry);
     sessions.extend(document.entries.iter().map(view));

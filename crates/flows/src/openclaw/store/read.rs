@@ -42,15 +42,31 @@ pub struct Loaded {
 impl Loaded {
     /// Looks at a store. One that is not there is empty.
     pub fn read(place: &Place) -> Result<Self, StoreError> {
-        let failed =
-            |error: io::Error| StoreError::Read { path: place.path.clone(), reason: plain(&error) };
+        let mut loaded = Self::at(place)?;
+        loaded.list(Path::new("")).map_err(failed(place))?;
+        loaded.list_blobs().map_err(failed(place))?;
+        // The index is read after its directory: a transcript that is made meanwhile has no entry in
+        // the list of files, and not the other way round.
+        loaded.read_index().map_err(failed(place))?;
+        loaded.judge_locks();
+        Ok(loaded)
+    }
+
+    /// Looks at the index alone.
+    pub fn read_index_alone(place: &Place) -> Result<Self, StoreError> {
+        let mut loaded = Self::at(place)?;
+        loaded.read_index().map_err(failed(place))?;
+        Ok(loaded)
+    }
+
+    fn at(place: &Place) -> Result<Self, StoreError> {
         let given = place.path.parent().unwrap_or(Path::new("/"));
         let directory = match std::fs::canonicalize(given) {
             Ok(directory) => directory,
             Err(error) if error.kind() == io::ErrorKind::NotFound => given.to_owned(),
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(failed(place)(error)),
         };
-        let mut loaded = Self {
+        Ok(Self {
             place: place.clone(),
             directory,
             files: Vec::new(),
@@ -59,14 +75,7 @@ impl Loaded {
             print: None,
             links: HashSet::new(),
             locks: HashMap::new(),
-        };
-        loaded.list(Path::new("")).map_err(failed)?;
-        loaded.list_blobs().map_err(failed)?;
-        // The index is read after its directory: a transcript that is made meanwhile has no entry in
-        // the list of files, and not the other way round.
-        loaded.read_index().map_err(failed)?;
-        loaded.judge_locks();
-        Ok(loaded)
+        })
     }
 
     /// The index, taken apart; an index that is not there has no entries.
@@ -184,6 +193,11 @@ impl Loaded {
             self.locks.insert(transcript, lock);
         }
     }
+}
+
+fn failed(place: &Place) -> impl Fn(io::Error) -> StoreError {
+    let path = place.path.clone();
+    move |error| StoreError::Read { path: path.clone(), reason: plain(&error) }
 }
 
 /// The error's own words, without the number that the standard library appends.

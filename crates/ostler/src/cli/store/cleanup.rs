@@ -8,7 +8,6 @@ use flows::openclaw::config::Config;
 use flows::openclaw::store::{Ask, Selection, StoreError, clean, policy, preview};
 use model::openclaw::wire::{PolicyView, SettingView, StoreCleanup, StoreCleanupResult, StoreItem};
 
-use super::consent;
 use super::ls::age;
 use crate::cli::Context;
 use crate::cli::ls::report_incomplete;
@@ -16,7 +15,7 @@ use crate::error::{self, Error};
 use crate::render::colour::{Colour, Paint};
 use crate::render::progress::Progress;
 use crate::render::table::{Cell, Column, Give, draw};
-use crate::render::{duration, output, text};
+use crate::render::{consent, duration, output, text};
 
 /// Apply OpenClaw's maintenance policy to a store.
 ///
@@ -83,6 +82,10 @@ impl Cleanup {
             drop(progress);
             if result.stores.iter().all(|store| !store.replanned) || self.is_consent() {
                 return tell(context, &result);
+            }
+            if result.receipt.is_some() {
+                // One store was as agreed, another was not.
+                output::talk(words(&result).trim_end());
             }
         }
         Err(Error::Refused {

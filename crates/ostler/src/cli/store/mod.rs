@@ -1,6 +1,6 @@
 //! `ostler store`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -13,7 +13,6 @@ use crate::env;
 use crate::error::Error;
 
 mod cleanup;
-mod consent;
 mod ls;
 mod rebuild;
 mod show;
@@ -82,11 +81,16 @@ impl Which {
     fn selection(&self, otherwise: Selection) -> Selection {
         match (&self.agent, &self.store) {
             (Some(agent), _) => Selection::Agent(agent.clone()),
-            (_, Some(path)) => Selection::Path(path.clone()),
+            (_, Some(path)) => at(path),
             _ if self.all_agents => Selection::All,
             _ => otherwise,
         }
     }
+}
+
+/// A store by its path. Whoever changes it may work in another directory.
+fn at(path: &Path) -> Selection {
+    Selection::Path(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
 }
 
 /// OpenClaw's configuration, in this process's environment.

@@ -6,10 +6,9 @@ use clap::Args;
 use flows::openclaw::store::{Selection, preview_rebuild, rebuild};
 use model::openclaw::wire::StoreRebuildResult;
 
-use super::consent;
 use crate::cli::Context;
 use crate::error::Error;
-use crate::render::{output, text};
+use crate::render::{consent, output, text};
 
 /// Make a new index for a store whose index is lost or damaged.
 ///
@@ -37,7 +36,7 @@ impl Rebuild {
         let config = super::configuration()?;
         let selection = match (&self.agent, &self.store) {
             (Some(agent), _) => Selection::Agent(agent.clone()),
-            (_, Some(path)) => Selection::Path(path.clone()),
+            (_, Some(path)) => super::at(path),
             _ => Selection::Default,
         };
         let ask = super::plain(selection);
