@@ -5,6 +5,7 @@
 
 mod terminal {
     mod agent_tty;
+    mod agents;
     mod attach;
     mod better;
     mod contract;

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::address::AddressError;
 
+pub mod agent;
 pub mod artifacts;
 pub mod ask;
 pub mod batch;
