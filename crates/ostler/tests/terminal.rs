@@ -11,6 +11,7 @@ mod terminal {
     mod contract;
     mod endurance;
     mod faults;
+    mod settings;
     mod skills;
     mod stage;
 }

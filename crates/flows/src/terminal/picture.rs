@@ -21,8 +21,10 @@ pub fn profile(name: &str, own: &[Profile]) -> Result<Profile, Fault> {
         .cloned()
         .or_else(|| Profile::reference(name))
         .ok_or_else(|| {
+            let own = own.iter().map(|profile| format!(", {}", profile.name));
             Fault::input(format!(
-                "unknown render profile `{name}`; there are: reference-dark, reference-light"
+                "unknown render profile `{name}`; there are: reference-dark, reference-light{}",
+                own.collect::<String>()
             ))
         })
 }
