@@ -3,4 +3,5 @@
 pub mod access;
 pub mod home;
 pub mod pause;
+pub mod run;
 pub mod sql;
