@@ -107,6 +107,18 @@ pub struct SnapshotParams {
     pub include_cells: bool,
 }
 
+/// Which picture is wanted.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScreenshotParams {
+    /// The profile to draw with.
+    #[serde(default)]
+    pub profile: Option<String>,
+    /// With the cursor.
+    #[serde(default)]
+    pub show_cursor: bool,
+}
+
 /// The form of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
