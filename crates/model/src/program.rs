@@ -40,6 +40,11 @@ impl Program {
         self.find(seen).is_some_and(|own| !begins_with_any(seen, own, self.helpers))
     }
 
+    /// Whether a process that looks like this is this agent's program at all, helpers included.
+    pub fn is_program(&self, seen: &Appearance) -> bool {
+        self.find(seen).is_some()
+    }
+
     /// Whether a process that looks like this is a server of this agent.
     pub fn is_server(&self, seen: &Appearance) -> bool {
         self.find(seen).is_some_and(|own| begins_with_any(seen, own, self.servers))

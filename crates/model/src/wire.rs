@@ -20,9 +20,11 @@ mod hooks;
 
 pub use hooks::{FileChange, HookAgent, HookFile, HookProblem, HookScope, HookState, HooksResult};
 
+mod agents;
 mod collect;
 mod finalize;
 
+pub use agents::*;
 pub use collect::*;
 pub use finalize::*;
 

@@ -1,6 +1,7 @@
 //! Temporary homes, fake agents and snapshot filters for ostler's tests.
 
 pub mod access;
+pub mod gateway;
 pub mod home;
 pub mod pause;
 pub mod run;

@@ -180,7 +180,7 @@ pub(super) fn slot(home: &Path, receipt: &str, step: u32) -> PathBuf {
 }
 
 /// Where a thing lies in its slot.
-pub(super) fn content(home: &Path, receipt: &str, begun: &Begun) -> PathBuf {
+pub(crate) fn content(home: &Path, receipt: &str, begun: &Begun) -> PathBuf {
     let name = begun.path.0.file_name().unwrap_or("content".as_ref());
     slot(home, receipt, begun.step).join(name)
 }
@@ -198,7 +198,11 @@ impl Journal {
         let directory = place(home, receipt);
         let path = directory.join("journal.jsonl");
         let failed = |reason: String| CollectError::Journal { path: path.clone(), reason };
-        sys::private::create_private_dir(&directory).map_err(|error| failed(error.to_string()))?;
+        // From the outside in: a link in the place of the trash would lead everything elsewhere.
+        for directory in [&super::directory(home), &directory] {
+            sys::private::create_private_dir(directory)
+                .map_err(|error| failed(error.to_string()))?;
+        }
         let opened = File::options().read(true).append(true).create(true).mode(0o600).open(&path);
         let mut file = opened.map_err(|error| failed(error.to_string()))?;
         // Whoever died in the middle of a line left it without its end.

@@ -10,9 +10,9 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use super::command::{self, Ours};
-use super::layout::{self, Layout, Node};
-use super::splice::Splices;
 use super::{Entry, State, Wiring, Wrong, judge};
+use crate::edit::layout::{self, Layout, Node};
+use crate::edit::splice::Splices;
 
 const HOOKS: &str = "hooks";
 const VERSION: &str = "version";

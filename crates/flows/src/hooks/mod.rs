@@ -7,14 +7,13 @@
 mod command;
 mod files;
 mod json;
-mod layout;
 mod script;
-mod splice;
 mod toml;
 mod trust;
 
 use std::path::{Path, PathBuf};
 
+pub use crate::edit::Wrong;
 use adapters::Adapter;
 use adapters::hooks::{Hooks, Meaning, Shape};
 use model::event::Happening;
@@ -50,30 +49,6 @@ pub enum Action {
     Install,
     /// Take them out.
     Uninstall,
-}
-
-/// What is wrong with a file's content.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
-    /// It cannot be parsed.
-    #[error("line {line}, column {column}: {reason}")]
-    Syntax {
-        /// From 1.
-        line: usize,
-        /// From 1.
-        column: usize,
-        /// In the parser's words.
-        reason: String,
-    },
-    /// It is not what the agent would understand.
-    #[error("{0}")]
-    Shape(String),
-}
-
-impl Wrong {
-    fn shape(reason: impl Into<String>) -> Self {
-        Self::Shape(reason.into())
-    }
 }
 
 /// Why an agent's hooks are left as they are.

@@ -6,8 +6,8 @@ use std::ops::Range;
 use toml_edit::{Document, Item, Table};
 
 use super::command::{self, Ours, VERSION};
-use super::splice::{Splices, newline};
 use super::{Entry, State, Wiring, Wrong, judge};
+use crate::edit::splice::{Splices, newline};
 
 const NOTIFY: &str = "notify";
 

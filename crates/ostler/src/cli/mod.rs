@@ -16,6 +16,7 @@ use crate::render::output;
 mod access;
 mod adapters;
 pub(crate) mod agent_tty;
+mod agents;
 mod complete;
 mod completions;
 mod config_show;
@@ -35,6 +36,7 @@ mod schema;
 mod show;
 mod skills;
 mod status;
+mod store;
 mod terminal;
 mod trash;
 mod vault;
@@ -88,8 +90,10 @@ enum Command {
     Summary(vault::Summary),
     Finalize(finalize::Finalize),
     Gc(gc::Gc),
+    Store(store::Store),
     Undo(trash::Undo),
     Trash(trash::Trash),
+    Agents(agents::Agents),
     Vault(vault::Vault),
     Events(events::Events),
     Daemon(daemon::Daemon),
@@ -121,8 +125,10 @@ impl Command {
             Self::Summary(_) => "summary",
             Self::Finalize(_) => "finalize",
             Self::Gc(_) => "gc",
+            Self::Store(command) => command.name(),
             Self::Undo(_) => "undo",
             Self::Trash(command) => command.name(),
+            Self::Agents(command) => command.name(),
             Self::Vault(command) => command.name(),
             Self::Events(_) => "events",
             Self::Daemon(command) => command.name(),
@@ -153,8 +159,10 @@ impl Command {
             Self::Summary(command) => command.run(context),
             Self::Finalize(command) => command.run(context),
             Self::Gc(command) => command.run(context),
+            Self::Store(command) => command.run(context),
             Self::Undo(command) => command.run(context),
             Self::Trash(command) => command.run(context),
+            Self::Agents(command) => command.run(context),
             Self::Vault(command) => command.run(context),
             Self::Events(command) => command.run(context),
             Self::Daemon(command) => command.run(context),

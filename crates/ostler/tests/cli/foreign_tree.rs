@@ -43,6 +43,8 @@ fn every_command_leaves_foreign_files_as_they_are() {
         "finalize",
         "gc --yes",
         "gc --include transcripts,temps,worktrees --older-than 0s",
+        "agents ls",
+        "agents ls --json",
         "trash ls",
         "trash verify",
         "vault ls",

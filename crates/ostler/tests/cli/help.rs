@@ -37,6 +37,7 @@ const COMMANDS: &[&str] = &[
     "gc",
     "undo",
     "trash",
+    "agents",
     "vault",
     "events",
     "daemon",

@@ -24,6 +24,8 @@ const ANSWERS: &[(&str, &str)] = &[
     ("summary", "summary 666e4f9b --json"),
     ("finalize", "finalize --json"),
     ("gc", "gc --include transcripts,temps --older-than 0s --json"),
+    ("agents ls", "agents ls --json"),
+    ("error", "agents delete main --force --json"),
     ("trash ls", "trash ls --json"),
     ("trash empty", "trash empty --json"),
     ("trash verify", "trash verify --json"),

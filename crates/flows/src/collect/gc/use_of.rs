@@ -8,7 +8,7 @@ use crate::collect::Planned;
 
 /// Where processes work, and what they have open.
 #[derive(Debug)]
-pub(super) struct InUse {
+pub(crate) struct InUse {
     places: Vec<(PathBuf, u32)>,
     listed: bool,
 }
@@ -16,7 +16,7 @@ pub(super) struct InUse {
 impl InUse {
     /// Looks at all processes. One that does not let itself be looked into (an `ssh-agent`, a password
     /// store) is passed over: agents and shells do.
-    pub(super) fn look() -> Self {
+    pub(crate) fn look() -> Self {
         let table = sys::proc::table();
         let places = table.rows().iter().flat_map(|row| {
             let files = table.open_files(row.pid).into_iter();
@@ -26,7 +26,7 @@ impl InUse {
     }
 
     /// Whether nobody works in the directory or has something below it open.
-    pub(super) fn check_below(&self, directory: &Path) -> Result<(), Refusal> {
+    pub(crate) fn check_below(&self, directory: &Path) -> Result<(), Refusal> {
         if !self.listed {
             return Err(Refusal::Unproven { why: "processes cannot be listed".to_owned() });
         }

@@ -4,21 +4,21 @@ use std::ops::Range;
 
 /// Changes, in terms of the text before any of them.
 #[derive(Debug, Default)]
-pub(super) struct Splices {
+pub(crate) struct Splices {
     changes: Vec<(Range<usize>, String)>,
 }
 
 impl Splices {
-    pub(super) fn insert(&mut self, at: usize, text: impl Into<String>) {
+    pub(crate) fn insert(&mut self, at: usize, text: impl Into<String>) {
         self.changes.push((at..at, text.into()));
     }
 
-    pub(super) fn remove(&mut self, range: Range<usize>) {
+    pub(crate) fn remove(&mut self, range: Range<usize>) {
         self.changes.push((range, String::new()));
     }
 
     /// The text with the changes made. Those at one place keep the order in which they were asked for.
-    pub(super) fn apply(mut self, text: &str) -> String {
+    pub(crate) fn apply(mut self, text: &str) -> String {
         self.changes.sort_by_key(|(range, _)| range.start);
         let mut out = String::with_capacity(text.len());
         let mut done = 0;
@@ -33,7 +33,7 @@ impl Splices {
 }
 
 /// How a text ends its lines.
-pub(super) fn newline(text: &str) -> &'static str {
+pub(crate) fn newline(text: &str) -> &'static str {
     let crlf = text.find('\n').is_some_and(|at| text[..at].ends_with('\r'));
     if crlf { "\r\n" } else { "\n" }
 }

@@ -7,7 +7,7 @@ use super::splice::{Splices, newline};
 
 /// A value to write.
 #[derive(Clone, Debug)]
-pub(super) enum Node {
+pub(crate) enum Node {
     Text(String),
     Number(u32),
     Object(Vec<(String, Node)>),
@@ -16,7 +16,7 @@ pub(super) enum Node {
 
 impl Node {
     /// The same as a value to compare with.
-    pub(super) fn value(&self) -> serde_json::Value {
+    pub(crate) fn value(&self) -> serde_json::Value {
         match self {
             Self::Text(text) => text.as_str().into(),
             Self::Number(number) => (*number).into(),
@@ -30,9 +30,9 @@ impl Node {
 
 /// Where an object or a list stands, and what is in it.
 #[derive(Debug)]
-pub(super) struct Container {
-    pub(super) range: Range<usize>,
-    pub(super) children: Vec<Range<usize>>,
+pub(crate) struct Container {
+    pub(crate) range: Range<usize>,
+    pub(crate) children: Vec<Range<usize>>,
 }
 
 impl Container {
@@ -54,14 +54,14 @@ impl Container {
 
 /// The habits of a document.
 #[derive(Debug)]
-pub(super) struct Layout<'a> {
+pub(crate) struct Layout<'a> {
     text: &'a str,
-    pub(super) newline: &'static str,
+    pub(crate) newline: &'static str,
     unit: String,
 }
 
 impl<'a> Layout<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(crate) fn of(text: &'a str) -> Self {
         // The first indented line that begins a member shows the habit.
         let indented = text.lines().find_map(|line| {
             let member = line.trim_start();
@@ -72,7 +72,7 @@ impl<'a> Layout<'a> {
     }
 
     /// A value as text. `indent` is that of the line on which it begins.
-    pub(super) fn render(&self, node: &Node, indent: &str, compact: bool) -> String {
+    pub(crate) fn render(&self, node: &Node, indent: &str, compact: bool) -> String {
         let inner = format!("{indent}{}", self.unit);
         let colon = if compact { ":" } else { ": " };
         let (open, close, children): (char, char, Vec<String>) = match node {
@@ -99,7 +99,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Adds elements at the end of a list.
-    pub(super) fn append(
+    pub(crate) fn append(
         &self,
         splices: &mut Splices,
         place: &Container,
@@ -113,7 +113,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Adds members at the end of an object.
-    pub(super) fn append_members(
+    pub(crate) fn append_members(
         &self,
         splices: &mut Splices,
         place: &Container,
@@ -187,7 +187,7 @@ impl<'a> Layout<'a> {
 }
 
 /// Removes the marked children with their commas and the blanks before them. Comments stay.
-pub(super) fn remove(splices: &mut Splices, text: &str, place: &Container, marked: &[bool]) {
+pub(crate) fn remove(splices: &mut Splices, text: &str, place: &Container, marked: &[bool]) {
     let count = place.children.len();
     let comma = |after: usize| scan(text, place.gap(after + 1)).comma;
     let trailing = count.checked_sub(1).and_then(comma);

@@ -1,0 +1,29 @@
+//! Changing documents that belong to others: by insertions and removals, never by writing them anew,
+//! so that comments, order and indentation stay as they are.
+
+pub(crate) mod layout;
+pub(crate) mod splice;
+
+/// What is wrong with a file's content.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// It cannot be parsed.
+    #[error("line {line}, column {column}: {reason}")]
+    Syntax {
+        /// From 1.
+        line: usize,
+        /// From 1.
+        column: usize,
+        /// In the parser's words.
+        reason: String,
+    },
+    /// It is not what its owner would understand.
+    #[error("{0}")]
+    Shape(String),
+}
+
+impl Wrong {
+    pub(crate) fn shape(reason: impl Into<String>) -> Self {
+        Self::Shape(reason.into())
+    }
+}

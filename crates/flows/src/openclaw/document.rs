@@ -1,0 +1,151 @@
+//! JSON5 as OpenClaw reads it, and taking things out of it without writing the rest anew.
+
+use jsonc_parser::ast::{Object, Value as Node};
+use jsonc_parser::common::Ranged;
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use serde_json::{Map, Value};
+
+use crate::edit::Wrong;
+use crate::edit::layout::{self, Container};
+use crate::edit::splice::Splices;
+
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: true,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: true,
+    allow_hexadecimal_numbers: true,
+    allow_unary_plus_numbers: true,
+    allow_bare_decimal_point_numbers: true,
+    allow_non_finite_numbers: true,
+    allow_extended_string_escapes: true,
+};
+
+/// The value of a text. A name that is there twice is refused: readers differ in which one counts.
+pub(super) fn parse(text: &str) -> Result<Value, Wrong> {
+    with_root(text, |root| value(root, ""))?
+}
+
+fn with_root<T>(text: &str, use_it: impl FnOnce(&Node<'_>) -> T) -> Result<T, Wrong> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS).map_err(|error| {
+        Wrong::Syntax {
+            line: error.line_display(),
+            column: error.column_display(),
+            reason: error.kind().to_string(),
+        }
+    })?;
+    let root = parsed.value.ok_or_else(|| Wrong::shape("it is empty"))?;
+    Ok(use_it(&root))
+}
+
+fn value(node: &Node<'_>, place: &str) -> Result<Value, Wrong> {
+    Ok(match node {
+        Node::StringLit(text) => text.value.as_ref().into(),
+        Node::NumberLit(number) => self::number(number.value),
+        Node::BooleanLit(flag) => flag.value.into(),
+        Node::NullKeyword(_) => Value::Null,
+        Node::Object(object) => {
+            let mut map = Map::new();
+            for property in &object.properties {
+                let name = property.name.as_str();
+                let place =
+                    if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
+                let inner = value(&property.value, &place)?;
+                if map.insert(name.to_owned(), inner).is_some() {
+                    return Err(Wrong::shape(format!("`{place}` is there twice")));
+                }
+            }
+            Value::Object(map)
+        }
+        Node::Array(array) => {
+            let elements = array.elements.iter().enumerate();
+            elements
+                .map(|(index, element)| value(element, &format!("{place}[{index}]")))
+                .collect::<Result<_, _>>()?
+        }
+    })
+}
+
+/// JSON5 knows more numbers than JSON: hexadecimal ones, a leading `+`, bare points.
+fn number(text: &str) -> Value {
+    if let Ok(number) = serde_json::from_str::<serde_json::Number>(text) {
+        return number.into();
+    }
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let hexadecimal = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
+    let parsed = match hexadecimal {
+        Some(hexadecimal) => i64::from_str_radix(hexadecimal, 16).ok(),
+        None => digits.parse().ok(),
+    };
+    let sign = if negative { -1 } else { 1 };
+    match parsed {
+        Some(whole) => Value::from(i64::from(sign) * whole),
+        // What is not finite has no place in JSON.
+        None => digits.parse::<f64>().map_or(Value::Null, |n| Value::from(f64::from(sign) * n)),
+    }
+}
+
+/// Takes elements out of lists: each list is named by the members that lead to it.
+pub(super) fn without(text: &str, lists: &[(&[&str], Vec<bool>)]) -> Result<String, Wrong> {
+    with_root(text, |root| {
+        let mut splices = Splices::default();
+        for (path, marked) in lists.iter().filter(|(_, marked)| marked.contains(&true)) {
+            let place = list_at(root.as_object(), path)
+                .filter(|place| place.children.len() == marked.len())
+                .ok_or_else(|| Wrong::shape(format!("`{}` is not a list", path.join("."))))?;
+            layout::remove(&mut splices, text, &place, marked);
+        }
+        Ok(splices.apply(text))
+    })?
+}
+
+fn list_at(root: Option<&Object<'_>>, path: &[&str]) -> Option<Container> {
+    let (last, above) = path.split_last()?;
+    let mut object = root?;
+    for name in above {
+        object = object.get_object(name)?;
+    }
+    let list = object.get_array(last)?;
+    let range = |range: jsonc_parser::common::Range| range.start..range.end;
+    Some(Container {
+        range: range(list.range),
+        children: list.elements.iter().map(|element| range(element.range())).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json5_is_understood() {
+        let text = "// c\n{ a: 'x', \"b\": [1, 0x10, +2, .5,], /* d */ c: null, }\n";
+        let expected = serde_json::json!({ "a": "x", "b": [1, 16, 2, 0.5], "c": null });
+        assert_eq!(parse(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let wrong = |text: &str| parse(text).unwrap_err().to_string();
+        assert_eq!(wrong("{\n  a: 1\n  b: 2\n}"), "line 2, column 7: Expected comma");
+        assert_eq!(wrong("{ a: { b: 1, b: 2 } }"), "`a.b` is there twice");
+        assert_eq!(wrong("  // nothing\n"), "it is empty");
+        assert!(wrong(&"[".repeat(10_000)).contains("epth"));
+    }
+
+    #[test]
+    fn what_is_taken_out_takes_nothing_else_along() {
+        let text = "{\n  // first\n  list: [\n    'a', // one\n    'b',\n    'c', // three\n  ],\n  x: 1,\n}\n";
+        let after = without(text, &[(&["list"], vec![false, true, false])]).unwrap();
+        assert_eq!(
+            after,
+            "{\n  // first\n  list: [\n    'a', // one\n    'c', // three\n  ],\n  x: 1,\n}\n"
+        );
+        assert_eq!(without(text, &[(&["list"], vec![false; 3])]).unwrap(), text);
+        assert!(without(text, &[(&["lost"], vec![true])]).is_err());
+    }
+}
