@@ -194,7 +194,7 @@ pub fn fix(dirs: &Dirs) -> io::Result<Vec<String>> {
     for log in hook::problem_logs(Some(&dirs.home), &dirs.runtime) {
         if log.exists() {
             let aside = log.with_extension("log.old");
-            std::fs::rename(&log, &aside)?;
+            sys::atomic::put(&log, &aside)?;
             done.push(format!("set {} aside as {}", log.display(), aside.display()));
         }
     }

@@ -73,7 +73,7 @@ pub fn drain(home: &Path, state: &mut State) -> Result<Drained, IntakeError> {
         } else if !is_aside && end >= SET_ASIDE {
             sys::pause::at("intake.set-aside");
             let name = format!("events.{}.jsonl", sys::clock::unique(sys::clock::now()));
-            std::fs::rename(&path, path.with_file_name(name)).map_err(failed)?;
+            sys::atomic::put(&path, &path.with_file_name(name)).map_err(failed)?;
         }
     }
     Ok(drained)
@@ -189,6 +189,7 @@ fn remove(path: &Path, ino: u64, state: &mut State) -> Result<(), IntakeError> {
     // What was taken in must be on the disk before its source goes.
     state.checkpoint()?;
     sys::pause::at("intake.remove");
+    #[expect(clippy::disallowed_methods, reason = "everything in it is in the store, on the disk")]
     std::fs::remove_file(path)
         .map_err(|source| IntakeError::Io { path: path.to_owned(), source })?;
     state.forget_mark(ino)?;

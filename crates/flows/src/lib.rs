@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod address;
+pub mod collect;
 pub mod converse;
 pub mod daemon;
 pub mod disk_use;
@@ -15,6 +16,7 @@ pub mod observe;
 pub mod redact;
 pub mod terminal;
 pub mod vault;
+pub mod work;
 pub mod writer;
 
 pub use adapters::Env;

@@ -33,7 +33,7 @@ pub enum VaultError {
 }
 
 /// Where a copy is.
-fn place(home: &Path, sha256: &str) -> PathBuf {
+pub(crate) fn place(home: &Path, sha256: &str) -> PathBuf {
     let shelf = sha256.get(..2).unwrap_or("00");
     home.join("vault").join(shelf).join(format!("{sha256}.zst"))
 }
@@ -51,11 +51,11 @@ pub fn keep(home: &Path, path: &str, mut from: impl Read) -> Result<KeptFile, Va
             sys::private::create_private_dir(shelf).map_err(io::Error::other)?;
         }
         sys::pause::at("vault.written");
-        std::fs::rename(&temporary, &place)?;
+        sys::atomic::put(&temporary, &place)?;
         Ok(KeptFile { path: path.to_owned(), sha256, bytes, kept_bytes })
     });
     if kept.is_err() {
-        let _ = std::fs::remove_file(&temporary);
+        sys::atomic::abandon(&temporary);
     }
     kept.map_err(failed)
 }

@@ -1,4 +1,6 @@
 //! The log: exact bytes, numbers without gaps, and what happens to it when things go wrong.
+
+#![allow(clippy::disallowed_methods, reason = "tests remove what they made")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;

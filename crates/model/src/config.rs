@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// ostler's settings, with their defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -9,10 +11,57 @@ pub struct Config {
     pub stale_after: Duration,
     /// Adapters that are not asked.
     pub disabled_adapters: Vec<String>,
+    /// How long things are kept.
+    pub retention: Retention,
+}
+
+/// How long things are kept. The defaults remove nothing of an agent's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Retention {
+    /// Hosted terminals that are over.
+    pub terminals: Duration,
+    /// Payloads that did not fit into the spool.
+    pub spills: Duration,
+    /// How much the vault may hold; as much as there is by default.
+    pub vault_bytes: Option<u64>,
+    /// Agents' temporary files, if they are to be collected.
+    pub temps: Duration,
+    /// What agents set aside, if it is to be collected.
+    pub archives: Duration,
+    /// Worktrees in which nobody works any more, if they are to be collected.
+    pub worktrees: Duration,
+    /// Agents' transcripts, if they are to be collected; for ever by default.
+    pub transcripts: Option<Duration>,
+    /// How much agents' transcripts may take, if they are to be collected.
+    pub transcript_bytes: Option<u64>,
+    /// What lies in the trash, if it is to be emptied.
+    pub trash: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(86_400);
+        Self {
+            terminals: 7 * DAY,
+            spills: 7 * DAY,
+            vault_bytes: None,
+            temps: DAY,
+            archives: 30 * DAY,
+            worktrees: 14 * DAY,
+            transcripts: None,
+            transcript_bytes: None,
+            trash: 30 * DAY,
+        }
+    }
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { stale_after: Duration::from_secs(3600), disabled_adapters: Vec::new() }
+        Self {
+            stale_after: Duration::from_secs(3600),
+            disabled_adapters: Vec::new(),
+            retention: Retention::default(),
+        }
     }
 }

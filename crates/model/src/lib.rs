@@ -11,6 +11,7 @@ pub mod event;
 pub mod hosted;
 pub mod identity;
 pub mod liveness;
+pub mod plan;
 pub mod program;
 pub mod rules;
 pub mod session;

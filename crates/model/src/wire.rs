@@ -20,8 +20,10 @@ mod hooks;
 
 pub use hooks::{FileChange, HookAgent, HookFile, HookProblem, HookScope, HookState, HooksResult};
 
+mod collect;
 mod finalize;
 
+pub use collect::*;
 pub use finalize::*;
 
 /// The envelope around every result.

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::config::Config;
+use model::config::{Config, Retention};
 use model::wire::Setting;
 use serde::Deserialize;
 
 use crate::env;
 use crate::error::Error;
-use crate::render::duration;
+use crate::render::{duration, size};
 
 /// The file as it is written.
 #[derive(Debug, Default, Deserialize)]
@@ -17,6 +17,23 @@ use crate::render::duration;
 struct File {
     stale_after: Option<String>,
     disabled_adapters: Option<Vec<String>>,
+    #[serde(default)]
+    retention: RetentionTable,
+}
+
+/// `[retention]`: ages like `30d`, sizes like `20GB`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RetentionTable {
+    terminals: Option<String>,
+    spills: Option<String>,
+    vault_bytes: Option<String>,
+    temps: Option<String>,
+    archives: Option<String>,
+    worktrees: Option<String>,
+    transcripts: Option<String>,
+    transcript_bytes: Option<String>,
+    trash: Option<String>,
 }
 
 /// Settings together with where each came from.
@@ -72,7 +89,8 @@ pub(crate) fn load() -> Result<Loaded, Error> {
             flows::adapter_ids().collect::<Vec<_>>().join(", ")
         )));
     }
-    let settings = vec![
+    let (retention, kept) = retention(&file.retention, &from_file)?;
+    let mut settings = vec![
         Setting { key: "stale_after", value: show_duration(stale_after), origin: stale_origin },
         Setting {
             key: "disabled_adapters",
@@ -80,7 +98,59 @@ pub(crate) fn load() -> Result<Loaded, Error> {
             origin: disabled_origin,
         },
     ];
-    Ok(Loaded { config: Config { stale_after, disabled_adapters }, file: path, settings })
+    settings.extend(kept);
+    let config = Config { stale_after, disabled_adapters, retention };
+    Ok(Loaded { config, file: path, settings })
+}
+
+/// How long things are kept, and where each of these settings comes from.
+fn retention(table: &RetentionTable, file: &str) -> Result<(Retention, Vec<Setting>), Error> {
+    let mut kept = Retention::default();
+    let mut settings = Vec::new();
+    let wrong = |key: &str, text: &str, what: &str| Error::Config {
+        path: file.to_owned(),
+        reason: format!("`{key} = {text:?}` is not {what}"),
+    };
+    let mut note = |key: &'static str, value: String, is_set: bool| {
+        let origin = if is_set { file } else { "default" }.to_owned();
+        settings.push(Setting { key, value, origin });
+    };
+    let age = |key: &str, text: &Option<String>, default: Duration| match text {
+        None => Ok(default),
+        Some(text) => {
+            duration::parse(text).ok_or_else(|| wrong(key, text, "a duration like 90s, 12h or 30d"))
+        }
+    };
+    macro_rules! ages {
+        ($($field:ident),*) => {$(
+            let key = concat!("retention.", stringify!($field));
+            kept.$field = age(key, &table.$field, kept.$field)?;
+            note(key, show_duration(kept.$field), table.$field.is_some());
+        )*};
+    }
+    ages!(terminals, spills, temps, archives, worktrees, trash);
+    let key = "retention.transcripts";
+    if table.transcripts.is_some() {
+        kept.transcripts = Some(age(key, &table.transcripts, Duration::ZERO)?);
+    }
+    let shown = kept.transcripts.map_or("\"for ever\"".to_owned(), show_duration);
+    note(key, shown, table.transcripts.is_some());
+    let size = |key: &str, text: &Option<String>| match text {
+        None => Ok(None),
+        Some(text) => {
+            size::parse(text).map(Some).ok_or_else(|| wrong(key, text, "a size like 500MB or 20GB"))
+        }
+    };
+    macro_rules! sizes {
+        ($($field:ident),*) => {$(
+            let key = concat!("retention.", stringify!($field));
+            kept.$field = size(key, &table.$field)?;
+            let shown = kept.$field.map_or("\"no limit\"".to_owned(), |bytes| bytes.to_string());
+            note(key, shown, table.$field.is_some());
+        )*};
+    }
+    sizes!(vault_bytes, transcript_bytes);
+    Ok((kept, settings))
 }
 
 fn show_duration(span: Duration) -> String {

@@ -8,6 +8,7 @@ use flows::daemon::{CallError, OrderError};
 use flows::events::EventsError;
 use flows::hooks::HooksError;
 use flows::terminal::TerminalError;
+use flows::work::FailureKind;
 use flows::writer::WriterError;
 use model::hosted::{Code, Fault};
 use model::wire::{Details, ErrorBody, Incomplete};
@@ -35,8 +36,8 @@ pub(crate) const EXITS: &[Exit] = &[
     ),
     exit(
         3,
-        "SESSION_NOT_FOUND, ACCESS_ROOT",
-        "no such session; or the directory of access sessions is not ours alone",
+        "SESSION_NOT_FOUND, NOT_FOUND, ACCESS_ROOT",
+        "no such session, receipt or agent; or the directory of access sessions is not ours alone",
     ),
     exit(
         4,
@@ -218,6 +219,7 @@ impl Error {
             Self::AccessStillRunning { .. } => "ACCESS_STILL_RUNNING",
             Self::Dirs(_) => "INVALID_INPUT",
             Self::Order(OrderError::Call(CallError::MayHaveApplied(_))) => "MAY_HAVE_APPLIED",
+            Self::Order(OrderError::NotDone(failure)) => failure_code(failure.kind),
             Self::Order(OrderError::Call(CallError::Refused(_) | CallError::Socket(_)))
             | Self::Order(OrderError::Writer(WriterError::Held(_)))
             | Self::DaemonRuns { .. } => "REFUSED",
@@ -247,6 +249,7 @@ impl Error {
                 Some("`ostler config show` lists the settings there are".to_owned())
             }
             Self::Dirs(_) => Some("set HOME or OSTLER_HOME to an absolute path".to_owned()),
+            Self::Order(OrderError::NotDone(failure)) => Some(failure.hint.clone()),
             Self::Order(error) => Some(remedy(error).to_owned()),
             Self::DaemonRuns { .. } => {
                 Some("`ostler daemon status` tells more; `ostler daemon stop` stops it".to_owned())
@@ -292,6 +295,24 @@ impl Error {
             details: Details { candidates },
         }
     }
+}
+
+/// The code of something that the writer did not do.
+const fn failure_code(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Input => "INVALID_INPUT",
+        FailureKind::NotFound => "NOT_FOUND",
+        FailureKind::Refused => "REFUSED",
+        FailureKind::Read => "STORAGE_READ_ERROR",
+        FailureKind::Write => "STORAGE_WRITE_ERROR",
+        FailureKind::MayHaveApplied => "MAY_HAVE_APPLIED",
+    }
+}
+
+/// The writer answered something else than it was asked.
+pub(crate) fn unexpected_answer() -> Error {
+    let call = CallError::MayHaveApplied("an unknown answer".to_owned());
+    Error::Order(OrderError::Call(call))
 }
 
 fn access_code(error: &AccessError) -> &'static str {
@@ -362,9 +383,10 @@ fn remedy(error: &OrderError) -> &'static str {
         OrderError::Call(CallError::Socket(_)) => "remove whatever is in the place of the socket",
         OrderError::Call(_) => "`ostler daemon stop`, then try again",
         OrderError::Writer(WriterError::Held(_)) => "wait for it to finish, then try again",
-        OrderError::Writer(_) | OrderError::Failed(_) | OrderError::Sweep(_) => {
-            "`ostler doctor` tells what is wrong"
-        }
+        OrderError::Writer(_)
+        | OrderError::Failed(_)
+        | OrderError::NotDone(_)
+        | OrderError::Sweep(_) => "`ostler doctor` tells what is wrong",
     }
 }
 

@@ -1,11 +1,13 @@
 //! ostler as its users run it: the built binary, temporary homes, real processes.
 
+#![allow(clippy::disallowed_methods, reason = "tests remove what they made")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cli {
     mod access;
     mod agent;
     mod architecture;
+    mod collect;
     mod daemon;
     mod errors;
     mod finalize;
@@ -21,4 +23,5 @@ mod cli {
     mod readme;
     mod run;
     mod show;
+    mod writer;
 }

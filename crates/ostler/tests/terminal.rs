@@ -1,5 +1,6 @@
 //! Hosted terminals as their users run them: real programs, real hosts, real signals.
 
+#![allow(clippy::disallowed_methods, reason = "tests remove what they made")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod terminal {

@@ -125,7 +125,17 @@ impl Parser {
 
     pub(crate) fn advance(&mut self, bytes: &[u8], term: &mut Term) {
         let mut rest = bytes;
+        // While more than this is left, looking for a flood again would be in vain.
+        let mut look_at = rest.len();
         while let Some(&byte) = rest.first() {
+            if rest.len() <= look_at && self.is_between_characters() && term.can_flood() {
+                let flood = term.flood(rest);
+                look_at = rest.len() - flood.seen;
+                if flood.taken > 0 {
+                    rest = &rest[flood.taken..];
+                    continue;
+                }
+            }
             rest = match self.state {
                 State::Ground => self.ground(byte, rest, term),
                 State::Osc | State::Dcs | State::Skip => self.string(rest, term),
@@ -139,6 +149,10 @@ impl Parser {
                 }
             };
         }
+    }
+
+    fn is_between_characters(&self) -> bool {
+        self.state == State::Ground && self.utf8.is_empty()
     }
 
     fn ground<'a>(&mut self, byte: u8, rest: &'a [u8], term: &mut Term) -> &'a [u8] {

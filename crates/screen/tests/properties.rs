@@ -82,6 +82,13 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(piece(), 0..40).prop_map(|pieces| pieces.concat())
 }
 
+/// Many plain lines at once, some of them too long for a row.
+fn lines() -> impl Strategy<Value = Vec<u8>> {
+    proptest::collection::vec("[ -~]{0,45} {0,3}", 0..40).prop_map(|lines| {
+        lines.iter().flat_map(|line| format!("{line}\r\n").into_bytes()).collect()
+    })
+}
+
 fn size() -> impl Strategy<Value = Size> {
     (1u16..40, 1u16..12).prop_map(|(cols, rows)| Size { cols, rows })
 }
@@ -122,6 +129,29 @@ proptest! {
         }
         prop_assert_eq!(seen(&whole), seen(&parts));
         prop_assert_eq!(Screen::new(SIZE, LIMITS).advance(&bytes).reply, reply);
+    }
+
+    #[test]
+    fn lines_that_nobody_can_see_scroll_like_any_others(
+        parts in proptest::collection::vec((stream(), lines()), 1..4),
+        after in stream(),
+        first in size(),
+        size in size(),
+    ) {
+        let bytes: Vec<u8> = parts.into_iter().flat_map(|(some, lines)| [some, lines]).flatten().collect();
+        let (mut whole, mut slow) = (Screen::new(first, LIMITS), Screen::new(first, LIMITS));
+        prop_assert_eq!(whole.advance(&bytes).fault, None);
+        for byte in &bytes {
+            let _ = slow.advance(&[*byte]);
+        }
+        prop_assert_eq!(seen(&whole), seen(&slow));
+        // What cannot be seen: how the lines were wrapped, and what would be repeated.
+        for screen in [&mut whole, &mut slow] {
+            let _ = screen.advance(b"\x1b[3b");
+            let _ = screen.resize(size);
+            let _ = screen.advance(&after);
+        }
+        prop_assert_eq!(seen(&whole), seen(&slow));
     }
 
     #[test]

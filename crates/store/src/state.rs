@@ -385,6 +385,24 @@ impl State {
         Ok(true)
     }
 
+    /// Notes what was kept of a session that no hook told of, unless something of it is noted already.
+    pub fn note_kept(
+        &mut self,
+        agent: &str,
+        id: &str,
+        now: Time,
+        manifest: &str,
+    ) -> Result<(), StateError> {
+        let failed = self.failed();
+        self.connection
+            .execute(
+                "insert or ignore into kept values (?1, ?2, ?3, ?4)",
+                params![agent, id, now.millis(), manifest],
+            )
+            .map_err(&failed)?;
+        Ok(())
+    }
+
     /// What was kept of every session, as manifests, the newest first.
     pub fn kept(&self) -> Result<Vec<String>, StateError> {
         let failed = self.failed();

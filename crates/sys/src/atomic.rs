@@ -79,6 +79,18 @@ pub fn remove(path: &Path, before: &[u8]) -> io::Result<()> {
     fs::remove_file(path)
 }
 
+/// Gives a file that is whole its name, in the place of whatever had it.
+pub fn put(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
+/// Gives up something of this process's own that is of no use to anybody: a file it was writing, a
+/// socket it listened on. Everything else goes through the reaper.
+pub fn abandon(path: &Path) {
+    // Nobody needs it: one that cannot be removed is swept later.
+    let _ = fs::remove_file(path);
+}
+
 fn unchanged(path: &Path, before: Option<&[u8]>) -> io::Result<()> {
     let now = match fs::read(path) {
         Ok(bytes) => Some(bytes),

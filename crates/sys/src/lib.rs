@@ -24,4 +24,5 @@ pub mod signals;
 pub mod socket;
 pub mod spawn;
 pub mod terminal;
+pub mod trash;
 pub mod watch;

@@ -50,6 +50,11 @@ pub enum PrivateError {
     },
 }
 
+/// The user whose files are ours.
+pub fn our_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// Makes sure that `path` is a directory that only this user can use (0700), creating it if it is
 /// missing. One that exists is verified, never changed: a directory that others could write to
 /// may already hold what they put there. Missing parents are created with the same mode.
@@ -111,7 +116,7 @@ fn verify(
         let expected = if kind == FileType::Directory { "directory" } else { "regular file" };
         return Err(PrivateError::WrongKind { path: path.into(), expected });
     }
-    if stat.st_uid != rustix::process::geteuid().as_raw() {
+    if stat.st_uid != our_uid() {
         return Err(PrivateError::NotOurs { path: path.into(), owner: stat.st_uid });
     }
     // The width of `st_mode` differs between platforms.

@@ -20,6 +20,7 @@ use sys::watch::Watch;
 
 use crate::finalize::{self, SweepError, name};
 use crate::hook;
+use crate::work::{self, Done, Failure, Work};
 use crate::writer::Writer;
 
 mod client;
@@ -48,6 +49,8 @@ pub enum Order {
         /// How long condensing may take.
         budget_ms: u64,
     },
+    /// To do something as the writer.
+    Work(Box<Work>),
     /// To stop.
     Stop,
 }
@@ -60,6 +63,10 @@ pub enum Answer {
     Status(DaemonResult),
     /// What the sweep did.
     Swept(Swept),
+    /// It is done.
+    Done(Box<Done>),
+    /// It is not done, and this is why.
+    NotDone(Failure),
     /// It stops.
     Stopping,
     /// It could not do what was asked.
@@ -235,6 +242,13 @@ impl<'a> Daemon<'a> {
                     Ok(swept) => Answer::Swept(swept),
                     Err(error) => Answer::Failed { reason: error.to_string() },
                 }),
+                Order::Work(work) => {
+                    let done = work::perform(&mut self.writer, &work, sys::clock::now());
+                    reply(match done {
+                        Ok(done) => Answer::Done(Box::new(done)),
+                        Err(failure) => Answer::NotDone(failure),
+                    });
+                }
                 Order::Stop => {
                     reply(Answer::Stopping);
                     return Ok(true);
@@ -278,6 +292,9 @@ pub enum OrderError {
     /// The daemon tried and could not.
     #[error("the daemon could not do it: {0}")]
     Failed(String),
+    /// It could not be done, by whoever tried.
+    #[error(transparent)]
+    NotDone(Failure),
     /// Nobody could be asked, and this process may not write.
     #[error(transparent)]
     Writer(#[from] crate::writer::WriterError),

@@ -91,7 +91,7 @@ mod tests {
         let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
         assert_eq!(output.stdout, b"hook pi turn-end\n");
         assert_eq!(output.stderr, b"");
-        std::fs::remove_file(program).unwrap();
+        sys::atomic::abandon(&program);
         let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
         assert!(output.status.success(), "a program that is gone says nothing");
         assert_eq!((output.stdout, output.stderr), (Vec::new(), Vec::new()));

@@ -213,6 +213,7 @@ impl Plan {
 }
 
 /// Removes the directories above a file that have nothing in them any more, below `boundary`.
+#[expect(clippy::disallowed_methods, reason = "it removes nothing but empty directories")]
 fn remove_empty_directories(path: &Path, boundary: Option<&Path>) {
     let Some(boundary) = boundary else { return };
     for directory in path.ancestors().skip(1) {

@@ -98,7 +98,7 @@ pub fn keep(home: &Home, session: &Session, new: New<'_>) -> Result<(PathBuf, St
     let listing = Listing { kind, filename, seq, sha256: &hash, bytes, metadata };
     list(home, session, &listing).inspect_err(|_| {
         // What is not in the list would never be found again.
-        let _ = std::fs::remove_file(&path);
+        sys::atomic::abandon(&path);
     })?;
     Ok((path, hash))
 }

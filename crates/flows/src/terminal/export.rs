@@ -115,13 +115,13 @@ pub fn export(
     let (metadata, seq, duration, sha256, bytes) = match written {
         Ok(written) => written,
         Err(error) => {
-            let _ = std::fs::remove_file(&temporary);
+            sys::atomic::abandon(&temporary);
             return Err(failed(&temporary, &error));
         }
     };
     let filename = format!("recording-{seq}-{}.{}", format.word(), format.extension());
     let path: PathBuf = out.clone().unwrap_or_else(|| directory.join(&filename));
-    std::fs::rename(&temporary, &path).map_err(|error| failed(&path, &error))?;
+    sys::atomic::put(&temporary, &path).map_err(|error| failed(&path, &error))?;
     let mut about = match serde_json::to_value(&metadata) {
         Ok(serde_json::Value::Object(about)) => about,
         _ => serde_json::Map::new(),
@@ -136,7 +136,7 @@ pub fn export(
     )
     .inspect_err(|_| {
         if out.is_none() {
-            let _ = std::fs::remove_file(&path);
+            sys::atomic::abandon(&path);
         }
     })?;
     Ok(ExportResult {

@@ -83,6 +83,17 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 }
 
 impl Home {
+    /// The sessions below a directory, to look at or remove; nothing new is made there.
+    pub fn at(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            sockets: PathBuf::new(),
+            personality: Personality::Ostler,
+            inherit: Vec::new(),
+            version: String::new(),
+        }
+    }
+
     /// Where the sessions are.
     pub fn sessions(&self) -> PathBuf {
         self.root.join("sessions")
@@ -146,7 +157,7 @@ impl Session {
             // By identity; whatever cannot be proven to be it is left alone.
             let _ = sys::proc::signal(child, sys::proc::Signal::Kill, &sys::proc::observer());
         }
-        let _ = std::fs::remove_file(&self.socket);
+        sys::atomic::abandon(&self.socket);
         // It may have written its end down after we looked.
         let mut manifest = files::read_manifest(&self.directory)?;
         if manifest.status.is_active() {

@@ -1,48 +1,83 @@
-//! Removing a session's files: the one place that does, and that asks whether it may.
+//! Whether a hosted session may be removed: the one place that says so, and the one way it goes.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use model::hosted::{Code, Fault};
+use model::plan::{Kind, Refusal};
+use model::time::Time;
 
-use super::Session;
+use super::{Home, Session};
+use crate::collect::{CollectError, Planned, Reaper, recheck};
+use crate::writer::Writer;
+
+pub use sys::trash::size_of;
+
+/// A session, and what became of it: the bytes it took, or why it stays.
+pub type Removed = (String, Result<u64, Refusal>);
 
 /// How long a host may take to leave.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Removes everything of a session that is over and whose host is proven gone. Gives the bytes that
-/// were freed. What may not go is refused with the reason.
-pub fn remove_session_dir(session: &Session) -> Result<u64, Fault> {
-    let session = session.again().ok_or_else(|| refusal("missing or unreadable manifest"))?;
+/// Whether a session is over and its host proven gone. Writes nothing.
+pub fn may_go(session: &Session) -> Result<(), Refusal> {
     if !session.status().is_collectable() {
-        return Err(refusal("session host is still alive"));
+        return Err(Refusal::Active { status: session.status().word().to_owned() });
     }
     // A host that has written the end down is on its way out; a moment later it is gone.
     let until = Instant::now() + PATIENCE;
     while session.holder.is_some() && !session.host_liveness().is_dead() {
-        if !session.host_liveness().is_alive() || Instant::now() > until {
-            return Err(refusal("session host is still alive"));
+        let liveness = session.host_liveness();
+        if !liveness.is_alive() {
+            return Err(Refusal::Unproven { why: liveness.reason().to_owned() });
+        }
+        if Instant::now() > until {
+            return Err(Refusal::Alive { who: "its host".to_owned() });
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    let bytes = size_of(&session.directory);
-    std::fs::remove_dir_all(&session.directory)
-        .map_err(|error| super::cannot_write(&session.directory, &error))?;
-    Ok(bytes)
+    Ok(())
 }
 
-fn refusal(reason: &str) -> Fault {
-    Fault::new(Code::SessionNotRunning, reason)
+/// Moves sessions to the trash.
+pub fn remove(
+    writer: &Writer,
+    home: &Home,
+    ids: &[String],
+    command: &str,
+    now: Time,
+) -> Result<Vec<Removed>, CollectError> {
+    let mut reaper = Reaper::begin(writer, command, now)?;
+    let mut outcomes = Vec::new();
+    for id in ids {
+        outcomes.push((id.clone(), remove_one(&mut reaper, home, id)?));
+    }
+    reaper.finish()?;
+    Ok(outcomes)
 }
 
-/// The bytes of all files below a directory; links are not followed.
-pub fn size_of(directory: &std::path::Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
-    entries
-        .flatten()
-        .map(|entry| match entry.file_type() {
-            Ok(kind) if kind.is_dir() => size_of(&entry.path()),
-            Ok(kind) if kind.is_file() => entry.metadata().map_or(0, |file| file.len()),
-            _ => 0,
-        })
-        .sum()
+fn remove_one(
+    reaper: &mut Reaper<'_>,
+    home: &Home,
+    id: &str,
+) -> Result<Result<u64, Refusal>, CollectError> {
+    let directory = home.sessions().join(id);
+    let planned = match planned(&directory, id) {
+        Ok(planned) => planned,
+        Err(_) => return Ok(Err(Refusal::Gone)),
+    };
+    let checked = recheck(&planned, |_| {
+        let unreadable = |fault: model::hosted::Fault| Refusal::Unreadable { why: fault.message };
+        let session = home.open(id).map_err(unreadable)?;
+        may_go(&session).map(|()| None)
+    });
+    Ok(match checked {
+        Ok(checked) => reaper.trash(&checked)?.map(|()| planned.item.bytes),
+        Err(refusal) => Err(refusal),
+    })
+}
+
+fn planned(directory: &Path, id: &str) -> std::io::Result<Planned> {
+    let mut planned = Planned::new(Kind::HostedSession, directory, "ostler", "it is over")?;
+    planned.item.session = Some(id.to_owned());
+    Ok(planned.weighed())
 }

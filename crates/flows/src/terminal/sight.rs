@@ -1,9 +1,8 @@
 //! Hosted sessions among all others: what `ls`, `show`, `why` and `du` see of them.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use host::screen::Personality;
 use model::hosted::settle;
 use model::liveness::Observer;
 use model::rules::judge::{Circumstances, judge};
@@ -24,13 +23,7 @@ pub(crate) fn observe(
     circumstances: &Circumstances,
     incomplete: &mut Vec<Incomplete>,
 ) -> Vec<Observed> {
-    let home = Home {
-        root: root.to_owned(),
-        sockets: PathBuf::new(),
-        personality: Personality::Ostler,
-        inherit: Vec::new(),
-        version: String::new(),
-    };
+    let home = Home::at(root);
     let root = root.to_string_lossy();
     let mut all = Vec::new();
     for id in home.ids() {

@@ -3,29 +3,48 @@
 /// Appends `text` as the inside of a JSON string.
 pub(super) fn escape(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    let bytes = text.as_bytes();
-    out.reserve(bytes.len() + bytes.len() / 8);
-    let mut from = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&bytes[from..at]);
-        from = at + 1;
-        match byte {
+    let mut rest = text.as_bytes();
+    out.reserve(rest.len() + rest.len() / 8);
+    while let Some(at) = first_special(rest) {
+        out.extend_from_slice(&rest[..at]);
+        match rest[at] {
             b'\n' => out.extend_from_slice(b"\\n"),
             b'\r' => out.extend_from_slice(b"\\r"),
             b'\t' => out.extend_from_slice(b"\\t"),
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
-            _ => {
+            byte => {
                 out.extend_from_slice(b"\\u00");
                 out.push(HEX[usize::from(byte >> 4)]);
                 out.push(HEX[usize::from(byte & 15)]);
             }
         }
+        rest = &rest[at + 1..];
     }
-    out.extend_from_slice(&bytes[from..]);
+    out.extend_from_slice(rest);
+}
+
+/// Where the first byte is that cannot stand in a JSON string as it is.
+fn first_special(bytes: &[u8]) -> Option<usize> {
+    let (words, tail) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let found = specials(u64::from_le_bytes(*word));
+        if found != 0 {
+            return Some(index * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let special = |byte: &u8| *byte < b' ' || matches!(*byte, b'"' | b'\\');
+    tail.iter().position(special).map(|at| words.len() * 8 + at)
+}
+
+/// Eight bytes at once: the high bit of every byte that is a control, a quote or a backslash. The bytes
+/// above the first of them may be marked wrongly, for a borrow; below it none is.
+fn specials(word: u64) -> u64 {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let below = |word: u64, bound: u8| word.wrapping_sub(ONES * u64::from(bound)) & !word & HIGH;
+    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    below(word, b' ') | equal(b'"') | equal(b'\\')
 }
 
 /// Appends what the inside of a JSON string says, up to its closing quote. Gives the length of the
@@ -79,6 +98,18 @@ fn unicode(text: &[u8]) -> Option<(char, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_byte_is_found_at_every_place() {
+        for byte in 0..=u8::MAX {
+            let special = byte < b' ' || byte == b'"' || byte == b'\\';
+            for (at, around) in (0..20).flat_map(|at| [(at, b'x'), (at, b'!'), (at, 0xff)]) {
+                let mut bytes = [around; 20];
+                bytes[at] = byte;
+                assert_eq!(first_special(&bytes), special.then_some(at), "{byte:#x} at {at}");
+            }
+        }
+    }
 
     proptest::proptest! {
         #[test]

@@ -196,19 +196,17 @@ impl Host {
 
     /// A character that is cut in two by a read is not two wrong ones.
     fn show_whole_characters(&mut self, bytes: &[u8], now: Time) {
-        let mut joined;
+        let joined;
         let bytes = if self.partial.is_empty() {
             bytes
         } else {
-            joined = std::mem::take(&mut self.partial);
-            joined.extend_from_slice(bytes);
+            joined = [&std::mem::take(&mut self.partial), bytes].concat();
             &joined
         };
-        let whole = bytes.len() - unfinished(bytes);
-        self.partial = bytes[whole..].to_vec();
-        if whole > 0 {
-            let bytes = bytes[..whole].to_vec();
-            self.show(&bytes, now);
+        let (whole, partial) = bytes.split_at(bytes.len() - unfinished(bytes));
+        self.partial.extend_from_slice(partial);
+        if !whole.is_empty() {
+            self.show(whole, now);
         }
     }
 

@@ -3,12 +3,16 @@
 //!
 //! Whoever reads the terminal holds the lock while reading, so that bytes stay in order whichever thread
 //! took them. What waits is bounded: beyond that the program has to wait, as on any terminal.
+//!
+//! A terminal gives a few kilobytes at a time. While a program floods it, the host is called when a
+//! larger piece has gathered, not for every one of them: a switch costs more than the piece.
 
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::pty::{Master, Read};
 
 /// How much may wait to be dealt with.
@@ -17,10 +21,18 @@ const MOST: usize = 512 << 10;
 /// How much is read at a time.
 const CHUNK: usize = 64 << 10;
 
+/// A read of so much fills the kernel's buffer: a flood.
+const FULL: usize = 4 << 10;
+
+/// How long the host may be kept waiting for more of a flood.
+const GATHER: Duration = Duration::from_millis(2);
+
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: Vec<u8>,
     closed: bool,
+    /// A byte in the pipe says that there is something to take.
+    announced: bool,
 }
 
 #[derive(Debug)]
@@ -67,14 +79,8 @@ impl Intake {
             self.shared.read_into(&mut waiting);
         }
         std::mem::swap(&mut waiting.bytes, into);
-        if !into.is_empty() || waiting.closed {
-            // The byte that announced it.
-            let mut buffer = [0; 16];
-            let mut ready = [PollFd::new(&self.wake, PollFlags::IN)];
-            let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-            if poll(&mut ready, Some(&now)).is_ok_and(|count| count > 0) {
-                let _ = self.wake.read(&mut buffer);
-            }
+        if std::mem::take(&mut waiting.announced) {
+            let _ = self.wake.read(&mut [0]);
         }
         self.shared.changed.notify_all();
         waiting.closed
@@ -92,41 +98,65 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what is there, as far as there is room.
-    fn read_into(&self, waiting: &mut Waiting) {
+    /// Reads what is there, as far as there is room. Says whether there is likely to be more at once.
+    fn read_into(&self, waiting: &mut Waiting) -> bool {
         let before = waiting.bytes.len();
+        let mut flood = false;
         while waiting.bytes.len() < before + CHUNK {
             let filled = waiting.bytes.len();
-            waiting.bytes.resize(filled + 4096, 0);
+            waiting.bytes.resize(filled + FULL, 0);
             let read = self.master.read(&mut waiting.bytes[filled..]);
             let count = if let Ok(Read::Bytes(count)) = read { count } else { 0 };
             waiting.bytes.truncate(filled + count);
             match read {
-                Ok(Read::Bytes(_)) => {}
-                Ok(Read::Nothing) => return,
+                // One byte of the kernel's buffer stays free.
+                Ok(Read::Bytes(_)) => flood |= count + 1 >= FULL,
+                Ok(Read::Nothing) => return flood,
                 Ok(Read::Closed) | Err(_) => {
                     waiting.closed = true;
-                    return;
+                    return false;
                 }
             }
         }
+        flood
+    }
+
+    /// Waits until there is something to read. Says whether there is.
+    fn wait(&self, until: Option<Instant>) -> bool {
+        let timeout = until.map(|until| {
+            let span = until.saturating_duration_since(Instant::now());
+            Timespec { tv_sec: 0, tv_nsec: i64::from(span.subsec_nanos()) }
+        });
+        let mut terminal = [PollFd::new(&*self.master, PollFlags::IN)];
+        poll(&mut terminal, timeout.as_ref()).is_ok_and(|ready| ready > 0)
     }
 
     /// The thread: lives as long as the process.
     fn read_on(&self, mut waker: PipeWriter) {
         loop {
-            let _ = poll(&mut [PollFd::new(&*self.master, PollFlags::IN)], None);
+            self.wait(None);
+            let until = Instant::now() + GATHER;
             let mut waiting = self.lock();
             while waiting.closed || waiting.bytes.len() >= MOST {
                 waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
             }
-            let announced = !waiting.bytes.is_empty();
-            self.read_into(&mut waiting);
-            let news = !waiting.bytes.is_empty() || waiting.closed;
-            drop(waiting);
-            if news && !announced && waker.write_all(&[1]).is_err() {
+            while self.read_into(&mut waiting) && waiting.bytes.len() < CHUNK && !waiting.announced
+            {
+                drop(waiting);
+                let more = self.wait(Some(until));
+                waiting = self.lock();
+                if !more {
+                    break;
+                }
+            }
+            if waiting.announced || waiting.bytes.is_empty() && !waiting.closed {
+                continue;
+            }
+            // Never more than one byte, so that this cannot block.
+            if waker.write_all(&[1]).is_err() {
                 return;
             }
+            waiting.announced = true;
         }
     }
 }

@@ -4,4 +4,5 @@ pub mod explain;
 pub mod guard;
 pub mod judge;
 pub mod owner;
+pub mod retain;
 pub mod track;

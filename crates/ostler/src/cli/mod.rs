@@ -24,6 +24,7 @@ mod doctor;
 mod du;
 mod events;
 mod finalize;
+mod gc;
 mod help;
 pub(crate) mod hook;
 mod hooks;
@@ -35,6 +36,7 @@ mod show;
 mod skills;
 mod status;
 mod terminal;
+mod trash;
 mod vault;
 pub(crate) mod version;
 mod why;
@@ -85,6 +87,9 @@ enum Command {
     Doctor(doctor::Doctor),
     Summary(vault::Summary),
     Finalize(finalize::Finalize),
+    Gc(gc::Gc),
+    Undo(trash::Undo),
+    Trash(trash::Trash),
     Vault(vault::Vault),
     Events(events::Events),
     Daemon(daemon::Daemon),
@@ -110,11 +115,14 @@ impl Command {
             Self::Adapters(_) => "adapters",
             Self::Du(_) => "du",
             Self::Access(command) => command.name(),
-            Self::Config(_) => "config show",
+            Self::Config(command) => command.name(),
             Self::Status(_) => "status",
             Self::Doctor(_) => "doctor",
             Self::Summary(_) => "summary",
             Self::Finalize(_) => "finalize",
+            Self::Gc(_) => "gc",
+            Self::Undo(_) => "undo",
+            Self::Trash(command) => command.name(),
             Self::Vault(command) => command.name(),
             Self::Events(_) => "events",
             Self::Daemon(command) => command.name(),
@@ -144,6 +152,9 @@ impl Command {
             Self::Doctor(command) => command.run(context),
             Self::Summary(command) => command.run(context),
             Self::Finalize(command) => command.run(context),
+            Self::Gc(command) => command.run(context),
+            Self::Undo(command) => command.run(context),
+            Self::Trash(command) => command.run(context),
             Self::Vault(command) => command.run(context),
             Self::Events(command) => command.run(context),
             Self::Daemon(command) => command.run(context),

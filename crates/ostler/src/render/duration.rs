@@ -65,6 +65,11 @@ pub(crate) fn parse(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(total))
 }
 
+/// As [`parse`], for the command line.
+pub(crate) fn from_argument(text: &str) -> Result<Duration, String> {
+    parse(text).ok_or_else(|| format!("`{text}` is not a duration; write it like 90s, 12h or 30d"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

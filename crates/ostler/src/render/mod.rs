@@ -4,6 +4,8 @@ pub(crate) mod colour;
 pub(crate) mod duration;
 mod json;
 pub(crate) mod output;
+pub(crate) mod progress;
 pub(crate) mod sessions;
+pub(crate) mod size;
 pub(crate) mod table;
 pub(crate) mod text;

@@ -57,7 +57,7 @@ fn a_usage_error_in_json_names_what_is_missing() {
     let message = |line: &str| run(&home, line).exits(2).envelope()["error"]["message"].clone();
     assert_eq!(message("show --json"), "the following required arguments were not provided: <ID>");
     let config = message("config --json");
-    assert!(config.as_str().unwrap().ends_with("[subcommands: show, path]"), "{config}");
+    assert!(config.as_str().unwrap().ends_with("[subcommands: show, path, check]"), "{config}");
 }
 
 #[test]
@@ -78,10 +78,9 @@ fn an_unknown_setting_is_an_error_with_its_line() {
 #[test]
 fn settings_say_where_they_come_from() {
     let home = TempHome::new();
-    assert_eq!(
-        run(&home, "config show --origin").exits(0).stdout,
-        "stale_after = \"1h\"  # default\ndisabled_adapters = []  # default\n"
-    );
+    let shown = run(&home, "config show --origin").exits(0).stdout;
+    assert!(shown.starts_with("stale_after = \"1h\"  # default\n"), "{shown}");
+    assert!(shown.lines().all(|line| line.ends_with("  # default")), "{shown}");
     let file = home.write(".config/ostler/config.toml", "stale_after = \"90m\"\n");
     let shown = run(&home, "config show --origin").stdout;
     assert!(shown.contains(&format!("stale_after = \"90m\"  # {}", file.display())), "{shown}");

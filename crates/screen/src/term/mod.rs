@@ -1,9 +1,10 @@
 //! The terminal's state, and what printing and control characters do to it.
 //!
 //! Sequences with parameters are in [`csi`], strings in [`osc`], answers in [`query`], resizing in
-//! [`resize`]. Everything here is plain data so that a keyframe can hold all of it.
+//! [`resize`], lines that pass without being seen in [`flood`]. Everything here is plain data so that a keyframe can hold all of it.
 
 mod csi;
+mod flood;
 pub(crate) mod modes;
 mod osc;
 pub(crate) mod query;

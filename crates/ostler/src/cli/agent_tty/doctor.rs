@@ -62,7 +62,7 @@ impl Doctor {
             std::fs::create_dir_all(below).map_err(words)?;
             let file = below.join(format!(".doctor-{}", std::process::id()));
             let written = sys::atomic::write(&file, b"x").map_err(words);
-            let _ = std::fs::remove_file(&file);
+            sys::atomic::abandon(&file);
             written.map(|()| format!("{} is writable", below.display()))
         };
         let environment = vec![
@@ -84,7 +84,7 @@ impl Doctor {
                 let listener = sys::socket::listen(&path).map_err(|error| error.to_string())?;
                 let met = sys::socket::connect(&path).map_err(|error| error.to_string());
                 drop(listener);
-                let _ = std::fs::remove_file(&path);
+                sys::atomic::abandon(&path);
                 met.map(|_| format!("{} works", path.display()))
             }),
             check("artifact-atomicity", || scratch(&root)),

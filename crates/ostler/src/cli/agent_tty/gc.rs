@@ -6,13 +6,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use flows::terminal::remove::{remove_session_dir, size_of};
+use flows::terminal::Home;
+use flows::terminal::remove::{Removed, size_of};
+use flows::work::{Done, Work, carry_out};
 use model::hosted::{Code, Fault};
 use serde::Serialize;
 
 use super::homes;
 use crate::cli::Context;
-use crate::error::Error;
+use crate::error::{Error, unexpected_answer};
 use crate::render::{output, text};
 
 /// Remove sessions that are over.
@@ -112,6 +114,7 @@ impl Gc {
             deregistered: false,
         };
         let ids = home.ids();
+        let mut going = Vec::new();
         for id in &ids {
             let mut skip = |reason: &str| {
                 row.skipped_sessions
@@ -135,23 +138,47 @@ impl Gc {
             } else if age.is_some_and(|age| old < age) {
                 skip("session is not old enough");
             } else {
-                let freed = if self.dry_run {
-                    Ok(size_of(&session.directory))
-                } else {
-                    remove_session_dir(&session)
-                };
-                match freed {
-                    Ok(bytes) => {
-                        row.removed_sessions.push(id.clone());
-                        row.total_bytes_freed += bytes;
-                    }
-                    Err(fault) => skip(&fault.message),
+                going.push(id.clone());
+            }
+        }
+        for (id, outcome) in self.remove(context, &home, going)? {
+            match outcome {
+                Ok(bytes) => {
+                    row.removed_sessions.push(id);
+                    row.total_bytes_freed += bytes;
+                }
+                Err(refusal) => {
+                    let reason = refusal.reason();
+                    row.skipped_sessions.push(Skipped { session_id: id, reason });
                 }
             }
         }
         let emptied = row.removed_sessions.len() == ids.len();
         row.deregistered = !globals.explicit && (!row.existed || emptied);
         Ok(row)
+    }
+}
+
+impl Gc {
+    /// Moves sessions to the trash, or says what they take.
+    fn remove(
+        &self,
+        context: &Context,
+        home: &Home,
+        ids: Vec<String>,
+    ) -> Result<Vec<Removed>, Error> {
+        if self.dry_run || ids.is_empty() {
+            let size = |id: String| (id.clone(), Ok(size_of(&home.sessions().join(&id))));
+            return Ok(ids.into_iter().map(size).collect());
+        }
+        let dirs = context.dirs()?;
+        let (root, command) = (home.root.clone(), "agent-tty gc".to_owned());
+        let work = Work::RemoveTerminals { root, ids, command };
+        let done = carry_out(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        match done.map_err(Error::Order)? {
+            (Done::RemoveTerminals(outcomes), _) => Ok(outcomes),
+            _ => Err(unexpected_answer()),
+        }
     }
 }
 

@@ -1,0 +1,126 @@
+//! What agents left: temporary files, archives, transcripts of sessions that are over.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use adapters::ExtraKind;
+use model::plan::Kind;
+use model::rules::guard;
+use model::rules::retain::{Candidate, Limits, select};
+use model::session;
+use model::summary::{Kept, Summary};
+use model::time::Time;
+
+use super::{Ask, Check, Planning};
+use crate::collect::Planned;
+use crate::observe::{Observation, Observed};
+
+/// Temporary files and archives.
+pub(super) fn leftovers(ask: &Ask, now: Time, observation: &Observation, planning: &mut Planning) {
+    for report in &observation.agents {
+        let agent = report.adapter.about().id;
+        if !ask.is_about(agent) {
+            continue;
+        }
+        for extra in &report.extras {
+            let (kind, set, why) = match extra.kind {
+                ExtraKind::Temporary => {
+                    (Kind::Temporary, ask.retention.temps, "left over from an interrupted write")
+                }
+                ExtraKind::Archive => {
+                    (Kind::Archive, ask.retention.archives, "the agent itself set it aside")
+                }
+                ExtraKind::Attachment => continue,
+            };
+            let Ok(mut planned) = Planned::new(kind, &extra.path, agent, why) else { continue };
+            planned.item.session.clone_from(&extra.session);
+            let age = age_of(&planned, now);
+            planned.item.age_ms = Some(millis(age));
+            planned.item.evidence = vec!["when it was last changed; nobody has it open".to_owned()];
+            if age > ask.older_than(set) && is_beneath(&planned.path, &report.roots) {
+                planning.add(ask, planned, Check::Unopened);
+            }
+        }
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn age_of(planned: &Planned, now: Time) -> Duration {
+    let (secs, nanos) = planned.print.mtime;
+    now.since(Time::from_secs_nanos(secs, nanos.into()))
+}
+
+/// Whether something really lies in one of the agent's own directories, links resolved.
+fn is_beneath(path: &Path, roots: &[std::path::PathBuf]) -> bool {
+    let Some(Ok(parent)) = path.parent().map(std::fs::canonicalize) else { return false };
+    roots
+        .iter()
+        .filter_map(|root| std::fs::canonicalize(root).ok())
+        .any(|root| parent.starts_with(root))
+}
+
+/// Transcripts of sessions that are over: by age, or the oldest of all that are too many.
+pub(super) fn transcripts(
+    ask: &Ask,
+    now: Time,
+    observation: &Observation,
+    planning: &mut Planning,
+) {
+    let mut sharers: HashMap<&Path, usize> = HashMap::new();
+    let all = || {
+        let both = observation.sessions.iter().chain(&observation.subagents);
+        both.filter(|one| one.session.kind == session::Kind::Native)
+    };
+    for one in all() {
+        if let Some(transcript) = &one.session.transcript {
+            *sharers.entry(&transcript.path).or_default() += 1;
+        }
+    }
+    let mut found: Vec<(Planned, Candidate, &Observed)> = Vec::new();
+    for one in all().filter(|one| ask.is_about(one.session.agent)) {
+        let Some(transcript) = &one.session.transcript else { continue };
+        // A file that holds several sessions is a store of the agent's, not a transcript.
+        if sharers.get(transcript.path.as_path()) != Some(&1) || !is_plain(&transcript.path) {
+            continue;
+        }
+        let agent = one.session.agent;
+        let why = format!("the session is over ({})", one.verdict.status.word());
+        let Ok(mut planned) = Planned::new(Kind::Transcript, &transcript.path, agent, why) else {
+            continue;
+        };
+        // What the file says and what the session says: the younger counts.
+        let last = one.session.last_activity_at().map(|at| now.since(at));
+        let age = last.map(|last| last.min(age_of(&planned, now)));
+        planned.item.age_ms = age.map(millis);
+        planned.item.session = Some(one.session.id.clone());
+        planned.item.evidence = vec![one.verdict.liveness.reason().to_owned()];
+        let may_go = guard::may_collect(&one.verdict).is_ok();
+        found.push((planned, Candidate { age, bytes: transcript.bytes, may_go }, one));
+    }
+    let candidates: Vec<Candidate> = found.iter().map(|(_, candidate, _)| *candidate).collect();
+    let older_than = ask.older_than_ms.map(Duration::from_millis).or(ask.retention.transcripts);
+    let max_bytes = ask.max_bytes.or(ask.retention.transcript_bytes);
+    let selection = select(&candidates, Limits { older_than, max_bytes });
+    for ((planned, _, one), goes) in found.into_iter().zip(selection.goes) {
+        if goes {
+            let kept = Kept {
+                agent: one.session.agent.to_owned(),
+                session: one.session.id.clone(),
+                kept_at: now,
+                summary: Summary::of(&one.session.digest),
+                files: Vec::new(),
+            };
+            planning.add(ask, planned, Check::Transcript(Box::new(kept)));
+        }
+    }
+}
+
+/// Whether it is a file of lines, and no database that an agent also keeps other things in.
+fn is_plain(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    matches!(extension, Some("jsonl" | "json" | "md"))
+}

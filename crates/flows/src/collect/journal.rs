@@ -1,0 +1,363 @@
+//! The durable list of what was moved where: one file for each receipt, one line for each step and
+//! for what became of it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use model::plan::{Fingerprint, Kind};
+use model::time::Time;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::CollectError;
+
+/// The largest journal that is read: a line is a few hundred bytes.
+const MOST: u64 = 256 << 20;
+
+/// A path that is written whole, whatever bytes are in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name(pub PathBuf);
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.to_str() {
+            Some(text) => serializer.serialize_str(text),
+            None => self.0.as_os_str().as_bytes().serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Text(String),
+            Bytes(Vec<u8>),
+        }
+        Ok(Self(match Either::deserialize(deserializer)? {
+            Either::Text(text) => text.into(),
+            Either::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        }))
+    }
+}
+
+/// What is done to one thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "action")]
+pub enum Action {
+    /// It is moved to the trash.
+    Trash,
+    /// It is given another name.
+    Rename {
+        /// The new name.
+        to: Name,
+    },
+    /// Its content is replaced; the old content goes to the trash.
+    Replace {
+        /// The hash of the old content; none if there was no file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<String>,
+        /// The hash of the new content.
+        after: String,
+    },
+    /// It is removed for good: there is nothing in it that could be given back.
+    Discard,
+}
+
+/// One step of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Begun {
+    /// Its number in the run.
+    pub step: u32,
+    /// What is done.
+    #[serde(flatten)]
+    pub action: Action,
+    /// To what.
+    pub path: Name,
+    /// What kind of thing it is.
+    pub kind: Kind,
+    /// Why.
+    pub why: String,
+    /// How many bytes it takes.
+    pub bytes: u64,
+    /// What it was; none if there was nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub print: Option<Fingerprint>,
+}
+
+/// A line of the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "line")]
+pub(super) enum Line {
+    /// The first: what this run is.
+    Run { receipt: String, command: String, at: Time, version: String },
+    /// A step is about to be taken.
+    Begin(Begun),
+    /// It lies in the trash as a whole copy; the original is about to be removed.
+    Copied { step: u32 },
+    /// The step was taken.
+    Done { step: u32 },
+    /// The step was not taken; everything is where it was.
+    Failed { step: u32, reason: String },
+    /// The step was undone.
+    Undone { step: u32, at: Time },
+    /// The run came to its end.
+    End { at: Time },
+    /// What was in the trash is being removed for good.
+    Emptied { at: Time },
+}
+
+/// What became of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It was begun, and nobody wrote down what became of it.
+    Begun,
+    /// It was copied whole, and nobody wrote down whether the original is gone.
+    Copied,
+    /// It was taken.
+    Done,
+    /// It was not taken.
+    Failed(String),
+    /// It was undone.
+    Undone,
+    /// What was kept of it is gone for good.
+    Emptied,
+}
+
+/// A step and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What was to be done.
+    pub begun: Begun,
+    /// What became of it.
+    pub state: State,
+}
+
+/// A run as its journal tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Its name.
+    pub id: String,
+    /// What was run.
+    pub command: String,
+    /// When.
+    pub at: Time,
+    /// Whether it came to its end.
+    pub ended: bool,
+    /// Its steps, in the order they were taken.
+    pub steps: Vec<Step>,
+    /// Lines that cannot be understood.
+    pub unreadable: usize,
+}
+
+impl Receipt {
+    /// Steps of which it is not known what became.
+    pub fn is_unfinished(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.state, State::Begun | State::Copied))
+    }
+
+    /// Whether something of it can be undone.
+    pub fn is_undoable(&self) -> bool {
+        let is = |step: &Step| step.state == State::Done && step.begun.action != Action::Discard;
+        self.steps.iter().any(is)
+    }
+}
+
+/// Where the files of a receipt are.
+pub(super) fn place(home: &Path, receipt: &str) -> PathBuf {
+    super::directory(home).join(receipt)
+}
+
+/// The directory of one step, relative to that of its receipt.
+pub(super) fn slot(home: &Path, receipt: &str, step: u32) -> PathBuf {
+    place(home, receipt).join(step.to_string())
+}
+
+/// Where a thing lies in its slot.
+pub(super) fn content(home: &Path, receipt: &str, begun: &Begun) -> PathBuf {
+    let name = begun.path.0.file_name().unwrap_or("content".as_ref());
+    slot(home, receipt, begun.step).join(name)
+}
+
+/// A journal that is open for writing.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    /// Opens the journal of a receipt, making it if it is new.
+    pub(super) fn open(home: &Path, receipt: &str) -> Result<Self, CollectError> {
+        let directory = place(home, receipt);
+        let path = directory.join("journal.jsonl");
+        let failed = |reason: String| CollectError::Journal { path: path.clone(), reason };
+        sys::private::create_private_dir(&directory).map_err(|error| failed(error.to_string()))?;
+        let opened = File::options().read(true).append(true).create(true).mode(0o600).open(&path);
+        let mut file = opened.map_err(|error| failed(error.to_string()))?;
+        // Whoever died in the middle of a line left it without its end.
+        let torn = ends_torn(&mut file).map_err(|error| failed(error.to_string()))?;
+        if torn {
+            file.write_all(b"\n").map_err(|error| failed(error.to_string()))?;
+        }
+        Ok(Self { path, file })
+    }
+
+    /// Adds a line, and waits until it is on the disk.
+    pub(super) fn add(&mut self, line: &Line) -> Result<(), CollectError> {
+        let failed = |reason: String| CollectError::Journal { path: self.path.clone(), reason };
+        let mut text = serde_json::to_vec(line).map_err(|error| failed(error.to_string()))?;
+        text.push(b'\n');
+        let written = self.file.write_all(&text).and_then(|()| self.file.sync_data());
+        written.map_err(|error| failed(error.to_string()))
+    }
+}
+
+fn ends_torn(file: &mut File) -> io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
+
+/// Reads the journal of a receipt.
+pub fn read(home: &Path, receipt: &str) -> Result<Receipt, CollectError> {
+    let path = place(home, receipt).join("journal.jsonl");
+    let failed = |reason: String| CollectError::Journal { path: path.clone(), reason };
+    let file = sys::private::open_private(&path).map_err(|error| failed(error.to_string()))?;
+    let mut text = Vec::new();
+    file.take(MOST).read_to_end(&mut text).map_err(|error| failed(error.to_string()))?;
+    Ok(fold(receipt, &text))
+}
+
+/// What the lines of a journal come to.
+fn fold(id: &str, text: &[u8]) -> Receipt {
+    let mut receipt = Receipt {
+        id: id.to_owned(),
+        command: String::new(),
+        at: Time::from_millis(0),
+        ended: false,
+        steps: Vec::new(),
+        unreadable: 0,
+    };
+    let mut steps: BTreeMap<u32, Step> = BTreeMap::new();
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let mut become_ = |step: u32, state: State| {
+            if let Some(known) = steps.get_mut(&step) {
+                known.state = state;
+            }
+        };
+        match serde_json::from_slice::<Line>(line) {
+            Ok(Line::Run { command, at, .. }) => (receipt.command, receipt.at) = (command, at),
+            Ok(Line::Begin(begun)) => {
+                steps.insert(begun.step, Step { begun, state: State::Begun });
+            }
+            Ok(Line::Copied { step }) => become_(step, State::Copied),
+            Ok(Line::Done { step }) => become_(step, State::Done),
+            Ok(Line::Failed { step, reason }) => become_(step, State::Failed(reason)),
+            Ok(Line::Undone { step, .. }) => become_(step, State::Undone),
+            Ok(Line::End { .. }) => receipt.ended = true,
+            Ok(Line::Emptied { .. }) => {
+                for step in steps.values_mut().filter(|step| step.state == State::Done) {
+                    step.state = State::Emptied;
+                }
+            }
+            Err(_) => receipt.unreadable += 1,
+        }
+    }
+    receipt.steps = steps.into_values().collect();
+    receipt
+}
+
+/// The names of all receipts, the oldest first.
+pub(super) fn names(home: &Path) -> Vec<String> {
+    let listed = std::fs::read_dir(super::directory(home)).into_iter().flatten().flatten();
+    let mut names: Vec<String> = listed
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The receipt that a person means: its name or the beginning of it.
+pub(super) fn find(home: &Path, text: &str) -> Result<String, CollectError> {
+    let mut found: Vec<String> =
+        names(home).into_iter().filter(|name| name.starts_with(text)).collect();
+    if found.iter().any(|name| name == text) {
+        return Ok(text.to_owned());
+    }
+    match found.len() {
+        0 => Err(CollectError::NoReceipt(text.to_owned())),
+        1 => Ok(found.remove(0)),
+        _ => Err(CollectError::Ambiguous { text: text.to_owned(), candidates: found }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun(step: u32, path: &[u8]) -> Begun {
+        Begun {
+            step,
+            action: Action::Trash,
+            path: Name(OsString::from_vec(path.to_vec()).into()),
+            kind: Kind::Temporary,
+            why: "because".to_owned(),
+            bytes: 3,
+            print: None,
+        }
+    }
+
+    #[test]
+    fn a_journal_is_read_as_it_was_written_whatever_a_path_is_made_of() {
+        let home = tempfile::tempdir().unwrap();
+        let at = Time::from_millis(7);
+        let mut journal = Journal::open(home.path(), "r").unwrap();
+        let (command, version) = ("gc".to_owned(), "1".to_owned());
+        journal.add(&Line::Run { receipt: "r".to_owned(), command, at, version }).unwrap();
+        journal.add(&Line::Begin(begun(0, b"/a/plain"))).unwrap();
+        journal.add(&Line::Begin(begun(1, b"/a/\xff\n\x01"))).unwrap();
+        journal.add(&Line::Done { step: 1 }).unwrap();
+        let receipt = read(home.path(), "r").unwrap();
+        assert_eq!((receipt.command.as_str(), receipt.at, receipt.ended), ("gc", at, false));
+        assert_eq!(receipt.steps[0], Step { begun: begun(0, b"/a/plain"), state: State::Begun });
+        assert_eq!(receipt.steps[1].begun, begun(1, b"/a/\xff\n\x01"));
+        assert_eq!(receipt.steps[1].state, State::Done);
+        assert!(receipt.is_unfinished());
+    }
+
+    #[test]
+    fn a_torn_line_is_passed_over_and_the_next_one_is_whole() {
+        let home = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(home.path(), "r").unwrap();
+        journal.add(&Line::Begin(begun(0, b"/a"))).unwrap();
+        let path = place(home.path(), "r").join("journal.jsonl");
+        File::options().append(true).open(&path).unwrap().write_all(b"{\"line\":\"do").unwrap();
+        let mut journal = Journal::open(home.path(), "r").unwrap();
+        journal.add(&Line::Done { step: 0 }).unwrap();
+        let receipt = read(home.path(), "r").unwrap();
+        assert_eq!((receipt.unreadable, &receipt.steps[0].state), (1, &State::Done));
+    }
+
+    #[test]
+    fn receipts_are_found_by_their_beginning() {
+        let home = tempfile::tempdir().unwrap();
+        for name in ["abc", "abd", "x"] {
+            Journal::open(home.path(), name).unwrap();
+        }
+        assert_eq!(find(home.path(), "x").unwrap(), "x");
+        assert!(matches!(find(home.path(), "ab"), Err(CollectError::Ambiguous { .. })));
+        assert!(matches!(find(home.path(), "q"), Err(CollectError::NoReceipt(_))));
+    }
+}

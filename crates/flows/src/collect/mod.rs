@@ -1,0 +1,64 @@
+//! The reaper: the one way in which anything is removed, renamed or replaced for good.
+//!
+//! Plan, consent, then for each item: lock, recheck, journal, move to the trash, journal. What was
+//! moved lies beside the journal that tells of it, in `trash/<receipt>/`, so that a receipt is whole
+//! by itself: it can be undone without the store, and read by a person without ostler.
+//!
+//! Killed at any point, the journal says what was begun; the next run finds out what became of it
+//! (see [`recover`]) and completes it or puts it back. Nothing is ever in neither place.
+
+#![expect(clippy::disallowed_methods, reason = "this is the reaper")]
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+mod apply;
+mod gc;
+mod journal;
+mod recheck;
+mod recover;
+mod trash;
+mod undo;
+
+pub use apply::Reaper;
+pub use gc::{Ask, Include, Planning, collect, plan, plan_here};
+pub use journal::{Action, Receipt, State, Step, read as read_receipt};
+pub use recheck::{Checked, Planned, recheck};
+pub use recover::recover;
+pub use trash::{empty, list, verify};
+pub use undo::undo;
+
+/// Why the reaper cannot work at all. What becomes of a single item is a `Refusal`.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// The journal cannot be written or read: nothing is moved without it.
+    #[error("the journal {} cannot be used: {reason}", path.display())]
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// There is no such receipt.
+    #[error("there is no receipt `{0}`")]
+    NoReceipt(String),
+    /// Several receipts begin like that.
+    #[error("`{text}` could be several receipts")]
+    Ambiguous {
+        /// What was asked for.
+        text: String,
+        /// What it could be.
+        candidates: Vec<String>,
+    },
+}
+
+/// Where everything lies that was moved away.
+pub fn directory(home: &Path) -> PathBuf {
+    home.join("trash")
+}
+
+/// The hash of some bytes, in hexadecimal digits.
+pub fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

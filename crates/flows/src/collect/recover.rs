@@ -1,0 +1,101 @@
+//! Finding out what became of steps that nobody finished, and finishing them.
+
+use std::path::Path;
+
+use model::plan::Fingerprint;
+
+use super::CollectError;
+use super::apply::{partial, remove_original};
+use super::journal::{self, Action, Begun, Journal, Line, State};
+
+/// Finishes what a run left unfinished when it was killed: a step is completed if it had happened,
+/// and put back if it had not. Gives the number of steps that were settled. Only the writer may.
+pub fn recover(home: &Path) -> Result<usize, CollectError> {
+    let mut settled = 0;
+    for name in journal::names(home) {
+        let Ok(receipt) = journal::read(home, &name) else {
+            // Killed before its first line was whole: nothing was moved.
+            continue;
+        };
+        if !receipt.is_unfinished() {
+            continue;
+        }
+        let mut journal = Journal::open(home, &name)?;
+        for step in receipt.steps {
+            if !matches!(step.state, State::Begun | State::Copied) {
+                continue;
+            }
+            sys::pause::at("recover.step");
+            let number = step.begun.step;
+            let line = match outcome(home, &name, &step.begun, &step.state) {
+                Ok(()) => Line::Done { step: number },
+                Err(reason) => Line::Failed { step: number, reason },
+            };
+            journal.add(&line)?;
+            settled += 1;
+        }
+    }
+    Ok(settled)
+}
+
+/// Whether a step is taken now, or why it is not.
+fn outcome(home: &Path, receipt: &str, begun: &Begun, state: &State) -> Result<(), String> {
+    let not_taken = || "it was interrupted before anything happened".to_owned();
+    let path = &begun.path.0;
+    let content = journal::content(home, receipt, begun);
+    match &begun.action {
+        Action::Trash => {
+            // A copy that did not become whole is worth nothing: the original is where it was.
+            let _ = sys::trash::remove(&partial(&content));
+            let lies_there = std::fs::symlink_metadata(&content).is_ok();
+            let is_original = begun.print.is_some_and(|print| is_at(&print, path));
+            match (lies_there, is_original, state) {
+                (true, true, State::Copied) => {
+                    remove_original(path, &content).map_err(|refusal| refusal.reason())
+                }
+                // Whole by its name, but it was not written down: the original counts.
+                (true, true, _) => {
+                    let _ = sys::trash::remove(&content);
+                    forget_slot(&content);
+                    Err(not_taken())
+                }
+                (true, false, _) => Ok(()),
+                (false, ..) => {
+                    forget_slot(&content);
+                    Err(not_taken())
+                }
+            }
+        }
+        Action::Rename { to } => {
+            let renamed = begun.print.is_some_and(|print| is_at(&print, &to.0));
+            if renamed { Ok(()) } else { Err(not_taken()) }
+        }
+        Action::Replace { after, .. } => {
+            let now = std::fs::read(path).ok().map(|bytes| super::hash(&bytes));
+            if now.as_ref() == Some(after) {
+                return Ok(());
+            }
+            let _ = sys::trash::remove(&content);
+            forget_slot(&content);
+            Err(not_taken())
+        }
+        Action::Discard => match std::fs::symlink_metadata(path) {
+            Err(_) => Ok(()),
+            Ok(_) => Err(not_taken()),
+        },
+    }
+}
+
+fn forget_slot(content: &Path) {
+    if let Some(slot) = content.parent() {
+        // Not empty means that something is in it: it stays.
+        let _ = std::fs::remove_dir(slot);
+    }
+}
+
+/// Whether the very same file is at a place. What a removal took out of a directory does not make it
+/// another one.
+fn is_at(print: &Fingerprint, path: &Path) -> bool {
+    sys::trash::fingerprint(path)
+        .is_ok_and(|now| (now.dev, now.ino, now.form) == (print.dev, print.ino, print.form))
+}

@@ -1,0 +1,183 @@
+//! Everything that changes ostler's state and can be asked of its writer: one list, carried out by the
+//! same code whether the daemon does it or the command itself.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::time::Time;
+use model::wire::{GcResult, TrashEmptied, UndoResult};
+use serde::{Deserialize, Serialize};
+
+use crate::collect::{self, Ask, CollectError};
+use crate::daemon::{Answer, CallError, Order, OrderError, ask};
+use crate::terminal::{self, Home};
+use crate::writer::Writer;
+
+/// How long another writer is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the daemon may take for what it is asked.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Something to be done by the writer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "work")]
+pub enum Work {
+    /// Collect what may go.
+    Gc {
+        /// What is asked for.
+        ask: Box<Ask>,
+        /// The paths that were consented to; none means all.
+        consented: Option<HashSet<String>>,
+    },
+    /// Undo a run of the reaper.
+    Undo {
+        /// Which; none means the last one that can be undone.
+        receipt: Option<String>,
+    },
+    /// Empty the trash.
+    #[serde(rename_all = "camelCase")]
+    EmptyTrash {
+        /// Of what was trashed longer ago.
+        older_than_ms: u64,
+    },
+    /// Remove hosted sessions that are over.
+    RemoveTerminals {
+        /// The directory that holds `sessions/`.
+        root: PathBuf,
+        /// Which.
+        ids: Vec<String>,
+        /// The command they are removed by.
+        command: String,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "done", content = "result")]
+pub enum Done {
+    /// What was collected.
+    Gc(GcResult),
+    /// What was undone.
+    Undo(UndoResult),
+    /// What was emptied.
+    EmptyTrash(TrashEmptied),
+    /// What became of each session.
+    RemoveTerminals(Vec<terminal::remove::Removed>),
+}
+
+/// What kind of failure it was: it decides how the command ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FailureKind {
+    /// What was asked for makes no sense here.
+    Input,
+    /// There is no such thing.
+    NotFound,
+    /// Policy said no; nothing was changed.
+    Refused,
+    /// A file could not be read.
+    Read,
+    /// A file could not be written.
+    Write,
+    /// It was passed on to somebody else, whose answer is not known.
+    MayHaveApplied,
+}
+
+/// Why it was not done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// What kind.
+    pub kind: FailureKind,
+    /// The thing and the reason.
+    pub message: String,
+    /// The remedy.
+    pub hint: String,
+}
+
+impl From<CollectError> for Failure {
+    fn from(error: CollectError) -> Self {
+        let (kind, hint) = match &error {
+            CollectError::Journal { .. } => {
+                (FailureKind::Write, "`ostler doctor` tells what is wrong")
+            }
+            CollectError::NoReceipt(_) => {
+                (FailureKind::NotFound, "`ostler trash ls` lists the receipts")
+            }
+            CollectError::Ambiguous { .. } => (FailureKind::Input, "type more of the receipt"),
+        };
+        Self { kind, message: error.to_string(), hint: hint.to_owned() }
+    }
+}
+
+/// Who did it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// The daemon.
+    Daemon,
+    /// This process, as the writer.
+    Local,
+}
+
+impl Transport {
+    /// In a word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Daemon => "daemon",
+            Self::Local => "local",
+        }
+    }
+}
+
+/// Does it. Whoever calls this is the writer.
+pub fn perform(writer: &mut Writer, work: &Work, now: Time) -> Result<Done, Failure> {
+    perform_watched(writer, work, now, &mut |_, _| {})
+}
+
+fn perform_watched(
+    writer: &mut Writer,
+    work: &Work,
+    now: Time,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Done, Failure> {
+    Ok(match work {
+        Work::Gc { ask, consented } => {
+            Done::Gc(collect::collect(writer, ask, consented.as_ref(), now, progress)?)
+        }
+        Work::Undo { receipt } => Done::Undo(collect::undo(writer, receipt.as_deref(), now)?),
+        Work::EmptyTrash { older_than_ms } => {
+            Done::EmptyTrash(collect::empty(writer, Duration::from_millis(*older_than_ms), now)?)
+        }
+        Work::RemoveTerminals { root, ids, command } => {
+            let home = Home::at(root);
+            Done::RemoveTerminals(terminal::remove::remove(writer, &home, ids, command, now)?)
+        }
+    })
+}
+
+/// Has it done: by the daemon if there is one, else here, as the writer.
+///
+/// Only a daemon that was never reached is replaced by doing it here. One that was reached and then
+/// did not answer may have done it, and its answer is not known.
+pub fn carry_out(
+    home: &Path,
+    runtime: &Path,
+    work: &Work,
+    now: Time,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(Done, Transport), OrderError> {
+    match ask(runtime, &Order::Work(Box::new(work.clone())), LONGEST) {
+        Ok(Answer::Done(done)) => Ok((*done, Transport::Daemon)),
+        Ok(Answer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
+        Ok(Answer::Failed { reason }) => Err(OrderError::Failed(reason)),
+        Ok(_) => Err(OrderError::Call(CallError::MayHaveApplied("an unknown answer".to_owned()))),
+        Err(CallError::NotRunning) => {
+            let mut writer = crate::writer::take(home, PATIENCE)?;
+            let done = perform_watched(&mut writer, work, now, progress);
+            Ok((done.map_err(OrderError::NotDone)?, Transport::Local))
+        }
+        Err(error) => Err(error.into()),
+    }
+}

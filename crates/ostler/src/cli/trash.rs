@@ -1,0 +1,198 @@
+//! `ostler trash` and `ostler undo`
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use flows::collect;
+use flows::work::{Done, Work, carry_out};
+use model::wire::{ReceiptView, TrashEmptied, TrashLsResult, TrashVerified, UndoResult};
+
+use crate::cli::{Context, ls};
+use crate::error::{self, Error};
+use crate::render::{duration, output, text};
+
+/// Look into the trash: what ostler removed, and what brings it back.
+#[derive(Debug, Args)]
+pub(crate) struct Trash {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List what was removed, by receipt.
+    Ls,
+    /// Remove for good what was trashed long ago. This cannot be undone.
+    Empty {
+        /// Only what was trashed longer ago; 30 days unless set otherwise.
+        #[arg(long, value_name = "AGE", value_parser = duration::from_argument)]
+        older_than: Option<Duration>,
+        /// Do it. Without this nothing is changed.
+        #[arg(short, long)]
+        yes: bool,
+    },
+    /// Check that everything removed is where its receipt says.
+    Verify,
+}
+
+/// Bring back what a command removed, renamed or replaced.
+#[derive(Debug, Args)]
+pub(crate) struct Undo {
+    /// The receipt, or the beginning of it; the last one without it.
+    receipt: Option<String>,
+}
+
+impl Trash {
+    pub(crate) fn name(&self) -> &'static str {
+        match self.action {
+            Action::Ls => "trash ls",
+            Action::Empty { .. } => "trash empty",
+            Action::Verify => "trash verify",
+        }
+    }
+
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        match &self.action {
+            Action::Ls => list(context),
+            Action::Empty { older_than, yes } => empty(context, *older_than, *yes),
+            Action::Verify => verify(context),
+        }
+    }
+}
+
+fn list(context: &Context) -> Result<ExitCode, Error> {
+    let (receipts, incomplete) = collect::list(&context.dirs()?.home);
+    let bytes = receipts.iter().map(|receipt| receipt.bytes).sum();
+    let result = TrashLsResult { bytes, receipts, incomplete };
+    if context.json {
+        context.answer(&result)?;
+    } else {
+        output::text(&listed(context, &result))?;
+        ls::report_incomplete(&result.incomplete);
+    }
+    Ok(error::exit_code_for(&result.incomplete))
+}
+
+fn listed(context: &Context, result: &TrashLsResult) -> String {
+    let mut page = String::new();
+    for receipt in &result.receipts {
+        let ago = duration::ago(context.now.since(receipt.at));
+        let gone = if receipt.undoable { "" } else { ", nothing to undo" };
+        let size = text::bytes(receipt.bytes);
+        let line = format!("{}  {}  {ago}  {size}{gone}", receipt.receipt, receipt.command);
+        page.push_str(&text::one_line(&line));
+        page.push('\n');
+        for item in &receipt.items {
+            let state = if item.state == "done" { "" } else { item.state.as_str() };
+            let line = format!("  {} {} {}  {state}", item.action, item.kind.word(), item.path);
+            page.push_str(&text::one_line(line.trim_end()));
+            page.push('\n');
+        }
+    }
+    if result.receipts.is_empty() {
+        page.push_str("The trash is empty.\n");
+    }
+    page
+}
+
+fn empty(context: &Context, older_than: Option<Duration>, yes: bool) -> Result<ExitCode, Error> {
+    let dirs = context.dirs()?;
+    let older_than = match older_than {
+        Some(age) => age,
+        None => context.config()?.config.retention.trash,
+    };
+    let (result, applied) = if yes {
+        let older_than_ms = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
+        let work = Work::EmptyTrash { older_than_ms };
+        let done = carry_out(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        match done.map_err(Error::Order)? {
+            (Done::EmptyTrash(result), _) => (result, true),
+            _ => return Err(error::unexpected_answer()),
+        }
+    } else {
+        let old = |receipt: &&ReceiptView| {
+            receipt.bytes > 0 && context.now.since(receipt.at) >= older_than
+        };
+        let (receipts, failed) = collect::list(&dirs.home);
+        let old: Vec<&ReceiptView> = receipts.iter().filter(old).collect();
+        let bytes = old.iter().map(|receipt| receipt.bytes).sum();
+        let receipts = old.iter().map(|receipt| receipt.receipt.clone()).collect();
+        (TrashEmptied { applied: false, receipts, bytes, failed }, false)
+    };
+    if context.json {
+        context.answer(&result)?;
+    } else {
+        let (count, size) = (result.receipts.len(), text::bytes(result.bytes));
+        output::text(&match (applied, count) {
+            (false, 0) => "nothing in the trash is that old\n".to_owned(),
+            (false, _) => {
+                format!("{count} receipts, {size}, would be removed for good; `--yes` does it\n")
+            }
+            (true, _) => format!("{count} receipts emptied, {size} freed\n"),
+        })?;
+        ls::report_incomplete(&result.failed);
+    }
+    Ok(error::exit_code_for(&result.failed))
+}
+
+fn verify(context: &Context) -> Result<ExitCode, Error> {
+    let result = collect::verify(&context.dirs()?.home);
+    if context.json {
+        context.answer(&result)?;
+    } else {
+        output::text(&verified(&result))?;
+        ls::report_incomplete(&result.problems);
+    }
+    Ok(error::exit_code_for(&result.problems))
+}
+
+fn verified(result: &TrashVerified) -> String {
+    let mut page = format!(
+        "{} things of {} receipts are where they should be\n",
+        result.items, result.receipts
+    );
+    if result.interrupted > 0 {
+        let count = result.interrupted;
+        let _ = writeln!(page, "{count} steps were interrupted; the next removal finishes them");
+    }
+    page
+}
+
+impl Undo {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let dirs = context.dirs()?;
+        let work = Work::Undo { receipt: self.receipt.clone() };
+        let done = carry_out(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        let result = match done.map_err(Error::Order)? {
+            (Done::Undo(result), _) => result,
+            _ => return Err(error::unexpected_answer()),
+        };
+        if context.json {
+            context.answer(&result)?;
+        } else {
+            output::text(&undone(&result))?;
+        }
+        let refused = result.items.iter().any(|item| item.refused.is_some());
+        Ok(if refused { error::exit_code_of("REFUSED") } else { ExitCode::SUCCESS })
+    }
+}
+
+fn undone(result: &UndoResult) -> String {
+    let mut page = String::new();
+    for item in &result.items {
+        let line = match &item.refused {
+            None => format!("brought back {}", item.path),
+            Some(refusal) => {
+                format!("left in the trash {}: {}; {}", item.path, refusal.reason, refusal.remedy)
+            }
+        };
+        page.push_str(&text::one_line(&line));
+        page.push('\n');
+    }
+    if result.items.is_empty() {
+        let _ = writeln!(page, "nothing of {} is left to undo", result.receipt);
+    }
+    page
+}
