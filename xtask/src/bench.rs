@@ -4,6 +4,7 @@
 //! walk (`find -printf`) for listing, `/bin/true` for starting. The two sides take turns, so that
 //! whatever else the machine does hits both.
 
+mod gc;
 mod generate;
 mod hook;
 mod terminal;
@@ -43,6 +44,8 @@ enum What {
     Hook,
     /// Hosted terminals, beside tmux and script.
     Terminal,
+    /// What the reaper plans, and one row in a large store.
+    Gc,
 }
 
 /// What a benchmark must not exceed.
@@ -71,6 +74,7 @@ fn measure(options: &Options) -> Result<Vec<Bound>, String> {
     match options.what {
         What::Ls => listing(options, &ostler),
         What::Hook => hook::measure(&ostler, &options.dir),
+        What::Gc => gc::measure(&ostler, &options.dir, options.runs),
         What::Terminal => terminal::measure(&ostler, &options.dir, options.runs),
     }
 }

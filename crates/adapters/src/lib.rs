@@ -34,7 +34,7 @@ mod droid;
 mod gemini;
 mod goose;
 mod kimi;
-mod openclaw;
+pub mod openclaw;
 mod opencode;
 mod pi;
 mod qwen;

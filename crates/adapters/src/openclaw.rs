@@ -146,6 +146,54 @@ impl Adapter for OpenClaw {
     }
 }
 
+/// A key of an agent's database, and the session behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The key.
+    pub key: String,
+    /// The session behind it now.
+    pub session: String,
+    /// When it was last changed, in milliseconds; 0 if that is not known.
+    pub updated: i64,
+    /// What OpenClaw keeps about it, as it is written.
+    pub entry: Option<String>,
+}
+
+/// The keys of an agent's database, in their order.
+pub fn nodes(path: &Path) -> Result<Vec<Node>, ReadError> {
+    let root = path.parent().unwrap_or(Path::new("/"));
+    let connection = database::open(root, path)?;
+    let store = Store::new(&connection)?;
+    let column = |name: &str| {
+        let known = store.nodes.iter().any(|column| column == name);
+        if known { name.to_owned() } else { "null".to_owned() }
+    };
+    let mut statement = connection.prepare(&format!(
+        "select session_key, current_session_id, {}, {} from session_nodes order by session_key",
+        column("updated_at"),
+        column("entry_json"),
+    ))?;
+    let node = |row: &Row<'_>| {
+        Ok(Node {
+            key: row.get(0)?,
+            session: row.get(1)?,
+            updated: row.get(2).unwrap_or(0),
+            entry: row.get(3).ok(),
+        })
+    };
+    Ok(statement.query_map([], node)?.collect::<Result<_, _>>()?)
+}
+
+/// What SQLite itself finds wrong with a database; nothing if it is sound.
+pub fn check(path: &Path) -> Result<Vec<String>, ReadError> {
+    let root = path.parent().unwrap_or(Path::new("/"));
+    let connection = database::open(root, path)?;
+    let mut statement = connection.prepare("pragma quick_check(20)")?;
+    let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let lines: Vec<String> = lines.collect::<Result<_, _>>()?;
+    Ok(lines.into_iter().filter(|line| line != "ok").collect())
+}
+
 /// Who spawned whom, by session keys, and which sessions databases hold.
 #[derive(Default)]
 struct Kin {

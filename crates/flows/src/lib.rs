@@ -17,6 +17,7 @@ pub mod observe;
 pub mod openclaw;
 pub mod redact;
 pub mod terminal;
+mod variables;
 pub mod vault;
 pub mod work;
 pub mod writer;

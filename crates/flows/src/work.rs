@@ -5,13 +5,14 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use model::openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
 use model::time::Time;
 use model::wire::{AgentDeleteResult, GcResult, TrashEmptied, UndoResult};
 use serde::{Deserialize, Serialize};
 
 use crate::collect::{self, Ask, CollectError};
 use crate::daemon::{Answer, CallError, Order, OrderError, ask};
-use crate::openclaw::agents;
+use crate::openclaw::{agents, store};
 use crate::terminal::{self, Home};
 use crate::writer::Writer;
 
@@ -43,6 +44,10 @@ pub enum Work {
         /// Of what was trashed longer ago.
         older_than_ms: u64,
     },
+    /// Clean up a store of OpenClaw's.
+    StoreCleanup(Box<store::Ask>),
+    /// Write a new index for one.
+    StoreRebuild(Box<store::Ask>),
     /// Remove hosted sessions that are over.
     RemoveTerminals {
         /// The directory that holds `sessions/`.
@@ -69,6 +74,10 @@ pub enum Done {
     Undo(UndoResult),
     /// What was emptied.
     EmptyTrash(TrashEmptied),
+    /// What went from stores.
+    StoreCleanup(Box<StoreCleanupResult>),
+    /// What a new index holds.
+    StoreRebuild(Box<StoreRebuildResult>),
     /// What became of each session.
     RemoveTerminals(Vec<terminal::remove::Removed>),
     /// What became of the agent.
@@ -157,6 +166,12 @@ fn perform_watched(
         Work::Undo { receipt } => Done::Undo(collect::undo(writer, receipt.as_deref(), now)?),
         Work::EmptyTrash { older_than_ms } => {
             Done::EmptyTrash(collect::empty(writer, Duration::from_millis(*older_than_ms), now)?)
+        }
+        Work::StoreCleanup(ask) => {
+            Done::StoreCleanup(Box::new(store::perform_cleanup(writer, ask, now, progress)?))
+        }
+        Work::StoreRebuild(ask) => {
+            Done::StoreRebuild(Box::new(store::perform_rebuild(writer, ask, now)?))
         }
         Work::RemoveTerminals { root, ids, command } => {
             let home = Home::at(root);

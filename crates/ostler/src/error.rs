@@ -7,6 +7,8 @@ use flows::address::AddressError;
 use flows::daemon::{CallError, OrderError};
 use flows::events::EventsError;
 use flows::hooks::HooksError;
+use flows::openclaw::gateway::{self, GatewayError};
+use flows::openclaw::store::{CleanError, StoreError};
 use flows::terminal::TerminalError;
 use flows::work::FailureKind;
 use flows::writer::WriterError;
@@ -153,6 +155,12 @@ pub(crate) enum Error {
         /// Why.
         why: String,
     },
+    /// A store of OpenClaw's cannot be used.
+    #[error(transparent)]
+    Store(StoreError),
+    /// OpenClaw's gateway did not do what it was asked, or may have.
+    #[error(transparent)]
+    Gateway(GatewayError),
     /// ostler's own directories cannot be named.
     #[error(transparent)]
     Dirs(#[from] sys::dirs::DirsError),
@@ -218,6 +226,8 @@ impl Error {
             Self::AccessRefused { .. } => "ACCESS_REFUSED",
             Self::AccessStillRunning { .. } => "ACCESS_STILL_RUNNING",
             Self::Dirs(_) => "INVALID_INPUT",
+            Self::Store(error) => store_code(error),
+            Self::Gateway(error) => gateway_code(error),
             Self::Order(OrderError::Call(CallError::MayHaveApplied(_))) => "MAY_HAVE_APPLIED",
             Self::Order(OrderError::NotDone(failure)) => failure_code(failure.kind),
             Self::Order(OrderError::Call(CallError::Refused(_) | CallError::Socket(_)))
@@ -248,6 +258,8 @@ impl Error {
             Self::Config { .. } => {
                 Some("`ostler config show` lists the settings there are".to_owned())
             }
+            Self::Store(error) => Some(error.remedy()),
+            Self::Gateway(error) => Some(gateway_hint(error).to_owned()),
             Self::Dirs(_) => Some("set HOME or OSTLER_HOME to an absolute path".to_owned()),
             Self::Order(OrderError::NotDone(failure)) => Some(failure.hint.clone()),
             Self::Order(error) => Some(remedy(error).to_owned()),
@@ -280,7 +292,8 @@ impl Error {
     /// The error as programs see it.
     pub(crate) fn body(&self) -> ErrorBody {
         let candidates = match self {
-            Self::Address(AddressError::Ambiguous { candidates, .. }) => candidates.clone(),
+            Self::Address(AddressError::Ambiguous { candidates, .. })
+            | Self::Store(StoreError::Ambiguous { candidates, .. }) => candidates.clone(),
             _ => Vec::new(),
         };
         ErrorBody {
@@ -313,6 +326,51 @@ const fn failure_code(kind: FailureKind) -> &'static str {
 pub(crate) fn unexpected_answer() -> Error {
     let call = CallError::MayHaveApplied("an unknown answer".to_owned());
     Error::Order(OrderError::Call(call))
+}
+
+impl From<CleanError> for Error {
+    fn from(error: CleanError) -> Self {
+        match error {
+            CleanError::Store(error) => Self::Store(error),
+            CleanError::Gateway(error) => Self::Gateway(error),
+            CleanError::Order(error) => Self::Order(error),
+        }
+    }
+}
+
+fn store_code(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Config(_) | StoreError::Policy { .. } | StoreError::NoAgent { .. } => {
+            "INVALID_INPUT"
+        }
+        StoreError::NoKey(_) => "SESSION_NOT_FOUND",
+        StoreError::Ambiguous { .. } => "AMBIGUOUS_ID",
+        StoreError::Read { .. } | StoreError::Broken { .. } => "STORAGE_READ_ERROR",
+        StoreError::Database(_) => "REFUSED",
+    }
+}
+
+fn gateway_code(error: &GatewayError) -> &'static str {
+    match error {
+        GatewayError::Call(gateway::CallError::MayHaveApplied(_)) => "MAY_HAVE_APPLIED",
+        _ => "REFUSED",
+    }
+}
+
+fn gateway_hint(error: &GatewayError) -> &'static str {
+    match error {
+        GatewayError::Call(gateway::CallError::MayHaveApplied(_)) => {
+            "look at `ostler store ls` before trying again"
+        }
+        GatewayError::Call(gateway::CallError::Rejected { .. }) => {
+            "check `gateway.auth` in OpenClaw's configuration"
+        }
+        GatewayError::Call(gateway::CallError::Elsewhere { .. }) => {
+            "run it on the gateway's machine"
+        }
+        GatewayError::Call(_) => "`openclaw gateway status` tells more; stop it to work without it",
+        GatewayError::Owned(_) => "stop OpenClaw first: `openclaw gateway stop`",
+    }
 }
 
 fn access_code(error: &AccessError) -> &'static str {

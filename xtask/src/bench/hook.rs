@@ -49,7 +49,7 @@ pub(super) fn measure(ostler: &Path, directory: &Path) -> Result<Vec<Bound>, Str
     Ok(bounds)
 }
 
-fn state(home: &Path) -> PathBuf {
+pub(super) fn state(home: &Path) -> PathBuf {
     home.join(".local/state/ostler")
 }
 
@@ -125,21 +125,21 @@ fn given(command: &mut Command, payload: &str) -> Result<Duration, String> {
 
 /// Reports as hooks would have written them.
 fn lines(count: usize, name: &str) -> String {
-    let mut text = String::new();
-    for index in 0..count {
-        let _ = write!(
-            text,
-            "\n{{\"id\":\"{name}-{index}\",\"at\":\"2026-11-15T10:00:00.000Z\",\
-             \"agent\":\"claude-code\",\"event\":\"Stop\",\"session\":\"{name}-{}\",\
-             \"happening\":\"turn-end\"}}\n",
-            index % 100
-        );
-    }
-    text
+    (0..count).map(|index| line(name, index)).collect()
+}
+
+/// One such report.
+pub(super) fn line(name: &str, index: usize) -> String {
+    format!(
+        "\n{{\"id\":\"{name}-{index}\",\"at\":\"2026-11-15T10:00:00.000Z\",\
+         \"agent\":\"claude-code\",\"event\":\"Stop\",\"session\":\"{name}-{}\",\
+         \"happening\":\"turn-end\"}}\n",
+        index % 100
+    )
 }
 
 /// A home in which that many sessions have ended and were condensed.
-fn fill(ostler: &Path, home: &Path, count: usize) -> Result<(), String> {
+pub(super) fn fill(ostler: &Path, home: &Path, count: usize) -> Result<(), String> {
     let mut text = String::new();
     for index in 0..count {
         for (happening, second) in [("turn-start", 0), ("session-end", 1)] {
@@ -166,7 +166,7 @@ fn fill(ostler: &Path, home: &Path, count: usize) -> Result<(), String> {
     }
 }
 
-fn append(path: &Path, text: &str) -> Result<(), String> {
+pub(super) fn append(path: &Path, text: &str) -> Result<(), String> {
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
     let failed = |error: std::io::Error| error.to_string();

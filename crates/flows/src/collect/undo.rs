@@ -84,7 +84,8 @@ fn put_back(home: &Path, receipt: &str, begun: &Begun) -> Result<(), Refusal> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Err(error) => return Err(failed(error)),
             };
-            if now == *before {
+            if now == *before && now.as_ref() != Some(after) {
+                // Killed after it was put back and before that was written down.
                 return Ok(());
             }
             if now.as_ref() != Some(after) {

@@ -8,3 +8,4 @@ pub mod config;
 mod document;
 pub mod gateway;
 pub mod locks;
+pub mod store;

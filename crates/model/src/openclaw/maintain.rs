@@ -8,15 +8,17 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::openclaw::document::{Document, Entry, Fault};
+use crate::openclaw::document::{Document, Entry};
 use crate::openclaw::file::{self, File, FileKind, Reason};
 use crate::openclaw::key::{Key, Kind};
 use crate::openclaw::policy::Policy;
 use crate::time::Time;
 
 mod references;
+mod verdict;
 
 use references::References;
+pub use verdict::{Act, Change, Keep, Removal, Verdict, Why};
 
 /// How long the gateway's probes of models are kept when there are too many entries.
 const MODEL_RUN_FOR: Duration = Duration::from_secs(24 * 3600);
@@ -96,172 +98,6 @@ pub struct Request<'a> {
     pub drop_unusable: bool,
     /// What the main session is called.
     pub main_key: &'a str,
-}
-
-/// What becomes of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It stays.
-    Keep(Keep),
-    /// It goes.
-    Remove(Removal),
-}
-
-impl Verdict {
-    /// Whether it goes.
-    pub const fn removes(self) -> bool {
-        matches!(self, Self::Remove(_))
-    }
-
-    /// The word for programs.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Keep(_) => "keep",
-            Self::Remove(removal) => removal.word(),
-        }
-    }
-
-    /// The reason, for people.
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Keep(keep) => keep.reason(),
-            Self::Remove(removal) => removal.reason(),
-        }
-    }
-}
-
-/// Why an entry stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// No limit is reached.
-    Recent,
-    /// Its age is not known.
-    Undated,
-    /// The place it takes place in is for keeps.
-    Place(Kind),
-    /// It takes place in a group, a channel or a thread.
-    Chat,
-    /// It is held.
-    Held(Hold),
-    /// It is no session, and nobody asked for it to go.
-    Unusable(Fault),
-}
-
-impl Keep {
-    const fn reason(self) -> &'static str {
-        match self {
-            Self::Recent => "within every limit",
-            Self::Undated => "its age is not known",
-            Self::Place(Kind::Main) => "the main session of an agent",
-            Self::Place(Kind::Global) => "the session that all agents share",
-            Self::Place(_) | Self::Chat => "a group, channel, thread or topic",
-            Self::Held(Hold::Active) => "named as active",
-            Self::Held(Hold::Live) => "a live process works on it",
-            Self::Held(Hold::Unknown) => "a process may be working on it",
-            Self::Unusable(fault) => fault.words(),
-        }
-    }
-}
-
-/// Why an entry goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removal {
-    /// It is no session.
-    Unusable(Fault),
-    /// Its transcript is missing.
-    Missing,
-    /// Its transcript holds nothing.
-    HeaderOnly,
-    /// It never had a session.
-    NoSession,
-    /// A probe of a model, a day old.
-    ModelRun,
-    /// Too old.
-    Stale,
-    /// One of too many.
-    OverCap,
-    /// The directory is too large.
-    OverBudget,
-}
-
-impl Removal {
-    /// The word for programs.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Unusable(_) => "prune-unusable",
-            Self::Missing | Self::HeaderOnly | Self::NoSession => "prune-missing",
-            Self::ModelRun => "prune-model-run",
-            Self::Stale => "prune-stale",
-            Self::OverCap => "cap-overflow",
-            Self::OverBudget => "evict-budget",
-        }
-    }
-
-    const fn reason(self) -> &'static str {
-        match self {
-            Self::Unusable(fault) => fault.words(),
-            Self::Missing => "its transcript is missing",
-            Self::HeaderOnly => "its transcript holds no message",
-            Self::NoSession => "it has no session",
-            Self::ModelRun => "a probe of a model, older than a day",
-            Self::Stale => "not changed within pruneAfter",
-            Self::OverCap => "there are more than maxEntries, and it is among the oldest",
-            Self::OverBudget => "the directory is larger than maxDiskBytes",
-        }
-    }
-
-    /// Whether the policy asked for it, not a person.
-    pub const fn is_policy(self) -> bool {
-        matches!(self, Self::ModelRun | Self::Stale | Self::OverCap | Self::OverBudget)
-    }
-}
-
-/// What becomes of a file that does not stay as it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// Which of the files.
-    pub file: usize,
-    /// What is done to it.
-    pub act: Act,
-    /// Why.
-    pub why: Why,
-}
-
-/// What is done to a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// It is put away under another name.
-    Archive,
-    /// It goes.
-    Remove,
-}
-
-/// Why a file does not stay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// The last entry that refers to it goes.
-    Entry,
-    /// It was put away long enough ago.
-    OldArchive,
-    /// A write left it behind.
-    OldTemporary,
-    /// Nothing refers to it, and it is old.
-    Unreferenced,
-    /// The directory is too large.
-    OverBudget,
-}
-
-impl Why {
-    /// The reason, for people.
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Entry => "no entry refers to it any more",
-            Self::OldArchive => "put away longer ago than is kept",
-            Self::OldTemporary => "left behind by a write that did not finish",
-            Self::Unreferenced => "nothing refers to it, and it is older than pruneAfter",
-            Self::OverBudget => "the directory is larger than maxDiskBytes",
-        }
-    }
 }
 
 /// What the cap came to.

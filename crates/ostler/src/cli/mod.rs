@@ -36,6 +36,7 @@ mod schema;
 mod show;
 mod skills;
 mod status;
+mod store;
 mod terminal;
 mod trash;
 mod vault;
@@ -89,6 +90,7 @@ enum Command {
     Summary(vault::Summary),
     Finalize(finalize::Finalize),
     Gc(gc::Gc),
+    Store(store::Store),
     Undo(trash::Undo),
     Trash(trash::Trash),
     Agents(agents::Agents),
@@ -123,6 +125,7 @@ impl Command {
             Self::Summary(_) => "summary",
             Self::Finalize(_) => "finalize",
             Self::Gc(_) => "gc",
+            Self::Store(command) => command.name(),
             Self::Undo(_) => "undo",
             Self::Trash(command) => command.name(),
             Self::Agents(command) => command.name(),
@@ -156,6 +159,7 @@ impl Command {
             Self::Summary(command) => command.run(context),
             Self::Finalize(command) => command.run(context),
             Self::Gc(command) => command.run(context),
+            Self::Store(command) => command.run(context),
             Self::Undo(command) => command.run(context),
             Self::Trash(command) => command.run(context),
             Self::Agents(command) => command.run(context),

@@ -6,6 +6,7 @@ use clap::Args;
 use model::access::wire as access;
 use model::conversation::Entry;
 use model::hosted::wire as hosted;
+use model::openclaw::wire as openclaw;
 use model::wire;
 use serde_json::{Map, Value};
 
@@ -49,6 +50,11 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         ("access log", envelope!(access::AccessLogResult)),
         ("access stop", envelope!(access::AccessStopResult)),
         ("access prune", envelope!(access::AccessPruneResult)),
+        ("store ls", envelope!(openclaw::StoreLsResult)),
+        ("store show", envelope!(openclaw::StoreShowResult)),
+        ("store cleanup", envelope!(openclaw::StoreCleanupResult)),
+        ("store verify", envelope!(openclaw::StoreVerifyResult)),
+        ("store rebuild", envelope!(openclaw::StoreRebuildResult)),
         ("create", envelope!(hosted::CreateResult)),
         ("run", envelope!(hosted::RunResult)),
         ("type", envelope!(hosted::SeqResult)),

@@ -3,7 +3,6 @@
 //! The plan is made by whoever asks, and made anew by whoever carries it out. What went is never more
 //! than what was consented to: if the two differ, only what is in both goes, and that is said.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -186,16 +185,8 @@ pub fn plan(home: &Path, ask: &Ask, now: Time) -> Planning {
 
 /// As [`plan`], in this process's own environment; what was looked up in it is noted in the request.
 pub fn plan_here(home: &Path, ask: &mut Ask, now: Time, env: &Env<'_>) -> Planning {
-    let asked: RefCell<BTreeMap<String, String>> = RefCell::default();
-    let lookup = |name: &str| {
-        let value = env.get(name)?;
-        if let Some(text) = value.to_str() {
-            asked.borrow_mut().insert(name.to_owned(), text.to_owned());
-        }
-        Some(value)
-    };
-    let planning = plan_in(home, ask, now, Env::new(&lookup));
-    ask.variables = asked.into_inner();
+    let (planning, variables) = crate::variables::noted(env, |env| plan_in(home, ask, now, *env));
+    ask.variables = variables;
     planning
 }
 

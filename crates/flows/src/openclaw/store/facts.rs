@@ -1,0 +1,147 @@
+//! What is known about each entry besides what it says: its transcript, and who works on it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use model::openclaw::document::{Document, Entry};
+use model::openclaw::lock::Verdict;
+use model::openclaw::maintain::{Facts, Hold, Transcript};
+
+use super::read::Loaded;
+
+/// A transcript that may hold nothing but its header is no larger.
+const MOST_HEADER: u64 = 4 << 10;
+
+/// Looks at every entry. `opens` says whether small transcripts are read, and `runs` whether OpenClaw
+/// may be running: only then is an entry's own `running` worth anything.
+pub(super) fn facts(
+    loaded: &Loaded,
+    document: &Document<'_>,
+    opens: bool,
+    runs: impl FnOnce() -> bool,
+) -> Vec<Facts> {
+    let mut look = Look {
+        loaded,
+        names: loaded.files.iter().enumerate().map(|(at, file)| (file.name.as_str(), at)).collect(),
+        topics: topics(loaded),
+        parents: HashMap::new(),
+        opens,
+    };
+    let mut facts: Vec<Facts> = document.entries.iter().map(|entry| look.at(entry)).collect();
+    let is_running = |entry: &Entry<'_>| entry.view.status.as_deref() == Some("running");
+    let doubtful: Vec<usize> = (0..facts.len())
+        .filter(|&at| facts[at].hold.is_none() && is_running(&document.entries[at]))
+        .collect();
+    if !doubtful.is_empty() && runs() {
+        for at in doubtful {
+            facts[at].hold = Some(Hold::Unknown);
+        }
+    }
+    facts
+}
+
+/// The transcripts of topics, by session.
+fn topics(loaded: &Loaded) -> HashMap<&str, usize> {
+    let names = loaded.files.iter().map(|file| file.name.as_str());
+    let topic = |(at, name): (usize, &'_ str)| {
+        let (session, _) = name.strip_suffix(".jsonl")?.split_once("-topic-")?;
+        Some((at, session.len()))
+    };
+    let found = names.clone().enumerate().filter_map(topic);
+    found.map(|(at, end)| (&loaded.files[at].name[..end], at)).collect()
+}
+
+struct Look<'a> {
+    loaded: &'a Loaded,
+    names: HashMap<&'a str, usize>,
+    topics: HashMap<&'a str, usize>,
+    /// Directories that entries name, and whether each is the store's own.
+    parents: HashMap<PathBuf, bool>,
+    opens: bool,
+}
+
+impl Look<'_> {
+    fn at(&mut self, entry: &Entry<'_>) -> Facts {
+        let Some(id) = entry.view.session_id.as_deref().filter(|_| entry.fault.is_none()) else {
+            return Facts::default();
+        };
+        let usual = format!("{id}.jsonl");
+        let name = match entry.view.session_file.as_deref() {
+            None => usual.clone(),
+            Some(path) => match self.name_here(path) {
+                Some(name) => name,
+                None => {
+                    let hold = self.hold(&usual);
+                    return Facts { transcript: Transcript::Elsewhere, file: None, hold };
+                }
+            },
+        };
+        let hold = self.hold(&name).or_else(|| self.hold(&usual));
+        if self.loaded.links.contains(&name) {
+            return Facts { transcript: Transcript::Elsewhere, file: None, hold };
+        }
+        // A transcript that the entry does not name any more is still its own.
+        let file = [name.as_str(), usual.as_str()]
+            .iter()
+            .find_map(|name| self.names.get(name))
+            .or_else(|| self.topics.get(id))
+            .copied();
+        let transcript = match file {
+            None => Transcript::Missing,
+            Some(file) if self.opens && self.is_header_only(file) => Transcript::HeaderOnly,
+            Some(_) => Transcript::Sound,
+        };
+        Facts { transcript, file, hold }
+    }
+
+    fn hold(&self, transcript: &str) -> Option<Hold> {
+        match &self.loaded.locks.get(transcript)?.verdict {
+            Verdict::Held => Some(Hold::Live),
+            Verdict::Doubt(_) => Some(Hold::Unknown),
+            Verdict::Free(_) => None,
+        }
+    }
+
+    /// The name of a file that lies directly in the store's directory.
+    fn name_here(&mut self, path: &str) -> Option<String> {
+        let path = self.loaded.directory.join(path);
+        let name = path.file_name()?.to_str()?.to_owned();
+        let parent = path.parent()?;
+        let is_here = match self.parents.get(parent) {
+            Some(is_here) => *is_here,
+            None => {
+                let is_here = self.is_here(parent);
+                self.parents.insert(parent.to_owned(), is_here);
+                is_here
+            }
+        };
+        is_here.then_some(name)
+    }
+
+    fn is_here(&self, parent: &Path) -> bool {
+        parent == self.loaded.directory
+            || Some(parent) == self.loaded.place.path.parent()
+            || std::fs::canonicalize(parent).is_ok_and(|real| real == self.loaded.directory)
+    }
+
+    fn is_header_only(&self, file: usize) -> bool {
+        self.loaded.files[file].bytes <= MOST_HEADER && is_header_only(&self.loaded.path_of(file))
+    }
+}
+
+/// Whether a transcript holds nothing but its header. What cannot be read may hold anything.
+pub(super) fn is_header_only(path: &Path) -> bool {
+    use std::io::Read;
+
+    let Ok(file) = sys::private::open_regular(path) else { return false };
+    let mut text = String::new();
+    if file.take(MOST_HEADER + 1).read_to_string(&mut text).is_err()
+        || text.len() as u64 > MOST_HEADER
+    {
+        return false;
+    }
+    text.lines().filter(|line| !line.trim().is_empty()).all(|line| {
+        let line: Result<serde_json::Value, _> = serde_json::from_str(line);
+        line.is_ok_and(|line| line["type"] == "session")
+    })
+}

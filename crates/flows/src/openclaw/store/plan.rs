@@ -1,0 +1,282 @@
+//! What a cleanup would do to a store, as programs see it.
+
+use std::fmt::Write as _;
+
+use model::openclaw::document::{Document, Entry};
+use model::openclaw::key::Key;
+use model::openclaw::maintain::{
+    Act, Change, Plan, Removal, Request, Store, Trigger, Verdict, maintain,
+};
+use model::openclaw::policy::{Mode, Policy};
+use model::openclaw::wire::{
+    CapView, DiskBudgetView, PolicyView, StoreCleanup, StoreCleanupResult, StoreItem,
+};
+use model::time::Time;
+use model::wire::Incomplete;
+
+use super::facts::facts;
+use super::find::Place;
+use super::read::Loaded;
+use super::{StoreError, display, may_run};
+use crate::openclaw::config::Config;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Cleanup<'a> {
+    /// OpenClaw's configuration.
+    pub config: &'a Config,
+    /// The policy it sets.
+    pub policy: &'a Policy,
+    /// The time.
+    pub now: Time,
+    /// Whether to act although the policy only warns.
+    pub enforce: bool,
+    /// A key that must stay.
+    pub active: Option<&'a str>,
+    /// Whether entries without a transcript go.
+    pub fix_missing: bool,
+    /// Whether entries that are no sessions go.
+    pub drop_unusable: bool,
+    /// Whether what stays is listed too.
+    pub with_kept: bool,
+}
+
+impl Cleanup<'_> {
+    fn request(&self, acts: bool) -> Request<'_> {
+        Request {
+            policy: self.policy,
+            acts,
+            trigger: Trigger::Cleanup,
+            now: self.now,
+            active: self.active,
+            fix_missing: self.fix_missing,
+            drop_unusable: self.drop_unusable,
+            main_key: &self.config.main_key,
+        }
+    }
+
+    fn acts(&self) -> bool {
+        self.enforce || self.policy.mode.value == Mode::Enforce
+    }
+}
+
+/// A plan for one store, with what is needed to carry it out.
+#[derive(Debug)]
+pub struct Planned {
+    /// The store as it was found.
+    pub loaded: Loaded,
+    /// What becomes of it.
+    pub plan: Plan,
+    /// The index as it will be, if it changes.
+    pub index: Option<String>,
+    /// The plan, for programs.
+    pub view: StoreCleanup,
+}
+
+/// What a cleanup would do. Nothing is changed, and nobody is asked.
+pub fn preview(
+    cleanup: &Cleanup<'_>,
+    places: &[Place],
+    skipped: Vec<Incomplete>,
+) -> Result<StoreCleanupResult, StoreError> {
+    let mut result = empty(skipped);
+    result.dry_run = true;
+    for place in places {
+        match plan(cleanup, place) {
+            Ok(planned) => result.stores.push(planned.view),
+            // Of several stores, one that cannot be read does not hide the others.
+            Err(error) if places.len() > 1 => result.incomplete.push(error.incomplete()),
+            Err(error) => return Err(error),
+        }
+    }
+    count(&mut result);
+    Ok(result)
+}
+
+/// An answer in which nothing is yet.
+pub(super) fn empty(incomplete: Vec<Incomplete>) -> StoreCleanupResult {
+    StoreCleanupResult {
+        dry_run: false,
+        applied: false,
+        stores: Vec::new(),
+        count: 0,
+        bytes: 0,
+        receipt: None,
+        transport: None,
+        incomplete,
+    }
+}
+
+/// Adds up what goes, or went.
+pub(super) fn count(result: &mut StoreCleanupResult) {
+    let goes = |item: &&StoreItem| {
+        ["remove", "archive"].contains(&&*item.action) && !item.only_with_enforce
+    };
+    let items = || result.stores.iter().flat_map(|store| &store.items).filter(goes);
+    (result.count, result.bytes) = (
+        items().count(),
+        items().filter(|item| item.kind != "entry").filter_map(|item| item.bytes).sum(),
+    );
+}
+
+/// Plans the cleanup of one store.
+pub(super) fn plan(cleanup: &Cleanup<'_>, place: &Place) -> Result<Planned, StoreError> {
+    if place.database {
+        return Err(StoreError::Database(place.path.clone()));
+    }
+    let loaded = Loaded::read(place)?;
+    let document = loaded.document()?;
+    // Without an index nobody can say what belongs to whom: everything stays.
+    let files = if loaded.bytes.is_some() { loaded.files.as_slice() } else { &[] };
+    let facts = facts(&loaded, &document, cleanup.fix_missing, || may_run(cleanup.config));
+    let store = Store { document: &document, facts: &facts, files };
+    let plan = maintain(&store, &cleanup.request(cleanup.acts()));
+    let mut view = view(cleanup, &loaded, &document, &plan);
+    if !cleanup.acts() {
+        let enforced = maintain(&store, &cleanup.request(true));
+        only_with_enforce(cleanup, &loaded, &document, (&plan, &enforced), &mut view.items);
+    }
+    let index =
+        (plan.removed() > 0).then(|| document.without(|entry| plan.entries[entry].removes()));
+    Ok(Planned { plan, index, view, loaded })
+}
+
+fn view(
+    cleanup: &Cleanup<'_>,
+    loaded: &Loaded,
+    document: &Document<'_>,
+    plan: &Plan,
+) -> StoreCleanup {
+    let count = |word: &str| plan.count(|why| why.word() == word);
+    let mut items: Vec<StoreItem> = std::iter::zip(&document.entries, &plan.entries)
+        .filter(|(_, verdict)| cleanup.with_kept || verdict.removes())
+        .map(|(entry, verdict)| entry_item(cleanup.now, entry, *verdict))
+        .collect();
+    // Newest first, as OpenClaw lists them; entries without a date come last.
+    items.sort_by_key(|item| item.age_ms.unwrap_or(u64::MAX));
+    items.extend(plan.files.iter().map(|change| file_item(cleanup.now, loaded, change)));
+    StoreCleanup {
+        agent_id: loaded.place.agent.clone(),
+        path: display(&loaded.place.path),
+        mode: cleanup.policy.mode.value.word().into(),
+        policy: PolicyView::from(cleanup.policy),
+        before_count: document.entries.len(),
+        after_count: document.entries.len() - plan.removed(),
+        missing: count(Removal::Missing.word()),
+        pruned: count(Removal::Stale.word()),
+        capped: count(Removal::OverCap.word()),
+        evicted: count(Removal::OverBudget.word()),
+        model_runs: count(Removal::ModelRun.word()),
+        unusable: plan.count(|why| matches!(why, Removal::Unusable(_))),
+        cap: CapView {
+            max_entries: plan.cap.max,
+            protected: plan.cap.kept,
+            unsatisfiable: cleanup.acts() && plan.cap.is_unsatisfiable(),
+        },
+        disk_budget: plan.budget.map(|budget| DiskBudgetView {
+            total_bytes_before: budget.before,
+            total_bytes_after: budget.after,
+            removed_files: budget.files,
+            removed_entries: budget.entries,
+            freed_bytes: budget.before - budget.after,
+            max_bytes: budget.max,
+            high_water_bytes: budget.high_water,
+            over_budget: budget.is_over(),
+            unsatisfiable: budget.is_unsatisfiable(),
+        }),
+        would_mutate: plan.changes(),
+        plan_hash: Some(hash(loaded, document, plan)),
+        replanned: false,
+        items,
+    }
+}
+
+/// Adds what would go if the policy did not only warn.
+fn only_with_enforce(
+    cleanup: &Cleanup<'_>,
+    loaded: &Loaded,
+    document: &Document<'_>,
+    (plan, enforced): (&Plan, &Plan),
+    items: &mut Vec<StoreItem>,
+) {
+    let entries = std::iter::zip(&plan.entries, &enforced.entries).zip(&document.entries);
+    let more = entries.filter(|((now, then), _)| !now.removes() && then.removes());
+    let mut extra: Vec<StoreItem> =
+        more.map(|((_, then), entry)| entry_item(cleanup.now, entry, *then)).collect();
+    let planned = |change: &&Change| !plan.files.contains(change);
+    extra.extend(
+        enforced.files.iter().filter(planned).map(|change| file_item(cleanup.now, loaded, change)),
+    );
+    for item in &mut extra {
+        item.only_with_enforce = true;
+    }
+    let ids: std::collections::HashSet<&str> = extra.iter().map(|item| item.id.as_str()).collect();
+    items.retain(|item| item.action != "keep" || !ids.contains(item.id.as_str()));
+    items.extend(extra);
+}
+
+fn entry_item(now: Time, entry: &Entry<'_>, verdict: Verdict) -> StoreItem {
+    let view = &entry.view;
+    let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().map(str::to_owned);
+    StoreItem {
+        action: if verdict.removes() { "remove" } else { "keep" }.into(),
+        rule: verdict.word().into(),
+        kind: "entry".into(),
+        id: entry.key.to_string(),
+        agent: Key::new(&entry.key).agent().map(str::to_owned),
+        session: text(&view.session_id),
+        label: text(&view.label).or_else(|| text(&view.display_name)),
+        model: text(&view.model),
+        path: None,
+        bytes: Some(entry.raw.len() as u64),
+        age_ms: view.updated_at.map(|at| millis_since(now, at)),
+        reason: verdict.reason().to_owned(),
+        only_with_enforce: false,
+        outcome: None,
+        refused: None,
+    }
+}
+
+fn file_item(now: Time, loaded: &Loaded, change: &Change) -> StoreItem {
+    let file = &loaded.files[change.file];
+    let (action, rule) = match change.act {
+        Act::Archive => ("archive", "archive-transcript"),
+        Act::Remove => ("remove", "remove-file"),
+    };
+    StoreItem {
+        action: action.into(),
+        rule: rule.into(),
+        kind: file.kind.word().into(),
+        id: file.name.clone(),
+        agent: None,
+        session: None,
+        label: None,
+        model: None,
+        path: Some(display(&loaded.path_of(change.file))),
+        bytes: Some(file.bytes),
+        age_ms: Some(millis_since(now, file.modified)),
+        reason: change.why.reason().to_owned(),
+        only_with_enforce: false,
+        outcome: None,
+        refused: None,
+    }
+}
+
+pub(super) fn millis_since(now: Time, at: Time) -> u64 {
+    u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Stands for a plan: what goes, and what that was when it was looked at.
+fn hash(loaded: &Loaded, document: &Document<'_>, plan: &Plan) -> String {
+    let mut text = crate::collect::hash(document.text().as_bytes());
+    for (entry, verdict) in std::iter::zip(&document.entries, &plan.entries) {
+        if verdict.removes() {
+            let _ = write!(text, "\n{} {}", verdict.word(), entry.key);
+        }
+    }
+    for change in &plan.files {
+        let print = loaded.prints[change.file];
+        let _ = write!(text, "\n{:?} {} {print:?}", change.act, loaded.files[change.file].name);
+    }
+    crate::collect::hash(text.as_bytes())
+}

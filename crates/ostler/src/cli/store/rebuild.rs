@@ -1,0 +1,100 @@
+//! `ostler store rebuild`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use flows::openclaw::store::{Selection, preview_rebuild, rebuild};
+use model::openclaw::wire::StoreRebuildResult;
+
+use super::consent;
+use crate::cli::Context;
+use crate::error::Error;
+use crate::render::{output, text};
+
+/// Make a new index for a store whose index is lost or damaged.
+///
+/// Everything that can still be read of the old index is kept as it is written; then come entries from
+/// writes that did not finish and from old copies, then one for every transcript that no entry leads
+/// to. The old index goes to the trash: `ostler undo` brings it back.
+#[derive(Debug, Args)]
+pub(crate) struct Rebuild {
+    /// The store of this agent.
+    #[arg(long, value_name = "AGENT", conflicts_with = "store")]
+    agent: Option<String>,
+    /// This index, wherever it lies.
+    #[arg(long, value_name = "PATH")]
+    store: Option<std::path::PathBuf>,
+    /// Say what the new index would hold, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+}
+
+impl Rebuild {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let config = super::configuration()?;
+        let selection = match (&self.agent, &self.store) {
+            (Some(agent), _) => Selection::Agent(agent.clone()),
+            (_, Some(path)) => Selection::Path(path.clone()),
+            _ => Selection::Default,
+        };
+        let ask = super::plain(selection);
+        let preview = preview_rebuild(&config, &ask).map_err(Error::Store)?;
+        let needless = preview.fault.is_none() && preview.added.is_empty();
+        if self.dry_run || needless {
+            return tell(context, &preview);
+        }
+        if !self.yes {
+            if !consent::can_ask() {
+                return Err(Error::Refused {
+                    what: format!("nothing was written to {}", preview.path),
+                    hint: "`--dry-run` shows the new index, `--yes` writes it".to_owned(),
+                });
+            }
+            output::talk(words(&preview).trim_end());
+            if !consent::ask("Write this index?") {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        let result = super::at_the_desk(context, |desk| rebuild(desk, &ask))?;
+        tell(context, &result)
+    }
+}
+
+fn tell(context: &Context, result: &StoreRebuildResult) -> Result<ExitCode, Error> {
+    if context.json {
+        context.answer(result)?;
+    } else {
+        output::text(&words(result))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn words(result: &StoreRebuildResult) -> String {
+    let mut page = text::one_line(&result.path);
+    page.push('\n');
+    match &result.fault {
+        Some(fault) => page.push_str(&format!("  as it is: {}\n", text::one_line(fault))),
+        None if result.added.is_empty() => {
+            page.push_str("  is sound, and every transcript has an entry\n");
+            return page;
+        }
+        None => {}
+    }
+    page.push_str(&format!("  {} entries are kept as they are\n", result.kept));
+    for one in &result.added {
+        let line = format!("  {}  {}  from {}", one.how, one.key, one.from);
+        page.push_str(&text::one_line(&line));
+        page.push('\n');
+    }
+    match (&result.receipt, result.applied) {
+        (Some(receipt), true) => {
+            page.push_str(&format!("written. `ostler undo {receipt}` brings the old one back.\n"));
+        }
+        _ if result.applied => page.push_str("written\n"),
+        _ => page.push_str("nothing was written\n"),
+    }
+    page
+}
