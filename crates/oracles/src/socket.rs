@@ -113,8 +113,8 @@ impl Stage {
     fn settle(&mut self, clients: &mut [Client]) {
         loop {
             let busy = !self.host.is_over() && self.host.turn();
-            let heard = clients.iter_mut().fold(false, |heard, client| client.hear() || heard);
-            if !busy && !heard {
+            let heard = clients.iter_mut().filter_map(|client| client.hear().then_some(())).count();
+            if !busy && heard == 0 {
                 return;
             }
         }
