@@ -1,10 +1,7 @@
 //! OpenClaw's stores as their users see them: real files, real locks, a gateway that misbehaves.
 
+#![allow(clippy::disallowed_methods, reason = "tests remove what they made")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-#[allow(dead_code, reason = "shared with the other tests, which use all of it")]
-#[path = "cli/run.rs"]
-mod run;
 
 mod store {
     mod broken;

@@ -1,8 +1,10 @@
 //! A store that cannot be read is an error, never an empty one.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
+use testkit::home::{TempHome, lay_out_samples};
 
 use super::stage::{DAY, SESSIONS, Stage, age, aged};
 
@@ -117,8 +119,9 @@ fn row_46_without_a_sound_index_every_temporary_file_is_kept() {
 
 #[test]
 fn a_database_is_listed_and_never_changed() {
-    let home = crate::run::sample_home();
-    let stage = Stage { home };
+    let stage = Stage { home: TempHome::new() };
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../adapters/fixtures");
+    lay_out_samples(&stage.home, &fixtures);
     stage.config(json!({}));
     let listed = stage.run("ls --json --limit all").exits(0).result();
     let stores = listed["stores"].as_array().unwrap();

@@ -6,8 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::pause::Pauses;
 
-use super::stage::{DAY, MESSAGE, Stage, age, aged, header};
-use crate::run::{Ran, run};
+use super::stage::{DAY, MESSAGE, Ran, Stage, age, aged, header, run};
 
 /// Runs a command that stops at a point, where something is done.
 fn meanwhile(stage: &Stage, line: &str, point: &str, something: impl FnOnce()) -> Ran {

@@ -3,8 +3,7 @@
 use serde_json::json;
 use testkit::gateway::{FakeGateway, Manner, TOKEN, closed_port};
 
-use super::stage::{DAY, SESSIONS, Stage, aged};
-use crate::run::{ran, run};
+use super::stage::{DAY, SESSIONS, Stage, aged, ran, run};
 
 fn beside(gateway: &FakeGateway) -> Stage {
     let stage = Stage::new();

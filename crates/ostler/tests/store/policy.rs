@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::stage::{DAY, SESSIONS, Stage, age, aged};
-use crate::run::run;
+use super::stage::{DAY, SESSIONS, Stage, age, aged, run};
 
 fn old_and_new() -> Stage {
     let stage = Stage::new();

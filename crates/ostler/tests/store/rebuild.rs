@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{DAY, Stage, aged};
-use crate::run::run;
+use super::stage::{DAY, Stage, aged, run};
 
 #[test]
 fn row_51_a_broken_index_is_rebuilt_from_what_is_left_and_can_be_brought_back() {

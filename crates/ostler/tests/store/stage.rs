@@ -7,8 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use testkit::gateway::closed_port;
 use testkit::home::TempHome;
-
-use crate::run::{Ran, ostler, ran};
+pub(crate) use testkit::run::{Ran, ran};
 
 pub(crate) const DAY: i64 = 86_400_000;
 pub(crate) const SESSIONS: &str = ".openclaw/agents/main/sessions";
@@ -105,6 +104,16 @@ impl Stage {
         assert_eq!(result["stores"].as_array().unwrap().len(), 1, "{result:#}");
         result["stores"][0].clone()
     }
+}
+
+fn ostler(home: &TempHome) -> Command {
+    testkit::run::bare(env!("CARGO_BIN_EXE_ostler"), home)
+}
+
+/// Runs another command line, split at spaces.
+#[track_caller]
+pub(crate) fn run(home: &TempHome, line: &str) -> Ran {
+    ran(ostler(home).args(line.split_whitespace()))
 }
 
 pub(crate) const MESSAGE: &str = r#"{"type":"message","id":"1","message":{"role":"user"}}"#;

@@ -8,9 +8,10 @@ use std::path::Path;
 
 use model::openclaw::file::{FileKind, Reason, archived};
 use model::openclaw::maintain::{Act, Change, Removal, Verdict, Why};
-use model::openclaw::wire::{StoreCleanupResult, StoreItem};
+use model::openclaw::wire::{StoreCleanup, StoreCleanupResult, StoreItem};
 use model::plan::{Item, Kind, Refusal};
 use model::time::Time;
+use model::wire::Incomplete;
 
 use super::ask::{Ask, prove_ours};
 use super::facts::is_header_only;
@@ -44,6 +45,11 @@ pub(crate) fn perform(
         match one(&mut reaper, ask, &cleanup, place) {
             Ok(view) => {
                 result.applied |= view.applied;
+                result.incomplete.extend(view.refused.map(|refusal| Incomplete {
+                    source: "openclaw".to_owned(),
+                    path: Some(display(&place.path)),
+                    reason: format!("left alone: {}", refusal.reason()),
+                }));
                 result.stores.push(view.planned.view);
             }
             Err(Stop::Store(error)) if places.len() > 1 => {
@@ -88,6 +94,8 @@ impl From<CollectError> for Stop {
 struct Applied {
     planned: Planned,
     applied: bool,
+    /// Why the index, and with it everything else, was left as it is.
+    refused: Option<Refusal>,
 }
 
 /// Cleans one store up.
@@ -97,8 +105,8 @@ fn one(
     cleanup: &Cleanup<'_>,
     place: &Place,
 ) -> Result<Applied, Stop> {
-    let mut replanned = false;
-    for round in 1.. {
+    let mut rounds = 0;
+    loop {
         let mut planned = plan(cleanup, place)?;
         sys::pause::at("store.planned");
         let consented = ask.consent.as_ref().is_none_or(|plans| {
@@ -106,27 +114,41 @@ fn one(
         });
         if !consented {
             planned.view.replanned = true;
-            return Ok(Applied { planned, applied: false });
+            return Ok(Applied { planned, applied: false, refused: None });
         }
-        planned.view.replanned = replanned;
+        planned.view.replanned = rounds > 0;
         match write_index(reaper, &planned)? {
             Ok(()) => {}
-            Err(Refusal::Changed | Refusal::Gone) if round < MOST_ROUNDS => {
-                replanned = true;
+            Err(Refusal::Changed | Refusal::Gone) if rounds < MOST_ROUNDS => {
+                rounds += 1;
                 continue;
             }
             Err(refusal) => {
-                for item in planned.view.items.iter_mut().filter(|item| goes(item)) {
-                    refuse(item, &refusal);
-                }
-                planned.view.after_count = planned.view.before_count;
-                return Ok(Applied { planned, applied: true });
+                leave(&mut planned.view, &refusal);
+                return Ok(Applied { planned, applied: true, refused: Some(refusal) });
             }
         }
         move_files(reaper, cleanup.now, &mut planned)?;
-        return Ok(Applied { planned, applied: true });
+        return Ok(Applied { planned, applied: true, refused: None });
     }
-    unreachable!("the last round returns")
+}
+
+/// Says of a store that it was left as it is.
+fn leave(view: &mut StoreCleanup, refusal: &Refusal) {
+    for item in view.items.iter_mut().filter(|item| goes(item)) {
+        refuse(item, refusal);
+    }
+    view.after_count = view.before_count;
+    for count in [
+        &mut view.missing,
+        &mut view.pruned,
+        &mut view.capped,
+        &mut view.evicted,
+        &mut view.model_runs,
+        &mut view.unusable,
+    ] {
+        *count = 0;
+    }
 }
 
 fn goes(item: &StoreItem) -> bool {
