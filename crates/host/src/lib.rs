@@ -4,9 +4,11 @@
 //! opens the database, starts no runtime, and sleeps in one `poll` whenever nothing happens.
 #![forbid(unsafe_code)]
 
+pub mod artifacts;
 pub mod client;
 pub mod files;
 pub mod log;
+pub mod picture;
 pub mod replay;
 pub mod server;
 pub mod snapshot;

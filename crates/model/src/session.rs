@@ -75,6 +75,17 @@ pub struct Session {
     pub origin: Origin,
     /// The processes that may be working on it.
     pub claims: Vec<Claim>,
+    /// The terminal that it runs in; of a terminal, the agents' sessions in it.
+    pub linked: Vec<Linked>,
+}
+
+/// Another session that one belongs together with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Linked {
+    /// Its agent, or `terminal`.
+    pub agent: &'static str,
+    /// Its id.
+    pub id: String,
 }
 
 impl Session {

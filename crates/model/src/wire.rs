@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::conversation::Entry;
 use crate::rules::guard::{self, Refusal};
 use crate::rules::judge::{self, Verdict};
-use crate::session::{Certainty, EvidenceSource, FormatCertainty, Kind, Origin, Session};
+use crate::session::{Certainty, EvidenceSource, FormatCertainty, Kind, Linked, Origin, Session};
 use crate::sighting::Tokens;
 use crate::status::{Activity, Status};
 use crate::time::Time;
@@ -146,6 +146,10 @@ pub struct SessionView<'a> {
     /// The parent session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<&'a str>,
+    /// The hosted terminal that it runs in; of a terminal, the agents' sessions in it. Only while both
+    /// are there: it is concluded from their processes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub linked: Vec<&'a Linked>,
     /// Where it is written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transcript: Option<TranscriptView<'a>>,
@@ -240,6 +244,7 @@ impl<'a> SessionView<'a> {
             cost_micro_usd: digest.cost_micro_usd,
             turns: (session.transcript.is_some()).then_some(digest.turns),
             parent: digest.parent.as_deref(),
+            linked: session.linked.iter().collect(),
             transcript: session.transcript.as_ref().map(|transcript| TranscriptView {
                 path: transcript.path.to_string_lossy(),
                 bytes: transcript.bytes,

@@ -1,8 +1,10 @@
 //! The configuration file: one TOML, strict. An unknown key is an error with its line.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use flows::terminal::screen::png::Profile;
 use model::config::{Config, Retention};
 use model::wire::Setting;
 use serde::Deserialize;
@@ -10,6 +12,11 @@ use serde::Deserialize;
 use crate::env;
 use crate::error::Error;
 use crate::render::{duration, size};
+
+mod terminal;
+
+use terminal::TerminalTable;
+pub(crate) use terminal::Terminals;
 
 /// The file as it is written.
 #[derive(Debug, Default, Deserialize)]
@@ -19,6 +26,10 @@ struct File {
     disabled_adapters: Option<Vec<String>>,
     #[serde(default)]
     retention: RetentionTable,
+    #[serde(default)]
+    terminal: TerminalTable,
+    #[serde(default)]
+    profiles: BTreeMap<String, Profile>,
 }
 
 /// `[retention]`: ages like `30d`, sizes like `20GB`.
@@ -40,6 +51,7 @@ struct RetentionTable {
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) config: Config,
+    pub(crate) terminals: Terminals,
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<Setting>,
 }
@@ -99,8 +111,11 @@ pub(crate) fn load() -> Result<Loaded, Error> {
         },
     ];
     settings.extend(kept);
+    let (terminals, drawn) =
+        terminal::read(file.terminal, file.profiles, &from_file).map_err(wrong)?;
+    settings.extend(drawn);
     let config = Config { stale_after, disabled_adapters, retention };
-    Ok(Loaded { config, file: path, settings })
+    Ok(Loaded { config, terminals, file: path, settings })
 }
 
 /// How long things are kept, and where each of these settings comes from.

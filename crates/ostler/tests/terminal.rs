@@ -5,11 +5,13 @@
 
 mod terminal {
     mod agent_tty;
+    mod agents;
     mod attach;
     mod better;
     mod contract;
     mod endurance;
     mod faults;
+    mod settings;
     mod skills;
     mod stage;
 }

@@ -166,6 +166,19 @@ impl Table {
         Some(&self.rows[index])
     }
 
+    /// The process with this pid, then its parent and so on, as far as the table goes.
+    pub fn lineage(&self, pid: u32) -> impl Iterator<Item = &ProcessRow> {
+        /// More than any tree of processes is deep: parents that changed meanwhile may form a loop.
+        const DEEPEST: usize = 128;
+        std::iter::successors(self.get(pid), |row| self.get(row.ppid)).take(DEEPEST)
+    }
+
+    /// Whether a process is the recorded one or descends from it. Asked of one that is alive.
+    pub fn descends(&self, pid: u32, from: &Identity) -> bool {
+        let is_it = |row: &ProcessRow| Some(row.pid) == from.pid && Some(row.start) == from.start;
+        self.lineage(pid).any(is_it)
+    }
+
     /// How many processes were there but could not be read. Those that ended meanwhile do not
     /// count.
     pub const fn unreadable(&self) -> usize {

@@ -15,3 +15,30 @@ pub fn bytes<const N: usize>() -> io::Result<[u8; N]> {
     }
     Ok(bytes)
 }
+
+/// A new id: 48 bits of time and 80 of chance in 26 letters that sort by time.
+pub fn id() -> io::Result<String> {
+    const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let millis = u128::try_from(crate::clock::now().millis()).unwrap_or(0);
+    let chance = bytes::<10>()?;
+    let chance = chance.iter().fold(0, |number, byte| number << 8 | u128::from(*byte));
+    let number = (millis & ((1 << 48) - 1)) << 80 | chance;
+    let letter = |place: u32| char::from(LETTERS[(number >> (5 * place) & 31) as usize]);
+    Ok((0..26).rev().map(letter).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_and_sort_by_time() {
+        let ids: Vec<String> = (0..1000).map(|_| id().unwrap()).collect();
+        let mut unique = ids.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), 1000);
+        assert!(ids.iter().all(|id| id.len() == 26 && id.starts_with("01")));
+        assert!(ids[0][..10] <= ids[999][..10]);
+    }
+}

@@ -61,13 +61,18 @@ impl Watch {
 
     /// Waits until something has changed.
     pub fn wait(&self) -> io::Result<()> {
+        self.wait_for(None).map(|_| ())
+    }
+
+    /// Waits until something has changed, or for so long. Says whether it may have.
+    pub fn wait_for(&self, timeout: Option<Duration>) -> io::Result<bool> {
         let Some(descriptor) = self.descriptor() else {
-            std::thread::sleep(ASK_EVERY.unwrap_or(Duration::from_secs(1)));
-            return Ok(());
+            std::thread::sleep(timeout.or(ASK_EVERY).unwrap_or(Duration::from_secs(1)));
+            return Ok(true);
         };
-        poll(&[descriptor], None)?;
+        let told = poll(&[descriptor], timeout)?[0];
         self.clear();
-        Ok(())
+        Ok(told)
     }
 }
 
@@ -88,6 +93,16 @@ pub fn poll(descriptors: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_does_not_change_is_not_told() {
+        let home = tempfile::tempdir().unwrap();
+        let watch = Watch::directory(home.path()).unwrap();
+        assert!(!watch.wait_for(Some(Duration::ZERO)).unwrap());
+        crate::append::append(&home.path().join("events"), b"x").unwrap();
+        assert!(watch.wait_for(Some(Duration::ZERO)).unwrap());
+        assert!(!watch.wait_for(Some(Duration::ZERO)).unwrap(), "it was told once");
+    }
 
     #[test]
     fn a_line_that_is_added_is_told() {

@@ -4,4 +4,5 @@ pub mod access;
 pub mod gateway;
 pub mod home;
 pub mod pause;
+pub mod run;
 pub mod sql;

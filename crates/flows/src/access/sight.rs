@@ -63,6 +63,7 @@ fn session(root: &Root, name: &OsStr, world: &World<'_>) -> Session {
             certainty: FormatCertainty::Lab,
         },
         claims: vec![claim],
+        linked: Vec::new(),
     }
 }
 

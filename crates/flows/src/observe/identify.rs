@@ -40,7 +40,7 @@ const HOOKS: &str = "hooks";
 pub(super) fn identify(
     now: Time,
     observer: &Observer,
-    processes: Processes,
+    processes: &Processes,
     seen: Vec<Seen>,
     tracks: &[Tracked],
 ) -> Merged {
@@ -149,6 +149,7 @@ impl<'a> Desk<'a> {
             }),
             origin: self.origin(root, source.format),
             claims: Vec::new(),
+            linked: Vec::new(),
         };
         session.digest.title = source.title.clone().or(session.digest.title.take());
         session.digest.name = source.name.clone().or(session.digest.name.take());
@@ -333,6 +334,7 @@ impl<'a> Desk<'a> {
             transcript: None,
             origin: self.origin(track.root.as_deref().unwrap_or_default().into(), "hook"),
             claims: Vec::new(),
+            linked: Vec::new(),
         };
         Some(self.by_id.push(&mut self.sessions, Observed::unjudged(session, None)))
     }
@@ -385,6 +387,7 @@ impl<'a> Desk<'a> {
             transcript: None,
             origin: self.origin(root, "registration"),
             claims: Vec::new(),
+            linked: Vec::new(),
         };
         Some(self.by_id.push(&mut self.sessions, Observed::unjudged(session, None)))
     }

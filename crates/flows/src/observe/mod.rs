@@ -24,6 +24,7 @@ use crate::terminal::sight;
 
 mod discover;
 mod identify;
+mod link;
 mod processes;
 
 /// A process may write its first line a little before the start time that the table shows.
@@ -149,7 +150,7 @@ fn conclude(
     for report in &mut agents {
         report.processes = processes.of(report.adapter.about().id).count();
     }
-    let mut merged = identify::identify(request.now, observer, processes, found.seen, tracks);
+    let mut merged = identify::identify(request.now, observer, &processes, found.seen, tracks);
     let asked = request.agents.is_empty() || request.agents.iter().any(|agent| agent == AGENT);
     if let Some(home) = request.home.filter(|_| asked) {
         let (lent, unreadable) = access::sight::sessions(home, observer, request.now);
@@ -163,10 +164,14 @@ fn conclude(
             one.verdict = judge(&one.session, &circumstances);
         }
     }
-    let hosted = request.agents.is_empty() || request.agents.iter().any(|id| id == sight::AGENT);
-    if let Some(home) = request.home.filter(|_| hosted) {
-        let terminals = sight::observe(home, observer, &circumstances, &mut incomplete);
-        merged.sessions.extend(terminals);
+    if let Some(home) = request.home {
+        let (terminals, unreadable) = sight::observe(home, observer, &circumstances);
+        let natives = &mut merged.sessions;
+        let mut terminals = link::link(natives, terminals, &processes.table);
+        if request.agents.is_empty() || request.agents.iter().any(|id| id == sight::AGENT) {
+            natives.append(&mut terminals);
+            incomplete.extend(unreadable);
+        }
     }
     sort(&mut merged.sessions);
     sort(&mut merged.subagents);

@@ -56,7 +56,8 @@ pub fn agent_command(agent: &str) -> Result<String, Fault> {
 pub fn create(home: &Home, request: Request) -> Result<CreateResult, Fault> {
     let env = variables(&request.env)?;
     let directory = checked(&request)?;
-    let id = new_id().map_err(|error| Fault::new(Code::InternalError, error.to_string()))?;
+    let id =
+        sys::random::id().map_err(|error| Fault::new(Code::InternalError, error.to_string()))?;
     let command =
         if request.command.is_empty() { vec![request.shell.clone()] } else { request.command };
     let start = Start {
@@ -195,31 +196,9 @@ fn unset() -> Vec<String> {
     variables.map(|name| (*name).to_owned()).collect()
 }
 
-/// A new id: 48 bits of time and 80 of chance in 26 letters that sort by time.
-pub fn new_id() -> std::io::Result<String> {
-    const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    let millis = u128::try_from(sys::clock::now().millis()).unwrap_or(0);
-    let chance = sys::random::bytes::<10>()?;
-    let chance = chance.iter().fold(0, |number, byte| number << 8 | u128::from(*byte));
-    let number = (millis & ((1 << 48) - 1)) << 80 | chance;
-    let letter = |place: u32| char::from(LETTERS[(number >> (5 * place) & 31) as usize]);
-    Ok((0..26).rev().map(letter).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ids_are_unique_and_sort_by_time() {
-        let ids: Vec<String> = (0..1000).map(|_| new_id().unwrap()).collect();
-        let mut unique = ids.clone();
-        unique.sort_unstable();
-        unique.dedup();
-        assert_eq!(unique.len(), 1000);
-        assert!(ids.iter().all(|id| id.len() == 26 && id.starts_with("01")));
-        assert!(ids[0][..10] <= ids[999][..10]);
-    }
 
     #[test]
     fn variables_have_a_name_and_a_value() {

@@ -97,7 +97,7 @@ pub fn export(
     let failed = |what: &Path, error: &io::Error| {
         Fault::new(Code::ExportError, format!("cannot export to {}: {error}", what.display()))
     };
-    let directory = session.directory.join("artifacts");
+    let directory = session.shelf(home.personality).directory();
     let out =
         out.map(std::path::absolute).transpose().map_err(|error| failed(&directory, &error))?;
     if let Some(parent) = out.as_ref().and_then(|out| out.parent())
@@ -130,8 +130,7 @@ pub fn export(
         about.insert("path".to_owned(), out.to_string_lossy().into());
     }
     artifacts::list(
-        home,
-        session,
+        session.shelf(home.personality),
         &Listing { kind: Kind::Recording, filename, seq, sha256: &sha256, bytes, metadata: about },
     )
     .inspect_err(|_| {

@@ -1,14 +1,12 @@
 //! Everything about one session.
 
 use host::client::{self, PATIENCE};
+use host::picture::RENDERER;
 use host::screen::Personality;
 use model::hosted::wire::{HostReport, HostView, InspectResult, RendererRuntime};
 use model::hosted::{Code, Fault};
 
 use super::{Home, Session, artifacts};
-
-/// What draws screens, by its name.
-pub const RENDERER: &str = "ostler";
 
 /// Asks the host, or else the files.
 pub fn inspect(home: &Home, session: Session) -> Result<InspectResult, Fault> {
@@ -44,7 +42,7 @@ fn live(home: &Home, session: &Session, report: HostReport) -> InspectResult {
         event_count: report.event_count,
         uptime: report.uptime,
         last_event_seq: report.last_event_seq,
-        artifacts: artifacts::health(session),
+        artifacts: artifacts::health(session.shelf(home.personality)),
         used_offline_replay: false,
         renderer_runtime: RendererRuntime {
             backend: if ours { RENDERER } else { "libghostty-vt" },
@@ -74,7 +72,7 @@ fn offline(home: &Home, session: &Session, reason: &'static str) -> Result<Inspe
         uptime: u64::try_from(end.since(manifest.created_at).as_millis()).unwrap_or(u64::MAX),
         last_event_seq: last.map(|(seq, _)| seq),
         termination_category: manifest.termination(),
-        artifacts: artifacts::health(session),
+        artifacts: artifacts::health(session.shelf(home.personality)),
         used_offline_replay: true,
         renderer_runtime: RendererRuntime {
             backend: backend(home),

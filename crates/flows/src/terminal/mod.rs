@@ -4,6 +4,7 @@
 //! is meant, so that a program can ask many times a second.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use host::files::{self, Holder};
 use host::screen::Personality;
@@ -15,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::address::AddressError;
 
-pub mod artifacts;
+pub mod agent;
 pub mod ask;
 pub mod batch;
 pub mod create;
@@ -32,9 +33,9 @@ pub mod tell;
 pub mod verify;
 pub mod wait;
 
-pub use host::screen;
 pub use host::server::main as host_main;
 pub use host::stream;
+pub use host::{artifacts, screen};
 
 /// Why a terminal could not be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,6 +118,13 @@ impl Home {
 }
 
 impl Session {
+    /// Where what is made of it is kept.
+    pub fn shelf(&self, personality: Personality) -> artifacts::Shelf<'_> {
+        const PATIENCE: Duration = Duration::from_secs(5);
+        let (session, id) = (&*self.directory, &*self.id);
+        artifacts::Shelf { session, id, personality, patience: PATIENCE }
+    }
+
     /// Whether the host is there.
     pub fn host_liveness(&self) -> Liveness {
         sys::proc::probe(&self.host_identity(), &sys::proc::observer())

@@ -1,33 +1,14 @@
-//! A picture of a session's screen.
+//! A picture of a session's screen, from its host or from its files.
 
-use host::screen::png::{self, Profile, ShowCursor};
+use host::picture;
+pub use host::picture::profile;
+use host::screen::png::{Profile, ShowCursor};
+use model::hosted::Fault;
 use model::hosted::wire::ScreenshotResult;
-use model::hosted::{Code, Fault};
-use serde_json::{Map, Value};
 
-use super::artifacts::{self, Kind, New};
-use super::{Home, Session, inspect, look};
+use super::{Home, Session, look};
 
-/// The longest name of a profile.
-const LONGEST_NAME: usize = 100;
-
-/// Finds a profile by its name, among `own` and those that are always there.
-pub fn profile(name: &str, own: &[Profile]) -> Result<Profile, Fault> {
-    if name.chars().count() > LONGEST_NAME {
-        return Err(Fault::input("Screenshot request is invalid."));
-    }
-    own.iter()
-        .find(|profile| profile.name == name)
-        .cloned()
-        .or_else(|| Profile::reference(name))
-        .ok_or_else(|| {
-            Fault::input(format!(
-                "unknown render profile `{name}`; there are: reference-dark, reference-light"
-            ))
-        })
-}
-
-/// Draws the screen and keeps the picture.
+/// Draws the screen and keeps the picture. The host is spared the drawing: it gives its screen.
 pub fn screenshot(
     home: &Home,
     session: &Session,
@@ -35,47 +16,5 @@ pub fn screenshot(
     cursor: ShowCursor,
 ) -> Result<ScreenshotResult, Fault> {
     let (screen, seq) = look::screen(session)?;
-    let picture = png::draw(&screen, profile, cursor);
-    let (pixel_width, pixel_height) = png::pixel_size(&screen, profile);
-    let (hash, name) = (profile.hash(), profile.name.clone());
-    let metadata = Map::from_iter([
-        ("profileName".to_owned(), Value::from(name.clone())),
-        ("renderProfileHash".to_owned(), hash.clone().into()),
-        ("pixelWidth".to_owned(), pixel_width.into()),
-        ("pixelHeight".to_owned(), pixel_height.into()),
-    ]);
-    let (path, sha256) = artifacts::keep(
-        home,
-        session,
-        New {
-            kind: Kind::Screenshot,
-            filename: format!("screenshot-{seq}-{}.png", file_name(&name)),
-            seq,
-            content: &picture,
-            metadata,
-        },
-    )?;
-    let size = screen.size();
-    Ok(ScreenshotResult {
-        session_id: session.id.clone(),
-        captured_at_seq: seq,
-        profile_name: name,
-        cols: size.cols,
-        rows: size.rows,
-        artifact_path: path.to_str().map(str::to_owned).ok_or_else(|| {
-            Fault::new(Code::StorageWriteError, "the path of the picture is not text")
-        })?,
-        png_size_bytes: picture.len() as u64,
-        cursor_visible: cursor == ShowCursor::Yes && screen.cursor().visible,
-        renderer_backend: inspect::RENDERER,
-        pixel_width,
-        pixel_height,
-        sha256,
-        render_profile_hash: hash,
-    })
-}
-
-/// A profile's name, as far as it can be part of a file's.
-fn file_name(name: &str) -> String {
-    name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_")
+    picture::screenshot(session.shelf(home.personality), (&screen, seq), profile, cursor)
 }

@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use model::hosted::settle;
+use model::identity::Identity;
 use model::liveness::Observer;
 use model::rules::judge::{Circumstances, judge};
 use model::session::{Claim, FormatCertainty, How, Kind, Origin, Transcript};
@@ -16,19 +17,28 @@ use crate::observe::Observed;
 /// The word for a session that no agent runs in.
 pub const AGENT: &str = "terminal";
 
-/// Looks at every hosted session below `home`.
+/// A hosted session among all others, and the program on its terminal.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    pub(crate) observed: Observed,
+    pub(crate) program: Option<Identity>,
+}
+
+/// Looks at every hosted session below `home`, and says which cannot be read.
 pub(crate) fn observe(
     root: &Path,
     observer: &Observer,
     circumstances: &Circumstances,
-    incomplete: &mut Vec<Incomplete>,
-) -> Vec<Observed> {
+) -> (Vec<Terminal>, Vec<Incomplete>) {
     let home = Home::at(root);
     let root = root.to_string_lossy();
-    let mut all = Vec::new();
+    let (mut all, mut incomplete) = (Vec::new(), Vec::new());
     for id in home.ids() {
         match home.open(&id) {
-            Ok(session) => all.push(observed(&session, &root, observer, circumstances)),
+            Ok(session) => all.push(Terminal {
+                observed: observed(&session, &root, observer, circumstances),
+                program: session.holder.and_then(|holder| holder.child),
+            }),
             Err(fault) => incomplete.push(Incomplete {
                 source: AGENT.to_owned(),
                 path: Some(home.sessions().join(&id).to_string_lossy().into_owned()),
@@ -36,7 +46,7 @@ pub(crate) fn observe(
             }),
         }
     }
-    all
+    (all, incomplete)
 }
 
 fn observed(
@@ -86,6 +96,7 @@ fn observed(
             certainty: FormatCertainty::Lab,
         },
         claims: vec![claim],
+        linked: Vec::new(),
     };
     let mut verdict = judge(&session, circumstances);
     verdict.status = settle(manifest.status, liveness).status(manifest.status);

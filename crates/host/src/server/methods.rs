@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use model::hosted::wire::{
     AttachParams, DestroyParams, DestroyResult, Dimensions, HostReport, KeysParams, KeysResult,
-    MarkParams, RenderParams, RunParams, RunResult, SeqResult, SignalParams, SignalResult,
-    SnapshotParams, TextParams, WaitParams,
+    MarkParams, RenderParams, RunParams, RunResult, ScreenshotParams, SeqResult, SignalParams,
+    SignalResult, SnapshotParams, TextParams, WaitParams,
 };
 use model::hosted::{Code, Fact, Fault};
+use screen::png::{Profile, ShowCursor};
 use screen::{Personality, Size};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,6 +19,8 @@ use super::connection::{Connection, Request, Role};
 use super::host::{Host, MOST_INPUT};
 use super::runs::Done;
 use super::wait::{Render, Waiter, millis};
+use crate::artifacts::Shelf;
+use crate::picture;
 
 /// How long a waited command may take if nobody says.
 const USUAL_RUN: Duration = Duration::from_millis(30_000);
@@ -80,6 +83,7 @@ impl Host {
                 let id = &self.manifest.session_id;
                 Ok(told(crate::snapshot::snapshot(&self.screen, id, self.seq(), params)))
             }
+            "screenshot" => self.screenshot(read(params)?),
             "keyframe" => {
                 use base64::Engine;
                 let frame =
@@ -141,6 +145,21 @@ impl Host {
                 Err(Fault::new(Code::ProtocolError, message))
             }
         }
+    }
+
+    /// For other programs: ostler's own command draws by itself.
+    fn screenshot(&self, params: ScreenshotParams) -> Result<Outcome, Fault> {
+        let name = params.profile.unwrap_or_else(|| Profile::reference_dark().name);
+        let profile = picture::profile(&name, &[])?;
+        let cursor = if params.show_cursor { ShowCursor::Yes } else { ShowCursor::No };
+        let shelf = Shelf {
+            session: &self.directory,
+            id: &self.manifest.session_id,
+            personality: self.personality,
+            // Whoever else asks this host has to wait as long.
+            patience: Duration::from_millis(200),
+        };
+        Ok(told(picture::screenshot(shelf, (&self.screen, self.seq()), &profile, cursor)?))
     }
 
     fn report(&self) -> HostReport {

@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{Manifest, TerminationCategory};
 use crate::time::Time;
 
+mod wait;
+
+pub use wait::{AgentSeen, RenderParams, WaitParams, WaitResult};
+
 /// A request's `timeoutMs` that is not given.
 const fn yes() -> bool {
     true
@@ -77,54 +81,6 @@ pub struct SignalParams {
     pub group: bool,
 }
 
-/// What to wait for, apart from the screen.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WaitParams {
-    /// The program's end.
-    #[serde(default)]
-    pub exit: bool,
-    /// No output for that long.
-    #[serde(default)]
-    pub idle_ms: Option<u64>,
-    /// How long to wait; 0 is for ever.
-    #[serde(default)]
-    pub timeout_ms: Option<u64>,
-}
-
-/// What to wait for on the screen: all conditions at once.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RenderParams {
-    /// Text that is shown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    /// A pattern that matches what is shown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub regex: Option<String>,
-    /// Text that is not shown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gone: Option<String>,
-    /// Any other screen than this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changed_since: Option<String>,
-    /// The text stays the same for that long.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub screen_stable_ms: Option<u64>,
-    /// The cursor's row, from 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cursor_row: Option<u16>,
-    /// The cursor's column, from 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cursor_col: Option<u16>,
-    /// Only screens after this event.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after_seq: Option<i64>,
-    /// How long to wait; 0 is for ever.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
-}
-
 /// How to end the session.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct DestroyParams {
@@ -149,6 +105,18 @@ pub struct SnapshotParams {
     /// With every cell.
     #[serde(default)]
     pub include_cells: bool,
+}
+
+/// Which picture is wanted.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScreenshotParams {
+    /// The profile to draw with.
+    #[serde(default)]
+    pub profile: Option<String>,
+    /// With the cursor.
+    #[serde(default)]
+    pub show_cursor: bool,
 }
 
 /// The form of a snapshot.
@@ -292,41 +260,6 @@ pub struct DestroyResult {
     pub session_id: String,
     /// Always true.
     pub destroyed: bool,
-}
-
-/// The result of `wait`, in both families.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct WaitResult {
-    /// Whether every condition was true at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub matched: Option<bool>,
-    /// Whether the time was up.
-    pub timed_out: bool,
-    /// What the pattern matched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub matched_text: Option<String>,
-    /// The cursor's row, from 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cursor_row: Option<u16>,
-    /// The cursor's column, from 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cursor_col: Option<u16>,
-    /// The last event behind the screen; -1 before the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub captured_at_seq: Option<i64>,
-    /// The screen's hash.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub screen_hash: Option<String>,
-    /// How the program ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit_code: Option<i32>,
-    /// What was waited for, when it did not come.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub condition: Option<String>,
-    /// The screen, when the condition did not come.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub screen: Option<String>,
 }
 
 /// The result of `snapshot`.

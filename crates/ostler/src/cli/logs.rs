@@ -1,6 +1,7 @@
 //! `ostler logs`
 
 use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use flows::terminal::tell;
 use model::conversation::{Entry, Role};
 use model::session::Kind;
 use model::wire::LogsResult;
+use sys::watch::Watch;
 
 use crate::cli::{Context, complete};
 use crate::error::Error;
@@ -36,8 +38,8 @@ pub(crate) struct Logs {
     full: bool,
 }
 
-/// How often a follower looks for more.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// A store may show what was written only a moment after it has written it.
+const MOMENT: Duration = Duration::from_millis(250);
 
 /// How much of a tool's input or result is shown.
 const SHORT_CHARS: usize = 400;
@@ -48,6 +50,8 @@ impl Logs {
         let observation = context.observe(Scope::All, &[])?;
         let here = std::env::current_dir().unwrap_or_default();
         let one = address::find(&observation, &self.id, &here)?;
+        // Before reading: whatever is added from now on is told.
+        let watch = if self.follow { watch(one)? } else { None };
         let mut entries = Vec::new();
         let mut position = read(one, 0, &mut entries)?;
         let omitted = self.last.map_or(0, |last| entries.len().saturating_sub(last));
@@ -66,11 +70,11 @@ impl Logs {
             output::talk(&format!("{omitted} earlier entries left out"));
         }
         self.print(context, &entries, paint)?;
-        if !self.follow {
-            return Ok(ExitCode::SUCCESS);
-        }
+        let Some(watch) = watch else { return Ok(ExitCode::SUCCESS) };
+        let mut moment = None;
         loop {
-            std::thread::sleep(LOOK_AGAIN);
+            let told = watch.wait_for(moment)?;
+            moment = told.then_some(MOMENT);
             entries.clear();
             position = read(one, position, &mut entries)?;
             self.print(context, &entries, paint)?;
@@ -112,6 +116,16 @@ impl Logs {
         out.push('\n');
         out
     }
+}
+
+/// Follows the directory that the session is written in.
+fn watch(one: &Observed) -> Result<Option<Watch>, Error> {
+    let written = one.session.transcript.as_ref().and_then(|found| found.path.parent());
+    let unreadable = |path: &Path, error: std::io::Error| Error::Read {
+        path: path.display().to_string(),
+        reason: error.to_string(),
+    };
+    written.map(|path| Watch::directory(path).map_err(|error| unreadable(path, error))).transpose()
 }
 
 fn read(one: &Observed, position: u64, entries: &mut Vec<Entry>) -> Result<u64, Error> {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use flows::observe::Observed;
 use model::rules::judge;
-use model::session::Certainty;
+use model::session::{Certainty, Kind};
 use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::Evidence;
@@ -46,6 +46,11 @@ fn row(one: &Observed, id: String, now: Time) -> Vec<Cell> {
             format!("↳ {} {}", &parent[..parent.len().min(8)], plain(one.session.title()))
         }
         None => plain(one.session.title()),
+    };
+    // In one list an agent and its terminal are told to be two sides of one thing.
+    let title = match one.session.linked.first() {
+        Some(other) => format!("⇄ {} {title}", plain(other.id.get(..8))),
+        None => title,
     };
     vec![
         state(one),
@@ -167,6 +172,10 @@ pub(crate) fn details(one: &Observed, now: Time, paint: Paint) -> String {
     );
     line("cost", digest.cost_micro_usd.map(|cost| format!("${:.4}", cost as f64 / 1e6)));
     line("parent", digest.parent.clone());
+    for other in &session.linked {
+        let name = if session.kind == Kind::Hosted { "runs" } else { "runs in" };
+        line(name, Some(with(other.agent, Some(&other.id))));
+    }
     line(
         "transcript",
         session.transcript.as_ref().map(|transcript| {

@@ -65,6 +65,41 @@ fn following_shows_what_is_appended() {
 }
 
 #[test]
+fn following_sleeps_until_something_is_appended() {
+    let home = TempHome::new();
+    let path = claude_session(&home, "aaaa1111-0000-4000-8000-000000000000", "/a", "one");
+    let mut command = ostler(&home);
+    command.args(["logs", "aaaa", "-f", "--json"]).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().unwrap().unwrap();
+    for known in ["one", "done"] {
+        assert!(next().contains(known));
+    }
+    // Each is waited for alone, so that no later one wakes a follower that missed it.
+    let mut file = std::fs::File::options().append(true).open(path).unwrap();
+    for n in 0..30 {
+        let line = format!("{{\"type\":\"user\",\"message\":{{\"content\":\"n{n}\"}}}}\n");
+        file.write_all(line.as_bytes()).unwrap();
+        assert!(next().contains(&format!("\"n{n}\"")));
+    }
+    let switches = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("voluntary")).unwrap();
+        line.split_whitespace().last().unwrap().to_owned()
+    };
+    // One that looks again and again never has a second in which it did nothing.
+    let slept = (0..20).any(|_| {
+        let before = switches();
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        before == switches()
+    });
+    assert!(slept);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn a_session_without_a_transcript_says_so() {
     let home = TempHome::new();
     let ran = run(&home, "logs nope").exits(3);

@@ -1,6 +1,9 @@
 //! What only the name agent-tty promises.
 
-use serde_json::json;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+use serde_json::{Value, json};
 
 use super::stage::{Name, Stage, ran, read_json, until};
 
@@ -194,6 +197,41 @@ fn the_session_knows_its_home_and_not_the_renderer() {
     assert!(shown.contains("AGENT_TTY_LOG_LEVEL=info"));
     assert!(!shown.contains("AGENT_TTY_RENDERER"));
     assert!(shown.contains("TERM=xterm-256color"));
+}
+
+/// Asks a host what a client of agent-tty would: one line, one answer.
+fn ask(socket: &str, request: &Value) -> Value {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    writeln!(stream, "{request}").unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+/// §1.18
+#[test]
+fn the_host_draws_a_screenshot_for_its_clients() {
+    let stage = stage();
+    let id = stage.shell();
+    let socket = stage.ok(&["inspect", &id])["host"]["rpcSocketPath"].as_str().unwrap().to_owned();
+    let drawn = ask(&socket, &json!({"id": "1", "method": "screenshot"}));
+    assert_eq!((&drawn["id"], &drawn["ok"]), (&json!("1"), &json!(true)), "{drawn}");
+    // The same picture as the command's, kept and listed in the same place.
+    assert_eq!(drawn["result"], stage.ok(&["screenshot", &id]));
+    let params = json!({"profile": "reference-light", "showCursor": true, "rendererName": "x"});
+    let light = ask(&socket, &json!({"id": "2", "method": "screenshot", "params": params}));
+    let light = &light["result"];
+    assert_eq!(
+        (&light["profileName"], &light["cursorVisible"]),
+        (&json!("reference-light"), &json!(true))
+    );
+    let path = light["artifactPath"].as_str().unwrap();
+    assert!(std::fs::read(path).unwrap().starts_with(b"\x89PNG"));
+    assert_eq!(stage.ok(&["inspect", &id])["artifacts"]["byKind"]["screenshot"], 3);
+    let params = json!({"profile": "sepia"});
+    let refused = ask(&socket, &json!({"id": "3", "method": "screenshot", "params": params}));
+    assert_eq!(refused["error"]["code"], "INVALID_INPUT");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("unknown render profile"));
 }
 
 #[test]

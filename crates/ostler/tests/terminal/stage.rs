@@ -2,11 +2,12 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testkit::home::TempHome;
+pub(crate) use testkit::run::{Ran, ran};
 
 /// Under which name the binary is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,47 +22,6 @@ pub(crate) struct Stage {
     pub(crate) home: TempHome,
     pub(crate) root: PathBuf,
     name: Name,
-}
-
-/// What a run printed.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) code: i32,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Ran {
-    #[track_caller]
-    pub(crate) fn exits(self, code: i32) -> Self {
-        assert_eq!(self.code, code, "{self:?}");
-        self
-    }
-
-    #[track_caller]
-    pub(crate) fn envelope(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    #[track_caller]
-    pub(crate) fn result(&self) -> Value {
-        let mut envelope = self.envelope();
-        assert_eq!(envelope["ok"], true, "{self:?}");
-        envelope["result"].take()
-    }
-
-    /// The code of the error in the envelope.
-    #[track_caller]
-    pub(crate) fn error(&self) -> String {
-        let envelope = self.envelope();
-        assert_eq!(envelope["ok"], false, "{self:?}");
-        envelope["error"]["code"].as_str().unwrap().to_owned()
-    }
-
-    #[track_caller]
-    pub(crate) fn message(&self) -> String {
-        self.envelope()["error"]["message"].as_str().unwrap().to_owned()
-    }
 }
 
 impl Stage {
@@ -94,17 +54,8 @@ impl Stage {
             Name::Ostler => PathBuf::from(env!("CARGO_BIN_EXE_ostler")),
             Name::AgentTty => self.home.join("bin/agent-tty"),
         };
-        let mut command = Command::new(program);
-        command
-            .env_clear()
-            .env("HOME", self.home.path())
-            .env("OSTLER_HOME", &self.root)
-            .env("AGENT_TTY_HOME", &self.root)
-            .env("XDG_RUNTIME_DIR", self.home.join("run"))
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("PS1", "$ ")
-            .current_dir(self.home.path())
-            .stdin(Stdio::null());
+        let mut command = testkit::run::bare(program, &self.home);
+        command.env("OSTLER_HOME", &self.root).env("AGENT_TTY_HOME", &self.root).env("PS1", "$ ");
         command
     }
 
@@ -185,16 +136,6 @@ impl Drop for Stage {
             let id = entry.file_name().into_string().unwrap();
             let _ = self.command().args(["destroy", "--force", &id]).output();
         }
-    }
-}
-
-#[track_caller]
-pub(crate) fn ran(command: &mut Command) -> Ran {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    Ran {
-        code: status.code().unwrap_or(-1),
-        stdout: String::from_utf8(stdout).unwrap(),
-        stderr: String::from_utf8(stderr).unwrap(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 use clap::Args;
+use flows::terminal::screen::RESTORE;
 use flows::terminal::stream::{self, Kind};
 use flows::terminal::{Session, ask};
 use model::hosted::Fault;
@@ -39,11 +40,8 @@ pub(crate) struct Attach {
     detach_key: char,
 }
 
-/// Undoes what a program may have asked of the terminal: the other screen, the mouse, brackets, keys,
-/// a region, colours, a hidden cursor.
-const RESTORE: &[u8] = b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\
-\x1b[?2004l\x1b[?2026l\x1b[?1l\x1b>\x1b[<u\x1b[>4m\x1b[r\x1b[?6l\x1b[?7h\x1b[4l\x1b(B\x0f\x1b[m\
-\x1b[?25h\x1b[0 q\x1b[2J\x1b[H";
+/// Takes away what was shown: it was another terminal's.
+const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// How it ended.
 enum Left {
@@ -83,7 +81,8 @@ impl Attach {
             let viewing = Viewing { stream, key, sizes: !self.keep_size, input: early };
             let left = viewing.view(&signals);
             // Whatever happened, the terminal is given back as it was.
-            let _ = std::io::stdout().write_all(RESTORE).and_then(|()| std::io::stdout().flush());
+            let mut out = std::io::stdout().lock();
+            let _ = write!(out, "{RESTORE}{CLEAR}").and_then(|()| out.flush());
             left?
         };
         Ok(farewell(&session, &left))

@@ -51,9 +51,9 @@ pub(crate) struct Create {
     /// Hang up after so many milliseconds without input or output; 0 for never.
     #[arg(long, value_name = "MS")]
     idle_timeout_ms: Option<String>,
-    /// How many lines that scrolled away are kept.
-    #[arg(long, value_name = "LINES", default_value_t = 10_000)]
-    scrollback: usize,
+    /// How many lines that scrolled away are kept [default: as configured, else 10000].
+    #[arg(long, value_name = "LINES")]
+    scrollback: Option<usize>,
 }
 
 impl Create {
@@ -83,7 +83,10 @@ impl Create {
                 term: self.term.clone(),
                 name: self.name.clone(),
                 idle_timeout_ms: idle,
-                scrollback_lines: self.scrollback,
+                scrollback_lines: match self.scrollback {
+                    Some(lines) => lines,
+                    None => context.terminal_settings()?.scrollback_lines,
+                },
                 runtime: env::runtime_dir().filter(|_| home.personality == Personality::Ostler),
             },
         )?;

@@ -3,10 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use flows::terminal::Session;
+use flows::terminal::screen::png::Profile;
+use flows::terminal::{Session, picture};
 use model::hosted::{Code, Fault};
 
 use crate::cli::Context;
+use crate::config::Terminals;
 use crate::error::Error;
 
 mod attach;
@@ -97,10 +99,19 @@ impl Terminal {
 }
 
 impl Context {
+    /// How terminals are kept and drawn. agent-tty has settings of its own.
+    pub(crate) fn terminal_settings(&self) -> Result<Terminals, Error> {
+        let Some(globals) = &self.agent_tty else { return Ok(self.config()?.terminals) };
+        let usual = Terminals::default();
+        let profile = globals.profile.clone().unwrap_or_else(|| usual.profile.clone());
+        Ok(Terminals { profile, ..usual })
+    }
+
     /// The profile to draw with.
-    pub(crate) fn profile(&self, given: Option<&str>) -> String {
-        let usual = || self.agent_tty.as_ref().and_then(|globals| globals.profile.clone());
-        given.map(str::to_owned).or_else(usual).unwrap_or_else(|| "reference-dark".to_owned())
+    pub(crate) fn profile(&self, given: Option<&str>) -> Result<Profile, Error> {
+        let settings = self.terminal_settings()?;
+        let name = given.unwrap_or(&settings.profile);
+        Ok(picture::profile(name, &settings.profiles)?)
     }
 
     /// The session that `text` means.

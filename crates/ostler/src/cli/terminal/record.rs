@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use flows::terminal::export::{self, Format};
-use flows::terminal::picture;
 
 use crate::cli::Context;
 use crate::error::Error;
@@ -56,7 +55,7 @@ impl Export {
         let format = Format::parse(&self.format)?;
         let home = context.terminals()?;
         let session = home.find(&self.id)?;
-        let profile = picture::profile(&context.profile(self.profile.as_deref()), &[])?;
+        let profile = context.profile(self.profile.as_deref())?;
         let result = export::export(&home, &session, format, self.out.as_deref(), profile.theme)?;
         if context.json {
             context.answer(&result)?;

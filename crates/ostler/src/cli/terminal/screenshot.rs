@@ -18,7 +18,7 @@ pub(crate) struct Screenshot {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
-    /// How to draw it: `reference-dark` or `reference-light`.
+    /// How to draw it: `reference-dark`, `reference-light` or one of your own.
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// With the cursor.
@@ -39,7 +39,7 @@ impl Screenshot {
         let cursor = if self.show_cursor { ShowCursor::Yes } else { ShowCursor::No };
         let home = context.terminals()?;
         let session = home.find(&self.id)?;
-        let profile = picture::profile(&context.profile(self.profile.as_deref()), &[])?;
+        let profile = context.profile(self.profile.as_deref())?;
         let result = picture::screenshot(&home, &session, &profile, cursor)?;
         if context.json {
             context.answer(&result)?;

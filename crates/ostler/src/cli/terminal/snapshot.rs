@@ -53,8 +53,7 @@ impl Snapshot {
         let content = serde_json::to_string_pretty(&result)? + "\n";
         let seq = result.captured_at_seq;
         artifacts::keep(
-            &home,
-            &session,
+            session.shelf(home.personality),
             New {
                 kind: Kind::Snapshot,
                 filename: format!("snapshot-{seq}-{}.json", format.word()),

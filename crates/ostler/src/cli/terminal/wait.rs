@@ -2,17 +2,57 @@
 
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use flows::terminal::agent::{self, Wanted};
 use flows::terminal::screen::Personality;
 use flows::terminal::wait;
 use model::hosted::wire::{RenderParams, WaitParams, WaitResult};
 use model::hosted::{Code, Fault};
+use model::status::Activity;
 
 use crate::cli::Context;
 use crate::error::{self, Error};
 use crate::render::{output, text};
 
-/// Wait for something to be shown, for the screen to stay, for silence or for the end.
+/// What cannot be waited for together with an agent.
+const SCREEN_OR_PROGRAM: [&str; 10] = [
+    "exit",
+    "idle_ms",
+    "text",
+    "regex",
+    "gone",
+    "changed",
+    "screen_stable_ms",
+    "cursor_row",
+    "cursor_col",
+    "after_seq",
+];
+
+/// What an agent can be waited for to do.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum AgentState {
+    /// Works on a turn.
+    Working,
+    /// Asks for permission or input.
+    Waiting,
+    /// Has ended its turn.
+    Idle,
+    /// Is gone.
+    Ended,
+}
+
+impl AgentState {
+    const fn wanted(self) -> Wanted {
+        match self {
+            Self::Working => Wanted::Does(Activity::Working),
+            Self::Waiting => Wanted::Does(Activity::Waiting),
+            Self::Idle => Wanted::Does(Activity::Idle),
+            Self::Ended => Wanted::Ended,
+        }
+    }
+}
+
+/// Wait for something to be shown, for the screen to stay, for silence, for an agent or for the end.
 ///
 /// All conditions on the screen must be true at once; they are looked at on every change of the
 /// screen. Exit code 11 when the time was up.
@@ -54,6 +94,9 @@ pub(crate) struct Wait {
     /// Only screens after this event count.
     #[arg(long, value_name = "SEQ", allow_hyphen_values = true)]
     after_seq: Option<String>,
+    /// An agent in the terminal that does this, by what its hooks tell.
+    #[arg(long, value_name = "STATE", conflicts_with_all = SCREEN_OR_PROGRAM)]
+    for_agent: Option<AgentState>,
     /// How long to wait; 0 for ever.
     #[arg(long, value_name = "MS", allow_hyphen_values = true)]
     timeout: Option<String>,
@@ -70,7 +113,10 @@ impl Wait {
                 "Cannot mix legacy wait flags (--exit, --idle-ms) with render wait flags.";
             return Err(Fault::input(message).into());
         }
-        let mut result = if on_screen {
+        let mut result = if let Some(state) = self.for_agent {
+            let session = context.session(&self.id)?;
+            agent::wait_for_agent(&context.home()?, &session, state.wanted(), timeout_ms)?
+        } else if on_screen {
             wait::check(&render)?;
             wait::wait_for_render(&context.session(&self.id)?, &render)?
         } else {
@@ -129,6 +175,10 @@ fn words(result: &WaitResult) -> String {
         (None, Some(code)) => format!("Session exited with code {code}.\n"),
         (None, None) => "Wait completed.\n".to_owned(),
     };
+    if let Some(agent) = &result.agent {
+        let (name, activity) = (&agent.agent, agent.activity.word());
+        out.push_str(&format!("Agent: {name} {}, {activity}\n", text::one_line(&agent.id)));
+    }
     if let Some(matched) = &result.matched_text {
         out.push_str(&format!("Matched: {}\n", text::one_line(matched)));
     }

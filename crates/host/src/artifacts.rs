@@ -4,17 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use host::screen::Personality;
 use model::hosted::wire::ArtifactsHealth;
 use model::hosted::{Code, Fault};
 use model::time::Time;
+use screen::Personality;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-use super::{Home, Session, cannot_write, create, sha256};
-
-/// How long to wait for somebody else who adds to the list.
-const PATIENCE: Duration = Duration::from_secs(5);
+use sha2::{Digest, Sha256};
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -66,6 +62,26 @@ impl Kind {
     }
 }
 
+/// Where the artifacts of one session are.
+#[derive(Clone, Copy, Debug)]
+pub struct Shelf<'a> {
+    /// The session's directory.
+    pub session: &'a Path,
+    /// Its id.
+    pub id: &'a str,
+    /// Whose contract holds: agent-tty lists the same thing again and again.
+    pub personality: Personality,
+    /// How long to wait for somebody else who adds to the list.
+    pub patience: Duration,
+}
+
+impl Shelf<'_> {
+    /// The directory, which is made when something is kept.
+    pub fn directory(&self) -> PathBuf {
+        self.session.join("artifacts")
+    }
+}
+
 /// Something to be kept.
 #[derive(Debug)]
 pub struct New<'a> {
@@ -82,11 +98,11 @@ pub struct New<'a> {
 }
 
 /// Writes it and adds it to the list. Gives its path and hash.
-pub fn keep(home: &Home, session: &Session, new: New<'_>) -> Result<(PathBuf, String), Fault> {
-    let directory = session.directory.join("artifacts");
-    let hash = sha256(new.content);
+pub fn keep(shelf: Shelf<'_>, new: New<'_>) -> Result<(PathBuf, String), Fault> {
+    let directory = shelf.directory();
+    let hash: String = Sha256::digest(new.content).iter().map(|b| format!("{b:02x}")).collect();
     let path = directory.join(&new.filename);
-    if home.personality == Personality::Ostler && is_kept(&directory, &new, &hash) {
+    if shelf.personality == Personality::Ostler && is_kept(&directory, &new, &hash) {
         return Ok((path, hash));
     }
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
@@ -96,7 +112,7 @@ pub fn keep(home: &Home, session: &Session, new: New<'_>) -> Result<(PathBuf, St
     let New { kind, filename, seq, content, metadata } = new;
     let bytes = content.len() as u64;
     let listing = Listing { kind, filename, seq, sha256: &hash, bytes, metadata };
-    list(home, session, &listing).inspect_err(|_| {
+    list(shelf, &listing).inspect_err(|_| {
         // What is not in the list would never be found again.
         sys::atomic::abandon(&path);
     })?;
@@ -119,22 +135,28 @@ fn is_kept(directory: &Path, new: &New<'_>, hash: &str) -> bool {
 
 /// What the list says about something.
 #[derive(Debug)]
-pub(super) struct Listing<'a> {
-    pub(super) kind: Kind,
-    pub(super) filename: String,
-    pub(super) seq: i64,
-    pub(super) sha256: &'a str,
-    pub(super) bytes: u64,
-    pub(super) metadata: Map<String, Value>,
+pub struct Listing<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name.
+    pub filename: String,
+    /// The last event behind it.
+    pub seq: i64,
+    /// Its hash.
+    pub sha256: &'a str,
+    /// Its length.
+    pub bytes: u64,
+    /// More about it.
+    pub metadata: Map<String, Value>,
 }
 
 /// Adds something to the list.
-pub(super) fn list(home: &Home, session: &Session, new: &Listing<'_>) -> Result<(), Fault> {
-    let directory = session.directory.join("artifacts");
+pub fn list(shelf: Shelf<'_>, new: &Listing<'_>) -> Result<(), Fault> {
+    let directory = shelf.directory();
     let write = |error: &dyn std::fmt::Display| {
         Fault::new(Code::StorageWriteError, format!("cannot list the artifact: {error}"))
     };
-    let lock = sys::lock::take_within(&directory.join(".lock"), PATIENCE)
+    let lock = sys::lock::take_within(&directory.join(".lock"), shelf.patience)
         .map_err(|error| write(&error))?
         .taken()
         .ok_or_else(|| write(&"somebody else holds the list"))?;
@@ -145,19 +167,22 @@ pub(super) fn list(home: &Home, session: &Session, new: &Listing<'_>) -> Result<
             Fault::new(Code::ManifestValidationError, message)
         })?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            List { version: 1, session_id: session.id.clone(), artifacts: Vec::new() }
+            List { version: 1, session_id: shelf.id.to_owned(), artifacts: Vec::new() }
         }
-        Err(error) => return Err(super::cannot_read(&path, &error)),
+        Err(error) => {
+            let message = format!("cannot read {}: {error}", path.display());
+            return Err(Fault::new(Code::StorageReadError, message));
+        }
     };
-    if home.personality == Personality::Ostler {
+    if shelf.personality == Personality::Ostler {
         // The file was replaced, and so is what is said about it.
         list.artifacts.retain(|one| one.filename != new.filename);
     }
     list.artifacts.push(Artifact {
-        id: create::new_id().map_err(|error| write(&error))?,
+        id: sys::random::id().map_err(|error| write(&error))?,
         kind: new.kind,
         filename: new.filename.clone(),
-        session_id: session.id.clone(),
+        session_id: shelf.id.to_owned(),
         captured_at_seq: new.seq,
         created_at: sys::clock::now(),
         sha256: Some(new.sha256.to_owned()),
@@ -170,9 +195,13 @@ pub(super) fn list(home: &Home, session: &Session, new: &Listing<'_>) -> Result<
     Ok(())
 }
 
+fn cannot_write(path: &Path, error: &std::io::Error) -> Fault {
+    Fault::new(Code::StorageWriteError, format!("cannot write {}: {error}", path.display()))
+}
+
 /// Whether everything that is listed is there.
-pub fn health(session: &Session) -> ArtifactsHealth {
-    let directory = session.directory.join("artifacts");
+pub fn health(shelf: Shelf<'_>) -> ArtifactsHealth {
+    let directory = shelf.directory();
     let nothing = |health| ArtifactsHealth {
         total: 0,
         by_kind: BTreeMap::new(),

@@ -1,0 +1,84 @@
+//! A picture of a session's screen, and the profiles it is drawn with.
+
+use model::hosted::wire::ScreenshotResult;
+use model::hosted::{Code, Fault};
+use screen::Screen;
+use screen::png::{self, Profile, ShowCursor};
+use serde_json::{Map, Value};
+
+use crate::artifacts::{self, Kind, New, Shelf};
+
+/// What draws screens, by its name.
+pub const RENDERER: &str = "ostler";
+
+/// The longest name of a profile.
+const LONGEST_NAME: usize = 100;
+
+/// Finds a profile by its name, among `own` and those that are always there.
+pub fn profile(name: &str, own: &[Profile]) -> Result<Profile, Fault> {
+    if name.chars().count() > LONGEST_NAME {
+        return Err(Fault::input("Screenshot request is invalid."));
+    }
+    own.iter()
+        .find(|profile| profile.name == name)
+        .cloned()
+        .or_else(|| Profile::reference(name))
+        .ok_or_else(|| {
+            let own = own.iter().map(|profile| format!(", {}", profile.name));
+            Fault::input(format!(
+                "unknown render profile `{name}`; there are: reference-dark, reference-light{}",
+                own.collect::<String>()
+            ))
+        })
+}
+
+/// Draws the screen and keeps the picture.
+pub fn screenshot(
+    shelf: Shelf<'_>,
+    (screen, seq): (&Screen, i64),
+    profile: &Profile,
+    cursor: ShowCursor,
+) -> Result<ScreenshotResult, Fault> {
+    let picture = png::draw(screen, profile, cursor);
+    let (pixel_width, pixel_height) = png::pixel_size(screen, profile);
+    let (hash, name) = (profile.hash(), profile.name.clone());
+    let metadata = Map::from_iter([
+        ("profileName".to_owned(), Value::from(name.clone())),
+        ("renderProfileHash".to_owned(), hash.clone().into()),
+        ("pixelWidth".to_owned(), pixel_width.into()),
+        ("pixelHeight".to_owned(), pixel_height.into()),
+    ]);
+    let (path, sha256) = artifacts::keep(
+        shelf,
+        New {
+            kind: Kind::Screenshot,
+            filename: format!("screenshot-{seq}-{}.png", file_name(&name)),
+            seq,
+            content: &picture,
+            metadata,
+        },
+    )?;
+    let size = screen.size();
+    Ok(ScreenshotResult {
+        session_id: shelf.id.to_owned(),
+        captured_at_seq: seq,
+        profile_name: name,
+        cols: size.cols,
+        rows: size.rows,
+        artifact_path: path.to_str().map(str::to_owned).ok_or_else(|| {
+            Fault::new(Code::StorageWriteError, "the path of the picture is not text")
+        })?,
+        png_size_bytes: picture.len() as u64,
+        cursor_visible: cursor == ShowCursor::Yes && screen.cursor().visible,
+        renderer_backend: RENDERER,
+        pixel_width,
+        pixel_height,
+        sha256,
+        render_profile_hash: hash,
+    })
+}
+
+/// A profile's name, as far as it can be part of a file's.
+fn file_name(name: &str) -> String {
+    name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_")
+}

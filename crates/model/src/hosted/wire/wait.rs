@@ -1,0 +1,103 @@
+//! Waiting: what for, and what came of it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::status::Activity;
+
+/// What to wait for, apart from the screen.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitParams {
+    /// The program's end.
+    #[serde(default)]
+    pub exit: bool,
+    /// No output for that long.
+    #[serde(default)]
+    pub idle_ms: Option<u64>,
+    /// How long to wait; 0 is for ever.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+}
+
+/// What to wait for on the screen: all conditions at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RenderParams {
+    /// Text that is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// A pattern that matches what is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regex: Option<String>,
+    /// Text that is not shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone: Option<String>,
+    /// Any other screen than this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_since: Option<String>,
+    /// The text stays the same for that long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen_stable_ms: Option<u64>,
+    /// The cursor's row, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor_row: Option<u16>,
+    /// The cursor's column, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor_col: Option<u16>,
+    /// Only screens after this event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_seq: Option<i64>,
+    /// How long to wait; 0 is for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// The result of `wait`, in both families.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitResult {
+    /// Whether every condition was true at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matched: Option<bool>,
+    /// Whether the time was up.
+    pub timed_out: bool,
+    /// What the pattern matched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matched_text: Option<String>,
+    /// The cursor's row, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor_row: Option<u16>,
+    /// The cursor's column, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor_col: Option<u16>,
+    /// The last event behind the screen; -1 before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captured_at_seq: Option<i64>,
+    /// The screen's hash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen_hash: Option<String>,
+    /// How the program ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// What was waited for, when it did not come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+    /// The screen, when the condition did not come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen: Option<String>,
+    /// The agent that was waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentSeen>,
+}
+
+/// An agent that runs in a terminal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentSeen {
+    /// The adapter's id.
+    pub agent: String,
+    /// The agent's own session id.
+    pub id: String,
+    /// What it was doing when it was last seen.
+    pub activity: Activity,
+}

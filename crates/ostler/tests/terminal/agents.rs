@@ -1,0 +1,173 @@
+//! Agents in terminals (terminal.md A.4): started by name, linked with their own sessions, waited for.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+use testkit::pause::Pauses;
+
+use super::stage::{Name, Stage, kill};
+
+const ID: &str = "5b1e0c52-8a5e-4b8e-9a55-d0a3a0c3c001";
+
+/// An agent that runs every line it is given as a hook: the event, then the payload.
+const FAKE: &str = r#"#!/bin/bash
+export CLAUDE_PID=$$
+echo ready $$
+while read -r event payload; do
+    test "$event" = quit && exit 7
+    printf '%s' "$payload" | "$OSTLER" hook claude-code "$event"
+    echo "told $event"
+done
+"#;
+
+fn stage() -> Stage {
+    let stage = Stage::new(Name::Ostler);
+    let program = stage.home.write("fake/claude", FAKE);
+    std::fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+    stage
+}
+
+/// `create`, with the fake agent where programs are looked for.
+#[track_caller]
+fn create(stage: &Stage, args: &[&str]) -> String {
+    let path = std::env::var("PATH").unwrap();
+    let fake = stage.home.join("fake");
+    let mut command = stage.command();
+    command.env("PATH", format!("{}:{path}", fake.display())).args(["create", "--json"]);
+    command.args(["--env", &format!("OSTLER={}", env!("CARGO_BIN_EXE_ostler"))]).args(args);
+    let created = super::stage::ran(&mut command).exits(0).result();
+    created["sessionId"].as_str().unwrap().to_owned()
+}
+
+#[track_caller]
+fn tell(stage: &Stage, terminal: &str, event: &str) {
+    let payload = json!({"session_id": ID, "cwd": stage.home.path(), "prompt": "do it"});
+    stage.ok(&["type", terminal, &format!("{event} {payload}\n")]);
+    stage.ok(&["wait", terminal, "--text", &format!("told {event}"), "--timeout", "20000"]);
+}
+
+fn wait(stage: &Stage, terminal: &str, state: &str) -> Command {
+    let mut command = stage.command();
+    command.args(["wait", terminal, "--for-agent", state, "--json", "--timeout", "30000"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A waiting `wait`.
+fn waiting(stage: &Stage, terminal: &str, state: &str) -> Child {
+    wait(stage, terminal, state).spawn().unwrap()
+}
+
+#[track_caller]
+fn came(child: Child) -> Value {
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let mut envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
+    envelope["result"].take()
+}
+
+#[track_caller]
+fn listed(stage: &Stage, id: &str) -> Value {
+    let sessions = stage.ok(&["ls"])["sessions"].as_array().unwrap().clone();
+    let found = sessions.into_iter().find(|session| session["id"] == id);
+    found.unwrap_or_else(|| panic!("no session {id}"))
+}
+
+#[test]
+fn a4_create_agent_links_the_native_session_both_ways() {
+    let stage = stage();
+    let terminal = create(&stage, &["--agent", "claude-code"]);
+    stage.ok(&["wait", &terminal, "--text", "ready"]);
+    assert!(listed(&stage, &terminal)["linked"].is_null());
+    tell(&stage, &terminal, "SessionStart");
+
+    assert_eq!(listed(&stage, &terminal)["linked"], json!([{"agent": "claude-code", "id": ID}]));
+    let native = listed(&stage, ID);
+    assert_eq!(native["linked"], json!([{"agent": "terminal", "id": terminal}]));
+    assert_eq!(native["owner"]["pid"], stage.pid(&terminal, "childPid"));
+    // The other side is named to people too, and also when only one kind is asked for.
+    let shown = stage.run(&["show", ID]).exits(0).stdout;
+    assert!(shown.contains(&format!("runs in  terminal {terminal}")), "{shown}");
+    let shown = stage.run(&["show", &terminal]).exits(0).stdout;
+    assert!(shown.contains(&format!("runs  claude-code {ID}")), "{shown}");
+    let only = stage.ok(&["ls", "--agent", "claude-code"]);
+    assert_eq!(only["sessions"][0]["linked"][0]["id"], terminal);
+    assert_eq!(only["sessions"].as_array().unwrap().len(), 1);
+
+    // Nothing is remembered: when the agent is gone, so is the link.
+    stage.ok(&["type", &terminal, "quit\n"]);
+    stage.ok(&["wait", &terminal, "--exit"]);
+    let over = stage.ok(&["show", &terminal]);
+    assert!(over["session"]["linked"].is_null(), "{over}");
+}
+
+#[test]
+fn a4_an_agent_started_in_a_shell_is_linked_by_descent_and_a_stranger_is_not() {
+    let stage = stage();
+    let inside = create(&stage, &["--", "/bin/bash", "-c", "claude; sleep 60"]);
+    let beside = create(&stage, &["--", "/bin/cat"]);
+    stage.ok(&["wait", &inside, "--text", "ready"]);
+    tell(&stage, &inside, "SessionStart");
+    assert_eq!(listed(&stage, ID)["linked"], json!([{"agent": "terminal", "id": inside}]));
+    assert!(listed(&stage, &beside)["linked"].is_null());
+}
+
+#[test]
+fn a4_wait_for_agent_follows_what_hooks_tell() {
+    let stage = stage();
+    let terminal = create(&stage, &["--agent", "claude-code"]);
+    let idle = waiting(&stage, &terminal, "idle");
+    let working = waiting(&stage, &terminal, "working");
+    stage.ok(&["wait", &terminal, "--text", "ready"]);
+    tell(&stage, &terminal, "UserPromptSubmit");
+    let result = came(working);
+    assert_eq!(result["matched"], true);
+    assert_eq!(result["agent"], json!({"agent": "claude-code", "id": ID, "activity": "working"}));
+    tell(&stage, &terminal, "Stop");
+    assert_eq!(came(idle)["agent"]["activity"], "idle");
+    // What is so already is not waited for.
+    stage.ok(&["wait", &terminal, "--for-agent", "idle", "--timeout", "1"]);
+    let waits = waiting(&stage, &terminal, "waiting");
+    tell(&stage, &terminal, "PermissionRequest");
+    assert_eq!(came(waits)["agent"]["activity"], "waiting");
+
+    let gone = waiting(&stage, &terminal, "ended");
+    let in_vain = waiting(&stage, &terminal, "idle");
+    stage.ok(&["type", &terminal, "quit\n"]);
+    assert_eq!(came(gone)["exitCode"], 7);
+    assert_eq!(in_vain.wait_with_output().unwrap().status.code(), Some(4));
+}
+
+#[test]
+fn a4_wait_for_agent_sees_an_agent_that_is_killed_without_a_word() {
+    let stage = stage();
+    let terminal = create(&stage, &["--", "/bin/bash", "-c", "claude; sleep 60"]);
+    stage.ok(&["wait", &terminal, "--text", "ready"]);
+    tell(&stage, &terminal, "UserPromptSubmit");
+    let agent = stage.screen(&terminal);
+    let agent = agent.lines().find_map(|line| line.strip_prefix("ready ")).unwrap().trim();
+    let pauses = Pauses::new();
+    pauses.arm("agent.awaited");
+    let mut ended = wait(&stage, &terminal, "ended");
+    let ended = pauses.apply(&mut ended).spawn().unwrap();
+    pauses.wait("agent.awaited");
+    kill(agent.parse().unwrap(), "-KILL");
+    pauses.release("agent.awaited");
+    let result = came(ended);
+    assert_eq!(result["agent"]["id"], ID);
+    assert!(result["exitCode"].is_null(), "the terminal's program goes on: {result}");
+}
+
+#[test]
+fn a4_wait_for_agent_says_that_nobody_told_of_one() {
+    let stage = stage();
+    let terminal = create(&stage, &["--", "/bin/cat"]);
+    let wait = ["wait", &terminal, "--for-agent", "idle", "--timeout", "50"];
+    let result = stage.run(&[&["--json"], &wait[..]].concat()).exits(11).result();
+    assert_eq!((&result["matched"], &result["timedOut"]), (&json!(false), &json!(true)));
+    let condition = result["condition"].as_str().unwrap();
+    assert!(condition.contains("no hook told of an agent"), "{condition}");
+    let mixed = ["wait", &terminal, "--for-agent", "idle", "--text", "x"];
+    assert_eq!(stage.fails(&mixed), (2, "INVALID_INPUT".to_owned()));
+}
