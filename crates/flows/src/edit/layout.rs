@@ -199,19 +199,22 @@ pub(crate) fn remove(splices: &mut Splices, text: &str, place: &Container, marke
         splices.remove(place.inside());
         return;
     }
-    for index in (0..count).filter(|index| marked[*index]) {
-        let child = &place.children[index];
-        let before = scan(text, place.gap(index));
-        let rest = text[child.end..].trim_start_matches([' ', '\t', '\r', ',']);
+    let mut next = 0;
+    while let Some(first) = (next..count).find(|index| marked[*index]) {
+        // Neighbours with nothing but blanks between them go as one: a line break between them ends no
+        // comment that stays.
+        let goes_too = |index: &usize| marked[*index] && is_plain(text, place.gap(*index));
+        let last = (first + 1..count).take_while(goes_too).last().unwrap_or(first);
+        next = last + 1;
+        let (child, end) = (place.children[first].start, place.children[last].end);
+        let before = scan(text, place.gap(first));
+        let rest = text[end..].trim_start_matches([' ', '\t', '\r', ',']);
         // Without its line break a comment would swallow what follows.
-        let start = if before.in_line_comment && !rest.starts_with('\n') {
-            child.start
-        } else {
-            before.end
-        };
-        splices.remove(start..child.end);
-        let has_successor = last_kept.is_some_and(|kept| kept > index) || trailing.is_some();
-        let comma = if has_successor { comma(index) } else { index.checked_sub(1).and_then(comma) };
+        let start =
+            if before.in_line_comment && !rest.starts_with('\n') { child } else { before.end };
+        splices.remove(start..end);
+        let has_successor = last_kept.is_some_and(|kept| kept > last) || trailing.is_some();
+        let comma = if has_successor { comma(last) } else { first.checked_sub(1).and_then(comma) };
         if let Some(comma) = comma {
             splices.remove(comma..comma + 1);
         }

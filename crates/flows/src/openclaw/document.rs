@@ -163,6 +163,10 @@ mod tests {
             "{\n  // first\n  list: [\n    'a', // one\n    'c', // three\n  ],\n  x: 1,\n}\n"
         );
         assert_eq!(without(text, &[(&["list"], vec![false; 3])]).unwrap(), text);
+        // The line break between two that go ends the comment before them.
+        let swallowing = "{ list: [ // a\n1,\n    2 /* b */] }";
+        let after = without(swallowing, &[(&["list"], vec![true, true])]).unwrap();
+        assert_eq!(after, "{ list: [ // a\n /* b */] }");
         assert!(without(text, &[(&["lost"], vec![true])]).is_err());
     }
 

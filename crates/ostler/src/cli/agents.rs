@@ -95,6 +95,9 @@ fn list(context: &Context) -> Result<ExitCode, Error> {
 }
 
 fn listed(result: &AgentsLsResult) -> String {
+    if result.agents.is_empty() {
+        return text::one_line(&format!("OpenClaw has nothing in {}", result.state)) + "\n";
+    }
     let rows: Vec<Vec<Cell>> = result.agents.iter().map(agent_row).collect();
     let mut page = draw(&AGENTS, &rows, output::columns(), Paint::for_stdout());
     let gateway = match (&result.gateway.state[..], &result.gateway.reason) {

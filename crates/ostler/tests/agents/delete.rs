@@ -191,7 +191,9 @@ fn a_shared_store_among_its_transcripts_keeps_them_there() {
     let store = ".openclaw/agents/ops/sessions/sessions.json";
     stage.home.write(store, r#"{"agent:ops:main":{},"agent:main:main":{"sessionId":"m"}}"#);
     let result = stage.delete("ops");
-    assert_eq!(item(&result, &stage.home.join(".openclaw/agents/ops/sessions"))["action"], "keep");
+    let kept = item(&result, &stage.home.join(".openclaw/agents/ops/sessions"));
+    assert_eq!(kept["action"], "keep");
+    assert_eq!(kept["reason"], "something of main is in it");
     let after: Value = serde_json::from_slice(&stage.home.read(store)).unwrap();
     assert_eq!(after, json!({ "agent:main:main": { "sessionId": "m" } }));
 }

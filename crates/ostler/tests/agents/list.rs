@@ -52,11 +52,16 @@ fn the_gateway_is_seen_without_being_asked() {
 }
 
 #[test]
-fn without_openclaw_there_is_its_main_agent() {
+fn without_a_configuration_there_is_the_main_agent_and_without_openclaw_nobody() {
     let stage = Stage::new("{}");
     stage.home.remove(".openclaw/openclaw.json");
     let result = stage.unchanged("agents ls --json").exits(0).result();
     assert_eq!(agent(&result, "main")["configured"], false);
+    stage.home.remove(".openclaw");
+    let result = stage.unchanged("agents ls --json").exits(0).result();
+    assert_eq!(result["agents"], json!([]));
+    let text = stage.unchanged("agents ls").exits(0).stdout;
+    assert!(text.starts_with("OpenClaw has nothing in "), "{text}");
 }
 
 #[test]

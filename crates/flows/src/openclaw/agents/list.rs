@@ -15,7 +15,9 @@ use crate::openclaw::locks;
 /// The agents that the configuration names; `observation` is what is known of OpenClaw's sessions.
 pub fn list(config: &Config, observation: &Observation) -> AgentsLsResult {
     let mut incomplete = observation.incomplete.clone();
-    let agents = config.agents.iter();
+    // Without any of its files there is no OpenClaw, and no agent that it would fall back to.
+    let is_there = config.bytes.is_some() || config.state.exists();
+    let agents = config.agents.iter().filter(|_| is_there);
     let agents = agents.map(|agent| view(config, agent, observation, &mut incomplete)).collect();
     AgentsLsResult {
         config: text(&config.path),

@@ -5,7 +5,6 @@
 //! trash. What is not only its own stays. What could not be done is said, and the same command goes on
 //! with it: the journal of the first attempt tells what there was.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::config::ConfigError;
 use super::gateway::{CallError, GatewayError, Owned};
 use crate::collect::CollectError;
+use crate::variables;
 use crate::work::{Failure, FailureKind};
 
 mod delete;
@@ -43,18 +43,11 @@ pub struct Ask {
 impl Ask {
     /// For this process's own environment; `look` is what the variables are looked up for.
     pub fn here<T>(id: &str, env: &Env<'_>, look: impl FnOnce(&Env<'_>) -> T) -> (Self, T) {
-        let asked: RefCell<BTreeMap<String, String>> = RefCell::default();
-        let lookup = |name: &str| {
-            let value = env.get(name)?;
-            if let Some(text) = value.to_str() {
-                asked.borrow_mut().insert(name.to_owned(), text.to_owned());
-            }
-            Some(value)
-        };
-        let found = look(&Env::new(&lookup));
-        let mut variables = asked.into_inner();
+        let (found, mut variables) = variables::noted(env, look);
         // Whoever carries it out does not speak with the gateway, and needs no secrets.
-        variables.retain(|name, _| !name.starts_with("OPENCLAW_GATEWAY_"));
+        for secret in ["OPENCLAW_GATEWAY_TOKEN", "OPENCLAW_GATEWAY_PASSWORD"] {
+            variables.remove(secret);
+        }
         (Self { id: id.to_owned(), variables }, found)
     }
 
@@ -186,4 +179,22 @@ fn gateway_failure(call: &CallError) -> (FailureKind, String) {
         }
     };
     (kind, hint.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_looked_up_is_passed_on_but_no_secrets() {
+        let lookup = |name: &str| Some(OsString::from(format!("value of {name}")));
+        let names = ["HOME", "OPENCLAW_GATEWAY_PORT", "OPENCLAW_GATEWAY_TOKEN"];
+        let (ask, ()) = Ask::here("ops", &Env::new(&lookup), |env| {
+            names.iter().for_each(|name| drop(env.get(name)));
+        });
+        let noted: Vec<&str> = ask.variables.keys().map(String::as_str).collect();
+        assert_eq!(noted, ["HOME", "OPENCLAW_GATEWAY_PORT"]);
+        let seen = ask.with_env(|env| env.get("OPENCLAW_GATEWAY_PORT"));
+        assert_eq!(seen, Some("value of OPENCLAW_GATEWAY_PORT".into()));
+    }
 }

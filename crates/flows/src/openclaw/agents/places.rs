@@ -25,29 +25,29 @@ fn overlap(one: &Path, other: &Path) -> bool {
 /// The other agents whose workspace is this one, in it, or around it, or that keep something in it.
 pub(super) fn sharers(workspace: &Path, others: &[Agent]) -> Vec<String> {
     let own = real(workspace);
-    let shares = |other: &&Agent| {
-        overlap(&own, &real(&other.workspace))
-            || is_around_any_of(&own, std::slice::from_ref(other))
-    };
+    ids(others, |other| overlap(&own, &real(&other.workspace)) || keeps_in(&own, other))
+}
+
+/// The other agents of whom something is in a directory, or is that directory.
+pub(super) fn keepers_in(directory: &Path, others: &[Agent]) -> Vec<String> {
+    let own = real(directory);
+    ids(others, |other| keeps_in(&own, other))
+}
+
+fn keeps_in(directory: &Path, agent: &Agent) -> bool {
+    let theirs = [&agent.workspace, &agent.agent_dir, &agent.sessions_dir, &agent.store];
+    theirs.into_iter().any(|theirs| real(theirs).starts_with(directory))
+}
+
+/// The ids of some agents, each once: one may be in two configurations.
+fn ids(agents: &[Agent], wanted: impl Fn(&Agent) -> bool) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
-    for other in others.iter().filter(shares) {
-        if !ids.contains(&other.id) {
-            ids.push(other.id.clone());
+    for agent in agents.iter().filter(|agent| wanted(agent)) {
+        if !ids.contains(&agent.id) {
+            ids.push(agent.id.clone());
         }
     }
     ids
-}
-
-/// Whether something of one of these agents is in a directory, or is that directory.
-pub(super) fn is_around_any_of<A: std::borrow::Borrow<Agent>>(
-    directory: &Path,
-    others: &[A],
-) -> bool {
-    let own = real(directory);
-    others.iter().map(std::borrow::Borrow::borrow).any(|other| {
-        let theirs = [&other.workspace, &other.agent_dir, &other.sessions_dir, &other.store];
-        theirs.into_iter().any(|theirs| real(theirs).starts_with(&own))
-    })
 }
 
 /// The place that would be moved away: a link at its end is not followed. Only what lies in the home,

@@ -189,7 +189,7 @@ impl DeletePlan {
             // What is not there needs no bounds.
             Err(_) if std::fs::symlink_metadata(path).is_err() => return None,
             Err(refusal) => {
-                self.keep(kind, path, "it may not be moved away", &refusal);
+                self.keep(kind, path, "it may not be moved away", Some(&refusal));
                 return None;
             }
         };
@@ -201,25 +201,27 @@ impl DeletePlan {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
                 let refusal = Refusal::Unreadable { why: error.to_string() };
-                self.keep(kind, path, why, &refusal);
+                self.keep(kind, path, why, Some(&refusal));
                 return None;
             }
         };
         if let Some(earlier) = &target.earlier
             && (earlier.done.contains(&place) || !was_there(&place, earlier.at))
         {
-            self.keep(kind, path, "it is not what the agent left", &Refusal::Changed);
+            self.keep(kind, path, "it came after the agent was deleted", None);
             return None;
         }
-        if places::is_around_any_of(&place, &target.others) {
-            self.keep(kind, path, "other agents keep something in it", &Refusal::Kept);
+        let sharers = places::keepers_in(&place, &target.others);
+        if !sharers.is_empty() {
+            let reason = format!("something of {} is in it", sharers.join(", "));
+            self.keep(kind, path, &reason, None);
             return None;
         }
         going.push(places::real(&place));
         Some(Step { planned, doing: Doing::Trash })
     }
 
-    fn keep(&mut self, kind: Kind, path: &Path, reason: &str, refusal: &Refusal) {
+    fn keep(&mut self, kind: Kind, path: &Path, reason: &str, refusal: Option<&Refusal>) {
         self.kept.push(AgentItem {
             action: AgentChange::Keep,
             kind,
@@ -227,7 +229,7 @@ impl DeletePlan {
             bytes: 0,
             reason: reason.to_owned(),
             outcome: AgentOutcome::Planned,
-            refused: Some(refusal.into()),
+            refused: refusal.map(Into::into),
         });
     }
 
