@@ -46,8 +46,10 @@ fn fuzz(options: &Options) -> Result<(), String> {
         return Err(format!("`{unknown}` is no fuzz target; there are: {}", known.join(", ")));
     }
     let programs = build(&fuzz)?;
-    // What targets write goes where it can be removed.
-    let scratch = std::env::temp_dir().join(format!("ostler-fuzz-{}", std::process::id()));
+    // What targets write goes where it can be removed, and into memory: they make thousands of files.
+    let memory = Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir());
+    let scratch = memory.unwrap_or_else(std::env::temp_dir);
+    let scratch = scratch.join(format!("ostler-fuzz-{}", std::process::id()));
     fs::create_dir(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
     let failed: Vec<String> = known
         .into_iter()

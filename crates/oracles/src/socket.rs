@@ -80,46 +80,60 @@ impl Stage {
     fn ask(&mut self, bytes: &[u8]) {
         let said: Vec<&[u8]> =
             bytes.split(|byte| *byte == NEXT_CONNECTION).take(MOST_CONNECTIONS).collect();
-        let mut clients: Vec<UnixStream> = said.iter().map(|said| self.say(said)).collect();
-        self.settle();
-        for (said, client) in said.iter().zip(&mut clients) {
-            check_answer(said, &hear(client));
+        let mut clients: Vec<Client> = said.iter().map(|said| self.client(said)).collect();
+        self.settle(&mut clients);
+        for (said, client) in said.iter().zip(&clients) {
+            check_answer(said, &client.heard);
         }
         drop(clients);
-        self.settle();
+        self.settle(&mut []);
         if self.host.is_over() {
             return;
         }
-        let mut client = self.say(b"{\"id\":7,\"method\":\"inspect\"}\n");
-        self.settle();
-        let answer = hear(&mut client);
-        let Ok(answer) = serde_json::from_slice::<Value>(&answer) else {
-            assert!(self.host.is_over(), "no answer: {}", String::from_utf8_lossy(&answer));
+        let mut clients = [self.client(b"{\"id\":7,\"method\":\"inspect\"}\n")];
+        self.settle(&mut clients);
+        let Ok(answer) = serde_json::from_slice::<Value>(&clients[0].heard) else {
+            assert!(self.host.is_over(), "no answer");
             return;
         };
         assert_eq!((&answer["id"], &answer["ok"]), (&Value::from(7), &Value::from(true)));
         assert_eq!(answer["result"]["viewers"], 0, "nobody watches any more");
     }
 
-    fn say(&self, bytes: &[u8]) -> UnixStream {
+    fn client(&self, says: &[u8]) -> Client {
         let path = self.directory.path().join("socket");
-        let mut client = UnixStream::connect(path).expect("it listens");
-        client.set_nonblocking(true).expect("a socket");
+        let mut stream = UnixStream::connect(path).expect("it listens");
+        stream.set_nonblocking(true).expect("a socket");
         // What does not fit is not said; one that talks without end is no other case.
-        let _ = client.write(bytes);
-        client
+        let _ = stream.write(says);
+        Client { stream, heard: Vec::new() }
     }
 
-    fn settle(&mut self) {
-        while !self.host.is_over() && self.host.turn() {}
+    /// Goes on until the host has nothing to do and its clients nothing to hear.
+    fn settle(&mut self, clients: &mut [Client]) {
+        loop {
+            let busy = !self.host.is_over() && self.host.turn();
+            let heard = clients.iter_mut().filter_map(|client| client.hear().then_some(())).count();
+            if !busy && heard == 0 {
+                return;
+            }
+        }
     }
 }
 
-fn hear(client: &mut UnixStream) -> Vec<u8> {
-    let mut heard = Vec::new();
-    let end = client.read_to_end(&mut heard);
-    assert!(end.is_ok() || end.is_err_and(|error| is_quiet(error.kind())));
-    heard
+struct Client {
+    stream: UnixStream,
+    heard: Vec<u8>,
+}
+
+impl Client {
+    /// Hears what there is; says whether there was anything.
+    fn hear(&mut self) -> bool {
+        let before = self.heard.len();
+        let end = self.stream.read_to_end(&mut self.heard);
+        assert!(end.is_ok() || end.is_err_and(|error| is_quiet(error.kind())));
+        self.heard.len() > before
+    }
 }
 
 /// Nothing more now, or never: a host that has read less than it was told resets the connection.
@@ -130,7 +144,7 @@ fn is_quiet(kind: ErrorKind) -> bool {
 /// An answer is a line with the request's id, or no line at all; after it come whole frames.
 fn check_answer(said: &[u8], heard: &[u8]) {
     let Some(end) = heard.iter().position(|byte| *byte == b'\n') else {
-        assert!(heard.is_empty(), "half a line: {}", String::from_utf8_lossy(heard));
+        assert!(heard.is_empty(), "half a line of {} bytes", heard.len());
         return;
     };
     let answer: Value = serde_json::from_slice(&heard[..end]).expect("an answer is JSON");

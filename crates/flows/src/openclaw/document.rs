@@ -89,8 +89,25 @@ fn number(text: &str) -> Value {
     }
 }
 
-/// Takes elements out of lists: each list is named by the members that lead to it.
+/// Takes elements out of lists: each list is named by the members that lead to it. What comes out is
+/// read again, and given back only if nothing else is missing from it.
 pub(super) fn without(text: &str, lists: &[(&[&str], Vec<bool>)]) -> Result<String, Wrong> {
+    let mut expected = parse(text)?;
+    for (path, marked) in lists {
+        let list = path.iter().try_fold(&mut expected, |value, name| value.get_mut(name));
+        if let Some(Value::Array(list)) = list {
+            let mut marked = marked.iter();
+            list.retain(|_| marked.next() != Some(&true));
+        }
+    }
+    let after = cut(text, lists)?;
+    if parse(&after)? == expected {
+        return Ok(after);
+    }
+    Err(Wrong::shape("it is written in a way that cannot be changed safely"))
+}
+
+fn cut(text: &str, lists: &[(&[&str], Vec<bool>)]) -> Result<String, Wrong> {
     with_root(text, |root| {
         let mut splices = Splices::default();
         for (path, marked) in lists.iter().filter(|(_, marked)| marked.contains(&true)) {
@@ -147,5 +164,43 @@ mod tests {
         );
         assert_eq!(without(text, &[(&["list"], vec![false; 3])]).unwrap(), text);
         assert!(without(text, &[(&["lost"], vec![true])]).is_err());
+    }
+
+    use proptest::prelude::*;
+
+    /// What may stand between two elements, before and after the comma.
+    fn gap() -> impl Strategy<Value = &'static str> {
+        let gaps = ["", " ", "\n    ", " // a, ]\n", " /* b */ ", "\r\n\t", " // c\n // d\n  "];
+        proptest::sample::select(gaps.to_vec())
+    }
+
+    fn element() -> impl Strategy<Value = &'static str> {
+        let elements = ["1", "'a, b'", "\"]\"", "{ id: 'x', y: [1, 2,], }", "[ /* e */ ]", "null"];
+        proptest::sample::select(elements.to_vec())
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_taken_out_everything_else_is_still_there(
+            elements in proptest::collection::vec((gap(), element(), gap(), any::<bool>()), 0..6),
+            end in gap(),
+            trailing in any::<bool>(),
+        ) {
+            let mut text = "{ /* head */ list: [".to_owned();
+            for (index, (before, element, after, _)) in elements.iter().enumerate() {
+                let last = index + 1 == elements.len();
+                let comma = if !last || trailing { "," } else { "" };
+                text.push_str(&format!("{before}{element}{after}{comma}"));
+            }
+            text.push_str(&format!("{end}], tail: 'list: []' }} // foot\n"));
+            let marked: Vec<bool> = elements.iter().map(|(.., goes)| *goes).collect();
+            let after = without(&text, &[(&["list"], marked)]).unwrap();
+            let (head, foot) = ("{ /* head */ list: [", "], tail: 'list: []' } // foot\n");
+            prop_assert!(after.starts_with(head) && after.ends_with(foot), "{}", after);
+            for comment in ["// a, ]", "/* b */", "// c", "// d"] {
+                let count = |text: &str| text.matches(comment).count();
+                prop_assert_eq!(count(&text), count(&after), "{:?} {:?}", &text, &after);
+            }
+        }
     }
 }

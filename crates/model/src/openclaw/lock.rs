@@ -243,4 +243,31 @@ mod tests {
         assert_eq!((identity.pid, identity.start), (Some(4242), Some(99)));
         assert_eq!(identity.recorded_at, Time::parse("2026-07-01T10:00:00Z"));
     }
+
+    #[test]
+    fn nothing_frees_a_lock_but_proof() {
+        let pids = [None, Some(1), Some(77)];
+        let times = [None, Some(NOW), Some(NOW.minus(Duration::from_hours(99)))];
+        let holds = [None, Some(Duration::from_secs(1))];
+        let owners = [
+            RUNNING,
+            Liveness::Alive(Life::Stopped),
+            Liveness::Unknown(Doubt::Blind),
+            Liveness::Unknown(Doubt::Incomplete),
+            Liveness::Dead(Death::Gone),
+            Liveness::Dead(Death::Reused),
+        ];
+        for (pid, created_at) in pids.iter().flat_map(|pid| times.map(|time| (*pid, time))) {
+            for (owner, max_hold) in owners.iter().flat_map(|one| holds.map(|hold| (*one, hold))) {
+                let payload = Payload { pid, created_at, max_hold, ..Payload::default() };
+                for modified in [NOW, NOW.minus(Duration::from_hours(99))] {
+                    let sight = Sight { modified, ..sight(owner) };
+                    let proof = owner.is_dead() && pid.is_some()
+                        || pid == Some(sight.own_pid)
+                        || pid.is_none() && !owner.is_alive() && modified != NOW;
+                    assert_eq!(judge(&payload, &sight).is_free(), proof, "{payload:?} {sight:?}");
+                }
+            }
+        }
+    }
 }

@@ -50,7 +50,7 @@ fn row_95_what_came_after_a_deletion_is_not_the_agents() {
     worker_stage.run(DELETE).exits(8);
     drop(worker);
     // It is removed by hand, and something new takes its place.
-    std::fs::remove_dir_all(worker_stage.home.join("ops-ws")).unwrap();
+    worker_stage.home.remove("ops-ws");
     worker_stage.home.write("ops-ws/new.md", "somebody else's");
     worker_stage.unchanged(DELETE).exits(3);
 }

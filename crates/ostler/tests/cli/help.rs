@@ -38,6 +38,7 @@ const COMMANDS: &[&str] = &[
     "undo",
     "trash",
     "agents",
+    "store",
     "vault",
     "events",
     "daemon",
@@ -50,6 +51,8 @@ const COMMANDS: &[&str] = &[
     "version",
     "help",
 ];
+
+const STORE: &[&str] = &["ls", "show", "cleanup", "verify", "rebuild"];
 
 const ACCESS: &[&str] = &["open", "list", "show", "env", "exec", "log", "stop", "prune"];
 
@@ -64,6 +67,10 @@ fn the_reference() {
     for command in ACCESS {
         reference.push_str(&format!("\n======== ostler access {command} --help\n\n"));
         reference.push_str(&run(&home, &format!("access {command} --help")).exits(0).stdout);
+    }
+    for command in STORE {
+        reference.push_str(&format!("\n======== ostler store {command} --help\n\n"));
+        reference.push_str(&run(&home, &format!("store {command} --help")).exits(0).stdout);
     }
     reference.push_str("\n======== ostler help exit-codes\n\n");
     reference.push_str(&run(&home, "help exit-codes").exits(0).stdout);

@@ -30,6 +30,8 @@ const ANSWERS: &[(&str, &str)] = &[
     ("trash empty", "trash empty --json"),
     ("trash verify", "trash verify --json"),
     ("config check", "config check --json"),
+    ("store ls", "store ls --json"),
+    ("store verify", "store verify --json"),
     ("vault ls", "vault ls --json"),
     ("vault verify", "vault verify --json"),
     ("daemon status", "daemon status --json"),
@@ -45,6 +47,8 @@ const ANSWERS: &[(&str, &str)] = &[
     ("error", "access show nothing --json"),
     ("error", "access open --ttl 1s --json"),
     ("error", "hooks install clod --json"),
+    ("error", "store show nothing --json"),
+    ("error", "store ls --agent nobody --json"),
 ];
 
 #[test]
@@ -193,4 +197,27 @@ fn answers_about_what_hooks_told_fit_their_schemas() {
         let event: Value = serde_json::from_str(line).unwrap();
         assert!(schema.is_valid(&event), "{event}");
     }
+}
+
+#[test]
+fn answers_about_stores_fit_their_schemas() {
+    let home = TempHome::new();
+    let sessions = ".openclaw/agents/main/sessions";
+    let port = testkit::gateway::closed_port();
+    let maintenance = r#""maintenance":{"maxDiskBytes":"1mb","rotateBytes":1}"#;
+    let config = format!(r#"{{"gateway":{{"port":{port}}},"session":{{{maintenance}}}}}"#);
+    home.write(".openclaw/openclaw.json", config);
+    let index = r#"{"agent:main:direct:u":{"sessionId":"s","updatedAt":1},"odd":null}"#;
+    home.write(format!("{sessions}/sessions.json"), index);
+    home.write(format!("{sessions}/s.jsonl"), "{\"type\":\"message\"}\n");
+    home.write(format!("{sessions}/orphan.jsonl"), "{}\n");
+    let schemas: Value = serde_json::from_str(&run(&home, "schema").exits(0).stdout).unwrap();
+    fits(&home, &schemas, "store ls", "store ls --json");
+    fits(&home, &schemas, "store show", "store show agent:main:direct:u --json");
+    fits(&home, &schemas, "store verify", "store verify --json");
+    fits(&home, &schemas, "store cleanup", "store cleanup --dry-run -a --json");
+    fits(&home, &schemas, "error", "store cleanup --json");
+    fits(&home, &schemas, "store cleanup", "store cleanup --yes --fix-missing --json");
+    fits(&home, &schemas, "store rebuild", "store rebuild --dry-run --json");
+    fits(&home, &schemas, "store rebuild", "store rebuild --yes --json");
 }

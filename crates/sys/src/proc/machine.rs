@@ -2,14 +2,18 @@
 
 use std::fmt::Write as _;
 
-use sha2::{Digest, Sha256};
+use hmac_sha256::Hash;
 
 /// So that the machine's own id, which is meant to stay confidential, is never written down.
 const KEY: &[u8] = b"ostler machine 1\0";
 
-/// The id hashed with our key.
+/// The id hashed with our key, in a way that does not ask first what the processor can do: that would
+/// take longer, and every hook waits for it.
 pub(super) fn hash(id: &str) -> String {
-    let digest = Sha256::new().chain_update(KEY).chain_update(id).finalize();
+    let mut hash = Hash::new();
+    hash.update(KEY);
+    hash.update(id);
+    let digest = hash.finalize();
     digest.iter().take(16).fold(String::with_capacity(32), |mut hex, byte| {
         // Writing to a String cannot fail.
         let _ = write!(hex, "{byte:02x}");

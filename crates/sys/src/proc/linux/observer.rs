@@ -29,8 +29,11 @@ pub(in crate::proc) fn observer() -> Observer {
 /// What it takes to write an identity down. Whether processes are hidden is not asked: this one may
 /// record, but it would never call anything dead.
 pub(in crate::proc) fn recorder() -> Observer {
-    let introspects = proc_is_ours();
-    let (pid_ns, in_initial_pid_ns) = namespace("/proc/self/ns/pid", INITIAL_PID_NS, introspects);
+    let named = proc_names_us();
+    let (pid_ns, in_initial_pid_ns) = namespace("/proc/self/ns/pid", INITIAL_PID_NS, named);
+    // The table of another namespace does not name a process of the initial one.
+    let introspects = named && (in_initial_pid_ns || is_in_one_level());
+    let pid_ns = pid_ns.filter(|_| introspects);
     let (time_ns, in_initial_time_ns) =
         namespace("/proc/self/ns/time", INITIAL_TIME_NS, introspects);
     let machine_plain = machine_id();
@@ -51,9 +54,8 @@ pub(in crate::proc) fn recorder() -> Observer {
     }
 }
 
-/// Whether `/proc` is a process table, and the one of our own pid namespace: after
-/// `unshare --pid` without a new mount it shows the parent's, with other numbers.
-fn proc_is_ours() -> bool {
+/// Whether `/proc` is a process table that calls us by our own number.
+fn proc_names_us() -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(proc) = rustix::fs::open("/proc", flags, Mode::empty()) else {
         return false;
@@ -63,13 +65,16 @@ fn proc_is_ours() -> bool {
     let own_pid = std::process::id();
     let named_by_proc = rustix::fs::readlinkat(&proc, "self", Vec::new())
         .is_ok_and(|name| name.to_bytes() == own_pid.to_string().as_bytes());
-    if !is_proc || !named_by_proc {
-        return false;
-    }
-    let Ok(ourselves) = Handle::open(own_pid) else {
+    is_proc && named_by_proc
+}
+
+/// Whether the process table is that of our own pid namespace: after `unshare --pid` without a new
+/// mount it shows the parent's, where our number may be the same by chance. One line of it lists a
+/// number for each level.
+fn is_in_one_level() -> bool {
+    let Ok(ourselves) = Handle::open(std::process::id()) else {
         return false;
     };
-    // The two numbers may be the same by chance; this line lists one per namespace level.
     let mut buffer = [0; 4096];
     let levels = ourselves.read("status", &mut buffer).ok().and_then(|status| {
         let line =
