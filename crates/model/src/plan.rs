@@ -210,6 +210,8 @@ pub enum Refusal {
     ReadOnly,
     /// The trash has been emptied of it.
     Emptied,
+    /// What it was to replace is missing or broken: it may be all that there is.
+    OnlyCopy,
     /// A copy of it could not be kept first.
     NotCopied {
         /// Why.
@@ -244,6 +246,9 @@ impl Refusal {
             Self::NoSpace => "there is no room to keep it in the trash".to_owned(),
             Self::ReadOnly => "it lies where nothing can be written".to_owned(),
             Self::Emptied => "the trash has been emptied of it".to_owned(),
+            Self::OnlyCopy => {
+                "what it was to replace is missing or broken, so it may be the only copy".to_owned()
+            }
             Self::NotCopied { why } => format!("no copy could be kept first: {why}"),
         }
     }
@@ -276,6 +281,7 @@ impl Refusal {
             Self::NoSpace => "make room, or `ostler trash empty`",
             Self::ReadOnly => "mount it for writing first",
             Self::Emptied => "look for it in a backup",
+            Self::OnlyCopy => "look into it, and put the other file right first",
             Self::NotCopied { .. } => "put right what is in the way, then try again",
         }
     }
@@ -307,6 +313,7 @@ impl Refusal {
             Self::NoSpace,
             Self::ReadOnly,
             Self::Emptied,
+            Self::OnlyCopy,
             Self::NotCopied { why: text() },
         ]
     }

@@ -226,7 +226,9 @@ fn digest_all(
     sources: Vec<Box<Source>>,
     shelf: Option<&Shelf>,
 ) -> (Vec<Read>, Vec<Problem>) {
-    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    // Twice as many as there are processors: what is not in memory has to be waited for.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = (2 * processors).min(16);
     let next = AtomicUsize::new(0);
     let outcomes: Vec<OnceLock<Outcome>> = sources.iter().map(|_| OnceLock::new()).collect();
     let work = || {

@@ -158,6 +158,25 @@ fn what_somebody_has_open_stays() {
 }
 
 #[test]
+fn row_46_a_temporary_file_that_may_be_the_only_copy_stays() {
+    let home = TempHome::new();
+    let path = old_temporary(&home, &temporary_name(1));
+    for broken in ["", "{\"agent:main:main\": {", "gone"] {
+        match broken {
+            "gone" => {
+                std::fs::remove_file(home.join(".openclaw/agents/main/sessions/sessions.json"))
+                    .unwrap();
+            }
+            text => drop(home.write(".openclaw/agents/main/sessions/sessions.json", text)),
+        }
+        let result = run(&home, &format!("{TEMPS} --yes --json"));
+        let result: Value = serde_json::from_str::<Value>(&result.stdout).unwrap()["result"].take();
+        assert_eq!(result["items"][0]["refused"]["refusal"], "onlyCopy", "{broken}: {result}");
+        assert!(path.exists());
+    }
+}
+
+#[test]
 fn agents_own_files_go_only_on_request() {
     let home = TempHome::new();
     let path = old_temporary(&home, &temporary_name(1));

@@ -1,11 +1,11 @@
 //! What agents left: temporary files, archives, transcripts of sessions that are over.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use adapters::ExtraKind;
-use model::plan::Kind;
+use model::plan::{Kind, Refusal};
 use model::rules::guard;
 use model::rules::retain::{Candidate, Limits, select};
 use model::session;
@@ -18,11 +18,13 @@ use crate::observe::{Observation, Observed};
 
 /// Temporary files and archives.
 pub(super) fn leftovers(ask: &Ask, now: Time, observation: &Observation, planning: &mut Planning) {
+    let mut originals = Originals::default();
     for report in &observation.agents {
         let agent = report.adapter.about().id;
         if !ask.is_about(agent) {
             continue;
         }
+        let mut roots = Roots::of(&report.roots);
         for extra in &report.extras {
             let (kind, set, why) = match extra.kind {
                 ExtraKind::Temporary => {
@@ -38,11 +40,67 @@ pub(super) fn leftovers(ask: &Ask, now: Time, observation: &Observation, plannin
             let age = age_of(&planned, now);
             planned.item.age_ms = Some(millis(age));
             planned.item.evidence = vec!["when it was last changed; nobody has it open".to_owned()];
-            if age > ask.older_than(set) && is_beneath(&planned.path, &report.roots) {
+            if age <= ask.older_than(set) || !roots.hold(&planned.path) {
+                continue;
+            }
+            if kind == Kind::Temporary && !originals.is_sound(&planned.path) {
+                planning.stay(planned, Refusal::OnlyCopy);
+            } else {
                 planning.add(ask, planned, Check::Unopened);
             }
         }
     }
+}
+
+/// An agent's own directories, and which others lie in them: each is asked about once.
+struct Roots {
+    roots: Vec<PathBuf>,
+    known: HashMap<PathBuf, bool>,
+}
+
+impl Roots {
+    fn of(roots: &[PathBuf]) -> Self {
+        let resolved = roots.iter().filter_map(|root| std::fs::canonicalize(root).ok());
+        Self { roots: resolved.collect(), known: HashMap::new() }
+    }
+
+    /// Whether something really lies in one of them, links resolved.
+    fn hold(&mut self, path: &Path) -> bool {
+        let Some(parent) = path.parent() else { return false };
+        if let Some(known) = self.known.get(parent) {
+            return *known;
+        }
+        let held = std::fs::canonicalize(parent)
+            .is_ok_and(|parent| self.roots.iter().any(|root| parent.starts_with(root)));
+        self.known.insert(parent.to_owned(), held);
+        held
+    }
+}
+
+/// The files that temporary ones were to replace, each looked at once.
+#[derive(Default)]
+struct Originals(HashMap<PathBuf, bool>);
+
+impl Originals {
+    /// Whether what a temporary file was to replace is there and whole. One of which it is not known
+    /// what it was to replace stands for nothing else.
+    fn is_sound(&mut self, temporary: &Path) -> bool {
+        let Some(original) = original_of(temporary) else { return true };
+        if let Some(known) = self.0.get(&original) {
+            return *known;
+        }
+        let text = std::fs::read(&original).unwrap_or_default();
+        let sound = serde_json::from_slice::<serde::de::IgnoredAny>(&text).is_ok();
+        self.0.insert(original, sound);
+        sound
+    }
+}
+
+/// `x.json` for `x.json.<anything>.tmp`.
+fn original_of(temporary: &Path) -> Option<PathBuf> {
+    let name = temporary.file_name()?.to_str()?;
+    let end = name.find(".json.")? + ".json".len();
+    Some(temporary.with_file_name(&name[..end]))
 }
 
 fn millis(span: Duration) -> u64 {
@@ -52,15 +110,6 @@ fn millis(span: Duration) -> u64 {
 fn age_of(planned: &Planned, now: Time) -> Duration {
     let (secs, nanos) = planned.print.mtime;
     now.since(Time::from_secs_nanos(secs, nanos.into()))
-}
-
-/// Whether something really lies in one of the agent's own directories, links resolved.
-fn is_beneath(path: &Path, roots: &[std::path::PathBuf]) -> bool {
-    let Some(Ok(parent)) = path.parent().map(std::fs::canonicalize) else { return false };
-    roots
-        .iter()
-        .filter_map(|root| std::fs::canonicalize(root).ok())
-        .any(|root| parent.starts_with(root))
 }
 
 /// Transcripts of sessions that are over: by age, or the oldest of all that are too many.
