@@ -1,6 +1,7 @@
 //! A new hosted session.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,13 +44,26 @@ pub struct Request {
     pub runtime: Option<PathBuf>,
 }
 
-/// The program of a known agent.
-pub fn agent_command(agent: &str) -> Result<String, Fault> {
+/// The command that starts a known agent: the first of its programs that is found, with `arguments`.
+pub fn agent_command(
+    agent: &str,
+    arguments: &[String],
+    path: &OsStr,
+) -> Result<Vec<String>, Fault> {
     let adapter = adapters::by_id(agent).ok_or_else(|| {
         let known: Vec<&str> = crate::adapter_ids().collect();
         Fault::input(format!("`{agent}` is no agent; there are: {}", known.join(", ")))
     })?;
-    Ok(adapter.about().program.names.first().copied().unwrap_or(agent).to_owned())
+    let names = adapter.about().program.names;
+    let is_there = |name: &&&str| std::env::split_paths(path).any(|one| one.join(name).is_file());
+    let program = names.iter().find(is_there).ok_or_else(|| {
+        Fault::input(format!(
+            "no program of `{agent}` ({}) is on the PATH; install it, or give its path after `--` \
+             without --agent",
+            names.join(", ")
+        ))
+    })?;
+    Ok([&[(*program).to_owned()], arguments].concat())
 }
 
 /// Makes a session and returns when its program runs.

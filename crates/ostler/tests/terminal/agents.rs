@@ -103,6 +103,21 @@ fn a4_create_agent_links_the_native_session_both_ways() {
 }
 
 #[test]
+fn a4_create_agent_passes_arguments_on_and_refuses_one_that_is_not_there() {
+    let stage = stage();
+    let program = stage.home.write("fake/codex", "#!/bin/sh\necho got \"$*\"\n");
+    std::fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+    let terminal = create(&stage, &["--agent", "codex", "--", "resume", "--last"]);
+    stage.ok(&["wait", &terminal, "--exit"]);
+    assert_eq!(stage.screen(&terminal), "got resume --last");
+    let nowhere = ["create", "--agent", "codex", "--env", "PATH=/nowhere", "--json"];
+    let refused = stage.run(&nowhere).exits(2).message();
+    assert!(refused.starts_with("no program of `codex` (codex) is on the PATH"), "{refused}");
+    let unknown = stage.run(&["create", "--agent", "clod", "--json"]).exits(2).message();
+    assert!(unknown.starts_with("`clod` is no agent; there are: "), "{unknown}");
+}
+
+#[test]
 fn a4_an_agent_started_in_a_shell_is_linked_by_descent_and_a_stranger_is_not() {
     let stage = stage();
     let inside = create(&stage, &["--", "/bin/bash", "-c", "claude; sleep 60"]);

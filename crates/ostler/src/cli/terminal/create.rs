@@ -1,5 +1,6 @@
 //! `ostler create`
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -27,8 +28,8 @@ pub(crate) struct Create {
     /// The same as --shell.
     #[arg(long = "command", value_name = "PATH", hide = true)]
     legacy_shell: Option<String>,
-    /// Start a known agent, e.g. `claude-code`.
-    #[arg(long, value_name = "AGENT", conflicts_with = "command")]
+    /// Start a known agent, e.g. `claude-code`; what follows are its arguments.
+    #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
     /// Where to start it [default: here].
     #[arg(long, value_name = "DIR")]
@@ -57,6 +58,12 @@ pub(crate) struct Create {
 }
 
 impl Create {
+    /// Where the program will be looked for.
+    fn path(&self) -> OsString {
+        let given = self.env.iter().rev().find_map(|pair| pair.strip_prefix("PATH="));
+        given.map(OsString::from).or_else(|| env::lookup("PATH")).unwrap_or_default()
+    }
+
     pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
         let home = context.terminals()?;
         let idle = match &self.idle_timeout_ms {
@@ -67,7 +74,7 @@ impl Create {
             None => context.idle_timeout_ms(),
         };
         let command = match &self.agent {
-            Some(agent) => vec![create::agent_command(agent)?],
+            Some(agent) => create::agent_command(agent, &self.command, &self.path())?,
             None => self.command.clone(),
         };
         let shell = self.shell.clone().or_else(|| self.legacy_shell.clone());
