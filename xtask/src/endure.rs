@@ -74,12 +74,16 @@ fn cycle(stage: &Stage) -> Result<(), String> {
     stage.run(&["destroy", id]).map(drop)
 }
 
-/// Waits for the last process, removes the sessions and lists what is in the home.
+/// Waits for the last process, removes the sessions for good and lists what is in the home.
 fn collect(stage: &Stage) -> Result<BTreeSet<PathBuf>, String> {
     no_process_left(stage)?;
-    stage.run(&["agent-tty", "gc"])?;
+    stage.run(&["gc", "--older-than", "0s", "--yes"])?;
+    stage.run(&["trash", "empty", "--older-than", "0s", "--yes"])?;
     let mut all = BTreeSet::new();
     tree(&stage.home, &mut all).map_err(|error| error.to_string())?;
+    // One journal is kept of each removal, however many sessions it removed.
+    let trash = stage.home.join("state/trash");
+    all.retain(|path| !path.ends_with("journal.jsonl") && path.parent() != Some(trash.as_path()));
     Ok(all)
 }
 

@@ -112,9 +112,11 @@ impl Stage {
     /// Goes on until the host has nothing to do and its clients nothing to hear.
     fn settle(&mut self, clients: &mut [Client]) {
         loop {
-            let busy = !self.host.is_over() && self.host.turn();
-            let heard = clients.iter_mut().filter_map(|client| client.hear().then_some(())).count();
-            if !busy && heard == 0 {
+            let mut busy = !self.host.is_over() && self.host.turn();
+            for client in clients.iter_mut() {
+                busy |= client.hear();
+            }
+            if !busy {
                 return;
             }
         }

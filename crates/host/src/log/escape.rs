@@ -50,39 +50,53 @@ fn specials(word: u64) -> u64 {
 /// Appends what the inside of a JSON string says, up to its closing quote. Gives the length of the
 /// inside, or `None` when it is no such string.
 pub(super) fn unescape(inside: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    out.reserve(inside.len());
     let mut from = 0;
     loop {
-        let at = from + memchr::memchr2(b'"', b'\\', &inside[from..])?;
+        let at = from + special(&inside[from..])?;
         out.extend_from_slice(&inside[from..at]);
         if inside[at] == b'"' {
             return Some(at);
         }
-        let (bytes, length): (&[u8], usize) = match *inside.get(at + 1)? {
-            b'n' => (b"\n", 2),
-            b'r' => (b"\r", 2),
-            b't' => (b"\t", 2),
-            b'"' => (b"\"", 2),
-            b'\\' => (b"\\", 2),
-            b'/' => (b"/", 2),
-            b'b' => (b"\x08", 2),
-            b'f' => (b"\x0c", 2),
+        let byte = match *inside.get(at + 1)? {
             b'u' => {
                 let (c, length) = unicode(&inside[at + 2..])?;
-                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-                (b"", 2 + length)
+                from = at + 2 + length;
+                match u8::try_from(c).ok().filter(u8::is_ascii) {
+                    // Nearly always: what full-screen programs write is half escapes.
+                    Some(byte) => out.push(byte),
+                    None => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+                }
+                continue;
             }
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'b' => 0x08,
+            b'f' => 0x0c,
+            byte @ (b'"' | b'\\' | b'/') => byte,
             _ => return None,
         };
-        out.extend_from_slice(bytes);
-        from = at + length;
+        out.push(byte);
+        from = at + 2;
     }
+}
+
+/// Where the next quote or backslash is. It is near where there are many, and then a call costs more
+/// than a look.
+fn special(bytes: &[u8]) -> Option<usize> {
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\');
+    let (near, far) = bytes.split_at(bytes.len().min(16));
+    near.iter()
+        .position(is_special)
+        .or_else(|| memchr::memchr2(b'"', b'\\', far).map(|at| near.len() + at))
 }
 
 /// The character behind `\u`, and how many bytes name it.
 fn unicode(text: &[u8]) -> Option<(char, usize)> {
     let unit = |at: usize| {
-        let digits = std::str::from_utf8(text.get(at..at + 4)?).ok()?;
-        u32::from_str_radix(digits, 16).ok()
+        let digits = text.get(at..at + 4)?;
+        digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))
     };
     let first = unit(0)?;
     if !(0xd800..0xdc00).contains(&first) {
@@ -129,6 +143,11 @@ mod tests {
             let mut back = Vec::new();
             unescape(format!("{escaped}\"").as_bytes(), &mut back).unwrap();
             proptest::prop_assert_eq!(back, text.into_bytes());
+        }
+
+        #[test]
+        fn a_sign_is_no_digit(digits in "[+-][0-9a-f]{3}") {
+            proptest::prop_assert_eq!(unescape(format!("\\u{digits}\"").as_bytes(), &mut Vec::new()), None);
         }
 
         #[test]

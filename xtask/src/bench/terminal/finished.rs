@@ -1,7 +1,7 @@
 //! Sessions that are over: how many of them are listed, and how a screen is come by again.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{Bound, Stage, bound, done, in_turns, timed};
@@ -36,13 +36,14 @@ pub(super) fn listing(stage: &Stage, runs: usize, bounds: &mut Vec<Bound>) -> Re
 /// A replay of the whole log, against the emulator alone.
 pub(super) fn replaying(stage: &Stage, feed: &Path, bounds: &mut Vec<Bound>) -> Result<(), String> {
     for (session, stream) in [("stream0", "stream"), ("redraw0", "redraws")] {
+        let shown = as_shown(stage, stream)?;
         let keyframe = stage.directory(session)?.join("keyframe");
         fs::remove_file(&keyframe).map_err(|e| format!("{}: {e}", keyframe.display()))?;
         let (ours, floor) = in_turns(
             5,
             |_| done(&mut stage.command(&["snapshot", session])),
             |_| {
-                let file = fs::File::open(stage.home.join(stream)).map_err(|e| e.to_string())?;
+                let file = fs::File::open(&shown).map_err(|error| error.to_string())?;
                 done(Command::new(feed).stdin(Stdio::from(file)))
             },
         )?;
@@ -51,6 +52,22 @@ pub(super) fn replaying(stage: &Stage, feed: &Path, bounds: &mut Vec<Bound>) -> 
         bounds.push(bound(&what, ours / floor, 1.3, "x"));
     }
     Ok(())
+}
+
+/// What the terminal made of a stream: on all but a raw one, a new line begins at the left.
+fn as_shown(stage: &Stage, stream: &str) -> Result<PathBuf, String> {
+    let path = stage.home.join(stream);
+    if stream == "redraws" {
+        return Ok(path);
+    }
+    let mut shown = Vec::new();
+    for line in fs::read(&path).map_err(|error| error.to_string())?.split(|byte| *byte == b'\n') {
+        shown.extend_from_slice(line);
+        shown.extend_from_slice(b"\r\n");
+    }
+    let path = stage.home.join(format!("{stream}-shown"));
+    fs::write(&path, shown).map_err(|error| error.to_string())?;
+    Ok(path)
 }
 
 /// The last screen of a session with a very long log.
@@ -65,7 +82,7 @@ pub(super) fn looking_back(
     let log = stage.directory("gigabyte")?.join("events.jsonl");
     let bytes = fs::metadata(&log).map_err(|error| error.to_string())?.len();
     if bytes < GIGABYTE as u64 {
-        return Err(format!("the log has only {bytes} bytes"));
+        return Err(format!("the log has only {bytes} bytes; is the disk full?"));
     }
     // The host writes its last keyframe after it has told that it is over.
     while !stage.run(&["inspect", "gigabyte"])?.contains("exited") {

@@ -28,12 +28,8 @@ pub(crate) struct Prune {
     #[arg(long)]
     dry_run: bool,
     /// Also remove the logs of sessions that are gone, if their last line is older, e.g. 30d.
-    #[arg(long, value_name = "AGE", value_parser = parse_age)]
+    #[arg(long, value_name = "AGE", value_parser = duration::from_argument)]
     logs: Option<Duration>,
-}
-
-fn parse_age(text: &str) -> Result<Duration, String> {
-    duration::parse(text).ok_or_else(|| "an age looks like 90s, 30m, 2h, 1d or 3w".to_owned())
 }
 
 impl Prune {
