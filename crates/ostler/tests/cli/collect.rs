@@ -17,6 +17,11 @@ fn finished_terminal(home: &TempHome) -> String {
     let created = run(home, "create --json -- /bin/true").exits(0).result();
     let id = created["sessionId"].as_str().unwrap().to_owned();
     run(home, &format!("wait {id} --exit --json")).exits(0);
+    // Its host writes a little more after it has said so.
+    let begun = std::time::Instant::now();
+    while !run(home, "gc --older-than 0s --json").stdout.contains(&id) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the host of {id} does not leave");
+    }
     id
 }
 
