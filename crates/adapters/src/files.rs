@@ -25,7 +25,7 @@ const MAX_SMALL_FILE: u64 = 8 << 20;
 const MAX_DOCUMENT: u64 = 256 << 20;
 
 /// Copies of this size stay in the second-level cache; larger ones measured three times slower.
-const CHUNK: usize = 64 << 10;
+const CHUNK: usize = 128 << 10;
 
 /// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -233,7 +233,7 @@ pub fn lines(mut file: File, offset: u64, each: impl FnMut(&[u8])) -> Result<Lin
     if offset > 0 {
         file.seek(io::SeekFrom::Start(offset))?;
     }
-    lines_from(file, offset, each)
+    with_scratch(|buffer| lines_through(buffer, file, Short::IsTheEnd, offset, each))
 }
 
 /// The same for anything that can be read, which stands at `offset`.
@@ -242,17 +242,30 @@ pub fn lines_from(
     offset: u64,
     each: impl FnMut(&[u8]),
 ) -> Result<LinesEnd, ReadError> {
+    with_scratch(|buffer| lines_through(buffer, reader, Short::IsNothing, offset, each))
+}
+
+fn with_scratch<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     SCRATCH.with(|scratch| {
         let mut buffer = scratch.take();
         if buffer.is_empty() {
             buffer.resize(CHUNK, 0);
         }
-        let end = lines_through(&mut buffer, reader, offset, each);
-        if buffer.len() <= 16 * CHUNK {
+        let done = work(&mut buffer);
+        if buffer.len() <= 8 * CHUNK {
             scratch.replace(buffer);
         }
-        end
+        done
     })
+}
+
+/// What it means that less was read than there was room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Short {
+    /// The end, as it was then: of a regular file there is no need to ask again.
+    IsTheEnd,
+    /// Nothing.
+    IsNothing,
 }
 
 std::thread_local! {
@@ -263,6 +276,7 @@ std::thread_local! {
 fn lines_through(
     buffer: &mut Vec<u8>,
     mut reader: impl Read,
+    short: Short,
     offset: u64,
     mut each: impl FnMut(&[u8]),
 ) -> Result<LinesEnd, ReadError> {
@@ -271,6 +285,7 @@ fn lines_through(
     let mut kept = 0;
     // Inside a line that is longer than MAX_RECORD.
     let mut skipping = false;
+    let mut ended = false;
     loop {
         if kept == buffer.len() {
             if buffer.len() < MAX_RECORD {
@@ -283,10 +298,13 @@ fn lines_through(
             }
         }
         let room = (kept + CHUNK).min(buffer.len());
-        let count = match reader.read(&mut buffer[kept..room]) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error.into()),
+        let count = match ended {
+            true => 0,
+            false => match reader.read(&mut buffer[kept..room]) {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            },
         };
         if count == 0 {
             if kept > 0 && !skipping {
@@ -295,6 +313,7 @@ fn lines_through(
             return Ok(end);
         }
         let filled = kept + count;
+        ended = short == Short::IsTheEnd && filled < room;
         let mut start = 0;
         let mut search = kept;
         while let Some(length) = memchr(b'\n', &buffer[search..filled]) {

@@ -288,19 +288,28 @@ impl State {
 
     /// Every session that is not known to be over.
     pub fn open_sessions(&self) -> Result<Vec<Tracked>, StateError> {
-        self.sessions("select agent, id, track from session where open = 1")
+        self.sessions("select agent, id, track from session indexed by open_session where open = 1")
     }
 
     /// Sessions that are over and have not been condensed.
     pub fn uncondensed_sessions(&self) -> Result<Vec<Tracked>, StateError> {
-        self.sessions("select agent, id, track from session where open = 0 and condensed = 0")
+        self.sessions(
+            "select agent, id, track from session indexed by uncondensed_session \
+             where open = 0 and condensed = 0",
+        )
     }
 
     /// Sessions that ended since, the newest first, at most so many.
-    pub fn ended_sessions(&self, since: Time, limit: usize) -> Result<Vec<Tracked>, StateError> {
+    pub fn ended_sessions(
+        &self,
+        since: Time,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<Tracked>, StateError> {
         self.sessions(&format!(
-            "select agent, id, track from session where open = 0 and ended_at >= {} \
-             order by ended_at desc limit {limit}",
+            "select agent, id, track from session indexed by ended_session \
+             where open = 0 and ended_at >= {} \
+             order by ended_at desc, agent desc, id desc limit {limit} offset {skip}",
             since.millis()
         ))
     }
@@ -448,7 +457,8 @@ impl State {
 
     /// How many sessions are over and not condensed.
     pub fn uncondensed(&self) -> Result<u64, StateError> {
-        let query = "select count(*) from session where open = 0 and condensed = 0";
+        let query = "select count(*) from session indexed by uncondensed_session \
+                     where open = 0 and condensed = 0";
         let count = self.connection.query_row(query, [], |row| row.get::<_, i64>(0));
         count.map(|count| count as u64).map_err(self.failed())
     }

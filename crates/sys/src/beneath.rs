@@ -4,9 +4,12 @@
 //! and the opening. Elsewhere, and where a link names its target absolutely, the path is resolved
 //! and checked first.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::marker::PhantomData;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -58,12 +61,44 @@ pub fn open(root: &Path, path: &Path, target: Target) -> Result<File, BeneathErr
 fn open_in_kernel(root: &Path, below: &Path, flags: OFlags) -> Option<Result<File, BeneathError>> {
     use rustix::fs::ResolveFlags;
 
-    let directory = rustix::fs::open(root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    match rustix::fs::openat2(&directory, below, flags, Mode::empty(), ResolveFlags::BENEATH) {
-        Ok(opened) => Some(Ok(opened.into())),
-        // An absolute link may still lead inside; old kernels do not have the call at all.
-        Err(Errno::XDEV | Errno::NOSYS | Errno::PERM | Errno::AGAIN) => None,
-        Err(errno) => Some(Err(BeneathError::Io(errno.into()))),
+    let open_below = |directory: &OwnedFd| {
+        match rustix::fs::openat2(directory, below, flags, Mode::empty(), ResolveFlags::BENEATH) {
+            Ok(opened) => Some(Ok(opened.into())),
+            // An absolute link may still lead inside; old kernels do not have the call at all.
+            Err(Errno::XDEV | Errno::NOSYS | Errno::PERM | Errno::AGAIN) => None,
+            Err(errno) => Some(Err(BeneathError::Io(errno.into()))),
+        }
+    };
+    let open_root = || rustix::fs::open(root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
+    HELD.with_borrow_mut(|held| {
+        let Some(held) = held else { return open_below(&open_root()?) };
+        if let Some((_, directory)) = held.iter().find(|(path, _)| path == root) {
+            return open_below(directory);
+        }
+        held.push((root.to_owned(), open_root()?));
+        open_below(&held.last()?.1)
+    })
+}
+
+std::thread_local! {
+    /// The directories that this thread holds open, while it does.
+    static HELD: RefCell<Option<Vec<(PathBuf, OwnedFd)>>> = const { RefCell::new(None) };
+}
+
+/// Directories stay open on this thread from one call of [`open`] to the next, until this is dropped:
+/// for somebody who opens thousands of files beneath the same few.
+#[derive(Debug)]
+pub struct HeldRoots(PhantomData<*const ()>);
+
+/// Begins to hold them.
+pub fn hold_roots() -> HeldRoots {
+    HELD.with_borrow_mut(|held| *held = Some(Vec::new()));
+    HeldRoots(PhantomData)
+}
+
+impl Drop for HeldRoots {
+    fn drop(&mut self) {
+        HELD.with_borrow_mut(|held| *held = None);
     }
 }
 
@@ -126,6 +161,13 @@ mod tests {
         assert!(
             matches!(missing, BeneathError::Io(error) if error.kind() == io::ErrorKind::NotFound)
         );
+        {
+            let _held = hold_roots();
+            for _ in 0..2 {
+                assert_eq!(read(&root, &root.join("a/file")).unwrap(), "text");
+                read(&root, &root.join("a/victim")).unwrap_err();
+            }
+        }
         open(&root, &root.join("a"), Target::Directory).unwrap();
         assert!(open(&root, &root.join("a/file"), Target::Directory).is_err());
     }

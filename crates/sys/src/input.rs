@@ -1,7 +1,7 @@
 //! Reading what another program writes to us, without waiting for ever or for too much.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -17,11 +17,19 @@ pub struct Input {
     pub ended: bool,
 }
 
+/// What this process is given on its standard input, read without a buffer in between.
+pub fn stdin() -> BorrowedFd<'static> {
+    rustix::stdio::stdin()
+}
+
 /// Reads to the end, keeping at most `limit` bytes, for no longer than `patience`.
 pub fn read_bounded(from: impl AsFd, limit: usize, patience: Duration) -> io::Result<Input> {
     const CHUNK: usize = 16 << 10;
+    // Most of what is handed to us fits into this, its end included.
+    const FIRST: usize = 4 << 10;
+    const LEAST_ROOM: usize = 512;
     let deadline = Instant::now() + patience;
-    let mut input = Input { bytes: Vec::with_capacity(CHUNK), cut: false, ended: false };
+    let mut input = Input { bytes: Vec::with_capacity(FIRST), cut: false, ended: false };
     let mut beyond = Vec::new();
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -38,7 +46,9 @@ pub fn read_bounded(from: impl AsFd, limit: usize, patience: Duration) -> io::Re
         if full {
             room.clear();
         }
-        room.reserve(CHUNK);
+        if room.capacity() - room.len() < LEAST_ROOM {
+            room.reserve(CHUNK);
+        }
         match rustix::io::read(&from, rustix::buffer::spare_capacity(room)) {
             Ok(0) => {
                 input.ended = true;

@@ -132,18 +132,33 @@ pub fn is_anything_known(home: &Path) -> bool {
     store::state::path(home).exists() || crate::hook::spool(home).exists()
 }
 
-/// Sessions that ended since, the newest first.
-pub fn ended_since(home: &Path, since: Time) -> Result<Vec<SweptSession>, SweepError> {
-    const MOST: usize = 200;
-    let state = State::read(home)?;
-    let ended = state.map(|state| state.ended_sessions(since, MOST)).transpose()?;
-    let told = |one: &Tracked| {
-        let end = one.track.end.as_ref()?;
-        let mut session = swept_session(one, end.reason.words());
-        session.at = Some(end.at);
-        Some(session)
-    };
-    Ok(ended.unwrap_or_default().iter().filter_map(told).collect())
+/// Sessions that ended since in a directory that is wanted, the newest first, at most so many. No more
+/// of the past is read than that takes.
+pub fn ended_since(
+    home: &Path,
+    since: Time,
+    most: usize,
+    is_wanted: impl Fn(Option<&str>) -> bool,
+) -> Result<Vec<SweptSession>, SweepError> {
+    const MOST_LOOKED_AT: usize = 1000;
+    let mut wanted = Vec::new();
+    let Some(state) = State::read(home)? else { return Ok(wanted) };
+    for skip in (0..MOST_LOOKED_AT).step_by(most.max(1)) {
+        let page = state.ended_sessions(since, skip, most)?;
+        for one in &page {
+            let Some(end) = &one.track.end else { continue };
+            let mut session = swept_session(one, end.reason.words());
+            session.at = Some(end.at);
+            if is_wanted(session.cwd.as_deref()) {
+                wanted.push(session);
+            }
+        }
+        if wanted.len() >= most || page.len() < most {
+            break;
+        }
+    }
+    wanted.truncate(most);
+    Ok(wanted)
 }
 
 /// The names of the open sessions of a home.

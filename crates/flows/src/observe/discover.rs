@@ -232,6 +232,7 @@ fn digest_all(
     let next = AtomicUsize::new(0);
     let outcomes: Vec<OnceLock<Outcome>> = sources.iter().map(|_| OnceLock::new()).collect();
     let work = || {
+        let _held = sys::beneath::hold_roots();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(source) = sources.get(index) else { return };

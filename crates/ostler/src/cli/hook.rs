@@ -49,7 +49,7 @@ fn receive(agent: &str, event: &str, argument: Option<&str>) -> ExitCode {
             agent,
             event,
             argument,
-            stdin: std::io::stdin(),
+            stdin: sys::input::stdin(),
             home: dirs.as_ref().map(|dirs| dirs.home.as_path()).map_err(ToString::to_string),
             runtime: &sys::dirs::runtime_of_this_process(),
         };

@@ -49,10 +49,9 @@ impl Status {
             .filter(|one| one.verdict.status.is_active() && here(one.session.digest.cwd.as_deref()))
             .collect();
         let since = context.now.minus(RECENT);
-        let mut ended = flows::finalize::ended_since(&context.dirs()?.home, since)
+        let home = context.dirs()?.home;
+        let ended = flows::finalize::ended_since(&home, since, MOST_ENDED, here)
             .map_err(|error| Error::Order(error.into()))?;
-        ended.retain(|one| here(one.cwd.as_deref()));
-        ended.truncate(MOST_ENDED);
         if context.json {
             context.answer(StatusResult {
                 directory: directory.map(|path| path.to_string_lossy().into_owned()),
