@@ -379,7 +379,8 @@ impl<'a> Work<'a> {
         let Request { policy, now, .. } = self.request;
         let before = |at: Time, span: Duration| at < now.minus(span);
         for (index, one) in self.store.files.iter().enumerate() {
-            if self.changes.contains_key(&index) {
+            let stays = |file: usize| !self.changes.contains_key(&file);
+            if !stays(index) {
                 continue;
             }
             let prune_after = policy.prune_after.value;
@@ -397,7 +398,7 @@ impl<'a> Work<'a> {
                 }
                 FileKind::Checkpoint(_) | FileKind::Blob(_) | FileKind::Sidecar(_)
                     if !self.references.is_referenced(index)
-                        && !self.references.has_transcript(&one.kind)
+                        && !self.references.has_transcript(&one.kind, stays)
                         && before(one.modified, prune_after) =>
                 {
                     Why::Unreferenced

@@ -77,12 +77,13 @@ impl<'a> References<'a> {
         self.counts[file] > 0
     }
 
-    /// Whether there is a transcript of the session that a file belongs to.
-    pub(super) fn has_transcript(&self, kind: &FileKind) -> bool {
+    /// Whether a transcript stays of the session that a file belongs to.
+    pub(super) fn has_transcript(&self, kind: &FileKind, stays: impl Fn(usize) -> bool) -> bool {
         let (FileKind::Sidecar(session) | FileKind::Checkpoint(session)) = kind else {
             return false;
         };
-        let is_transcript = |&index: &usize| self.store.files[index].kind == FileKind::Transcript;
+        let is_transcript =
+            |&index: &usize| self.store.files[index].kind == FileKind::Transcript && stays(index);
         self.by_session.get(session.as_str()).is_some_and(|files| files.iter().any(is_transcript))
     }
 
