@@ -1,12 +1,14 @@
 //! Moving things away and back: whole or not at all, and never over something else.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use model::plan::{Fingerprint, Form};
-use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 /// What is at a path now. A link is looked at, not followed.
@@ -31,6 +33,43 @@ pub fn fingerprint_of(about: &Metadata) -> Fingerprint {
         uid: about.uid(),
         size: if form == Form::Directory { 0 } else { about.size() },
         mtime: (about.mtime(), u32::try_from(about.mtime_nsec()).unwrap_or(0)),
+    }
+}
+
+/// A directory whose files are looked at one after the other.
+#[derive(Debug)]
+pub struct Directory(OwnedFd);
+
+impl Directory {
+    /// Holds on to a directory.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
+    }
+
+    /// What has that name in it now. A link is looked at, not followed.
+    #[allow(clippy::unnecessary_cast, reason = "the widths differ between platforms")]
+    pub fn fingerprint(&self, name: &OsStr) -> io::Result<Fingerprint> {
+        let stat = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let form = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Form::File,
+            FileType::Directory => Form::Directory,
+            FileType::Symlink => Form::Link,
+            _ => Form::Special,
+        };
+        Ok(Fingerprint {
+            dev: stat.st_dev as u64,
+            ino: stat.st_ino as u64,
+            form,
+            mode: stat.st_mode as u32 & 0o7777,
+            uid: stat.st_uid,
+            size: if form == Form::Directory {
+                0
+            } else {
+                u64::try_from(stat.st_size).unwrap_or(0)
+            },
+            mtime: (stat.st_mtime as i64, u32::try_from(stat.st_mtime_nsec).unwrap_or(0)),
+        })
     }
 }
 
@@ -192,6 +231,11 @@ mod tests {
             let (was, is) = (fingerprint(&was).unwrap(), fingerprint(&is).unwrap());
             assert_eq!((was.form, was.mode, was.size), (is.form, is.mode, is.size), "{name}");
             assert_eq!(was.mtime, is.mtime, "{name}");
+        }
+        let directory = Directory::open(&to.join("deep")).unwrap();
+        for name in ["file", "er"] {
+            let whole = fingerprint(&to.join("deep").join(name)).unwrap();
+            assert_eq!(directory.fingerprint(name.as_ref()).unwrap(), whole, "either way");
         }
         assert_eq!(fs::read_link(to.join("deep/er/link")).unwrap(), Path::new("/nowhere"));
         assert!(copy(&from, &to, Existing::Refuse).is_err(), "nothing is written over");

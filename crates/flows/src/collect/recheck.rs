@@ -28,6 +28,17 @@ impl Planned {
     ) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
         let print = sys::trash::fingerprint(&path)?;
+        Ok(Self::seen(kind, path, print, owner, why))
+    }
+
+    /// Something that was looked at already, by its whole path.
+    pub fn seen(
+        kind: Kind,
+        path: PathBuf,
+        print: Fingerprint,
+        owner: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
         let item = Item {
             kind,
             path: path.to_string_lossy().into_owned(),
@@ -38,7 +49,7 @@ impl Planned {
             bytes: print.size,
             evidence: Vec::new(),
         };
-        Ok(Self { item, path, print })
+        Self { item, path, print }
     }
 
     /// With the size of everything below it.

@@ -10,9 +10,12 @@ use crate::env;
 use crate::error::Error;
 use crate::render::json;
 
+/// How much is written at once.
+const AT_ONCE: usize = 64 << 10;
+
 /// Writes one successful answer as JSON.
 pub(crate) fn json<T: Serialize>(command: &str, now: Time, result: T) -> Result<(), Error> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::with_capacity(AT_ONCE, std::io::stdout().lock());
     json::write(&mut out, &Success { ok: true, command, timestamp: now, result })?;
     out.flush()?;
     Ok(())
@@ -27,7 +30,7 @@ pub(crate) fn json_with<T: Serialize, E: Copy + Sync, S: Serialize>(
     elements: &[E],
     view: impl Fn(E) -> S + Sync,
 ) -> Result<(), Error> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::with_capacity(AT_ONCE, std::io::stdout().lock());
     let envelope = Success { ok: true, command, timestamp: now, result };
     json::write_with(&mut out, &envelope, name, elements, view)?;
     out.flush()?;
@@ -36,7 +39,7 @@ pub(crate) fn json_with<T: Serialize, E: Copy + Sync, S: Serialize>(
 
 /// Writes one line of a JSON stream.
 pub(crate) fn json_line<T: Serialize>(result: T) -> Result<(), Error> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::with_capacity(AT_ONCE, std::io::stdout().lock());
     serde_json::to_writer(&mut out, &result)?;
     out.write_all(b"\n")?;
     out.flush()?;

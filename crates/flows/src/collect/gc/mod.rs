@@ -170,7 +170,7 @@ impl Planning {
 
 fn key(planned: &Planned) -> String {
     let print = &planned.print;
-    format!("{:?} {:?} {} {}", planned.item.kind, planned.path, print.dev, print.ino)
+    format!("{} {} {} {}", planned.item.kind.word(), planned.item.path, print.dev, print.ino)
 }
 
 fn line((action, item, refused): (Fate, Item, Option<Refusal>)) -> PlannedItem {

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use adapters::ExtraKind;
-use model::plan::{Kind, Refusal};
+use model::plan::{Fingerprint, Kind, Refusal};
 use model::rules::guard;
 use model::rules::retain::{Candidate, Limits, select};
 use model::session;
 use model::summary::{Kept, Summary};
 use model::time::Time;
+use sys::trash::Directory;
 
 use super::{Ask, Check, Planning};
 use crate::collect::Planned;
@@ -24,7 +25,7 @@ pub(super) fn leftovers(ask: &Ask, now: Time, observation: &Observation, plannin
         if !ask.is_about(agent) {
             continue;
         }
-        let mut roots = Roots::of(&report.roots);
+        let mut places = Places::of(&report.roots);
         for extra in &report.extras {
             let (kind, set, why) = match extra.kind {
                 ExtraKind::Temporary => {
@@ -35,12 +36,13 @@ pub(super) fn leftovers(ask: &Ask, now: Time, observation: &Observation, plannin
                 }
                 ExtraKind::Attachment => continue,
             };
-            let Ok(mut planned) = Planned::new(kind, &extra.path, agent, why) else { continue };
+            let Some(print) = places.look(&extra.path) else { continue };
+            let mut planned = Planned::seen(kind, extra.path.clone(), print, agent, why);
             planned.item.session.clone_from(&extra.session);
             let age = age_of(&planned, now);
             planned.item.age_ms = Some(millis(age));
             planned.item.evidence = vec!["when it was last changed; nobody has it open".to_owned()];
-            if age <= ask.older_than(set) || !roots.hold(&planned.path) {
+            if age <= ask.older_than(set) {
                 continue;
             }
             if kind == Kind::Temporary && !originals.is_sound(&planned.path) {
@@ -52,28 +54,28 @@ pub(super) fn leftovers(ask: &Ask, now: Time, observation: &Observation, plannin
     }
 }
 
-/// An agent's own directories, and which others lie in them: each is asked about once.
-struct Roots {
+/// The directories of an agent in which things were left, each opened and asked about once.
+struct Places {
     roots: Vec<PathBuf>,
-    known: HashMap<PathBuf, bool>,
+    known: HashMap<PathBuf, Option<Directory>>,
 }
 
-impl Roots {
+impl Places {
     fn of(roots: &[PathBuf]) -> Self {
         let resolved = roots.iter().filter_map(|root| std::fs::canonicalize(root).ok());
         Self { roots: resolved.collect(), known: HashMap::new() }
     }
 
-    /// Whether something really lies in one of them, links resolved.
-    fn hold(&mut self, path: &Path) -> bool {
-        let Some(parent) = path.parent() else { return false };
-        if let Some(known) = self.known.get(parent) {
-            return *known;
+    /// What is at a path, if that really lies in one of the agent's own directories, links resolved.
+    fn look(&mut self, path: &Path) -> Option<Fingerprint> {
+        let (parent, name) = (path.parent()?, path.file_name()?);
+        if !self.known.contains_key(parent) {
+            let real = std::fs::canonicalize(parent).ok();
+            let inside = real.filter(|real| self.roots.iter().any(|root| real.starts_with(root)));
+            let opened = inside.and_then(|real| Directory::open(&real).ok());
+            self.known.insert(parent.to_owned(), opened);
         }
-        let held = std::fs::canonicalize(parent)
-            .is_ok_and(|parent| self.roots.iter().any(|root| parent.starts_with(root)));
-        self.known.insert(parent.to_owned(), held);
-        held
+        self.known.get(parent)?.as_ref()?.fingerprint(name).ok()
     }
 }
 
