@@ -77,7 +77,7 @@ impl Gc {
         let planning = collect::plan_here(&dirs.home, &mut ask, context.now, &environment);
         let preview = planning.preview();
         if !self.yes {
-            return tell(context, &preview);
+            return tell(context, preview);
         }
         if self.plan.as_ref().is_some_and(|plan| *plan != preview.plan) {
             return Err(Error::Refused {
@@ -88,7 +88,7 @@ impl Gc {
         let going = preview.items.iter().filter(|item| item.action == Fate::WouldGo);
         let consented: HashSet<String> = going.map(|item| item.item.path.clone()).collect();
         if consented.is_empty() {
-            return tell(context, &GcResult { applied: true, ..preview });
+            return tell(context, GcResult { applied: true, ..preview });
         }
         ask.consent = Some(preview.plan);
         let work = Work::Gc { ask: Box::new(ask), consented: Some(consented) };
@@ -104,7 +104,7 @@ impl Gc {
         drop(progress);
         match done {
             Done::Gc(result) => {
-                tell(context, &GcResult { transport: Some(transport.word().to_owned()), ..result })
+                tell(context, GcResult { transport: Some(transport.word().to_owned()), ..result })
             }
             _ => Err(error::unexpected_answer()),
         }
@@ -154,11 +154,14 @@ impl Included {
     }
 }
 
-fn tell(context: &Context, result: &GcResult) -> Result<ExitCode, Error> {
+fn tell(context: &Context, mut result: GcResult) -> Result<ExitCode, Error> {
     if context.json {
-        context.answer(result)?;
+        // There may be very many: they are written on all cores.
+        let items = std::mem::take(&mut result.items);
+        let items: Vec<&PlannedItem> = items.iter().collect();
+        output::json_with(context.name, context.now, &result, "items", &items, |item| item)?;
     } else {
-        output::text(&words(result))?;
+        output::text(&words(&result))?;
         ls::report_incomplete(&result.incomplete);
     }
     Ok(error::exit_code_for(&result.incomplete))

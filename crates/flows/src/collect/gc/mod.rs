@@ -4,7 +4,7 @@
 //! than what was consented to: if the two differ, only what is in both goes, and that is said.
 
 use std::collections::{BTreeMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -140,10 +140,18 @@ impl Planning {
 
     /// What stands for the plan: the same things in the same state.
     fn hash(&self) -> String {
-        let mut lines: Vec<String> =
-            self.wanted.iter().map(|wanted| key(&wanted.planned)).collect();
-        lines.sort();
-        super::hash(lines.join("\n").as_bytes())[..16].to_owned()
+        let mut things: Vec<(&OsStr, &Planned)> =
+            self.wanted.iter().map(|one| (one.planned.path.as_os_str(), &one.planned)).collect();
+        things.sort_unstable_by_key(|(path, _)| *path);
+        let mut text = Vec::new();
+        for (path, planned) in things {
+            text.extend(path.as_encoded_bytes());
+            text.push(0);
+            text.extend(planned.print.dev.to_le_bytes());
+            text.extend(planned.print.ino.to_le_bytes());
+            text.extend(planned.item.kind.word().as_bytes());
+        }
+        super::hash(&text)[..16].to_owned()
     }
 
     /// The plan for people and programs.
@@ -166,11 +174,6 @@ impl Planning {
             incomplete: self.incomplete,
         }
     }
-}
-
-fn key(planned: &Planned) -> String {
-    let print = &planned.print;
-    format!("{} {} {} {}", planned.item.kind.word(), planned.item.path, print.dev, print.ino)
 }
 
 fn line((action, item, refused): (Fate, Item, Option<Refusal>)) -> PlannedItem {
