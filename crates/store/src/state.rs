@@ -14,7 +14,8 @@ use model::wire::EventView;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
 /// Each step brings the tables from one version to the next; steps are only ever added.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     create table event (
         seq integer primary key autoincrement, id text not null unique,
         at integer not null, kind text not null,
@@ -38,7 +39,13 @@ const MIGRATIONS: &[&str] = &["
         agent text not null, session text not null, at integer not null, manifest text not null,
         primary key (agent, session)
     ) without rowid;
-"];
+",
+    "
+    alter table session add column cwd text;
+    update session set cwd = json_extract(track, '$.cwd');
+    create index ended_session_in on session (cwd, ended_at) where ended_at is not null;
+",
+];
 
 /// How long a transaction of somebody else is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -288,7 +295,10 @@ impl State {
 
     /// Every session that is not known to be over.
     pub fn open_sessions(&self) -> Result<Vec<Tracked>, StateError> {
-        self.sessions("select agent, id, track from session indexed by open_session where open = 1")
+        self.sessions(
+            "select agent, id, track from session indexed by open_session where open = 1",
+            &[],
+        )
     }
 
     /// Sessions that are over and have not been condensed.
@@ -296,28 +306,40 @@ impl State {
         self.sessions(
             "select agent, id, track from session indexed by uncondensed_session \
              where open = 0 and condensed = 0",
+            &[],
         )
     }
 
-    /// Sessions that ended since, the newest first, at most so many.
+    /// Sessions that ended since, in a directory or below it if one is named, the newest first, at most
+    /// so many.
     pub fn ended_sessions(
         &self,
         since: Time,
-        skip: usize,
-        limit: usize,
+        within: Option<&str>,
+        most: usize,
     ) -> Result<Vec<Tracked>, StateError> {
-        self.sessions(&format!(
-            "select agent, id, track from session indexed by ended_session \
-             where open = 0 and ended_at >= {} \
-             order by ended_at desc, agent desc, id desc limit {limit} offset {skip}",
-            since.millis()
-        ))
+        let since = since.millis();
+        let Some(directory) = within else {
+            return self.sessions(
+                &format!(
+                    "select agent, id, track from session indexed by ended_session \
+                     where open = 0 and ended_at >= {since} order by ended_at desc limit {most}"
+                ),
+                &[],
+            );
+        };
+        // Everything below it is between its name with a slash and its name with what follows one.
+        let name = directory.trim_end_matches('/');
+        let (below, beyond) = (format!("{name}/"), format!("{name}0"));
+        // The column came with the second version, and only a writer may bring an older store up to it.
+        let cwd = if self.version()? < 2 { "json_extract(track, '$.cwd')" } else { "cwd" };
+        self.sessions(&newest_within(cwd, since, most), &[directory, &below, &beyond])
     }
 
-    fn sessions(&self, query: &str) -> Result<Vec<Tracked>, StateError> {
+    fn sessions(&self, query: &str, values: &[&str]) -> Result<Vec<Tracked>, StateError> {
         let failed = self.failed();
         let mut statement = self.connection.prepare_cached(query).map_err(&failed)?;
-        let mut rows = statement.query([]).map_err(&failed)?;
+        let mut rows = statement.query(rusqlite::params_from_iter(values)).map_err(&failed)?;
         let mut sessions = Vec::new();
         while let Some(row) = rows.next().map_err(&failed)? {
             let (agent, id, text): (String, String, String) = row
@@ -479,6 +501,18 @@ impl State {
     }
 }
 
+/// The question for the newest that ended in the directory ?1, or between ?2 and ?3. The index alone
+/// tells which they are; only those are read whole.
+fn newest_within(cwd: &str, since: i64, most: usize) -> String {
+    let ended = format!("select agent, id, ended_at from session where ended_at >= {since}");
+    format!(
+        "select session.agent, session.id, track from (\
+             {ended} and {cwd} = ?1 union all {ended} and {cwd} > ?2 and {cwd} < ?3 \
+             order by ended_at desc limit {most}\
+         ) as newest cross join session using (agent, id) order by newest.ended_at desc"
+    )
+}
+
 fn load(
     connection: &Connection,
     path: &Path,
@@ -504,15 +538,16 @@ fn save(transaction: &Transaction<'_>, tracked: &Tracked) -> rusqlite::Result<()
     let ended_at = tracked.track.end.as_ref().map(|end| end.at.millis());
     transaction
         .prepare_cached(
-            "insert into session values (?1, ?2, ?3, ?4, 0, ?5) on conflict (agent, id) \
-             do update set track = ?3, open = ?4, ended_at = ?5",
+            "insert into session values (?1, ?2, ?3, ?4, 0, ?5, ?6) on conflict (agent, id) \
+             do update set track = ?3, open = ?4, ended_at = ?5, cwd = ?6",
         )?
         .execute(params![
             tracked.agent,
             tracked.id,
             track,
             i64::from(tracked.track.is_open()),
-            ended_at
+            ended_at,
+            tracked.track.cwd
         ])
         .map(drop)
 }
@@ -560,4 +595,95 @@ fn publish(
         )?
         .execute(params![id, at.millis(), kind, agent, session, body])?;
     Ok(added == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::rules::track::EndReason;
+
+    fn a_home() -> tempfile::TempDir {
+        use std::os::unix::fs::PermissionsExt;
+
+        let private = std::fs::Permissions::from_mode(0o700);
+        tempfile::Builder::new().permissions(private).tempdir().unwrap()
+    }
+
+    fn note_end(state: &mut State, id: &str, cwd: &str, at: i64) {
+        let at = Time::from_millis(at);
+        let end = Some(End { at, reason: EndReason::Exited });
+        let track = Track { end, cwd: Some(cwd.to_owned()), ..Track::default() };
+        let tracked = Tracked { agent: "claude-code".into(), id: id.into(), track };
+        let transaction = state.connection.transaction().unwrap();
+        save(&transaction, &tracked).unwrap();
+        transaction.commit().unwrap();
+    }
+
+    fn ids(state: &State, within: Option<&str>, most: usize) -> Vec<String> {
+        let ended = state.ended_sessions(Time::from_millis(10), within, most).unwrap();
+        ended.into_iter().map(|one| one.id).collect()
+    }
+
+    fn plan_of(state: &State, question: &str) -> String {
+        let mut statement =
+            state.connection.prepare(&format!("explain query plan {question}")).unwrap();
+        let none: [Option<&str>; 3] = [None; 3];
+        let values = &none[..statement.parameter_count()];
+        let lines = statement
+            .query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>(3))
+            .unwrap();
+        lines.collect::<rusqlite::Result<Vec<_>>>().unwrap().join("\n")
+    }
+
+    #[test]
+    fn what_ended_in_a_directory_is_what_ended_there_or_below_the_newest_first() {
+        let home = a_home();
+        let mut state = State::open(home.path()).unwrap();
+        for (id, cwd, at) in [
+            ("early", "/repo", 9),
+            ("here", "/repo", 20),
+            ("below", "/repo/crates/x", 30),
+            ("beside", "/repo2", 40),
+            ("before", "/repo-old", 50),
+            ("above", "/", 60),
+            ("here-again", "/repo", 70),
+        ] {
+            note_end(&mut state, id, cwd, at);
+        }
+        assert_eq!(ids(&state, Some("/repo"), 9), ["here-again", "below", "here"]);
+        assert_eq!(ids(&state, Some("/repo"), 2), ["here-again", "below"]);
+        assert_eq!(ids(&state, Some("/repo/crates"), 9), ["below"]);
+        assert_eq!(ids(&state, Some("/rep"), 9), Vec::<String>::new());
+        assert_eq!(ids(&state, Some("/"), 9).len(), 6);
+        assert_eq!(ids(&state, None, 3), ["here-again", "above", "before"]);
+    }
+
+    #[test]
+    fn what_ended_in_a_directory_is_found_without_reading_what_ended_elsewhere() {
+        let home = a_home();
+        let state = State::open(home.path()).unwrap();
+        let plan = plan_of(&state, &newest_within("cwd", 10, 9));
+        assert_eq!(plan.matches("COVERING INDEX ended_session_in").count(), 2, "{plan}");
+        assert_eq!(plan.matches("SEARCH session USING PRIMARY KEY").count(), 1, "{plan}");
+    }
+
+    #[test]
+    fn a_store_of_the_first_version_is_read_and_brought_up_to_date_when_it_is_written() {
+        let home = a_home();
+        let old = Connection::open(path(home.path())).unwrap();
+        old.execute_batch(MIGRATIONS[0]).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        let track =
+            r#"{"cwd":"/repo/crates","end":{"at":"1970-01-01T00:00:00.015Z","reason":"exited"}}"#;
+        let row = "insert into session values ('claude-code', 'old', ?1, 0, 0, 15)";
+        old.execute(row, [track]).unwrap();
+        drop(old);
+        let mut state = State::read(home.path()).unwrap().unwrap();
+        assert_eq!(ids(&state, Some("/repo"), 9), ["old"]);
+
+        state = State::open(home.path()).unwrap();
+        assert_eq!(state.version().unwrap(), MIGRATIONS.len() as i64);
+        note_end(&mut state, "here", "/repo", 20);
+        assert_eq!(ids(&state, Some("/repo"), 9), ["here", "old"]);
+    }
 }

@@ -33,19 +33,26 @@ pub(super) fn measure(ostler: &Path, directory: &Path) -> Result<Vec<Bound>, Str
     let (few, many) = (home("few")?, home("many")?);
     fill(ostler, &few, 50)?;
     fill(ostler, &many, 5_000)?;
-    let status = |home: &Path| {
-        let mut command = clean(ostler, home);
-        command.env("XDG_RUNTIME_DIR", home.join("run")).args(["status", "--all"]);
-        command
-    };
-    let [few, many] = side_by_side(51, [status(&few), status(&many)])?;
-    eprintln!("status: 50 ended {few:?}, 5000 ended {many:?}");
-    bounds.push(Bound {
-        what: "status with 5000 ended sessions, against 50".to_owned(),
-        measured: many.as_secs_f64() / few.as_secs_f64(),
-        limit: Some(1.3),
-        unit: "x",
-    });
+    for (which, arguments, place) in [
+        ("status --all", &["status", "--all"][..], ""),
+        ("status where they ended", &["status"], WORKED_IN),
+        ("status elsewhere", &["status"], ""),
+    ] {
+        let status = |home: &Path| {
+            let mut command = clean(ostler, home);
+            command.env("XDG_RUNTIME_DIR", home.join("run")).args(arguments);
+            command.current_dir(home.join(place));
+            command
+        };
+        let [few, many] = side_by_side(51, [status(&few), status(&many)])?;
+        eprintln!("{which}: 50 ended {few:?}, 5000 ended {many:?}");
+        bounds.push(Bound {
+            what: format!("{which}, 5000 ended sessions against 50"),
+            measured: many.as_secs_f64() / few.as_secs_f64(),
+            limit: Some(1.3),
+            unit: "x",
+        });
+    }
     Ok(bounds)
 }
 
@@ -138,16 +145,26 @@ pub(super) fn line(name: &str, index: usize) -> String {
     )
 }
 
-/// A home in which that many sessions have ended and were condensed.
+/// Where the sessions of a filled home worked. It is a repository of its own.
+const WORKED_IN: &str = "work";
+
+/// A home in which that many sessions have just ended and were condensed.
 pub(super) fn fill(ostler: &Path, home: &Path, count: usize) -> Result<(), String> {
+    let work = home.join(WORKED_IN);
+    std::fs::create_dir_all(work.join(".git")).map_err(|error| error.to_string())?;
+    let minute = Command::new("date").args(["-u", "-d", "1 hour ago", "+%FT%H:%M"]).output();
+    let minute = minute.map_err(|error| error.to_string())?.stdout;
+    let minute = String::from_utf8_lossy(&minute);
     let mut text = String::new();
     for index in 0..count {
         for (happening, second) in [("turn-start", 0), ("session-end", 1)] {
             let _ = write!(
                 text,
-                "\n{{\"id\":\"{happening}-{index}\",\"at\":\"2026-11-15T10:00:0{second}.000Z\",\
+                "\n{{\"id\":\"{happening}-{index}\",\"at\":\"{}:0{second}.000Z\",\
                  \"agent\":\"claude-code\",\"event\":\"x\",\"session\":\"ended-{index}\",\
-                 \"happening\":\"{happening}\",\"cwd\":\"/somewhere\"}}\n"
+                 \"happening\":\"{happening}\",\"cwd\":\"{}\"}}\n",
+                minute.trim(),
+                work.display()
             );
         }
     }

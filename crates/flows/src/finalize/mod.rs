@@ -132,33 +132,24 @@ pub fn is_anything_known(home: &Path) -> bool {
     store::state::path(home).exists() || crate::hook::spool(home).exists()
 }
 
-/// Sessions that ended since in a directory that is wanted, the newest first, at most so many. No more
-/// of the past is read than that takes.
+/// Sessions that ended since, in a directory or below it if one is named, the newest first, at most so
+/// many.
 pub fn ended_since(
     home: &Path,
     since: Time,
+    within: Option<&Path>,
     most: usize,
-    is_wanted: impl Fn(Option<&str>) -> bool,
 ) -> Result<Vec<SweptSession>, SweepError> {
-    const MOST_LOOKED_AT: usize = 1000;
-    let mut wanted = Vec::new();
-    let Some(state) = State::read(home)? else { return Ok(wanted) };
-    for skip in (0..MOST_LOOKED_AT).step_by(most.max(1)) {
-        let page = state.ended_sessions(since, skip, most)?;
-        for one in &page {
-            let Some(end) = &one.track.end else { continue };
-            let mut session = swept_session(one, end.reason.words());
-            session.at = Some(end.at);
-            if is_wanted(session.cwd.as_deref()) {
-                wanted.push(session);
-            }
-        }
-        if wanted.len() >= most || page.len() < most {
-            break;
-        }
-    }
-    wanted.truncate(most);
-    Ok(wanted)
+    let Some(state) = State::read(home)? else { return Ok(Vec::new()) };
+    let within = within.map(Path::to_string_lossy);
+    let ended = state.ended_sessions(since, within.as_deref(), most)?;
+    let told = |one: &Tracked| {
+        let end = one.track.end.as_ref()?;
+        let mut session = swept_session(one, end.reason.words());
+        session.at = Some(end.at);
+        Some(session)
+    };
+    Ok(ended.iter().filter_map(told).collect())
 }
 
 /// The names of the open sessions of a home.

@@ -50,7 +50,7 @@ impl Status {
             .collect();
         let since = context.now.minus(RECENT);
         let home = context.dirs()?.home;
-        let ended = flows::finalize::ended_since(&home, since, MOST_ENDED, here)
+        let ended = flows::finalize::ended_since(&home, since, directory.as_deref(), MOST_ENDED)
             .map_err(|error| Error::Order(error.into()))?;
         if context.json {
             context.answer(StatusResult {
