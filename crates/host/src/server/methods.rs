@@ -109,11 +109,10 @@ impl Host {
                     return Err(Fault::new(Code::InvalidDimensions, message));
                 }
                 self.last_activity = Instant::now();
-                let size = Size { cols, rows };
-                self.resize(size).map_err(|error| {
+                let size = self.resize(Size { cols, rows }).map_err(|error| {
                     Fault::new(Code::InternalError, format!("cannot resize the terminal: {error}"))
                 })?;
-                Ok(told(Dimensions { cols, rows }))
+                Ok(told(Dimensions { cols: size.cols, rows: size.rows }))
             }
             "signal" => self.signal(read(params)?),
             "wait" => {
