@@ -22,7 +22,7 @@ use crate::blocks::text_of;
 use crate::files::{self, DirEntry, EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey};
+use crate::{About, Adapter, Env, ExtraKind, Source, Survey};
 
 mod telling;
 
@@ -147,12 +147,7 @@ fn survey_project(survey: &mut Survey, project: &Path) {
                     (Some(_), _) => FORMAT,
                     (_, Some(stem)) if is_continued(&entries, stem) => {
                         let id = session_id(&root, &path, entry);
-                        survey.extras.push(Extra {
-                            path,
-                            bytes: entry.stamp.bytes,
-                            kind: ExtraKind::Attachment,
-                            session: Some(id),
-                        });
+                        survey.extra(ExtraKind::Attachment, entry, path, Some(id));
                         continue;
                     }
                     (_, Some(_)) => OLD_FORMAT,

@@ -96,6 +96,6 @@ fn forget_slot(content: &Path) {
 /// Whether the very same file is at a place. What a removal took out of a directory does not make it
 /// another one.
 fn is_at(print: &Fingerprint, path: &Path) -> bool {
-    sys::trash::fingerprint(path)
+    sys::fingerprint::of_path(path)
         .is_ok_and(|now| (now.dev, now.ino, now.form) == (print.dev, print.ino, print.form))
 }

@@ -102,7 +102,7 @@ fn put_back(home: &Path, receipt: &str, begun: &Begun) -> Result<(), Refusal> {
 }
 
 fn is_same_file(print: &model::plan::Fingerprint, path: &Path) -> bool {
-    sys::trash::fingerprint(path).is_ok_and(|now| (now.dev, now.ino) == (print.dev, print.ino))
+    sys::fingerprint::of_path(path).is_ok_and(|now| (now.dev, now.ino) == (print.dev, print.ino))
 }
 
 /// Moves something to a place where nothing is, across devices if it must.
