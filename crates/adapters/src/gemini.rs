@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use model::conversation::Entry;
 use model::event::Happening;
+use model::hex::hex;
 use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
@@ -232,7 +233,7 @@ fn working_directory(source: &Source) -> Option<String> {
 }
 
 fn hex_sha256(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(text.as_bytes()))
 }
 
 /// A message, or a header or patch with the fields that matter.

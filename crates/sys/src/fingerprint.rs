@@ -13,6 +13,13 @@ pub fn of_path(path: &Path) -> io::Result<Fingerprint> {
     std::fs::symlink_metadata(path).map(|about| of_metadata(&about))
 }
 
+/// Whether the very same thing is at a path. What was taken out of a directory does not make it another
+/// one.
+pub fn is_at(print: &Fingerprint, path: &Path) -> bool {
+    of_path(path)
+        .is_ok_and(|now| (now.dev, now.ino, now.form) == (print.dev, print.ino, print.form))
+}
+
 /// What the standard library says about something.
 pub fn of_metadata(about: &Metadata) -> Fingerprint {
     let mtime = (about.mtime(), about.mtime_nsec());
