@@ -24,6 +24,7 @@ pub mod random;
 pub mod signals;
 pub mod socket;
 pub mod spawn;
+pub mod spread;
 pub mod terminal;
 pub mod trash;
 pub mod watch;
