@@ -9,7 +9,7 @@ use testkit::pause::Pauses;
 use super::stage::{DAY, MESSAGE, Ran, Stage, age, aged, header, run};
 
 /// Runs a command that stops at a point, where something is done.
-fn meanwhile(stage: &Stage, line: &str, point: &str, something: impl FnOnce()) -> Ran {
+pub(crate) fn meanwhile(stage: &Stage, line: &str, point: &str, something: impl FnOnce()) -> Ran {
     let pauses = Pauses::new();
     pauses.arm(point);
     let mut command = stage.command(line);

@@ -1,8 +1,12 @@
 //! Whose change it is: the gateway's if it runs; ours only on the proof that it does not.
 
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
 use serde_json::json;
 use testkit::gateway::{FakeGateway, Manner, TOKEN, closed_port};
 
+use super::faults::meanwhile;
 use super::stage::{DAY, SESSIONS, Stage, aged, ran, run};
 
 fn beside(gateway: &FakeGateway) -> Stage {
@@ -93,6 +97,22 @@ fn row_78_a_preview_and_a_named_store_ask_nothing_of_the_gateway() {
     assert!(ran.stderr.contains("openclaw gateway stop"), "{ran:?}");
     assert_eq!(gateway.methods(), Vec::<String>::new());
     assert_eq!(stage.keys().len(), 1);
+}
+
+#[test]
+fn a_process_that_ends_while_it_is_looked_at_is_no_doubt() {
+    let stage = Stage::new();
+    stage.index(&[("old", aged("old", 31 * DAY))]);
+    // A gateway of another home that shows no environment, as one does that gives its memory back.
+    let mut ending = Command::new("/bin/cat");
+    ending.arg0("openclaw-gateway").env_clear().stdin(Stdio::piped());
+    let mut ending = ending.spawn().unwrap();
+    let ran = meanwhile(&stage, "cleanup --enforce --json", "gateway.untold", || {
+        ending.kill().unwrap();
+        ending.wait().unwrap();
+    });
+    assert_eq!(ran.exits(0).result()["transport"], "local");
+    assert_eq!(stage.text(), "{}");
 }
 
 /// Stops the daemon of a home, whatever becomes of the test.
