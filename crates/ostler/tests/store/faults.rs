@@ -107,7 +107,7 @@ fn row_49_a_file_that_cannot_be_moved_frees_nothing_and_is_reported() {
 }
 
 /// Kills a command at a point.
-fn killed_at(stage: &Stage, line: &str, point: &str) {
+pub(crate) fn killed_at(stage: &Stage, line: &str, point: &str) {
     let pauses = Pauses::new();
     pauses.arm(point);
     let mut command: Command = stage.command(line);

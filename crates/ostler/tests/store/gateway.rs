@@ -28,22 +28,25 @@ fn row_74_without_a_gateway_the_cleanup_is_ours() {
 #[test]
 fn a_gateway_that_runs_does_the_cleanup() {
     let answer = json!({ "agentId": "main", "storePath": "/s/sessions.json", "mode": "enforce",
-        "beforeCount": 3, "afterCount": 1, "pruned": 2, "capped": 0, "missing": 0,
+        "beforeCount": 3, "afterCount": 1, "pruned": 1, "capped": 0, "missing": 0,
+        "repaired": 4, "dmScopeRetired": 1,
         "diskBudget": null, "wouldMutate": true, "applied": true, "appliedCount": 1 });
     let gateway = FakeGateway::start(Manner::Answers(answer));
     let stage = beside(&gateway);
     let before = stage.text();
-    let line = "cleanup --enforce --fix-missing --active-key k --agent main --json";
+    let line = "cleanup --enforce --fix-missing --fix-dm-scope --active-key k --agent main --json";
     let result = stage.run(line).exits(0).result();
     assert_eq!(
         (result["transport"].as_str(), result["count"].as_u64()),
         (Some("gateway"), Some(2))
     );
-    assert_eq!(result["stores"][0]["pruned"], 2);
+    let store = &result["stores"][0];
+    assert_eq!((&store["pruned"], &store["repaired"]), (&json!(1), &json!(4)));
+    assert_eq!(store["dmScopeRetired"], 1);
     assert_eq!(stage.text(), before);
     let asked = gateway.asked();
-    let expected =
-        json!({ "agent": "main", "enforce": true, "fixMissing": true, "activeKey": "k" });
+    let expected = json!({ "agent": "main", "enforce": true, "fixMissing": true,
+        "fixDmScope": true, "activeKey": "k" });
     assert_eq!(asked.last().unwrap()["params"], expected);
     let several = json!({ "allAgents": true, "mode": "warn", "dryRun": false, "stores": [
         { "agentId": "a", "beforeCount": 1, "afterCount": 1 },
