@@ -12,5 +12,6 @@ mod store {
     mod live;
     mod policy;
     mod rebuild;
+    mod repair;
     mod stage;
 }
