@@ -15,6 +15,7 @@ pub mod hooks;
 pub mod intake;
 pub mod observe;
 pub mod openclaw;
+pub mod pins;
 pub mod redact;
 pub mod terminal;
 mod variables;

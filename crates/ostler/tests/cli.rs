@@ -20,6 +20,7 @@ mod cli {
     mod live;
     mod logs;
     mod ls;
+    mod pins;
     mod readme;
     mod run;
     mod show;
