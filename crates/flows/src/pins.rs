@@ -1,6 +1,6 @@
 //! Pins: what a person said is never to be collected. Whoever removes anything asks here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use model::plan::Refusal;
@@ -56,9 +56,13 @@ impl Pins {
         self.held.get(session)
     }
 
-    /// The pins of one agent's sessions.
-    pub fn of_agent(&self, agent: &str) -> impl Iterator<Item = &Pin> {
-        self.held.values().filter(move |pin| pin.session.agent == agent)
+    /// The sessions of one agent that are pinned, or why that cannot be told.
+    pub fn of_agent(&self, agent: &str) -> Result<HashSet<&str>, &str> {
+        if let Some(why) = &self.unreadable {
+            return Err(why);
+        }
+        let own = self.held.keys().filter(|name| name.agent == agent);
+        Ok(own.map(|name| name.id.as_str()).collect())
     }
 
     /// Whether something may go that belongs to these sessions.

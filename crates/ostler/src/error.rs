@@ -364,7 +364,9 @@ fn store_code(error: &StoreError) -> &'static str {
         }
         StoreError::NoKey(_) => "SESSION_NOT_FOUND",
         StoreError::Ambiguous { .. } => "AMBIGUOUS_ID",
-        StoreError::Read { .. } | StoreError::Broken { .. } => "STORAGE_READ_ERROR",
+        StoreError::Read { .. } | StoreError::Broken { .. } | StoreError::Pins(_) => {
+            "STORAGE_READ_ERROR"
+        }
         StoreError::Database(_) => "REFUSED",
     }
 }

@@ -68,6 +68,8 @@ pub enum Hold {
     Unknown,
     /// Its key was named as active.
     Active,
+    /// A person said that it is never to be collected.
+    Pinned,
 }
 
 /// What brings maintenance about.

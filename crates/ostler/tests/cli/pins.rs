@@ -341,3 +341,24 @@ fn access_sessions_are_not_pinned() {
     assert!(refused.message().contains("access session"), "{refused:?}");
     run(&home, &format!("access stop {id}")).exits(0);
 }
+
+#[test]
+fn agent_tty_does_not_collect_what_is_pinned() {
+    let home = TempHome::new();
+    let id = finished_terminal(&home);
+    run(&home, &format!("pin {id}")).exits(0);
+    let gc = |line: &str| {
+        let mut command = ostler(&home);
+        command.args(["agent-tty", "gc", "--json"]).args(line.split_whitespace());
+        ran(command.env("AGENT_TTY_HOME", state(&home))).exits(0).result()["homes"][0].clone()
+    };
+    for line in ["--dry-run", ""] {
+        let row = gc(line);
+        assert_eq!(row["skippedSessions"][0]["sessionId"], id.as_str(), "{line}: {row}");
+        let reason = row["skippedSessions"][0]["reason"].as_str().unwrap();
+        assert!(reason.contains("is pinned"), "{line}: {row}");
+    }
+    assert!(sessions_of(&home).join(&id).exists());
+    run(&home, &format!("pin --remove {id}")).exits(0);
+    assert_eq!(gc("")["removedSessions"][0], id.as_str());
+}
