@@ -13,6 +13,7 @@ pub mod finalize;
 pub mod hook;
 pub mod hooks;
 pub mod intake;
+pub mod launches;
 pub mod observe;
 pub mod openclaw;
 pub mod pins;

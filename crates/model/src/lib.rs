@@ -10,6 +10,7 @@ pub mod conversation;
 pub mod event;
 pub mod hosted;
 pub mod identity;
+pub mod launch;
 pub mod liveness;
 pub mod openclaw;
 pub mod plan;

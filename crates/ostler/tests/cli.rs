@@ -17,6 +17,7 @@ mod cli {
     mod hooks;
     mod index;
     mod json_contract;
+    mod launches;
     mod live;
     mod logs;
     mod ls;

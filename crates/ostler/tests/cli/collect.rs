@@ -211,7 +211,13 @@ fn a_transcript_is_in_the_vault_before_it_goes() {
 }
 
 /// Kills a run at a point, and says whether everything is in its place or in the trash with a receipt.
-fn kill_at(point: &str, home: &TempHome, line: &str, objects: &[PathBuf], before: &[Snapshot]) {
+pub(crate) fn kill_at(
+    point: &str,
+    home: &TempHome,
+    line: &str,
+    objects: &[PathBuf],
+    before: &[Snapshot],
+) {
     let pauses = Pauses::new();
     pauses.arm(point);
     let mut child = paused(home, &pauses, line);

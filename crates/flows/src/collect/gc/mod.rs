@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use sys::lock::Lock;
 
 use super::{CollectError, Planned, Reaper, recheck};
+use crate::launches;
 use crate::observe::{self, Observation, Scope};
 use crate::pins::{self, Pins};
 use crate::writer::Writer;
@@ -105,6 +106,8 @@ enum Check {
     Transcript(Box<model::summary::Kept>),
     /// A git worktree.
     Worktree,
+    /// A launch record.
+    Launch,
 }
 
 /// One thing that would go.
@@ -222,6 +225,7 @@ fn plan_in(home: &Path, ask: &Ask, now: Time, env: Env<'_>) -> Planning {
     planning.incomplete.extend(observation.incomplete.iter().cloned());
     own::terminals(home, ask, now, &observation, &mut planning);
     if ask.is_about(own::OWNER) {
+        own::launches(home, ask, now, &mut planning);
         own::spills(home, ask, now, &mut planning);
         own::vault(home, ask, now, &mut planning);
         own::sockets(ask, &mut planning);
@@ -343,6 +347,7 @@ impl Check {
             Self::Terminal { root, id } => own::check_terminal(root, id),
             Self::Unopened | Self::Transcript(_) => use_of::check_unopened(planned).map(|()| None),
             Self::Socket => own::check_socket(&planned.path).map(|()| None),
+            Self::Launch => launches::check(&planned.path).map(|()| None),
             Self::Worktree => worktree::check(&planned.path, &InUse::look()).map(|()| None),
         }
     }

@@ -1,5 +1,5 @@
-//! What ostler itself left: terminals that are over, payloads, copies over the budget, dead sockets,
-//! files that were being written when their writer died.
+//! What ostler itself left: terminals that are over, launch records, payloads, copies over the budget,
+//! dead sockets, files that were being written when their writer died.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -7,6 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use model::launch::Fate;
 use model::plan::{Kind, Refusal};
 use model::rules::guard;
 use model::rules::retain::{Candidate, Limits};
@@ -18,7 +19,7 @@ use super::{Ask, Check, Planning};
 use crate::collect::Planned;
 use crate::observe::Observation;
 use crate::terminal::{Home, remove, sight};
-use crate::{hook, intake};
+use crate::{hook, intake, launches};
 
 /// Whose these things are.
 pub(super) const OWNER: &str = "ostler";
@@ -89,6 +90,33 @@ pub(super) fn check_terminal(root: &Path, id: &str) -> Result<Option<Lock>, Refu
     let home = Home::at(root);
     let session = home.open(id).map_err(|fault| Refusal::Unreadable { why: fault.message })?;
     remove::may_go(&session.as_settled()).map(|()| None)
+}
+
+/// Records of agents that were started and are gone.
+pub(super) fn launches(home: &Path, ask: &Ask, now: Time, planning: &mut Planning) {
+    let observer = sys::proc::observer();
+    for record in launches::records(home) {
+        let launch = match record.launch {
+            Ok(launch) => launch,
+            Err(why) => {
+                let what = "a note of an agent that was started";
+                let found = Planned::new(Kind::LaunchRecord, &record.path, OWNER, what);
+                found.into_iter().for_each(|one| planning.stay(one, launches::damaged(&why)));
+                continue;
+            }
+        };
+        let ttl = ask.older_than(launch.ttl());
+        let (fate, liveness) = launches::fate(home, &launch, ttl, &observer, now);
+        let Ok(mut planned) = launches::planned(&record.path, &launch, liveness) else { continue };
+        match fate {
+            Fate::Due(gone) => {
+                planned.item.age_ms = Some(millis(gone));
+                planning.add(ask, planned, Check::Launch, vec![remove::name(&launch.session)]);
+            }
+            Fate::Stays(Refusal::Alive { .. }) | Fate::Young(_) => {}
+            Fate::Stays(refusal) => planning.stay(planned, refusal),
+        }
+    }
 }
 
 /// Payloads beside the spool whose reports were taken in long ago.
@@ -195,7 +223,8 @@ pub(super) fn check_socket(path: &Path) -> Result<(), Refusal> {
 /// Files that were being written when their writer died.
 pub(super) fn temporaries(home: &Path, ask: &Ask, now: Time, planning: &mut Planning) {
     let why = "its writer died while writing it";
-    for directory in [home.to_owned(), home.join("vault"), home.join("spool")] {
+    let launches = launches::directory(home);
+    for directory in [home.to_owned(), home.join("vault"), home.join("spool"), launches] {
         for (path, name) in files(&directory) {
             if name.starts_with('.') && name.ends_with(".tmp") && !path.is_dir() {
                 add_old(ask, now, &path, (Kind::Temporary, why), TEMPORARY_AGE, planning);
