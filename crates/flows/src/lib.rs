@@ -10,6 +10,7 @@ pub mod doctor;
 mod edit;
 pub mod events;
 pub mod finalize;
+mod hash;
 pub mod hook;
 pub mod hooks;
 pub mod intake;

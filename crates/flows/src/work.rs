@@ -133,7 +133,7 @@ impl From<CollectError> for Failure {
             CollectError::Journal { .. } => {
                 (FailureKind::Write, "`ostler doctor` tells what is wrong")
             }
-            CollectError::NoReceipt(_) => {
+            CollectError::NoReceipt(_) | CollectError::NothingToUndo => {
                 (FailureKind::NotFound, "`ostler trash ls` lists the receipts")
             }
             CollectError::Ambiguous { .. } => (FailureKind::Input, "type more of the receipt"),

@@ -8,6 +8,7 @@ pub mod access;
 pub mod config;
 pub mod conversation;
 pub mod event;
+pub mod hex;
 pub mod hosted;
 pub mod identity;
 pub mod launch;

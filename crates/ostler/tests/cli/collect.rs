@@ -78,6 +78,15 @@ fn a_preview_changes_nothing_and_says_what_why_and_how_much() {
 }
 
 #[test]
+fn where_nothing_went_there_is_nothing_to_undo() {
+    let home = TempHome::new();
+    let refused = run(&home, "undo").exits(3).stderr;
+    assert!(refused.contains("there is nothing to undo") && refused.contains("ostler trash ls"));
+    let unknown = run(&home, "undo 01NOSUCH").exits(3).stderr;
+    assert!(unknown.contains("there is no receipt `01NOSUCH`"), "{unknown}");
+}
+
+#[test]
 fn what_was_collected_comes_back_as_it_was() {
     let home = TempHome::new();
     let id = finished_terminal(&home);

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use adapters::ExtraKind;
-use model::plan::{Fingerprint, Kind, Refusal};
+use model::plan::{Kind, Refusal};
 use model::rules::guard;
 use model::rules::retain::{Candidate, Limits};
 use model::session::{self, Name};
 use model::summary::{Kept, Summary};
 use model::time::Time;
-use sys::trash::Directory;
 
 use super::{Ask, Check, Planning};
 use crate::collect::Planned;
@@ -36,8 +35,10 @@ pub(super) fn leftovers(ask: &Ask, now: Time, observation: &Observation, plannin
                 }
                 ExtraKind::Attachment => continue,
             };
-            let Some(print) = places.look(&extra.path) else { continue };
-            let mut planned = Planned::seen(kind, extra.path.clone(), print, agent, why);
+            if !places.hold(&extra.path) {
+                continue;
+            }
+            let mut planned = Planned::seen(kind, extra.path.clone(), extra.print, agent, why);
             planned.item.session.clone_from(&extra.session);
             let age = age_of(&planned, now);
             planned.item.age_ms = Some(millis(age));
@@ -55,10 +56,10 @@ pub(super) fn leftovers(ask: &Ask, now: Time, observation: &Observation, plannin
     }
 }
 
-/// The directories of an agent in which things were left, each opened and asked about once.
+/// The directories of an agent in which things were left, each asked about once.
 struct Places {
     roots: Vec<PathBuf>,
-    known: HashMap<PathBuf, Option<Directory>>,
+    known: HashMap<PathBuf, bool>,
 }
 
 impl Places {
@@ -67,16 +68,16 @@ impl Places {
         Self { roots: resolved.collect(), known: HashMap::new() }
     }
 
-    /// What is at a path, if that really lies in one of the agent's own directories, links resolved.
-    fn look(&mut self, path: &Path) -> Option<Fingerprint> {
-        let (parent, name) = (path.parent()?, path.file_name()?);
-        if !self.known.contains_key(parent) {
-            let real = std::fs::canonicalize(parent).ok();
-            let inside = real.filter(|real| self.roots.iter().any(|root| real.starts_with(root)));
-            let opened = inside.and_then(|real| Directory::open(&real).ok());
-            self.known.insert(parent.to_owned(), opened);
+    /// Whether a path really lies in one of the agent's own directories, links resolved.
+    fn hold(&mut self, path: &Path) -> bool {
+        let Some(parent) = path.parent() else { return false };
+        if let Some(known) = self.known.get(parent) {
+            return *known;
         }
-        self.known.get(parent)?.as_ref()?.fingerprint(name).ok()
+        let inside = std::fs::canonicalize(parent)
+            .is_ok_and(|real| self.roots.iter().any(|root| real.starts_with(root)));
+        self.known.insert(parent.to_owned(), inside);
+        inside
     }
 }
 

@@ -220,7 +220,7 @@ fn still_holds(planned: &Planned) -> Result<(), Refusal> {
     }
     for change in &planned.plan.files {
         if change.why == Why::Entry || change.why == Why::OverBudget {
-            let now = sys::trash::fingerprint(&planned.loaded.path_of(change.file));
+            let now = sys::fingerprint::of_path(&planned.loaded.path_of(change.file));
             if !now.is_ok_and(|now| planned.loaded.prints[change.file].is_same(&now)) {
                 return Err(Refusal::Changed);
             }

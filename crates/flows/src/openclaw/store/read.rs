@@ -127,7 +127,7 @@ impl Loaded {
         }
         let mut bytes = Vec::with_capacity(about.len() as usize + 1);
         file.take(MOST).read_to_end(&mut bytes)?;
-        self.print = Some(sys::trash::fingerprint_of(&about));
+        self.print = Some(sys::fingerprint::of_metadata(&about));
         self.bytes = Some(bytes);
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Loaded {
         let kind = FileKind::of(&name, self.name());
         let modified = Time::from_secs_nanos(about.mtime(), about.mtime_nsec());
         self.files.push(File { name, bytes: about.len(), modified, kind, held: false });
-        self.prints.push(sys::trash::fingerprint_of(about));
+        self.prints.push(sys::fingerprint::of_metadata(about));
     }
 
     /// Lists the prompts that entries refer to. A link on the way is not followed.
