@@ -11,6 +11,7 @@ pub mod event;
 pub mod hex;
 pub mod hosted;
 pub mod identity;
+pub mod launch;
 pub mod liveness;
 pub mod openclaw;
 pub mod plan;

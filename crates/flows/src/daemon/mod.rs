@@ -177,6 +177,7 @@ impl<'a> Daemon<'a> {
             swept.rejected += more.rejected;
             swept.ended.extend(more.ended);
             swept.condensed.extend(more.condensed);
+            swept.launches += more.launches;
             (swept.kept, swept.pending) = (more.kept, more.pending);
         }
         Ok(swept)

@@ -108,7 +108,7 @@ fn observed(
         verdict.activity = None;
         verdict.stale = false;
     }
-    Observed { session, verdict, source: None }
+    Observed { session, verdict, source: None, pinned: false }
 }
 
 fn transcript(log: &Path) -> Option<Transcript> {

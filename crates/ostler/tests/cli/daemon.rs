@@ -13,14 +13,14 @@ use super::run::{ostler, run};
 const ID: &str = "11111111-1111-4111-8111-111111111111";
 
 /// A daemon that is killed with the value.
-struct Daemon(Child);
+pub(crate) struct Daemon(Child);
 
 impl Daemon {
-    fn start(home: &TempHome) -> Self {
+    pub(crate) fn start(home: &TempHome) -> Self {
         Self::with(ostler(home))
     }
 
-    fn with(mut command: std::process::Command) -> Self {
+    pub(crate) fn with(mut command: std::process::Command) -> Self {
         command.args(["daemon", "run"]).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
@@ -29,7 +29,7 @@ impl Daemon {
         Self(child)
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }

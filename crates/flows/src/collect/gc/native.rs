@@ -7,8 +7,8 @@ use std::time::Duration;
 use adapters::ExtraKind;
 use model::plan::{Kind, Refusal};
 use model::rules::guard;
-use model::rules::retain::{Candidate, Limits, select};
-use model::session;
+use model::rules::retain::{Candidate, Limits};
+use model::session::{self, Name};
 use model::summary::{Kept, Summary};
 use model::time::Time;
 
@@ -49,7 +49,8 @@ pub(super) fn leftovers(ask: &Ask, now: Time, observation: &Observation, plannin
             if kind == Kind::Temporary && !originals.is_sound(&planned.path) {
                 planning.stay(planned, Refusal::OnlyCopy);
             } else {
-                planning.add(ask, planned, Check::Unopened);
+                let of = extra.session.iter().map(|session| Name::new(agent, session));
+                planning.add(ask, planned, Check::Unopened, of.collect());
             }
         }
     }
@@ -132,7 +133,7 @@ pub(super) fn transcripts(
             *sharers.entry(&transcript.path).or_default() += 1;
         }
     }
-    let mut found: Vec<(Planned, Candidate, &Observed)> = Vec::new();
+    let (mut found, mut candidates): (Vec<(Planned, &Observed)>, _) = (Vec::new(), Vec::new());
     for one in all().filter(|one| ask.is_about(one.session.agent)) {
         let Some(transcript) = &one.session.transcript else { continue };
         // A file that holds several sessions is a store of the agent's, not a transcript.
@@ -151,13 +152,17 @@ pub(super) fn transcripts(
         planned.item.session = Some(one.session.id.clone());
         planned.item.evidence = vec![one.verdict.liveness.reason().to_owned()];
         let may_go = guard::may_collect(&one.verdict).is_ok();
-        found.push((planned, Candidate { age, bytes: transcript.bytes, may_go }, one));
+        found.push((planned, one));
+        // What a sub-agent wrote is part of the session that it worked for.
+        let parent = one.session.digest.parent.iter().map(|parent| Name::new(agent, parent));
+        let of = parent.chain([one.session.name()]).collect();
+        candidates.push((Candidate { age, bytes: transcript.bytes, may_go }, of));
     }
-    let candidates: Vec<Candidate> = found.iter().map(|(_, candidate, _)| *candidate).collect();
     let older_than = ask.older_than_ms.map(Duration::from_millis).or(ask.retention.transcripts);
     let max_bytes = ask.max_bytes.or(ask.retention.transcript_bytes);
-    let selection = select(&candidates, Limits { older_than, max_bytes });
-    for ((planned, _, one), goes) in found.into_iter().zip(selection.goes) {
+    let goes = planning.choose(&candidates, Limits { older_than, max_bytes });
+    let of = candidates.into_iter().map(|(_, of)| of);
+    for ((planned, one), (of, goes)) in found.into_iter().zip(of.zip(goes)) {
         if goes {
             let kept = Kept {
                 agent: one.session.agent.to_owned(),
@@ -166,7 +171,7 @@ pub(super) fn transcripts(
                 summary: Summary::of(&one.session.digest),
                 files: Vec::new(),
             };
-            planning.add(ask, planned, Check::Transcript(Box::new(kept)));
+            planning.add(ask, planned, Check::Transcript(Box::new(kept)), of);
         }
     }
 }

@@ -37,6 +37,8 @@ pub struct Loaded {
     pub links: HashSet<String>,
     /// What is to be made of the lock of each transcript that has one.
     pub locks: HashMap<String, Lock>,
+    /// Sessions that are never to be collected.
+    pub pinned: HashSet<String>,
 }
 
 impl Loaded {
@@ -75,7 +77,22 @@ impl Loaded {
             print: None,
             links: HashSet::new(),
             locks: HashMap::new(),
+            pinned: HashSet::new(),
         })
+    }
+
+    /// With everything held that is of these sessions, whatever has become of it.
+    #[must_use]
+    pub fn holding(mut self, sessions: &HashSet<&str>) -> Self {
+        let is_of = |name: &str, id: &str| {
+            let rest = name.strip_prefix(id);
+            rest.is_some_and(|rest| rest.starts_with('.') || rest.starts_with("-topic-"))
+        };
+        for file in &mut self.files {
+            file.held |= sessions.iter().any(|id| is_of(&file.name, id));
+        }
+        self.pinned = sessions.iter().map(|id| (*id).to_owned()).collect();
+        self
     }
 
     /// The index, taken apart; an index that is not there has no entries.
