@@ -22,7 +22,7 @@ mod undo;
 pub use crate::hash::sha256 as hash;
 pub use apply::Reaper;
 pub(crate) use gc::InUse;
-pub use gc::{Ask, Include, Planning, collect, plan, plan_here};
+pub use gc::{Ask, Consent, Include, Planning, collect, plan, plan_here};
 pub(crate) use journal::content;
 pub use journal::{Action, Receipt, State, Step, read as read_receipt};
 pub use recheck::{Checked, Planned, recheck};

@@ -3,8 +3,10 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::plan::{Fingerprint, Form, Item, Kind, Refusal};
+use model::time::{Time, millis};
 use sys::lock::Lock;
 
 /// Something that would go, and what it was when that was decided.
@@ -50,6 +52,20 @@ impl Planned {
             evidence: Vec::new(),
         };
         Self { item, path, print }
+    }
+
+    /// How long it has not been changed.
+    pub(super) fn age(&self, now: Time) -> Duration {
+        let (secs, nanos) = self.print.mtime;
+        now.since(Time::from_secs_nanos(secs, nanos.into()))
+    }
+
+    /// Says how long it has not been changed, and that this is what was looked at.
+    pub(super) fn note_age(&mut self, now: Time) -> Duration {
+        let age = self.age(now);
+        self.item.age_ms = Some(millis(age));
+        self.item.evidence = vec!["when it was last changed; nobody has it open".to_owned()];
+        age
     }
 
     /// With the size of everything below it.
