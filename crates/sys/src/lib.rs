@@ -13,6 +13,7 @@ pub mod clock;
 pub mod dirs;
 pub mod input;
 pub mod lock;
+pub mod lockfile;
 pub mod memory;
 pub mod owner;
 pub mod pause;

@@ -12,7 +12,7 @@ use model::rules::guard;
 use model::rules::retain::{Candidate, Limits, select};
 use model::session;
 use model::time::Time;
-use sys::lock::Lock;
+use sys::lockfile::LockFile;
 
 use super::{Ask, Check, Planning};
 use crate::collect::Planned;
@@ -84,7 +84,7 @@ fn millis(span: Duration) -> u64 {
 }
 
 /// Whether a terminal may go now.
-pub(super) fn check_terminal(root: &Path, id: &str) -> Result<Option<Lock>, Refusal> {
+pub(super) fn check_terminal(root: &Path, id: &str) -> Result<Option<LockFile>, Refusal> {
     let home = Home::at(root);
     let session = home.open(id).map_err(|fault| Refusal::Unreadable { why: fault.message })?;
     remove::may_go(&session.as_settled()).map(|()| None)
