@@ -39,7 +39,7 @@ pub(crate) const EXITS: &[Exit] = &[
     exit(
         3,
         "SESSION_NOT_FOUND, NOT_FOUND, ACCESS_ROOT",
-        "no such session, receipt or agent; or the directory of access sessions is not ours alone",
+        "no such session, receipt, agent or store; or the directory of access sessions is not ours alone",
     ),
     exit(
         4,
@@ -344,6 +344,7 @@ fn store_code(error: &StoreError) -> &'static str {
             "INVALID_INPUT"
         }
         StoreError::NoKey(_) => "SESSION_NOT_FOUND",
+        StoreError::NoDirectory(_) => "NOT_FOUND",
         StoreError::Ambiguous { .. } => "AMBIGUOUS_ID",
         StoreError::Read { .. } | StoreError::Broken { .. } => "STORAGE_READ_ERROR",
         StoreError::Database(_) => "REFUSED",
