@@ -10,6 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use model::conversation::{Entry, Role};
+use model::hex::hex;
 use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Turn};
@@ -87,7 +88,7 @@ fn id_of(directory: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
 
     let hash = Sha256::digest(directory.as_os_str().as_bytes());
-    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash[..8])
 }
 
 /// What one line is.

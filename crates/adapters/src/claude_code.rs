@@ -25,7 +25,7 @@ use crate::blocks::{self, text_of};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Place, Value};
-use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey};
+use crate::{About, Adapter, Env, ExtraKind, Source, Survey};
 
 /// Claude Code.
 #[derive(Debug)]
@@ -121,12 +121,7 @@ fn survey_project(survey: &mut Survey, project: &Path) {
                 if let Some(id) = entry.stem(".jsonl") {
                     survey.found(Source::file(id, &root, path, entry.stamp, FORMAT));
                 } else if entry.name.to_string_lossy().contains(".tmp") {
-                    survey.extras.push(Extra {
-                        path,
-                        bytes: entry.stamp.bytes,
-                        kind: ExtraKind::Temporary,
-                        session: None,
-                    });
+                    survey.extra(ExtraKind::Temporary, &entry, path, None);
                 }
             }
             EntryKind::Directory => {
@@ -145,12 +140,7 @@ fn survey_session_directory(survey: &mut Survey, directory: &Path, session: &str
     for entry in survey.list(directory, |_| false) {
         let path = directory.join(&entry.name);
         if entry.kind == EntryKind::File {
-            survey.extras.push(Extra {
-                path,
-                bytes: entry.stamp.bytes,
-                kind: ExtraKind::Attachment,
-                session: Some(session.to_owned()),
-            });
+            survey.extra(ExtraKind::Attachment, &entry, path, Some(session.to_owned()));
             continue;
         }
         for inner in survey.list(&path, |name| name.ends_with(".jsonl")) {
@@ -161,12 +151,12 @@ fn survey_session_directory(survey: &mut Survey, directory: &Path, session: &str
                     let source = Source::file(agent, &root, inner_path, inner.stamp, FORMAT);
                     survey.found(Source { parent: Some(session.to_owned()), ..source });
                 }
-                _ => survey.extras.push(Extra {
-                    path: inner_path,
-                    bytes: inner.stamp.bytes,
-                    kind: ExtraKind::Attachment,
-                    session: Some(session.to_owned()),
-                }),
+                _ => survey.extra(
+                    ExtraKind::Attachment,
+                    &inner,
+                    inner_path,
+                    Some(session.to_owned()),
+                ),
             }
         }
     }

@@ -22,7 +22,7 @@ use model::time::Time;
 use crate::blocks::{self, has_block, text_of};
 use crate::files::{EntryKind, ReadError};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
+use crate::{About, Adapter, Env, ExtraKind, Source, Survey, files};
 
 /// Cline.
 #[derive(Debug)]
@@ -153,12 +153,7 @@ fn survey_session(survey: &mut Survey, directory: &Path, id: &str, database: Opt
                 survey.found(Source { parent: Some(id.to_owned()), ..source });
             }
             None if path == manifest => {}
-            None => survey.extras.push(Extra {
-                path,
-                bytes: entry.stamp.bytes,
-                kind: ExtraKind::Attachment,
-                session: Some(id.to_owned()),
-            }),
+            None => survey.extra(ExtraKind::Attachment, &entry, path, Some(id.to_owned())),
         }
     }
     let Some(stamp) = files::stamp(&manifest) else {

@@ -23,7 +23,7 @@ use model::time::Time;
 use crate::files::{EntryKind, LinesEnd, ReadError};
 use crate::hooks::{Hooks, Meaning, Notify, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
+use crate::{About, Adapter, Env, ExtraKind, Source, Survey, files};
 
 /// Codex CLI.
 #[derive(Debug)]
@@ -114,12 +114,12 @@ impl Adapter for Codex {
         for entry in survey.list(&snapshots, |_| false) {
             let thread = entry.name.to_str().and_then(|name| name.split_once('.'));
             if let (EntryKind::File, Some((thread, _))) = (entry.kind, thread) {
-                survey.extras.push(Extra {
-                    path: snapshots.join(&entry.name),
-                    bytes: entry.stamp.bytes,
-                    kind: ExtraKind::Attachment,
-                    session: Some(thread.to_owned()),
-                });
+                survey.extra(
+                    ExtraKind::Attachment,
+                    &entry,
+                    snapshots.join(&entry.name),
+                    Some(thread.to_owned()),
+                );
             }
         }
     }
@@ -198,12 +198,7 @@ fn survey_rollouts(survey: &mut Survey, directory: &Path, depth: usize) {
                 };
                 let superseded = packed.is_some_and(|stem| plain.contains(stem));
                 if superseded {
-                    survey.extras.push(Extra {
-                        path,
-                        bytes: entry.stamp.bytes,
-                        kind: ExtraKind::Temporary,
-                        session: Some(thread.to_owned()),
-                    });
+                    survey.extra(ExtraKind::Temporary, &entry, path, Some(thread.to_owned()));
                     continue;
                 }
                 let format = if packed.is_some() { COMPRESSED } else { PLAIN };

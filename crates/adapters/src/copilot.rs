@@ -23,7 +23,7 @@ use model::time::Time;
 use crate::files::{DirEntry, EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
+use crate::{About, Adapter, Env, ExtraKind, Source, Survey, files};
 
 /// GitHub Copilot CLI.
 #[derive(Debug)]
@@ -169,12 +169,12 @@ fn survey_session(survey: &mut Survey, directory: &Path, id: &str) {
 
 fn attach(survey: &mut Survey, directory: &Path, entry: &DirEntry, id: &str) {
     if entry.kind == EntryKind::File && entry.stamp.bytes > 0 {
-        survey.extras.push(Extra {
-            path: directory.join(&entry.name),
-            bytes: entry.stamp.bytes,
-            kind: ExtraKind::Attachment,
-            session: Some(id.to_owned()),
-        });
+        survey.extra(
+            ExtraKind::Attachment,
+            entry,
+            directory.join(&entry.name),
+            Some(id.to_owned()),
+        );
     }
 }
 

@@ -19,7 +19,7 @@ use crate::blocks::{self, has_block};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
+use crate::{About, Adapter, Env, ExtraKind, Source, Survey, files};
 
 /// Factory Droid.
 #[derive(Debug)]
@@ -130,12 +130,7 @@ fn survey_directory(survey: &mut Survey, directory: &Path, depth: usize) {
                     let source = Source::file(id, &root, path, entry.stamp, FORMAT);
                     survey.found(source.beside(settings));
                 } else if let Some((id, _)) = entry.name.to_str().and_then(|n| n.split_once('.')) {
-                    survey.extras.push(Extra {
-                        bytes: entry.stamp.bytes,
-                        kind: ExtraKind::Attachment,
-                        session: Some(id.to_owned()),
-                        path,
-                    });
+                    survey.extra(ExtraKind::Attachment, &entry, path, Some(id.to_owned()));
                 }
             }
             _ => {}

@@ -11,6 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use memchr::memchr;
+use model::plan::Fingerprint;
 use model::sighting::Stamp;
 use rustix::fs::{AtFlags, FileType, Stat};
 use sys::beneath::{BeneathError, Target};
@@ -112,6 +113,8 @@ pub struct DirEntry {
     pub kind: EntryKind,
     /// Its stamp.
     pub stamp: Stamp,
+    /// What it is itself: a link, if it is one.
+    pub print: Fingerprint,
 }
 
 impl DirEntry {
@@ -142,7 +145,8 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
             FileType::Symlink => follow(root, &path.join(&name), &stat),
             _ => (EntryKind::Other, stamp_of(&stat)),
         };
-        entries.push(DirEntry { name, kind, stamp });
+        let print = sys::fingerprint::of_stat(&stat);
+        entries.push(DirEntry { name, kind, stamp, print });
     }
     Ok(entries)
 }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use model::conversation::Entry;
 use model::event::Happening;
+use model::hex::hex;
 use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Tokens, Turn, shorten};
@@ -22,7 +23,7 @@ use crate::blocks::text_of;
 use crate::files::{self, DirEntry, EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey};
+use crate::{About, Adapter, Env, ExtraKind, Source, Survey};
 
 mod telling;
 
@@ -147,12 +148,7 @@ fn survey_project(survey: &mut Survey, project: &Path) {
                     (Some(_), _) => FORMAT,
                     (_, Some(stem)) if is_continued(&entries, stem) => {
                         let id = session_id(&root, &path, entry);
-                        survey.extras.push(Extra {
-                            path,
-                            bytes: entry.stamp.bytes,
-                            kind: ExtraKind::Attachment,
-                            session: Some(id),
-                        });
+                        survey.extra(ExtraKind::Attachment, entry, path, Some(id));
                         continue;
                     }
                     (_, Some(_)) => OLD_FORMAT,
@@ -237,7 +233,7 @@ fn working_directory(source: &Source) -> Option<String> {
 }
 
 fn hex_sha256(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(text.as_bytes()))
 }
 
 /// A message, or a header or patch with the fields that matter.

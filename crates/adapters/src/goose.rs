@@ -19,7 +19,7 @@ use rusqlite::{Connection, Row};
 
 use crate::files::{EntryKind, ReadError};
 use crate::skim::{self, Broken, Value};
-use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, database};
+use crate::{About, Adapter, Env, ExtraKind, Source, Survey, database};
 
 /// Goose.
 #[derive(Debug)]
@@ -81,12 +81,7 @@ impl Adapter for Goose {
             };
             let path = directory.join(&entry.name);
             if imported.contains(id) {
-                survey.extras.push(Extra {
-                    path,
-                    bytes: entry.stamp.bytes,
-                    kind: ExtraKind::Attachment,
-                    session: Some(id.to_owned()),
-                });
+                survey.extra(ExtraKind::Attachment, &entry, path, Some(id.to_owned()));
             } else {
                 survey.found(Source::file(id, &root, path, entry.stamp, TRANSCRIPT));
             }

@@ -20,7 +20,7 @@ use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey, files};
+use crate::{About, Adapter, Env, ExtraKind, Source, Survey, files};
 
 /// Kimi Code.
 #[derive(Debug)]
@@ -165,12 +165,7 @@ fn survey_session(survey: &mut Survey, directory: &Path, id: &str) {
     let logs = directory.join("logs");
     for log in survey.list(&logs, |_| false) {
         if log.kind == EntryKind::File {
-            survey.extras.push(Extra {
-                path: logs.join(&log.name),
-                bytes: log.stamp.bytes,
-                kind: ExtraKind::Attachment,
-                session: Some(id.to_owned()),
-            });
+            survey.extra(ExtraKind::Attachment, &log, logs.join(&log.name), Some(id.to_owned()));
         }
     }
 }

@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::conversation::Entry;
+use model::plan::Fingerprint;
 use model::program::Program;
 use model::session::FormatCertainty;
 use model::sighting::{Digest, Registration, Stamp};
@@ -204,6 +205,8 @@ pub struct Extra {
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
+    /// What was seen there. A link, if it is one.
+    pub print: Fingerprint,
     /// What it is.
     pub kind: ExtraKind,
     /// The session it belongs to.
@@ -302,6 +305,18 @@ impl Survey {
             self.failed(path, &error);
             Vec::new()
         })
+    }
+
+    /// Notes bytes that are no session.
+    pub fn extra(
+        &mut self,
+        kind: ExtraKind,
+        entry: &files::DirEntry,
+        path: PathBuf,
+        session: Option<String>,
+    ) {
+        let (bytes, print) = (entry.stamp.bytes, entry.print);
+        self.extras.push(Extra { path, bytes, print, kind, session });
     }
 
     /// Surveys many places on all cores: `each` is given a survey of its own for every one of

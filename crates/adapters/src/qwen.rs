@@ -18,7 +18,7 @@ use model::sighting::{Digest, Tokens, Turn, shorten};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Extra, ExtraKind, Source, Survey};
+use crate::{About, Adapter, Env, ExtraKind, Source, Survey};
 
 mod registrations;
 
@@ -132,12 +132,7 @@ fn survey_project(survey: &mut Survey, project: &Path) {
             }
             survey.found(source);
         } else if let Some(id) = entry.stem(".runtime.json") {
-            survey.extras.push(Extra {
-                path: path.clone(),
-                bytes: entry.stamp.bytes,
-                kind: ExtraKind::Attachment,
-                session: Some(id.to_owned()),
-            });
+            survey.extra(ExtraKind::Attachment, &entry, path.clone(), Some(id.to_owned()));
             registrations::survey_runtime(survey, path);
         }
     }

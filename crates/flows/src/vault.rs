@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use model::hex::hex;
 use model::summary::KeptFile;
 use sha2::{Digest, Sha256};
 
@@ -82,15 +83,6 @@ fn write_copy(temporary: &Path, from: &mut impl Read) -> io::Result<(String, u64
     let file = encoder.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.sync_all()?;
     Ok((hex(&hash.finalize()), bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-
-    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Gives a copy back, checked to the end.

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
+use model::session::Name;
 use model::time::Time;
-use model::wire::{AgentDeleteResult, GcResult, TrashEmptied, UndoResult};
+use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResult};
 use serde::{Deserialize, Serialize};
 
 use crate::collect::{self, Ask, CollectError};
 use crate::daemon::{Answer, CallError, Order, OrderError, ask};
 use crate::openclaw::{agents, store};
+use crate::pins;
 use crate::terminal::{self, Home};
 use crate::writer::Writer;
 
@@ -62,6 +64,15 @@ pub enum Work {
         /// Which.
         ask: agents::Ask,
     },
+    /// Pin sessions, or take their pins away.
+    Pin {
+        /// Which.
+        sessions: Vec<Name>,
+        /// Why, in the words of whoever pins them.
+        note: Option<String>,
+        /// Whether the pins are taken away.
+        remove: bool,
+    },
 }
 
 /// What came of it.
@@ -82,6 +93,8 @@ pub enum Done {
     RemoveTerminals(Vec<terminal::remove::Removed>),
     /// What became of the agent.
     DeleteAgent(Box<AgentDeleteResult>),
+    /// Which sessions are pinned now.
+    Pin(PinResult),
 }
 
 /// What kind of failure it was: it decides how the command ends.
@@ -120,7 +133,7 @@ impl From<CollectError> for Failure {
             CollectError::Journal { .. } => {
                 (FailureKind::Write, "`ostler doctor` tells what is wrong")
             }
-            CollectError::NoReceipt(_) => {
+            CollectError::NoReceipt(_) | CollectError::NothingToUndo => {
                 (FailureKind::NotFound, "`ostler trash ls` lists the receipts")
             }
             CollectError::Ambiguous { .. } => (FailureKind::Input, "type more of the receipt"),
@@ -178,6 +191,9 @@ fn perform_watched(
             Done::RemoveTerminals(terminal::remove::remove(writer, &home, ids, command, now)?)
         }
         Work::DeleteAgent { ask } => Done::DeleteAgent(Box::new(agents::delete(writer, ask, now)?)),
+        Work::Pin { sessions, note, remove } => {
+            Done::Pin(pins::perform(writer, sessions, note.as_deref(), *remove, now)?)
+        }
     })
 }
 
@@ -192,6 +208,7 @@ pub fn carry_out(
     now: Time,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<(Done, Transport), OrderError> {
+    sys::pause::at("work.asked");
     match ask(runtime, &Order::Work(Box::new(work.clone())), LONGEST) {
         Ok(Answer::Done(done)) => Ok((*done, Transport::Daemon)),
         Ok(Answer::NotDone(failure)) => Err(OrderError::NotDone(failure)),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use model::hex::hex;
 use model::hosted::wire::ArtifactsHealth;
 use model::hosted::{Code, Fault};
 use model::time::Time;
@@ -100,7 +101,7 @@ pub struct New<'a> {
 /// Writes it and adds it to the list. Gives its path and hash.
 pub fn keep(shelf: Shelf<'_>, new: New<'_>) -> Result<(PathBuf, String), Fault> {
     let directory = shelf.directory();
-    let hash: String = Sha256::digest(new.content).iter().map(|b| format!("{b:02x}")).collect();
+    let hash = hex(&Sha256::digest(new.content));
     let path = directory.join(&new.filename);
     if shelf.personality == Personality::Ostler && is_kept(&directory, &new, &hash) {
         return Ok((path, hash));

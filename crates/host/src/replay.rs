@@ -2,12 +2,21 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use model::hosted::{Fact, Manifest, Payload};
 use screen::{Limits, Screen, Size};
 
 use crate::files::{self, Keyframe};
 use crate::log::{Problem, Reader};
+
+/// How much of a log is worth a thread that reads ahead.
+const LONG: u64 = 1 << 20;
+
+/// How much output is handed over at once, and how often before somebody has to wait.
+const PIECE: usize = 64 << 10;
+const AHEAD: usize = 4;
 
 /// A screen, and how it was come by.
 #[derive(Debug)]
@@ -47,17 +56,13 @@ pub fn replay(directory: &Path, manifest: &Manifest, limits: Limits) -> io::Resu
         return Ok(Replayed { screen, seq, problems: Vec::new(), torn: None, bytes_read: 0 });
     }
     let mut reader = Reader::open_at(directory, offset, u64::try_from(seq + 1).unwrap_or(0))?;
-    while let Some(event) = reader.next_event()? {
-        match event.payload {
-            Payload::Output(bytes) => {
-                let _ = screen.advance(bytes);
-            }
-            Payload::Fact(Fact::Resize { cols, rows }) => {
-                let _ = screen.resize(Size { cols, rows });
-            }
-            Payload::Fact(_) => {}
-        }
-        seq = i64::try_from(event.seq).unwrap_or(i64::MAX);
+    let last = if length - offset < LONG {
+        show(&mut reader, &mut screen)?
+    } else {
+        show_while_reading(&mut reader, &mut screen)?
+    };
+    if let Some(last) = last {
+        seq = i64::try_from(last).unwrap_or(i64::MAX);
     }
     screen.release();
     Ok(Replayed {
@@ -67,4 +72,112 @@ pub fn replay(directory: &Path, manifest: &Manifest, limits: Limits) -> io::Resu
         torn: reader.torn,
         problems: reader.problems,
     })
+}
+
+/// What a screen is shown next.
+#[derive(Default)]
+struct Piece {
+    output: Vec<u8>,
+    then: Option<Size>,
+}
+
+impl Piece {
+    /// Adds an event, and tells whether the piece is to be shown before the next.
+    fn add(&mut self, payload: Payload<'_>) -> bool {
+        match payload {
+            Payload::Output(bytes) => self.output.extend_from_slice(bytes),
+            Payload::Fact(Fact::Resize { cols, rows }) => self.then = Some(Size { cols, rows }),
+            Payload::Fact(_) => {}
+        }
+        self.then.is_some() || self.output.len() >= PIECE
+    }
+
+    /// Shows it, and leaves an empty one.
+    fn show(&mut self, screen: &mut Screen) {
+        let _ = screen.advance(&self.output);
+        if let Some(size) = self.then.take() {
+            let _ = screen.resize(size);
+        }
+        self.output.clear();
+    }
+}
+
+/// Shows all that is in a log. Gives the number of its last event.
+fn show(reader: &mut Reader, screen: &mut Screen) -> io::Result<Option<u64>> {
+    let (mut piece, mut last) = (Piece::default(), None);
+    while let Some(event) = reader.next_event()? {
+        last = Some(event.seq);
+        if piece.add(event.payload) {
+            piece.show(screen);
+        }
+    }
+    piece.show(screen);
+    Ok(last)
+}
+
+/// The same, where one thread reads while this one shows.
+fn show_while_reading(reader: &mut Reader, screen: &mut Screen) -> io::Result<Option<u64>> {
+    let lent = &mut *reader;
+    let read_all = thread::scope(|scope| {
+        let (pieces, to_show) = mpsc::sync_channel(AHEAD);
+        let (shown, to_fill) = mpsc::channel();
+        let read = move || -> io::Result<Option<u64>> {
+            let (mut piece, mut last) = (Piece::default(), None);
+            while let Some(event) = lent.next_event()? {
+                last = Some(event.seq);
+                if piece.add(event.payload) {
+                    let next = to_fill.try_recv().unwrap_or_default();
+                    let _ = pieces.send(std::mem::replace(&mut piece, next));
+                }
+            }
+            let _ = pieces.send(piece);
+            Ok(last)
+        };
+        let reading = thread::Builder::new().spawn_scoped(scope, read).ok()?;
+        for mut piece in to_show {
+            piece.show(screen);
+            let _ = shown.send(piece);
+        }
+        Some(reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    // Where there can be no more threads, this one does both.
+    read_all.unwrap_or_else(|| show(reader, screen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::time::Time;
+    use screen::Personality;
+
+    #[test]
+    fn a_log_that_is_read_ahead_shows_what_one_does_that_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = Time::from_millis(1_794_765_224_662);
+        let mut log = crate::log::Writer::create(directory.path(), Personality::Ostler).unwrap();
+        for round in 0..600u16 {
+            for line in 0..50 {
+                log.output(
+                    at,
+                    format!("\x1b[3{}m{round} {line} 日本\x1b[m\r\n", line % 8).as_bytes(),
+                );
+            }
+            log.output(at, b"\xff\x1b[");
+            if round % 97 == 0 {
+                log.push(at, &Fact::Resize { cols: 40 + round % 60, rows: 10 + round % 20 });
+            }
+            log.output(at, b"1m");
+            log.flush(at);
+        }
+        log.close(at);
+        let shown = |how: fn(&mut Reader, &mut Screen) -> io::Result<Option<u64>>| {
+            let size = Size { cols: 80, rows: 24 };
+            let mut screen = Screen::new(size, Limits { scrollback_lines: 1000 });
+            let last = how(&mut Reader::open(directory.path()).unwrap(), &mut screen).unwrap();
+            (last, screen.hash(), screen.scrollback(1000), screen.cells())
+        };
+        let length = std::fs::metadata(directory.path().join(crate::log::FILE)).unwrap().len();
+        assert!(length > LONG / 2, "{length} bytes are many pieces");
+        assert_eq!(shown(show), shown(show_while_reading));
+    }
 }

@@ -149,6 +149,44 @@ fn a_line_that_is_being_written_is_read_once_it_is_whole() {
     assert!(reader.problems.is_empty());
 }
 
+/// A log of lines that hold so many bytes of output each.
+fn write_lines(directory: &Path, lengths: &[usize]) {
+    let file = fs::File::create(directory.join(log::FILE)).unwrap();
+    let mut file = std::io::BufWriter::new(file);
+    for (seq, length) in lengths.iter().enumerate() {
+        let data = "x".repeat(*length);
+        writeln!(
+            file,
+            "{{\"seq\":{seq},\"ts\":\"2026-11-15T10:00:00.000Z\",\"type\":\"output\",\
+             \"payload\":{{\"data\":\"{data}\"}}}}"
+        )
+        .unwrap();
+    }
+}
+
+#[test]
+fn lines_longer_than_what_is_read_at_once_are_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let lengths = [1, 100_000, 262_000, 262_144, 5, 3_000_000, 0, 131_072, 7];
+    write_lines(directory.path(), &lengths);
+    let (read, reader) = outputs(directory.path());
+    assert_eq!(read.iter().map(Vec::len).collect::<Vec<_>>(), lengths);
+    assert!(read.concat().iter().all(|byte| *byte == b'x'));
+    assert!(reader.problems.is_empty() && reader.torn.is_none());
+    assert_eq!(reader.offset(), fs::metadata(directory.path().join(log::FILE)).unwrap().len());
+}
+
+#[test]
+fn a_line_that_is_too_long_is_named_and_skipped() {
+    let directory = tempfile::tempdir().unwrap();
+    write_lines(directory.path(), &[3, 70 << 20, 4]);
+    let (read, reader) = outputs(directory.path());
+    assert_eq!(read.iter().map(Vec::len).collect::<Vec<_>>(), [3, 4]);
+    let problems: Vec<String> = reader.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(problems, ["at byte 83: a line of 73400400 bytes, which is too long"]);
+    assert_eq!(reader.offset(), fs::metadata(directory.path().join(log::FILE)).unwrap().len());
+}
+
 #[test]
 fn the_chain_shows_a_log_that_was_changed() {
     let directory = tempfile::tempdir().unwrap();

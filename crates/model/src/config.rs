@@ -23,6 +23,8 @@ pub struct Retention {
     pub terminals: Duration,
     /// Payloads that did not fit into the spool.
     pub spills: Duration,
+    /// Notes of agents that were started, once those are gone.
+    pub launches: Duration,
     /// How much the vault may hold; as much as there is by default.
     pub vault_bytes: Option<u64>,
     /// Agents' temporary files, if they are to be collected.
@@ -45,6 +47,7 @@ impl Default for Retention {
         Self {
             terminals: 7 * DAY,
             spills: 7 * DAY,
+            launches: DAY,
             vault_bytes: None,
             temps: DAY,
             archives: 30 * DAY,

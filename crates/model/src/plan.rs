@@ -162,6 +162,11 @@ pub enum Refusal {
     },
     /// It was asked to be kept.
     Kept,
+    /// A person said that it is never to be collected.
+    Pinned {
+        /// Which session.
+        session: String,
+    },
     /// It is too young.
     Young,
     /// It leads out of the directory it should be in.
@@ -231,6 +236,7 @@ impl Refusal {
             Self::Gone => "it is gone already".to_owned(),
             Self::NotOurs { uid } => format!("it belongs to another user ({uid})"),
             Self::Kept => "it was asked to be kept".to_owned(),
+            Self::Pinned { session } => format!("{session} is pinned"),
             Self::Young => "it is too young".to_owned(),
             Self::OutOfBounds => "it leads out of the directory it should be in".to_owned(),
             Self::Special => "it is a socket, a pipe or a device".to_owned(),
@@ -266,6 +272,7 @@ impl Refusal {
             Self::Gone => "nothing needs to be done",
             Self::NotOurs { .. } => "run ostler as that user",
             Self::Kept => "leave `--keep` away",
+            Self::Pinned { .. } => "`ostler pin --remove` lets go of it",
             Self::Young => "lower `--older-than`",
             Self::OutOfBounds => "look at where its links lead",
             Self::Special => "remove it by hand if nothing uses it",
@@ -298,6 +305,7 @@ impl Refusal {
             Self::Gone,
             Self::NotOurs { uid: 1000 },
             Self::Kept,
+            Self::Pinned { session: text() },
             Self::Young,
             Self::OutOfBounds,
             Self::Special,

@@ -24,6 +24,29 @@ pub enum Kind {
     Access,
 }
 
+/// The name of a session for ever: agents give ids, and two of them may give the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Name {
+    /// The adapter's id, or `terminal`.
+    pub agent: String,
+    /// The agent's own id of it.
+    pub id: String,
+}
+
+impl Name {
+    /// That session of that agent.
+    pub fn new(agent: impl Into<String>, id: impl Into<String>) -> Self {
+        Self { agent: agent.into(), id: id.into() }
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.agent, self.id)
+    }
+}
+
 /// How well a format is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -89,6 +112,11 @@ pub struct Linked {
 }
 
 impl Session {
+    /// Its name.
+    pub fn name(&self) -> Name {
+        Name::new(self.agent, &self.id)
+    }
+
     /// The last sign of life: the conversation's own time, else that of a registration's or file's
     /// last change.
     pub fn last_activity_at(&self) -> Option<Time> {

@@ -6,6 +6,11 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// Whole milliseconds; a span that no number holds is as long as the greatest.
+pub fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Milliseconds since the Unix epoch, UTC.
 ///
 /// Eight bytes, ordered, and written as RFC 3339 with milliseconds wherever people or programs

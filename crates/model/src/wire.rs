@@ -23,10 +23,12 @@ pub use hooks::{FileChange, HookAgent, HookFile, HookProblem, HookScope, HookSta
 mod agents;
 mod collect;
 mod finalize;
+mod pins;
 
 pub use agents::*;
 pub use collect::*;
 pub use finalize::*;
+pub use pins::*;
 
 /// The envelope around every result.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -99,6 +101,9 @@ pub struct SessionView<'a> {
     /// Working without a sign of life for too long.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
+    /// Whether a person said that it is never to be collected.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
     /// Whether its process is there, and how that is known.
     pub liveness: LivenessView,
     /// The process; present exactly when alive and proven.
@@ -219,6 +224,7 @@ impl<'a> SessionView<'a> {
             activity: verdict.activity,
             waiting_for: judge::waiting_for(session, verdict),
             stale: verdict.stale,
+            pinned: false,
             liveness: LivenessView {
                 state: verdict.liveness.state(),
                 reason: verdict.liveness.reason(),
@@ -413,6 +419,13 @@ impl From<&Verdict> for Collect {
             },
             Err(refusal) => Self::refused(refusal),
         }
+    }
+}
+
+impl From<&crate::plan::Refusal> for Collect {
+    fn from(refusal: &crate::plan::Refusal) -> Self {
+        let remedy = Some(refusal.remedy().to_owned());
+        Self { allowed: false, reason: refusal.reason(), remedy }
     }
 }
 

@@ -38,6 +38,7 @@ struct File {
 struct RetentionTable {
     terminals: Option<String>,
     spills: Option<String>,
+    launches: Option<String>,
     vault_bytes: Option<String>,
     temps: Option<String>,
     archives: Option<String>,
@@ -143,7 +144,7 @@ fn retention(table: &RetentionTable, file: &str) -> Result<(Retention, Vec<Setti
             note(key, show_duration(kept.$field), table.$field.is_some());
         )*};
     }
-    ages!(terminals, spills, temps, archives, worktrees, trash);
+    ages!(terminals, spills, launches, temps, archives, worktrees, trash);
     let key = "retention.transcripts";
     if table.transcripts.is_some() {
         kept.transcripts = Some(age(key, &table.transcripts, Duration::ZERO)?);

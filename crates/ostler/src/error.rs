@@ -9,6 +9,7 @@ use flows::events::EventsError;
 use flows::hooks::HooksError;
 use flows::openclaw::gateway::{self, GatewayError};
 use flows::openclaw::store::{CleanError, StoreError};
+use flows::pins::PinError;
 use flows::terminal::TerminalError;
 use flows::work::FailureKind;
 use flows::writer::WriterError;
@@ -167,6 +168,9 @@ pub(crate) enum Error {
     /// A change of ostler's state was not made, or is not known to have been.
     #[error(transparent)]
     Order(OrderError),
+    /// What is pinned cannot be read.
+    #[error(transparent)]
+    Pins(PinError),
     /// The stream of events cannot be read.
     #[error(transparent)]
     Events(EventsError),
@@ -193,6 +197,19 @@ impl From<AccessError> for Error {
             AccessError::Address(error) => Self::Address(error),
             AccessError::Refused { what, hint } => Self::Refused { what, hint },
             other => Self::Access(other),
+        }
+    }
+}
+
+impl From<PinError> for Error {
+    fn from(error: PinError) -> Self {
+        match error {
+            PinError::Address(error) => Self::Address(error),
+            PinError::Access(_) => Self::usage(
+                error.to_string(),
+                "it is kept until it is proven to be over; `ostler access show` tells more",
+            ),
+            PinError::State(_) => Self::Pins(error),
         }
     }
 }
@@ -234,7 +251,7 @@ impl Error {
             | Self::Order(OrderError::Writer(WriterError::Held(_)))
             | Self::DaemonRuns { .. } => "REFUSED",
             Self::Order(_) => "STORAGE_WRITE_ERROR",
-            Self::Events(_) | Self::Vault(_) => "STORAGE_READ_ERROR",
+            Self::Pins(_) | Self::Events(_) | Self::Vault(_) => "STORAGE_READ_ERROR",
             Self::Hooks(error) => hooks_code(error),
             Self::Output(_) | Self::Encode(_) => "INTERNAL_ERROR",
         }
@@ -266,7 +283,9 @@ impl Error {
             Self::DaemonRuns { .. } => {
                 Some("`ostler daemon status` tells more; `ostler daemon stop` stops it".to_owned())
             }
-            Self::Events(_) => Some("`ostler doctor` tells what is wrong".to_owned()),
+            Self::Pins(_) | Self::Events(_) => {
+                Some("`ostler doctor` tells what is wrong".to_owned())
+            }
             Self::Vault(_) => Some("`ostler vault verify` checks all of it".to_owned()),
             Self::Read { .. } | Self::Write { .. } => {
                 Some("check the path and its permissions".to_owned())
@@ -346,7 +365,9 @@ fn store_code(error: &StoreError) -> &'static str {
         StoreError::NoKey(_) => "SESSION_NOT_FOUND",
         StoreError::NoDirectory(_) => "NOT_FOUND",
         StoreError::Ambiguous { .. } => "AMBIGUOUS_ID",
-        StoreError::Read { .. } | StoreError::Broken { .. } => "STORAGE_READ_ERROR",
+        StoreError::Read { .. } | StoreError::Broken { .. } | StoreError::Pins(_) => {
+            "STORAGE_READ_ERROR"
+        }
         StoreError::Database(_) => "REFUSED",
     }
 }

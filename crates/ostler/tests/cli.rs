@@ -17,9 +17,11 @@ mod cli {
     mod hooks;
     mod index;
     mod json_contract;
+    mod launches;
     mod live;
     mod logs;
     mod ls;
+    mod pins;
     mod readme;
     mod run;
     mod show;

@@ -10,6 +10,7 @@ mod store {
     mod gateway;
     mod listing;
     mod live;
+    mod pins;
     mod policy;
     mod rebuild;
     mod repair;

@@ -13,6 +13,10 @@ use model::time::Time;
 use model::wire::EventView;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
+mod pins;
+
+pub use pins::{Pin, Pinned};
+
 /// Each step brings the tables from one version to the next; steps are only ever added.
 const MIGRATIONS: &[&str] = &[
     "
@@ -44,6 +48,12 @@ const MIGRATIONS: &[&str] = &[
     alter table session add column cwd text;
     update session set cwd = json_extract(track, '$.cwd');
     create index ended_session_in on session (cwd, ended_at) where ended_at is not null;
+",
+    "
+    create table pin (
+        agent text not null, session text not null, at integer not null, note text,
+        primary key (agent, session)
+    ) without rowid;
 ",
 ];
 

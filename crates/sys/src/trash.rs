@@ -1,77 +1,13 @@
 //! Moving things away and back: whole or not at all, and never over something else.
 
-use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use model::plan::{Fingerprint, Form};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use model::plan::Form;
+use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
-
-/// What is at a path now. A link is looked at, not followed.
-pub fn fingerprint(path: &Path) -> io::Result<Fingerprint> {
-    fs::symlink_metadata(path).map(|about| fingerprint_of(&about))
-}
-
-/// What a file is.
-pub fn fingerprint_of(about: &Metadata) -> Fingerprint {
-    let kind = about.file_type();
-    let form = match () {
-        () if kind.is_file() => Form::File,
-        () if kind.is_dir() => Form::Directory,
-        () if kind.is_symlink() => Form::Link,
-        () => Form::Special,
-    };
-    Fingerprint {
-        dev: about.dev(),
-        ino: about.ino(),
-        form,
-        mode: about.mode() & 0o7777,
-        uid: about.uid(),
-        size: if form == Form::Directory { 0 } else { about.size() },
-        mtime: (about.mtime(), u32::try_from(about.mtime_nsec()).unwrap_or(0)),
-    }
-}
-
-/// A directory whose files are looked at one after the other.
-#[derive(Debug)]
-pub struct Directory(OwnedFd);
-
-impl Directory {
-    /// Holds on to a directory.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
-    }
-
-    /// What has that name in it now. A link is looked at, not followed.
-    #[allow(clippy::unnecessary_cast, reason = "the widths differ between platforms")]
-    pub fn fingerprint(&self, name: &OsStr) -> io::Result<Fingerprint> {
-        let stat = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let form = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Form::File,
-            FileType::Directory => Form::Directory,
-            FileType::Symlink => Form::Link,
-            _ => Form::Special,
-        };
-        Ok(Fingerprint {
-            dev: stat.st_dev as u64,
-            ino: stat.st_ino as u64,
-            form,
-            mode: stat.st_mode as u32 & 0o7777,
-            uid: stat.st_uid,
-            size: if form == Form::Directory {
-                0
-            } else {
-                u64::try_from(stat.st_size).unwrap_or(0)
-            },
-            mtime: (stat.st_mtime as i64, u32::try_from(stat.st_mtime_nsec).unwrap_or(0)),
-        })
-    }
-}
 
 /// Gives something another name, unless the name is taken (`AlreadyExists`). The names of both
 /// directories are on the disk when this returns.
@@ -113,7 +49,7 @@ pub enum Existing {
 /// disk when this returns.
 pub fn copy(from: &Path, to: &Path, existing: Existing) -> io::Result<()> {
     let about = fs::symlink_metadata(from)?;
-    let print = fingerprint_of(&about);
+    let print = crate::fingerprint::of_metadata(&about);
     if existing == Existing::Keep
         && print.form != Form::Directory
         && fs::symlink_metadata(to).is_ok()
@@ -200,6 +136,7 @@ pub fn size_of(path: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fingerprint::of_path;
 
     #[test]
     fn a_name_that_is_taken_is_left_alone() {
@@ -228,14 +165,9 @@ mod tests {
         copy(&from, &to, Existing::Refuse).unwrap();
         for name in ["deep", "deep/file", "deep/er", "deep/er/link"] {
             let (was, is) = (from.join(name), to.join(name));
-            let (was, is) = (fingerprint(&was).unwrap(), fingerprint(&is).unwrap());
+            let (was, is) = (of_path(&was).unwrap(), of_path(&is).unwrap());
             assert_eq!((was.form, was.mode, was.size), (is.form, is.mode, is.size), "{name}");
             assert_eq!(was.mtime, is.mtime, "{name}");
-        }
-        let directory = Directory::open(&to.join("deep")).unwrap();
-        for name in ["file", "er"] {
-            let whole = fingerprint(&to.join("deep").join(name)).unwrap();
-            assert_eq!(directory.fingerprint(name.as_ref()).unwrap(), whole, "either way");
         }
         assert_eq!(fs::read_link(to.join("deep/er/link")).unwrap(), Path::new("/nowhere"));
         assert!(copy(&from, &to, Existing::Refuse).is_err(), "nothing is written over");

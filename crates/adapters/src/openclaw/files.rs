@@ -17,7 +17,7 @@ use super::Kin;
 use super::events::{self, Reading};
 use crate::files::{self, DirEntry, EntryKind, ReadError};
 use crate::skim::{self, Value};
-use crate::{Extra, ExtraKind, Problem, Source, Survey};
+use crate::{ExtraKind, Problem, Source, Survey};
 
 const TRANSCRIPT: &str = "openclaw-jsonl";
 const INDEX: &str = "openclaw-index";
@@ -159,12 +159,7 @@ impl Shelf<'_> {
         {
             self.survey_lock(survey, name, transcript);
         } else if let Some((kind, session)) = side_file(name) {
-            survey.extras.push(Extra {
-                path: self.directory.join(name),
-                bytes: entry.stamp.bytes,
-                kind,
-                session: session.map(str::to_owned),
-            });
+            survey.extra(kind, entry, self.directory.join(name), session.map(str::to_owned));
         } else if name.ends_with(".jsonl") {
             self.survey_transcript(survey, name, entry, kin);
         }
@@ -175,12 +170,7 @@ impl Shelf<'_> {
         let path = self.directory.join(name);
         if let Some(updated) = kin.in_database.get(&id) {
             if entry.stamp.modified_at() <= updated.plus(IMPORT_SLACK) {
-                survey.extras.push(Extra {
-                    path,
-                    bytes: entry.stamp.bytes,
-                    kind: ExtraKind::Attachment,
-                    session: Some(id),
-                });
+                survey.extra(ExtraKind::Attachment, entry, path, Some(id));
                 return;
             }
             // An older version has gone on with the file since.

@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use model::conversation::Role;
-use model::sighting::{Digest, Stamp, Tokens};
+use model::sighting::{Digest, Tokens};
 
 use super::{Message, Newest, Prompt, Reading, STORAGE, SessionRow, Telling};
 use crate::files::{EntryKind, ReadError};
 use crate::skim::{self, Value};
-use crate::{Extra, ExtraKind, Source, Survey, files};
+use crate::{ExtraKind, Source, Survey, files};
 
 /// Lists the sessions of `storage/`, except those whose copy in a database is newer.
 pub(super) fn survey(survey: &mut Survey, storage: &Path, newest: &Newest) {
@@ -24,7 +24,7 @@ pub(super) fn survey(survey: &mut Survey, storage: &Path, newest: &Newest) {
                 continue;
             };
             let path = directory.join(&entry.name);
-            survey_session(survey, storage, id, path, entry.stamp, newest);
+            survey_session(survey, storage, id, path, &entry, newest);
         }
     }
 }
@@ -34,7 +34,7 @@ fn survey_session(
     storage: &Path,
     id: &str,
     path: PathBuf,
-    stamp: Stamp,
+    entry: &files::DirEntry,
     newest: &Newest,
 ) {
     let root = survey.root();
@@ -45,19 +45,14 @@ fn survey_session(
             .ok()
             .and_then(|(json, _)| Value::new(&json).at(&["time", "updated"])?.i64());
         if written.is_none_or(|written| written <= updated) {
-            survey.extras.push(Extra {
-                path,
-                bytes: stamp.bytes,
-                kind: ExtraKind::Attachment,
-                session: Some(id.to_owned()),
-            });
+            survey.extra(ExtraKind::Attachment, entry, path, Some(id.to_owned()));
             return;
         }
         survey.ready.retain(|(source, _)| source.id != id);
     }
-    let mut source = Source::file(id, &root, path, stamp, STORAGE);
+    let mut source = Source::file(id, &root, path, entry.stamp, STORAGE);
     let messages = storage.join("message").join(id);
-    let mut bytes = stamp.bytes;
+    let mut bytes = entry.stamp.bytes;
     for entry in survey.list(&messages, |name| name.ends_with(".json")) {
         if entry.kind == EntryKind::File && entry.stem(".json").is_some() {
             bytes += entry.stamp.bytes;

@@ -197,7 +197,7 @@ impl<'a> Reaper<'a> {
 
 /// Whether what lies at a place is what was planned.
 fn is_still(planned: &Planned, place: &Path) -> Result<(), Refusal> {
-    match sys::trash::fingerprint(place) {
+    match sys::fingerprint::of_path(place) {
         Ok(now) if planned.print.is_same(&now) => Ok(()),
         _ => Err(Refusal::Changed),
     }

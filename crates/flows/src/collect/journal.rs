@@ -243,6 +243,26 @@ pub fn read(home: &Path, receipt: &str) -> Result<Receipt, CollectError> {
     Ok(fold(receipt, &text))
 }
 
+/// Whether its last line says that every step was settled. Only the end of the journal is read, however
+/// long it is.
+pub(super) fn is_settled(home: &Path, receipt: &str) -> bool {
+    const TAIL: u64 = 4 << 10;
+    let read_tail = || -> io::Result<Vec<u8>> {
+        let mut file = sys::private::open_private(&place(home, receipt).join("journal.jsonl"))
+            .map_err(io::Error::other)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+        let mut tail = Vec::new();
+        file.take(TAIL).read_to_end(&mut tail)?;
+        Ok(tail)
+    };
+    let Ok(tail) = read_tail() else { return false };
+    let Some(whole) = tail.strip_suffix(b"\n") else { return false };
+    let last = whole.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let last = serde_json::from_slice(last);
+    matches!(last, Ok(Line::End { .. } | Line::Undone { .. } | Line::Emptied { .. }))
+}
+
 /// What the lines of a journal come to.
 fn fold(id: &str, text: &[u8]) -> Receipt {
     let mut receipt = Receipt {
@@ -352,6 +372,32 @@ mod tests {
         journal.add(&Line::Done { step: 0 }).unwrap();
         let receipt = read(home.path(), "r").unwrap();
         assert_eq!((receipt.unreadable, &receipt.steps[0].state), (1, &State::Done));
+    }
+
+    #[test]
+    fn a_journal_is_settled_when_its_last_line_says_so_and_only_then() {
+        let home = tempfile::tempdir().unwrap();
+        let at = Time::from_millis(7);
+        let mut journal = Journal::open(home.path(), "r").unwrap();
+        let is_settled = || is_settled(home.path(), "r");
+        assert!(!is_settled(), "nothing is written");
+        let long = vec![b'x'; 9000];
+        for (line, settled) in [
+            (Line::Begin(begun(0, b"/a")), false),
+            (Line::Copied { step: 0 }, false),
+            (Line::Done { step: 0 }, false),
+            (Line::End { at }, true),
+            (Line::Undone { step: 0, at }, true),
+            (Line::Emptied { at }, true),
+            (Line::Begin(begun(1, &long)), false),
+            (Line::Failed { step: 1, reason: "x".repeat(9000) }, false),
+            (Line::End { at }, true),
+        ] {
+            journal.add(&line).unwrap();
+            assert_eq!(is_settled(), settled, "{line:?}");
+        }
+        journal.file.write_all(b"{\"line\":\"end").unwrap();
+        assert!(!is_settled(), "somebody died while writing");
     }
 
     #[test]

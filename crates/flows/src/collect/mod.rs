@@ -11,8 +11,6 @@
 
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 mod apply;
 mod gc;
 mod journal;
@@ -21,6 +19,7 @@ mod recover;
 mod trash;
 mod undo;
 
+pub use crate::hash::sha256 as hash;
 pub use apply::Reaper;
 pub(crate) use gc::InUse;
 pub use gc::{Ask, Include, Planning, collect, plan, plan_here};
@@ -46,6 +45,9 @@ pub enum CollectError {
     /// There is no such receipt.
     #[error("there is no receipt `{0}`")]
     NoReceipt(String),
+    /// No run took anything that is still in the trash.
+    #[error("there is nothing to undo")]
+    NothingToUndo,
     /// Several receipts begin like that.
     #[error("`{text}` could be several receipts")]
     Ambiguous {
@@ -59,9 +61,4 @@ pub enum CollectError {
 /// Where everything lies that was moved away.
 pub fn directory(home: &Path) -> PathBuf {
     home.join("trash")
-}
-
-/// The hash of some bytes, in hexadecimal digits.
-pub fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

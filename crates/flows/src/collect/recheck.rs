@@ -27,7 +27,7 @@ impl Planned {
         why: impl Into<String>,
     ) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
-        let print = sys::trash::fingerprint(&path)?;
+        let print = sys::fingerprint::of_path(&path)?;
         Ok(Self::seen(kind, path, print, owner, why))
     }
 
@@ -96,11 +96,11 @@ pub fn recheck<'a>(
 }
 
 fn look(path: &Path) -> Result<Fingerprint, Refusal> {
-    sys::trash::fingerprint(path).map_err(|error| refusal(path, &error))
+    sys::fingerprint::of_path(path).map_err(|error| refusal(path, &error))
 }
 
 fn is_mount_point(path: &Path, print: &Fingerprint) -> bool {
-    let parent = path.parent().and_then(|parent| sys::trash::fingerprint(parent).ok());
+    let parent = path.parent().and_then(|parent| sys::fingerprint::of_path(parent).ok());
     parent.is_none_or(|parent| parent.form == Form::Directory && parent.dev != print.dev)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use model::plan::Fingerprint;
+use sys::fingerprint::is_at;
 
 use super::CollectError;
 use super::apply::{partial, remove_original};
@@ -13,11 +13,17 @@ use super::journal::{self, Action, Begun, Journal, Line, State};
 pub fn recover(home: &Path) -> Result<usize, CollectError> {
     let mut settled = 0;
     for name in journal::names(home) {
+        if journal::is_settled(home, &name) {
+            continue;
+        }
         let Ok(receipt) = journal::read(home, &name) else {
             // Killed before its first line was whole: nothing was moved.
             continue;
         };
+        let end = Line::End { at: sys::clock::now() };
         if !receipt.is_unfinished() {
+            // Every step was settled, but for saying so.
+            let _ = Journal::open(home, &name).and_then(|mut journal| journal.add(&end));
             continue;
         }
         let mut journal = Journal::open(home, &name)?;
@@ -34,6 +40,7 @@ pub fn recover(home: &Path) -> Result<usize, CollectError> {
             journal.add(&line)?;
             settled += 1;
         }
+        journal.add(&end)?;
     }
     Ok(settled)
 }
@@ -91,11 +98,4 @@ fn forget_slot(content: &Path) {
         // Not empty means that something is in it: it stays.
         let _ = std::fs::remove_dir(slot);
     }
-}
-
-/// Whether the very same file is at a place. What a removal took out of a directory does not make it
-/// another one.
-fn is_at(print: &Fingerprint, path: &Path) -> bool {
-    sys::trash::fingerprint(path)
-        .is_ok_and(|now| (now.dev, now.ino, now.form) == (print.dev, print.ino, print.form))
 }

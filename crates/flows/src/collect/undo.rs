@@ -6,6 +6,7 @@ use std::path::Path;
 use model::plan::Refusal;
 use model::time::Time;
 use model::wire::{UndoResult, UndoneItem};
+use sys::fingerprint::is_at;
 use sys::trash::Existing;
 
 use super::CollectError;
@@ -53,7 +54,7 @@ fn latest(home: &Path) -> Result<String, CollectError> {
     let undoable =
         |name: &String| journal::read(home, name).is_ok_and(|receipt| receipt.is_undoable());
     let found = journal::names(home).into_iter().rev().find(undoable);
-    found.ok_or_else(|| CollectError::NoReceipt("(none can be undone)".to_owned()))
+    found.ok_or(CollectError::NothingToUndo)
 }
 
 fn put_back(home: &Path, receipt: &str, begun: &Begun) -> Result<(), Refusal> {
@@ -63,7 +64,7 @@ fn put_back(home: &Path, receipt: &str, begun: &Begun) -> Result<(), Refusal> {
     match &begun.action {
         Action::Trash => {
             let missing = std::fs::symlink_metadata(&content).is_err();
-            if missing && begun.print.is_some_and(|print| is_same_file(&print, path)) {
+            if missing && begun.print.is_some_and(|print| is_at(&print, path)) {
                 // Killed after it was put back and before that was written down.
                 return Ok(());
             }
@@ -73,7 +74,7 @@ fn put_back(home: &Path, receipt: &str, begun: &Begun) -> Result<(), Refusal> {
             move_back(&content, path).map_err(failed)
         }
         Action::Rename { to } => {
-            if begun.print.is_some_and(|print| is_same_file(&print, path)) {
+            if begun.print.is_some_and(|print| is_at(&print, path)) {
                 return Ok(());
             }
             sys::trash::rename(&to.0, path).map_err(failed)
@@ -99,10 +100,6 @@ fn put_back(home: &Path, receipt: &str, begun: &Begun) -> Result<(), Refusal> {
         }
         Action::Discard => Ok(()),
     }
-}
-
-fn is_same_file(print: &model::plan::Fingerprint, path: &Path) -> bool {
-    sys::trash::fingerprint(path).is_ok_and(|now| (now.dev, now.ino) == (print.dev, print.ino))
 }
 
 /// Moves something to a place where nothing is, across devices if it must.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use adapters::Env;
 use model::liveness::Observer;
-use model::time::Time;
+use model::time::{Time, millis};
 use model::wire::{DaemonResult, Swept};
 use serde::{Deserialize, Serialize};
 use sys::watch::Watch;
@@ -177,6 +177,7 @@ impl<'a> Daemon<'a> {
             swept.rejected += more.rejected;
             swept.ended.extend(more.ended);
             swept.condensed.extend(more.condensed);
+            swept.launches += more.launches;
             (swept.kept, swept.pending) = (more.kept, more.pending);
         }
         Ok(swept)
@@ -269,7 +270,7 @@ pub fn sweep(
     request: &finalize::Request<'_>,
 ) -> Result<Swept, OrderError> {
     const PATIENCE: Duration = Duration::from_secs(5);
-    let budget_ms = u64::try_from(request.budget.as_millis()).unwrap_or(u64::MAX);
+    let budget_ms = millis(request.budget);
     let order = Order::Sweep { only: request.only.to_vec(), budget_ms };
     match ask(runtime, &order, request.budget + BUDGET + PATIENCE) {
         Ok(Answer::Swept(swept)) => Ok(swept),

@@ -15,6 +15,7 @@ use model::wire::{Swept, SweptSession};
 use store::state::{State, StateError, Tracked};
 
 use crate::intake::{self, IntakeError};
+use crate::launches;
 use crate::vault::VaultError;
 use crate::writer::Writer;
 
@@ -101,6 +102,7 @@ pub fn preview(home: &Path, request: &Request<'_>) -> Result<Swept, SweepError> 
     if let Some(state) = state {
         swept.pending = state.uncondensed()?;
     }
+    swept.launches = launches::count_due(home, request.now);
     Ok(swept)
 }
 
@@ -126,10 +128,11 @@ pub fn open_now(home: &Path, state: Option<&State>) -> Result<Vec<Tracked>, Swee
     Ok(tracked)
 }
 
-/// Whether hooks have told anything at all: without that there is nothing to sweep, and no reason to
+/// Whether hooks have told anything, or agents were started: without that there is nothing to sweep, and no reason to
 /// make a home.
 pub fn is_anything_known(home: &Path) -> bool {
-    store::state::path(home).exists() || crate::hook::spool(home).exists()
+    let places = [store::state::path(home), crate::hook::spool(home), launches::directory(home)];
+    places.iter().any(|place| place.exists())
 }
 
 /// Sessions that ended since, in a directory or below it if one is named, the newest first, at most so
@@ -181,6 +184,8 @@ pub fn sweep(writer: &mut Writer, request: &Request<'_>) -> Result<Swept, SweepE
     sys::pause::at("sweep.ended");
     condense::all(writer, request, begun, &mut swept)?;
     swept.pending = writer.state.uncondensed()?;
+    // A trash that cannot be used is no reason to fail: what was ended is ended.
+    swept.launches = launches::sweep(writer, request.now).unwrap_or(0);
     Ok(swept)
 }
 

@@ -3,7 +3,6 @@
 
 use adapters::hooks::Hooks;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use super::files::Seen;
 use super::{Request, Wiring, json, toml};
@@ -42,9 +41,7 @@ pub(super) fn is_given(
 pub(super) fn hash(event: &str, command: &str, seconds: u32) -> String {
     let hook = json!({ "async": false, "command": command, "timeout": seconds, "type": "command" });
     let identity = json!({ "event_name": event, "hooks": [hook] });
-    let digest = Sha256::digest(identity.to_string().as_bytes());
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", crate::hash::sha256(identity.to_string().as_bytes()))
 }
 
 /// `SessionStart` as `session_start`.

@@ -15,11 +15,12 @@ use model::liveness::Observer;
 use model::rules::judge::{Circumstances, Verdict, judge};
 use model::session::Session;
 use model::time::Time;
-use model::wire::{Incomplete, Unattached};
+use model::wire::{Incomplete, SessionView, Unattached};
 use store::state::{State, Tracked};
 
 use crate::access;
-use crate::finalize::{self, SweepError};
+use crate::finalize;
+use crate::pins::Pins;
 use crate::terminal::sight;
 
 mod discover;
@@ -67,12 +68,19 @@ pub struct Observed {
     pub verdict: Verdict,
     /// Where its conversation can be read.
     pub source: Option<Box<Source>>,
+    /// Whether a person said that it is never to be collected.
+    pub pinned: bool,
 }
 
 impl Observed {
     /// A session about which nothing has been decided: until it is judged, every doubt keeps it.
     fn unjudged(session: Session, source: Option<Box<Source>>) -> Self {
-        Self { session, verdict: Verdict::UNDECIDED, source }
+        Self { session, verdict: Verdict::UNDECIDED, source, pinned: false }
+    }
+
+    /// The session as programs see it.
+    pub fn view(&self) -> SessionView<'_> {
+        SessionView { pinned: self.pinned, ..SessionView::new(&self.session, &self.verdict) }
     }
 }
 
@@ -106,6 +114,8 @@ pub struct Observation {
     pub agents: Vec<AgentReport>,
     /// What the judgement depended on.
     pub circumstances: Circumstances,
+    /// What is never to be collected.
+    pub pins: Pins,
 }
 
 /// Observes.
@@ -119,7 +129,7 @@ pub fn observe(request: &Request<'_>) -> Observation {
             Err(panic) => std::panic::resume_unwind(panic),
         }
     });
-    let (tracks, untold) = request.home.map(told).unwrap_or_default();
+    let (tracks, pins, untold) = request.home.map(told).unwrap_or_default();
     let mut found = discover::read(request, &observer, &processes, &tracks, listed);
     found.incomplete.extend(untold);
     let circumstances = Circumstances {
@@ -127,7 +137,13 @@ pub fn observe(request: &Request<'_>) -> Observation {
         sees_every_process: observer.sees_every_process() && processes.is_listed(),
         stale_after: request.config.stale_after,
     };
-    conclude(request, &observer, processes, found, &tracks, circumstances)
+    let mut observation = conclude(request, &observer, processes, found, &tracks, circumstances);
+    if !pins.is_empty() {
+        for one in observation.sessions.iter_mut().chain(&mut observation.subagents) {
+            one.pinned = pins.get(&one.session.name()).is_some();
+        }
+    }
+    Observation { pins, ..observation }
 }
 
 fn conclude(
@@ -154,8 +170,7 @@ fn conclude(
     let asked = request.agents.is_empty() || request.agents.iter().any(|agent| agent == AGENT);
     if let Some(home) = request.home.filter(|_| asked) {
         let (lent, unreadable) = access::sight::sessions(home, observer, request.now);
-        let observed =
-            |session| Observed { verdict: judge(&session, &circumstances), session, source: None };
+        let observed = |session| Observed::unjudged(session, None);
         merged.sessions.extend(lent.into_iter().map(observed));
         incomplete.extend(unreadable);
     }
@@ -182,22 +197,30 @@ fn conclude(
         unattached: merged.unattached,
         agents,
         circumstances,
+        pins: Pins::default(),
     }
 }
 
-/// What hooks told of open sessions, in the store and in the spool, or why that cannot be read.
-fn told(home: &Path) -> (Vec<Tracked>, Option<Incomplete>) {
-    let told = State::read(home)
-        .map_err(SweepError::from)
-        .and_then(|state| finalize::open_now(home, state.as_ref()));
-    match told {
-        Ok(tracks) => (tracks, None),
+/// What hooks told of open sessions, in the store and in the spool, or why that cannot be read; and
+/// what is pinned.
+fn told(home: &Path) -> (Vec<Tracked>, Pins, Option<Incomplete>) {
+    let state = match State::read(home) {
+        Ok(state) => state,
         Err(error) => {
-            let path = store::state::path(home).to_string_lossy().into_owned();
-            let (source, reason) = ("hooks".to_owned(), error.to_string());
-            (Vec::new(), Some(Incomplete { source, path: Some(path), reason }))
+            let untold = unreadable(home, &error.to_string());
+            return (Vec::new(), Pins::of(Err(error)), Some(untold));
         }
+    };
+    let pins = Pins::of(Pins::in_store(state.as_ref()));
+    match finalize::open_now(home, state.as_ref()) {
+        Ok(tracks) => (tracks, pins, None),
+        Err(error) => (Vec::new(), pins, Some(unreadable(home, &error.to_string()))),
     }
+}
+
+fn unreadable(home: &Path, reason: &str) -> Incomplete {
+    let path = store::state::path(home).to_string_lossy().into_owned();
+    Incomplete { source: "hooks".to_owned(), path: Some(path), reason: reason.to_owned() }
 }
 
 /// Live before ended, newest activity first; ties by id, so that the order is always the same.

@@ -63,31 +63,26 @@ type Agent<'a> = (&'a ProcessRow, &'static dyn Adapter, Appearance);
 
 /// Looks at every process, on all cores: reading how one looks is slow, and there are hundreds.
 fn recognise_all(table: &Table) -> Vec<Agent<'_>> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = table.rows().len().div_ceil(cores).max(32);
-    std::thread::scope(|threads| {
-        let shares = table.rows().chunks(share);
-        let workers: Vec<_> =
-            shares.map(|rows| threads.spawn(move || recognise(table, rows))).collect();
-        let found = workers.into_iter().flat_map(|worker| match worker.join() {
-            Ok(found) => found,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        found.collect()
-    })
+    let found = sys::spread::map(table.rows(), 32, |row| recognise(table, row));
+    table
+        .rows()
+        .iter()
+        .zip(found)
+        .filter_map(|(row, found)| {
+            let (adapter, appearance) = found?;
+            Some((row, adapter, appearance))
+        })
+        .collect()
 }
 
-fn recognise<'a>(table: &Table, rows: &'a [ProcessRow]) -> Vec<Agent<'a>> {
+fn recognise(table: &Table, row: &ProcessRow) -> Option<(&'static dyn Adapter, Appearance)> {
     let adapter_of = |appearance: &Appearance| {
         let fits = |adapter: &&&dyn Adapter| adapter.about().program.matches(appearance);
         adapters::ALL.iter().find(fits).copied()
     };
-    let agent = |row: &'a ProcessRow| {
-        adapter_of(&table.glance(row.pid)?)?;
-        let appearance = table.appearance(row.pid)?;
-        Some((row, adapter_of(&appearance)?, appearance))
-    };
-    rows.iter().filter_map(agent).collect()
+    adapter_of(&table.glance(row.pid)?)?;
+    let appearance = table.appearance(row.pid)?;
+    Some((adapter_of(&appearance)?, appearance))
 }
 
 /// Finds the agents.

@@ -5,6 +5,7 @@ use std::time::Instant;
 use host::screen::{self, Personality};
 use model::hosted::wire::{BatchResult, RenderParams, RunParams, StepError, StepRecord};
 use model::hosted::{Code, Fault};
+use model::time::millis;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -169,7 +170,7 @@ pub fn batch(
                 stopped = Some("not-run");
             }
         }
-        record.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        record.duration_ms = millis(begun.elapsed());
         records.push(record);
     }
     let failed = |record: &&StepRecord| record.status == "failed";

@@ -9,8 +9,10 @@ use std::time::Duration;
 use host::log::Reader;
 use host::screen::export::{CastV2, CastV3, Header, Html, Item, Recorder, Txt};
 use host::screen::{Size, Theme};
+use model::hex::hex;
 use model::hosted::wire::{ExportMetadata, ExportResult};
 use model::hosted::{Code, Fact, Fault, Payload};
+use model::time::millis;
 use sha2::{Digest, Sha256};
 
 use super::artifacts::{self, Kind, Listing};
@@ -145,7 +147,7 @@ pub fn export(
         bytes,
         sha256,
         captured_at_seq: seq,
-        duration_ms: duration.map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
+        duration_ms: duration.map(millis),
         metadata,
     })
 }
@@ -205,7 +207,7 @@ fn write(session: &Session, format: Format, path: &Path, theme: Theme) -> io::Re
         recorder.finish()?;
     }
     out.flush()?;
-    let sha256 = out.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = hex(&out.hash.finalize());
     Ok((metadata, seq, last, sha256, out.bytes))
 }
 

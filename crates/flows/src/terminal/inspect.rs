@@ -5,6 +5,7 @@ use host::picture::RENDERER;
 use host::screen::Personality;
 use model::hosted::wire::{HostReport, HostView, InspectResult, RendererRuntime};
 use model::hosted::{Code, Fault};
+use model::time::millis;
 
 use super::{Home, Session, artifacts};
 
@@ -69,7 +70,7 @@ fn offline(home: &Home, session: &Session, reason: &'static str) -> Result<Inspe
     let end = if manifest.status.is_terminal() { manifest.updated_at } else { sys::clock::now() };
     Ok(InspectResult {
         event_count: last.map_or(0, |(seq, _)| seq + 1),
-        uptime: u64::try_from(end.since(manifest.created_at).as_millis()).unwrap_or(u64::MAX),
+        uptime: millis(end.since(manifest.created_at)),
         last_event_seq: last.map(|(seq, _)| seq),
         termination_category: manifest.termination(),
         artifacts: artifacts::health(session.shelf(home.personality)),

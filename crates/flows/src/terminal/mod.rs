@@ -12,9 +12,9 @@ use model::hosted::{Code, Fault, Manifest, Settled, settle};
 use model::identity::Identity;
 use model::liveness::Liveness;
 use model::status::Status;
-use sha2::{Digest, Sha256};
 
 use crate::address::AddressError;
+use crate::hash::sha256;
 
 pub mod agent;
 pub mod ask;
@@ -76,11 +76,6 @@ pub struct Session {
     pub holder: Option<Holder>,
     /// Where its host listens.
     pub socket: PathBuf,
-}
-
-/// Lowercase hexadecimal digits of the hash of `bytes`.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Home {

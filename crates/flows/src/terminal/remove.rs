@@ -4,10 +4,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use model::plan::{Kind, Refusal};
+use model::session::Name;
 use model::time::Time;
+use store::state::State;
 
-use super::{Home, Session};
+use super::{Home, Session, sight};
 use crate::collect::{CollectError, Planned, Reaper, recheck};
+use crate::pins;
 use crate::writer::Writer;
 
 pub use sys::trash::size_of;
@@ -49,7 +52,7 @@ pub fn remove(
     let mut reaper = Reaper::begin(writer, command, now)?;
     let mut outcomes = Vec::new();
     for id in ids {
-        outcomes.push((id.clone(), remove_one(&mut reaper, home, id)?));
+        outcomes.push((id.clone(), remove_one(&mut reaper, &writer.state, home, id)?));
     }
     reaper.finish()?;
     Ok(outcomes)
@@ -57,6 +60,7 @@ pub fn remove(
 
 fn remove_one(
     reaper: &mut Reaper<'_>,
+    state: &State,
     home: &Home,
     id: &str,
 ) -> Result<Result<u64, Refusal>, CollectError> {
@@ -66,6 +70,7 @@ fn remove_one(
         Err(_) => return Ok(Err(Refusal::Gone)),
     };
     let checked = recheck(&planned, |_| {
+        pins::recheck(state, &[name(id)])?;
         let unreadable = |fault: model::hosted::Fault| Refusal::Unreadable { why: fault.message };
         let session = home.open(id).map_err(unreadable)?;
         may_go(&session).map(|()| None)
@@ -74,6 +79,11 @@ fn remove_one(
         Ok(checked) => reaper.trash(&checked)?.map(|()| planned.item.bytes),
         Err(refusal) => Err(refusal),
     })
+}
+
+/// The name under which a terminal is pinned.
+pub fn name(id: &str) -> Name {
+    Name::new(sight::AGENT, id)
 }
 
 fn planned(directory: &Path, id: &str) -> std::io::Result<Planned> {

@@ -32,18 +32,22 @@ pub(crate) fn observe(
 ) -> (Vec<Terminal>, Vec<Incomplete>) {
     let home = Home::at(root);
     let root = root.to_string_lossy();
+    let look = |id: &String| match home.open(id) {
+        Ok(session) => Ok(Terminal {
+            observed: observed(&session, &root, observer, circumstances),
+            program: session.holder.and_then(|holder| holder.child),
+        }),
+        Err(fault) => Err(Incomplete {
+            source: AGENT.to_owned(),
+            path: Some(home.sessions().join(id).to_string_lossy().into_owned()),
+            reason: fault.message,
+        }),
+    };
     let (mut all, mut incomplete) = (Vec::new(), Vec::new());
-    for id in home.ids() {
-        match home.open(&id) {
-            Ok(session) => all.push(Terminal {
-                observed: observed(&session, &root, observer, circumstances),
-                program: session.holder.and_then(|holder| holder.child),
-            }),
-            Err(fault) => incomplete.push(Incomplete {
-                source: AGENT.to_owned(),
-                path: Some(home.sessions().join(&id).to_string_lossy().into_owned()),
-                reason: fault.message,
-            }),
+    for looked in sys::spread::map(&home.ids(), 32, look) {
+        match looked {
+            Ok(terminal) => all.push(terminal),
+            Err(problem) => incomplete.push(problem),
         }
     }
     (all, incomplete)
@@ -104,7 +108,7 @@ fn observed(
         verdict.activity = None;
         verdict.stale = false;
     }
-    Observed { session, verdict, source: None }
+    Observed { session, verdict, source: None, pinned: false }
 }
 
 fn transcript(log: &Path) -> Option<Transcript> {

@@ -51,17 +51,14 @@ fn specials(word: u64) -> u64 {
 /// inside, or `None` when it is no such string.
 pub(super) fn unescape(inside: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     out.reserve(inside.len());
-    let mut from = 0;
+    let mut at = 0;
     loop {
-        let at = from + special(&inside[from..])?;
-        out.extend_from_slice(&inside[from..at]);
-        if inside[at] == b'"' {
-            return Some(at);
-        }
-        let byte = match *inside.get(at + 1)? {
-            b'u' => {
+        at += copy_plain(&inside[at..], out);
+        let byte = match (inside.get(at)?, inside.get(at + 1)) {
+            (b'"', _) => return Some(at),
+            (_, Some(b'u')) => {
                 let (c, length) = unicode(&inside[at + 2..])?;
-                from = at + 2 + length;
+                at += 2 + length;
                 match u8::try_from(c).ok().filter(u8::is_ascii) {
                     // Nearly always: what full-screen programs write is half escapes.
                     Some(byte) => out.push(byte),
@@ -69,27 +66,37 @@ pub(super) fn unescape(inside: &[u8], out: &mut Vec<u8>) -> Option<usize> {
                 }
                 continue;
             }
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'b' => 0x08,
-            b'f' => 0x0c,
-            byte @ (b'"' | b'\\' | b'/') => byte,
+            (_, Some(b'n')) => b'\n',
+            (_, Some(b'r')) => b'\r',
+            (_, Some(b't')) => b'\t',
+            (_, Some(b'b')) => 0x08,
+            (_, Some(b'f')) => 0x0c,
+            (_, Some(byte @ (b'"' | b'\\' | b'/'))) => *byte,
             _ => return None,
         };
         out.push(byte);
-        from = at + 2;
+        at += 2;
     }
 }
 
-/// Where the next quote or backslash is. It is near where there are many, and then a call costs more
-/// than a look.
-fn special(bytes: &[u8]) -> Option<usize> {
+/// Appends everything before the next quote or backslash, and gives its length. It is copied before it
+/// is looked at: that costs less than a look and then a copy.
+fn copy_plain(bytes: &[u8], out: &mut Vec<u8>) -> usize {
+    const PIECE: usize = 16;
     let is_special = |byte: &u8| matches!(byte, b'"' | b'\\');
-    let (near, far) = bytes.split_at(bytes.len().min(16));
-    near.iter()
-        .position(is_special)
-        .or_else(|| memchr::memchr2(b'"', b'\\', far).map(|at| near.len() + at))
+    let (pieces, tail) = bytes.as_chunks::<PIECE>();
+    for (index, piece) in pieces.iter().enumerate() {
+        out.extend_from_slice(piece);
+        // Every byte is looked at, so that the compiler can look at all of them at once.
+        if piece.iter().fold(false, |found, byte| found | is_special(byte)) {
+            let at = piece.iter().position(is_special).unwrap_or(PIECE);
+            out.truncate(out.len() - (PIECE - at));
+            return index * PIECE + at;
+        }
+    }
+    let at = tail.iter().position(is_special).unwrap_or(tail.len());
+    out.extend_from_slice(&tail[..at]);
+    pieces.len() * PIECE + at
 }
 
 /// The character behind `\u`, and how many bytes name it.

@@ -4,7 +4,8 @@
 //! last line without an end is what a writer was cut off in.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::Path;
 
 use base64::Engine;
@@ -17,6 +18,9 @@ use super::escape::unescape;
 
 /// The longest line that is read; no writer makes one as long.
 const LONGEST_LINE: usize = 64 << 20;
+
+/// How much is read at once.
+const AT_ONCE: usize = 256 << 10;
 
 /// Something wrong with a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,10 +40,12 @@ impl std::fmt::Display for Problem {
 /// A log that is being read.
 #[derive(Debug)]
 pub struct Reader {
-    input: BufReader<File>,
+    input: File,
     offset: u64,
     expected: Option<u64>,
-    line: Vec<u8>,
+    buffer: Vec<u8>,
+    /// What of the buffer was read from the file and has not been looked at.
+    unread: Range<usize>,
     bytes: Vec<u8>,
     /// What was wrong so far.
     pub problems: Vec<Problem>,
@@ -83,10 +89,11 @@ impl Reader {
         let mut file = File::open(directory.join(super::FILE))?;
         file.seek(SeekFrom::Start(offset))?;
         Ok(Self {
-            input: BufReader::with_capacity(256 << 10, file),
+            input: file,
             offset,
             expected: Some(seq),
-            line: Vec::new(),
+            buffer: vec![0; AT_ONCE],
+            unread: 0..0,
             bytes: Vec::new(),
             problems: Vec::new(),
             torn: None,
@@ -101,8 +108,12 @@ impl Reader {
     /// The next event that can be understood. `None` at the end; asked again, it looks for more.
     pub fn next_event(&mut self) -> io::Result<Option<Event<'_>>> {
         let (seq, at, payload) = loop {
-            let Some(begins) = self.read_line()? else { return Ok(None) };
-            match parse(&self.line, &mut self.bytes) {
+            let Some((begins, line)) = self.read_line()? else { return Ok(None) };
+            let parsed = match &self.buffer[line] {
+                [] => Err(format!("a line of {} bytes, which is too long", self.offset - begins)),
+                line => parse(line, &mut self.bytes),
+            };
+            match parsed {
                 Ok((seq, at, payload)) => {
                     if self.expected.is_some_and(|expected| expected != seq) {
                         let expected = self.expected.unwrap_or_default();
@@ -132,37 +143,55 @@ impl Reader {
         }
     }
 
-    /// Fills `line` with the next whole line and tells where it begins.
-    fn read_line(&mut self) -> io::Result<Option<u64>> {
-        self.line.clear();
-        let mut length = 0u64;
+    /// Where the next whole line begins in the log, and where in the buffer it is. Of one that is too
+    /// long nothing is kept.
+    fn read_line(&mut self) -> io::Result<Option<(u64, Range<usize>)>> {
+        let mut searched = self.unread.start;
+        let mut left_out = 0;
         loop {
-            let chunk = self.input.fill_buf()?;
-            if chunk.is_empty() {
-                break;
-            }
-            let (used, ended) = match memchr::memchr(b'\n', chunk) {
-                Some(at) => (at + 1, true),
-                None => (chunk.len(), false),
-            };
-            if self.line.len() + used <= LONGEST_LINE {
-                self.line.extend_from_slice(&chunk[..used]);
-            }
-            self.input.consume(used);
-            length += used as u64;
-            if ended {
+            if let Some(at) = memchr::memchr(b'\n', &self.buffer[searched..self.unread.end]) {
+                let line = self.unread.start..searched + at + 1;
+                self.unread.start = line.end;
                 self.torn = None;
                 let begins = self.offset;
-                self.offset += length;
-                return Ok(Some(begins));
+                self.offset += left_out + line.len() as u64;
+                let is_too_long = left_out > 0 || line.len() > LONGEST_LINE;
+                return Ok(Some((begins, if is_too_long { 0..0 } else { line })));
+            }
+            if self.unread.len() > LONGEST_LINE {
+                left_out += self.unread.len() as u64;
+                self.unread = 0..0;
+            }
+            searched = self.unread.len();
+            if self.read_more()? == 0 {
+                break;
             }
         }
+        let length = left_out + self.unread.len() as u64;
         self.torn = (length > 0).then_some(length);
-        if length > 0 {
-            // Not consumed: a live writer may be about to end it.
-            self.input.seek(SeekFrom::Start(self.offset))?;
-        }
+        // Read again when asked again: a live writer may end the line, or take it back.
+        self.unread = 0..0;
+        self.input.seek(SeekFrom::Start(self.offset))?;
         Ok(None)
+    }
+
+    /// Reads on behind what is unread, which is moved to the beginning of the buffer.
+    fn read_more(&mut self) -> io::Result<usize> {
+        self.buffer.copy_within(self.unread.clone(), 0);
+        self.unread = 0..self.unread.len();
+        if self.buffer.len() - self.unread.end < AT_ONCE / 2 {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+        loop {
+            match self.input.read(&mut self.buffer[self.unread.end..]) {
+                Ok(count) => {
+                    self.unread.end += count;
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 

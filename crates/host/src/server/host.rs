@@ -279,7 +279,9 @@ impl Host {
         seq
     }
 
-    pub(super) fn resize(&mut self, size: Size) -> io::Result<()> {
+    /// Gives the terminal the nearest size that a screen can have.
+    pub(super) fn resize(&mut self, size: Size) -> io::Result<Size> {
+        let size = size.clamped();
         if let Some(terminal) = &self.terminal {
             terminal.master.resize(sys::pty::Size { cols: size.cols, rows: size.rows })?;
         }
@@ -290,7 +292,7 @@ impl Host {
         self.write_manifest(files::Durability::System);
         self.connections.resized(size);
         self.check_screen(Instant::now());
-        Ok(())
+        Ok(size)
     }
 
     pub(super) fn write_keyframe(&self) {

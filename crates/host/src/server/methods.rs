@@ -8,6 +8,7 @@ use model::hosted::wire::{
     SignalResult, SnapshotParams, TextParams, WaitParams,
 };
 use model::hosted::{Code, Fact, Fault};
+use model::time::millis;
 use screen::png::{Profile, ShowCursor};
 use screen::{Personality, Size};
 use serde::Serialize;
@@ -18,7 +19,7 @@ use sys::proc::Signal;
 use super::connection::{Connection, Request, Role};
 use super::host::{Host, MOST_INPUT};
 use super::runs::Done;
-use super::wait::{Render, Waiter, millis};
+use super::wait::{Render, Waiter};
 use crate::artifacts::Shelf;
 use crate::picture;
 
@@ -109,11 +110,10 @@ impl Host {
                     return Err(Fault::new(Code::InvalidDimensions, message));
                 }
                 self.last_activity = Instant::now();
-                let size = Size { cols, rows };
-                self.resize(size).map_err(|error| {
+                let size = self.resize(Size { cols, rows }).map_err(|error| {
                     Fault::new(Code::InternalError, format!("cannot resize the terminal: {error}"))
                 })?;
-                Ok(told(Dimensions { cols, rows }))
+                Ok(told(Dimensions { cols: size.cols, rows: size.rows }))
             }
             "signal" => self.signal(read(params)?),
             "wait" => {
@@ -249,8 +249,7 @@ impl Host {
         }
         // Whatever was held for an earlier run is decided now.
         self.release_held(true);
-        let random = sys::random::bytes::<19>().map_err(internal)?;
-        let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = model::hex::hex(&sys::random::bytes::<19>().map_err(internal)?);
         let (marker, token) = (format!("__AT_MARKER_{}__", &hex[..32]), hex[32..].to_owned());
         let fact = Fact::InputRun { command, no_wait, marker: Some(marker.clone()) };
         let seq = self.record(&fact);

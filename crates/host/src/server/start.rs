@@ -133,7 +133,9 @@ pub(super) fn start(request: Start, now: Time) -> Result<Host, Fault> {
     made
 }
 
-fn begin(request: Start, now: Time) -> Result<Host, Fault> {
+fn begin(mut request: Start, now: Time) -> Result<Host, Fault> {
+    let shown = screen::Size { cols: request.cols, rows: request.rows }.clamped();
+    (request.cols, request.rows) = (shown.cols, shown.rows);
     let directory = request.directory.clone();
     let io = |error: io::Error| storage(&directory, &error);
     sys::private::verify_private_dir(&directory)

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use model::hosted::wire::{RenderParams, RunResult, WaitParams, WaitResult};
 use model::hosted::{Code, Fault};
+use model::time::millis;
 use regex_lite::Regex;
 use serde_json::Value;
 
@@ -309,11 +310,6 @@ impl Host {
             Waiter::Render(_) => None,
         });
     }
-}
-
-/// Whole milliseconds.
-pub(super) fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Whether a pattern can be used.

@@ -75,6 +75,8 @@ pub enum Hold {
     Unknown,
     /// Its key was named as active.
     Active,
+    /// A person said that it is never to be collected.
+    Pinned,
 }
 
 /// What brings maintenance about.

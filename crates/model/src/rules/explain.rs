@@ -3,7 +3,7 @@
 use crate::rules::judge::{Circumstances, Verdict};
 use crate::session::{Claim, Session};
 use crate::sighting::Turn;
-use crate::time::Time;
+use crate::time::{Time, millis};
 use crate::wire::Evidence;
 
 /// Every fact that led to `verdict`, strongest first, with what it did.
@@ -19,7 +19,7 @@ pub fn explain(
             value,
             source: source.to_owned(),
             observed_at: at,
-            age_ms: u64::try_from(circumstances.now.since(at).as_millis()).unwrap_or(u64::MAX),
+            age_ms: millis(circumstances.now.since(at)),
             effect,
         });
     };

@@ -43,6 +43,11 @@ pub struct SweptSession {
     pub reason: String,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -59,6 +64,9 @@ pub struct Swept {
     pub kept: Vec<SweptSession>,
     /// Sessions that are over and wait to be condensed.
     pub pending: u64,
+    /// Notes of agents that were started and are long gone; they went to the trash.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub launches: u64,
     /// Whether nothing was changed, because only a preview was asked for.
     pub dry_run: bool,
 }

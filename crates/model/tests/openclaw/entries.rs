@@ -188,7 +188,7 @@ fn row_23_the_active_key_may_be_written_in_any_case() {
 
 #[test]
 fn row_26_what_is_live_or_may_be_stays() {
-    for hold in [Hold::Live, Hold::Unknown] {
+    for hold in [Hold::Live, Hold::Unknown, Hold::Pinned] {
         let mut stage = Stage::new()
             .policy(json!({ "maxEntries": 1, "maxDiskBytes": 1 }))
             .aged("a", 90 * DAY)

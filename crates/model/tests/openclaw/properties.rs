@@ -85,7 +85,7 @@ prop_compose! {
     fn stage()(
         entries in prop::collection::btree_map(key(), entry(), 0..12),
         files in prop::collection::btree_map(file().prop_map(|one| one.0), file(), 0..12),
-        holds in prop::collection::vec(of(select(vec![Hold::Live, Hold::Unknown])), 12),
+        holds in prop::collection::vec(of(select(vec![Hold::Live, Hold::Unknown, Hold::Pinned])), 12),
         states in prop::collection::vec(
             select(vec![Transcript::Sound, Transcript::Missing, Transcript::HeaderOnly]), 12),
         cap in 1..8_usize,

@@ -145,6 +145,7 @@ impl Delete {
             let id = text::one_line(&self.id);
             output::talk(&format!("`{id}` is written `{}` by OpenClaw", target.agent.id));
         }
+        agents::refuse_pinned(&target, &dirs.home).map_err(failed)?;
         let plan = agents::plan(&target, &dirs.home);
         if self.dry_run {
             let plan = plan.map_err(failed)?;

@@ -102,6 +102,13 @@ pub(crate) fn tell(swept: &Swept) -> String {
     list(if would { "would end" } else { "ended" }, &swept.ended, false);
     list("condensed", &swept.condensed, false);
     list("left alone", &swept.kept, true);
+    if swept.launches > 0 {
+        let would = if swept.dry_run { "would go" } else { "went" };
+        let count = swept.launches;
+        page.push_str(&format!(
+            "{count} notes of agents that are long gone {would} to the trash\n"
+        ));
+    }
     if page.is_empty() {
         page.push_str("nothing to finalize\n");
     }

@@ -19,9 +19,9 @@ use crate::render::{duration, output, size, text};
 
 /// Show what may be removed and why; with `--yes`, move it to the trash.
 ///
-/// Without `--include` only what ostler itself made is looked at: terminals that are over, payloads of
-/// old reports, dead sockets, the vault above its budget. Whatever is alive, or cannot be proved
-/// dead, stays. `ostler undo` brings everything back.
+/// Without `--include` only what ostler itself made is looked at: terminals that are over, notes of
+/// agents that are gone, payloads of old reports, dead sockets, the vault above its budget. Whatever
+/// is alive, cannot be proved dead, or is pinned stays. `ostler undo` brings everything back.
 #[derive(Debug, Args)]
 pub(crate) struct Gc {
     /// Move it to the trash. Without this nothing is changed.

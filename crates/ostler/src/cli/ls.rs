@@ -114,7 +114,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 
 /// A session as programs see it.
 fn view(one: &Observed) -> SessionView<'_> {
-    SessionView::new(&one.session, &one.verdict)
+    one.view()
 }
 
 /// The filters, made ready.

@@ -32,6 +32,7 @@ mod hooks;
 mod logs;
 mod ls;
 mod man;
+mod pin;
 mod schema;
 mod show;
 mod skills;
@@ -90,6 +91,7 @@ enum Command {
     Summary(vault::Summary),
     Finalize(finalize::Finalize),
     Gc(gc::Gc),
+    Pin(pin::Pin),
     Store(store::Store),
     Undo(trash::Undo),
     Trash(trash::Trash),
@@ -125,6 +127,7 @@ impl Command {
             Self::Summary(_) => "summary",
             Self::Finalize(_) => "finalize",
             Self::Gc(_) => "gc",
+            Self::Pin(_) => "pin",
             Self::Store(command) => command.name(),
             Self::Undo(_) => "undo",
             Self::Trash(command) => command.name(),
@@ -159,6 +162,7 @@ impl Command {
             Self::Summary(command) => command.run(context),
             Self::Finalize(command) => command.run(context),
             Self::Gc(command) => command.run(context),
+            Self::Pin(command) => command.run(context),
             Self::Store(command) => command.run(context),
             Self::Undo(command) => command.run(context),
             Self::Trash(command) => command.run(context),

@@ -81,6 +81,7 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         ("summary", envelope!(model::summary::Summary)),
         ("finalize", envelope!(wire::Swept)),
         ("gc", envelope!(wire::GcResult)),
+        ("pin", envelope!(wire::PinResult)),
         ("undo", envelope!(wire::UndoResult)),
         ("trash ls", envelope!(wire::TrashLsResult)),
         ("trash empty", envelope!(wire::TrashEmptied)),

@@ -7,7 +7,7 @@ use clap_complete::ArgValueCandidates;
 use flows::address;
 use flows::observe::{Observed, Scope};
 use model::rules::explain::explain;
-use model::wire::{SessionView, ShowResult};
+use model::wire::ShowResult;
 
 use crate::cli::{Context, complete, ls};
 use crate::error::{self, Error};
@@ -34,17 +34,15 @@ impl Show {
             .collect();
         if context.json {
             context.answer(ShowResult {
-                session: SessionView::new(&one.session, &one.verdict),
+                session: one.view(),
                 evidence: explain(&one.session, &one.verdict, &observation.circumstances),
-                subagents: children
-                    .iter()
-                    .map(|child| SessionView::new(&child.session, &child.verdict))
-                    .collect(),
+                subagents: children.iter().map(|child| child.view()).collect(),
                 incomplete: &observation.incomplete,
             })?;
         } else {
             let paint = Paint::for_stdout();
-            let mut page = sessions::details(one, context.now, paint);
+            let pin = observation.pins.get(&one.session.name());
+            let mut page = sessions::details(one, pin, context.now, paint);
             if !children.is_empty() {
                 page.push_str(&format!("\n{} sub-agents\n", children.len()));
                 page.push_str(&sessions::table(&children, context.now, output::columns(), paint));

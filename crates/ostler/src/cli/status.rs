@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flows::observe::{Observed, Scope};
-use model::wire::{SessionView, StatusResult, Swept, SweptSession};
+use model::wire::{StatusResult, Swept, SweptSession};
 
 use crate::cli::{Context, finalize, ls};
 use crate::error::{self, Error};
@@ -55,10 +55,7 @@ impl Status {
         if context.json {
             context.answer(StatusResult {
                 directory: directory.map(|path| path.to_string_lossy().into_owned()),
-                sessions: shown
-                    .iter()
-                    .map(|one| SessionView::new(&one.session, &one.verdict))
-                    .collect(),
+                sessions: shown.iter().map(|one| one.view()).collect(),
                 ended,
                 swept,
                 not_swept,

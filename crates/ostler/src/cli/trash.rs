@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use flows::collect;
 use flows::work::{Done, Work, carry_out};
+use model::time::millis;
 use model::wire::{ReceiptView, TrashEmptied, TrashLsResult, TrashVerified, UndoResult};
 
 use crate::cli::{Context, ls};
@@ -104,7 +105,7 @@ fn empty(context: &Context, older_than: Option<Duration>, yes: bool) -> Result<E
         None => context.config()?.config.retention.trash,
     };
     let (result, applied) = if yes {
-        let older_than_ms = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
+        let older_than_ms = millis(older_than);
         let work = Work::EmptyTrash { older_than_ms };
         let done = carry_out(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
         match done.map_err(Error::Order)? {

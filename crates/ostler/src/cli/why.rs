@@ -7,7 +7,7 @@ use clap_complete::ArgValueCandidates;
 use flows::address;
 use flows::observe::Scope;
 use model::rules::explain::explain;
-use model::wire::{Collect, SessionView, VerdictView, WhyResult};
+use model::wire::{Collect, VerdictView, WhyResult};
 
 use crate::cli::{Context, complete, ls};
 use crate::error::{self, Error};
@@ -28,10 +28,13 @@ impl Why {
         let here = std::env::current_dir().unwrap_or_default();
         let one = address::find(&observation, &self.id, &here)?;
         let evidence = explain(&one.session, &one.verdict, &observation.circumstances);
-        let collect = Collect::from(&one.verdict);
+        let collect = match observation.pins.allow(&[one.session.name()]) {
+            Ok(()) => Collect::from(&one.verdict),
+            Err(refusal) => Collect::from(&refusal),
+        };
         if context.json {
             context.answer(WhyResult {
-                session: SessionView::new(&one.session, &one.verdict),
+                session: one.view(),
                 verdict: VerdictView::from(&one.verdict),
                 evidence,
                 collect,

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use flows::observe::Observed;
+use flows::pins::Pin;
 use model::rules::judge;
 use model::session::{Certainty, Kind};
 use model::status::{Activity, Status};
@@ -107,7 +108,7 @@ fn short_ids(sessions: &[&Observed]) -> Vec<String> {
 }
 
 /// One session in full.
-pub(crate) fn details(one: &Observed, now: Time, paint: Paint) -> String {
+pub(crate) fn details(one: &Observed, pin: Option<&Pin>, now: Time, paint: Paint) -> String {
     let (session, verdict) = (&one.session, &one.verdict);
     let digest = &session.digest;
     let mut out = String::new();
@@ -151,6 +152,7 @@ pub(crate) fn details(one: &Observed, now: Time, paint: Paint) -> String {
         let name = claim.identity.exe.as_deref().or(claim.identity.comm.as_deref());
         line("process", Some(with(&format!("pid {pid}"), name)));
     }
+    line("pinned", pin.map(|pin| pinned(pin, now)));
     line("directory", digest.cwd.clone());
     line("branch", digest.branch.clone());
     let models = digest.model.iter().chain(&digest.other_models).cloned().collect::<Vec<_>>();
@@ -183,6 +185,14 @@ pub(crate) fn details(one: &Observed, now: Time, paint: Paint) -> String {
         }),
     );
     out
+}
+
+fn pinned(pin: &Pin, now: Time) -> String {
+    let since = duration::ago(now.since(pin.at));
+    match &pin.note {
+        Some(note) => format!("{since}: {note}"),
+        None => since,
+    }
 }
 
 fn with(first: &str, second: Option<&str>) -> String {

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use testkit::gateway::{FakeGateway, Manner};
 
-use super::stage::{Running, Stage, item, ran};
+use super::stage::{HOUSE, Running, Stage, item, ran};
 
 #[test]
 fn row_86_main_an_unknown_agent_and_nobody_to_ask_change_nothing() {
@@ -336,4 +337,23 @@ fn every_answer_fits_its_schema() {
         assert!(errors.is_empty(), "{line}: {errors:#?} {answer:#}");
         assert!(!answer.to_string().contains("null"), "{answer:#}");
     }
+}
+
+#[test]
+fn a_pinned_session_keeps_its_agent_whoever_would_delete_it() {
+    let gateway = FakeGateway::start(Manner::Answers(json!({ "ok": true })));
+    for stage in [Stage::house(), Stage::with_gateway(HOUSE, gateway.port).furnished()] {
+        stage.run("pin openclaw:s1").exits(0);
+        for line in ["agents delete ops --force --json", "agents delete ops --dry-run --json"] {
+            let (code, message) = stage.unchanged(line).exits(13).error();
+            assert_eq!(code, "REFUSED");
+            assert!(message.contains("pinned") && message.contains("s1"), "{message}");
+        }
+    }
+    assert_eq!(gateway.methods(), Vec::<String>::new(), "the gateway knows of no pins");
+    let stage = Stage::house();
+    stage.run("pin openclaw:s1").exits(0);
+    stage.run("pin --remove s1").exits(0);
+    stage.delete("ops");
+    assert!(!stage.has("ops-ws"));
 }

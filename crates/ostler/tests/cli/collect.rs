@@ -13,7 +13,7 @@ use super::agent::{paused, state};
 use super::run::{claude_session, ostler, ran, run};
 
 /// A terminal that is over: made, ended, and its host gone.
-fn finished_terminal(home: &TempHome) -> String {
+pub(crate) fn finished_terminal(home: &TempHome) -> String {
     let created = run(home, "create --json -- /bin/true").exits(0).result();
     let id = created["sessionId"].as_str().unwrap().to_owned();
     run(home, &format!("wait {id} --exit --json")).exits(0);
@@ -36,7 +36,7 @@ fn old_temporary(home: &TempHome, name: &str) -> PathBuf {
     path
 }
 
-fn age(path: &Path, days: u64) {
+pub(crate) fn age(path: &Path, days: u64) {
     let then = SystemTime::now() - Duration::from_secs(days * 86_400);
     std::fs::File::options().append(true).open(path).unwrap().set_modified(then).unwrap();
 }
@@ -47,7 +47,7 @@ fn temporary_name(number: u32) -> String {
 
 const TEMPS: &str = "gc --include temps --agent openclaw";
 
-fn items(result: &Value, action: &str) -> Vec<String> {
+pub(crate) fn items(result: &Value, action: &str) -> Vec<String> {
     let items = result["items"].as_array().unwrap().iter();
     items
         .filter(|item| item["action"] == action)
@@ -55,7 +55,7 @@ fn items(result: &Value, action: &str) -> Vec<String> {
         .collect()
 }
 
-fn sessions_of(home: &TempHome) -> PathBuf {
+pub(crate) fn sessions_of(home: &TempHome) -> PathBuf {
     state(home).join("sessions")
 }
 
@@ -75,6 +75,15 @@ fn a_preview_changes_nothing_and_says_what_why_and_how_much() {
     let text = run(&home, "gc --older-than 0s").exits(0).stdout;
     assert!(text.contains("would go") && text.contains("gc --yes"), "{text}");
     assert!(run(&home, "gc").exits(0).stdout.contains("nothing to collect"), "it is too young");
+}
+
+#[test]
+fn where_nothing_went_there_is_nothing_to_undo() {
+    let home = TempHome::new();
+    let refused = run(&home, "undo").exits(3).stderr;
+    assert!(refused.contains("there is nothing to undo") && refused.contains("ostler trash ls"));
+    let unknown = run(&home, "undo 01NOSUCH").exits(3).stderr;
+    assert!(unknown.contains("there is no receipt `01NOSUCH`"), "{unknown}");
 }
 
 #[test]
@@ -211,7 +220,13 @@ fn a_transcript_is_in_the_vault_before_it_goes() {
 }
 
 /// Kills a run at a point, and says whether everything is in its place or in the trash with a receipt.
-fn kill_at(point: &str, home: &TempHome, line: &str, objects: &[PathBuf], before: &[Snapshot]) {
+pub(crate) fn kill_at(
+    point: &str,
+    home: &TempHome,
+    line: &str,
+    objects: &[PathBuf],
+    before: &[Snapshot],
+) {
     let pauses = Pauses::new();
     pauses.arm(point);
     let mut child = paused(home, &pauses, line);
@@ -507,7 +522,7 @@ fn retention_is_strict_and_checked() {
 }
 
 /// A repository with a remote, and a linked worktree whose branch is merged and pushed.
-fn worktree(home: &TempHome) -> PathBuf {
+pub(crate) fn worktree(home: &TempHome) -> PathBuf {
     let script = "set -e; exec >/dev/null 2>&1
         export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
         export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b

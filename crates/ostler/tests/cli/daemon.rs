@@ -13,14 +13,14 @@ use super::run::{ostler, run};
 const ID: &str = "11111111-1111-4111-8111-111111111111";
 
 /// A daemon that is killed with the value.
-struct Daemon(Child);
+pub(crate) struct Daemon(Child);
 
 impl Daemon {
-    fn start(home: &TempHome) -> Self {
+    pub(crate) fn start(home: &TempHome) -> Self {
         Self::with(ostler(home))
     }
 
-    fn with(mut command: std::process::Command) -> Self {
+    pub(crate) fn with(mut command: std::process::Command) -> Self {
         command.args(["daemon", "run"]).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
@@ -29,7 +29,7 @@ impl Daemon {
         Self(child)
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
@@ -144,6 +144,36 @@ fn a_second_daemon_is_refused_and_the_first_is_named() {
     let second = run(&home, "daemon run").exits(13);
     assert!(second.stderr.contains(&format!("pid {}", first.0.id())), "{second:?}");
     run(&home, "daemon start").exits(13);
+}
+
+/// What the daemon answers to an order that is put in another version of the language.
+fn say_in_another_version(home: &TempHome, order: &str) -> String {
+    use std::io::{Read, Write};
+
+    let mut stream =
+        std::os::unix::net::UnixStream::connect(home.join("run/ostler/daemon.sock")).unwrap();
+    let length = order.len();
+    let head = "POST /v1/orders HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-ostler-protocol: 999";
+    write!(stream, "{head}\r\ncontent-length: {length}\r\n\r\n{order}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn an_order_in_another_version_is_refused_but_status_and_stop_are_not() {
+    let home = TempHome::new();
+    let mut daemon = Daemon::start(&home);
+    let refused = say_in_another_version(&home, r#"{"order":"work","work":"undo","receipt":null}"#);
+    assert!(refused.starts_with("HTTP/1.1 426"), "{refused}");
+    assert!(refused.contains("ostler daemon stop"), "{refused}");
+    let unknown = say_in_another_version(&home, r#"{"order":"fly"}"#);
+    assert!(unknown.starts_with("HTTP/1.1 426"), "{unknown}");
+    let status = serde_json::to_string(&flows::daemon::Order::Status).unwrap();
+    assert!(say_in_another_version(&home, &status).contains("\"running\":true"));
+    let stop = serde_json::to_string(&flows::daemon::Order::Stop).unwrap();
+    assert!(say_in_another_version(&home, &stop).starts_with("HTTP/1.1 200"));
+    assert!(daemon.0.wait().unwrap().success());
 }
 
 #[test]

@@ -35,6 +35,7 @@ const COMMANDS: &[&str] = &[
     "summary",
     "finalize",
     "gc",
+    "pin",
     "undo",
     "trash",
     "agents",

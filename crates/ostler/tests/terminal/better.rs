@@ -410,6 +410,22 @@ fn every_answer_fits_its_schema() {
 }
 
 #[test]
+fn a_size_that_no_screen_can_have_is_the_nearest_that_one_can() {
+    let stage = stage();
+    let created = stage.ok(&["create", "--cols", "65535", "--rows", "65535"]);
+    let id = created["sessionId"].as_str().unwrap();
+    assert_eq!((&created["cols"], &created["rows"]), (&65535.into(), &16.into()));
+    stage.ok(&["type", id, "stty size\n"]);
+    stage.ok(&["wait", id, "--text", "16 65535"]);
+    let resized = stage.ok(&["resize", id, "--cols", "2048", "--rows", "65535"]);
+    assert_eq!((&resized["cols"], &resized["rows"]), (&2048.into(), &512.into()));
+    stage.ok(&["type", id, "stty size\n"]);
+    stage.ok(&["wait", id, "--text", "512 2048"]);
+    let manifest = super::stage::read_json(&stage.directory(id).join("session.json"));
+    assert_eq!((&manifest["cols"], &manifest["rows"]), (&2048.into(), &512.into()));
+}
+
+#[test]
 fn the_artifact_list_names_each_file_once() {
     let stage = stage();
     let id = stage.script("echo one; read; echo two; sleep 100");

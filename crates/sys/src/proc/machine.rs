@@ -1,8 +1,7 @@
 //! How a machine is written down.
 
-use std::fmt::Write as _;
-
 use hmac_sha256::Hash;
+use model::hex::hex;
 
 /// So that the machine's own id, which is meant to stay confidential, is never written down.
 const KEY: &[u8] = b"ostler machine 1\0";
@@ -13,12 +12,7 @@ pub(super) fn hash(id: &str) -> String {
     let mut hash = Hash::new();
     hash.update(KEY);
     hash.update(id);
-    let digest = hash.finalize();
-    digest.iter().take(16).fold(String::with_capacity(32), |mut hex, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex(&hash.finalize()[..16])
 }
 
 #[cfg(test)]

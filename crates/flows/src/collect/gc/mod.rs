@@ -11,13 +11,17 @@ use std::time::Duration;
 use adapters::Env;
 use model::config::{Config, Retention};
 use model::plan::{Item, Refusal};
+use model::rules::retain::{Candidate, Limits, select};
+use model::session::Name;
 use model::time::Time;
 use model::wire::{Fate, GcResult, Incomplete, PlannedItem};
 use serde::{Deserialize, Serialize};
 use sys::lockfile::LockFile;
 
 use super::{CollectError, Planned, Reaper, recheck};
+use crate::launches;
 use crate::observe::{self, Observation, Scope};
+use crate::pins::{self, Pins};
 use crate::writer::Writer;
 
 mod native;
@@ -102,12 +106,16 @@ enum Check {
     Transcript(Box<model::summary::Kept>),
     /// A git worktree.
     Worktree,
+    /// A launch record.
+    Launch,
 }
 
 /// One thing that would go.
 struct Wanted {
     planned: Planned,
     check: Check,
+    /// The sessions that it is of: a pin of any of them keeps it.
+    of: Vec<Name>,
 }
 
 /// Everything that would go.
@@ -116,6 +124,7 @@ pub struct Planning {
     wanted: Vec<Wanted>,
     stays: Vec<(Item, Refusal)>,
     incomplete: Vec<Incomplete>,
+    pins: Pins,
 }
 
 impl std::fmt::Debug for Planning {
@@ -125,13 +134,30 @@ impl std::fmt::Debug for Planning {
 }
 
 impl Planning {
-    /// Puts something on the list, or says why it stays.
-    fn add(&mut self, ask: &Ask, planned: Planned, check: Check) {
+    /// Puts something on the list that is of these sessions, or says why it stays.
+    fn add(&mut self, ask: &Ask, planned: Planned, check: Check, of: Vec<Name>) {
         if ask.keeps(&planned.item) {
             self.stays.push((planned.item, Refusal::Kept));
+        } else if let Err(refusal) = self.pins.allow(&of) {
+            self.stays.push((planned.item, refusal));
         } else {
-            self.wanted.push(Wanted { planned, check });
+            self.wanted.push(Wanted { planned, check, of });
         }
+    }
+
+    /// Chooses what goes. What is pinned makes no room for a budget, so others go in its place; it is
+    /// chosen only to be told of, if it would go were it not pinned.
+    fn choose(&self, candidates: &[(Candidate, Vec<Name>)], limits: Limits) -> Vec<bool> {
+        let unpinned: Vec<Candidate> = candidates.iter().map(|(one, _)| *one).collect();
+        let is_pinned = |(_, of): &(Candidate, Vec<Name>)| self.pins.allow(of).is_err();
+        let pinned: Vec<bool> = candidates.iter().map(is_pinned).collect();
+        let held = std::iter::zip(&unpinned, &pinned)
+            .map(|(one, pinned)| Candidate { may_go: one.may_go && !pinned, ..*one });
+        let goes = select(&held.collect::<Vec<_>>(), limits).goes;
+        let would_go = select(&unpinned, limits).goes;
+        std::iter::zip(goes, std::iter::zip(would_go, pinned))
+            .map(|(goes, (would_go, pinned))| goes || (would_go && pinned))
+            .collect()
     }
 
     fn stay(&mut self, planned: Planned, refusal: Refusal) {
@@ -194,11 +220,12 @@ pub fn plan_here(home: &Path, ask: &mut Ask, now: Time, env: &Env<'_>) -> Planni
 }
 
 fn plan_in(home: &Path, ask: &Ask, now: Time, env: Env<'_>) -> Planning {
-    let mut planning = Planning::default();
     let observation = observe_for(home, ask, now, env);
+    let mut planning = Planning { pins: observation.pins.clone(), ..Planning::default() };
     planning.incomplete.extend(observation.incomplete.iter().cloned());
     own::terminals(home, ask, now, &observation, &mut planning);
     if ask.is_about(own::OWNER) {
+        own::launches(home, ask, now, &mut planning);
         own::spills(home, ask, now, &mut planning);
         own::vault(home, ask, now, &mut planning);
         own::sockets(ask, &mut planning);
@@ -216,11 +243,13 @@ fn plan_in(home: &Path, ask: &Ask, now: Time, env: Env<'_>) -> Planning {
     planning
 }
 
-/// Looks at no more than is asked about.
+/// Looks at no more than is asked about; but in a worktree anybody may work.
 fn observe_for(home: &Path, ask: &Ask, now: Time, env: Env<'_>) -> Observation {
     let mut agents = ask.agents.clone();
     if ask.include.is_empty() {
         agents = vec![crate::terminal::sight::AGENT.to_owned()];
+    } else if ask.includes(Include::Worktrees) {
+        agents.clear();
     }
     observe::observe(&observe::Request {
         env,
@@ -266,7 +295,11 @@ pub fn collect(
         if consented.is_some_and(|set| !set.contains(&planned.item.path)) {
             continue;
         }
-        let outcome = match recheck(planned, |planned| wanted.check.ask(planned)) {
+        let may_go = |planned: &Planned| {
+            pins::recheck(&writer.state, &wanted.of)?;
+            wanted.check.ask(planned)
+        };
+        let outcome = match recheck(planned, may_go) {
             Err(refusal) => Err(refusal),
             Ok(checked) => match wanted.check.copy_first(&writer.home, planned) {
                 Err(refusal) => Err(refusal),
@@ -314,6 +347,7 @@ impl Check {
             Self::Terminal { root, id } => own::check_terminal(root, id),
             Self::Unopened | Self::Transcript(_) => use_of::check_unopened(planned).map(|()| None),
             Self::Socket => own::check_socket(&planned.path).map(|()| None),
+            Self::Launch => launches::check(&planned.path).map(|()| None),
             Self::Worktree => worktree::check(&planned.path, &InUse::look()).map(|()| None),
         }
     }

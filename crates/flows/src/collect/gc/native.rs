@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use adapters::ExtraKind;
-use model::plan::{Fingerprint, Kind, Refusal};
+use model::plan::{Kind, Refusal};
 use model::rules::guard;
-use model::rules::retain::{Candidate, Limits, select};
-use model::session;
+use model::rules::retain::{Candidate, Limits};
+use model::session::{self, Name};
 use model::summary::{Kept, Summary};
 use model::time::Time;
-use sys::trash::Directory;
 
 use super::{Ask, Check, Planning};
 use crate::collect::Planned;
@@ -36,8 +35,10 @@ pub(super) fn leftovers(ask: &Ask, now: Time, observation: &Observation, plannin
                 }
                 ExtraKind::Attachment => continue,
             };
-            let Some(print) = places.look(&extra.path) else { continue };
-            let mut planned = Planned::seen(kind, extra.path.clone(), print, agent, why);
+            if !places.hold(&extra.path) {
+                continue;
+            }
+            let mut planned = Planned::seen(kind, extra.path.clone(), extra.print, agent, why);
             planned.item.session.clone_from(&extra.session);
             let age = age_of(&planned, now);
             planned.item.age_ms = Some(millis(age));
@@ -48,16 +49,17 @@ pub(super) fn leftovers(ask: &Ask, now: Time, observation: &Observation, plannin
             if kind == Kind::Temporary && !originals.is_sound(&planned.path) {
                 planning.stay(planned, Refusal::OnlyCopy);
             } else {
-                planning.add(ask, planned, Check::Unopened);
+                let of = extra.session.iter().map(|session| Name::new(agent, session));
+                planning.add(ask, planned, Check::Unopened, of.collect());
             }
         }
     }
 }
 
-/// The directories of an agent in which things were left, each opened and asked about once.
+/// The directories of an agent in which things were left, each asked about once.
 struct Places {
     roots: Vec<PathBuf>,
-    known: HashMap<PathBuf, Option<Directory>>,
+    known: HashMap<PathBuf, bool>,
 }
 
 impl Places {
@@ -66,16 +68,16 @@ impl Places {
         Self { roots: resolved.collect(), known: HashMap::new() }
     }
 
-    /// What is at a path, if that really lies in one of the agent's own directories, links resolved.
-    fn look(&mut self, path: &Path) -> Option<Fingerprint> {
-        let (parent, name) = (path.parent()?, path.file_name()?);
-        if !self.known.contains_key(parent) {
-            let real = std::fs::canonicalize(parent).ok();
-            let inside = real.filter(|real| self.roots.iter().any(|root| real.starts_with(root)));
-            let opened = inside.and_then(|real| Directory::open(&real).ok());
-            self.known.insert(parent.to_owned(), opened);
+    /// Whether a path really lies in one of the agent's own directories, links resolved.
+    fn hold(&mut self, path: &Path) -> bool {
+        let Some(parent) = path.parent() else { return false };
+        if let Some(known) = self.known.get(parent) {
+            return *known;
         }
-        self.known.get(parent)?.as_ref()?.fingerprint(name).ok()
+        let inside = std::fs::canonicalize(parent)
+            .is_ok_and(|real| self.roots.iter().any(|root| real.starts_with(root)));
+        self.known.insert(parent.to_owned(), inside);
+        inside
     }
 }
 
@@ -131,7 +133,7 @@ pub(super) fn transcripts(
             *sharers.entry(&transcript.path).or_default() += 1;
         }
     }
-    let mut found: Vec<(Planned, Candidate, &Observed)> = Vec::new();
+    let (mut found, mut candidates): (Vec<(Planned, &Observed)>, _) = (Vec::new(), Vec::new());
     for one in all().filter(|one| ask.is_about(one.session.agent)) {
         let Some(transcript) = &one.session.transcript else { continue };
         // A file that holds several sessions is a store of the agent's, not a transcript.
@@ -150,13 +152,17 @@ pub(super) fn transcripts(
         planned.item.session = Some(one.session.id.clone());
         planned.item.evidence = vec![one.verdict.liveness.reason().to_owned()];
         let may_go = guard::may_collect(&one.verdict).is_ok();
-        found.push((planned, Candidate { age, bytes: transcript.bytes, may_go }, one));
+        found.push((planned, one));
+        // What a sub-agent wrote is part of the session that it worked for.
+        let parent = one.session.digest.parent.iter().map(|parent| Name::new(agent, parent));
+        let of = parent.chain([one.session.name()]).collect();
+        candidates.push((Candidate { age, bytes: transcript.bytes, may_go }, of));
     }
-    let candidates: Vec<Candidate> = found.iter().map(|(_, candidate, _)| *candidate).collect();
     let older_than = ask.older_than_ms.map(Duration::from_millis).or(ask.retention.transcripts);
     let max_bytes = ask.max_bytes.or(ask.retention.transcript_bytes);
-    let selection = select(&candidates, Limits { older_than, max_bytes });
-    for ((planned, _, one), goes) in found.into_iter().zip(selection.goes) {
+    let goes = planning.choose(&candidates, Limits { older_than, max_bytes });
+    let of = candidates.into_iter().map(|(_, of)| of);
+    for ((planned, one), (of, goes)) in found.into_iter().zip(of.zip(goes)) {
         if goes {
             let kept = Kept {
                 agent: one.session.agent.to_owned(),
@@ -165,7 +171,7 @@ pub(super) fn transcripts(
                 summary: Summary::of(&one.session.digest),
                 files: Vec::new(),
             };
-            planning.add(ask, planned, Check::Transcript(Box::new(kept)));
+            planning.add(ask, planned, Check::Transcript(Box::new(kept)), of);
         }
     }
 }

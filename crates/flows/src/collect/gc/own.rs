@@ -1,16 +1,17 @@
-//! What ostler itself left: terminals that are over, payloads, copies over the budget, dead sockets,
-//! files that were being written when their writer died.
+//! What ostler itself left: terminals that are over, launch records, payloads, copies over the budget,
+//! dead sockets, files that were being written when their writer died.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use model::launch::Fate;
 use model::plan::{Kind, Refusal};
 use model::rules::guard;
-use model::rules::retain::{Candidate, Limits, select};
-use model::session;
+use model::rules::retain::{Candidate, Limits};
+use model::session::{self, Name};
 use model::time::Time;
 use sys::lockfile::LockFile;
 
@@ -18,7 +19,7 @@ use super::{Ask, Check, Planning};
 use crate::collect::Planned;
 use crate::observe::Observation;
 use crate::terminal::{Home, remove, sight};
-use crate::{hook, intake};
+use crate::{hook, intake, launches};
 
 /// Whose these things are.
 pub(super) const OWNER: &str = "ostler";
@@ -37,7 +38,7 @@ pub(super) fn terminals(
     if !ask.is_about(sight::AGENT) && !ask.is_about(OWNER) {
         return;
     }
-    let mut found = Vec::new();
+    let (mut found, mut candidates) = (Vec::new(), Vec::new());
     for one in &observation.sessions {
         let session = &one.session;
         if session.kind != session::Kind::Hosted {
@@ -56,19 +57,20 @@ pub(super) fn terminals(
         planned.item.evidence = vec![format!("its host: {}", one.verdict.liveness.reason())];
         let refused = guard::may_collect(&one.verdict).err();
         let candidate = Candidate { age, bytes: planned.item.bytes, may_go: refused.is_none() };
-        found.push((planned, candidate, refused));
+        found.push((planned, refused));
+        candidates.push((candidate, vec![session.name()]));
     }
-    let candidates: Vec<Candidate> = found.iter().map(|(_, candidate, _)| *candidate).collect();
     let older_than = Some(ask.older_than(ask.retention.terminals));
-    let selection = select(&candidates, Limits { older_than, max_bytes: ask.max_bytes });
-    for ((planned, _, refused), goes) in found.into_iter().zip(selection.goes) {
+    let goes = planning.choose(&candidates, Limits { older_than, max_bytes: ask.max_bytes });
+    let of = candidates.into_iter().map(|(_, of)| of);
+    for ((planned, refused), (of, goes)) in found.into_iter().zip(of.zip(goes)) {
         match refused {
             Some(guard::Refusal::Unproven(liveness)) => {
                 planning.stay(planned, guard::Refusal::Unproven(liveness).into());
             }
             _ if goes => {
                 let check = Check::Terminal { root: home.to_owned(), id: session_of(&planned) };
-                planning.add(ask, planned, check);
+                planning.add(ask, planned, check, of);
             }
             _ => {}
         }
@@ -88,6 +90,33 @@ pub(super) fn check_terminal(root: &Path, id: &str) -> Result<Option<LockFile>, 
     let home = Home::at(root);
     let session = home.open(id).map_err(|fault| Refusal::Unreadable { why: fault.message })?;
     remove::may_go(&session.as_settled()).map(|()| None)
+}
+
+/// Records of agents that were started and are gone.
+pub(super) fn launches(home: &Path, ask: &Ask, now: Time, planning: &mut Planning) {
+    let observer = sys::proc::observer();
+    for record in launches::records(home) {
+        let launch = match record.launch {
+            Ok(launch) => launch,
+            Err(why) => {
+                let what = "a note of an agent that was started";
+                let found = Planned::new(Kind::LaunchRecord, &record.path, OWNER, what);
+                found.into_iter().for_each(|one| planning.stay(one, launches::damaged(&why)));
+                continue;
+            }
+        };
+        let ttl = ask.older_than(launch.ttl());
+        let (fate, liveness) = launches::fate(home, &launch, ttl, &observer, now);
+        let Ok(mut planned) = launches::planned(&record.path, &launch, liveness) else { continue };
+        match fate {
+            Fate::Due(gone) => {
+                planned.item.age_ms = Some(millis(gone));
+                planning.add(ask, planned, Check::Launch, vec![remove::name(&launch.session)]);
+            }
+            Fate::Stays(Refusal::Alive { .. }) | Fate::Young(_) => {}
+            Fate::Stays(refusal) => planning.stay(planned, refusal),
+        }
+    }
 }
 
 /// Payloads beside the spool whose reports were taken in long ago.
@@ -120,7 +149,7 @@ fn add_old(
     planned.item.age_ms = Some(millis(age));
     planned.item.evidence = vec!["when it was last changed; nobody has it open".to_owned()];
     if age > limit {
-        planning.add(ask, planned, Check::Unopened);
+        planning.add(ask, planned, Check::Unopened, Vec::new());
     }
 }
 
@@ -133,30 +162,32 @@ fn files(directory: &Path) -> impl Iterator<Item = (PathBuf, String)> + use<> {
 pub(super) fn vault(home: &Path, ask: &Ask, now: Time, planning: &mut Planning) {
     let Some(max_bytes) = ask.retention.vault_bytes else { return };
     let Ok(kept) = crate::finalize::kept(home) else { return };
-    // The newest session that needs a copy says how old it is.
-    let mut copies: Vec<(String, Time, u64, String)> = Vec::new();
+    // The newest session that needs a copy says how old it is; any of them may be pinned.
+    let mut known: HashMap<&str, usize> = HashMap::new();
+    let (mut copies, mut candidates) = (Vec::new(), Vec::new());
     for one in &kept {
         for file in &one.files {
-            if !copies.iter().any(|(hash, ..)| *hash == file.sha256) {
-                let name = crate::finalize::name(&one.agent, &one.session);
-                copies.push((file.sha256.clone(), one.kept_at, file.kept_bytes, name));
+            let name = Name::new(&one.agent, &one.session);
+            let at = *known.entry(&file.sha256).or_insert(copies.len());
+            if at == copies.len() {
+                let age = now.since(one.kept_at);
+                copies.push((file.sha256.as_str(), age, name.to_string()));
+                let bytes = file.kept_bytes;
+                candidates.push((Candidate { age: Some(age), bytes, may_go: true }, Vec::new()));
             }
+            candidates[at].1.push(name);
         }
     }
-    let candidate = |(_, at, bytes, _): &(String, Time, u64, String)| Candidate {
-        age: Some(now.since(*at)),
-        bytes: *bytes,
-        may_go: true,
-    };
-    let candidates: Vec<Candidate> = copies.iter().map(candidate).collect();
-    let selection = select(&candidates, Limits { older_than: None, max_bytes: Some(max_bytes) });
-    for ((hash, at, _, session), goes) in copies.into_iter().zip(selection.goes) {
-        let place = crate::vault::place(home, &hash);
+    let goes =
+        planning.choose(&candidates, Limits { older_than: None, max_bytes: Some(max_bytes) });
+    let of = candidates.into_iter().map(|(_, of)| of);
+    for ((hash, age, session), (of, goes)) in copies.into_iter().zip(of.zip(goes)) {
+        let place = crate::vault::place(home, hash);
         let why = "the vault is over its budget, and this is among the oldest";
         if let (true, Ok(mut planned)) = (goes, Planned::new(Kind::VaultCopy, &place, OWNER, why)) {
             planned.item.session = Some(session);
-            planned.item.age_ms = Some(millis(now.since(at)));
-            planning.add(ask, planned, Check::Unopened);
+            planned.item.age_ms = Some(millis(age));
+            planning.add(ask, planned, Check::Unopened, of);
         }
     }
 }
@@ -173,7 +204,7 @@ pub(super) fn sockets(ask: &Ask, planning: &mut Planning) {
                 let why = "nobody listens on it";
                 if let Ok(mut planned) = Planned::new(Kind::Socket, &path, OWNER, why) {
                     planned.item.evidence = vec!["connecting was refused".to_owned()];
-                    planning.add(ask, planned, Check::Socket);
+                    planning.add(ask, planned, Check::Socket, Vec::new());
                 }
             }
         }
@@ -192,7 +223,8 @@ pub(super) fn check_socket(path: &Path) -> Result<(), Refusal> {
 /// Files that were being written when their writer died.
 pub(super) fn temporaries(home: &Path, ask: &Ask, now: Time, planning: &mut Planning) {
     let why = "its writer died while writing it";
-    for directory in [home.to_owned(), home.join("vault"), home.join("spool")] {
+    let launches = launches::directory(home);
+    for directory in [home.to_owned(), home.join("vault"), home.join("spool"), launches] {
         for (path, name) in files(&directory) {
             if name.starts_with('.') && name.ends_with(".tmp") && !path.is_dir() {
                 add_old(ask, now, &path, (Kind::Temporary, why), TEMPORARY_AGE, planning);

@@ -50,7 +50,8 @@ pub(super) fn worktrees(
         } else if let Err(refusal) = check(&root, in_use) {
             planning.stay(planned, refusal);
         } else {
-            planning.add(ask, planned.weighed(), Check::Worktree);
+            let of = sessions().map(|one| one.session.name()).collect();
+            planning.add(ask, planned.weighed(), Check::Worktree, of);
         }
     }
 }

@@ -27,7 +27,7 @@ mod target;
 
 pub use delete::{delete, through_gateway};
 pub use list::list;
-pub use plan::{DeletePlan, plan};
+pub use plan::{DeletePlan, plan, refuse_pinned};
 pub use target::Target;
 
 /// Which agent is to be deleted, and the environment that says where it is.
@@ -80,6 +80,14 @@ pub enum AgentsError {
         /// Which.
         id: String,
         /// How that is known.
+        why: String,
+    },
+    /// A person said that some of it is never to be removed.
+    #[error("the agent `{id}` has sessions that are pinned, or may be: {why}")]
+    Pinned {
+        /// Which.
+        id: String,
+        /// The sessions, or why they cannot be told.
         why: String,
     },
     /// Its sessions are in a database.
@@ -135,6 +143,9 @@ impl From<AgentsError> for Failure {
             AgentsError::Main => (Kind::Refused, "`ostler agents ls` lists the others".to_owned()),
             AgentsError::NotFound { known, .. } => {
                 (Kind::NotFound, format!("there are: {}", known.join(", ")))
+            }
+            AgentsError::Pinned { .. } => {
+                (Kind::Refused, "`ostler pin --remove` lets go of them".to_owned())
             }
             AgentsError::AtWork { .. } => {
                 (Kind::Refused, "wait until it is finished, then try again".to_owned())

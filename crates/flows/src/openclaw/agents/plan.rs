@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use super::{AgentsError, Target, places};
 use crate::collect::Planned;
 use crate::openclaw::locks;
+use crate::pins::Pins;
 
 /// Under which name the reaper's journal has it.
 pub(super) fn command(id: &str) -> String {
@@ -48,6 +49,7 @@ pub struct DeletePlan {
 
 /// Looks at everything that is the agent's. `ostler` is ostler's own home, which never goes.
 pub fn plan(target: &Target, ostler: &Path) -> Result<DeletePlan, AgentsError> {
+    refuse_pinned(target, ostler)?;
     refuse_database(target)?;
     refuse_at_work(target)?;
     let mut plan =
@@ -79,14 +81,50 @@ fn own_places(target: &Target) -> Vec<(Kind, PathBuf, &'static str)> {
     places
 }
 
+/// A session that is never to be collected keeps its agent, whoever would delete it.
+pub fn refuse_pinned(target: &Target, ostler: &Path) -> Result<(), AgentsError> {
+    let refused = |why: String| AgentsError::Pinned { id: target.agent.id.clone(), why };
+    let pins = Pins::read(ostler);
+    let pinned = pins.of_agent("openclaw").map_err(|why| refused(why.to_owned()))?;
+    if pinned.is_empty() {
+        return Ok(());
+    }
+    let mut own: HashSet<String> = HashSet::new();
+    let listed = std::fs::read_dir(&target.agent.sessions_dir).into_iter().flatten().flatten();
+    for name in listed.filter_map(|entry| entry.file_name().into_string().ok()) {
+        let stem = name.split_once('.').map_or(&*name, |(stem, _)| stem);
+        own.insert(stem.split_once("-topic-").map_or(stem, |(id, _)| id).to_owned());
+    }
+    let index = std::fs::read(&target.agent.store).unwrap_or_default();
+    if let Ok(document) = Document::parse(&index) {
+        let owners = target.owners();
+        let entries = document.entries.iter();
+        let rows = entries.filter(|one| owners.of(&one.key).as_ref() == Some(&target.agent.id));
+        own.extend(rows.filter_map(|one| one.view.session_id.as_deref().map(str::to_owned)));
+    }
+    for database in databases(target) {
+        let nodes = adapters::openclaw::nodes(&database);
+        let nodes = nodes.map_err(|error| refused(error.to_string()))?;
+        own.extend(nodes.into_iter().map(|node| node.session));
+    }
+    let mut kept: Vec<&str> = pinned.into_iter().filter(|id| own.contains(*id)).collect();
+    kept.sort_unstable();
+    if kept.is_empty() { Ok(()) } else { Err(refused(kept.join(", "))) }
+}
+
 /// Its sessions are in a database since 2026.8, and OpenClaw's own rows depend on each other.
 fn refuse_database(target: &Target) -> Result<(), AgentsError> {
-    let own = target.config.state.join("agents").join(&target.agent.id).join("agent");
-    let databases = [&target.agent.agent_dir, &own].map(|dir| dir.join("openclaw-agent.sqlite"));
-    match databases.into_iter().find(|path| path.exists()) {
+    match databases(target).next() {
         Some(path) => Err(AgentsError::Database { id: target.agent.id.clone(), path }),
         None => Ok(()),
     }
+}
+
+fn databases(target: &Target) -> impl Iterator<Item = PathBuf> {
+    let own = target.config.state.join("agents").join(&target.agent.id).join("agent");
+    let directories = [target.agent.agent_dir.clone(), own];
+    let databases = directories.into_iter().map(|dir| dir.join("openclaw-agent.sqlite"));
+    databases.filter(|path| path.exists())
 }
 
 /// A transcript that is being written, or may be, keeps its agent.

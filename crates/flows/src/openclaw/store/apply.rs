@@ -20,6 +20,7 @@ use super::plan::{Cleanup, Planned, count, empty, plan};
 use super::{StoreError, display};
 use crate::collect::{self, CollectError, Reaper, recheck};
 use crate::openclaw::locks;
+use crate::pins::Pins;
 use crate::work::Failure;
 use crate::writer::Writer;
 
@@ -34,7 +35,8 @@ pub(crate) fn perform(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<StoreCleanupResult, Failure> {
     let (config, policy) = ask.configuration()?;
-    let cleanup = ask.cleanup(&config, &policy, now);
+    let pins = Pins::of(writer.state.pins());
+    let cleanup = ask.cleanup(&config, &policy, &pins, now);
     let (places, skipped) = find(&config, &ask.selection)?;
     prove_ours(&config, &places)?;
     let mut result = empty(skipped);
@@ -241,7 +243,7 @@ fn still_holds(planned: &Planned) -> Result<(), Refusal> {
     }
     for change in &planned.plan.files {
         if change.why == Why::Entry || change.why == Why::OverBudget {
-            let now = sys::trash::fingerprint(&planned.loaded.path_of(change.file));
+            let now = sys::fingerprint::of_path(&planned.loaded.path_of(change.file));
             if !now.is_ok_and(|now| planned.loaded.prints[change.file].is_same(&now)) {
                 return Err(Refusal::Changed);
             }

@@ -15,6 +15,7 @@ use super::plan::Cleanup;
 use super::{StoreError, policy};
 use crate::openclaw::config::Config;
 use crate::openclaw::{gateway, locks};
+use crate::pins::Pins;
 use crate::work::{Failure, FailureKind};
 
 /// What is asked for. It is whole: who carries it out needs nothing else from who asked.
@@ -43,10 +44,17 @@ pub struct Ask {
 
 impl Ask {
     /// What is asked for, in the light of OpenClaw's configuration.
-    pub fn cleanup<'a>(&'a self, config: &'a Config, policy: &'a Policy, now: Time) -> Cleanup<'a> {
+    pub fn cleanup<'a>(
+        &'a self,
+        config: &'a Config,
+        policy: &'a Policy,
+        pins: &'a Pins,
+        now: Time,
+    ) -> Cleanup<'a> {
         Cleanup {
             config,
             policy,
+            pins,
             now,
             enforce: self.enforce,
             active: self.active.as_deref(),
@@ -105,7 +113,9 @@ impl From<StoreError> for Failure {
             }
             StoreError::NoKey(_) | StoreError::NoDirectory(_) => FailureKind::NotFound,
             StoreError::Ambiguous { .. } => FailureKind::Input,
-            StoreError::Read { .. } | StoreError::Broken { .. } => FailureKind::Read,
+            StoreError::Read { .. } | StoreError::Broken { .. } | StoreError::Pins(_) => {
+                FailureKind::Read
+            }
             StoreError::Database(_) => FailureKind::Refused,
         };
         Self { kind, message: error.to_string(), hint: error.remedy() }

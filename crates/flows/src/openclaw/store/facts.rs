@@ -63,6 +63,15 @@ struct Look<'a> {
 
 impl Look<'_> {
     fn at(&mut self, entry: &Entry<'_>) -> Facts {
+        let mut facts = self.seen(entry);
+        let id = entry.view.session_id.as_deref();
+        if facts.hold.is_none() && id.is_some_and(|id| self.loaded.pinned.contains(id)) {
+            facts.hold = Some(Hold::Pinned);
+        }
+        facts
+    }
+
+    fn seen(&mut self, entry: &Entry<'_>) -> Facts {
         let Some(id) = entry.view.session_id.as_deref().filter(|_| entry.fault.is_none()) else {
             return Facts::default();
         };

@@ -153,7 +153,7 @@ pub fn show(
             raw: None,
         });
     }
-    let loaded = Loaded::read(place)?;
+    let loaded = cleanup.load(place)?;
     let document = loaded.document()?;
     of_index(cleanup, &loaded, &document, session)
 }

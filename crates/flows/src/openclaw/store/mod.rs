@@ -36,6 +36,9 @@ pub use rebuild::preview as preview_rebuild;
 pub use through::{CleanError, Desk, clean, rebuild};
 pub use verify::verify;
 
+/// Whose the sessions are, wherever sessions are named.
+const AGENT: &str = "openclaw";
+
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -94,6 +97,9 @@ pub enum StoreError {
         .0.display()
     )]
     Database(PathBuf),
+    /// Anything in it may be pinned.
+    #[error("it cannot be told which sessions are pinned: {0}")]
+    Pins(String),
 }
 
 impl StoreError {
@@ -120,6 +126,7 @@ impl StoreError {
                 "`ostler store rebuild --store {}` makes a new one from the transcripts",
                 path.display()
             ),
+            Self::Pins(_) => "`ostler doctor` tells what is wrong".to_owned(),
             Self::Database(_) => {
                 "let OpenClaw do it: `openclaw sessions cleanup`, with its gateway running"
                     .to_owned()

@@ -17,8 +17,9 @@ use model::wire::Incomplete;
 use super::facts::facts;
 use super::find::Place;
 use super::read::Loaded;
-use super::{StoreError, display, may_run};
+use super::{AGENT, StoreError, display, may_run};
 use crate::openclaw::config::{Config, SHARED};
+use crate::pins::Pins;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,8 @@ pub struct Cleanup<'a> {
     pub config: &'a Config,
     /// The policy it sets.
     pub policy: &'a Policy,
+    /// What is never to be collected.
+    pub pins: &'a Pins,
     /// The time.
     pub now: Time,
     /// Whether to act although the policy only warns.
@@ -56,6 +59,12 @@ impl Cleanup<'_> {
             drop_unusable: self.drop_unusable,
             main_key: &self.config.main_key,
         }
+    }
+
+    /// Looks at a store, in the light of what is pinned.
+    pub(super) fn load(&self, place: &Place) -> Result<Loaded, StoreError> {
+        let pinned = self.pins.of_agent(AGENT).map_err(|why| StoreError::Pins(why.to_owned()))?;
+        Ok(Loaded::read(place)?.holding(&pinned))
     }
 
     fn acts(&self) -> bool {
@@ -148,7 +157,7 @@ pub(super) fn plan(cleanup: &Cleanup<'_>, place: &Place) -> Result<Planned, Stor
     if place.database {
         return Err(StoreError::Database(place.path.clone()));
     }
-    let loaded = Loaded::read(place)?;
+    let loaded = cleanup.load(place)?;
     let document = loaded.document()?;
     // Without an index nobody can say what belongs to whom: everything stays.
     let files = if loaded.bytes.is_some() { loaded.files.as_slice() } else { &[] };

@@ -37,6 +37,8 @@ pub struct Loaded {
     pub links: HashSet<String>,
     /// What is to be made of the lock of each transcript that has one.
     pub locks: HashMap<String, Lock>,
+    /// Sessions that are never to be collected.
+    pub pinned: HashSet<String>,
 }
 
 impl Loaded {
@@ -75,7 +77,22 @@ impl Loaded {
             print: None,
             links: HashSet::new(),
             locks: HashMap::new(),
+            pinned: HashSet::new(),
         })
+    }
+
+    /// With everything held that is of these sessions, whatever has become of it.
+    #[must_use]
+    pub fn holding(mut self, sessions: &HashSet<&str>) -> Self {
+        let is_of = |name: &str, id: &str| {
+            let rest = name.strip_prefix(id);
+            rest.is_some_and(|rest| rest.starts_with('.') || rest.starts_with("-topic-"))
+        };
+        for file in &mut self.files {
+            file.held |= sessions.iter().any(|id| is_of(&file.name, id));
+        }
+        self.pinned = sessions.iter().map(|id| (*id).to_owned()).collect();
+        self
     }
 
     /// The index, taken apart; an index that is not there has no entries.
@@ -110,7 +127,7 @@ impl Loaded {
         }
         let mut bytes = Vec::with_capacity(about.len() as usize + 1);
         file.take(MOST).read_to_end(&mut bytes)?;
-        self.print = Some(sys::trash::fingerprint_of(&about));
+        self.print = Some(sys::fingerprint::of_metadata(&about));
         self.bytes = Some(bytes);
         Ok(())
     }
@@ -147,7 +164,7 @@ impl Loaded {
         let kind = FileKind::of(&name, self.name());
         let modified = Time::from_secs_nanos(about.mtime(), about.mtime_nsec());
         self.files.push(File { name, bytes: about.len(), modified, kind, held: false });
-        self.prints.push(sys::trash::fingerprint_of(about));
+        self.prints.push(sys::fingerprint::of_metadata(about));
     }
 
     /// Lists the prompts that entries refer to. A link on the way is not followed.

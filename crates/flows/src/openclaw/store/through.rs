@@ -15,12 +15,13 @@ use serde_json::{Value, json};
 use super::ask::Ask;
 use super::find::Selection;
 use super::plan::empty;
-use super::{StoreError, policy};
+use super::{AGENT, StoreError, policy};
 use crate::daemon::{CallError, OrderError};
 use crate::openclaw::config::Config;
 use crate::openclaw::gateway::{self, GatewayError, Route};
+use crate::pins::Pins;
 use crate::variables;
-use crate::work::{self, Done, Work};
+use crate::work::{self, Done, Failure, FailureKind, Work};
 
 /// How long the gateway may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -61,10 +62,14 @@ pub fn clean(
     let (config, variables) = variables::noted(desk.env, Config::read);
     let config = config.map_err(StoreError::from)?;
     let policy = policy(&config)?;
-    if !matches!(ask.selection, Selection::Path(_))
-        && let Some(answer) = dispatched(&config, ask)?
-    {
-        return Ok(told(&answer, &policy, ask));
+    if !matches!(ask.selection, Selection::Path(_)) {
+        if Pins::read(desk.home).of_agent(AGENT).is_ok_and(|pinned| pinned.is_empty()) {
+            if let Some(answer) = dispatched(&config, ask)? {
+                return Ok(told(&answer, &policy, ask));
+            }
+        } else {
+            refuse_gateway(&config)?;
+        }
     }
     let work = Work::StoreCleanup(Box::new(Ask { variables, ..ask.clone() }));
     match work::carry_out(desk.home, desk.runtime, &work, desk.now, progress)? {
@@ -84,6 +89,20 @@ pub fn rebuild(desk: &Desk<'_>, ask: &Ask) -> Result<StoreRebuildResult, CleanEr
         (Done::StoreRebuild(result), _) => Ok(*result),
         _ => Err(OrderError::Call(CallError::MayHaveApplied("another answer".to_owned())).into()),
     }
+}
+
+/// The gateway knows of no pins: while it runs, nobody can clean up and heed them.
+fn refuse_gateway(config: &Config) -> Result<(), OrderError> {
+    let refused = |owned| Failure {
+        kind: FailureKind::Refused,
+        message: format!(
+            "some of OpenClaw's sessions are pinned, and its gateway would not heed that: {owned}"
+        ),
+        hint: "stop OpenClaw first (`openclaw gateway stop`), or `ostler pin --remove` them"
+            .to_owned(),
+    };
+    gateway::prove_unowned(config).map_err(refused).map_err(OrderError::NotDone)?;
+    Ok(())
 }
 
 /// The gateway's answer, or nothing if it is proven not to run.

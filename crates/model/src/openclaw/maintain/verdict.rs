@@ -81,6 +81,7 @@ impl Keep {
             Self::Place(_) | Self::Chat => "a group, channel, thread or topic",
             Self::Held(Hold::Active) => "named as active",
             Self::Held(Hold::Live) => "a live process works on it",
+            Self::Held(Hold::Pinned) => "pinned",
             Self::Held(Hold::Unknown) => "a process may be working on it",
             Self::Unusable(fault) => fault.words(),
         }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use flows::terminal::screen::{Limits, Screen, Size, png};
+use model::time::millis;
 use serde::Serialize;
 
 use super::version::{Capability, capabilities};
@@ -45,7 +46,7 @@ fn check(name: &'static str, look: impl FnOnce() -> Result<String, String>) -> C
         Ok(message) => ("pass", message),
         Err(message) => ("fail", message),
     };
-    let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let duration_ms = millis(begun.elapsed());
     Check { name, status, message, duration_ms }
 }
 

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use flows::pins::Pins;
 use flows::terminal::Home;
-use flows::terminal::remove::{Removed, size_of};
+use flows::terminal::remove::{self, Removed, size_of};
 use flows::work::{Done, Work, carry_out};
 use model::hosted::{Code, Fault};
 use serde::Serialize;
@@ -167,11 +168,19 @@ impl Gc {
         home: &Home,
         ids: Vec<String>,
     ) -> Result<Vec<Removed>, Error> {
-        if self.dry_run || ids.is_empty() {
-            let size = |id: String| (id.clone(), Ok(size_of(&home.sessions().join(&id))));
-            return Ok(ids.into_iter().map(size).collect());
+        if ids.is_empty() {
+            return Ok(Vec::new());
         }
         let dirs = context.dirs()?;
+        if self.dry_run {
+            let pins = Pins::read(&dirs.home);
+            let size = |id: &str| size_of(&home.sessions().join(id));
+            let outcome = |id: String| {
+                let allowed = pins.allow(&[remove::name(&id)]);
+                (id.clone(), allowed.map(|()| size(&id)))
+            };
+            return Ok(ids.into_iter().map(outcome).collect());
+        }
         let (root, command) = (home.root.clone(), "agent-tty gc".to_owned());
         let work = Work::RemoveTerminals { root, ids, command };
         let done = carry_out(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});

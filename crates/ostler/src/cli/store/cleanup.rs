@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use flows::openclaw::config::Config;
 use flows::openclaw::store::{Ask, Selection, StoreError, clean, policy, preview};
+use flows::pins::Pins;
 use model::openclaw::wire::{PolicyView, SettingView, StoreCleanup, StoreCleanupResult, StoreItem};
 
 use super::ls::age;
@@ -124,7 +125,8 @@ impl Cleanup {
     ) -> Result<StoreCleanupResult, Error> {
         let policy = policy(config).map_err(Error::Store)?;
         let (places, skipped) = super::places(config, &ask.selection)?;
-        let cleanup = ask.cleanup(config, &policy, context.now);
+        let pins = Pins::read(&context.dirs()?.home);
+        let cleanup = ask.cleanup(config, &policy, &pins, context.now);
         preview(&cleanup, &places, skipped).map_err(Error::Store)
     }
 }

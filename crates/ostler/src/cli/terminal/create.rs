@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Args;
+use flows::launches;
 use flows::terminal::create::{self, Request};
 use flows::terminal::screen::Personality;
 use model::hosted::{Code, Fault};
@@ -77,6 +78,12 @@ impl Create {
             Some(agent) => create::agent_command(agent, &self.command, &self.path())?,
             None => self.command.clone(),
         };
+        let launched = match &self.agent {
+            Some(agent) if home.personality == Personality::Ostler => {
+                Some((agent, context.config()?.config.retention.launches))
+            }
+            _ => None,
+        };
         let shell = self.shell.clone().or_else(|| self.legacy_shell.clone());
         let result = create::create(
             &home,
@@ -97,6 +104,13 @@ impl Create {
                 runtime: env::runtime_dir().filter(|_| home.personality == Personality::Ostler),
             },
         )?;
+        if let Some((agent, keep)) = launched {
+            let noted = launches::note(&home, &result.session_id, agent, keep, context.now);
+            if let Err(error) = noted {
+                // It runs all the same, and nothing rests on the note.
+                output::talk(&format!("that it was started could not be noted: {error}"));
+            }
+        }
         if context.json {
             context.answer(result)?;
         } else {

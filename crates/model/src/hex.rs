@@ -1,0 +1,12 @@
+//! Bytes as people and file names write them.
+
+use std::fmt::Write;
+
+/// Two lower-case hexadecimal digits for each byte.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,82 @@
+//! `ostler pin`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use flows::observe::Scope;
+use flows::pins;
+use flows::work::{Done, Work, carry_out};
+use model::wire::{PinResult, PinView};
+
+use crate::cli::{Context, complete};
+use crate::error::{self, Error};
+use crate::render::{duration, output, text};
+
+/// Keep sessions for good: whatever is pinned is never collected.
+///
+/// Neither age nor size nor `--yes` takes it: its terminal, its transcript, its copies in the vault, the
+/// worktree it worked in. Without a session, lists what is pinned.
+#[derive(Debug, Args)]
+pub(crate) struct Pin {
+    /// The sessions: ids, unambiguous prefixes, names, `.` or `-`.
+    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(complete::sessions))]
+    sessions: Vec<String>,
+    /// Take the pin away.
+    #[arg(long, requires = "sessions")]
+    remove: bool,
+    /// Why, for whoever reads the list.
+    #[arg(long, value_name = "TEXT", requires = "sessions", conflicts_with = "remove")]
+    note: Option<String>,
+}
+
+impl Pin {
+    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+        let dirs = context.dirs()?;
+        if self.sessions.is_empty() {
+            return tell(context, &pins::list(&dirs.home)?);
+        }
+        let observation = context.observe(Scope::All, &[])?;
+        let here = std::env::current_dir().unwrap_or_default();
+        let find = |text: &String| pins::find(&observation, text, &here, self.remove);
+        let sessions = self.sessions.iter().map(find).collect::<Result<_, _>>()?;
+        let work = Work::Pin { sessions, note: self.note.clone(), remove: self.remove };
+        let done = carry_out(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        match done.map_err(Error::Order)? {
+            (Done::Pin(result), transport) => {
+                let transport = Some(transport.word().to_owned());
+                tell(context, &PinResult { transport, ..result })
+            }
+            _ => Err(error::unexpected_answer()),
+        }
+    }
+}
+
+fn tell(context: &Context, result: &PinResult) -> Result<ExitCode, Error> {
+    if context.json {
+        context.answer(result)?;
+    } else {
+        let mut page: String = result.pins.iter().map(|pin| line(context, pin)).collect();
+        if page.is_empty() {
+            page.push_str("nothing is pinned\n");
+        }
+        output::text(&page)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(context: &Context, pin: &PinView) -> String {
+    let state = match (pin.pinned, pin.changed) {
+        (true, _) => "pinned",
+        (false, true) => "not pinned any more",
+        (false, false) => "was not pinned",
+    };
+    let mut line = format!("{state} {}:{}", pin.agent, pin.session);
+    if let Some(at) = pin.pinned_at {
+        line.push_str(&format!("  {}", duration::ago(context.now.since(at))));
+    }
+    if let Some(note) = &pin.note {
+        line.push_str(&format!("  {note}"));
+    }
+    text::one_line(&line) + "\n"
+}

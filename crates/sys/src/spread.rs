@@ -1,0 +1,43 @@
+//! Work on all cores, where the work is many small looks at the system.
+
+use std::thread;
+
+/// Does something with each of many things, and gives what came of them in their order. A core is given
+/// `fewest` of them or more: for fewer, a thread would cost more than it saves.
+pub fn map<T: Sync, R: Send>(things: &[T], fewest: usize, each: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let share = things.len().div_ceil(cores).max(fewest.max(1));
+    let (first, rest) = things.split_at(share.min(things.len()));
+    let each = &each;
+    thread::scope(|threads| {
+        let work = |things: &'_ [T]| things.iter().map(each).collect::<Vec<R>>();
+        let workers: Vec<_> =
+            rest.chunks(share).map(|things| threads.spawn(move || work(things))).collect();
+        let mut done = work(first);
+        for worker in workers {
+            done.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_done_once_and_told_in_order() {
+        for count in [0, 1, 31, 32, 33, 64, 65, 1000] {
+            let things: Vec<usize> = (0..count).collect();
+            let doubled: Vec<usize> = things.iter().map(|thing| thing * 2).collect();
+            assert_eq!(map(&things, 32, |thing| thing * 2), doubled, "{count}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "this one")]
+    fn a_panic_is_not_lost() {
+        let things: Vec<usize> = (0..100).collect();
+        map(&things, 1, |thing| assert!(*thing != 99, "this one"));
+    }
+}
