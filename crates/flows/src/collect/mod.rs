@@ -25,6 +25,7 @@ pub(crate) use gc::InUse;
 pub use gc::{Ask, Consent, Include, Planning, collect, plan, plan_here};
 pub(crate) use journal::content;
 pub use journal::{Action, Receipt, State, Step, read as read_receipt};
+pub(crate) use recheck::refusal;
 pub use recheck::{Checked, Planned, recheck};
 pub use recover::recover;
 pub use trash::{empty, list, verify};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use model::plan::{Fingerprint, Form, Item, Kind, Refusal};
 use model::time::{Time, millis};
-use sys::lock::Lock;
+use sys::lockfile::LockFile;
 
 /// Something that would go, and what it was when that was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,14 +83,14 @@ impl Planned {
 pub struct Checked<'a> {
     pub(super) planned: &'a Planned,
     /// Held until the thing is gone.
-    _lock: Option<Lock>,
+    _lock: Option<LockFile>,
 }
 
 /// Looks again. `check` takes whatever lock the thing has and asks its own questions; what it locked
 /// is held until the thing is gone.
 pub fn recheck<'a>(
     planned: &'a Planned,
-    check: impl FnOnce(&Planned) -> Result<Option<Lock>, Refusal>,
+    check: impl FnOnce(&Planned) -> Result<Option<LockFile>, Refusal>,
 ) -> Result<Checked<'a>, Refusal> {
     let lock = check(planned)?;
     sys::pause::at("reap.recheck");
@@ -121,7 +121,7 @@ fn is_mount_point(path: &Path, print: &Fingerprint) -> bool {
 }
 
 /// What the system's answer means for the thing.
-pub(super) fn refusal(path: &Path, error: &io::Error) -> Refusal {
+pub(crate) fn refusal(path: &Path, error: &io::Error) -> Refusal {
     match error.kind() {
         io::ErrorKind::NotFound => Refusal::Gone,
         io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {

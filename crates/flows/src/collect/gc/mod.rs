@@ -16,7 +16,7 @@ use model::session::Name;
 use model::time::Time;
 use model::wire::{Fate, GcResult, Incomplete, PlannedItem};
 use serde::{Deserialize, Serialize};
-use sys::lock::Lock;
+use sys::lockfile::LockFile;
 
 use super::{CollectError, Planned, Reaper, recheck};
 use crate::launches;
@@ -349,7 +349,7 @@ fn note(writer: &mut Writer, kept: &model::summary::Kept, now: Time) {
 
 impl Check {
     /// Whether it may go now; takes the lock that goes with it.
-    fn ask(&self, planned: &Planned) -> Result<Option<Lock>, Refusal> {
+    fn ask(&self, planned: &Planned) -> Result<Option<LockFile>, Refusal> {
         match self {
             Self::Terminal { root, id } => own::check_terminal(root, id),
             Self::Unopened | Self::Transcript(_) => use_of::check_unopened(planned).map(|()| None),

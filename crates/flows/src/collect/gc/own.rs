@@ -13,7 +13,7 @@ use model::rules::guard;
 use model::rules::retain::{Candidate, Limits};
 use model::session::{self, Name};
 use model::time::{Time, millis};
-use sys::lock::Lock;
+use sys::lockfile::LockFile;
 
 use super::{Ask, Check, Planning};
 use crate::collect::Planned;
@@ -82,7 +82,7 @@ fn session_of(planned: &Planned) -> String {
 }
 
 /// Whether a terminal may go now.
-pub(super) fn check_terminal(root: &Path, id: &str) -> Result<Option<Lock>, Refusal> {
+pub(super) fn check_terminal(root: &Path, id: &str) -> Result<Option<LockFile>, Refusal> {
     let home = Home::at(root);
     let session = home.open(id).map_err(|fault| Refusal::Unreadable { why: fault.message })?;
     remove::may_go(&session.as_settled()).map(|()| None)
