@@ -337,13 +337,16 @@ impl<'a> Work<'a> {
 
     /// Whether an entry is a direct chat that belongs into the main session now.
     fn is_retired(&self, index: usize) -> bool {
+        if self.request.retire == Retire::Nobody || self.kinds[index] != Kind::Direct {
+            return false;
+        }
         let key = Key::new(&self.entry(index).key);
         let is_meant = match self.request.retire {
             Retire::Nobody => false,
             Retire::Agent(agent) => key.agent() == Some(agent),
             Retire::Everybody => true,
         };
-        is_meant && self.kinds[index] == Kind::Direct && key.is_of_one_peer()
+        is_meant && key.is_of_one_peer()
     }
 
     fn missing(&self, index: usize) -> Option<Removal> {
