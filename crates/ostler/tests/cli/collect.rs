@@ -41,7 +41,7 @@ pub(crate) fn age(path: &Path, days: u64) {
     std::fs::File::options().append(true).open(path).unwrap().set_modified(then).unwrap();
 }
 
-fn temporary_name(number: u32) -> String {
+pub(crate) fn temporary_name(number: u32) -> String {
     format!("sessions.json.{number}00.7b0c5b0e-0000-4000-8000-00000000000{number}.tmp")
 }
 
