@@ -30,6 +30,9 @@ pub struct Appearance {
     pub args: Vec<String>,
 }
 
+/// How many bytes of a name the kernel keeps.
+const SHORT_NAME: usize = 15;
+
 /// Programs that run another program's script.
 const INTERPRETERS: [&str; 9] =
     ["node", "nodejs", "bun", "deno", "tsx", "python", "python3", "ruby", "MainThread"];
@@ -94,7 +97,9 @@ impl Program {
     /// `argv[0]` is the agent's name alone: a rewritten title, or a symlink it was started by.
     fn is_titled(&self, seen: &Appearance) -> bool {
         let Some(title) = seen.args.first() else {
-            return self.names.contains(&seen.comm.as_str());
+            // Nothing is left of one that ends but the kernel's short name.
+            let short = |name: &str| name.get(..SHORT_NAME).unwrap_or(name) == seen.comm;
+            return self.names.iter().any(|name| short(name));
         };
         let word = title.split(' ').next().unwrap_or(title);
         !is_shell(base_name(seen.exe.as_deref().unwrap_or(""))) && self.is_named(word)
@@ -168,6 +173,14 @@ mod tests {
         ] {
             assert!(CLAUDE.matches(&process), "{process:?}");
         }
+    }
+
+    #[test]
+    fn one_that_ends_is_known_by_its_short_name() {
+        let program = Program { names: &["claude-long-gateway"], ..CLAUDE };
+        assert!(program.is_program(&seen("claude-long-gat", "", &[])));
+        assert!(!program.is_program(&seen("claude-long", "", &[])));
+        assert!(CLAUDE.is_program(&seen("claude", "", &[])));
     }
 
     #[test]

@@ -72,15 +72,21 @@ fn is_us(stream: &UnixStream) -> bool {
     sys::socket::peer_of(stream).is_ok_and(|peer| peer.is_us())
 }
 
+/// What is done about a daemon of another version.
+const RESTART: &str = "restart it: ostler daemon stop, then ostler daemon start";
+
 async fn order(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: String) -> Response {
+    let order = serde_json::from_str::<Order>(&body);
+    // These two never change: without them a daemon of another version could not be replaced.
+    let is_for_all = matches!(order, Ok(Order::Status | Order::Stop));
     let spoken = headers.get("x-ostler-protocol").and_then(|version| version.to_str().ok());
-    if spoken != Some(PROTOCOL.to_string().as_str()) {
-        let reason =
-            format!("this daemon speaks version {PROTOCOL}; restart it: ostler daemon stop");
+    if !is_for_all && spoken != Some(PROTOCOL.to_string().as_str()) {
+        let reason = format!("it speaks version {PROTOCOL} of their language; {RESTART}");
         return (StatusCode::UPGRADE_REQUIRED, reason).into_response();
     }
-    let Ok(order) = serde_json::from_str::<Order>(&body) else {
-        return (StatusCode::BAD_REQUEST, "not an order that is understood").into_response();
+    let Ok(order) = order else {
+        let reason = format!("it does not understand the order; {RESTART}");
+        return (StatusCode::BAD_REQUEST, reason).into_response();
     };
     let (reply, answer) = tokio::sync::oneshot::channel::<Answer>();
     desk.put(order, move |answer| drop(reply.send(answer)));

@@ -13,5 +13,6 @@ mod store {
     mod pins;
     mod policy;
     mod rebuild;
+    mod repair;
     mod stage;
 }

@@ -89,3 +89,24 @@ fn exchange(mut stream: UnixStream, body: &[u8]) -> io::Result<(u16, Vec<u8>)> {
     let body = text.get(start..start + length).ok_or_else(bad)?;
     Ok((status, body.to_vec()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_daemon_that_never_answers_may_have_applied() {
+        let private = std::fs::Permissions::from_mode(0o700);
+        let runtime = tempfile::Builder::new().permissions(private.clone()).tempdir().unwrap();
+        let path = socket(runtime.path());
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::set_permissions(path.parent().unwrap(), private).unwrap();
+        // The kernel takes the connection and the order; nobody reads it.
+        let _listener = UnixListener::bind(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let answer = ask(runtime.path(), &Order::Status, Duration::from_millis(50));
+        assert!(matches!(answer, Err(CallError::MayHaveApplied(_))), "{answer:?}");
+    }
+}

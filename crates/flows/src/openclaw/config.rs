@@ -108,6 +108,8 @@ pub struct Config {
     pub agents: Vec<Agent>,
     /// What `session.mainKey` calls an agent's main session.
     pub main_key: String,
+    /// Whose direct chats share a session: `session.dmScope`.
+    pub dm_scope: String,
     /// `session.maintenance`, as it is written.
     pub maintenance: Option<Value>,
     /// The gateway.
@@ -119,6 +121,9 @@ pub struct Config {
     store_is_per_agent: bool,
     document: Value,
 }
+
+/// All direct chats belong into the main session.
+pub const SHARED: &str = "main";
 
 /// A configuration without an agent.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! The index, read without losing a byte.
 //!
 //! `sessions.json` is one object from key to entry. It is taken apart into entries whose bytes stay
-//! where they are: an entry is removed by leaving out its bytes, and everything else, unknown fields,
-//! odd order and white space included, is written back as it was read. What is not such an object is
+//! where they are: an entry is removed by leaving out its bytes, a field is changed by putting others in
+//! the place of its own, and everything else, unknown fields, odd order and white space included, is
+//! written back as it was read. What is not such an object is
 //! an error, never an empty index.
 
 use std::borrow::Cow;
@@ -15,6 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::openclaw::key::Key;
 
+mod patch;
 mod view;
 
 pub use view::View;
@@ -48,6 +50,22 @@ impl Entry<'_> {
     pub fn bytes(&self) -> usize {
         self.span.len()
     }
+
+    /// Its value with another `sessionFile`, everything else as it is written.
+    pub fn with_session_file(&self, path: &str) -> String {
+        patch::with_text(self.raw, "sessionFile", path)
+    }
+}
+
+/// What becomes of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edit<'t> {
+    /// It stays as it is written.
+    Keep,
+    /// It stays, with this value.
+    Value(&'t str),
+    /// It goes.
+    Remove,
 }
 
 /// Why an entry is no session.
@@ -151,16 +169,29 @@ impl<'a> Document<'a> {
 
     /// The index without some of its entries, everything else as it was.
     pub fn without(&self, remove: impl Fn(usize) -> bool) -> String {
-        let mut kept = self.entries.iter().enumerate().filter(|(index, _)| !remove(*index));
-        let (Some(first), Some(opening)) = (kept.next(), self.entries.first()) else {
-            return "{}".to_owned();
-        };
+        self.edited(|index| if remove(index) { Edit::Remove } else { Edit::Keep })
+    }
+
+    /// The index with some of its entries changed, everything else as it was.
+    pub fn edited<'t>(&self, edit: impl Fn(usize) -> Edit<'t>) -> String {
         let mut text = String::with_capacity(self.text.len());
-        text.push_str(&self.text[..opening.span.start]);
-        let bytes = &self.text[first.1.span.clone()];
-        text.push_str(if first.0 == 0 { bytes } else { without_comma(bytes) });
-        for (_, entry) in kept {
-            text.push_str(&self.text[entry.span.clone()]);
+        let mut first = true;
+        for (index, entry) in self.entries.iter().enumerate() {
+            let value = match edit(index) {
+                Edit::Keep => entry.raw,
+                Edit::Value(value) => value,
+                Edit::Remove => continue,
+            };
+            if first {
+                text.push_str(&self.text[..self.entries[0].span.start]);
+            }
+            let name = &self.text[entry.span.start..entry.span.end - entry.raw.len()];
+            text.push_str(if first && index > 0 { without_comma(name) } else { name });
+            text.push_str(value);
+            first = false;
+        }
+        if first {
+            return "{}".to_owned();
         }
         let end = self.entries.last().map_or(0, |last| last.span.end);
         text.push_str(&self.text[end..]);
@@ -278,6 +309,18 @@ mod tests {
                 .collect();
             assert_eq!(left.entries.iter().map(|entry| entry.raw).collect::<Vec<_>>(), kept);
         }
+    }
+
+    #[test]
+    fn row_63_what_is_changed_changes_nothing_beside_it() {
+        let document = document();
+        let edit = |index: usize| match index {
+            0 => Edit::Remove,
+            1 => Edit::Value("{}"),
+            _ => Edit::Keep,
+        };
+        assert_eq!(document.edited(edit), "{\"a\":{},\r\n \"c\":null }\n");
+        assert_eq!(document.edited(|_| Edit::Remove), "{}");
     }
 
     #[test]

@@ -49,6 +49,12 @@ pub enum FileKind {
     Other,
 }
 
+/// Whether a name is that of another session's transcript.
+pub fn is_anothers_transcript(name: &str, session: &str) -> bool {
+    let other = name.strip_suffix(".jsonl").filter(|other| is_uuid(other));
+    other.is_some_and(|other| !other.eq_ignore_ascii_case(session))
+}
+
 /// Why something was put away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
@@ -243,5 +249,9 @@ mod tests {
         assert_eq!(kind(&format!("{BLOBS}/cd/{hash}.txt")), FileKind::Other);
         assert_eq!(session_of("a-topic-7.jsonl"), Some("a"));
         assert_eq!(session_of("a.jsonl"), Some("a"));
+        let other = format!("{uuid}.jsonl");
+        assert!(is_anothers_transcript(&other, "a"));
+        assert!(!is_anothers_transcript(&other, &uuid.to_uppercase()));
+        assert!(!is_anothers_transcript("b.jsonl", "a"), "a name that nobody generated");
     }
 }

@@ -120,6 +120,15 @@ impl Key {
         self.agent.map_or(&self.text, |(_, rest)| &self.text[rest..])
     }
 
+    /// Whether it is an agent's key for direct chats with one peer: on all channels, on one, or on one
+    /// account of one.
+    pub fn is_of_one_peer(&self) -> bool {
+        let parts: Vec<&str> = self.rest().split(':').collect();
+        let is_direct = matches!(parts[..], ["direct", _] | [_, "direct", _] | [_, _, "direct", _]);
+        // An agent's key inside of another is a name that a plugin gave.
+        self.agent.is_some() && is_direct && parts[0] != "agent"
+    }
+
     /// The key as OpenClaw writes it today.
     pub fn text(&self) -> &str {
         &self.text
@@ -218,6 +227,25 @@ mod tests {
         assert_eq!(Key::new("agent:ops").agent(), None);
         assert_eq!(Key::new("quietchat:direct:u1").agent(), None);
         assert_eq!(Key::new("").rest(), "");
+    }
+
+    #[test]
+    fn keys_for_one_peer_are_told_from_others() {
+        for key in ["agent:a:direct:u", "agent:a:x:direct:u", "Agent:A:x:work:direct:u"] {
+            assert!(Key::new(key).is_of_one_peer(), "{key}");
+        }
+        for key in [
+            "direct:u",
+            "x:direct:u",
+            "agent:a:main",
+            "agent:a:direct",
+            "agent:a:x:dm:u",
+            "agent:a:matrix:direct:@u:server",
+            "agent:a:agent:b:direct:u",
+            "agent:a:x:group:g",
+        ] {
+            assert!(!Key::new(key).is_of_one_peer(), "{key}");
+        }
     }
 
     #[test]

@@ -1,22 +1,25 @@
 //! What would go from a store, and why: the maintenance of OpenClaw, without its losses.
 //!
 //! One pure function. A preview and a run are the same call, so they cannot disagree. First what was
-//! asked for (entries without a transcript), then age, then the cap, then files that nothing refers to,
-//! then the disk budget. Held entries (named as active, live, or not known to be dead) are never
-//! removed; durable ones ([`Kind::is_durable`]) only for want of a transcript, and only if asked.
+//! asked for (rows of single peers, entries without a transcript), then age, then the cap, then files
+//! that nothing refers to, then the disk budget. Held entries (named as active, live, or not known to be
+//! dead) are never touched; durable ones ([`Kind::is_durable`]) go only for want of a transcript, and
+//! only if asked. What stays and leads astray from its own transcript is put right.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use crate::openclaw::document::{Document, Entry};
+use crate::openclaw::document::{Document, Edit, Entry};
 use crate::openclaw::file::{self, File, FileKind, Reason};
 use crate::openclaw::key::{Key, Kind};
 use crate::openclaw::policy::Policy;
 use crate::time::Time;
 
+mod budget;
 mod references;
 mod verdict;
 
+pub use budget::Budget;
 use references::References;
 pub use verdict::{Act, Change, Keep, Removal, Verdict, Why};
 
@@ -26,6 +29,8 @@ const MODEL_RUN_FOR: Duration = Duration::from_secs(24 * 3600);
 /// A store as it was found.
 #[derive(Debug)]
 pub struct Store<'a> {
+    /// Where it lies, as entries name it.
+    pub directory: &'a str,
     /// Its index.
     pub document: &'a Document<'a>,
     /// What is known about each entry, in the same order.
@@ -41,6 +46,8 @@ pub struct Facts {
     pub transcript: Transcript,
     /// Which of the files that is, if it is one of them.
     pub file: Option<usize>,
+    /// Its own transcript, which holds messages, if its `sessionFile` leads astray from it.
+    pub own: Option<usize>,
     /// Whether somebody works on it.
     pub hold: Option<Hold>,
 }
@@ -81,6 +88,18 @@ pub enum Trigger {
     Cleanup,
 }
 
+/// Whose rows of single peers go: all direct chats belong into the main session now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retire<'a> {
+    /// Nobody's.
+    #[default]
+    Nobody,
+    /// This agent's.
+    Agent(&'a str),
+    /// Every agent's: the store is not one agent's alone.
+    Everybody,
+}
+
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -94,8 +113,10 @@ pub struct Request<'a> {
     pub now: Time,
     /// A key that must stay.
     pub active: Option<&'a str>,
-    /// Whether entries without a transcript go.
+    /// Whether entries without a transcript go, and those that lead astray from theirs are put right.
     pub fix_missing: bool,
+    /// Whose rows of single peers go.
+    pub retire: Retire<'a>,
     /// Whether entries that are no sessions go.
     pub drop_unusable: bool,
     /// What the main session is called.
@@ -120,35 +141,6 @@ impl Cap {
     }
 }
 
-/// What the disk budget came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// All bytes, with the index as it would be after the steps before.
-    pub before: u64,
-    /// All bytes afterwards.
-    pub after: u64,
-    /// How many bytes there may be.
-    pub max: u64,
-    /// What is aimed at when there are more.
-    pub high_water: u64,
-    /// How many files go for it.
-    pub files: usize,
-    /// How many entries go for it.
-    pub entries: usize,
-}
-
-impl Budget {
-    /// Whether there are too many bytes to begin with.
-    pub const fn is_over(self) -> bool {
-        self.before > self.max
-    }
-
-    /// Whether what must stay is more than what is aimed at.
-    pub const fn is_unsatisfiable(self) -> bool {
-        self.is_over() && self.after > self.high_water
-    }
-}
-
 /// What would go from a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -162,6 +154,8 @@ pub struct Plan {
     pub budget: Option<Budget>,
     /// How many bytes the index has afterwards.
     pub index_bytes: usize,
+    /// The values of the entries that are put right.
+    repairs: BTreeMap<usize, String>,
 }
 
 impl Plan {
@@ -176,9 +170,28 @@ impl Plan {
         self.count(|_| true)
     }
 
+    /// How many entries are put right.
+    pub fn repaired(&self) -> usize {
+        self.repairs.len()
+    }
+
+    /// What becomes of an entry in the index.
+    pub fn edit(&self, index: usize) -> Edit<'_> {
+        match self.entries[index] {
+            Verdict::Remove(_) => Edit::Remove,
+            Verdict::Keep(_) => Edit::Keep,
+            Verdict::Repair => self.repairs.get(&index).map_or(Edit::Keep, |it| Edit::Value(it)),
+        }
+    }
+
+    /// Whether the index would be changed.
+    pub fn changes_index(&self) -> bool {
+        self.removed() > 0 || self.repaired() > 0
+    }
+
     /// Whether anything would be changed.
     pub fn changes(&self) -> bool {
-        self.removed() > 0 || !self.files.is_empty()
+        self.changes_index() || !self.files.is_empty()
     }
 }
 
@@ -196,16 +209,19 @@ pub fn maintain(store: &Store<'_>, request: &Request<'_>) -> Plan {
         work.old_files();
     }
     let budget = work.budget();
-    let gone = |index: usize| work.verdicts[index].removes();
+    let index_bytes = work.index_bytes();
     let kept = |verdict: &&Verdict| matches!(verdict, Verdict::Keep(keep) if !may_go(*keep));
+    let cap = Cap {
+        max: request.policy.max_entries.value,
+        kept: work.verdicts.iter().filter(kept).count(),
+        after: work.left(),
+    };
+    let repairs = work.put_right();
     Plan {
-        cap: Cap {
-            max: request.policy.max_entries.value,
-            kept: work.verdicts.iter().filter(kept).count(),
-            after: work.left(),
-        },
+        cap,
         budget,
-        index_bytes: store.document.size_without(gone),
+        index_bytes,
+        repairs,
         files: work.changes.into_values().collect(),
         entries: work.verdicts,
     }
@@ -223,7 +239,9 @@ struct Work<'a> {
     verdicts: Vec<Verdict>,
     kinds: Vec<Kind>,
     references: References<'a>,
-    changes: std::collections::BTreeMap<usize, Change>,
+    changes: BTreeMap<usize, Change>,
+    /// Values of the entries that are put right if they stay.
+    repairs: BTreeMap<usize, String>,
 }
 
 impl<'a> Work<'a> {
@@ -238,15 +256,45 @@ impl<'a> Work<'a> {
         let verdicts = std::iter::zip(&store.document.entries, &kinds)
             .zip(holds)
             .map(|((entry, kind), hold)| Verdict::Keep(keep(entry, *kind, hold)))
-            .collect();
+            .collect::<Vec<_>>();
+        let repairs = if request.fix_missing { repairs(store, &verdicts) } else { BTreeMap::new() };
         Self {
             store,
             request,
             verdicts,
             kinds,
-            references: References::new(store),
-            changes: std::collections::BTreeMap::new(),
+            references: References::new(store, |entry| repairs.contains_key(&entry)),
+            changes: BTreeMap::new(),
+            repairs,
         }
+    }
+
+    /// How many bytes the index has as things stand.
+    fn index_bytes(&self) -> usize {
+        let gone = |index: usize| self.verdicts[index].removes();
+        let put_right = self.repairs.iter().filter(|(index, _)| !gone(**index));
+        let mut bytes = self.store.document.size_without(gone);
+        for (&index, value) in put_right {
+            bytes = bytes + value.len() - self.entry(index).raw.len();
+        }
+        bytes
+    }
+
+    /// How many bytes of the index an entry takes.
+    fn entry_bytes(&self, index: usize) -> usize {
+        let entry = self.entry(index);
+        let value = self.repairs.get(&index).map_or(entry.raw, String::as_str);
+        entry.bytes() - entry.raw.len() + value.len()
+    }
+
+    /// Puts right what stays. Being removed comes first.
+    fn put_right(&mut self) -> BTreeMap<usize, String> {
+        let mut repairs = std::mem::take(&mut self.repairs);
+        repairs.retain(|index, _| !self.verdicts[*index].removes());
+        for index in repairs.keys() {
+            self.verdicts[*index] = Verdict::Repair;
+        }
+        repairs
     }
 
     fn entry(&self, index: usize) -> &'a Entry<'a> {
@@ -277,6 +325,7 @@ impl<'a> Work<'a> {
                 Keep::Unusable(fault) => {
                     self.request.drop_unusable.then_some(Removal::Unusable(fault))
                 }
+                _ if may_go(keep) && self.is_retired(index) => Some(Removal::DmScope),
                 _ if self.request.fix_missing => self.missing(index),
                 _ => None,
             };
@@ -286,12 +335,26 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Whether an entry is a direct chat that belongs into the main session now.
+    fn is_retired(&self, index: usize) -> bool {
+        let key = Key::new(&self.entry(index).key);
+        let is_meant = match self.request.retire {
+            Retire::Nobody => false,
+            Retire::Agent(agent) => key.agent() == Some(agent),
+            Retire::Everybody => true,
+        };
+        is_meant && self.kinds[index] == Kind::Direct && key.is_of_one_peer()
+    }
+
     fn missing(&self, index: usize) -> Option<Removal> {
         let entry = self.entry(index);
         if entry.view.session_id.is_none() {
             // An agent's key stands for a session that has not begun yet; a bare one is a remnant.
             let bare = Key::new(&entry.key).agent().is_none();
             return bare.then_some(Removal::NoSession);
+        }
+        if self.repairs.contains_key(&index) {
+            return None;
         }
         match self.store.facts[index].transcript {
             Transcript::Missing => Some(Removal::Missing),
@@ -361,7 +424,7 @@ impl<'a> Work<'a> {
         for (index, verdict) in self.verdicts.iter().enumerate() {
             if let Verdict::Remove(removal) = verdict {
                 let freed = self.references.release(index);
-                if removal.is_policy() {
+                if removal.takes_files() {
                     gone.extend(freed);
                 }
             }
@@ -409,84 +472,6 @@ impl<'a> Work<'a> {
             };
             self.change(index, Act::Remove, why);
         }
-    }
-
-    /// Brings the directory below its budget, if there is one: first what nothing refers to, oldest
-    /// first, then entries with their transcripts.
-    fn budget(&mut self) -> Option<Budget> {
-        let max = self.request.policy.max_disk.value?;
-        let high_water = self.request.policy.high_water.value;
-        let gone = |index: usize| self.verdicts[index].removes();
-        let mut index_bytes = self.store.document.size_without(gone) as u64;
-        let stays = |(index, file): &(usize, &File)| {
-            let removed = |change: &Change| change.act == Act::Remove;
-            file.kind != FileKind::Store && !self.changes.get(index).is_some_and(removed)
-        };
-        let files = self.store.files.iter().enumerate().filter(stays);
-        let mut file_bytes: u64 = files.map(|(_, file)| file.bytes).sum();
-        let before = index_bytes + file_bytes;
-        let mut budget = Budget { before, after: before, max, high_water, files: 0, entries: 0 };
-        if !self.request.acts || before <= max {
-            return Some(budget);
-        }
-        for file in self.loose_files() {
-            if index_bytes + file_bytes <= high_water {
-                break;
-            }
-            file_bytes -= self.evict(self.references.with_sidecars(file), &mut budget);
-        }
-        let mut oldest = self.newest_first();
-        oldest.reverse();
-        for index in oldest {
-            if index_bytes + file_bytes <= high_water {
-                break;
-            }
-            self.verdicts[index] = Verdict::Remove(Removal::OverBudget);
-            budget.entries += 1;
-            index_bytes -= self.entry(index).bytes() as u64;
-            let freed = self.references.release(index);
-            file_bytes -= self.evict(freed, &mut budget);
-        }
-        let gone = |index: usize| self.verdicts[index].removes();
-        budget.after = self.store.document.size_without(gone) as u64 + file_bytes;
-        Some(budget)
-    }
-
-    /// Removes files for the budget; how many bytes that frees.
-    fn evict(&mut self, files: Vec<usize>, budget: &mut Budget) -> u64 {
-        let mut freed = 0;
-        for file in files {
-            let removed = |change: &Change| change.act == Act::Remove;
-            let already = self.changes.get(&file).is_some_and(removed);
-            if already || self.store.files[file].held {
-                continue;
-            }
-            self.change(file, Act::Remove, Why::OverBudget);
-            freed += self.store.files[file].bytes;
-            budget.files += 1;
-        }
-        freed
-    }
-
-    /// Archives, and what nothing refers to, oldest first.
-    fn loose_files(&self) -> Vec<usize> {
-        let loose = |&index: &usize| {
-            let one = &self.store.files[index];
-            match one.kind {
-                FileKind::Archive(..) => true,
-                FileKind::Temporary => one.modified < self.request.now.minus(file::TEMPORARY_FOR),
-                FileKind::Transcript
-                | FileKind::Checkpoint(_)
-                | FileKind::Sidecar(_)
-                | FileKind::Blob(_) => !self.references.is_referenced(index),
-                FileKind::Store | FileKind::Lock | FileKind::Other => false,
-            }
-        };
-        let mut files: Vec<usize> = (0..self.store.files.len()).filter(loose).collect();
-        files.sort_by_key(|&index| {
-            (self.store.files[index].modified, &self.store.files[index].name)
-        });
-        files
     }
 }
 
@@ -536,4 +521,17 @@ fn holds(store: &Store<'_>, active: Option<&str>) -> Vec<Option<Hold>> {
             own.or_else(shared)
         })
         .collect()
+}
+
+/// What becomes of the entries that lead astray from their own transcripts. What is held, or is no
+/// session, is left alone.
+fn repairs(store: &Store<'_>, verdicts: &[Verdict]) -> BTreeMap<usize, String> {
+    let repair = |index: usize| {
+        let own = &store.files[store.facts[index].own?];
+        let entry = &store.document.entries[index];
+        let leave = matches!(verdicts[index], Verdict::Keep(Keep::Held(_) | Keep::Unusable(_)));
+        let path = format!("{}/{}", store.directory, own.name);
+        (!leave).then(|| (index, entry.with_session_file(&path)))
+    };
+    (0..verdicts.len()).filter_map(repair).collect()
 }

@@ -199,7 +199,7 @@ impl From<&Policy> for PolicyView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreItem {
-    /// `remove`, `archive`, `keep`, or `skip` for what was planned and not done.
+    /// `remove`, `archive`, `repair`, `keep`, or `skip` for what was planned and not done.
     pub action: Word,
     /// By which rule: `prune-stale`, `cap-overflow`, …
     pub rule: Word,
@@ -294,8 +294,12 @@ pub struct StoreCleanup {
     pub before_count: usize,
     /// How many there are then.
     pub after_count: usize,
+    /// How many stay and lead to their own transcripts again.
+    pub repaired: usize,
     /// How many go for want of a transcript.
     pub missing: usize,
+    /// How many direct chats with single peers go, because all share the main session.
+    pub dm_scope_retired: usize,
     /// How many go because of their age.
     pub pruned: usize,
     /// How many go because there are too many.

@@ -1,6 +1,6 @@
 //! Age, cap, protection: rows 1 to 27 and 57 to 61.
 
-use ostler_model::openclaw::maintain::{Hold, Keep, Removal, Transcript, Trigger, Verdict};
+use ostler_model::openclaw::maintain::{Hold, Keep, Removal, Retire, Transcript, Trigger, Verdict};
 use serde_json::json;
 
 use super::stage::{DAY, NOW, Stage, days};
@@ -265,6 +265,89 @@ fn row_61_without_a_session_only_bare_keys_go() {
         .entry("bare", json!({ "updatedAt": NOW.millis() }));
     stage.fix_missing = true;
     assert_eq!(stage.kept(), ["agent:main:direct:u"]);
+}
+
+/// A session whose entry names the transcript of another.
+fn astray(age_ms: i64) -> Stage {
+    let value = json!({ "sessionId": "s", "updatedAt": NOW.millis() - age_ms,
+        "sessionFile": "/s/gone.jsonl", "route": { "to": "x" } });
+    let mut stage = Stage::new()
+        .entry("agent:main:cron:j", value)
+        .file("s.jsonl", 900, 0)
+        .file("t.jsonl", 9, 0);
+    stage.fix_missing = true;
+    stage
+}
+
+#[test]
+fn an_entry_that_leads_astray_from_its_transcript_is_put_right() {
+    let mut stage = astray(DAY);
+    assert_eq!(stage.plan().entries, [Verdict::Repair]);
+    let word = Verdict::Repair.word();
+    assert_eq!((word, stage.plan().repaired()), ("repair-session-file", 1));
+    assert!(stage.written().contains(r#""sessionFile":"/s/s.jsonl""#), "{}", stage.written());
+    assert_eq!(stage.written().replace("/s/s.jsonl", "/s/gone.jsonl"), stage.text());
+    stage.acts = false;
+    assert!(stage.plan().changes(), "asked for is asked for, whatever the mode");
+    stage.fix_missing = false;
+    assert!(!stage.plan().changes());
+}
+
+#[test]
+fn removal_comes_before_repair() {
+    let mut stage = astray(31 * DAY);
+    assert_eq!(stage.plan().entries, [Verdict::Remove(Removal::Stale)]);
+    assert_eq!(stage.plan().repaired(), 0);
+    assert_eq!(stage.changed(), [">s.jsonl"], "its own transcript goes with it");
+    for hold in [Hold::Live, Hold::Unknown] {
+        stage.holds.insert("agent:main:cron:j".into(), hold);
+        assert!(!stage.plan().changes(), "{hold:?}");
+    }
+}
+
+fn peers() -> Stage {
+    let group = json!({ "sessionId": "g", "updatedAt": NOW.millis(), "chatType": "group" });
+    let mut stage = Stage::new()
+        .aged("agent:main:main", 0)
+        .aged("agent:main:direct:u1", 0)
+        .aged("agent:main:telegram:direct:u1", 0)
+        .aged("agent:main:telegram:work:direct:u1", 0)
+        .aged("agent:ops:direct:u1", 0)
+        .aged("agent:main:telegram:dm:u1", 0)
+        .aged("agent:main:telegram:direct:1:topic:7", 0)
+        .entry("agent:main:telegram:direct:group", group)
+        .file("agent-main-direct-u1.jsonl", 9, 0);
+    stage.acts = false;
+    stage
+}
+
+#[test]
+fn rows_of_single_peers_are_retired_when_direct_chats_share_the_main_session() {
+    let mut stage = peers();
+    assert_eq!(stage.kept().len(), 8);
+    stage.retire = Retire::Agent("main");
+    assert_eq!(stage.plan().count(|why| why.word() == "retire-dm-scope"), 3);
+    let others = ["agent:main:telegram:dm:u1", "agent:main:telegram:direct:1:topic:7"];
+    let kept = stage.kept();
+    assert_eq!(kept[..2], ["agent:main:main", "agent:ops:direct:u1"]);
+    assert_eq!(kept[2..4], others);
+    assert_eq!(kept[4], "agent:main:telegram:direct:group", "a group is for keeps");
+    assert_eq!(stage.changed(), [">agent-main-direct-u1.jsonl"]);
+    stage.retire = Retire::Everybody;
+    assert_eq!(stage.kept().len(), 4);
+}
+
+#[test]
+fn a_held_row_of_a_peer_is_not_retired_and_retiring_comes_before_missing() {
+    let mut stage = peers();
+    stage.retire = Retire::Everybody;
+    stage.fix_missing = true;
+    stage.transcripts.insert("agent:main:direct:u1".into(), Transcript::Missing);
+    assert_eq!(stage.plan().entries[1], Verdict::Remove(Removal::DmScope));
+    stage.holds.insert("agent:main:direct:u1".into(), Hold::Unknown);
+    stage.active = Some("agent:main:telegram:direct:U1".into());
+    assert_eq!(stage.plan().entries[1], Verdict::Keep(Keep::Held(Hold::Unknown)));
+    assert_eq!(stage.plan().entries[2], Verdict::Keep(Keep::Held(Hold::Active)));
 }
 
 #[test]

@@ -2,13 +2,13 @@
 //! ages, shared sessions and shared files all come up often.
 
 use ostler_model::openclaw::key::Key;
-use ostler_model::openclaw::maintain::{Act, Hold, Removal, Transcript, Trigger, Verdict};
+use ostler_model::openclaw::maintain::{Act, Hold, Removal, Retire, Transcript, Trigger, Verdict};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::stage::{DAY, NOW, Stage};
+use super::stage::{DAY, NOW, Stage, named_transcript};
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
@@ -16,6 +16,8 @@ fn key() -> impl Strategy<Value = String> {
     let rests = vec![
         "main",
         "direct:u",
+        "slack:direct:u",
+        "slack:work:direct:u",
         "slack:channel:c",
         "x:thread:1",
         "telegram:direct:1:topic:2",
@@ -47,8 +49,12 @@ fn entry() -> impl Strategy<Value = Value> {
         Just(json!("x")),
         Just(json!({ "sessionId": "../x", "updatedAt": 1 }))
     ];
-    let usual = (of(session()), of(age()), chat).prop_map(|(session, age, chat)| {
+    let named = prop::option::weighted(0.3, session());
+    let usual = (of(session()), of(age()), chat, named).prop_map(|(session, age, chat, named)| {
         let mut value = json!({});
+        if let Some(named) = named {
+            value["sessionFile"] = format!("{named}.jsonl").into();
+        }
         if let Some(session) = session {
             value["sessionId"] = session.into();
         }
@@ -87,6 +93,7 @@ prop_compose! {
         high in 1..8000_u64,
         days in 1..40_u32,
         flags in any::<[bool; 4]>(),
+        retire in select(vec![Retire::Nobody, Retire::Agent("a1"), Retire::Everybody]),
         active in of(key()),
     ) -> Stage {
         let mut maintenance = json!({ "maxEntries": cap, "pruneAfter": days, "highWaterBytes": high });
@@ -108,6 +115,7 @@ prop_compose! {
         [stage.acts, stage.fix_missing, stage.drop_unusable, _] = flags;
         stage.trigger = if flags[3] { Trigger::Write } else { Trigger::Cleanup };
         stage.active = active;
+        stage.retire = retire;
         stage
     }
 }
@@ -140,10 +148,14 @@ proptest! {
             let place = value["chatType"].as_str().is_some_and(|chat| chat != "direct");
             match verdict {
                 Verdict::Keep(_) => {}
+                Verdict::Repair => {
+                    prop_assert!(!is_held, "{key} is held and is changed");
+                    prop_assert!(stage.fix_missing && value.is_object(), "{key}");
+                }
                 Verdict::Remove(why) => {
                     prop_assert!(!is_held, "{key} is held and goes: {why:?}");
-                    if why.is_policy() {
-                        prop_assert!(stage.acts && !kind.is_durable(), "{key}: {why:?}");
+                    if why.takes_files() {
+                        prop_assert!(!kind.is_durable(), "{key}: {why:?}");
                         prop_assert!(!place || kind.is_disposable(), "{key}: {why:?}");
                         prop_assert!(value.is_object(), "{key}: {why:?}");
                     }
@@ -152,6 +164,11 @@ proptest! {
                         Removal::Missing | Removal::HeaderOnly | Removal::NoSession => {
                             stage.fix_missing
                         }
+                        Removal::DmScope => match stage.retire {
+                            Retire::Nobody => false,
+                            Retire::Agent(agent) => Key::new(key).agent() == Some(agent),
+                            Retire::Everybody => true,
+                        },
                         _ => stage.acts,
                     };
                     prop_assert!(asked, "{key}: nobody asked for {why:?}");
@@ -173,8 +190,12 @@ proptest! {
             .filter(|(key, _)| kept.contains(key))
             .filter_map(|(_, value)| value["sessionId"].as_str())
             .collect();
+        let left = stage.applied();
+        let usable = left.entries.iter().filter(|(_, value)| value["sessionId"] != "../x");
+        let named: Vec<String> = usable.filter_map(|(_, value)| named_transcript(value)).collect();
         for change in stage.plan().files {
             let name = &stage.files[change.file].name;
+            prop_assert!(!named.contains(name), "{name} is still named");
             if name.ends_with(".jsonl") {
                 let session = name.split('.').next().unwrap();
                 prop_assert!(!sessions.contains(&session), "{name} is still in use");
@@ -189,7 +210,7 @@ proptest! {
     fn limits_are_kept_or_reported(stage in stage()) {
         let plan = stage.plan();
         if !stage.acts {
-            prop_assert!(plan.files.is_empty());
+            prop_assert!(plan.files.is_empty() || stage.retire != Retire::Nobody);
             return Ok(());
         }
         let left = stage.kept().len();
@@ -209,6 +230,15 @@ proptest! {
         if let Some(budget) = plan.budget {
             prop_assert_eq!(budget.after, files + plan.index_bytes as u64);
         }
+    }
+
+    #[test]
+    fn what_is_written_is_what_was_planned(stage in stage()) {
+        let written = stage.written();
+        prop_assert_eq!(written.len(), stage.plan().index_bytes);
+        let written: Value = serde_json::from_str(&written).unwrap();
+        let expected = stage.applied().entries.into_iter().collect::<serde_json::Map<_, _>>();
+        prop_assert_eq!(written, Value::Object(expected));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ostler_model::openclaw::document::Document;
 use ostler_model::openclaw::file::{File, FileKind, Reason, archived};
 use ostler_model::openclaw::maintain::{
-    Act, Facts, Hold, Plan, Request, Store, Transcript, Trigger, maintain,
+    Act, Facts, Hold, Plan, Request, Retire, Store, Transcript, Trigger, Verdict, maintain,
 };
 use ostler_model::openclaw::policy::Policy;
 use ostler_model::time::Time;
@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 
 pub(crate) const NOW: Time = Time::from_millis(1_790_000_000_000);
 pub(crate) const DAY: i64 = 86_400_000;
+
+/// Where the store lies.
+const DIRECTORY: &str = "/s";
 
 /// An index, the files beside it, and what is asked.
 #[derive(Clone, Debug)]
@@ -27,6 +30,7 @@ pub(crate) struct Stage {
     pub(crate) trigger: Trigger,
     pub(crate) active: Option<String>,
     pub(crate) fix_missing: bool,
+    pub(crate) retire: Retire<'static>,
     pub(crate) drop_unusable: bool,
 }
 
@@ -42,6 +46,7 @@ impl Stage {
             trigger: Trigger::Cleanup,
             active: None,
             fix_missing: false,
+            retire: Retire::Nobody,
             drop_unusable: false,
         }
     }
@@ -83,24 +88,29 @@ impl Stage {
     }
 
     fn facts(&self) -> Vec<Facts> {
+        let at = |name: &str| self.files.iter().position(|file| file.name == name);
         let fact = |(key, value): &(String, Value)| {
-            let own = value["sessionFile"].as_str().map(str::to_owned);
-            let id = value["sessionId"].as_str().unwrap_or("");
-            let name = own.unwrap_or_else(|| format!("{id}.jsonl"));
+            let own = own_transcript(value);
+            let named = named_transcript(value);
+            let transcript = self.transcripts.get(key).copied().unwrap_or_default();
+            let astray = named.as_ref().is_some_and(|named| *named != own);
             Facts {
-                transcript: self.transcripts.get(key).copied().unwrap_or_default(),
-                file: self.files.iter().position(|file| file.name == name),
+                transcript,
+                file: at(named.as_ref().unwrap_or(&own)),
+                own: at(&own).filter(|_| astray && transcript == Transcript::Sound),
                 hold: self.holds.get(key).copied(),
             }
         };
         self.entries.iter().map(fact).collect()
     }
 
-    pub(crate) fn plan(&self) -> Plan {
+    /// Looks at a store and plans, and says something about both.
+    fn planned<T>(&self, say: impl FnOnce(&Store<'_>, Plan) -> T) -> T {
         let text = self.text();
         let document = Document::parse(text.as_bytes()).unwrap();
         let facts = self.facts();
-        let store = Store { document: &document, facts: &facts, files: &self.files };
+        let store =
+            Store { directory: DIRECTORY, document: &document, facts: &facts, files: &self.files };
         let request = Request {
             policy: &self.policy,
             acts: self.acts,
@@ -108,10 +118,20 @@ impl Stage {
             now: NOW,
             active: self.active.as_deref(),
             fix_missing: self.fix_missing,
+            retire: self.retire,
             drop_unusable: self.drop_unusable,
             main_key: "main",
         };
-        maintain(&store, &request)
+        say(&store, maintain(&store, &request))
+    }
+
+    pub(crate) fn plan(&self) -> Plan {
+        self.planned(|_, plan| plan)
+    }
+
+    /// The index after the plan was carried out.
+    pub(crate) fn written(&self) -> String {
+        self.planned(|store, plan| store.document.edited(|index| plan.edit(index)))
     }
 
     /// The keys that stay, in the order of the index.
@@ -140,7 +160,13 @@ impl Stage {
         let mut after = self.clone();
         after.entries = std::iter::zip(&self.entries, &plan.entries)
             .filter(|(_, verdict)| !verdict.removes())
-            .map(|(entry, _)| entry.clone())
+            .map(|((key, value), verdict)| {
+                let mut value = value.clone();
+                if *verdict == Verdict::Repair {
+                    value["sessionFile"] = format!("{DIRECTORY}/{}", own_transcript(&value)).into();
+                }
+                (key.clone(), value)
+            })
             .collect();
         after.files.clear();
         for (index, file) in self.files.iter().enumerate() {
@@ -157,6 +183,17 @@ impl Stage {
         }
         after
     }
+}
+
+/// The transcript that a session has by its id.
+fn own_transcript(value: &Value) -> String {
+    format!("{}.jsonl", value["sessionId"].as_str().unwrap_or(""))
+}
+
+/// The transcript that an entry names, if it names one.
+pub(crate) fn named_transcript(value: &Value) -> Option<String> {
+    let path = value["sessionFile"].as_str()?;
+    Some(path.strip_prefix("/s/").unwrap_or(path).to_owned())
 }
 
 pub(crate) fn days(count: u64) -> Duration {

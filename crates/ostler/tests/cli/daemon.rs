@@ -146,6 +146,36 @@ fn a_second_daemon_is_refused_and_the_first_is_named() {
     run(&home, "daemon start").exits(13);
 }
 
+/// What the daemon answers to an order that is put in another version of the language.
+fn say_in_another_version(home: &TempHome, order: &str) -> String {
+    use std::io::{Read, Write};
+
+    let mut stream =
+        std::os::unix::net::UnixStream::connect(home.join("run/ostler/daemon.sock")).unwrap();
+    let length = order.len();
+    let head = "POST /v1/orders HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-ostler-protocol: 999";
+    write!(stream, "{head}\r\ncontent-length: {length}\r\n\r\n{order}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn an_order_in_another_version_is_refused_but_status_and_stop_are_not() {
+    let home = TempHome::new();
+    let mut daemon = Daemon::start(&home);
+    let refused = say_in_another_version(&home, r#"{"order":"work","work":"undo","receipt":null}"#);
+    assert!(refused.starts_with("HTTP/1.1 426"), "{refused}");
+    assert!(refused.contains("ostler daemon stop"), "{refused}");
+    let unknown = say_in_another_version(&home, r#"{"order":"fly"}"#);
+    assert!(unknown.starts_with("HTTP/1.1 426"), "{unknown}");
+    let status = serde_json::to_string(&flows::daemon::Order::Status).unwrap();
+    assert!(say_in_another_version(&home, &status).contains("\"running\":true"));
+    let stop = serde_json::to_string(&flows::daemon::Order::Stop).unwrap();
+    assert!(say_in_another_version(&home, &stop).starts_with("HTTP/1.1 200"));
+    assert!(daemon.0.wait().unwrap().success());
+}
+
 #[test]
 fn one_that_was_killed_is_taken_over_and_nothing_is_lost() {
     let home = TempHome::new();

@@ -223,7 +223,12 @@ fn answers_about_stores_fit_their_schemas() {
     fits(&home, &schemas, "store verify", "store verify --json");
     fits(&home, &schemas, "store cleanup", "store cleanup --dry-run -a --json");
     fits(&home, &schemas, "error", "store cleanup --json");
-    fits(&home, &schemas, "store cleanup", "store cleanup --yes --fix-missing --json");
+    fits(
+        &home,
+        &schemas,
+        "store cleanup",
+        "store cleanup --yes --fix-missing --fix-dm-scope --json",
+    );
     fits(&home, &schemas, "store rebuild", "store rebuild --dry-run --json");
     fits(&home, &schemas, "store rebuild", "store rebuild --yes --json");
 }

@@ -9,7 +9,7 @@ use testkit::pause::Pauses;
 use super::stage::{DAY, MESSAGE, Ran, Stage, age, aged, header, run};
 
 /// Runs a command that stops at a point, where something is done.
-fn meanwhile(stage: &Stage, line: &str, point: &str, something: impl FnOnce()) -> Ran {
+pub(crate) fn meanwhile(stage: &Stage, line: &str, point: &str, something: impl FnOnce()) -> Ran {
     let pauses = Pauses::new();
     pauses.arm(point);
     let mut command = stage.command(line);
@@ -107,7 +107,7 @@ fn row_49_a_file_that_cannot_be_moved_frees_nothing_and_is_reported() {
 }
 
 /// Kills a command at a point.
-fn killed_at(stage: &Stage, line: &str, point: &str) {
+pub(crate) fn killed_at(stage: &Stage, line: &str, point: &str) {
     let pauses = Pauses::new();
     pauses.arm(point);
     let mut command: Command = stage.command(line);

@@ -1,8 +1,12 @@
 //! Whose change it is: the gateway's if it runs; ours only on the proof that it does not.
 
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
 use serde_json::json;
 use testkit::gateway::{FakeGateway, Manner, TOKEN, closed_port};
 
+use super::faults::meanwhile;
 use super::stage::{DAY, SESSIONS, Stage, aged, ran, run};
 
 fn beside(gateway: &FakeGateway) -> Stage {
@@ -24,22 +28,25 @@ fn row_74_without_a_gateway_the_cleanup_is_ours() {
 #[test]
 fn a_gateway_that_runs_does_the_cleanup() {
     let answer = json!({ "agentId": "main", "storePath": "/s/sessions.json", "mode": "enforce",
-        "beforeCount": 3, "afterCount": 1, "pruned": 2, "capped": 0, "missing": 0,
+        "beforeCount": 3, "afterCount": 1, "pruned": 1, "capped": 0, "missing": 0,
+        "repaired": 4, "dmScopeRetired": 1,
         "diskBudget": null, "wouldMutate": true, "applied": true, "appliedCount": 1 });
     let gateway = FakeGateway::start(Manner::Answers(answer));
     let stage = beside(&gateway);
     let before = stage.text();
-    let line = "cleanup --enforce --fix-missing --active-key k --agent main --json";
+    let line = "cleanup --enforce --fix-missing --fix-dm-scope --active-key k --agent main --json";
     let result = stage.run(line).exits(0).result();
     assert_eq!(
         (result["transport"].as_str(), result["count"].as_u64()),
         (Some("gateway"), Some(2))
     );
-    assert_eq!(result["stores"][0]["pruned"], 2);
+    let store = &result["stores"][0];
+    assert_eq!((&store["pruned"], &store["repaired"]), (&json!(1), &json!(4)));
+    assert_eq!(store["dmScopeRetired"], 1);
     assert_eq!(stage.text(), before);
     let asked = gateway.asked();
-    let expected =
-        json!({ "agent": "main", "enforce": true, "fixMissing": true, "activeKey": "k" });
+    let expected = json!({ "agent": "main", "enforce": true, "fixMissing": true,
+        "fixDmScope": true, "activeKey": "k" });
     assert_eq!(asked.last().unwrap()["params"], expected);
     let several = json!({ "allAgents": true, "mode": "warn", "dryRun": false, "stores": [
         { "agentId": "a", "beforeCount": 1, "afterCount": 1 },
@@ -93,6 +100,22 @@ fn row_78_a_preview_and_a_named_store_ask_nothing_of_the_gateway() {
     assert!(ran.stderr.contains("openclaw gateway stop"), "{ran:?}");
     assert_eq!(gateway.methods(), Vec::<String>::new());
     assert_eq!(stage.keys().len(), 1);
+}
+
+#[test]
+fn a_process_that_ends_while_it_is_looked_at_is_no_doubt() {
+    let stage = Stage::new();
+    stage.index(&[("old", aged("old", 31 * DAY))]);
+    // A gateway of another home that shows no environment, as one does that gives its memory back.
+    let mut ending = Command::new("/bin/cat");
+    ending.arg0("openclaw-gateway").env_clear().stdin(Stdio::piped());
+    let mut ending = ending.spawn().unwrap();
+    let ran = meanwhile(&stage, "cleanup --enforce --json", "gateway.untold", || {
+        ending.kill().unwrap();
+        ending.wait().unwrap();
+    });
+    assert_eq!(ran.exits(0).result()["transport"], "local");
+    assert_eq!(stage.text(), "{}");
 }
 
 /// Stops the daemon of a home, whatever becomes of the test.

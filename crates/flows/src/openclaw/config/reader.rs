@@ -7,7 +7,7 @@ use adapters::Env;
 use model::openclaw::agent::{MAIN, normalise};
 use serde_json::Value;
 
-use super::{Agent, Auth, Config, ConfigError, Gateway, at, text};
+use super::{Agent, Auth, Config, ConfigError, Gateway, SHARED, at, text};
 use crate::edit::Wrong;
 use crate::openclaw::document;
 
@@ -94,12 +94,14 @@ impl<'a> Reader<'a> {
     fn meaning(self, bytes: Option<Vec<u8>>, document: Value) -> Result<Config, Wrong> {
         let store = self.text(&document, &["session", "store"])?;
         let main_key = self.text(&document, &["session", "mainKey"])?;
+        let dm_scope = self.text(&document, &["session", "dmScope"])?;
         let maintenance = at(&document, &["session", "maintenance"]).cloned();
         let temporary = ["TMPDIR", "TMP", "TEMP"].iter().filter_map(|name| self.env.path(name));
         let temporary = temporary.chain([PathBuf::from("/tmp")]).collect();
         Ok(Config {
             agents: self.agents(&document, store.as_deref())?,
             main_key: main_key.unwrap_or_else(|| MAIN.to_owned()),
+            dm_scope: dm_scope.unwrap_or_else(|| SHARED.to_owned()),
             maintenance,
             gateway: self.gateway(&document)?,
             temporary,

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 mod client;
 mod owner;
+mod processes;
 mod websocket;
 
 pub use client::{CallError, call};

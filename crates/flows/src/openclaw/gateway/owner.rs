@@ -6,18 +6,16 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use adapters::Env;
 use model::identity::Identity;
 use model::liveness::{Liveness, Observer};
 use model::time::Time;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use sys::proc::{IdentifyError, ProcessRow, Table};
 
+use super::processes::processes;
 use crate::openclaw::config::Config;
 
 /// How long a port may take to answer.
@@ -91,7 +89,7 @@ pub fn owner(config: &Config) -> Owner {
 }
 
 /// The same directory, however it is spelled.
-fn same(one: &Path, other: &Path) -> bool {
+pub(super) fn same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     one == other || real(one) == real(other)
 }
@@ -204,88 +202,4 @@ fn port(config: &Config) -> Option<Owner> {
             },
         }
     })
-}
-
-/// What the process table says.
-fn processes(config: &Config, observer: &Observer) -> Vec<Owner> {
-    let Some(adapter) = adapters::by_id("openclaw") else { return Vec::new() };
-    let table = sys::proc::table();
-    let mut findings = Vec::new();
-    if !observer.sees_every_process() || !table.listed() || table.unreadable() > 0 {
-        findings.push(Owner::Doubt("not every process can be seen from here".to_owned()));
-    }
-    let program = adapter.about().program;
-    for row in table.rows() {
-        // A first look at everybody; whoever is of interest is looked at again.
-        let seen = table.glance(row.pid).filter(|seen| program.is_program(seen));
-        if seen.is_some()
-            && let Some(seen) = table.appearance(row.pid).filter(|seen| program.is_program(seen))
-        {
-            let Some((who, finding)) = process(config, observer, &table, row, &seen.args) else {
-                continue;
-            };
-            // One that ends while it is looked at cannot be read any more, and is gone.
-            let gone = who.is_some_and(|who| sys::proc::probe(&who, observer).is_dead());
-            findings.extend((!gone).then_some(finding));
-        }
-    }
-    findings
-}
-
-/// What one process of OpenClaw's has to do with these files, and which it is.
-fn process(
-    config: &Config,
-    observer: &Observer,
-    table: &Table,
-    row: &ProcessRow,
-    args: &[String],
-) -> Option<(Option<Identity>, Owner)> {
-    let pid = row.pid;
-    let who = match sys::proc::identify_as(pid, observer) {
-        Ok(who) => who,
-        Err(IdentifyError::NotRunning(_)) => return None,
-        Err(error) => return Some((None, Owner::Doubt(error.to_string()))),
-    };
-    let doubt = |why: String| Some((Some(who.clone()), Owner::Doubt(why)));
-    if row.uid != observer.uid {
-        // Whoever may not enter the directory does not write there.
-        if row.uid != 0 && is_shut(&config.state, observer.uid) {
-            return None;
-        }
-        return doubt(format!("process {pid} of user {} is OpenClaw, and may use them", row.uid));
-    }
-    let profile = profile(args);
-    let lookup = |name: &str| match &profile {
-        Some(profile) if name == "OPENCLAW_PROFILE" => Some(profile.into()),
-        _ => table.environ_value(pid, name),
-    };
-    let env = Env::new(&lookup);
-    let roots = adapters::by_id("openclaw")?.roots(&env);
-    if roots.is_empty() {
-        return doubt(format!(
-            "process {pid} is OpenClaw, and it cannot be told which files it uses"
-        ));
-    }
-    let uses_state = roots.iter().any(|root| same(root, &config.state));
-    let uses_config =
-        env.path("OPENCLAW_CONFIG_PATH").is_some_and(|path| same(&path, &config.path));
-    (uses_state || uses_config).then(|| {
-        let why = format!("process {pid} is OpenClaw and uses them");
-        (Some(who.clone()), Owner::Live { who: Box::new(who.clone()), why })
-    })
-}
-
-/// The profile that a command line names.
-fn profile(args: &[String]) -> Option<String> {
-    args.iter().enumerate().skip(1).find_map(|(index, arg)| match arg.as_str() {
-        "--dev" => Some("dev".to_owned()),
-        "--profile" => args.get(index + 1).cloned(),
-        other => other.strip_prefix("--profile=").map(str::to_owned),
-    })
-}
-
-/// Whether nobody but this user and root can enter a directory.
-fn is_shut(directory: &Path, uid: u32) -> bool {
-    std::fs::metadata(directory)
-        .is_ok_and(|metadata| metadata.uid() == uid && metadata.mode() & 0o077 == 0)
 }

@@ -14,7 +14,7 @@ use model::time::Time;
 use model::wire::Incomplete;
 
 use super::ask::{Ask, prove_ours};
-use super::facts::is_header_only;
+use super::facts::{has_words, leads_astray};
 use super::find::{Place, find};
 use super::plan::{Cleanup, Planned, count, empty, plan};
 use super::{StoreError, display};
@@ -142,7 +142,9 @@ fn leave(view: &mut StoreCleanup, refusal: &Refusal) {
     }
     view.after_count = view.before_count;
     for count in [
+        &mut view.repaired,
         &mut view.missing,
+        &mut view.dm_scope_retired,
         &mut view.pruned,
         &mut view.capped,
         &mut view.evicted,
@@ -163,7 +165,7 @@ fn refuse(item: &mut StoreItem, refusal: &Refusal) {
     item.refused = Some(refusal.into());
 }
 
-/// Writes the index without what goes.
+/// Writes the index without what goes, and with what is put right.
 fn write_index(
     reaper: &mut Reaper<'_>,
     planned: &Planned,
@@ -173,7 +175,11 @@ fn write_index(
     };
     let path = &planned.loaded.place.path;
     let Some(print) = planned.loaded.print else { return Ok(Err(Refusal::Gone)) };
-    let why = format!("{} of {} entries go", planned.plan.removed(), planned.plan.entries.len());
+    let (removed, repaired) = (planned.plan.removed(), planned.plan.repaired());
+    let mut why = format!("{removed} of {} entries go", planned.plan.entries.len());
+    if repaired > 0 {
+        why.push_str(&format!(", {repaired} lead to their transcripts again"));
+    }
     let index = going(planned, path, Kind::StoreIndex, &why, print);
     let checked = match recheck(&index, |_| still_holds(planned).map(|()| None)) {
         Ok(checked) => checked,
@@ -204,17 +210,23 @@ fn going(
 }
 
 /// Whether what the plan rests on is still so: transcripts that were missing are missing, those that
-/// held nothing hold nothing, and those that go with their entries have not been written to.
+/// held nothing hold nothing, entries that led astray still do, and those transcripts that go with their
+/// entries have not been written to.
 fn still_holds(planned: &Planned) -> Result<(), Refusal> {
     let document = planned.loaded.document().map_err(|_| Refusal::Changed)?;
     for (entry, verdict) in std::iter::zip(&document.entries, &planned.plan.entries) {
-        let Verdict::Remove(Removal::Missing | Removal::HeaderOnly) = verdict else { continue };
         let Some(id) = entry.view.session_id.as_deref() else { continue };
-        let own = planned.loaded.directory.join(format!("{id}.jsonl"));
+        let directory = &planned.loaded.directory;
         let named = entry.view.session_file.as_deref();
-        let named = named.map(|path| planned.loaded.directory.join(path));
-        let has_words = |path: &Path| path.exists() && !is_header_only(path);
-        if has_words(&own) || named.is_some_and(|path| has_words(&path)) {
+        let still = match verdict {
+            Verdict::Repair => named.is_some_and(|named| leads_astray(directory, named, id)),
+            Verdict::Remove(Removal::Missing | Removal::HeaderOnly) => {
+                let own = directory.join(format!("{id}.jsonl"));
+                !has_words(&own) && !named.is_some_and(|named| has_words(&directory.join(named)))
+            }
+            _ => true,
+        };
+        if !still {
             return Err(Refusal::Changed);
         }
     }

@@ -28,8 +28,10 @@ pub struct Ask {
     pub enforce: bool,
     /// A key that must stay.
     pub active: Option<String>,
-    /// Whether entries without a transcript go.
+    /// Whether entries without a transcript go, and those that lead astray from theirs are put right.
     pub fix_missing: bool,
+    /// Whether rows of single peers go if direct chats share the main session.
+    pub fix_dm_scope: bool,
     /// Whether entries that are no sessions go.
     pub drop_unusable: bool,
     /// Whether what stays is listed too.
@@ -57,6 +59,7 @@ impl Ask {
             enforce: self.enforce,
             active: self.active.as_deref(),
             fix_missing: self.fix_missing,
+            fix_dm_scope: self.fix_dm_scope,
             drop_unusable: self.drop_unusable,
             with_kept: self.with_kept,
         }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use model::openclaw::document::{Document, Entry};
+use model::openclaw::file::{is_anothers_transcript, session_of};
 use model::openclaw::lock::Verdict;
 use model::openclaw::maintain::{Facts, Hold, Transcript};
 
@@ -12,7 +13,7 @@ use super::read::Loaded;
 /// A transcript that may hold nothing but its header is no larger.
 const MOST_HEADER: u64 = 4 << 10;
 
-/// Looks at every entry. `opens` says whether small transcripts are read, and `runs` whether OpenClaw
+/// Looks at every entry. `opens` says whether transcripts are looked into, and `runs` whether OpenClaw
 /// may be running: only then is an entry's own `running` worth anything.
 pub(super) fn facts(
     loaded: &Loaded,
@@ -75,19 +76,19 @@ impl Look<'_> {
             return Facts::default();
         };
         let usual = format!("{id}.jsonl");
-        let name = match entry.view.session_file.as_deref() {
-            None => usual.clone(),
-            Some(path) => match self.name_here(path) {
-                Some(name) => name,
-                None => {
-                    let hold = self.hold(&usual);
-                    return Facts { transcript: Transcript::Elsewhere, file: None, hold };
-                }
-            },
+        let named = entry.view.session_file.as_deref();
+        let name = match named {
+            None => Some(usual.clone()),
+            Some(path) => self.name_here(path),
         };
+        let own = named
+            .filter(|_| self.opens && name.as_ref() != Some(&usual))
+            .and_then(|named| self.astray(named, id, &usual));
+        let elsewhere = |hold| Facts { transcript: Transcript::Elsewhere, file: None, own, hold };
+        let Some(name) = name else { return elsewhere(self.hold(&usual)) };
         let hold = self.hold(&name).or_else(|| self.hold(&usual));
         if self.loaded.links.contains(&name) {
-            return Facts { transcript: Transcript::Elsewhere, file: None, hold };
+            return elsewhere(hold);
         }
         // A transcript that the entry does not name any more is still its own.
         let file = [name.as_str(), usual.as_str()]
@@ -96,11 +97,21 @@ impl Look<'_> {
             .or_else(|| self.topics.get(id))
             .copied();
         let transcript = match file {
+            None if self.loaded.links.contains(&usual) => Transcript::Elsewhere,
             None => Transcript::Missing,
-            Some(file) if self.opens && self.is_header_only(file) => Transcript::HeaderOnly,
+            // Words that the session has under its own name are its words, whatever the entry names.
+            Some(file) if self.opens && self.is_empty(file) && !self.has_words(&usual) => {
+                Transcript::HeaderOnly
+            }
             Some(_) => Transcript::Sound,
         };
-        Facts { transcript, file, hold }
+        Facts { transcript, file, own, hold }
+    }
+
+    /// The session's own transcript, if the entry leads astray from it.
+    fn astray(&self, named: &str, id: &str, usual: &str) -> Option<usize> {
+        let own = *self.names.get(usual)?;
+        leads_astray(&self.loaded.directory, named, id).then_some(own)
     }
 
     fn hold(&self, transcript: &str) -> Option<Hold> {
@@ -133,9 +144,30 @@ impl Look<'_> {
             || std::fs::canonicalize(parent).is_ok_and(|real| real == self.loaded.directory)
     }
 
-    fn is_header_only(&self, file: usize) -> bool {
+    fn has_words(&self, name: &str) -> bool {
+        self.names.get(name).is_some_and(|file| !self.is_empty(*file))
+    }
+
+    fn is_empty(&self, file: usize) -> bool {
         self.loaded.files[file].bytes <= MOST_HEADER && is_header_only(&self.loaded.path_of(file))
     }
+}
+
+/// Whether what an entry names is another session's transcript, or is not there, or holds nothing, while
+/// the session's own is there and holds messages. One of a topic is the session's own, too.
+pub(super) fn leads_astray(directory: &Path, named: &str, id: &str) -> bool {
+    let own = directory.join(format!("{id}.jsonl"));
+    let is_file = std::fs::symlink_metadata(&own).is_ok_and(|about| about.is_file());
+    let named = directory.join(named);
+    let name = named.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let is_topic = session_of(name) == Some(id) && named.try_exists().unwrap_or(true);
+    let leads_nowhere = is_anothers_transcript(name, id) || (!is_topic && !has_words(&named));
+    leads_nowhere && is_file && has_words(&own)
+}
+
+/// Whether a transcript is there and may hold messages.
+pub(super) fn has_words(path: &Path) -> bool {
+    path.try_exists().unwrap_or(true) && !is_header_only(path)
 }
 
 /// Whether a transcript holds nothing but its header. What cannot be read may hold anything.

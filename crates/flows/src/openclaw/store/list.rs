@@ -5,7 +5,7 @@ use std::time::Duration;
 use model::openclaw::document::{Document, Entry};
 use model::openclaw::file::{File, FileKind, session_of};
 use model::openclaw::key::Key;
-use model::openclaw::maintain::{Request, Store, Transcript, Trigger, maintain};
+use model::openclaw::maintain::{Request, Retire, Store, Transcript, Trigger, maintain};
 use model::openclaw::wire::{StoreFile, StoreLsResult, StoreSession, StoreShowResult, StoreView};
 use model::time::Time;
 use model::wire::Incomplete;
@@ -196,7 +196,8 @@ fn of_index(
     let at = document.entries.iter().position(|entry| entry.key == session.key.as_str());
     let at = at.ok_or_else(|| StoreError::NoKey(session.key.clone()))?;
     let facts = facts::facts(loaded, document, true, || may_run(cleanup.config));
-    let store = Store { document, facts: &facts, files: &loaded.files };
+    let directory = display(&loaded.directory);
+    let store = Store { directory: &directory, document, facts: &facts, files: &loaded.files };
     let request = Request {
         policy: cleanup.policy,
         acts: true,
@@ -204,6 +205,7 @@ fn of_index(
         now: cleanup.now,
         active: None,
         fix_missing: false,
+        retire: Retire::Nobody,
         drop_unusable: false,
         main_key: &cleanup.config.main_key,
     };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use model::openclaw::document::{Document, Entry};
 use model::openclaw::key::Key;
 use model::openclaw::maintain::{
-    Act, Change, Plan, Removal, Request, Store, Trigger, Verdict, maintain,
+    Act, Change, Plan, Removal, Request, Retire, Store, Trigger, Verdict, maintain,
 };
 use model::openclaw::policy::{Mode, Policy};
 use model::openclaw::wire::{
@@ -18,7 +18,7 @@ use super::facts::facts;
 use super::find::Place;
 use super::read::Loaded;
 use super::{AGENT, StoreError, display, may_run};
-use crate::openclaw::config::Config;
+use crate::openclaw::config::{Config, SHARED};
 use crate::pins::Pins;
 
 /// What is asked for.
@@ -36,8 +36,10 @@ pub struct Cleanup<'a> {
     pub enforce: bool,
     /// A key that must stay.
     pub active: Option<&'a str>,
-    /// Whether entries without a transcript go.
+    /// Whether entries without a transcript go, and those that lead astray from theirs are put right.
     pub fix_missing: bool,
+    /// Whether rows of single peers go if direct chats share the main session.
+    pub fix_dm_scope: bool,
     /// Whether entries that are no sessions go.
     pub drop_unusable: bool,
     /// Whether what stays is listed too.
@@ -45,7 +47,7 @@ pub struct Cleanup<'a> {
 }
 
 impl Cleanup<'_> {
-    fn request(&self, acts: bool) -> Request<'_> {
+    fn request<'a>(&'a self, place: &'a Place, acts: bool) -> Request<'a> {
         Request {
             policy: self.policy,
             acts,
@@ -53,6 +55,7 @@ impl Cleanup<'_> {
             now: self.now,
             active: self.active,
             fix_missing: self.fix_missing,
+            retire: self.retire(place),
             drop_unusable: self.drop_unusable,
             main_key: &self.config.main_key,
         }
@@ -66,6 +69,27 @@ impl Cleanup<'_> {
 
     fn acts(&self) -> bool {
         self.enforce || self.policy.mode.value == Mode::Enforce
+    }
+
+    fn retire<'a>(&self, place: &'a Place) -> Retire<'a> {
+        match &place.agent {
+            _ if !self.fix_dm_scope || self.config.dm_scope != SHARED => Retire::Nobody,
+            Some(agent) => Retire::Agent(agent),
+            None => Retire::Everybody,
+        }
+    }
+
+    /// The policy, and what came of what was asked for besides it.
+    fn policy_view(&self) -> PolicyView {
+        let mut view = PolicyView::from(self.policy);
+        if self.fix_dm_scope && self.config.dm_scope != SHARED {
+            view.notes.push(format!(
+                "--fix-dm-scope does nothing: session.dmScope is `{}`, so that direct chats have \
+                 sessions of their own",
+                self.config.dm_scope
+            ));
+        }
+        view
     }
 }
 
@@ -138,15 +162,15 @@ pub(super) fn plan(cleanup: &Cleanup<'_>, place: &Place) -> Result<Planned, Stor
     // Without an index nobody can say what belongs to whom: everything stays.
     let files = if loaded.bytes.is_some() { loaded.files.as_slice() } else { &[] };
     let facts = facts(&loaded, &document, cleanup.fix_missing, || may_run(cleanup.config));
-    let store = Store { document: &document, facts: &facts, files };
-    let plan = maintain(&store, &cleanup.request(cleanup.acts()));
+    let directory = place.path.parent().map(display).unwrap_or_default();
+    let store = Store { directory: &directory, document: &document, facts: &facts, files };
+    let plan = maintain(&store, &cleanup.request(place, cleanup.acts()));
     let mut view = view(cleanup, &loaded, &document, &plan);
     if !cleanup.acts() {
-        let enforced = maintain(&store, &cleanup.request(true));
+        let enforced = maintain(&store, &cleanup.request(place, true));
         only_with_enforce(cleanup, &loaded, &document, (&plan, &enforced), &mut view.items);
     }
-    let index =
-        (plan.removed() > 0).then(|| document.without(|entry| plan.entries[entry].removes()));
+    let index = plan.changes_index().then(|| document.edited(|entry| plan.edit(entry)));
     Ok(Planned { plan, index, view, loaded })
 }
 
@@ -158,7 +182,7 @@ fn view(
 ) -> StoreCleanup {
     let count = |word: &str| plan.count(|why| why.word() == word);
     let mut items: Vec<StoreItem> = std::iter::zip(&document.entries, &plan.entries)
-        .filter(|(_, verdict)| cleanup.with_kept || verdict.removes())
+        .filter(|(_, verdict)| cleanup.with_kept || verdict.changes())
         .map(|(entry, verdict)| entry_item(cleanup.now, entry, *verdict))
         .collect();
     // Newest first, as OpenClaw lists them; entries without a date come last.
@@ -168,10 +192,12 @@ fn view(
         agent_id: loaded.place.agent.clone(),
         path: display(&loaded.place.path),
         mode: cleanup.policy.mode.value.word().into(),
-        policy: PolicyView::from(cleanup.policy),
+        policy: cleanup.policy_view(),
         before_count: document.entries.len(),
         after_count: document.entries.len() - plan.removed(),
+        repaired: plan.repaired(),
         missing: count(Removal::Missing.word()),
+        dm_scope_retired: count(Removal::DmScope.word()),
         pruned: count(Removal::Stale.word()),
         capped: count(Removal::OverCap.word()),
         evicted: count(Removal::OverBudget.word()),
@@ -228,7 +254,7 @@ fn entry_item(now: Time, entry: &Entry<'_>, verdict: Verdict) -> StoreItem {
     let view = &entry.view;
     let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().map(str::to_owned);
     StoreItem {
-        action: if verdict.removes() { "remove" } else { "keep" }.into(),
+        action: verdict.action().into(),
         rule: verdict.word().into(),
         kind: "entry".into(),
         id: entry.key.to_string(),
@@ -279,7 +305,7 @@ pub(super) fn millis_since(now: Time, at: Time) -> u64 {
 fn hash(loaded: &Loaded, document: &Document<'_>, plan: &Plan) -> String {
     let mut text = crate::collect::hash(document.text().as_bytes());
     for (entry, verdict) in std::iter::zip(&document.entries, &plan.entries) {
-        if verdict.removes() {
+        if verdict.changes() {
             let _ = write!(text, "\n{} {}", verdict.word(), entry.key);
         }
     }

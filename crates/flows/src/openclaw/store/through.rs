@@ -117,7 +117,12 @@ fn dispatched(config: &Config, ask: &Ask) -> Result<Option<Value>, GatewayError>
         }
         Selection::Default | Selection::Path(_) => {}
     }
-    for (name, is_asked) in [("enforce", ask.enforce), ("fixMissing", ask.fix_missing)] {
+    let flags = [
+        ("enforce", ask.enforce),
+        ("fixMissing", ask.fix_missing),
+        ("fixDmScope", ask.fix_dm_scope),
+    ];
+    for (name, is_asked) in flags {
         if is_asked {
             params.insert(name.to_owned(), json!(true));
         }
@@ -185,7 +190,9 @@ fn summary(store: &Value, policy: &Policy) -> StoreCleanup {
         policy: PolicyView::from(policy),
         before_count: number("beforeCount"),
         after_count: after,
+        repaired: number("repaired"),
         missing: number("missing"),
+        dm_scope_retired: number("dmScopeRetired"),
         pruned: number("pruned"),
         capped: number("capped"),
         evicted: budget.as_ref().map_or(0, |budget| budget.removed_entries),

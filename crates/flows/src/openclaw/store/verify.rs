@@ -6,7 +6,7 @@ use model::openclaw::document::Document;
 use model::openclaw::file::{FileKind, session_of};
 use model::openclaw::key::Key;
 use model::openclaw::lock::Verdict;
-use model::openclaw::maintain::{Facts, Transcript};
+use model::openclaw::maintain::{self, Facts, Transcript};
 use model::openclaw::wire::{StoreFinding, StoreVerified, StoreVerifyResult};
 use model::wire::Incomplete;
 
@@ -19,6 +19,7 @@ use super::{StoreError, database};
 const CLEANUP: &str = "`ostler store cleanup` removes it when it is old";
 const REBUILD: &str = "`ostler store rebuild` makes an entry for it";
 const FIX_MISSING: &str = "`ostler store cleanup --fix-missing` removes the entry";
+const REPAIR: &str = "`ostler store cleanup --fix-missing` repairs the entry";
 
 /// Checks stores. Nothing is changed.
 pub fn verify(places: &[Place], skipped: Vec<Incomplete>) -> Result<StoreVerifyResult, StoreError> {
@@ -96,6 +97,9 @@ fn entries(document: &Document<'_>, facts: &[Facts], findings: &mut Vec<StoreFin
             found("unusable-entry", true, fault.words(), remedy);
         } else if entry.view.session_id.is_some() {
             match facts.transcript {
+                _ if facts.own.is_some() => {
+                    found("stale-session-file", true, maintain::Verdict::Repair.reason(), REPAIR);
+                }
                 Transcript::Missing => {
                     found("missing-transcript", true, "its transcript is missing", FIX_MISSING);
                 }

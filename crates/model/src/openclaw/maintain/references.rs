@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Store;
+use super::{Facts, Store};
 use crate::openclaw::document::Entry;
 use crate::openclaw::file::{FileKind, session_of};
 
@@ -10,6 +10,8 @@ use crate::openclaw::file::{FileKind, session_of};
 pub(super) struct References<'a> {
     store: &'a Store<'a>,
     counts: Vec<u32>,
+    /// The transcript of each entry, as it will be named.
+    transcripts: Vec<Option<usize>>,
     /// Files by the session or the hash in their names.
     by_session: HashMap<&'a str, Vec<usize>>,
     /// Files by their names.
@@ -17,7 +19,8 @@ pub(super) struct References<'a> {
 }
 
 impl<'a> References<'a> {
-    pub(super) fn new(store: &'a Store<'a>) -> Self {
+    /// Those of a store whose entries are put right where `repairs` says so.
+    pub(super) fn new(store: &'a Store<'a>, repairs: impl Fn(usize) -> bool) -> Self {
         let mut by_session: HashMap<&str, Vec<usize>> = HashMap::new();
         let mut by_name = HashMap::new();
         for (index, file) in store.files.iter().enumerate() {
@@ -35,7 +38,12 @@ impl<'a> References<'a> {
             }
         }
         let counts = vec![0; store.files.len()];
-        let mut references = Self { store, counts, by_session, by_name };
+        let named = |(index, facts): (usize, &Facts)| match facts.own {
+            Some(own) if repairs(index) => Some(own),
+            _ => facts.file,
+        };
+        let transcripts = store.facts.iter().enumerate().map(named).collect();
+        let mut references = Self { store, counts, transcripts, by_session, by_name };
         for index in 0..store.document.entries.len() {
             for file in references.files_of(index) {
                 references.counts[file] += 1;
@@ -47,12 +55,12 @@ impl<'a> References<'a> {
     /// The files that an entry refers to, each once.
     fn files_of(&self, index: usize) -> Vec<usize> {
         let entry: &Entry<'_> = &self.store.document.entries[index];
-        let mut files: Vec<usize> = self.store.facts[index].file.into_iter().collect();
+        let mut files: Vec<usize> = self.transcripts[index].into_iter().collect();
         let named = |name: &str| self.by_session.get(name).into_iter().flatten().copied();
         files.extend(entry.view.session_id.iter().flat_map(|id| named(id)));
         files.extend(entry.view.prompts.iter().flat_map(|hash| named(hash)));
         // Sidecars are named after the transcript, whatever session it belongs to.
-        let own = self.store.facts[index].file.map(|file| self.store.files[file].name.as_str());
+        let own = self.transcripts[index].map(|file| self.store.files[file].name.as_str());
         files.extend(own.and_then(|name| name.strip_suffix(".jsonl")).into_iter().flat_map(named));
         let checkpoints = entry.view.checkpoints.iter().filter_map(|path| {
             let name = path.rsplit(['/', '\\']).next()?;

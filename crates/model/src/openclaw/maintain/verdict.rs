@@ -9,6 +9,8 @@ use crate::openclaw::key::Kind;
 pub enum Verdict {
     /// It stays.
     Keep(Keep),
+    /// It stays, and leads to its own transcript again.
+    Repair,
     /// It goes.
     Remove(Removal),
 }
@@ -19,10 +21,25 @@ impl Verdict {
         matches!(self, Self::Remove(_))
     }
 
+    /// Whether it does not stay as it is.
+    pub const fn changes(self) -> bool {
+        !matches!(self, Self::Keep(_))
+    }
+
+    /// What is done, for programs.
+    pub const fn action(self) -> &'static str {
+        match self {
+            Self::Keep(_) => "keep",
+            Self::Repair => "repair",
+            Self::Remove(_) => "remove",
+        }
+    }
+
     /// The word for programs.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Keep(_) => "keep",
+            Self::Repair => "repair-session-file",
             Self::Remove(removal) => removal.word(),
         }
     }
@@ -31,6 +48,7 @@ impl Verdict {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Keep(keep) => keep.reason(),
+            Self::Repair => "its sessionFile leads astray, and its own transcript is there",
             Self::Remove(removal) => removal.reason(),
         }
     }
@@ -75,6 +93,8 @@ impl Keep {
 pub enum Removal {
     /// It is no session.
     Unusable(Fault),
+    /// A direct chat that belongs into the main session now.
+    DmScope,
     /// Its transcript is missing.
     Missing,
     /// Its transcript holds nothing.
@@ -96,6 +116,7 @@ impl Removal {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Unusable(_) => "prune-unusable",
+            Self::DmScope => "retire-dm-scope",
             Self::Missing | Self::HeaderOnly | Self::NoSession => "prune-missing",
             Self::ModelRun => "prune-model-run",
             Self::Stale => "prune-stale",
@@ -107,6 +128,7 @@ impl Removal {
     const fn reason(self) -> &'static str {
         match self {
             Self::Unusable(fault) => fault.words(),
+            Self::DmScope => "direct chats share the main session (dmScope is main)",
             Self::Missing => "its transcript is missing",
             Self::HeaderOnly => "its transcript holds no message",
             Self::NoSession => "it has no session",
@@ -115,6 +137,12 @@ impl Removal {
             Self::OverCap => "there are more than maxEntries, and it is among the oldest",
             Self::OverBudget => "the directory is larger than maxDiskBytes",
         }
+    }
+
+    /// Whether what only it refers to goes along. What a missing transcript leaves behind may be all
+    /// that there is of a session.
+    pub const fn takes_files(self) -> bool {
+        self.is_policy() || matches!(self, Self::DmScope)
     }
 
     /// Whether the policy asked for it, not a person.

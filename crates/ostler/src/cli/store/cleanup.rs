@@ -33,9 +33,14 @@ pub(crate) struct Cleanup {
     /// Act although the policy only warns; do not ask.
     #[arg(long)]
     enforce: bool,
-    /// Also remove entries whose transcript is missing or holds no message, wherever they belong.
+    /// Also remove entries whose transcript is missing or holds no message, wherever they belong, and
+    /// repair those that lead astray from a transcript of their own.
     #[arg(long)]
     fix_missing: bool,
+    /// Also remove direct chats with single peers if `session.dmScope` is `main`: they share the main
+    /// session now.
+    #[arg(long)]
+    fix_dm_scope: bool,
     /// Also remove entries that are no sessions.
     #[arg(long)]
     drop_unusable: bool,
@@ -62,7 +67,7 @@ impl Cleanup {
         }
         for _ in 0..MOST_ROUNDS {
             match self.plan(context, &config, &ask) {
-                Ok(plan) if plan.count == 0 => {}
+                Ok(plan) if plan.stores.iter().all(|store| !store.would_mutate) => {}
                 Ok(plan) if !self.is_consent() => {
                     if !agreed(context, &plan)? {
                         return Ok(ExitCode::SUCCESS);
@@ -105,6 +110,7 @@ impl Cleanup {
             enforce: self.enforce,
             active: self.active_key.clone(),
             fix_missing: self.fix_missing,
+            fix_dm_scope: self.fix_dm_scope,
             drop_unusable: self.drop_unusable,
             with_kept: self.all,
             ..super::plain(self.which.selection(Selection::Default))
@@ -129,7 +135,7 @@ impl Cleanup {
 fn agreed(context: &Context, plan: &StoreCleanupResult) -> Result<bool, Error> {
     if context.json || !consent::can_ask() {
         return Err(Error::Refused {
-            what: format!("{} would go; nothing was changed", things(plan)),
+            what: format!("{}; nothing was changed", outlook(plan)),
             hint: "`--dry-run` shows what and why, `--yes` does it".to_owned(),
         });
     }
@@ -152,6 +158,20 @@ fn things(result: &StoreCleanupResult) -> String {
     format!("{} {things}, {}", result.count, text::bytes(result.bytes))
 }
 
+fn repaired(result: &StoreCleanupResult) -> usize {
+    result.stores.iter().map(|store| store.repaired).sum()
+}
+
+/// What would become of a store.
+fn outlook(plan: &StoreCleanupResult) -> String {
+    match (plan.count, repaired(plan)) {
+        (0, 0) => "nothing would go".to_owned(),
+        (0, mended) => format!("{mended} would be repaired"),
+        (_, 0) => format!("{} would go", things(plan)),
+        (_, mended) => format!("{} would go, {mended} would be repaired", things(plan)),
+    }
+}
+
 fn words(result: &StoreCleanupResult) -> String {
     let mut page = String::new();
     for store in &result.stores {
@@ -159,11 +179,15 @@ fn words(result: &StoreCleanupResult) -> String {
         page.push('\n');
     }
     let last = match (result.dry_run, &result.receipt, result.transport.as_deref()) {
-        (true, ..) if result.count == 0 => "nothing would go".to_owned(),
-        (true, ..) => format!("{} would go", things(result)),
+        (true, ..) => outlook(result),
         (_, _, Some("gateway")) => "done by OpenClaw's gateway".to_owned(),
         (_, Some(receipt), _) => {
-            format!("{} went. `ostler undo {receipt}` brings them back.", things(result))
+            let undo = format!("`ostler undo {receipt}` makes everything as it was.");
+            match (result.count, repaired(result)) {
+                (0, mended) => format!("{mended} repaired. {undo}"),
+                (_, 0) => format!("{} went. {undo}", things(result)),
+                (_, mended) => format!("{} went, {mended} repaired. {undo}", things(result)),
+            }
         }
         _ => "nothing went".to_owned(),
     };

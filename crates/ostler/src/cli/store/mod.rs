@@ -109,6 +109,7 @@ fn plain(selection: Selection) -> Ask {
         enforce: false,
         active: None,
         fix_missing: false,
+        fix_dm_scope: false,
         drop_unusable: false,
         with_kept: false,
         consent: None,
