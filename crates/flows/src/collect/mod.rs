@@ -26,7 +26,7 @@ pub use gc::{Ask, Include, Planning, collect, plan, plan_here};
 pub(crate) use journal::content;
 pub use journal::{Action, Receipt, State, Step, read as read_receipt};
 pub use recheck::{Checked, Planned, recheck};
-pub use recover::{Recovered, recover};
+pub use recover::{Recovered, is_interrupted, recover};
 pub use trash::{empty, list, verify};
 pub use undo::undo;
 

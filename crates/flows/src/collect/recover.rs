@@ -18,6 +18,12 @@ pub struct Recovered {
     pub left: Vec<Incomplete>,
 }
 
+/// Whether a run may have been killed, or is at work now.
+pub fn is_interrupted(home: &Path) -> bool {
+    let names = journal::names(home).unwrap_or_default();
+    names.iter().any(|name| !journal::is_missing(home, name) && !journal::is_settled(home, name))
+}
+
 /// Finishes what a run left unfinished when it was killed: a step is completed if it had happened,
 /// and put back if it had not. Only the writer may.
 pub fn recover(home: &Path) -> Result<Recovered, CollectError> {

@@ -87,7 +87,8 @@ impl Gc {
         }
         let going = preview.items.iter().filter(|item| item.action == Fate::WouldGo);
         let consented: HashSet<String> = going.map(|item| item.item.path.clone()).collect();
-        if consented.is_empty() {
+        // With nothing to go there is nothing to do, but for finishing what an earlier run began.
+        if consented.is_empty() && !collect::is_interrupted(&dirs.home) {
             return tell(context, GcResult { applied: true, ..preview });
         }
         ask.consent = Some(preview.plan);

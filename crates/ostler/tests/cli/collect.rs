@@ -272,6 +272,16 @@ fn killed_at_any_point_everything_is_in_its_place_or_in_the_trash() {
 }
 
 #[test]
+fn what_was_begun_is_finished_although_nothing_is_left_to_go() {
+    for point in ["reap.begun", "reap.moved", "reap.done", "reap.ended"] {
+        let home = TempHome::new();
+        let objects = [old_temporary(&home, &temporary_name(1))];
+        let before = [Snapshot::of(&objects[0])];
+        kill_at(point, &home, &format!("{TEMPS} --yes --json"), &objects, &before);
+    }
+}
+
+#[test]
 fn killed_at_any_point_between_two_devices() {
     let elsewhere = match other_device() {
         Some(directory) => directory,

@@ -107,6 +107,11 @@ fn a_launch_is_noted_for_its_owner_only() {
     for field in ["pid", "start", "boot"] {
         assert!(!record["process"][field].is_null(), "{field}: {record}");
     }
+    let shown = run(&home, &format!("show {} --json", launched.session)).exits(0).result();
+    assert_eq!(shown["launch"]["agent"], "codex");
+    assert_eq!(shown["launch"]["pid"], record["process"]["pid"]);
+    let text = run(&home, &format!("show {}", launched.session)).exits(0).stdout;
+    assert!(text.contains("made for  codex (pid "), "{text}");
     run(&home, "create --json -- /bin/true").exits(0);
     assert_eq!(records(&home).len(), 1, "only agents are noted");
 }
