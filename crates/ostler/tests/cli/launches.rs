@@ -167,8 +167,10 @@ fn what_cannot_be_seen_from_here_stays() {
         launched.end();
         launched.age();
         launched.change(change);
-        let result = launched.gc("--yes");
-        assert_eq!(refusal(&result), "unproven", "{number}: {result}");
+        for line in ["", "--yes"] {
+            let result = launched.gc(line);
+            assert_eq!(refusal(&result), "unproven", "{number} {line}: {result}");
+        }
         run(&home, "finalize").exits(0);
         assert!(launched.record.exists());
     }
@@ -244,6 +246,24 @@ fn a_sweep_takes_what_is_due_and_nothing_is_lost_when_it_is_killed() {
         while run(&home, "undo --json").code == 0 {}
         assert_eq!(before.changes(&Snapshot::of(&due.record)), Vec::<String>::new(), "{point}");
     }
+}
+
+#[test]
+fn the_last_look_asks_for_the_process_again() {
+    let home = TempHome::new();
+    let (due, alive) = (start(&home), start(&home));
+    due.end();
+    due.age();
+    let pauses = Pauses::new();
+    pauses.arm("gc.planned");
+    let child = paused(&home, &pauses, "gc --agent ostler --yes --json");
+    pauses.wait("gc.planned");
+    std::fs::copy(&alive.record, &due.record).unwrap();
+    pauses.release("gc.planned");
+    let output = child.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(refusal(&answer["result"]), "alive", "{answer}");
+    assert!(due.record.exists());
 }
 
 #[test]
