@@ -11,7 +11,7 @@ use std::time::Duration;
 use model::launch::{Fate, Launch, VERSION};
 use model::liveness::{Liveness, Observer};
 use model::plan::{Kind, Refusal};
-use model::time::Time;
+use model::time::{Time, millis};
 
 use crate::collect::{CollectError, Planned, Reaper, recheck};
 use crate::pins;
@@ -44,7 +44,7 @@ pub fn note(
         session: session.to_owned(),
         cwd: started.manifest.cwd,
         at: now,
-        ttl_ms: u64::try_from(keep.as_millis()).unwrap_or(u64::MAX),
+        ttl_ms: millis(keep),
     };
     let directory = directory(&terminals.root);
     sys::private::create_private_dir(&directory).map_err(io::Error::other)?;

@@ -1,7 +1,6 @@
 //! Everything that changes ostler's state and can be asked of its writer: one list, carried out by the
 //! same code whether the daemon does it or the command itself.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use model::time::Time;
 use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResult};
 use serde::{Deserialize, Serialize};
 
-use crate::collect::{self, Ask, CollectError};
+use crate::collect::{self, Ask, CollectError, Consent};
 use crate::daemon::{Answer, CallError, Order, OrderError, ask};
 use crate::openclaw::{agents, store};
 use crate::pins;
@@ -32,8 +31,8 @@ pub enum Work {
     Gc {
         /// What is asked for.
         ask: Box<Ask>,
-        /// The paths that were consented to; none means all.
-        consented: Option<HashSet<String>>,
+        /// What was shown, and consented to.
+        consent: Consent,
     },
     /// Undo a run of the reaper.
     Undo {
@@ -173,8 +172,8 @@ fn perform_watched(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Done, Failure> {
     Ok(match work {
-        Work::Gc { ask, consented } => {
-            Done::Gc(collect::collect(writer, ask, consented.as_ref(), now, progress)?)
+        Work::Gc { ask, consent } => {
+            Done::Gc(collect::collect(writer, ask, consent, now, progress)?)
         }
         Work::Undo { receipt } => Done::Undo(collect::undo(writer, receipt.as_deref(), now)?),
         Work::EmptyTrash { older_than_ms } => {

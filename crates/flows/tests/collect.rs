@@ -115,12 +115,12 @@ fn a_lock_is_held_until_the_thing_is_gone() {
     let (path, lock) = (bench.work.join("file"), bench.work.join("lock"));
     fs::write(&path, "x").unwrap();
     let plan = planned(&path);
-    let checked = recheck(&plan, |_| Ok(sys::lock::try_take(&lock).unwrap().taken())).unwrap();
-    assert!(sys::lock::try_take(&lock).unwrap().taken().is_none());
+    let checked = recheck(&plan, |_| Ok(sys::lockfile::make(&lock, b"us").unwrap())).unwrap();
+    assert!(sys::lockfile::make(&lock, b"others").unwrap().is_none());
     let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
     reaper.trash(&checked).unwrap().unwrap();
     drop(checked);
-    assert!(sys::lock::try_take(&lock).unwrap().taken().is_some());
+    assert!(sys::lockfile::make(&lock, b"others").unwrap().is_some());
 }
 
 #[test]

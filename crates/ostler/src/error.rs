@@ -40,7 +40,7 @@ pub(crate) const EXITS: &[Exit] = &[
     exit(
         3,
         "SESSION_NOT_FOUND, NOT_FOUND, ACCESS_ROOT",
-        "no such session, receipt or agent; or the directory of access sessions is not ours alone",
+        "no such session, receipt, agent or store; or the directory of access sessions is not ours alone",
     ),
     exit(
         4,
@@ -363,6 +363,7 @@ fn store_code(error: &StoreError) -> &'static str {
             "INVALID_INPUT"
         }
         StoreError::NoKey(_) => "SESSION_NOT_FOUND",
+        StoreError::NoDirectory(_) => "NOT_FOUND",
         StoreError::Ambiguous { .. } => "AMBIGUOUS_ID",
         StoreError::Read { .. } | StoreError::Broken { .. } | StoreError::Pins(_) => {
             "STORAGE_READ_ERROR"

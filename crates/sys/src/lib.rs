@@ -14,6 +14,7 @@ pub mod dirs;
 pub mod fingerprint;
 pub mod input;
 pub mod lock;
+pub mod lockfile;
 pub mod memory;
 pub mod owner;
 pub mod pause;

@@ -3,9 +3,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::plan::{Fingerprint, Form, Item, Kind, Refusal};
-use sys::lock::Lock;
+use model::time::{Time, millis};
+use sys::lockfile::LockFile;
 
 /// Something that would go, and what it was when that was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,20 @@ impl Planned {
         Self { item, path, print }
     }
 
+    /// How long it has not been changed.
+    pub(super) fn age(&self, now: Time) -> Duration {
+        let (secs, nanos) = self.print.mtime;
+        now.since(Time::from_secs_nanos(secs, nanos.into()))
+    }
+
+    /// Says how long it has not been changed, and that this is what was looked at.
+    pub(super) fn note_age(&mut self, now: Time) -> Duration {
+        let age = self.age(now);
+        self.item.age_ms = Some(millis(age));
+        self.item.evidence = vec!["when it was last changed; nobody has it open".to_owned()];
+        age
+    }
+
     /// With the size of everything below it.
     #[must_use]
     pub fn weighed(mut self) -> Self {
@@ -67,14 +83,14 @@ impl Planned {
 pub struct Checked<'a> {
     pub(super) planned: &'a Planned,
     /// Held until the thing is gone.
-    _lock: Option<Lock>,
+    _lock: Option<LockFile>,
 }
 
 /// Looks again. `check` takes whatever lock the thing has and asks its own questions; what it locked
 /// is held until the thing is gone.
 pub fn recheck<'a>(
     planned: &'a Planned,
-    check: impl FnOnce(&Planned) -> Result<Option<Lock>, Refusal>,
+    check: impl FnOnce(&Planned) -> Result<Option<LockFile>, Refusal>,
 ) -> Result<Checked<'a>, Refusal> {
     let lock = check(planned)?;
     sys::pause::at("reap.recheck");
@@ -105,7 +121,7 @@ fn is_mount_point(path: &Path, print: &Fingerprint) -> bool {
 }
 
 /// What the system's answer means for the thing.
-pub(super) fn refusal(path: &Path, error: &io::Error) -> Refusal {
+pub(crate) fn refusal(path: &Path, error: &io::Error) -> Refusal {
     match error.kind() {
         io::ErrorKind::NotFound => Refusal::Gone,
         io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {

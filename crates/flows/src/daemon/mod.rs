@@ -28,7 +28,7 @@ mod client;
 pub use client::{CallError, ask};
 
 /// The version of what is said through the socket. Another one is refused.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Where the daemon listens.
 pub fn socket(runtime: &Path) -> PathBuf {

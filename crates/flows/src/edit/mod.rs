@@ -22,6 +22,16 @@ pub enum Wrong {
     Shape(String),
 }
 
+impl From<jsonc_parser::errors::ParseError> for Wrong {
+    fn from(error: jsonc_parser::errors::ParseError) -> Self {
+        Self::Syntax {
+            line: error.line_display(),
+            column: error.column_display(),
+            reason: error.kind().to_string(),
+        }
+    }
+}
+
 impl Wrong {
     pub(crate) fn shape(reason: impl Into<String>) -> Self {
         Self::Shape(reason.into())

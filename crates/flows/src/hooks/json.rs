@@ -168,13 +168,7 @@ impl Found {
 }
 
 fn parse(text: &str) -> Result<Option<Object<'_>>, Wrong> {
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS).map_err(|error| {
-        Wrong::Syntax {
-            line: error.line_display(),
-            column: error.column_display(),
-            reason: error.kind().to_string(),
-        }
-    })?;
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS)?;
     match parsed.value {
         None => Ok(None),
         Some(Value::Object(root)) => Ok(Some(root)),

@@ -28,13 +28,7 @@ pub(super) fn parse(text: &str) -> Result<Value, Wrong> {
 }
 
 fn with_root<T>(text: &str, use_it: impl FnOnce(&Node<'_>) -> T) -> Result<T, Wrong> {
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS).map_err(|error| {
-        Wrong::Syntax {
-            line: error.line_display(),
-            column: error.column_display(),
-            reason: error.kind().to_string(),
-        }
-    })?;
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS)?;
     let root = parsed.value.ok_or_else(|| Wrong::shape("it is empty"))?;
     Ok(use_it(&root))
 }

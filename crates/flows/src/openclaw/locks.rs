@@ -1,5 +1,5 @@
 //! Whether somebody is writing a transcript: OpenClaw's lock beside it, judged by the process that
-//! it names.
+//! it names. Whoever moves a transcript takes that lock first, as OpenClaw would.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -7,10 +7,17 @@ use std::path::{Path, PathBuf};
 
 use model::liveness::Observer;
 use model::openclaw::lock::{Payload, Sight, Verdict, judge};
+use model::plan::Refusal;
 use model::time::Time;
+use sys::lockfile::{self, LockFile};
+
+use crate::collect;
 
 /// A lock is a hundred bytes.
 const MOST: u64 = 64 << 10;
+
+/// How often a lock that comes and goes is tried for.
+const MOST_TRIES: usize = 4;
 
 /// A lock that is there.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,6 +28,8 @@ pub struct Lock {
     pub payload: Payload,
     /// What is to be made of it.
     pub verdict: Verdict,
+    /// As it is written.
+    bytes: Vec<u8>,
 }
 
 impl Lock {
@@ -56,6 +65,30 @@ pub fn of(transcript: &Path, observer: &Observer) -> Option<Lock> {
     look(path_for(transcript), observer)
 }
 
+/// Takes the lock of a transcript. What a holder who is proven to be gone left behind is taken over.
+pub fn take(transcript: &Path, observer: &Observer) -> Result<LockFile, Refusal> {
+    let path = path_for(transcript);
+    let failed = |error: io::Error| collect::refusal(&path, &error);
+    let me = sys::proc::identify_as(std::process::id(), observer)
+        .map_err(|error| Refusal::Unproven { why: error.to_string() })?;
+    let signed = Payload::signed(&me, sys::clock::now());
+    for _ in 0..MOST_TRIES {
+        if let Some(lock) = lockfile::make(&path, signed.as_bytes()).map_err(failed)? {
+            return Ok(lock);
+        }
+        // It may have been let go of by now.
+        let Some(there) = look(path.clone(), observer) else { continue };
+        if let Some(who) = there.refusal() {
+            return Err(Refusal::Busy { who });
+        }
+        let taken = lockfile::take_over(&path, &there.bytes, signed.as_bytes());
+        if let Some(lock) = taken.map_err(failed)? {
+            return Ok(lock);
+        }
+    }
+    Err(Refusal::Busy { who: format!("others, who take {} in turn", path.display()) })
+}
+
 /// Every lock in a directory of transcripts that keeps somebody's hands off it.
 pub fn held_in(directory: &Path, observer: &Observer) -> io::Result<Vec<Lock>> {
     let entries = match std::fs::read_dir(directory) {
@@ -81,7 +114,7 @@ fn look(path: PathBuf, observer: &Observer) -> Option<Lock> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(_) => {
             let (payload, verdict) = (Payload::default(), Verdict::Doubt(Vec::new()));
-            return Some(Lock { path, payload, verdict });
+            return Some(Lock { path, payload, verdict, bytes: Vec::new() });
         }
     };
     let payload = Payload::parse(&bytes);
@@ -92,7 +125,7 @@ fn look(path: PathBuf, observer: &Observer) -> Option<Lock> {
         now: sys::clock::now(),
     };
     let verdict = judge(&payload, &sight);
-    Some(Lock { path, payload, verdict })
+    Some(Lock { path, payload, verdict, bytes })
 }
 
 fn read(path: &Path) -> io::Result<(Vec<u8>, Time)> {
@@ -179,6 +212,27 @@ mod tests {
         assert_eq!(path, path_for(&home.join("real/x.jsonl")));
         home.write("real/x.jsonl.lock", "{}");
         assert!(of(&home.join("alias/x.jsonl"), &sys::proc::observer()).is_some());
+    }
+
+    #[test]
+    fn row_70_a_lock_is_taken_from_whoever_is_gone_and_from_nobody_else() {
+        let home = TempHome::new();
+        let observer = sys::proc::observer();
+        let (transcript, lock) = (home.join("a.jsonl"), home.join("a.jsonl.lock"));
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let left = lock_of(child.id(), sys::proc::identify(child.id()).unwrap().start);
+        home.write("a.jsonl.lock", &left);
+        assert!(matches!(take(&transcript, &observer), Err(Refusal::Busy { .. })));
+        assert_eq!(std::fs::read_to_string(&lock).unwrap(), left);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let held = take(&transcript, &observer).unwrap();
+        let payload = Payload::parse(&std::fs::read(&lock).unwrap());
+        assert!(payload.ours && payload.pid == Some(std::process::id()), "{payload:?}");
+        drop(held);
+        assert!(!lock.exists());
+        home.write("a.jsonl.lock", "{}");
+        assert!(matches!(take(&transcript, &observer), Err(Refusal::Busy { .. })), "row 71");
     }
 
     #[test]

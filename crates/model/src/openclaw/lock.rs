@@ -27,7 +27,12 @@ pub struct Payload {
     pub created_at: Option<Time>,
     /// How long its holder meant to hold it.
     pub max_hold: Option<Duration>,
+    /// Whether ostler took it.
+    pub ours: bool,
 }
+
+/// How ostler signs the locks that it takes. OpenClaw ignores what it does not know.
+const HOLDER: &str = "ostler";
 
 impl Payload {
     /// Reads it. What is not as it should be is missing.
@@ -41,7 +46,21 @@ impl Payload {
             start: number("starttime"),
             created_at: value.get("createdAt").and_then(|at| Time::parse(at.as_str()?)),
             max_hold: number("maxHoldMs").filter(|ms| *ms > 0).map(Duration::from_millis),
+            ours: value.get("holder").and_then(serde_json::Value::as_str) == Some(HOLDER),
         }
+    }
+
+    /// What ostler writes into a lock that it takes, as OpenClaw reads it.
+    pub fn signed(holder: &Identity, now: Time) -> String {
+        let mut value = serde_json::json!({
+            "pid": holder.pid,
+            "createdAt": now.to_string(),
+            "holder": HOLDER,
+        });
+        if let Some(start) = holder.start {
+            value["starttime"] = start.into();
+        }
+        value.to_string()
     }
 
     /// The process that is to be looked for. `modified` is the time of the file, for a lock that
@@ -242,6 +261,15 @@ mod tests {
         let identity = lock.identity(NOW);
         assert_eq!((identity.pid, identity.start), (Some(4242), Some(99)));
         assert_eq!(identity.recorded_at, Time::parse("2026-07-01T10:00:00Z"));
+    }
+
+    #[test]
+    fn what_we_sign_is_read_as_ours() {
+        let me = Identity { start: Some(99), ..Identity::recorded_by_agent(Some(77)) };
+        let lock = Payload::parse(Payload::signed(&me, NOW).as_bytes());
+        let expected = Payload { start: Some(99), ours: true, ..taken(Duration::ZERO) };
+        assert_eq!(lock, expected);
+        assert!(!Payload::parse(br#"{"pid":77,"holder":"openclaw"}"#).ours);
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use flows::collect::{self, Ask, Include};
+use flows::collect::{self, Ask, Consent, Include};
 use flows::work::{Done, Work};
+use model::time::millis;
 use model::wire::{Fate, GcResult, PlannedItem};
 
 use crate::cli::{Context, complete, ls};
@@ -86,13 +87,13 @@ impl Gc {
             });
         }
         let going = preview.items.iter().filter(|item| item.action == Fate::WouldGo);
-        let consented: HashSet<String> = going.map(|item| item.item.path.clone()).collect();
+        let paths: HashSet<String> = going.map(|item| item.item.path.clone()).collect();
         // With nothing to go there is nothing to do, but for finishing what an earlier run began.
-        if consented.is_empty() && !collect::is_interrupted(&dirs.home) {
+        if paths.is_empty() && !collect::is_interrupted(&dirs.home) {
             return tell(context, GcResult { applied: true, ..preview });
         }
-        ask.consent = Some(preview.plan);
-        let work = Work::Gc { ask: Box::new(ask), consented: Some(consented) };
+        let consent = Consent { plan: preview.plan, paths };
+        let work = Work::Gc { ask: Box::new(ask), consent };
         let mut progress = Progress::new("collecting");
         let (done, transport) = flows::work::carry_out(
             &dirs.home,
@@ -131,16 +132,13 @@ impl Gc {
         }
         Ok(Ask {
             include: self.include.iter().map(|one| one.flow()).collect(),
-            older_than_ms: self
-                .older_than
-                .map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            older_than_ms: self.older_than.map(millis),
             max_bytes: self.max_bytes,
             keep: self.keep.clone(),
             agents: self.agent.clone(),
             retention,
             runtime: runtime.to_owned(),
             variables: std::collections::BTreeMap::new(),
-            consent: None,
         })
     }
 }

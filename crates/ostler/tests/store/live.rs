@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::stage::{DAY, Living, SESSIONS, Stage, age, aged};
+use super::faults::{killed_at, meanwhile};
+use super::stage::{DAY, Living, SESSIONS, Stage, age, aged, run};
 
 fn locked(lock: &str) -> Stage {
     let stage = Stage::new();
@@ -62,10 +63,11 @@ fn row_70_a_lock_that_nobody_holds_protects_nothing() {
     };
     for lock in [recycled, dead] {
         let stage = locked(&lock);
-        stage.cleanup("--yes");
-        assert_eq!(stage.keys().len(), 0, "{lock}");
         let verified = stage.run("verify --json").result();
         assert!(verified.to_string().contains("stale-lock"), "{verified:#}");
+        stage.cleanup("--yes");
+        assert_eq!(stage.keys().len(), 0, "{lock}");
+        assert!(!stage.path("s.jsonl.lock").exists(), "it was taken over, and let go of");
     }
     assert!(living.0.try_wait().unwrap().is_none());
 }
@@ -80,6 +82,76 @@ fn row_71_a_lock_that_names_nobody_protects_while_it_is_fresh() {
     age(&stage.path("s.jsonl.lock"), Duration::from_secs(120));
     stage.cleanup("--yes");
     assert_eq!(stage.keys().len(), 0);
+}
+
+/// Two transcripts that no entry leads to, and that the budget takes.
+fn orphans() -> Stage {
+    let stage = Stage::new();
+    stage.index(&[("agent:main:main", aged("m", 0))]);
+    for name in ["one", "two"] {
+        age(&stage.transcript(name), Duration::from_secs(9000));
+    }
+    stage.maintenance(json!({ "maxDiskBytes": 1 }));
+    stage
+}
+
+fn locks(stage: &Stage) -> Vec<String> {
+    stage.names().into_iter().filter(|name| name.ends_with(".lock")).collect()
+}
+
+#[test]
+fn a_transcript_is_locked_while_it_is_moved() {
+    let stage = orphans();
+    let ran = meanwhile(&stage, "cleanup --yes --json", "store.locked", || {
+        let [lock] = &locks(&stage)[..] else { panic!("{:?}", stage.names()) };
+        // What OpenClaw does to write: it makes the file, or finds a live process in it.
+        let made = std::fs::File::options().write(true).create_new(true).open(stage.path(lock));
+        assert!(made.is_err());
+        let held: Value =
+            serde_json::from_slice(&std::fs::read(stage.path(lock)).unwrap()).unwrap();
+        let pid = u32::try_from(held["pid"].as_u64().unwrap()).unwrap();
+        let start = sys::proc::identify(pid).unwrap().start;
+        assert!(start.is_some() && held["starttime"].as_u64() == start, "{held}");
+    });
+    assert_eq!(ran.exits(0).result()["stores"][0]["diskBudget"]["removedFiles"], 2);
+    assert_eq!(locks(&stage), Vec::<String>::new());
+}
+
+#[test]
+fn a_transcript_that_somebody_begins_to_write_is_not_moved() {
+    let living = Living::new();
+    let stage = orphans();
+    let ran = meanwhile(&stage, "cleanup --yes --json", "store.planned", || {
+        stage.write("one.jsonl.lock", living.lock());
+    });
+    let result = ran.exits(0).result();
+    let items = result["stores"][0]["items"].as_array().unwrap();
+    let one = items.iter().find(|item| item["id"] == "one.jsonl").unwrap();
+    assert_eq!((&one["action"], &one["refused"]["refusal"]), (&json!("skip"), &json!("busy")));
+    assert!(stage.path("one.jsonl").exists() && !stage.path("two.jsonl").exists());
+    assert_eq!(locks(&stage), ["one.jsonl.lock"]);
+}
+
+#[test]
+fn a_lock_that_a_kill_leaves_behind_is_let_go_of_by_the_next_run() {
+    for point in ["store.locked", "reap.recheck", "reap.begun", "reap.moved", "reap.done"] {
+        let stage = orphans();
+        killed_at(&stage, "cleanup --yes", point);
+        assert_eq!(locks(&stage).len(), 1, "{point}");
+        stage.run("cleanup --yes").exits(0);
+        assert_eq!(stage.names(), ["sessions.json"], "{point}");
+        let undone = |_: usize| run(&stage.home, "undo").code == 0;
+        assert!((0..4).take_while(|at| undone(*at)).count() > 0, "{point}");
+        assert_eq!(stage.names(), ["one.jsonl", "sessions.json", "two.jsonl"], "{point}");
+        run(&stage.home, "trash verify").exits(0);
+    }
+    // One of OpenClaw's own is its business when nothing is to be moved.
+    let stage = Stage::new();
+    stage.index(&[("agent:main:main", aged("m", 0))]);
+    stage.transcript("m");
+    stage.write("m.jsonl.lock", Living::new().lock());
+    stage.cleanup("--yes");
+    assert_eq!(locks(&stage), ["m.jsonl.lock"]);
 }
 
 #[test]

@@ -58,3 +58,18 @@ fn a_lost_index_is_made_anew_for_its_owner_only() {
     let mode = std::fs::metadata(stage.path("sessions.json")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
+
+#[test]
+fn without_a_directory_there_is_nothing_to_rebuild_from() {
+    let stage = Stage::new();
+    std::fs::remove_dir_all(stage.home.join(".openclaw")).unwrap();
+    for line in ["rebuild --yes --json", "rebuild --dry-run --json", "rebuild --json"] {
+        let error = stage.run(line).exits(3).envelope()["error"].take();
+        assert_eq!(error["code"], "NOT_FOUND", "{line}");
+        let missing = stage.home.join(super::stage::SESSIONS);
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(missing.to_str().unwrap()), "{message}");
+        assert!(error["hint"].as_str().unwrap().contains("store ls"), "{error}");
+    }
+    assert!(!stage.home.join(".openclaw").exists());
+}

@@ -16,7 +16,7 @@ use model::session::Name;
 use model::time::Time;
 use model::wire::{Fate, GcResult, Incomplete, PlannedItem};
 use serde::{Deserialize, Serialize};
-use sys::lock::Lock;
+use sys::lockfile::LockFile;
 
 use super::{CollectError, Planned, Reaper, recheck};
 use crate::launches;
@@ -63,8 +63,16 @@ pub struct Ask {
     pub runtime: PathBuf,
     /// The variables that say where agents keep things.
     pub variables: BTreeMap<String, String>,
-    /// The plan that was consented to.
-    pub consent: Option<String>,
+}
+
+/// What somebody was shown and said yes to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Consent {
+    /// What stands for the plan.
+    pub plan: String,
+    /// Where everything is that would go.
+    pub paths: HashSet<String>,
 }
 
 impl Ask {
@@ -266,7 +274,7 @@ fn observe_for(home: &Path, ask: &Ask, now: Time, env: Env<'_>) -> Observation {
 pub fn collect(
     writer: &mut Writer,
     ask: &Ask,
-    consented: Option<&HashSet<String>>,
+    consent: &Consent,
     now: Time,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<GcResult, CollectError> {
@@ -274,11 +282,10 @@ pub fn collect(
     let planning = plan(&writer.home, ask, now);
     sys::pause::at("gc.planned");
     let hash = planning.hash();
-    let replanned = ask.consent.as_ref().is_some_and(|consent| *consent != hash);
     let mut result = GcResult {
         applied: true,
+        replanned: hash != consent.plan,
         plan: hash,
-        replanned,
         items: Vec::new(),
         count: 0,
         bytes: 0,
@@ -292,7 +299,7 @@ pub fn collect(
     for (index, wanted) in planning.wanted.into_iter().enumerate() {
         progress(index, total);
         let planned = &wanted.planned;
-        if consented.is_some_and(|set| !set.contains(&planned.item.path)) {
+        if !consent.paths.contains(&planned.item.path) {
             continue;
         }
         let may_go = |planned: &Planned| {
@@ -342,7 +349,7 @@ fn note(writer: &mut Writer, kept: &model::summary::Kept, now: Time) {
 
 impl Check {
     /// Whether it may go now; takes the lock that goes with it.
-    fn ask(&self, planned: &Planned) -> Result<Option<Lock>, Refusal> {
+    fn ask(&self, planned: &Planned) -> Result<Option<LockFile>, Refusal> {
         match self {
             Self::Terminal { root, id } => own::check_terminal(root, id),
             Self::Unopened | Self::Transcript(_) => use_of::check_unopened(planned).map(|()| None),

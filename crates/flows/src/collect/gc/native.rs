@@ -10,7 +10,7 @@ use model::rules::guard;
 use model::rules::retain::{Candidate, Limits};
 use model::session::{self, Name};
 use model::summary::{Kept, Summary};
-use model::time::Time;
+use model::time::{Time, millis};
 
 use super::{Ask, Check, Planning};
 use crate::collect::Planned;
@@ -40,10 +40,7 @@ pub(super) fn leftovers(ask: &Ask, now: Time, observation: &Observation, plannin
             }
             let mut planned = Planned::seen(kind, extra.path.clone(), extra.print, agent, why);
             planned.item.session.clone_from(&extra.session);
-            let age = age_of(&planned, now);
-            planned.item.age_ms = Some(millis(age));
-            planned.item.evidence = vec!["when it was last changed; nobody has it open".to_owned()];
-            if age <= ask.older_than(set) {
+            if planned.note_age(now) <= ask.older_than(set) {
                 continue;
             }
             if kind == Kind::Temporary && !originals.is_sound(&planned.path) {
@@ -107,15 +104,6 @@ fn original_of(temporary: &Path) -> Option<PathBuf> {
     Some(temporary.with_file_name(&name[..end]))
 }
 
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn age_of(planned: &Planned, now: Time) -> Duration {
-    let (secs, nanos) = planned.print.mtime;
-    now.since(Time::from_secs_nanos(secs, nanos.into()))
-}
-
 /// Transcripts of sessions that are over: by age, or the oldest of all that are too many.
 pub(super) fn transcripts(
     ask: &Ask,
@@ -147,7 +135,7 @@ pub(super) fn transcripts(
         };
         // What the file says and what the session says: the younger counts.
         let last = one.session.last_activity_at().map(|at| now.since(at));
-        let age = last.map(|last| last.min(age_of(&planned, now)));
+        let age = last.map(|last| last.min(planned.age(now)));
         planned.item.age_ms = age.map(millis);
         planned.item.session = Some(one.session.id.clone());
         planned.item.evidence = vec![one.verdict.liveness.reason().to_owned()];

@@ -12,8 +12,8 @@ use model::plan::{Kind, Refusal};
 use model::rules::guard;
 use model::rules::retain::{Candidate, Limits};
 use model::session::{self, Name};
-use model::time::Time;
-use sys::lock::Lock;
+use model::time::{Time, millis};
+use sys::lockfile::LockFile;
 
 use super::{Ask, Check, Planning};
 use crate::collect::Planned;
@@ -81,12 +81,8 @@ fn session_of(planned: &Planned) -> String {
     planned.item.session.clone().unwrap_or_default()
 }
 
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Whether a terminal may go now.
-pub(super) fn check_terminal(root: &Path, id: &str) -> Result<Option<Lock>, Refusal> {
+pub(super) fn check_terminal(root: &Path, id: &str) -> Result<Option<LockFile>, Refusal> {
     let home = Home::at(root);
     let session = home.open(id).map_err(|fault| Refusal::Unreadable { why: fault.message })?;
     remove::may_go(&session.as_settled()).map(|()| None)
@@ -144,11 +140,7 @@ fn add_old(
     planning: &mut Planning,
 ) {
     let Ok(mut planned) = Planned::new(kind, path, OWNER, why) else { return };
-    let (secs, nanos) = planned.print.mtime;
-    let age = now.since(Time::from_secs_nanos(secs, nanos.into()));
-    planned.item.age_ms = Some(millis(age));
-    planned.item.evidence = vec!["when it was last changed; nobody has it open".to_owned()];
-    if age > limit {
+    if planned.note_age(now) > limit {
         planning.add(ask, planned, Check::Unopened, Vec::new());
     }
 }

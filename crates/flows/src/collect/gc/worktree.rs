@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use model::plan::{Kind, Refusal};
-use model::time::Time;
+use model::time::{Time, millis};
 
 use super::{Ask, Check, InUse, Planning};
 use crate::collect::Planned;
@@ -36,7 +36,7 @@ pub(super) fn worktrees(
         let Ok(mut planned) = Planned::new(Kind::Worktree, &root, "git", why) else { continue };
         let last = sessions().filter_map(|one| one.session.last_activity_at()).max();
         let age = last.map(|at| now.since(at));
-        planned.item.age_ms = age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+        planned.item.age_ms = age.map(millis);
         planned.item.evidence = vec![
             "git says: no changes, merged, and the commits are on a remote".to_owned(),
             "no process works there".to_owned(),

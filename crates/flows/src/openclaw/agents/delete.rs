@@ -7,7 +7,7 @@ use model::plan::Refusal;
 use model::time::Time;
 use model::wire::{AgentDeleteResult, AgentOutcome, RefusalView};
 use serde_json::{Value, json};
-use sys::lock::Lock;
+use sys::lockfile::LockFile;
 
 use super::plan::{DeletePlan, Doing, Step, command, described, plan};
 use super::{AgentsError, Ask, Target, places};
@@ -101,7 +101,7 @@ fn is_configuration(step: &Step) -> bool {
 }
 
 /// The last look at one thing: nobody owns it, nobody works in it, and it still may go.
-fn check(writer: &Writer, target: &Target, planned: &Planned) -> Result<Option<Lock>, Refusal> {
+fn check(writer: &Writer, target: &Target, planned: &Planned) -> Result<Option<LockFile>, Refusal> {
     prove_unowned(&target.config).map_err(|owned| match owned.owner {
         Owner::Live { why, .. } => Refusal::Busy { who: format!("OpenClaw ({why})") },
         _ => Refusal::Unproven { why: owned.to_string() },

@@ -119,6 +119,7 @@ fn one(
             return Ok(Applied { planned, applied: false, refused: None });
         }
         planned.view.replanned = rounds > 0;
+        let_go(&planned);
         match write_index(reaper, &planned)? {
             Ok(()) => {}
             Err(Refusal::Changed | Refusal::Gone) if rounds < MOST_ROUNDS => {
@@ -132,6 +133,16 @@ fn one(
         }
         move_files(reaper, cleanup.now, &mut planned)?;
         return Ok(Applied { planned, applied: true, refused: None });
+    }
+}
+
+/// Lets go of the locks that an earlier run was killed over.
+fn let_go(planned: &Planned) {
+    let is_left = |lock: &&locks::Lock| lock.payload.ours && lock.verdict.is_free();
+    let observer = sys::proc::observer();
+    for (transcript, _) in planned.loaded.locks.iter().filter(|(_, lock)| is_left(lock)) {
+        // Whoever has taken it meanwhile will let go of it.
+        drop(locks::take(&planned.loaded.directory.join(transcript), &observer));
     }
 }
 
@@ -255,11 +266,13 @@ fn move_files(
         let file = &planned.loaded.files[change.file];
         let print = planned.loaded.prints[change.file];
         let one = going(planned, &path, kind_of(&file.kind), change.why.reason(), print);
-        let checked = recheck(&one, |_| match locks::of(&path, &observer) {
-            Some(lock) if file.kind == FileKind::Transcript => match lock.refusal() {
-                Some(who) => Err(Refusal::Busy { who }),
-                None => Ok(None),
-            },
+        // Whoever wants to write a transcript waits until it is gone.
+        let checked = recheck(&one, |_| match file.kind {
+            FileKind::Transcript => {
+                let lock = locks::take(&path, &observer)?;
+                sys::pause::at("store.locked");
+                Ok(Some(lock))
+            }
             _ => Ok(None),
         });
         outcomes.push(match (checked, change.act) {

@@ -64,6 +64,9 @@ pub enum StoreError {
     /// No session has such a key.
     #[error("no session of OpenClaw's has the key `{0}`")]
     NoKey(String),
+    /// Where a store would lie there is nothing.
+    #[error("there is no directory {}, so there is nothing an index could be made from", .0.display())]
+    NoDirectory(PathBuf),
     /// Several sessions could be meant.
     #[error("`{text}` could be several sessions of OpenClaw's")]
     Ambiguous {
@@ -109,6 +112,11 @@ impl StoreError {
             }
             Self::NoAgent { known, .. } => format!("there are: {}", known.join(", ")),
             Self::NoKey(_) => "`ostler store ls --limit all` lists every key".to_owned(),
+            Self::NoDirectory(_) => {
+                "`ostler store ls --all-agents` tells which stores there are; `--agent` or `--store` \
+                 names one"
+                    .to_owned()
+            }
             Self::Ambiguous { candidates, .. } => format!(
                 "type more of the key: {}",
                 candidates.iter().take(5).cloned().collect::<Vec<_>>().join(", ")
@@ -129,9 +137,10 @@ impl StoreError {
     /// As a line of what could not be read.
     pub fn incomplete(&self) -> Incomplete {
         let path = match self {
-            Self::Read { path, .. } | Self::Broken { path, .. } | Self::Database(path) => {
-                Some(path)
-            }
+            Self::Read { path, .. }
+            | Self::Broken { path, .. }
+            | Self::Database(path)
+            | Self::NoDirectory(path) => Some(path),
             _ => None,
         };
         Incomplete {

@@ -11,7 +11,7 @@ use model::openclaw::policy::{Mode, Policy};
 use model::openclaw::wire::{
     CapView, DiskBudgetView, PolicyView, StoreCleanup, StoreCleanupResult, StoreItem,
 };
-use model::time::Time;
+use model::time::{Time, millis};
 use model::wire::Incomplete;
 
 use super::facts::facts;
@@ -298,7 +298,7 @@ fn file_item(now: Time, loaded: &Loaded, change: &Change) -> StoreItem {
 }
 
 pub(super) fn millis_since(now: Time, at: Time) -> u64 {
-    u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX)
+    millis(now.since(at))
 }
 
 /// Stands for a plan: what goes, and what that was when it was looked at.

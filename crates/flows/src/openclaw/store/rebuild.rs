@@ -97,7 +97,12 @@ fn the_one(config: &Config, ask: &Ask) -> Result<Place, StoreError> {
     let (places, _) = find(config, &ask.selection)?;
     let database = places.iter().find(|place| place.database).cloned();
     match (places.into_iter().find(|place| !place.database), database) {
-        (Some(place), _) => Ok(place),
+        (Some(place), _) => match place.path.parent() {
+            Some(directory) if !directory.try_exists().unwrap_or(true) => {
+                Err(StoreError::NoDirectory(directory.to_owned()))
+            }
+            _ => Ok(place),
+        },
         (None, Some(database)) => Err(StoreError::Database(database.path)),
         (None, None) => Err(StoreError::Read {
             path: config.state.clone(),

@@ -1,0 +1,135 @@
+//! The locks of other programs: a file that is there while its lock is held, and says by whom.
+//!
+//! Whoever makes the file has the lock, and removes the file to let go. A kill leaves it behind, so that
+//! the next one has to judge whether the holder is gone: that is the caller's business. Ours to keep are
+//! two things. A lock is taken over only while it is the very one that was judged, and only a lock that
+//! is still ours is removed. For locks among ourselves there is [`crate::lock`], which needs neither.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags};
+use rustix::io::Errno;
+
+/// A lock that is held until this is dropped.
+#[derive(Debug)]
+pub struct LockFile {
+    path: PathBuf,
+    file: File,
+}
+
+/// Makes the file, with this content and for this user only; `None` if there is one.
+pub fn make(path: &Path, content: &[u8]) -> io::Result<Option<LockFile>> {
+    let made = File::options().write(true).create_new(true).mode(0o600).open(path);
+    let file = match made {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // From here on it is let go of, whatever happens.
+    let mut lock = LockFile { path: path.to_owned(), file };
+    // Nobody but one of us who takes it for an old one can be in between, and sees that it is not.
+    let _ = rustix::fs::flock(&lock.file, FlockOperation::NonBlockingLockExclusive);
+    lock.file.write_all(content)?;
+    Ok(Some(lock))
+}
+
+/// Puts this content in the place of what a holder who is gone has left; `None` if that is not there any
+/// more, or somebody else is taking it over.
+pub fn take_over(path: &Path, left: &[u8], content: &[u8]) -> io::Result<Option<LockFile>> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened =
+        File::options().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(path);
+    let mut file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // Among ourselves: only one gets to look at it and to write.
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    }
+    let mut bytes = Vec::new();
+    (&file).take(left.len() as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes != left || !is_at(&file.metadata()?, path) {
+        return Ok(None);
+    }
+    file.rewind()?;
+    file.set_len(0)?;
+    file.write_all(content)?;
+    // Whoever judged it like us and did not ask may have put another file in its place.
+    Ok(is_at(&file.metadata()?, path).then(|| LockFile { path: path.to_owned(), file }))
+}
+
+fn is_at(file: &Metadata, path: &Path) -> bool {
+    let same = |there: Metadata| (there.dev(), there.ino()) == (file.dev(), file.ino());
+    file.is_file() && std::fs::symlink_metadata(path).is_ok_and(same)
+}
+
+impl Drop for LockFile {
+    /// Lets go. Nobody puts another file in the place of a lock whose holder lives, so that what was
+    /// ours a moment ago still is.
+    fn drop(&mut self) {
+        if self.file.metadata().is_ok_and(|file| is_at(&file, &self.path)) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn one_makes_it_and_lets_go_of_it() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a.lock");
+        let lock = make(&path, b"me").unwrap().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"me");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(make(&path, b"you").unwrap().is_none());
+        assert!(take_over(&path, b"me", b"you").unwrap().is_none(), "it is held");
+        drop(lock);
+        assert!(!path.exists());
+        assert!(make(&path, b"you").unwrap().is_some());
+        assert!(make(&home.path().join("no/a.lock"), b"me").is_err());
+    }
+
+    #[test]
+    fn only_what_was_judged_is_taken_over() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a.lock");
+        assert!(take_over(&path, b"left", b"me").unwrap().is_none());
+        std::fs::write(&path, "left behind, by another").unwrap();
+        assert!(take_over(&path, b"left behind", b"me").unwrap().is_none());
+        let lock = take_over(&path, b"left behind, by another", b"me").unwrap().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"me");
+        // Another of us read what is there now, and judges us gone.
+        assert!(take_over(&path, b"me", b"you").unwrap().is_none());
+        drop(lock);
+        assert!(!path.exists());
+        let target = home.path().join("target");
+        std::fs::write(&target, "left").unwrap();
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        assert!(take_over(&path, b"left", b"me").is_err());
+        assert_eq!(std::fs::read(&target).unwrap(), b"left");
+    }
+
+    #[test]
+    fn what_another_put_in_its_place_is_not_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a.lock");
+        let lock = make(&path, b"me").unwrap().unwrap();
+        let other = home.path().join("b");
+        std::fs::write(&other, "you").unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        drop(lock);
+        assert_eq!(std::fs::read(&path).unwrap(), b"you");
+    }
+}
