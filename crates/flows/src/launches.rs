@@ -80,6 +80,11 @@ fn read(path: &Path) -> Result<Launch, String> {
     Launch::parse(&bytes)
 }
 
+/// What was noted of the agent that a terminal was made for, if that is still there.
+pub fn of(home: &Path, session: &str) -> Option<Launch> {
+    records(home).filter_map(|record| record.launch.ok()).find(|launch| launch.session == session)
+}
+
 /// What becomes of a record, and what was seen of its process.
 pub(crate) fn fate(
     home: &Path,

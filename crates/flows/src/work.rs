@@ -130,7 +130,7 @@ impl From<CollectError> for Failure {
     fn from(error: CollectError) -> Self {
         let (kind, hint) = match &error {
             CollectError::Journal { .. } => {
-                (FailureKind::Write, "`ostler doctor` tells what is wrong")
+                (FailureKind::Write, "check that path and its permissions, then try again")
             }
             CollectError::NoReceipt(_) | CollectError::NothingToUndo => {
                 (FailureKind::NotFound, "`ostler trash ls` lists the receipts")

@@ -19,7 +19,16 @@ pub enum WriterError {
     NotPrivate(#[from] sys::private::PrivateError),
     /// The store cannot be used.
     #[error(transparent)]
-    State(#[from] StateError),
+    State(StateError),
+}
+
+impl From<StateError> for WriterError {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::NotPrivate(error) => Self::NotPrivate(error),
+            other => Self::State(other),
+        }
+    }
 }
 
 fn holder_words(holder: Option<&Identity>) -> String {

@@ -23,11 +23,13 @@ pub use hooks::{FileChange, HookAgent, HookFile, HookProblem, HookScope, HookSta
 mod agents;
 mod collect;
 mod finalize;
+mod launch;
 mod pins;
 
 pub use agents::*;
 pub use collect::*;
 pub use finalize::*;
+pub use launch::*;
 pub use pins::*;
 
 /// The envelope around every result.
@@ -331,6 +333,9 @@ pub struct ShowResult<'a> {
     /// Its sub-agents.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub subagents: Vec<SessionView<'a>>,
+    /// The agent that a terminal was made for, as it was noted then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launch: Option<LaunchView>,
     /// What could not be read.
     pub incomplete: &'a [Incomplete],
 }

@@ -463,6 +463,9 @@ fn remedy(error: &OrderError) -> &'static str {
         OrderError::Call(CallError::Socket(_)) => "remove whatever is in the place of the socket",
         OrderError::Call(_) => "`ostler daemon stop`, then try again",
         OrderError::Writer(WriterError::Held(_)) => "wait for it to finish, then try again",
+        OrderError::Writer(WriterError::NotPrivate(_)) => {
+            "check that path and its permissions; `ostler doctor` tells more"
+        }
         OrderError::Writer(_)
         | OrderError::Failed(_)
         | OrderError::NotDone(_)

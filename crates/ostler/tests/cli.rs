@@ -21,6 +21,7 @@ mod cli {
     mod live;
     mod logs;
     mod ls;
+    mod permissions;
     mod pins;
     mod readme;
     mod run;

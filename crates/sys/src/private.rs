@@ -17,7 +17,7 @@ pub use dir::{Dir, Facts, FileFault, Kind};
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateError {
     /// The system refused. A symlink at the path shows up here, as it is never followed.
-    #[error("cannot open `{}`", path.display())]
+    #[error("cannot open `{}`: {source}", path.display())]
     Io {
         /// What was to be opened.
         path: PathBuf,

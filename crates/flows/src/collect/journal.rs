@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use model::plan::{Fingerprint, Kind};
 use model::time::Time;
+use model::wire::Incomplete;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::CollectError;
@@ -302,21 +303,42 @@ fn fold(id: &str, text: &[u8]) -> Receipt {
     receipt
 }
 
-/// The names of all receipts, the oldest first.
-pub(super) fn names(home: &Path) -> Vec<String> {
-    let listed = std::fs::read_dir(super::directory(home)).into_iter().flatten().flatten();
+/// The names of all receipts, the oldest first. A trash that cannot be looked into is not empty.
+pub(super) fn names(home: &Path) -> Result<Vec<String>, CollectError> {
+    let path = super::directory(home);
+    let listed = match std::fs::read_dir(&path) {
+        Ok(listed) => listed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(CollectError::Journal { path, reason: error.to_string() }),
+    };
     let mut names: Vec<String> = listed
+        .flatten()
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     names.sort();
-    names
+    Ok(names)
+}
+
+/// Whether a receipt has no journal: whoever made it was killed before anything was moved.
+pub(super) fn is_missing(home: &Path, receipt: &str) -> bool {
+    let about = std::fs::symlink_metadata(place(home, receipt).join("journal.jsonl"));
+    about.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// As a line of what could not be looked at, or dealt with.
+pub(super) fn incomplete(receipt: &str, error: &CollectError) -> Incomplete {
+    let path = match error {
+        CollectError::Journal { path, .. } => Some(path.to_string_lossy().into_owned()),
+        _ => None,
+    };
+    Incomplete { source: format!("receipt {receipt}"), path, reason: error.to_string() }
 }
 
 /// The receipt that a person means: its name or the beginning of it.
 pub(super) fn find(home: &Path, text: &str) -> Result<String, CollectError> {
     let mut found: Vec<String> =
-        names(home).into_iter().filter(|name| name.starts_with(text)).collect();
+        names(home)?.into_iter().filter(|name| name.starts_with(text)).collect();
     if found.iter().any(|name| name == text) {
         return Ok(text.to_owned());
     }

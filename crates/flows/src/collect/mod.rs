@@ -27,7 +27,7 @@ pub(crate) use journal::content;
 pub use journal::{Action, Receipt, State, Step, read as read_receipt};
 pub(crate) use recheck::refusal;
 pub use recheck::{Checked, Planned, recheck};
-pub use recover::recover;
+pub use recover::{Recovered, is_interrupted, recover};
 pub use trash::{empty, list, verify};
 pub use undo::undo;
 

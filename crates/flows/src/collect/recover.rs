@@ -2,23 +2,44 @@
 
 use std::path::Path;
 
+use model::wire::Incomplete;
 use sys::fingerprint::is_at;
 
 use super::CollectError;
 use super::apply::{partial, remove_original};
 use super::journal::{self, Action, Begun, Journal, Line, State};
 
+/// What was settled, and what could not be.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// How many steps were settled.
+    pub settled: usize,
+    /// Receipts that could not be looked at or written to. Whatever they hold stays where it is.
+    pub left: Vec<Incomplete>,
+}
+
+/// Whether a run may have been killed, or is at work now.
+pub fn is_interrupted(home: &Path) -> bool {
+    let names = journal::names(home).unwrap_or_default();
+    names.iter().any(|name| !journal::is_missing(home, name) && !journal::is_settled(home, name))
+}
+
 /// Finishes what a run left unfinished when it was killed: a step is completed if it had happened,
-/// and put back if it had not. Gives the number of steps that were settled. Only the writer may.
-pub fn recover(home: &Path) -> Result<usize, CollectError> {
-    let mut settled = 0;
-    for name in journal::names(home) {
+/// and put back if it had not. Only the writer may.
+pub fn recover(home: &Path) -> Result<Recovered, CollectError> {
+    let mut recovered = Recovered::default();
+    for name in journal::names(home)? {
         if journal::is_settled(home, &name) {
             continue;
         }
-        let Ok(receipt) = journal::read(home, &name) else {
+        let receipt = match journal::read(home, &name) {
+            Ok(receipt) => receipt,
             // Killed before its first line was whole: nothing was moved.
-            continue;
+            Err(_) if journal::is_missing(home, &name) => continue,
+            Err(error) => {
+                recovered.left.push(journal::incomplete(&name, &error));
+                continue;
+            }
         };
         let end = Line::End { at: sys::clock::now() };
         if !receipt.is_unfinished() {
@@ -26,7 +47,13 @@ pub fn recover(home: &Path) -> Result<usize, CollectError> {
             let _ = Journal::open(home, &name).and_then(|mut journal| journal.add(&end));
             continue;
         }
-        let mut journal = Journal::open(home, &name)?;
+        let mut journal = match Journal::open(home, &name) {
+            Ok(journal) => journal,
+            Err(error) => {
+                recovered.left.push(journal::incomplete(&name, &error));
+                continue;
+            }
+        };
         for step in receipt.steps {
             if !matches!(step.state, State::Begun | State::Copied) {
                 continue;
@@ -38,11 +65,11 @@ pub fn recover(home: &Path) -> Result<usize, CollectError> {
                 Err(reason) => Line::Failed { step: number, reason },
             };
             journal.add(&line)?;
-            settled += 1;
+            recovered.settled += 1;
         }
         journal.add(&end)?;
     }
-    Ok(settled)
+    Ok(recovered)
 }
 
 /// Whether a step is taken now, or why it is not.

@@ -13,17 +13,22 @@ use crate::writer::Writer;
 /// Every receipt, the newest first. One whose journal cannot be read is among what is missing.
 pub fn list(home: &Path) -> (Vec<ReceiptView>, Vec<Incomplete>) {
     let (mut receipts, mut missing) = (Vec::new(), Vec::new());
-    for name in journal::names(home).into_iter().rev() {
+    let names = journal::names(home).unwrap_or_else(|error| {
+        missing.push(closed(&error));
+        Vec::new()
+    });
+    for name in names.into_iter().rev() {
         match journal::read(home, &name) {
             Ok(receipt) => receipts.push(view(&receipt)),
-            Err(error) => missing.push(Incomplete {
-                source: format!("receipt {name}"),
-                path: None,
-                reason: error.to_string(),
-            }),
+            Err(error) => missing.push(journal::incomplete(&name, &error)),
         }
     }
     (receipts, missing)
+}
+
+/// The trash itself cannot be looked into.
+fn closed(error: &CollectError) -> Incomplete {
+    Incomplete { source: "trash".to_owned(), ..journal::incomplete("", error) }
 }
 
 fn view(receipt: &Receipt) -> ReceiptView {
@@ -71,8 +76,15 @@ pub fn empty(
     let home = writer.home.as_path();
     super::recover(home)?;
     let mut emptied = TrashEmptied { applied: true, ..TrashEmptied::default() };
-    for name in journal::names(home) {
-        let Ok(receipt) = journal::read(home, &name) else { continue };
+    for name in journal::names(home)? {
+        let receipt = match journal::read(home, &name) {
+            Ok(receipt) => receipt,
+            Err(_) if journal::is_missing(home, &name) => continue,
+            Err(error) => {
+                emptied.failed.push(journal::incomplete(&name, &error));
+                continue;
+            }
+        };
         let holds = receipt.steps.iter().any(|step| step.state == State::Done);
         if !holds || at.since(receipt.at) < older_than {
             continue;
@@ -109,7 +121,11 @@ pub fn empty(
 pub fn verify(home: &Path) -> TrashVerified {
     let mut verified =
         TrashVerified { receipts: 0, items: 0, interrupted: 0, problems: Vec::new() };
-    for name in journal::names(home) {
+    let names = journal::names(home).unwrap_or_else(|error| {
+        verified.problems.push(closed(&error));
+        Vec::new()
+    });
+    for name in names {
         let mut problem = |path: Option<&Path>, reason: String| {
             verified.problems.push(Incomplete {
                 source: format!("receipt {name}"),
@@ -120,9 +136,8 @@ pub fn verify(home: &Path) -> TrashVerified {
         let receipt = match journal::read(home, &name) {
             Ok(receipt) => receipt,
             Err(error) => {
-                let slots = slots(home, &name);
-                if !slots.is_empty() {
-                    problem(None, error.to_string());
+                if !journal::is_missing(home, &name) || !slots(home, &name).is_empty() {
+                    verified.problems.push(journal::incomplete(&name, &error));
                 }
                 continue;
             }

@@ -51,10 +51,16 @@ pub fn undo(writer: &Writer, receipt: Option<&str>, at: Time) -> Result<UndoResu
 }
 
 fn latest(home: &Path) -> Result<String, CollectError> {
-    let undoable =
-        |name: &String| journal::read(home, name).is_ok_and(|receipt| receipt.is_undoable());
-    let found = journal::names(home).into_iter().rev().find(undoable);
-    found.ok_or(CollectError::NothingToUndo)
+    for name in journal::names(home)?.into_iter().rev() {
+        match journal::read(home, &name) {
+            Ok(receipt) if receipt.is_undoable() => return Ok(name),
+            Ok(_) => {}
+            Err(_) if journal::is_missing(home, &name) => {}
+            // It may be the last one, and an earlier one is not what was asked for.
+            Err(error) => return Err(error),
+        }
+    }
+    Err(CollectError::NothingToUndo)
 }
 
 fn put_back(home: &Path, receipt: &str, begun: &Begun) -> Result<(), Refusal> {

@@ -88,7 +88,8 @@ impl Gc {
         }
         let going = preview.items.iter().filter(|item| item.action == Fate::WouldGo);
         let paths: HashSet<String> = going.map(|item| item.item.path.clone()).collect();
-        if paths.is_empty() {
+        // With nothing to go there is nothing to do, but for finishing what an earlier run began.
+        if paths.is_empty() && !collect::is_interrupted(&dirs.home) {
             return tell(context, GcResult { applied: true, ..preview });
         }
         let consent = Consent { plan: preview.plan, paths };

@@ -5,9 +5,11 @@ use std::process::ExitCode;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use flows::address;
+use flows::launches;
 use flows::observe::{Observed, Scope};
 use model::rules::explain::explain;
-use model::wire::ShowResult;
+use model::session::Kind;
+use model::wire::{LaunchView, ShowResult};
 
 use crate::cli::{Context, complete, ls};
 use crate::error::{self, Error};
@@ -32,17 +34,24 @@ impl Show {
             .iter()
             .filter(|child| child.session.digest.parent.as_deref() == Some(&*one.session.id))
             .collect();
+        let launch = match one.session.kind {
+            Kind::Hosted => launches::of(&context.home()?, &one.session.id),
+            _ => None,
+        };
+        let launch = launch.as_ref().map(LaunchView::from);
         if context.json {
             context.answer(ShowResult {
                 session: one.view(),
                 evidence: explain(&one.session, &one.verdict, &observation.circumstances),
                 subagents: children.iter().map(|child| child.view()).collect(),
+                launch,
                 incomplete: &observation.incomplete,
             })?;
         } else {
             let paint = Paint::for_stdout();
             let pin = observation.pins.get(&one.session.name());
-            let mut page = sessions::details(one, pin, context.now, paint);
+            let notes = sessions::Notes { pin, launch: launch.as_ref() };
+            let mut page = sessions::details(one, notes, context.now, paint);
             if !children.is_empty() {
                 page.push_str(&format!("\n{} sub-agents\n", children.len()));
                 page.push_str(&sessions::table(&children, context.now, output::columns(), paint));

@@ -8,7 +8,7 @@ use model::rules::judge;
 use model::session::{Certainty, Kind};
 use model::status::{Activity, Status};
 use model::time::Time;
-use model::wire::Evidence;
+use model::wire::{Evidence, LaunchView};
 
 use crate::render::colour::{Colour, Paint};
 use crate::render::table::{Cell, Column, Give, draw};
@@ -107,8 +107,15 @@ fn short_ids(sessions: &[&Observed]) -> Vec<String> {
         .collect()
 }
 
+/// What ostler itself wrote down about a session.
+#[derive(Clone, Copy)]
+pub(crate) struct Notes<'a> {
+    pub(crate) pin: Option<&'a Pin>,
+    pub(crate) launch: Option<&'a LaunchView>,
+}
+
 /// One session in full.
-pub(crate) fn details(one: &Observed, pin: Option<&Pin>, now: Time, paint: Paint) -> String {
+pub(crate) fn details(one: &Observed, notes: Notes<'_>, now: Time, paint: Paint) -> String {
     let (session, verdict) = (&one.session, &one.verdict);
     let digest = &session.digest;
     let mut out = String::new();
@@ -152,7 +159,14 @@ pub(crate) fn details(one: &Observed, pin: Option<&Pin>, now: Time, paint: Paint
         let name = claim.identity.exe.as_deref().or(claim.identity.comm.as_deref());
         line("process", Some(with(&format!("pid {pid}"), name)));
     }
-    line("pinned", pin.map(|pin| pinned(pin, now)));
+    line("pinned", notes.pin.map(|pin| pinned(pin, now)));
+    line(
+        "made for",
+        notes.launch.map(|launch| {
+            let pid = launch.pid.map(|pid| format!("(pid {pid})"));
+            with(&launch.agent, pid.as_deref())
+        }),
+    );
     line("directory", digest.cwd.clone());
     line("branch", digest.branch.clone());
     let models = digest.model.iter().chain(&digest.other_models).cloned().collect::<Vec<_>>();

@@ -41,7 +41,7 @@ pub(crate) fn age(path: &Path, days: u64) {
     std::fs::File::options().append(true).open(path).unwrap().set_modified(then).unwrap();
 }
 
-fn temporary_name(number: u32) -> String {
+pub(crate) fn temporary_name(number: u32) -> String {
     format!("sessions.json.{number}00.7b0c5b0e-0000-4000-8000-00000000000{number}.tmp")
 }
 
@@ -267,6 +267,16 @@ fn killed_at_any_point_everything_is_in_its_place_or_in_the_trash() {
         let objects: Vec<PathBuf> =
             (1..4).map(|number| old_temporary(&home, &temporary_name(number))).collect();
         let before: Vec<Snapshot> = objects.iter().map(|path| Snapshot::of(path)).collect();
+        kill_at(point, &home, &format!("{TEMPS} --yes --json"), &objects, &before);
+    }
+}
+
+#[test]
+fn what_was_begun_is_finished_although_nothing_is_left_to_go() {
+    for point in ["reap.begun", "reap.moved", "reap.done", "reap.ended"] {
+        let home = TempHome::new();
+        let objects = [old_temporary(&home, &temporary_name(1))];
+        let before = [Snapshot::of(&objects[0])];
         kill_at(point, &home, &format!("{TEMPS} --yes --json"), &objects, &before);
     }
 }

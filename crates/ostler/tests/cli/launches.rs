@@ -107,6 +107,11 @@ fn a_launch_is_noted_for_its_owner_only() {
     for field in ["pid", "start", "boot"] {
         assert!(!record["process"][field].is_null(), "{field}: {record}");
     }
+    let shown = run(&home, &format!("show {} --json", launched.session)).exits(0).result();
+    assert_eq!(shown["launch"]["agent"], "codex");
+    assert_eq!(shown["launch"]["pid"], record["process"]["pid"]);
+    let text = run(&home, &format!("show {}", launched.session)).exits(0).stdout;
+    assert!(text.contains("made for  codex (pid "), "{text}");
     run(&home, "create --json -- /bin/true").exits(0);
     assert_eq!(records(&home).len(), 1, "only agents are noted");
 }
@@ -162,8 +167,10 @@ fn what_cannot_be_seen_from_here_stays() {
         launched.end();
         launched.age();
         launched.change(change);
-        let result = launched.gc("--yes");
-        assert_eq!(refusal(&result), "unproven", "{number}: {result}");
+        for line in ["", "--yes"] {
+            let result = launched.gc(line);
+            assert_eq!(refusal(&result), "unproven", "{number} {line}: {result}");
+        }
         run(&home, "finalize").exits(0);
         assert!(launched.record.exists());
     }
@@ -239,6 +246,24 @@ fn a_sweep_takes_what_is_due_and_nothing_is_lost_when_it_is_killed() {
         while run(&home, "undo --json").code == 0 {}
         assert_eq!(before.changes(&Snapshot::of(&due.record)), Vec::<String>::new(), "{point}");
     }
+}
+
+#[test]
+fn the_last_look_asks_for_the_process_again() {
+    let home = TempHome::new();
+    let (due, alive) = (start(&home), start(&home));
+    due.end();
+    due.age();
+    let pauses = Pauses::new();
+    pauses.arm("gc.planned");
+    let child = paused(&home, &pauses, "gc --agent ostler --yes --json");
+    pauses.wait("gc.planned");
+    std::fs::copy(&alive.record, &due.record).unwrap();
+    pauses.release("gc.planned");
+    let output = child.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(refusal(&answer["result"]), "alive", "{answer}");
+    assert!(due.record.exists());
 }
 
 #[test]

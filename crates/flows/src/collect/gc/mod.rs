@@ -278,7 +278,7 @@ pub fn collect(
     now: Time,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<GcResult, CollectError> {
-    super::recover(&writer.home)?;
+    let left = super::recover(&writer.home)?.left;
     let planning = plan(&writer.home, ask, now);
     sys::pause::at("gc.planned");
     let hash = planning.hash();
@@ -291,7 +291,7 @@ pub fn collect(
         bytes: 0,
         receipt: None,
         transport: None,
-        incomplete: planning.incomplete,
+        incomplete: planning.incomplete.into_iter().chain(left).collect(),
     };
     let total = planning.wanted.len();
     let mut kept = Vec::new();
