@@ -40,30 +40,50 @@ fn first_special(bytes: &[u8]) -> Option<usize> {
 /// Eight bytes at once: the high bit of every byte that is a control, a quote or a backslash. The bytes
 /// above the first of them may be marked wrongly, for a borrow; below it none is.
 fn specials(word: u64) -> u64 {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = ONES << 7;
-    let below = |word: u64, bound: u8| word.wrapping_sub(ONES * u64::from(bound)) & !word & HIGH;
-    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-    below(word, b' ') | equal(b'"') | equal(b'\\')
+    below(word, b' ') | delimiters(word)
 }
 
-/// Appends what the inside of a JSON string says, up to its closing quote. Gives the length of the
-/// inside, or `None` when it is no such string.
-pub(super) fn unescape(inside: &[u8], out: &mut Vec<u8>) -> Option<usize> {
-    out.reserve(inside.len());
-    let mut at = 0;
+/// The same for quotes and backslashes alone.
+fn delimiters(word: u64) -> u64 {
+    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    equal(b'"') | equal(b'\\')
+}
+
+const ONES: u64 = u64::from_ne_bytes([1; 8]);
+
+fn below(word: u64, bound: u8) -> u64 {
+    const HIGH: u64 = ONES << 7;
+    word.wrapping_sub(ONES * u64::from(bound)) & !word & HIGH
+}
+
+/// How many bytes are copied at once.
+const PIECE: usize = 16;
+
+/// Puts what the inside of a JSON string says, up to its closing quote, at the beginning of `out`, which
+/// is made long enough and never shorter. Gives the lengths of the inside and of what it says, or `None`
+/// when it is no such string.
+pub(super) fn unescape(inside: &[u8], out: &mut Vec<u8>) -> Option<(usize, usize)> {
+    // Nothing is longer than what stands for it, but pieces are put down whole.
+    if out.len() < inside.len() + PIECE {
+        out.resize(inside.len() + PIECE, 0);
+    }
+    let (mut at, mut to) = (0, 0);
     loop {
-        at += copy_plain(&inside[at..], out);
+        let plain = copy_plain(&inside[at..], &mut out[to..]);
+        (at, to) = (at + plain, to + plain);
         let byte = match (inside.get(at)?, inside.get(at + 1)) {
-            (b'"', _) => return Some(at),
+            (b'"', _) => return Some((at, to)),
             (_, Some(b'u')) => {
                 let (c, length) = unicode(&inside[at + 2..])?;
                 at += 2 + length;
-                match u8::try_from(c).ok().filter(u8::is_ascii) {
+                to += match u8::try_from(c).ok().filter(u8::is_ascii) {
                     // Nearly always: what full-screen programs write is half escapes.
-                    Some(byte) => out.push(byte),
-                    None => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
-                }
+                    Some(byte) => {
+                        out[to] = byte;
+                        1
+                    }
+                    None => c.encode_utf8(&mut out[to..]).len(),
+                };
                 continue;
             }
             (_, Some(b'n')) => b'\n',
@@ -74,29 +94,29 @@ pub(super) fn unescape(inside: &[u8], out: &mut Vec<u8>) -> Option<usize> {
             (_, Some(byte @ (b'"' | b'\\' | b'/'))) => *byte,
             _ => return None,
         };
-        out.push(byte);
-        at += 2;
+        out[to] = byte;
+        (at, to) = (at + 2, to + 1);
     }
 }
 
-/// Appends everything before the next quote or backslash, and gives its length. It is copied before it
-/// is looked at: that costs less than a look and then a copy.
-fn copy_plain(bytes: &[u8], out: &mut Vec<u8>) -> usize {
-    const PIECE: usize = 16;
-    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\');
+/// Copies everything before the next quote or backslash, and gives its length. It is copied before it is
+/// looked at: that costs less than a look and then a copy.
+fn copy_plain(bytes: &[u8], out: &mut [u8]) -> usize {
     let (pieces, tail) = bytes.as_chunks::<PIECE>();
-    for (index, piece) in pieces.iter().enumerate() {
-        out.extend_from_slice(piece);
-        // Every byte is looked at, so that the compiler can look at all of them at once.
-        if piece.iter().fold(false, |found, byte| found | is_special(byte)) {
-            let at = piece.iter().position(is_special).unwrap_or(PIECE);
-            out.truncate(out.len() - (PIECE - at));
-            return index * PIECE + at;
+    let (places, _) = out.as_chunks_mut::<PIECE>();
+    for (index, (piece, place)) in pieces.iter().zip(places).enumerate() {
+        *place = *piece;
+        let word = |half: usize| u64::from_le_bytes(piece.as_chunks::<8>().0[half]);
+        let (low, high) = (delimiters(word(0)), delimiters(word(1)));
+        if low | high != 0 {
+            let bits = if low != 0 { low.trailing_zeros() } else { 64 + high.trailing_zeros() };
+            return index * PIECE + bits as usize / 8;
         }
     }
-    let at = tail.iter().position(is_special).unwrap_or(tail.len());
-    out.extend_from_slice(&tail[..at]);
-    pieces.len() * PIECE + at
+    let at = tail.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(tail.len());
+    let begins = pieces.len() * PIECE;
+    out[begins..begins + at].copy_from_slice(&tail[..at]);
+    begins + at
 }
 
 /// The character behind `\u`, and how many bytes name it.
@@ -140,16 +160,17 @@ mod tests {
             escaped.push(b'"');
             proptest::prop_assert_eq!(&serde_json::from_slice::<String>(&escaped).unwrap(), &text);
             let mut back = Vec::new();
-            proptest::prop_assert_eq!(unescape(&escaped[1..], &mut back), Some(escaped.len() - 2));
-            proptest::prop_assert_eq!(back, text.into_bytes());
+            let lengths = Some((escaped.len() - 2, text.len()));
+            proptest::prop_assert_eq!(unescape(&escaped[1..], &mut back), lengths);
+            proptest::prop_assert_eq!(&back[..text.len()], text.as_bytes());
         }
 
         #[test]
         fn other_writers_are_understood_too(text: String) {
             let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect();
-            let mut back = Vec::new();
-            unescape(format!("{escaped}\"").as_bytes(), &mut back).unwrap();
-            proptest::prop_assert_eq!(back, text.into_bytes());
+            let mut back = vec![b'x'; 3];
+            let (_, length) = unescape(format!("{escaped}\"").as_bytes(), &mut back).unwrap();
+            proptest::prop_assert_eq!(&back[..length], text.as_bytes());
         }
 
         #[test]

@@ -46,6 +46,7 @@ pub struct Reader {
     buffer: Vec<u8>,
     /// What of the buffer was read from the file and has not been looked at.
     unread: Range<usize>,
+    /// What was written, at its beginning.
     bytes: Vec<u8>,
     /// What was wrong so far.
     pub problems: Vec<Problem>,
@@ -131,7 +132,7 @@ impl Reader {
             }
         };
         let payload = match payload {
-            Parsed::Output => Payload::Output(&self.bytes),
+            Parsed::Output(length) => Payload::Output(&self.bytes[..length]),
             Parsed::Other(fact) => Payload::Fact(fact),
         };
         Ok(Some(Event { seq, at, payload }))
@@ -196,14 +197,14 @@ impl Reader {
 }
 
 enum Parsed {
-    /// The bytes are in the buffer.
-    Output,
+    /// That many bytes, at the beginning of the buffer.
+    Output(usize),
     Other(Fact),
 }
 
 fn parse(line: &[u8], bytes: &mut Vec<u8>) -> Result<(u64, Time, Parsed), String> {
-    if let Some((seq, at)) = parse_plain_output(line, bytes) {
-        return Ok((seq, at, Parsed::Output));
+    if let Some((seq, at, length)) = parse_plain_output(line, bytes) {
+        return Ok((seq, at, Parsed::Output(length)));
     }
     let wrong = |error: serde_json::Error| format!("not an event ({error})");
     let line: Line<'_> = serde_json::from_slice(line).map_err(wrong)?;
@@ -216,7 +217,7 @@ fn parse(line: &[u8], bytes: &mut Vec<u8>) -> Result<(u64, Time, Parsed), String
                 .decode_vec(raw.as_bytes(), bytes)
                 .map_err(|error| format!("its raw bytes are not base64 ({error})"))?,
         }
-        return Ok((line.seq, line.ts, Parsed::Output));
+        return Ok((line.seq, line.ts, Parsed::Output(bytes.len())));
     }
     let text = format!("{{\"type\":\"{}\",\"payload\":{}}}", line.kind, line.payload.get());
     let fact = serde_json::from_str(&text).map_err(wrong)?;
@@ -224,7 +225,7 @@ fn parse(line: &[u8], bytes: &mut Vec<u8>) -> Result<(u64, Time, Parsed), String
 }
 
 /// A short cut for nearly every line of a log: output that is text, as our writer lays it out.
-fn parse_plain_output(line: &[u8], bytes: &mut Vec<u8>) -> Option<(u64, Time)> {
+fn parse_plain_output(line: &[u8], bytes: &mut Vec<u8>) -> Option<(u64, Time, usize)> {
     let rest = line.strip_prefix(b"{\"seq\":")?;
     let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
     let seq = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
@@ -232,9 +233,8 @@ fn parse_plain_output(line: &[u8], bytes: &mut Vec<u8>) -> Option<(u64, Time)> {
     let quote = memchr::memchr(b'"', rest)?;
     let at = Time::parse(std::str::from_utf8(&rest[..quote]).ok()?)?;
     let rest = rest[quote..].strip_prefix(b"\",\"type\":\"output\",\"payload\":{\"data\":\"")?;
-    bytes.clear();
-    let length = unescape(rest, bytes)?;
-    (rest[length..] == *b"\"}}\n").then_some((seq, at))
+    let (inside, length) = unescape(rest, bytes)?;
+    (rest[inside..] == *b"\"}}\n").then_some((seq, at, length))
 }
 
 /// Cuts off a last line without an end, so that every line is whole. Only for a log that nobody
