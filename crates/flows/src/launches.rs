@@ -95,7 +95,7 @@ pub(crate) fn fate(
 ) -> (Fate, Liveness) {
     let liveness = sys::proc::probe(&launch.process, observer);
     let terminal = Home::at(home).sessions().join(&launch.session);
-    let signs = ["session.json", "events.jsonl"];
+    let signs = [host::files::MANIFEST, host::log::FILE];
     let last_sign = signs.iter().filter_map(|name| changed_at(&terminal.join(name))).max();
     (launch.fate(liveness, last_sign, ttl, now), liveness)
 }
