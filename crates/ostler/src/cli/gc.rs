@@ -173,21 +173,21 @@ fn words(result: &GcResult) -> String {
         page = draw(&COLUMNS, &rows, output::columns(), Paint::for_stdout());
     }
     let size = text::bytes(result.bytes);
-    let things = match result.count {
-        1 => "1 thing".to_owned(),
-        count => format!("{count} things"),
+    let (things, them) = match result.count {
+        1 => ("1 thing".to_owned(), "it"),
+        count => (format!("{count} things"), "them"),
     };
     let line = match (result.applied, result.count, &result.receipt) {
         (false, 0, _) => "nothing to collect".to_owned(),
         (false, ..) => format!(
-            "{things}, {size} (plan {}). `ostler gc --yes` with the same options moves them to the \
+            "{things}, {size} (plan {}). `ostler gc --yes` with the same options moves {them} to the \
              trash.",
             result.plan
         ),
         (true, 0, _) => "nothing was collected".to_owned(),
         (true, _, Some(receipt)) => {
             format!(
-                "{things}, {size}, moved to the trash. `ostler undo {receipt}` brings them back."
+                "{things}, {size}, moved to the trash. `ostler undo {receipt}` brings {them} back."
             )
         }
         (true, ..) => format!("{things}, {size}"),

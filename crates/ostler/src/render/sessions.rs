@@ -126,7 +126,7 @@ pub(crate) fn details(one: &Observed, notes: Notes<'_>, now: Time, paint: Paint)
         }
     };
     let when = |time: Option<Time>| {
-        time.map(|time| format!("{time} ({} ago)", duration::age(now.since(time))))
+        time.map(|time| format!("{time} ({})", duration::ago(now.since(time))))
     };
     line("id", Some(session.id.clone()));
     line("agent", Some(with(session.agent, digest.version.as_deref())));
@@ -220,8 +220,7 @@ fn with(first: &str, second: Option<&str>) -> String {
 pub(crate) fn evidence(evidence: &[Evidence], paint: Paint) -> String {
     let mut out = String::new();
     for one in evidence {
-        let age = duration::age(std::time::Duration::from_millis(one.age_ms));
-        let age = if age == "now" { age } else { format!("{age} ago") };
+        let age = duration::ago(std::time::Duration::from_millis(one.age_ms));
         let _ = writeln!(out, "• {}: {}", text::one_line(&one.fact), text::one_line(&one.value));
         let origin = format!("  {}, {age}", text::one_line(&one.source));
         let _ = writeln!(out, "{}", paint.paint(Colour::Dim, &origin));

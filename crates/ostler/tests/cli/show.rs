@@ -7,18 +7,16 @@ use super::run::{claude_session, run, sample_home};
 /// What differs from run to run, replaced.
 fn stable(home: &TempHome, text: &str) -> String {
     let home = home.path().to_str().unwrap().to_owned();
-    let text = text.replace(&home, "[HOME]");
+    let text = text.replace(&home, "[HOME]").replace("just now", "1s ago");
     let mut out = String::new();
     for line in text.lines() {
         let ago = line.find(" ago").map(|end| (line[..end].rfind(['(', ' ']).unwrap() + 1, end));
-        let line = match ago {
-            Some((start, end)) => format!("{}[AGE]{}", &line[..start], &line[end..]),
-            None => line.to_owned(),
-        };
-        out.push_str(
-            line.strip_suffix(", now").map_or(line.clone(), |l| format!("{l}, [AGE] ago")).as_str(),
-        );
-        out.push('\n');
+        match ago {
+            Some((start, end)) => {
+                out.extend([&line[..start], "[AGE]", &line[end..], "\n"]);
+            }
+            None => out.extend([line, "\n"]),
+        }
     }
     out
 }

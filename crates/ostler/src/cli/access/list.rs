@@ -86,11 +86,9 @@ fn row(one: &AccessView, now: Time) -> Vec<Cell> {
 /// A time as people think of it, from now.
 fn spoken(now: Time, time: Time) -> String {
     if time > now {
-        return format!("in {}", duration::age(time.since(now)));
-    }
-    match duration::age(now.since(time)).as_str() {
-        "now" => "now".to_owned(),
-        age => format!("{age} ago"),
+        format!("in {}", duration::age(time.since(now)))
+    } else {
+        duration::ago(now.since(time))
     }
 }
 
