@@ -8,14 +8,21 @@ pub fn map<T: Sync, R: Send>(things: &[T], fewest: usize, each: impl Fn(&T) -> R
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let share = things.len().div_ceil(cores).max(fewest.max(1));
     let (first, rest) = things.split_at(share.min(things.len()));
-    let each = &each;
+    let work = |things: &[T]| things.iter().map(&each).collect::<Vec<R>>();
     thread::scope(|threads| {
-        let work = |things: &'_ [T]| things.iter().map(each).collect::<Vec<R>>();
-        let workers: Vec<_> =
-            rest.chunks(share).map(|things| threads.spawn(move || work(things))).collect();
+        let shares: Vec<_> = rest
+            .chunks(share)
+            .map(|share| (share, thread::Builder::new().spawn_scoped(threads, move || work(share))))
+            .collect();
         let mut done = work(first);
-        for worker in workers {
-            done.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        for (share, worker) in shares {
+            done.extend(match worker {
+                Ok(worker) => {
+                    worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                }
+                // Where there can be no more threads, this one does it.
+                Err(_) => work(share),
+            });
         }
         done
     })

@@ -412,17 +412,21 @@ pub(super) fn table() -> Table {
     let booted_at = boot_wall_time();
     let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
     let mut entries = RawDir::new(&proc, &mut buffer);
+    let mut pids: Vec<u32> = Vec::new();
     loop {
-        let entry = match entries.next() {
+        match entries.next() {
             None => break,
-            Some(Ok(entry)) => entry,
+            Some(Ok(entry)) => {
+                pids.extend(
+                    entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()),
+                );
+            }
             // Half a list must not pass for a whole one.
             Some(Err(_)) => return table,
-        };
-        let Some(pid) = entry.file_name().to_str().ok().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        match row_in(&proc, pid, booted_at) {
+        }
+    }
+    for row in crate::spread::map(&pids, 64, |pid| row_in(&proc, *pid, booted_at)) {
+        match row {
             Ok(row) => table.rows.push(row),
             Err(errno) if is_gone(errno) => {}
             Err(_) => table.unreadable += 1,
