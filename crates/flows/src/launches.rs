@@ -96,15 +96,9 @@ pub(crate) fn fate(
     let liveness = sys::proc::probe(&launch.process, observer);
     let terminal = Home::at(home).sessions().join(&launch.session);
     let signs = [host::files::MANIFEST, host::log::FILE];
-    let last_sign = signs.iter().filter_map(|name| changed_at(&terminal.join(name))).max();
+    let print = |name| sys::fingerprint::of_path(&terminal.join(name)).ok();
+    let last_sign = signs.into_iter().filter_map(print).map(|print| print.modified_at()).max();
     (launch.fate(liveness, last_sign, ttl, now), liveness)
-}
-
-fn changed_at(path: &Path) -> Option<Time> {
-    use std::os::unix::fs::MetadataExt;
-
-    let about = std::fs::symlink_metadata(path).ok()?;
-    Some(Time::from_secs_nanos(about.mtime(), about.mtime_nsec()))
 }
 
 /// The last look at a record before it goes.

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::time::Time;
+
 /// What kind of thing goes.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -79,6 +81,11 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
+    /// When it was last changed.
+    pub const fn modified_at(&self) -> Time {
+        Time::from_secs_nanos(self.mtime.0, self.mtime.1 as i64)
+    }
+
     /// Whether it is the same file with the same content, as far as the system can tell. A directory
     /// is the same while it is the same one: what is in it is asked of whoever planned.
     pub fn is_same(&self, now: &Self) -> bool {

@@ -363,7 +363,7 @@ fn store_code(error: &StoreError) -> &'static str {
             "INVALID_INPUT"
         }
         StoreError::NoKey(_) => "SESSION_NOT_FOUND",
-        StoreError::NoDirectory(_) => "NOT_FOUND",
+        StoreError::Nothing(_) => "NOT_FOUND",
         StoreError::Ambiguous { .. } => "AMBIGUOUS_ID",
         StoreError::Read { .. } | StoreError::Broken { .. } | StoreError::Pins(_) => {
             "STORAGE_READ_ERROR"

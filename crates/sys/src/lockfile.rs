@@ -5,13 +5,16 @@
 //! two things. A lock is taken over only while it is the very one that was judged, and only a lock that
 //! is still ours is removed. For locks among ourselves there is [`crate::lock`], which needs neither.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use model::plan::Form;
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
+
+use crate::fingerprint;
 
 /// A lock that is held until this is dropped.
 #[derive(Debug)]
@@ -55,26 +58,27 @@ pub fn take_over(path: &Path, left: &[u8], content: &[u8]) -> io::Result<Option<
     }
     let mut bytes = Vec::new();
     (&file).take(left.len() as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes != left || !is_at(&file.metadata()?, path) {
+    if bytes != left || !is_at(&file, path) {
         return Ok(None);
     }
     file.rewind()?;
     file.set_len(0)?;
     file.write_all(content)?;
     // Whoever judged it like us and did not ask may have put another file in its place.
-    Ok(is_at(&file.metadata()?, path).then(|| LockFile { path: path.to_owned(), file }))
+    Ok(is_at(&file, path).then(|| LockFile { path: path.to_owned(), file }))
 }
 
-fn is_at(file: &Metadata, path: &Path) -> bool {
-    let same = |there: Metadata| (there.dev(), there.ino()) == (file.dev(), file.ino());
-    file.is_file() && std::fs::symlink_metadata(path).is_ok_and(same)
+/// Whether a plain file is open, and is the one at a path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let print = file.metadata().map(|about| fingerprint::of_metadata(&about));
+    print.is_ok_and(|print| print.form == Form::File && fingerprint::is_at(&print, path))
 }
 
 impl Drop for LockFile {
     /// Lets go. Nobody puts another file in the place of a lock whose holder lives, so that what was
     /// ours a moment ago still is.
     fn drop(&mut self) {
-        if self.file.metadata().is_ok_and(|file| is_at(&file, &self.path)) {
+        if is_at(&self.file, &self.path) {
             let _ = std::fs::remove_file(&self.path);
         }
     }

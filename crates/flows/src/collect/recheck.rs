@@ -56,8 +56,7 @@ impl Planned {
 
     /// How long it has not been changed.
     pub(super) fn age(&self, now: Time) -> Duration {
-        let (secs, nanos) = self.print.mtime;
-        now.since(Time::from_secs_nanos(secs, nanos.into()))
+        now.since(self.print.modified_at())
     }
 
     /// Says how long it has not been changed, and that this is what was looked at.

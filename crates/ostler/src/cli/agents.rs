@@ -249,11 +249,8 @@ fn words(result: &AgentDeleteResult) -> String {
         lines.push(format!("`ostler undo {receipt}` brings it back"));
     }
     if result.failed > 0 {
-        let things = if result.failed == 1 { "thing" } else { "things" };
-        lines.push(format!(
-            "{} {things} could not be done; the same command goes on with that",
-            result.failed
-        ));
+        let things = text::plural(result.failed, "thing");
+        lines.push(format!("{things} could not be done; the same command goes on with that"));
     }
     for line in lines {
         page.push_str(&text::one_line(&line));

@@ -173,10 +173,8 @@ fn words(result: &GcResult) -> String {
         page = draw(&COLUMNS, &rows, output::columns(), Paint::for_stdout());
     }
     let size = text::bytes(result.bytes);
-    let (things, them) = match result.count {
-        1 => ("1 thing".to_owned(), "it"),
-        count => (format!("{count} things"), "them"),
-    };
+    let things = text::plural(result.count, "thing");
+    let them = if result.count == 1 { "it" } else { "them" };
     let line = match (result.applied, result.count, &result.receipt) {
         (false, 0, _) => "nothing to collect".to_owned(),
         (false, ..) => format!(

@@ -14,7 +14,7 @@ use model::wire::{Incomplete, LsResult, SessionView};
 use crate::cli::{Context, complete};
 use crate::error::{self, Error};
 use crate::render::colour::Paint;
-use crate::render::{duration, output, sessions};
+use crate::render::{duration, output, sessions, text};
 
 /// List agent sessions: the live ones, or all of them.
 ///
@@ -307,11 +307,11 @@ pub(crate) fn report_incomplete(incomplete: &[Incomplete]) {
     if incomplete.is_empty() {
         return;
     }
-    let things = if incomplete.len() == 1 { "thing" } else { "things" };
-    output::talk(&format!("{} {things} could not be read:", incomplete.len()));
+    let things = text::plural(incomplete.len() as u64, "thing");
+    output::talk(&format!("{things} could not be read:"));
     for one in incomplete.iter().take(SHOWN) {
         let path = one.path.as_deref().unwrap_or("");
-        output::talk(&crate::render::text::one_line(&format!(
+        output::talk(&text::one_line(&format!(
             "  {}: {path}{}{}",
             one.source,
             if path.is_empty() { "" } else { ": " },

@@ -151,12 +151,13 @@ fn verify(context: &Context) -> Result<ExitCode, Error> {
 
 fn verified(result: &TrashVerified) -> String {
     let mut page = format!(
-        "{} things of {} receipts are where they should be\n",
-        result.items, result.receipts
+        "where it should be: {} of {}\n",
+        text::plural(result.items, "thing"),
+        text::plural(result.receipts, "receipt")
     );
     if result.interrupted > 0 {
-        let count = result.interrupted;
-        let _ = writeln!(page, "{count} steps were interrupted; the next removal finishes them");
+        let steps = text::plural(result.interrupted, "interrupted step");
+        let _ = writeln!(page, "{steps}, which the next removal finishes");
     }
     page
 }

@@ -104,6 +104,11 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
+/// A number of things: `1 thing`, `2 things`.
+pub(crate) fn plural(count: u64, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A count as people read it: `950`, `12.3k`, `4.5M`.
 pub(crate) fn count(count: u64) -> String {
     match count {

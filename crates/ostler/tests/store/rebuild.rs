@@ -60,8 +60,14 @@ fn a_lost_index_is_made_anew_for_its_owner_only() {
 }
 
 #[test]
-fn without_a_directory_there_is_nothing_to_rebuild_from() {
+fn where_nothing_is_no_index_is_made() {
     let stage = Stage::new();
+    for line in ["rebuild --yes --json --store", "rebuild --dry-run --json --store"] {
+        let mistyped = stage.home.join("typo.json");
+        let error = stage.run(&format!("{line} {}", mistyped.display())).exits(3).envelope();
+        assert_eq!(error["error"]["code"], "NOT_FOUND", "{line}");
+        assert!(!mistyped.exists(), "{line}");
+    }
     std::fs::remove_dir_all(stage.home.join(".openclaw")).unwrap();
     for line in ["rebuild --yes --json", "rebuild --dry-run --json", "rebuild --json"] {
         let error = stage.run(line).exits(3).envelope()["error"].take();

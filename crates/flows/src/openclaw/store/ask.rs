@@ -111,7 +111,7 @@ impl From<StoreError> for Failure {
             StoreError::Config(_) | StoreError::Policy { .. } | StoreError::NoAgent { .. } => {
                 FailureKind::Input
             }
-            StoreError::NoKey(_) | StoreError::NoDirectory(_) => FailureKind::NotFound,
+            StoreError::NoKey(_) | StoreError::Nothing(_) => FailureKind::NotFound,
             StoreError::Ambiguous { .. } => FailureKind::Input,
             StoreError::Read { .. } | StoreError::Broken { .. } | StoreError::Pins(_) => {
                 FailureKind::Read

@@ -65,8 +65,11 @@ pub enum StoreError {
     #[error("no session of OpenClaw's has the key `{0}`")]
     NoKey(String),
     /// Where a store would lie there is nothing.
-    #[error("there is no directory {}, so there is nothing an index could be made from", .0.display())]
-    NoDirectory(PathBuf),
+    #[error(
+        "there is neither an index nor a transcript in {}, so there is nothing an index could be made from",
+        .0.display()
+    )]
+    Nothing(PathBuf),
     /// Several sessions could be meant.
     #[error("`{text}` could be several sessions of OpenClaw's")]
     Ambiguous {
@@ -112,7 +115,7 @@ impl StoreError {
             }
             Self::NoAgent { known, .. } => format!("there are: {}", known.join(", ")),
             Self::NoKey(_) => "`ostler store ls --limit all` lists every key".to_owned(),
-            Self::NoDirectory(_) => {
+            Self::Nothing(_) => {
                 "`ostler store ls --all-agents` tells which stores there are; `--agent` or `--store` \
                  names one"
                     .to_owned()
@@ -140,7 +143,7 @@ impl StoreError {
             Self::Read { path, .. }
             | Self::Broken { path, .. }
             | Self::Database(path)
-            | Self::NoDirectory(path) => Some(path),
+            | Self::Nothing(path) => Some(path),
             _ => None,
         };
         Incomplete {

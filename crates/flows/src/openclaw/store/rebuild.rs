@@ -33,7 +33,7 @@ struct Rebuilt {
 /// What a new index would hold. Nothing is changed.
 pub fn preview(config: &Config, ask: &Ask) -> Result<StoreRebuildResult, StoreError> {
     let place = the_one(config, ask)?;
-    Ok(make(config, &Loaded::read(&place)?).result)
+    Ok(make(config, &Loaded::read(&place)?)?.result)
 }
 
 /// Writes a new index. Whoever calls this is the writer.
@@ -46,7 +46,7 @@ pub(crate) fn perform(
     let place = the_one(&config, ask)?;
     prove_ours(&config, std::slice::from_ref(&place))?;
     let loaded = Loaded::read(&place)?;
-    let Rebuilt { text, mut result } = make(&config, &loaded);
+    let Rebuilt { text, mut result } = make(&config, &loaded)?;
     result.dry_run = false;
     if result.fault.is_none() && result.added.is_empty() {
         return Ok(result);
@@ -97,12 +97,7 @@ fn the_one(config: &Config, ask: &Ask) -> Result<Place, StoreError> {
     let (places, _) = find(config, &ask.selection)?;
     let database = places.iter().find(|place| place.database).cloned();
     match (places.into_iter().find(|place| !place.database), database) {
-        (Some(place), _) => match place.path.parent() {
-            Some(directory) if !directory.try_exists().unwrap_or(true) => {
-                Err(StoreError::NoDirectory(directory.to_owned()))
-            }
-            _ => Ok(place),
-        },
+        (Some(place), _) => Ok(place),
         (None, Some(database)) => Err(StoreError::Database(database.path)),
         (None, None) => Err(StoreError::Read {
             path: config.state.clone(),
@@ -134,7 +129,7 @@ impl Piece {
     }
 }
 
-fn make(config: &Config, loaded: &Loaded) -> Rebuilt {
+fn make(config: &Config, loaded: &Loaded) -> Result<Rebuilt, StoreError> {
     let (document, fault) = match &loaded.bytes {
         Some(bytes) => Document::salvage(bytes),
         None => Document::salvage(b"{}"),
@@ -149,6 +144,9 @@ fn make(config: &Config, loaded: &Loaded) -> Rebuilt {
     }
     let agent = loaded.place.agent.as_deref().unwrap_or_else(|| agent_of(config, loaded));
     from_transcripts(loaded, agent, &mut pieces);
+    if loaded.bytes.is_none() && pieces.is_empty() {
+        return Err(StoreError::Nothing(loaded.directory.clone()));
+    }
     let text = write(pieces.iter().map(|piece| (piece.key.as_str(), piece.value.as_str())));
     let added = pieces.into_iter().skip(kept).map(|piece| RebuiltEntry {
         key: piece.key,
@@ -166,7 +164,7 @@ fn make(config: &Config, loaded: &Loaded) -> Rebuilt {
         fault: fault.or_else(missing),
         receipt: None,
     };
-    Rebuilt { text, result }
+    Ok(Rebuilt { text, result })
 }
 
 /// The agent that a store's directory is named after, else the one that is used when none is named.

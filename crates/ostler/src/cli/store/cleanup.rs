@@ -154,8 +154,7 @@ fn tell(context: &Context, result: &StoreCleanupResult) -> Result<ExitCode, Erro
 }
 
 fn things(result: &StoreCleanupResult) -> String {
-    let things = if result.count == 1 { "thing" } else { "things" };
-    format!("{} {things}, {}", result.count, text::bytes(result.bytes))
+    format!("{}, {}", text::plural(result.count as u64, "thing"), text::bytes(result.bytes))
 }
 
 fn repaired(result: &StoreCleanupResult) -> usize {
