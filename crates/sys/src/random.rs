@@ -5,18 +5,11 @@ use std::io;
 /// Fills an array with random bytes.
 pub fn bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    let mut filled = 0;
-    while filled < N {
-        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
-            Ok(count) => filled += count,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
+    getrandom::fill(&mut bytes)?;
     Ok(bytes)
 }
 
-/// A new id: 48 bits of time and 80 of chance in 26 letters that sort by time.
+/// A new ULID: sortable by time, 26 characters.
 pub fn id() -> io::Result<String> {
     const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     let millis = u128::try_from(crate::clock::now().millis()).unwrap_or(0);

@@ -1,7 +1,9 @@
 //! Being told when a directory changes, instead of asking again and again.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use sys::proc::Signal;
 
 /// A child that is killed and waited for at the latest when it is dropped.
 #[derive(Debug)]
@@ -104,14 +104,14 @@ pub(crate) fn of_home(home: &Path) -> Vec<Process> {
 
 /// Sends a signal to exactly this process, not to a later one with the same number.
 fn send(process: &Process, signal: Signal) {
-    let Some(pid) = Pid::from_raw(process.pid) else {
+    let Some(identity) =
+        u32::try_from(process.pid).ok().and_then(|pid| sys::proc::identify(pid).ok())
+    else {
         return;
     };
-    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
-        return;
-    };
-    if Process::read(process.pid).is_some_and(|now| now.start == process.start) {
-        let _ = pidfd_send_signal(handle, signal);
+    if identity.start == Some(process.start) {
+        // One that has ended meanwhile needs no signal.
+        let _ = sys::proc::signal(&identity, signal, &sys::proc::observer());
     }
 }
 
@@ -119,7 +119,7 @@ fn send(process: &Process, signal: Signal) {
 pub(crate) fn kill_agents(home: &Path, spared: &Path) {
     let spared = std::fs::canonicalize(spared).unwrap_or_default();
     for process in of_home(home).iter().filter(|process| process.link("exe") != spared) {
-        send(process, Signal::KILL);
+        send(process, Signal::Kill);
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn kill_run(home: &Path) -> Vec<Process> {
             return run;
         }
         for process in &run {
-            send(process, Signal::KILL);
+            send(process, Signal::Kill);
         }
         thread::sleep(Duration::from_millis(50));
     }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -48,7 +49,8 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Starts `command` as the leader of a session whose terminal this is.
     pub(crate) fn start(command: &Command) -> io::Result<Terminal> {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+        fcntl_setfd(&master, FdFlags::CLOEXEC)?;
         grantpt(&master)?;
         unlockpt(&master)?;
         let name = OsString::from_vec(ptsname(&master, Vec::new())?.into_bytes());

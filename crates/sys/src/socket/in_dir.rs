@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
@@ -84,6 +83,8 @@ impl Target {
     #[cfg(target_os = "linux")]
     fn hold(dir: &Dir, name: &OsStr) -> Result<Self, ConnectError> {
         use std::os::fd::AsRawFd;
+
+        use rustix::fs::{Mode, OFlags};
 
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let held = match rustix::fs::openat(dir.as_fd(), name, flags, Mode::empty()) {
