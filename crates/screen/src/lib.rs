@@ -19,6 +19,7 @@ mod parser;
 pub mod png;
 mod redraw;
 mod screen;
+mod sequence;
 mod term;
 
 pub use cell::{Attrs, Color, Style};

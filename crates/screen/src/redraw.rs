@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
-use crate::cell::{Attrs, Cell, Clusters, Color, Kind, Style};
+use crate::cell::{Cell, Clusters, Kind, Style};
 use crate::grid::Grid;
 use crate::palette::Slot;
 use crate::screen::Screen;
 use crate::term::modes::Modes;
+use crate::term::sgr::sgr_parameters;
 use crate::term::{Charset, Cursor, Term};
 
 /// What brings a terminal back that a program, or [`Screen::redraw`], has changed: the main screen, no
@@ -81,7 +82,7 @@ impl Pen {
 
     fn style(&mut self, style: Style) {
         if self.style != style {
-            let _ = write!(self.out, "\x1b[{}m", sgr(style));
+            let _ = write!(self.out, "\x1b[{}m", sgr_parameters(style));
             self.style = style;
         }
     }
@@ -217,42 +218,4 @@ impl Pen {
         self.text(if modes.insert { "\x1b[4h" } else { "" });
         self.text(if modes.newline { "\x1b[20h" } else { "" });
     }
-}
-
-/// The parameters that select `style` from nothing.
-pub(crate) fn sgr(style: Style) -> String {
-    let mut text = "0".to_owned();
-    let attrs = [
-        (Attrs::BOLD, 1),
-        (Attrs::DIM, 2),
-        (Attrs::ITALIC, 3),
-        (Attrs::BLINK, 5),
-        (Attrs::INVERSE, 7),
-        (Attrs::HIDDEN, 8),
-        (Attrs::STRIKE, 9),
-        (Attrs::OVERLINE, 53),
-    ];
-    for (_, number) in attrs.iter().filter(|(attr, _)| style.attrs.has(*attr)) {
-        let _ = write!(text, ";{number}");
-    }
-    match style.attrs.underline() {
-        0 => {}
-        1 => text.push_str(";4"),
-        kind => {
-            let _ = write!(text, ";4:{kind}");
-        }
-    }
-    color(style.fg, 30, &mut text);
-    color(style.bg, 40, &mut text);
-    text
-}
-
-fn color(color: Color, base: u16, text: &mut String) {
-    let _ = match color {
-        Color::Default => Ok(()),
-        Color::Indexed(index @ 0..=7) => write!(text, ";{}", base + u16::from(index)),
-        Color::Indexed(index @ 8..=15) => write!(text, ";{}", base + 52 + u16::from(index)),
-        Color::Indexed(index) => write!(text, ";{};5;{index}", base + 8),
-        Color::Rgb(r, g, b) => write!(text, ";{};2;{r};{g};{b}", base + 8),
-    };
 }

@@ -3,7 +3,7 @@
 use super::{Term, default_tabs};
 use crate::cell::Cell;
 use crate::grid::Area;
-use crate::parser::Sequence;
+use crate::sequence::Sequence;
 
 impl Term {
     pub(crate) fn csi(&mut self, sequence: &Sequence) {

@@ -9,7 +9,7 @@ pub(crate) mod modes;
 mod osc;
 pub(crate) mod query;
 mod resize;
-mod sgr;
+pub(crate) mod sgr;
 
 use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;

@@ -2,7 +2,7 @@
 
 use super::Term;
 use crate::palette::{self, Slot};
-use crate::parser::End;
+use crate::sequence::End;
 use crate::{Event, Mark};
 
 impl Term {

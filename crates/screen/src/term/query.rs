@@ -5,7 +5,7 @@
 
 use super::Term;
 use crate::palette::Slot;
-use crate::parser::{End, Sequence};
+use crate::sequence::{End, Sequence};
 use crate::{CELL_HEIGHT, CELL_WIDTH, Personality};
 
 /// What `XTGETTCAP` may ask for.
@@ -168,7 +168,7 @@ impl Term {
 
     fn report_setting(&mut self, asked: &[u8]) {
         let setting = match asked {
-            b"m" => Some(format!("{}m", crate::redraw::sgr(self.cursor.pen))),
+            b"m" => Some(format!("{}m", super::sgr::sgr_parameters(self.cursor.pen))),
             b"r" => Some(format!("{};{}r", self.area.rows.start + 1, self.area.rows.end)),
             b" q" => Some(format!("{} q", self.cursor_shape)),
             _ => None,

@@ -1,8 +1,10 @@
 //! `SGR`: how the next characters look.
 
+use std::fmt::Write;
+
 use super::Term;
 use crate::cell::{Attrs, Color, Style};
-use crate::parser::{Param, Sequence};
+use crate::sequence::{Param, Sequence};
 
 impl Term {
     pub(crate) fn sgr(&mut self, sequence: &Sequence) {
@@ -93,4 +95,42 @@ fn extended_color(subs: &[Param], after: &[Param]) -> (Option<Color>, usize) {
 
 fn rgb(params: &[Param], byte: impl Fn(Option<&Param>) -> u8) -> Color {
     Color::Rgb(byte(params.first()), byte(params.get(1)), byte(params.get(2)))
+}
+
+/// The parameters that select `style` from nothing.
+pub(crate) fn sgr_parameters(style: Style) -> String {
+    let mut text = "0".to_owned();
+    let attrs = [
+        (Attrs::BOLD, 1),
+        (Attrs::DIM, 2),
+        (Attrs::ITALIC, 3),
+        (Attrs::BLINK, 5),
+        (Attrs::INVERSE, 7),
+        (Attrs::HIDDEN, 8),
+        (Attrs::STRIKE, 9),
+        (Attrs::OVERLINE, 53),
+    ];
+    for (_, number) in attrs.iter().filter(|(attr, _)| style.attrs.has(*attr)) {
+        let _ = write!(text, ";{number}");
+    }
+    match style.attrs.underline() {
+        0 => {}
+        1 => text.push_str(";4"),
+        kind => {
+            let _ = write!(text, ";4:{kind}");
+        }
+    }
+    write_color(style.fg, 30, &mut text);
+    write_color(style.bg, 40, &mut text);
+    text
+}
+
+fn write_color(color: Color, base: u16, text: &mut String) {
+    let _ = match color {
+        Color::Default => Ok(()),
+        Color::Indexed(index @ 0..=7) => write!(text, ";{}", base + u16::from(index)),
+        Color::Indexed(index @ 8..=15) => write!(text, ";{}", base + 52 + u16::from(index)),
+        Color::Indexed(index) => write!(text, ";{};5;{index}", base + 8),
+        Color::Rgb(r, g, b) => write!(text, ";{};2;{r};{g};{b}", base + 8),
+    };
 }
