@@ -1,10 +1,13 @@
-//! `cargo xtask endure`: what the test suite asks of a few terminals, asked of many and for longer.
+//! `cargo xtask endure`: what the test suite asks of a few terminals, and of the reaper under a few kills,
+//! asked of many and for longer.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+
+use testkit::siege::{self, Siege};
 
 use crate::terminals::{Stage, ticks_of};
 
@@ -22,6 +25,13 @@ pub(crate) struct Options {
     /// For how long those are left alone.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
+    /// Instead, kill the reaper so often while others write to what it moves: half of it on one device,
+    /// half between two.
+    #[arg(long, value_name = "KILLS")]
+    reaper: Option<usize>,
+    /// What the moments of those kills follow from.
+    #[arg(long, default_value_t = 1, requires = "reaper")]
+    seed: u64,
 }
 
 pub(crate) fn run(options: &Options) -> ExitCode {
@@ -39,9 +49,27 @@ fn endure(options: &Options) -> Result<(), String> {
         Some(path) => std::path::absolute(path).map_err(|error| error.to_string())?,
         None => crate::install::build(false)?,
     };
+    if let Some(kills) = options.reaper {
+        return besiege(&ostler, kills, options.seed);
+    }
     let stage = Stage::new(&ostler, &std::env::temp_dir().join("ostler-endure"))?;
     cycles(&stage, options.cycles)?;
     at_once(&stage, options.sessions, Duration::from_secs(options.seconds))
+}
+
+/// Nothing that others write is lost, whenever the reaper is killed.
+fn besiege(ostler: &Path, kills: usize, seed: u64) -> Result<(), String> {
+    let elsewhere = siege::other_device().ok_or("there is no second file system to write to")?;
+    for (place, elsewhere) in [("one device", None), ("two devices", Some(elsewhere))] {
+        let begun = Instant::now();
+        let asked = Siege { ostler: ostler.to_owned(), kills: kills / 2, seed, elsewhere };
+        let seen = siege::lay(&asked);
+        println!("{place}, {:.0} s: {seen:#?}", begun.elapsed().as_secs_f64());
+        if !seen.lost.is_empty() || !seen.problems.is_empty() {
+            return Err(format!("{} writes lost on {place}", seen.lost.len()));
+        }
+    }
+    Ok(())
 }
 
 /// Nothing is left of terminals that were destroyed and collected.

@@ -132,7 +132,8 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
     while let Some(entry) = dir.read() {
         let entry = entry?;
         let name = entry.file_name();
-        if name == c"." || name == c".." {
+        let ours = name.to_bytes().starts_with(model::plan::PRIVATE_PREFIX.as_bytes());
+        if name == c"." || name == c".." || ours {
             continue;
         }
         let Ok(stat) = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else {

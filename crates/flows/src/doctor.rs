@@ -26,7 +26,18 @@ pub fn examine(dirs: &Dirs, config: &Config, now: Time) -> Vec<Finding> {
     findings.extend(spool(dirs));
     findings.extend(store(dirs, config, now));
     findings.extend(lent(dirs));
+    findings.extend(trash(dirs));
     findings
+}
+
+/// What the reaper left for a person to decide.
+fn trash(dirs: &Dirs) -> Vec<Finding> {
+    let finding = |matter: model::wire::UndecidedView| {
+        let places = matter.places.join(", ");
+        let found = format!("{}: {}; kept: {places}", matter.path, matter.reason);
+        Finding::note("trash", found, matter.remedy)
+    };
+    crate::collect::undecided(&dirs.home).into_iter().map(finding).collect()
 }
 
 /// How far the hooks of the agents are that were ever run here.

@@ -169,7 +169,7 @@ pub(crate) fn sweep(writer: &Writer, now: Time) -> Result<u64, CollectError> {
     for planned in &due {
         let may_go = |planned: &Planned| {
             let terminal = planned.item.session.as_deref().map(remove::name);
-            pins::recheck(&writer.state, terminal.as_slice())?;
+            pins::recheck(writer, terminal.as_slice())?;
             check(&planned.path).map(|()| None)
         };
         if let Ok(checked) = recheck(planned, may_go) {

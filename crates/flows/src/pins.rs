@@ -83,9 +83,11 @@ fn unreadable(why: &dyn std::fmt::Display) -> Refusal {
 }
 
 /// Looks again, in the store itself: the last thing that is asked before something goes.
-pub(crate) fn recheck(state: &State, sessions: &[Name]) -> Result<(), Refusal> {
+/// What cannot be read may be pinned.
+pub(crate) fn recheck(writer: &Writer, sessions: &[Name]) -> Result<(), Refusal> {
     for session in sessions {
-        if state.pin_of(session).map_err(|error| unreadable(&error))?.is_some() {
+        let pin = writer.state().and_then(|state| state.pin_of(session));
+        if pin.map_err(|error| unreadable(&error))?.is_some() {
             return Err(Refusal::Pinned { session: session.to_string() });
         }
     }
@@ -163,13 +165,17 @@ pub(crate) fn perform(
     for session in sessions {
         sys::pause::at("pin.begun");
         let done = match remove {
-            true => writer.state.unpin(session),
-            false => writer.state.pin(session, note, now),
+            true => writer.state_mut().and_then(|state| state.unpin(session)),
+            false => writer.state_mut().and_then(|state| state.pin(session, note, now)),
         };
         let pinned = done.map_err(|error| Failure {
             kind: FailureKind::Write,
             message: format!("the pin of {session} was not changed: {error}"),
-            hint: "`ostler doctor` tells what is wrong".to_owned(),
+            hint: match error {
+                StateError::NotPrivate(_) => "check that path and its permissions, then try again",
+                _ => "`ostler doctor` tells what is wrong",
+            }
+            .to_owned(),
         })?;
         sys::pause::at("pin.noted");
         result.pins.push(view(session.clone(), pinned.pin, pinned.changed));

@@ -10,7 +10,7 @@ use model::time::Time;
 use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResult};
 use serde::{Deserialize, Serialize};
 
-use crate::collect::{self, Ask, CollectError, Consent};
+use crate::collect::{self, Ask, CollectError, Consent, WhenTaken};
 use crate::daemon::{Answer, CallError, Order, OrderError, ask};
 use crate::openclaw::{agents, store};
 use crate::pins;
@@ -38,6 +38,9 @@ pub enum Work {
     Undo {
         /// Which; none means the last one that can be undone.
         receipt: Option<String>,
+        /// Whether what has another thing in its place is put beside that.
+        #[serde(default)]
+        beside: bool,
     },
     /// Empty the trash.
     #[serde(rename_all = "camelCase")]
@@ -175,7 +178,10 @@ fn perform_watched(
         Work::Gc { ask, consent } => {
             Done::Gc(collect::collect(writer, ask, consent, now, progress)?)
         }
-        Work::Undo { receipt } => Done::Undo(collect::undo(writer, receipt.as_deref(), now)?),
+        Work::Undo { receipt, beside } => {
+            let when_taken = if *beside { WhenTaken::Beside } else { WhenTaken::Refuse };
+            Done::Undo(collect::undo(writer, receipt.as_deref(), when_taken, now)?)
+        }
         Work::EmptyTrash { older_than_ms } => {
             Done::EmptyTrash(collect::empty(writer, Duration::from_millis(*older_than_ms), now)?)
         }

@@ -1,6 +1,10 @@
 //! The one writer of ostler's state: whoever holds `writer.lock`, and nobody else opens the store for
 //! writing. The daemon holds it as long as it runs; without one, a command holds it while it works.
+//!
+//! The store is opened when it is needed: what was removed can be brought back, and the trash emptied, with
+//! the lock alone, when the store is damaged or the disk is full.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,8 +45,7 @@ fn holder_words(holder: Option<&Identity>) -> String {
 /// The right to change ostler's state, for as long as it is held.
 #[derive(Debug)]
 pub struct Writer {
-    /// The store.
-    pub state: State,
+    state: OnceCell<State>,
     /// ostler's home.
     pub home: PathBuf,
     _lock: Lock,
@@ -63,7 +66,25 @@ pub fn take(home: &Path, patience: Duration) -> Result<Writer, WriterError> {
                 // Only for the words of an error: who may write is decided by the kernel's lock.
                 let _ = lock.sign(&me);
             }
-            Ok(Writer { state: State::open(home)?, home: home.to_owned(), _lock: lock })
+            Ok(Writer { state: OnceCell::new(), home: home.to_owned(), _lock: lock })
         }
+    }
+}
+
+impl Writer {
+    /// The store, opened for writing when it is first asked for.
+    pub fn state(&self) -> Result<&State, StateError> {
+        if let Some(state) = self.state.get() {
+            return Ok(state);
+        }
+        let opened = State::open(&self.home)?;
+        Ok(self.state.get_or_init(|| opened))
+    }
+
+    /// As [`Writer::state`], to be changed.
+    pub fn state_mut(&mut self) -> Result<&mut State, StateError> {
+        self.state()?;
+        let Some(state) = self.state.get_mut() else { unreachable!("it has just been opened") };
+        Ok(state)
     }
 }

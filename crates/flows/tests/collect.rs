@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use model::plan::{Kind, Refusal};
 use model::time::Time;
-use ostler_flows::collect::{self, Planned, Reaper, recheck};
+use ostler_flows::collect::{self, Planned, Reaper, WhenTaken, recheck};
 use ostler_flows::writer::{self, Writer};
 use proptest::prelude::*;
 use testkit::home::Snapshot;
@@ -59,7 +59,7 @@ fn replaced_content_comes_back_with_its_mode_and_times() {
     reaper.finish().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"after");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-    collect::undo(&bench.writer, None, now()).unwrap();
+    collect::undo(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
     assert_eq!(changes(&before, &bench), Vec::<String>::new());
 }
 
@@ -89,9 +89,137 @@ fn a_replacement_that_was_changed_since_is_not_undone() {
     reaper.replace(&checked, b"before", b"after").unwrap().unwrap();
     reaper.finish().unwrap();
     fs::write(&path, "somebody's").unwrap();
-    let undone = collect::undo(&bench.writer, None, now()).unwrap();
+    let undone = collect::undo(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
     assert_eq!(undone.items[0].refused.as_ref().unwrap().refusal, Refusal::Changed);
     assert_eq!(fs::read(&path).unwrap(), b"somebody's");
+}
+
+/// A receipt as a killed run leaves it: its lines, and what lies in its first slot.
+fn left_by_a_kill(
+    bench: &Bench,
+    lines: &[serde_json::Value],
+    name: &str,
+    content: &[u8],
+) -> PathBuf {
+    let place = bench.writer.home.join("trash/19a000000-1-1-0");
+    let slot = place.join("0");
+    for directory in [place.parent().unwrap(), &place, &slot] {
+        sys::private::create_private_dir(directory).unwrap();
+    }
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    fs::write(place.join("journal.jsonl"), text).unwrap();
+    fs::set_permissions(place.join("journal.jsonl"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(slot.join(name), content).unwrap();
+    slot.join(name)
+}
+
+fn begin(path: &Path, action: serde_json::Value) -> serde_json::Value {
+    let print = sys::fingerprint::of_path(path).unwrap();
+    let mut line = serde_json::json!({
+        "line": "begin", "step": 0, "path": path, "kind": "transcript",
+        "why": "a test", "bytes": 6, "print": print,
+    });
+    line.as_object_mut().unwrap().extend(action.as_object().unwrap().clone());
+    line
+}
+
+/// As earlier versions left it: a whole copy, and the original where it was. It was worked on since.
+#[test]
+fn c1_an_original_that_was_worked_on_since_the_kill_is_not_removed() {
+    let bench = bench();
+    let path = bench.work.join("session");
+    fs::write(&path, "before").unwrap();
+    let begun = begin(&path, serde_json::json!({ "action": "trash" }));
+    let copied = serde_json::json!({ "line": "copied", "step": 0 });
+    let copy = left_by_a_kill(&bench, &[begun, copied], "session", b"before");
+    let mut file = fs::File::options().append(true).open(&path).unwrap();
+    std::io::Write::write_all(&mut file, b", and a turn").unwrap();
+    collect::recover(&bench.writer.home).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"before, and a turn");
+    assert_eq!(fs::read(&copy).unwrap(), b"before", "recovery removes nothing");
+    let verified = collect::verify(&bench.writer.home);
+    assert!(verified.problems.is_empty() && verified.interrupted == 0, "{verified:?}");
+    assert_eq!(verified.spare, 1, "it is freed with the trash");
+    collect::empty(&bench.writer, Duration::ZERO, now()).unwrap();
+    assert!(!copy.exists() && path.exists());
+}
+
+/// Three cases, not two: replaced and written to since is neither what it was nor what it became.
+#[test]
+fn c2_the_copy_of_a_replaced_file_that_changed_since_is_kept() {
+    let (before, after) = (collect::hash(b"before"), collect::hash(b"after"));
+    for (now_there, state) in [
+        (Some("before"), "notDone"),
+        (Some("after"), "done"),
+        (Some("since"), "undecided"),
+        (None, "undecided"),
+    ] {
+        let bench = bench();
+        let path = bench.work.join("index");
+        fs::write(&path, "before").unwrap();
+        let action = serde_json::json!({ "action": "replace", "before": before, "after": after });
+        let begun = begin(&path, action);
+        let copy = left_by_a_kill(&bench, &[begun], "index", b"before");
+        match now_there {
+            Some(text) => fs::write(&path, text).unwrap(),
+            None => fs::remove_file(&path).unwrap(),
+        }
+        collect::recover(&bench.writer.home).unwrap();
+        assert_eq!(fs::read(&copy).unwrap(), b"before", "{now_there:?}");
+        assert_eq!(fs::read_to_string(&path).ok().as_deref(), now_there);
+        let item = collect::list(&bench.writer.home).0[0].items[0].clone();
+        assert_eq!(item.state, state, "{now_there:?}");
+        if state != "undecided" {
+            continue;
+        }
+        let matter = &collect::undecided(&bench.writer.home)[0];
+        assert_eq!(matter.places, [copy.to_string_lossy()]);
+        let refused = collect::undo(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
+        let item = &refused.items[0];
+        assert_eq!(item.refused.as_ref().unwrap().refusal, Refusal::Changed);
+        assert_eq!(item.kept_at.as_deref(), copy.to_str());
+        let undone = collect::undo(&bench.writer, None, WhenTaken::Beside, now()).unwrap();
+        let place = undone.items[0].beside.clone().map_or(path.clone(), PathBuf::from);
+        assert_eq!(fs::read(place).unwrap(), b"before");
+        assert!(collect::undecided(&bench.writer.home).is_empty());
+    }
+}
+
+/// Somebody writes between the last look and the rename.
+#[test]
+fn m11_a_rename_that_finds_a_change_goes_back() {
+    let bench = bench();
+    let (path, to) = (bench.work.join("session"), bench.work.join("session.deleted"));
+    fs::write(&path, "x").unwrap();
+    let plan = planned(&path);
+    let checked = recheck(&plan, |_| Ok(None)).unwrap();
+    fs::write(&path, "x and a turn").unwrap();
+    let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
+    assert_eq!(reaper.rename(&checked, &to).unwrap(), Err(Refusal::Changed));
+    reaper.finish().unwrap();
+    assert_eq!(collect::list(&bench.writer.home).0[0].items[0].state, "notDone");
+    assert_eq!(fs::read(&path).unwrap(), b"x and a turn");
+    assert!(!to.exists());
+}
+
+/// A kill leaves the lock of the agent's that was held, and the file that was being written.
+#[test]
+fn l3_recovery_lets_go_of_its_own_lock_and_temporary_file() {
+    let bench = bench();
+    let (path, lock) = (bench.work.join("index"), bench.work.join("index.lock"));
+    fs::write(&path, "before").unwrap();
+    fs::write(&lock, "killed").unwrap();
+    let action = serde_json::json!({
+        "action": "replace", "before": collect::hash(b"before"), "after": collect::hash(b"after"),
+        "lock": { "path": lock, "print": sys::fingerprint::of_path(&lock).unwrap() },
+    });
+    let begun = begin(&path, action);
+    left_by_a_kill(&bench, &[begun], "index", b"before");
+    let temporary = bench.work.join(".ostler-19a000000-1-1-0-0");
+    fs::write(&temporary, "aft").unwrap();
+    collect::recover(&bench.writer.home).unwrap();
+    assert!(!lock.exists() && !temporary.exists());
+    assert_eq!(fs::read(&path).unwrap(), b"before");
 }
 
 #[test]
@@ -105,7 +233,7 @@ fn what_was_made_goes_away_again_and_what_is_there_is_not_made() {
     assert_eq!(again, Err(Refusal::Changed));
     reaper.finish().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"{}");
-    collect::undo(&bench.writer, None, now()).unwrap();
+    collect::undo(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
     assert_eq!(changes(&before, &bench), Vec::<String>::new());
 }
 
@@ -198,7 +326,7 @@ proptest! {
         let verified = collect::verify(&bench.writer.home);
         prop_assert!(verified.problems.is_empty(), "{:?}", verified);
         for receipt in receipts.iter().rev() {
-            let undone = collect::undo(&bench.writer, Some(receipt), now()).unwrap();
+            let undone = collect::undo(&bench.writer, Some(receipt), WhenTaken::Refuse, now()).unwrap();
             let refused = undone.items.iter().find(|item| item.refused.is_some());
             prop_assert!(refused.is_none(), "{:?}", refused);
         }

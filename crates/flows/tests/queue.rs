@@ -22,7 +22,7 @@ fn row_67_patches_are_made_in_the_order_of_the_queue_and_one_failure_is_its_own(
     let answers = Arc::new(Mutex::new(Vec::new()));
     for number in 0..50 {
         let work = match number {
-            30 => Work::Undo { receipt: Some("nothing".to_owned()) },
+            30 => Work::Undo { receipt: Some("nothing".to_owned()), beside: false },
             // Each two patch the same row: the later note is the one that stays.
             _ => Work::Pin {
                 sessions: vec![Name::new("codex", (number / 2).to_string())],

@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
 
+/// How the names begin that only the reaper uses, for things between their place and the trash. Whoever
+/// looks for sessions passes them over.
+pub const PRIVATE_PREFIX: &str = ".ostler-";
+
 /// What kind of thing goes.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -180,6 +184,11 @@ pub enum Refusal {
     OutOfBounds,
     /// It is no file, directory or link.
     Special,
+    /// A file of it has another name elsewhere, and would be two files afterwards.
+    HardLinked {
+        /// Which.
+        path: String,
+    },
     /// Something else is mounted there.
     Mounted,
     /// A process works there.
@@ -247,6 +256,7 @@ impl Refusal {
             Self::Young => "it is too young".to_owned(),
             Self::OutOfBounds => "it leads out of the directory it should be in".to_owned(),
             Self::Special => "it is a socket, a pipe or a device".to_owned(),
+            Self::HardLinked { path } => format!("{path} is a hard link, and has another name"),
             Self::Mounted => "something else is mounted there".to_owned(),
             Self::WorkedIn { who } => format!("{who} works there"),
             Self::Dirty => "it has changes that are not committed".to_owned(),
@@ -283,6 +293,7 @@ impl Refusal {
             Self::Young => "lower `--older-than`",
             Self::OutOfBounds => "look at where its links lead",
             Self::Special => "remove it by hand if nothing uses it",
+            Self::HardLinked { .. } => "keep it, or have ostler's home on the same device",
             Self::Mounted => "unmount it first",
             Self::WorkedIn { .. } => "end that process, or let it leave the directory",
             Self::Dirty => "commit or discard the changes",
@@ -316,6 +327,7 @@ impl Refusal {
             Self::Young,
             Self::OutOfBounds,
             Self::Special,
+            Self::HardLinked { path: text() },
             Self::Mounted,
             Self::WorkedIn { who: text() },
             Self::Dirty,

@@ -24,6 +24,7 @@ mod cli {
     mod permissions;
     mod pins;
     mod readme;
+    mod reaper;
     mod run;
     mod show;
     mod writer;

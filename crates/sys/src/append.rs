@@ -46,34 +46,106 @@ fn open(path: &Path) -> io::Result<File> {
 /// Whether nobody else has the file open, so that nothing can be added to it through a descriptor
 /// from before. `false` where the system cannot tell.
 pub fn is_sole_opener(file: &File) -> bool {
-    sole::is_sole_opener(file)
+    matches!(hold_alone(file), Opener::Alone(_))
 }
 
-#[cfg(target_os = "linux")]
-mod sole {
-    use std::fs::File;
-    use std::os::fd::AsRawFd;
+/// Who has a file open.
+#[derive(Debug)]
+pub(crate) enum Opener<'a> {
+    /// Only we, and whoever opens it waits until this is dropped.
+    Alone(Lease<'a>),
+    /// Somebody else too.
+    Others,
+    /// The system or the file system cannot tell.
+    Unknown,
+}
 
-    /// A write lease is granted only while the file is open nowhere else.
-    #[expect(unsafe_code, reason = "fcntl leases are in no safe wrapper")]
-    pub(super) fn is_sole_opener(file: &File) -> bool {
-        let fd = file.as_raw_fd();
-        // SAFETY: the descriptor is open for the whole call, and both commands take an integer.
-        unsafe {
-            let granted = libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) == 0;
-            if granted {
-                libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK);
-            }
-            granted
+impl Opener<'_> {
+    /// Whether nobody has come since; what could not be told is not known to have changed.
+    pub(crate) fn is_still_alone(&self) -> bool {
+        match self {
+            Self::Alone(lease) => lease::is_whole(lease.file),
+            Self::Others => false,
+            Self::Unknown => true,
         }
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-mod sole {
-    pub(super) fn is_sole_opener(_: &std::fs::File) -> bool {
-        false
+/// The kernel's word that nobody else has the file open.
+#[derive(Debug)]
+pub(crate) struct Lease<'a> {
+    file: &'a File,
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        lease::release(self.file);
     }
+}
+
+/// Asks who has the file open, and keeps others out if nobody has.
+pub(crate) fn hold_alone(file: &File) -> Opener<'_> {
+    match lease::take(file) {
+        Ok(()) => {
+            let held = Opener::Alone(Lease { file });
+            crate::pause::at("lease.held");
+            held
+        }
+        Err(io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy) => Opener::Others,
+        Err(_) => Opener::Unknown,
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod lease {
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::AsRawFd;
+
+    /// Which signal tells of somebody who opens the file. Not in `libc` for every platform.
+    const F_SETSIG: libc::c_int = 10;
+
+    /// A write lease is granted only while the file is open nowhere else. Whoever opens it then makes the
+    /// kernel send a signal, which is SIGIO, and deadly, unless another is chosen: SIGURG does nothing.
+    #[expect(unsafe_code, reason = "fcntl leases are in no safe wrapper")]
+    pub(super) fn take(file: &File) -> Result<(), io::ErrorKind> {
+        let fd = file.as_raw_fd();
+        // SAFETY: the descriptor is open for the whole call, and both commands take an integer.
+        let taken = unsafe {
+            libc::fcntl(fd, F_SETSIG, libc::SIGURG) == 0
+                && libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) == 0
+        };
+        if taken { Ok(()) } else { Err(io::Error::last_os_error().kind()) }
+    }
+
+    /// Whether nobody is at the door: a lease that is being broken is not one for writing any more.
+    #[expect(unsafe_code, reason = "fcntl leases are in no safe wrapper")]
+    pub(super) fn is_whole(file: &File) -> bool {
+        // SAFETY: as above; the command takes nothing.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) == libc::F_WRLCK }
+    }
+
+    #[expect(unsafe_code, reason = "fcntl leases are in no safe wrapper")]
+    pub(super) fn release(file: &File) {
+        // SAFETY: as above. A lease that the kernel has taken back needs no release.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod lease {
+    use std::fs::File;
+    use std::io;
+
+    pub(super) fn take(_: &File) -> Result<(), io::ErrorKind> {
+        Err(io::ErrorKind::Unsupported)
+    }
+
+    pub(super) fn is_whole(_: &File) -> bool {
+        true
+    }
+
+    pub(super) fn release(_: &File) {}
 }
 
 #[cfg(test)]
@@ -106,6 +178,26 @@ mod tests {
         }
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(path.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    /// Whoever opens a file while it is leased makes the kernel send a signal: it must not be SIGIO.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn m6_somebody_who_opens_the_file_does_not_kill_us() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("file");
+        std::fs::write(&path, "x").unwrap();
+        let file = File::open(&path).unwrap();
+        let held = hold_alone(&file);
+        assert!(matches!(held, Opener::Alone(_)) && held.is_still_alone());
+        let impatient = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let opened = OpenOptions::new().append(true).custom_flags(impatient).open(&path);
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(!held.is_still_alone(), "somebody is at the door");
+        drop(held);
+        let _other = OpenOptions::new().append(true).open(&path).unwrap();
+        assert!(matches!(hold_alone(&file), Opener::Others));
+        assert!(!is_sole_opener(&file));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Replace a file so that every reader sees the old or the new content, never a part.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -47,11 +47,22 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// its mode. A file that has changed meanwhile is left alone, with `WouldBlock`: it must be read
 /// anew. A symlink is followed, so that it goes on pointing at what it points at.
 pub fn update(path: &Path, before: Option<&[u8]>, bytes: &[u8]) -> io::Result<()> {
+    let temporary = temporary_beside(path)?;
+    update_by(path, before, bytes, temporary.file_name().unwrap_or_default())
+}
+
+/// As [`update`], by way of a file of this name, so that whoever is told of it knows what a kill leaves.
+pub fn update_by(
+    path: &Path,
+    before: Option<&[u8]>,
+    bytes: &[u8],
+    temporary: &OsStr,
+) -> io::Result<()> {
     let path = match before {
         Some(_) => fs::canonicalize(path)?,
         None => path.to_owned(),
     };
-    let temporary = temporary_beside(&path)?;
+    let temporary = path.with_file_name(temporary);
     let replaced = write_durably(&temporary, bytes).and_then(|()| {
         if before.is_some() {
             let metadata = fs::metadata(&path)?;
@@ -63,7 +74,14 @@ pub fn update(path: &Path, before: Option<&[u8]>, bytes: &[u8]) -> io::Result<()
         }
         crate::pause::at("atomic-update");
         unchanged(&path, before)?;
-        fs::rename(&temporary, &path)
+        match before {
+            Some(_) => fs::rename(&temporary, &path),
+            // Nothing was there: nothing that came meanwhile is written over.
+            None => crate::trash::rename(&temporary, &path).map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => io::ErrorKind::WouldBlock.into(),
+                _ => error,
+            }),
+        }
     });
     if let Err(error) = replaced {
         let _ = fs::remove_file(&temporary);

@@ -22,6 +22,7 @@ pub mod private;
 pub mod proc;
 pub mod pty;
 pub mod random;
+pub mod relocate;
 pub mod signals;
 pub mod socket;
 pub mod spawn;

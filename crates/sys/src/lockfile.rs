@@ -10,7 +10,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use model::plan::Form;
+use model::plan::{Fingerprint, Form};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
@@ -74,6 +74,29 @@ fn is_at(file: &File, path: &Path) -> bool {
     print.is_ok_and(|print| print.form == Form::File && fingerprint::is_at(&print, path))
 }
 
+impl LockFile {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it is, for whoever has to tell later whether it is still this one.
+    pub fn print(&self) -> Option<Fingerprint> {
+        self.file.metadata().ok().map(|about| fingerprint::of_metadata(&about))
+    }
+}
+
+/// Lets go of a lock that one of us held when it was killed: only of the very file that it wrote, and only
+/// if none of us holds it now. Whether it is gone.
+pub fn let_go_of(path: &Path, print: &Fingerprint) -> bool {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+    let Ok(file) = opened else { return false };
+    let ours = file.metadata().is_ok_and(|about| fingerprint::of_metadata(&about) == *print);
+    let free = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    ours && free && is_at(&file, path) && std::fs::remove_file(path).is_ok()
+}
+
 impl Drop for LockFile {
     /// Lets go. Nobody puts another file in the place of a lock whose holder lives, so that what was
     /// ours a moment ago still is.
@@ -123,6 +146,23 @@ mod tests {
         std::os::unix::fs::symlink(&target, &path).unwrap();
         assert!(take_over(&path, b"left", b"me").is_err());
         assert_eq!(std::fs::read(&target).unwrap(), b"left");
+    }
+
+    #[test]
+    fn l3_what_a_killed_holder_left_is_let_go_of_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a.lock");
+        let lock = make(&path, b"me").unwrap().unwrap();
+        let print = lock.print().unwrap();
+        assert!(!let_go_of(&path, &print), "its holder lives");
+        // As a kill leaves it: closed, and not removed.
+        let LockFile { path: left, file } = &mut *std::mem::ManuallyDrop::new(lock);
+        rustix::fs::flock(&*file, FlockOperation::Unlock).unwrap();
+        std::fs::write(home.path().join("b"), "me").unwrap();
+        std::fs::rename(home.path().join("b"), &*left).unwrap();
+        assert!(!let_go_of(&path, &print), "it is another's");
+        let print = fingerprint::of_path(&path).unwrap();
+        assert!(let_go_of(&path, &print) && !path.exists());
     }
 
     #[test]

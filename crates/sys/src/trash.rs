@@ -27,6 +27,12 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     sync_directory_of(from)
 }
 
+/// Exchanges two names in one directory, so that what is taken out of the way can be looked at.
+pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?;
+    sync_directory_of(one)
+}
+
 /// Makes sure that the names in a file's directory are on the disk.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     match path.parent() {
@@ -48,7 +54,18 @@ pub enum Existing {
 /// a device is an error (`Unsupported`), as nothing could be given back. What was copied is on the
 /// disk when this returns.
 pub fn copy(from: &Path, to: &Path, existing: Existing) -> io::Result<()> {
+    copy_noting(from, to, existing, &mut |_, _| {})
+}
+
+/// As [`copy`]; `note` is told what everything was before it was read.
+pub(crate) fn copy_noting(
+    from: &Path,
+    to: &Path,
+    existing: Existing,
+    note: &mut dyn FnMut(&Path, &Metadata),
+) -> io::Result<()> {
     let about = fs::symlink_metadata(from)?;
+    note(from, &about);
     let print = crate::fingerprint::of_metadata(&about);
     if existing == Existing::Keep
         && print.form != Form::Directory
@@ -69,7 +86,7 @@ pub fn copy(from: &Path, to: &Path, existing: Existing) -> io::Result<()> {
             }
             for entry in fs::read_dir(from)? {
                 let entry = entry?;
-                copy(&entry.path(), &to.join(entry.file_name()), existing)?;
+                copy_noting(&entry.path(), &to.join(entry.file_name()), existing, note)?;
             }
         }
         Form::Special => {
@@ -96,7 +113,7 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Owner, mode and times. The owner goes first: changing it clears bits of the mode.
-fn carry_over(to: &Path, about: &Metadata, form: Form) -> io::Result<()> {
+pub(crate) fn carry_over(to: &Path, about: &Metadata, form: Form) -> io::Result<()> {
     let now = fs::symlink_metadata(to)?;
     if (now.uid(), now.gid()) != (about.uid(), about.gid()) {
         std::os::unix::fs::lchown(to, Some(about.uid()), Some(about.gid()))?;

@@ -5,4 +5,5 @@ pub mod gateway;
 pub mod home;
 pub mod pause;
 pub mod run;
+pub mod siege;
 pub mod sql;

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use model::plan::{Fingerprint, Form, Kind, Refusal};
 use model::time::Time;
+use sys::fingerprint::is_at;
+use sys::relocate::{CopiedTree, Immovable};
 use sys::trash::Existing;
 
-use super::journal::{self, Action, Begun, Journal, Line, Name};
+use super::journal::{self, Action, Begun, Journal, Line, Name, Undecided};
 use super::recheck::refusal;
 use super::{Checked, CollectError, Planned};
 use crate::writer::Writer;
@@ -28,15 +30,37 @@ pub struct Reaper<'a> {
 /// What came of trying to take one step: refused, or the journal itself failed.
 type Taken = Result<Result<(), Refusal>, CollectError>;
 
+/// What became of a thing.
+#[derive(Debug)]
+enum Outcome {
+    /// It went.
+    Gone,
+    /// It is where it was.
+    Stays(Refusal),
+    /// It did not go as it should, and could not go back: somebody else's work is in its place.
+    Parted {
+        refusal: Refusal,
+        matter: Undecided,
+        /// Whether all of it is where the step should have brought it.
+        done: bool,
+    },
+}
+
+impl From<Result<(), Refusal>> for Outcome {
+    fn from(taken: Result<(), Refusal>) -> Self {
+        taken.map_or_else(Self::Stays, |()| Self::Gone)
+    }
+}
+
 impl<'a> Reaper<'a> {
-    /// Begins a run; what an earlier one left unfinished is finished first.
+    /// Begins a run; what an earlier one left unfinished is settled first.
     pub fn begin(writer: &'a Writer, command: &str, at: Time) -> Result<Self, CollectError> {
         super::recover(&writer.home)?;
         Ok(Self {
             home: &writer.home,
             command: command.to_owned(),
             at,
-            id: sys::clock::unique(at),
+            id: sys::clock::unique(journal::later_than_all(&writer.home, at)?),
             journal: None,
             next: 0,
             bytes: 0,
@@ -46,7 +70,7 @@ impl<'a> Reaper<'a> {
     /// Moves something to the trash.
     pub fn trash(&mut self, checked: &Checked<'_>) -> Taken {
         let planned = checked.planned;
-        let begun = self.begin_step(planned, Action::Trash)?;
+        let begun = self.begin_step(checked, Action::Trash)?;
         let content = journal::content(self.home, &self.id, &begun);
         let moved = self.move_away(planned, &content, begun.step)?;
         self.settle(begun, moved)
@@ -56,37 +80,60 @@ impl<'a> Reaper<'a> {
     pub fn rename(&mut self, checked: &Checked<'_>, to: &Path) -> Taken {
         let planned = checked.planned;
         let action = Action::Rename { to: Name(to.to_owned()) };
-        let begun = self.begin_step(planned, action)?;
-        let renamed = sys::trash::rename(&planned.path, to).map_err(|error| refusal(to, &error));
-        let renamed = renamed.and_then(|()| is_still(planned, to));
+        let begun = self.begin_step(checked, action)?;
+        sys::pause::at("reap.renaming");
+        let renamed = match rename(&planned.print, &planned.path, to) {
+            Err(error) => Outcome::Stays(refusal(to, &error)),
+            Ok(()) => stay_or_go_back(planned, to),
+        };
         self.settle(begun, renamed)
     }
 
     /// Replaces the content of a file that was read as `before`; the old file goes to the trash as it
     /// is, with its mode and times.
     pub fn replace(&mut self, checked: &Checked<'_>, before: &[u8], after: &[u8]) -> Taken {
-        let planned = checked.planned;
+        let path = &checked.planned.path;
         let action =
             Action::Replace { before: Some(super::hash(before)), after: super::hash(after) };
-        let begun = self.begin_step(planned, action)?;
+        let begun = self.begin_step(checked, action)?;
         let content = journal::content(self.home, &self.id, &begun);
-        let replaced = copy_as(&planned.path, &content, before).and_then(|()| {
+        let private = journal::private_name(&self.id, begun.step);
+        let replaced = copy_as(path, &content, before).and_then(|()| {
             sys::pause::at("reap.backed-up");
-            sys::atomic::update(&planned.path, Some(before), after)
+            sys::atomic::update_by(path, Some(before), after, private.as_ref())
         });
-        if replaced.is_err() {
-            // Nothing was replaced: the copy is of no use.
-            let _ = sys::trash::remove(&content);
+        let Err(error) = replaced else { return self.settle(begun, Outcome::Gone) };
+        let now = std::fs::read(path);
+        if now.as_ref().is_ok_and(|now| now == after) {
+            // It was replaced; only that this will outlast a crash of the machine is not certain.
+            return self.settle(begun, Outcome::Gone);
         }
-        self.settle(begun, replaced.map_err(|error| refusal(&planned.path, &error)))
+        let not_reached = error.kind() == io::ErrorKind::WouldBlock;
+        if not_reached || now.is_ok_and(|now| now == before) {
+            // Nothing was replaced: the copy is of no use.
+            drop_own(&content);
+        }
+        self.settle(begun, Outcome::Stays(refusal(path, &error)))
     }
 
     /// Writes a file where there is none. Undoing it moves the file away.
     pub fn create(&mut self, kind: Kind, path: &Path, why: &str, after: &[u8]) -> Taken {
         let action = Action::Replace { before: None, after: super::hash(after) };
-        let begun = self.write_down(action, path, kind, why, after.len() as u64, None)?;
-        let made = sys::atomic::update(path, None, after);
-        self.settle(begun, made.map_err(|error| refusal(path, &error)))
+        let step = self.next;
+        let begun = Begun {
+            step,
+            action,
+            path: Name(path.to_owned()),
+            kind,
+            why: why.to_owned(),
+            bytes: after.len() as u64,
+            print: None,
+            lock: None,
+        };
+        self.write_down(&begun)?;
+        let private = journal::private_name(&self.id, step);
+        let made = sys::atomic::update_by(path, None, after, private.as_ref());
+        self.settle(begun, made.map_err(|error| refusal(path, &error)).into())
     }
 
     /// Removes something in which there is nothing that could be given back: a dead socket.
@@ -95,9 +142,16 @@ impl<'a> Reaper<'a> {
         if planned.print.form != Form::Special {
             return Ok(Err(Refusal::Changed));
         }
-        let begun = self.begin_step(planned, Action::Discard)?;
-        let removed = sys::trash::remove(&planned.path);
-        self.settle(begun, removed.map_err(|error| refusal(&planned.path, &error)))
+        let begun = self.begin_step(checked, Action::Discard)?;
+        // Under a name of ours nobody can put another thing in its place.
+        let outcome = match self.set_aside(planned, begun.step)? {
+            Err(outcome) => outcome,
+            Ok(aside) => match std::fs::remove_file(&aside) {
+                Ok(()) => Outcome::Gone,
+                Err(error) => go_back(&aside, &planned.path, refusal(&aside, &error), None),
+            },
+        };
+        self.settle(begun, outcome)
     }
 
     /// Ends the run. Gives the name of its receipt and the bytes that went, if anything did.
@@ -108,30 +162,31 @@ impl<'a> Reaper<'a> {
         Ok(Some((self.id, self.bytes)))
     }
 
-    fn begin_step(&mut self, planned: &Planned, action: Action) -> Result<Begun, CollectError> {
-        let Planned { item, path, print } = planned;
-        self.write_down(action, path, item.kind, &item.why, item.bytes, Some(*print))
+    fn begin_step(&mut self, checked: &Checked<'_>, action: Action) -> Result<Begun, CollectError> {
+        let Planned { item, path, print } = checked.planned;
+        let begun = Begun {
+            step: self.next,
+            action,
+            path: Name(path.clone()),
+            kind: item.kind,
+            why: item.why.clone(),
+            bytes: item.bytes,
+            print: Some(*print),
+            lock: checked.lock_note(),
+        };
+        self.write_down(&begun)?;
+        Ok(begun)
     }
 
     /// Writes down what is about to be done.
-    fn write_down(
-        &mut self,
-        action: Action,
-        path: &Path,
-        kind: Kind,
-        why: &str,
-        bytes: u64,
-        print: Option<Fingerprint>,
-    ) -> Result<Begun, CollectError> {
-        let (step, path, why) = (self.next, Name(path.to_owned()), why.to_owned());
-        let begun = Begun { step, action, path, kind, why, bytes, print };
+    fn write_down(&mut self, begun: &Begun) -> Result<(), CollectError> {
         self.next += 1;
-        let slot = journal::slot(self.home, &self.id, step);
+        let slot = journal::slot(self.home, &self.id, begun.step);
         self.journal()?.add(&Line::Begin(begun.clone()))?;
         sys::private::create_private_dir(&slot)
             .map_err(|error| CollectError::Journal { path: slot, reason: error.to_string() })?;
         sys::pause::at("reap.begun");
-        Ok(begun)
+        Ok(())
     }
 
     fn journal(&mut self) -> Result<&mut Journal, CollectError> {
@@ -150,18 +205,29 @@ impl<'a> Reaper<'a> {
     }
 
     /// Writes down what became of a step.
-    fn settle(&mut self, begun: Begun, taken: Result<(), Refusal>) -> Taken {
+    fn settle(&mut self, begun: Begun, outcome: Outcome) -> Taken {
         sys::pause::at("reap.moved");
-        let line = match &taken {
-            Ok(()) => Line::Done { step: begun.step },
-            Err(refusal) => Line::Failed { step: begun.step, reason: refusal.reason() },
+        let step = begun.step;
+        let taken = match outcome {
+            Outcome::Gone => {
+                self.bytes += begun.bytes;
+                self.journal()?.add(&Line::Done { step })?;
+                Ok(())
+            }
+            Outcome::Stays(refusal) => {
+                // Not empty means that something is in it: it stays.
+                let _ = std::fs::remove_dir(journal::slot(self.home, &self.id, step));
+                self.journal()?.add(&Line::Failed { step, reason: refusal.reason() })?;
+                Err(refusal)
+            }
+            Outcome::Parted { refusal, matter, done } => {
+                self.journal()?.add(&Line::Undecided { step, matter })?;
+                if done {
+                    self.journal()?.add(&Line::Done { step })?;
+                }
+                Err(refusal)
+            }
         };
-        if taken.is_ok() {
-            self.bytes += begun.bytes;
-        } else {
-            let _ = std::fs::remove_dir(journal::slot(self.home, &self.id, begun.step));
-        }
-        self.journal()?.add(&line)?;
         sys::pause::at("reap.done");
         Ok(taken)
     }
@@ -172,26 +238,135 @@ impl<'a> Reaper<'a> {
         planned: &Planned,
         content: &Path,
         step: u32,
-    ) -> Result<Result<(), Refusal>, CollectError> {
-        let path = &planned.path;
-        match sys::trash::rename(path, content) {
-            Ok(()) => {
-                let same = is_still(planned, content);
-                if same.is_err() {
-                    // Somebody put something else there in the last moment: it goes back.
-                    let _ = sys::trash::rename(content, path);
-                }
-                return Ok(same);
+    ) -> Result<Outcome, CollectError> {
+        match rename(&planned.print, &planned.path, content) {
+            Ok(()) => Ok(stay_or_go_back(planned, content)),
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                self.move_across(planned, content, step)
             }
-            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
-            Err(error) => return Ok(Err(refusal(path, &error))),
+            Err(error) => Ok(Outcome::Stays(refusal(&planned.path, &error))),
         }
-        if let Err(refused) = copy_over(planned, content) {
-            return Ok(Err(refused));
+    }
+
+    /// Moves something to another device: aside, where nobody finds it, then a copy, and then the original
+    /// goes file by file, as far as it is what was copied.
+    fn move_across(
+        &mut self,
+        planned: &Planned,
+        content: &Path,
+        step: u32,
+    ) -> Result<Outcome, CollectError> {
+        let path = &planned.path;
+        if let Err(immovable) = sys::relocate::check_movable(path) {
+            return Ok(Outcome::Stays(immovable_refusal(path, immovable)));
         }
-        self.journal()?.add(&Line::Copied { step })?;
+        let aside = match self.set_aside(planned, step)? {
+            Ok(aside) => aside,
+            Err(outcome) => return Ok(outcome),
+        };
+        let copied = match copy_over(&aside, content) {
+            Ok(copied) => copied,
+            Err(refusal) => return Ok(go_back(&aside, path, refusal, None)),
+        };
+        if let Err(error) = self.journal()?.add(&Line::Copied { step }) {
+            // What became of it is found out by the next run.
+            go_back(&aside, path, Refusal::NoSpace, Some(content));
+            return Err(error);
+        }
         sys::pause::at("reap.copied");
-        Ok(remove_original(path, content))
+        let private = journal::private_name(&self.id, step);
+        let unlinked = copied.unlink_from(&aside, private.as_ref());
+        if unlinked.as_ref().is_ok_and(|all| *all) {
+            return Ok(Outcome::Gone);
+        }
+        let refused = match unlinked {
+            Err(error) => refusal(path, &error),
+            Ok(_) => Refusal::Changed,
+        };
+        if let Err(error) = sys::relocate::complete(content, &aside, private.as_ref()) {
+            let reason = format!(
+                "it was written to while it was moved, and cannot be put together again: {error}"
+            );
+            let matter = undecided(reason, [aside.as_path(), content]);
+            return Ok(Outcome::Parted { refusal: refused, matter, done: false });
+        }
+        Ok(go_back(&aside, path, refused, Some(content)))
+    }
+
+    /// Gives something a private name in its own directory, where nobody finds it by its path.
+    fn set_aside(
+        &mut self,
+        planned: &Planned,
+        step: u32,
+    ) -> Result<Result<PathBuf, Outcome>, CollectError> {
+        let path = &planned.path;
+        let aside = journal::private_beside(path, &self.id, step);
+        self.journal()?.add(&Line::Aside { step, name: Name(aside.clone()) })?;
+        sys::pause::at("reap.setting-aside");
+        if let Err(error) = rename(&planned.print, path, &aside) {
+            return Ok(Err(Outcome::Stays(refusal(path, &error))));
+        }
+        sys::pause::at("reap.aside");
+        Ok(match is_still(planned, &aside) {
+            Ok(()) => Ok(aside),
+            Err(refusal) => Err(go_back(&aside, path, refusal, None)),
+        })
+    }
+}
+
+/// Gives something a name that is free. It is where it is, whatever was said after that.
+fn rename(print: &Fingerprint, from: &Path, to: &Path) -> io::Result<()> {
+    match sys::trash::rename(from, to) {
+        Err(_) if is_at(print, to) && !is_at(print, from) => Ok(()),
+        renamed => renamed,
+    }
+}
+
+/// Looks whether what was given another name is what was planned. If somebody put something else there in
+/// the last moment, or wrote to it, it goes back.
+fn stay_or_go_back(planned: &Planned, place: &Path) -> Outcome {
+    let Err(refused) = is_still(planned, place) else { return Outcome::Gone };
+    match go_back(place, &planned.path, refused, None) {
+        Outcome::Parted { refusal, matter, .. } => Outcome::Parted { refusal, matter, done: true },
+        back => back,
+    }
+}
+
+/// Gives something its own name again, unless somebody has that now: then both stay, and it is told.
+fn go_back(from: &Path, path: &Path, refused: Refusal, copy: Option<&Path>) -> Outcome {
+    sys::pause::at("reap.going-back");
+    match sys::trash::rename(from, path) {
+        Ok(()) => Outcome::Stays(refused),
+        Err(_) if std::fs::symlink_metadata(from).is_err() => Outcome::Stays(refused),
+        Err(error) => {
+            let reason = format!(
+                "it was to go and was changed meanwhile, and could not go back: {}",
+                refusal(path, &error).reason()
+            );
+            let matter = undecided(reason, std::iter::once(from).chain(copy));
+            Outcome::Parted { refusal: refused, matter, done: false }
+        }
+    }
+}
+
+/// What a person must decide, and where everything is.
+pub(super) fn undecided<'p>(
+    reason: String,
+    places: impl IntoIterator<Item = &'p Path>,
+) -> Undecided {
+    let places = places.into_iter().map(|place| Name(place.to_owned())).collect();
+    Undecided { reason, places }
+}
+
+fn immovable_refusal(path: &Path, immovable: Immovable) -> Refusal {
+    match immovable {
+        Immovable::Special(_) => Refusal::Special,
+        Immovable::Linked(path) => {
+            Refusal::HardLinked { path: path.to_string_lossy().into_owned() }
+        }
+        Immovable::Foreign(_, uid) => Refusal::NotOurs { uid },
+        Immovable::Mounted(_) => Refusal::Mounted,
+        Immovable::Io(error) => refusal(path, &error),
     }
 }
 
@@ -208,41 +383,36 @@ pub(super) fn partial(content: &Path) -> PathBuf {
     content.with_file_name(".partial")
 }
 
-/// Copies something into its slot, where it has its name only when it is whole.
-fn copy_over(planned: &Planned, content: &Path) -> Result<(), Refusal> {
-    let partial = partial(content);
-    let copied = sys::trash::copy(&planned.path, &partial, Existing::Refuse)
-        .map_err(|error| refusal(&planned.path, &error))
-        .and_then(|()| {
-            sys::pause::at("reap.copying");
-            is_still(planned, &planned.path)
-        })
-        .and_then(|()| {
-            sys::trash::rename(&partial, content).map_err(|error| refusal(content, &error))
-        });
-    if copied.is_err() {
-        let _ = sys::trash::remove(&partial);
-    }
-    copied
+/// Drops a copy that the reaper itself was making, of something that is still where it was.
+pub(super) fn drop_own(copy: &Path) {
+    // One that cannot be removed is listed, and goes when the trash is emptied.
+    let _ = sys::trash::remove(copy);
 }
 
-/// Removes the original of a whole copy. If the system does not let go of all of it, what is missing
-/// is put back, and the copy goes.
-pub(super) fn remove_original(path: &Path, content: &Path) -> Result<(), Refusal> {
-    let Err(error) = sys::trash::remove(path) else { return Ok(()) };
-    if error.kind() == io::ErrorKind::NotFound {
-        return Ok(());
-    }
-    if sys::trash::copy(content, path, Existing::Keep).is_ok() {
-        let _ = sys::trash::remove(content);
-    }
-    Err(refusal(path, &error))
+/// Copies something into its slot, where it has its name only when it is whole, and when nothing was
+/// written to the original meanwhile.
+fn copy_over(aside: &Path, content: &Path) -> Result<CopiedTree, Refusal> {
+    let partial = partial(content);
+    let copied = sys::relocate::copy_tree(aside, &partial).and_then(|copied| {
+        sys::pause::at("reap.copying");
+        if !copied.is_still_at(aside)? {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "it was written to"));
+        }
+        sys::trash::rename(&partial, content)?;
+        Ok(copied)
+    });
+    copied.map_err(|error| {
+        drop_own(&partial);
+        refusal(content, &error)
+    })
 }
 
 /// Keeps a copy of a file that was read as `bytes`.
 fn copy_as(path: &Path, content: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = std::fs::canonicalize(path)?;
-    sys::trash::copy(&path, content, Existing::Refuse)?;
+    let partial = partial(content);
+    sys::trash::copy(&path, &partial, Existing::Refuse)?;
+    sys::trash::rename(&partial, content)?;
     if std::fs::read(content)? == bytes {
         return Ok(());
     }

@@ -90,6 +90,18 @@ pub struct Begun {
     /// What it was; none if there was nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub print: Option<Fingerprint>,
+    /// The lock that is held for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<LockNote>,
+}
+
+/// A lock of another program's that is held while a step is taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockNote {
+    /// Where it is.
+    pub path: Name,
+    /// What it is.
+    pub print: Fingerprint,
 }
 
 /// A line of the journal.
@@ -100,12 +112,26 @@ pub(super) enum Line {
     Run { receipt: String, command: String, at: Time, version: String },
     /// A step is about to be taken.
     Begin(Begun),
+    /// It is about to get a private name in its own directory, from where it is copied.
+    Aside { step: u32, name: Name },
     /// It lies in the trash as a whole copy; the original is about to be removed.
     Copied { step: u32 },
+    /// What is left of the step is for a person to decide.
+    Undecided { step: u32, matter: Undecided },
+    /// It is about to be put back by way of this name; with what it is there, once it is whole.
+    Returning {
+        step: u32,
+        by: Name,
+        to: Name,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        print: Option<Fingerprint>,
+    },
     /// The step was taken.
     Done { step: u32 },
     /// The step was not taken; everything is where it was.
     Failed { step: u32, reason: String },
+    /// It was not put back after all, and lies where it lay.
+    Returned { step: u32 },
     /// The step was undone.
     Undone { step: u32, at: Time },
     /// The run came to its end.
@@ -114,11 +140,31 @@ pub(super) enum Line {
     Emptied { at: Time },
 }
 
+/// What a person must decide about a step, because there is work of somebody's in more than one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Undecided {
+    /// What happened.
+    pub reason: String,
+    /// Everything that was kept, where it is.
+    pub places: Vec<Name>,
+}
+
+/// A step that is being put back, by way of a name in the directory it comes back to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Returning {
+    pub(super) by: PathBuf,
+    pub(super) to: PathBuf,
+    pub(super) print: Option<Fingerprint>,
+}
+
 /// What became of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// It was begun, and nobody wrote down what became of it.
     Begun,
+    /// It may have a private name beside its own, and nobody wrote down what became of it.
+    Aside,
     /// It was copied whole, and nobody wrote down whether the original is gone.
     Copied,
     /// It was taken.
@@ -138,6 +184,33 @@ pub struct Step {
     pub begun: Begun,
     /// What became of it.
     pub state: State,
+    /// The private name that it was given, in its own directory.
+    pub aside: Option<PathBuf>,
+    /// What a person must decide about it.
+    pub undecided: Option<Undecided>,
+    /// How far it is on its way back.
+    pub(super) returning: Option<Returning>,
+}
+
+impl Step {
+    const fn new(begun: Begun) -> Self {
+        Self { begun, state: State::Begun, aside: None, undecided: None, returning: None }
+    }
+
+    /// Whether it was begun, and it is neither known what became of it nor left to a person.
+    pub fn is_open(&self) -> bool {
+        let open = matches!(self.state, State::Begun | State::Aside | State::Copied);
+        (open && self.undecided.is_none()) || self.returning.is_some()
+    }
+
+    /// Whether undoing it would give something back.
+    pub(super) fn can_be_undone(&self) -> bool {
+        match self.state {
+            State::Done => self.begun.action != Action::Discard,
+            State::Aside | State::Copied => self.undecided.is_some(),
+            _ => false,
+        }
+    }
 }
 
 /// A run as its journal tells it.
@@ -160,13 +233,12 @@ pub struct Receipt {
 impl Receipt {
     /// Steps of which it is not known what became.
     pub fn is_unfinished(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.state, State::Begun | State::Copied))
+        self.steps.iter().any(Step::is_open)
     }
 
     /// Whether something of it can be undone.
     pub fn is_undoable(&self) -> bool {
-        let is = |step: &Step| step.state == State::Done && step.begun.action != Action::Discard;
-        self.steps.iter().any(is)
+        self.steps.iter().any(Step::can_be_undone)
     }
 }
 
@@ -184,6 +256,16 @@ pub(super) fn slot(home: &Path, receipt: &str, step: u32) -> PathBuf {
 pub(crate) fn content(home: &Path, receipt: &str, begun: &Begun) -> PathBuf {
     let name = begun.path.0.file_name().unwrap_or("content".as_ref());
     slot(home, receipt, begun.step).join(name)
+}
+
+/// The name that nobody but this step uses, for a thing that is between its place and the trash.
+pub(super) fn private_name(receipt: &str, step: u32) -> String {
+    format!("{}{receipt}-{step}", model::plan::PRIVATE_PREFIX)
+}
+
+/// That name, beside a path.
+pub(super) fn private_beside(path: &Path, receipt: &str, step: u32) -> PathBuf {
+    path.with_file_name(private_name(receipt, step))
 }
 
 /// A journal that is open for writing.
@@ -261,7 +343,10 @@ pub(super) fn is_settled(home: &Path, receipt: &str) -> bool {
     let Some(whole) = tail.strip_suffix(b"\n") else { return false };
     let last = whole.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
     let last = serde_json::from_slice(last);
-    matches!(last, Ok(Line::End { .. } | Line::Undone { .. } | Line::Emptied { .. }))
+    matches!(
+        last,
+        Ok(Line::End { .. } | Line::Undone { .. } | Line::Returned { .. } | Line::Emptied { .. })
+    )
 }
 
 /// What the lines of a journal come to.
@@ -276,24 +361,42 @@ fn fold(id: &str, text: &[u8]) -> Receipt {
     };
     let mut steps: BTreeMap<u32, Step> = BTreeMap::new();
     for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let mut become_ = |step: u32, state: State| {
+        let mut change = |step: u32, change: &dyn Fn(&mut Step)| {
             if let Some(known) = steps.get_mut(&step) {
-                known.state = state;
+                change(known);
             }
         };
         match serde_json::from_slice::<Line>(line) {
             Ok(Line::Run { command, at, .. }) => (receipt.command, receipt.at) = (command, at),
             Ok(Line::Begin(begun)) => {
-                steps.insert(begun.step, Step { begun, state: State::Begun });
+                steps.insert(begun.step, Step::new(begun));
             }
-            Ok(Line::Copied { step }) => become_(step, State::Copied),
-            Ok(Line::Done { step }) => become_(step, State::Done),
-            Ok(Line::Failed { step, reason }) => become_(step, State::Failed(reason)),
-            Ok(Line::Undone { step, .. }) => become_(step, State::Undone),
+            Ok(Line::Aside { step, name }) => change(step, &|known| {
+                known.state = State::Aside;
+                known.aside = Some(name.0.clone());
+            }),
+            Ok(Line::Copied { step }) => change(step, &|known| known.state = State::Copied),
+            Ok(Line::Undecided { step, matter }) => {
+                change(step, &|known| known.undecided = Some(matter.clone()));
+            }
+            Ok(Line::Returning { step, by, to, print }) => change(step, &|known| {
+                let (by, to) = (by.0.clone(), to.0.clone());
+                known.returning = Some(Returning { by, to, print });
+            }),
+            Ok(Line::Returned { step }) => change(step, &|known| known.returning = None),
+            Ok(Line::Done { step }) => change(step, &|known| known.state = State::Done),
+            Ok(Line::Failed { step, reason }) => {
+                change(step, &|known| known.state = State::Failed(reason.clone()));
+            }
+            Ok(Line::Undone { step, .. }) => change(step, &|known| {
+                known.state = State::Undone;
+                (known.undecided, known.returning) = (None, None);
+            }),
             Ok(Line::End { .. }) => receipt.ended = true,
             Ok(Line::Emptied { .. }) => {
                 for step in steps.values_mut().filter(|step| step.state == State::Done) {
                     step.state = State::Emptied;
+                    step.undecided = None;
                 }
             }
             Err(_) => receipt.unreadable += 1,
@@ -318,6 +421,14 @@ pub(super) fn names(home: &Path) -> Result<Vec<String>, CollectError> {
         .collect();
     names.sort();
     Ok(names)
+}
+
+/// A time later than that of every receipt, so that the names of receipts are in the order of their runs
+/// whatever somebody does to the clock.
+pub(super) fn later_than_all(home: &Path, at: Time) -> Result<Time, CollectError> {
+    let millis = |name: &String| i64::from_str_radix(name.split('-').next()?, 16).ok();
+    let last = names(home)?.iter().filter_map(millis).max();
+    Ok(last.map_or(at, |last| at.max(Time::from_millis(last.saturating_add(1)))))
 }
 
 /// Whether a receipt has no journal: whoever made it was killed before anything was moved.
@@ -362,6 +473,7 @@ mod tests {
             why: "because".to_owned(),
             bytes: 3,
             print: None,
+            lock: None,
         }
     }
 
@@ -377,7 +489,7 @@ mod tests {
         journal.add(&Line::Done { step: 1 }).unwrap();
         let receipt = read(home.path(), "r").unwrap();
         assert_eq!((receipt.command.as_str(), receipt.at, receipt.ended), ("gc", at, false));
-        assert_eq!(receipt.steps[0], Step { begun: begun(0, b"/a/plain"), state: State::Begun });
+        assert_eq!(receipt.steps[0], Step::new(begun(0, b"/a/plain")));
         assert_eq!(receipt.steps[1].begun, begun(1, b"/a/\xff\n\x01"));
         assert_eq!(receipt.steps[1].state, State::Done);
         assert!(receipt.is_unfinished());

@@ -5,7 +5,8 @@
 //! by itself: it can be undone without the store, and read by a person without ostler.
 //!
 //! Killed at any point, the journal says what was begun; the next run finds out what became of it
-//! (see [`recover`]) and completes it or puts it back. Nothing is ever in neither place.
+//! (see [`recover`]), without removing anything. Nothing is ever in neither place, and what others write
+//! meanwhile is never lost: where it is in the way, both stay, and a person is told (see [`Undecided`]).
 
 #![expect(clippy::disallowed_methods, reason = "this is the reaper")]
 
@@ -24,12 +25,12 @@ pub use apply::Reaper;
 pub(crate) use gc::InUse;
 pub use gc::{Ask, Consent, Include, Planning, collect, plan, plan_here};
 pub(crate) use journal::content;
-pub use journal::{Action, Receipt, State, Step, read as read_receipt};
+pub use journal::{Action, LockNote, Receipt, State, Step, Undecided, read as read_receipt};
 pub(crate) use recheck::refusal;
 pub use recheck::{Checked, Planned, recheck};
 pub use recover::{Recovered, is_interrupted, recover};
-pub use trash::{empty, list, verify};
-pub use undo::undo;
+pub use trash::{empty, list, undecided, verify};
+pub use undo::{WhenTaken, undo};
 
 /// Why the reaper cannot work at all. What becomes of a single item is a `Refusal`.
 #[derive(Debug, thiserror::Error)]

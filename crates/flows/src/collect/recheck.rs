@@ -9,6 +9,8 @@ use model::plan::{Fingerprint, Form, Item, Kind, Refusal};
 use model::time::{Time, millis};
 use sys::lockfile::LockFile;
 
+use super::journal::{LockNote, Name as JournalPath};
+
 /// Something that would go, and what it was when that was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
@@ -82,7 +84,15 @@ impl Planned {
 pub struct Checked<'a> {
     pub(super) planned: &'a Planned,
     /// Held until the thing is gone.
-    _lock: Option<LockFile>,
+    lock: Option<LockFile>,
+}
+
+impl Checked<'_> {
+    /// Which lock is held, for whoever finds it after a kill.
+    pub(super) fn lock_note(&self) -> Option<LockNote> {
+        let lock = self.lock.as_ref()?;
+        Some(LockNote { path: JournalPath(lock.path().to_owned()), print: lock.print()? })
+    }
 }
 
 /// Looks again. `check` takes whatever lock the thing has and asks its own questions; what it locked
@@ -107,7 +117,7 @@ pub fn recheck<'a>(
     if now.form == Form::Directory && is_mount_point(&planned.path, &now) {
         return Err(Refusal::Mounted);
     }
-    Ok(Checked { planned, _lock: lock })
+    Ok(Checked { planned, lock })
 }
 
 fn look(path: &Path) -> Result<Fingerprint, Refusal> {

@@ -1,13 +1,19 @@
-//! Finding out what became of steps that nobody finished, and finishing them.
+//! Crash recovery: finding out what became of steps that nobody finished, by comparing.
+//!
+//! Days may lie between a kill and this. Whatever is where it was may have been worked on since, so nothing
+//! that anybody may have written is removed here: a step either turns out to have been taken, or what it
+//! moved gets its name back. Where somebody else has that name now, both stay and a person is told (see
+//! [`Undecided`]). What may go after all is asked anew by the next run, with all its checks.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use model::wire::Incomplete;
 use sys::fingerprint::is_at;
 
 use super::CollectError;
-use super::apply::{partial, remove_original};
-use super::journal::{self, Action, Begun, Journal, Line, State};
+use super::apply::{drop_own, partial, undecided};
+use super::journal::{self, Action, Begun, Journal, Line, Returning, State, Step, Undecided};
+use super::undo::hash_of;
 
 /// What was settled, and what could not be.
 #[derive(Debug, Default)]
@@ -18,14 +24,26 @@ pub struct Recovered {
     pub left: Vec<Incomplete>,
 }
 
+/// What a step turned out to be.
+enum Found {
+    /// It was taken.
+    Done,
+    /// It was not, or not any more: what it was about is in its place.
+    NotDone(String),
+    /// It was taken, and there is something to decide about what it left.
+    DoneBut(Undecided),
+    /// It is half done, and cannot be put back.
+    Halfway(Undecided),
+}
+
 /// Whether a run may have been killed, or is at work now.
 pub fn is_interrupted(home: &Path) -> bool {
     let names = journal::names(home).unwrap_or_default();
     names.iter().any(|name| !journal::is_missing(home, name) && !journal::is_settled(home, name))
 }
 
-/// Finishes what a run left unfinished when it was killed: a step is completed if it had happened,
-/// and put back if it had not. Only the writer may.
+/// Settles what a run left unfinished when it was killed: a step is completed if it had happened, and put
+/// back if it had not. Only the writer may.
 pub fn recover(home: &Path) -> Result<Recovered, CollectError> {
     let mut recovered = Recovered::default();
     for name in journal::names(home)? {
@@ -41,12 +59,6 @@ pub fn recover(home: &Path) -> Result<Recovered, CollectError> {
                 continue;
             }
         };
-        let end = Line::End { at: sys::clock::now() };
-        if !receipt.is_unfinished() {
-            // Every step was settled, but for saying so.
-            let _ = Journal::open(home, &name).and_then(|mut journal| journal.add(&end));
-            continue;
-        }
         let mut journal = match Journal::open(home, &name) {
             Ok(journal) => journal,
             Err(error) => {
@@ -54,75 +66,225 @@ pub fn recover(home: &Path) -> Result<Recovered, CollectError> {
                 continue;
             }
         };
-        for step in receipt.steps {
-            if !matches!(step.state, State::Begun | State::Copied) {
-                continue;
-            }
+        for step in receipt.steps.iter().filter(|step| step.is_open()) {
             sys::pause::at("recover.step");
-            let number = step.begun.step;
-            let line = match outcome(home, &name, &step.begun, &step.state) {
-                Ok(()) => Line::Done { step: number },
-                Err(reason) => Line::Failed { step: number, reason },
-            };
-            journal.add(&line)?;
+            for line in settle(home, &name, step) {
+                journal.add(&line)?;
+                sys::pause::at("recover.said");
+            }
             recovered.settled += 1;
         }
-        journal.add(&end)?;
+        journal.add(&Line::End { at: sys::clock::now() })?;
     }
     Ok(recovered)
 }
 
-/// Whether a step is taken now, or why it is not.
-fn outcome(home: &Path, receipt: &str, begun: &Begun, state: &State) -> Result<(), String> {
-    let not_taken = || "it was interrupted before anything happened".to_owned();
-    let path = &begun.path.0;
-    let content = journal::content(home, receipt, begun);
-    match &begun.action {
-        Action::Trash => {
-            // A copy that did not become whole is worth nothing: the original is where it was.
-            let _ = sys::trash::remove(&partial(&content));
-            let lies_there = std::fs::symlink_metadata(&content).is_ok();
-            let is_original = begun.print.is_some_and(|print| is_at(&print, path));
-            match (lies_there, is_original, state) {
-                (true, true, State::Copied) => {
-                    remove_original(path, &content).map_err(|refusal| refusal.reason())
-                }
-                // Whole by its name, but it was not written down: the original counts.
-                (true, true, _) => {
-                    let _ = sys::trash::remove(&content);
-                    forget_slot(&content);
-                    Err(not_taken())
-                }
-                (true, false, _) => Ok(()),
-                (false, ..) => {
-                    forget_slot(&content);
-                    Err(not_taken())
-                }
-            }
+/// What is to be written down about a step.
+fn settle(home: &Path, receipt: &str, step: &Step) -> Vec<Line> {
+    let number = step.begun.step;
+    if let Some(lock) = &step.begun.lock {
+        // Held by whoever was killed: nobody else lets go of it.
+        sys::lockfile::let_go_of(&lock.path.0, &lock.print);
+    }
+    if let Some(returning) = &step.returning {
+        return settle_return(home, receipt, step, returning);
+    }
+    match outcome(home, receipt, step) {
+        Found::Done => vec![Line::Done { step: number }],
+        Found::NotDone(reason) => vec![Line::Failed { step: number, reason }],
+        Found::DoneBut(matter) => {
+            vec![Line::Undecided { step: number, matter }, Line::Done { step: number }]
         }
-        Action::Rename { to } => {
-            let renamed = begun.print.is_some_and(|print| is_at(&print, &to.0));
-            if renamed { Ok(()) } else { Err(not_taken()) }
-        }
-        Action::Replace { after, .. } => {
-            let now = std::fs::read(path).ok().map(|bytes| super::hash(&bytes));
-            if now.as_ref() == Some(after) {
-                return Ok(());
-            }
-            let _ = sys::trash::remove(&content);
-            forget_slot(&content);
-            Err(not_taken())
-        }
-        Action::Discard => match std::fs::symlink_metadata(path) {
-            Err(_) => Ok(()),
-            Ok(_) => Err(not_taken()),
-        },
+        Found::Halfway(matter) => vec![Line::Undecided { step: number, matter }],
     }
 }
 
-fn forget_slot(content: &Path) {
+fn outcome(home: &Path, receipt: &str, step: &Step) -> Found {
+    let begun = &step.begun;
+    let content = journal::content(home, receipt, begun);
+    let found = match &begun.action {
+        Action::Trash => trash_outcome(step, receipt, &content),
+        Action::Rename { to } => match begun.print.is_some_and(|print| is_at(&print, &to.0)) {
+            true => Found::Done,
+            false => not_taken(),
+        },
+        Action::Replace { before, after } => {
+            replace_outcome(begun, receipt, &content, before.as_ref(), after)
+        }
+        Action::Discard => match &step.aside {
+            Some(aside) if is_there(aside) => put_back(step, receipt, aside, &content),
+            _ if is_there(&begun.path.0) => not_taken(),
+            _ => Found::Done,
+        },
+    };
     if let Some(slot) = content.parent() {
         // Not empty means that something is in it: it stays.
         let _ = std::fs::remove_dir(slot);
+    }
+    found
+}
+
+fn not_taken() -> Found {
+    Found::NotDone("it was interrupted before anything happened".to_owned())
+}
+
+fn is_there(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
+}
+
+fn trash_outcome(step: &Step, receipt: &str, content: &Path) -> Found {
+    let begun = &step.begun;
+    if let Some(aside) = &step.aside
+        && is_there(aside)
+    {
+        return put_back(step, receipt, aside, content);
+    }
+    let in_place = begun.print.is_some_and(|print| is_at(&print, &begun.path.0));
+    match (is_there(content), in_place) {
+        (false, in_place) => {
+            if in_place {
+                drop_own(&partial(content));
+            }
+            not_taken()
+        }
+        // The original counts: it may have been worked on. The copy goes when the trash is emptied.
+        (true, true) => Found::NotDone("it is in its place; a copy is in the trash".to_owned()),
+        (true, false) => {
+            let moved = begun.print.is_some_and(|print| {
+                step.state == State::Begun
+                    && is_at(&print, content)
+                    && !sys::fingerprint::of_path(content).is_ok_and(|now| print.is_same(&now))
+            });
+            // Written to in the moment in which it was moved: it goes back, as it would have.
+            if moved && sys::trash::rename(content, &begun.path.0).is_ok() {
+                return Found::NotDone("it was written to while it was moved".to_owned());
+            }
+            Found::Done
+        }
+    }
+}
+
+/// Gives what was set aside its name again, with everything that was taken out of it.
+fn put_back(step: &Step, receipt: &str, aside: &Path, content: &Path) -> Found {
+    let path = &step.begun.path.0;
+    if !step.begun.print.is_some_and(|print| is_at(&print, aside)) {
+        let reason = "something else has the name that it was set aside by".to_owned();
+        return Found::Halfway(undecided(reason, places(aside, content)));
+    }
+    if step.state == State::Copied && is_there(content) {
+        let private = journal::private_name(receipt, step.begun.step);
+        if let Err(error) = sys::relocate::complete(content, aside, private.as_ref()) {
+            let reason = format!("it is half moved, and cannot be put together again: {error}");
+            return Found::Halfway(undecided(reason, places(aside, content)));
+        }
+    }
+    sys::pause::at("recover.completed");
+    match sys::trash::rename(aside, path) {
+        Ok(()) => {
+            drop_own(&partial(content));
+            Found::NotDone("it was interrupted, and is in its place again".to_owned())
+        }
+        Err(error) => {
+            let why = super::refusal(path, &error).reason();
+            let reason = format!("it was interrupted, and could not be put back: {why}");
+            Found::Halfway(undecided(reason, places(aside, content)))
+        }
+    }
+}
+
+fn places<'p>(aside: &'p Path, content: &'p Path) -> Vec<&'p Path> {
+    [aside, content].into_iter().filter(|place| is_there(place)).collect()
+}
+
+/// Three cases: it is as it was; it is as it was to become; or it was replaced and has changed since.
+fn replace_outcome(
+    begun: &Begun,
+    receipt: &str,
+    content: &Path,
+    before: Option<&String>,
+    after: &str,
+) -> Found {
+    let path = &begun.path.0;
+    // The new content, on its way to its place: it never got there, or it would not have this name.
+    drop_own(&replacement(path, receipt, begun.step));
+    drop_own(&partial(content));
+    let now = match hash_of(path) {
+        Ok(now) => now,
+        Err(error) => {
+            let reason = format!("it cannot be told whether it was replaced: {error}");
+            return Found::DoneBut(undecided(reason, [content]));
+        }
+    };
+    if now.as_deref() == Some(after) {
+        return Found::Done;
+    }
+    if now.as_ref() == before {
+        return not_taken();
+    }
+    match (before, hash_of(content)) {
+        // Replacing comes after keeping a copy of just that.
+        (Some(before), Ok(Some(kept))) if kept == *before => {
+            let reason = "it was replaced, and has been changed since".to_owned();
+            Found::DoneBut(undecided(reason, [content]))
+        }
+        (None, _) => Found::DoneBut(undecided(
+            "it was written where nothing was, and has been changed since".to_owned(),
+            [path.as_path()],
+        )),
+        _ => not_taken(),
+    }
+}
+
+/// By what name new content comes to its place.
+fn replacement(path: &Path, receipt: &str, step: u32) -> PathBuf {
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    journal::private_beside(&path, receipt, step)
+}
+
+/// Whether something that was on its way back has come back. Until then all of it is where it lay.
+fn settle_return(home: &Path, receipt: &str, step: &Step, returning: &Returning) -> Vec<Line> {
+    let number = step.begun.step;
+    let Returning { by, to, print } = returning;
+    let (came_back, lies_there) = (
+        || vec![Line::Undone { step: number, at: sys::clock::now() }],
+        || vec![Line::Returned { step: number }],
+    );
+    let kept = |reason: &str, then: Vec<Line>| {
+        let matter = undecided(reason.to_owned(), [by.as_path()]);
+        std::iter::once(Line::Undecided { step: number, matter }).chain(then).collect()
+    };
+    let arrived = print.is_some_and(|print| is_at(&print, to));
+    match &step.begun.action {
+        // On its way from its place: it goes back there, and undoing begins anew.
+        Action::Replace { before: None, .. } => match is_there(by) {
+            true if sys::trash::rename(by, &step.begun.path.0).is_err() => {
+                kept("it was to be taken away, and something else is in its place", lies_there())
+            }
+            _ => lies_there(),
+        },
+        Action::Replace { before: Some(before), after } => {
+            let is_copy = print.is_none_or(|print| is_at(&print, by));
+            let out = hash_of(by).ok().flatten();
+            let is_own = is_copy || out.is_none() || out.as_ref() == Some(after);
+            if !is_own {
+                // What came out of its place was somebody's: it goes back, if what is there is the old file.
+                let old = hash_of(to).is_ok_and(|now| now.as_ref() == Some(before));
+                if arrived && old && sys::trash::exchange(by, to).is_ok() {
+                    drop_own(by);
+                    return lies_there();
+                }
+                let reason = "it was changed in the moment in which its old content came back";
+                return kept(reason, if arrived { came_back() } else { lies_there() });
+            }
+            drop_own(by);
+            if arrived { came_back() } else { lies_there() }
+        }
+        _ if arrived => came_back(),
+        _ => {
+            if is_there(&journal::content(home, receipt, &step.begun)) {
+                drop_own(by);
+            }
+            lies_there()
+        }
     }
 }

@@ -190,7 +190,7 @@ impl<'a> Daemon<'a> {
         let mut held = HashMap::new();
         self.unwatched = 0;
         let mut gone = false;
-        for tracked in self.writer.state.open_sessions()? {
+        for tracked in self.writer.state()?.open_sessions()? {
             let Some(owner) = &tracked.track.owner else { continue };
             let key = serde_json::to_string(&(owner.pid, owner.start, &owner.boot))
                 .unwrap_or_else(|_| name(&tracked.agent, &tracked.id));

@@ -25,7 +25,7 @@ pub(super) fn all(
     begun: Instant,
     swept: &mut Swept,
 ) -> Result<(), SweepError> {
-    let pending = writer.state.uncondensed_sessions()?;
+    let pending = writer.state()?.uncondensed_sessions()?;
     let mut shelves = Shelves::default();
     for tracked in pending {
         if begun.elapsed() >= request.budget {
@@ -38,7 +38,7 @@ pub(super) fn all(
         let manifest = serde_json::to_string(&kept).unwrap_or_default();
         let end = tracked.track.end.as_ref();
         let (agent, id) = (tracked.agent.as_str(), tracked.id.as_str());
-        if writer.state.keep(agent, id, end, request.now, &manifest)? {
+        if writer.state_mut()?.keep(agent, id, end, request.now, &manifest)? {
             swept.condensed.push(swept_session(&tracked, kept.summary.reason));
         }
     }

@@ -168,7 +168,7 @@ pub fn sweep(writer: &mut Writer, request: &Request<'_>) -> Result<Swept, SweepE
     let mut swept = Swept::default();
     take_in(writer, &mut swept)?;
     let observer = sys::proc::observer();
-    for tracked in writer.state.open_sessions()? {
+    for tracked in writer.state()?.open_sessions()? {
         if !is_wanted(request, &tracked) {
             continue;
         }
@@ -183,14 +183,14 @@ pub fn sweep(writer: &mut Writer, request: &Request<'_>) -> Result<Swept, SweepE
     }
     sys::pause::at("sweep.ended");
     condense::all(writer, request, begun, &mut swept)?;
-    swept.pending = writer.state.uncondensed()?;
+    swept.pending = writer.state()?.uncondensed()?;
     // A trash that cannot be used is no reason to fail: what was ended is ended.
     swept.launches = launches::sweep(writer, request.now).unwrap_or(0);
     Ok(swept)
 }
 
 fn take_in(writer: &mut Writer, swept: &mut Swept) -> Result<(), IntakeError> {
-    let drained = intake::drain(&writer.home, &mut writer.state)?;
+    let drained = intake::drain(&writer.home.clone(), writer.state_mut()?)?;
     swept.reports += drained.reports;
     swept.rejected += drained.rejected;
     Ok(())
@@ -214,7 +214,8 @@ fn end(
     let still =
         |track: &Track| track.is_open() && matches!(examine(track, observer), Finding::Gone);
     let evidence = tracked.track.transcript.as_deref().and_then(last_written);
-    let ended = writer.state.exit(&tracked.agent, &tracked.id, evidence, request.now, still)?;
+    let ended =
+        writer.state_mut()?.exit(&tracked.agent, &tracked.id, evidence, request.now, still)?;
     if let Some(end) = ended {
         let mut session = swept_session(tracked, end.reason.words());
         session.at = Some(end.at);

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use model::plan::{Kind, Refusal};
 use model::session::Name;
 use model::time::Time;
-use store::state::State;
 
 use super::{Home, Session, sight};
 use crate::collect::{CollectError, Planned, Reaper, recheck};
@@ -52,7 +51,7 @@ pub fn remove(
     let mut reaper = Reaper::begin(writer, command, now)?;
     let mut outcomes = Vec::new();
     for id in ids {
-        outcomes.push((id.clone(), remove_one(&mut reaper, &writer.state, home, id)?));
+        outcomes.push((id.clone(), remove_one(&mut reaper, writer, home, id)?));
     }
     reaper.finish()?;
     Ok(outcomes)
@@ -60,7 +59,7 @@ pub fn remove(
 
 fn remove_one(
     reaper: &mut Reaper<'_>,
-    state: &State,
+    writer: &Writer,
     home: &Home,
     id: &str,
 ) -> Result<Result<u64, Refusal>, CollectError> {
@@ -70,7 +69,7 @@ fn remove_one(
         Err(_) => return Ok(Err(Refusal::Gone)),
     };
     let checked = recheck(&planned, |_| {
-        pins::recheck(state, &[name(id)])?;
+        pins::recheck(writer, &[name(id)])?;
         let unreadable = |fault: model::hosted::Fault| Refusal::Unreadable { why: fault.message };
         let session = home.open(id).map_err(unreadable)?;
         may_go(&session).map(|()| None)

@@ -94,6 +94,12 @@ pub struct UndoneItem {
     pub path: String,
     /// How many bytes it takes.
     pub bytes: u64,
+    /// Where it is now, if something else has its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
+    /// Where it is kept, if it was not put back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_at: Option<String>,
     /// Why it was not put back; it stays in the trash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusalView>,
@@ -121,12 +127,35 @@ pub struct TrashedItem {
     pub path: String,
     /// What was done with it: `trashed`, `renamed`, `replaced` or `discarded`.
     pub action: String,
-    /// What became of that: `done`, `notDone`, `undone`, `emptied` or `interrupted`.
+    /// What became of that: `done`, `notDone`, `undone`, `emptied`, `interrupted` or `undecided`.
     pub state: String,
     /// Why.
     pub why: String,
     /// How many bytes it takes.
     pub bytes: u64,
+    /// What a person must decide about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undecided: Option<UndecidedView>,
+    /// A copy that lies in the trash although it was not taken, or has been undone or emptied. The next
+    /// `trash empty` frees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spare_copy: Option<String>,
+}
+
+/// Something that a person must decide: there is work of somebody's in more than one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UndecidedView {
+    /// The run that it comes from.
+    pub receipt: String,
+    /// What it is about.
+    pub path: String,
+    /// What happened.
+    pub reason: String,
+    /// Everything that was kept, where it is.
+    pub places: Vec<String>,
+    /// What can be done.
+    pub remedy: String,
 }
 
 /// One run of the reaper.
@@ -183,6 +212,10 @@ pub struct TrashVerified {
     pub items: u64,
     /// Steps that were interrupted; the next run of the reaper finishes them.
     pub interrupted: u64,
+    /// Copies that are not needed any more; the next `trash empty` frees them.
+    pub spare: u64,
+    /// What a person must decide.
+    pub undecided: Vec<UndecidedView>,
     /// What is not as its journal says.
     pub problems: Vec<Incomplete>,
 }

@@ -70,6 +70,8 @@ fn run(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
         }
         taken => taken.map_err(|error| Error::Order(error.into()))?,
     };
+    // A daemon that cannot note what it hears would be of no use, and is better not there.
+    writer.state().map_err(|error| Error::Order(WriterError::from(error).into()))?;
     // Whoever left a socket behind was a writer, and there is none but us.
     let listener = sys::socket::listen(&daemon::socket(&dirs.runtime))
         .map_err(|error| Error::Order(CallError::Socket(error).into()))?;

@@ -8,7 +8,9 @@ use clap::{Args, Subcommand};
 use flows::collect;
 use flows::work::{Done, Work, carry_out};
 use model::time::millis;
-use model::wire::{ReceiptView, TrashEmptied, TrashLsResult, TrashVerified, UndoResult};
+use model::wire::{
+    ReceiptView, TrashEmptied, TrashLsResult, TrashVerified, UndecidedView, UndoResult,
+};
 
 use crate::cli::{Context, ls};
 use crate::error::{self, Error};
@@ -43,6 +45,9 @@ enum Action {
 pub(crate) struct Undo {
     /// The receipt, or the beginning of it; the last one without it.
     receipt: Option<String>,
+    /// Where something else is in the place of a thing, put it beside that, as `NAME.ostler-RECEIPT`.
+    #[arg(long)]
+    beside: bool,
 }
 
 impl Trash {
@@ -90,10 +95,29 @@ fn listed(context: &Context, result: &TrashLsResult) -> String {
             let line = format!("  {} {} {}  {state}", item.action, item.kind.word(), item.path);
             page.push_str(&text::one_line(line.trim_end()));
             page.push('\n');
+            if let Some(copy) = &item.spare_copy {
+                let line = format!("    a copy that `ostler trash empty` frees: {copy}");
+                page.push_str(&text::one_line(&line));
+                page.push('\n');
+            }
+            page.push_str(&item.undecided.as_ref().map(decide).unwrap_or_default());
         }
     }
     if result.receipts.is_empty() {
         page.push_str("The trash is empty.\n");
+    }
+    page
+}
+
+/// What a person must decide, where everything is, and how.
+fn decide(matter: &UndecidedView) -> String {
+    let mut page = String::new();
+    for line in std::iter::once(format!("    {}", matter.reason))
+        .chain(matter.places.iter().map(|place| format!("    kept: {place}")))
+        .chain([format!("    {}", matter.remedy)])
+    {
+        page.push_str(&text::one_line(&line));
+        page.push('\n');
     }
     page
 }
@@ -159,13 +183,26 @@ fn verified(result: &TrashVerified) -> String {
         let steps = text::plural(result.interrupted, "interrupted step");
         let _ = writeln!(page, "{steps}, which the next removal finishes");
     }
+    if result.spare > 0 {
+        let copies = if result.spare == 1 { "copy" } else { "copies" };
+        let _ = writeln!(
+            page,
+            "{} {copies} that nobody needs any more, which the next `ostler trash empty` frees",
+            result.spare
+        );
+    }
+    for matter in &result.undecided {
+        page.push_str(&text::one_line(&format!("for you to decide: {}", matter.path)));
+        page.push('\n');
+        page.push_str(&decide(matter));
+    }
     page
 }
 
 impl Undo {
     pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
         let dirs = context.dirs()?;
-        let work = Work::Undo { receipt: self.receipt.clone() };
+        let work = Work::Undo { receipt: self.receipt.clone(), beside: self.beside };
         let done = carry_out(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
         let result = match done.map_err(Error::Order)? {
             (Done::Undo(result), _) => result,
@@ -185,7 +222,10 @@ fn undone(result: &UndoResult) -> String {
     let mut page = String::new();
     for item in &result.items {
         let line = match &item.refused {
-            None => format!("brought back {}", item.path),
+            None => match &item.beside {
+                Some(beside) => format!("brought back {} as {beside}", item.path),
+                None => format!("brought back {}", item.path),
+            },
             Some(refusal) => {
                 format!("left in the trash {}: {}; {}", item.path, refusal.reason, refusal.remedy)
             }

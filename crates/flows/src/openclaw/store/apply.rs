@@ -35,7 +35,7 @@ pub(crate) fn perform(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<StoreCleanupResult, Failure> {
     let (config, policy) = ask.configuration()?;
-    let pins = Pins::of(writer.state.pins());
+    let pins = Pins::of(writer.state().and_then(store::state::State::pins));
     let cleanup = ask.cleanup(&config, &policy, &pins, now);
     let (places, skipped) = find(&config, &ask.selection)?;
     prove_ours(&config, &places)?;

@@ -1,0 +1,411 @@
+//! Crash testing of the reaper beside other writers: ostler is killed at random moments while others create,
+//! append and save files in what it moves. Every byte that somebody was told is written must be found where a
+//! person finds it: in its place, in the trash, or under a name that `trash ls` tells.
+#![expect(clippy::unwrap_used, reason = "a siege that cannot be laid is a broken test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::Value;
+
+use crate::home::TempHome;
+use crate::run::{bare, ran};
+
+/// How long a kill waits at most.
+const LONGEST_WAIT: Duration = Duration::from_millis(400);
+
+/// How many files a worktree has.
+const FILES: usize = 48;
+
+/// How often everything is looked for.
+const KILLS_BETWEEN_LOOKS: usize = 25;
+
+/// What is asked of one siege.
+#[derive(Clone, Debug)]
+pub struct Siege {
+    /// The binary.
+    pub ostler: PathBuf,
+    /// How often it is killed.
+    pub kills: usize,
+    /// What the moments follow from.
+    pub seed: u64,
+    /// Where ostler's home is to be: another device than temporary directories, or none for the same.
+    pub elsewhere: Option<PathBuf>,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// How often a run was killed while it was at work.
+    pub kills: usize,
+    /// Runs that came to their end before they could be killed.
+    pub finished: usize,
+    /// Kills by command.
+    pub by_command: BTreeMap<String, usize>,
+    /// Writes that others were told had succeeded.
+    pub writes: usize,
+    /// Writes that failed, because what was to be written to had gone.
+    pub failed_writes: usize,
+    /// Those that are found nowhere.
+    pub lost: Vec<String>,
+    /// Where those are that a person has to decide about.
+    pub undecided: usize,
+    /// What `trash verify` or a look at the directories found wrong.
+    pub problems: Vec<String>,
+}
+
+/// A generator of numbers that look random and can be had again.
+#[derive(Debug)]
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}
+
+/// What others wrote, and were told is written.
+#[derive(Debug, Default)]
+struct Written {
+    tokens: BTreeSet<String>,
+    /// Files that are saved as a whole: only what was saved last counts.
+    saved: BTreeMap<PathBuf, String>,
+    failed: usize,
+}
+
+/// The stage: a home with a repository, worktrees, transcripts and left-over files.
+struct Ground {
+    home: TempHome,
+    state: PathBuf,
+    ostler: PathBuf,
+    _elsewhere: Option<tempfile::TempDir>,
+    serial: usize,
+}
+
+/// Lays a siege.
+///
+/// # Panics
+/// If the stage cannot be set.
+pub fn lay(siege: &Siege) -> Seen {
+    let mut numbers = Numbers(siege.seed.max(1));
+    let mut ground = Ground::new(siege);
+    let mut seen = Seen::default();
+    let written = Arc::new(Mutex::new(Written::default()));
+    while seen.kills < siege.kills {
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers: Vec<_> = (0..3)
+            .map(|_| {
+                let (root, seed) = (ground.home.path().to_owned(), numbers.next());
+                let (stop, written) = (Arc::clone(&stop), Arc::clone(&written));
+                std::thread::spawn(move || write_on(&root, seed, &stop, &written))
+            })
+            .collect();
+        let until = (seen.kills + KILLS_BETWEEN_LOOKS).min(siege.kills);
+        while seen.kills < until {
+            ground.populate();
+            ground.run_and_kill(&mut numbers, &mut seen);
+        }
+        stop.store(true, Ordering::Relaxed);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        ground.look(&written.lock().unwrap(), &mut seen);
+        if !seen.lost.is_empty() || !seen.problems.is_empty() {
+            break;
+        }
+    }
+    let written = written.lock().unwrap();
+    seen.writes = written.tokens.len() + written.saved.len();
+    seen.failed_writes = written.failed;
+    seen
+}
+
+impl Ground {
+    fn new(siege: &Siege) -> Self {
+        let home = TempHome::new();
+        let elsewhere = siege.elsewhere.as_ref().map(|on| tempfile::tempdir_in(on).unwrap());
+        let state = match &elsewhere {
+            Some(directory) => directory.path().join("state"),
+            None => home.join(".local/state/ostler"),
+        };
+        let script = format!(
+            "set -e; exec >/dev/null 2>&1
+            git init -q --bare -b main remote.git
+            git clone -q remote.git repo && cd repo && git checkout -q -b main
+            printf 'build/\\n*.log\\n' > .gitignore
+            for n in $(seq {FILES}); do mkdir -p d$((n % 6)); echo file $n > d$((n % 6))/f$n; done
+            git add . && git commit -qm one && git push -q origin main
+            git remote set-head origin main"
+        );
+        git(home.path(), &script);
+        home.write(".openclaw/agents/main/sessions/sessions.json", "{}");
+        let ostler = siege.ostler.clone();
+        Self { home, state, ostler, _elsewhere: elsewhere, serial: 0 }
+    }
+
+    fn ostler(&self, line: &str) -> Command {
+        let mut command = bare(&self.ostler, &self.home);
+        command.env("OSTLER_HOME", &self.state).args(line.split(' '));
+        command
+    }
+
+    /// Sees to it that there is something to collect of every kind.
+    fn populate(&mut self) {
+        self.serial += 1;
+        let number = self.serial;
+        let name = format!("sessions.json.{number}.7b0c5b0e-0000-4000-8000-{number:012}.tmp");
+        let left = self
+            .home
+            .write(format!(".openclaw/agents/main/sessions/{name}"), format!("left over {number}"));
+        make_old(&left);
+        let trees = worktrees(self.home.path());
+        let whole = trees.iter().filter(|tree| tree.join(".git").is_file()).count();
+        if whole < 2 {
+            let tree = self.home.join(format!("tree-{number}"));
+            let branch = format!("git -C repo worktree add -q -b t{number} ../tree-{number}");
+            git(self.home.path(), &format!("exec >/dev/null 2>&1; {branch}"));
+            fs::create_dir_all(tree.join("build")).unwrap();
+            self.transcript(&tree, number);
+        }
+        self.transcript(Path::new("/somewhere"), number + 1_000_000);
+    }
+
+    /// A Claude Code session that has ended long ago.
+    fn transcript(&self, cwd: &Path, number: usize) {
+        let id = format!("33333333-3333-4333-8333-{number:012}");
+        let line = serde_json::json!({
+            "type": "user", "sessionId": id, "cwd": cwd, "version": "2.1.325",
+            "timestamp": "2026-01-15T10:00:00.000Z",
+            "message": { "role": "user", "content": "hello" },
+        });
+        let path = self.home.write(format!(".claude/projects/p/{id}.jsonl"), format!("{line}\n"));
+        make_old(&path);
+    }
+
+    /// Runs something and kills it in the middle.
+    fn run_and_kill(&self, numbers: &mut Numbers, seen: &mut Seen) {
+        const COMMANDS: [&str; 8] = [
+            "gc --include worktrees --older-than 1d --yes --json",
+            "gc --include worktrees --older-than 1d --yes --json",
+            "gc --include worktrees --older-than 1d --yes --json",
+            "gc --include temps --agent openclaw --yes --json",
+            "gc --include transcripts --older-than 1d --agent claude-code --yes --json",
+            "undo --json",
+            "undo --beside --json",
+            "trash empty --older-than 3650d --yes --json",
+        ];
+        let line = COMMANDS[numbers.below(COMMANDS.len())];
+        let mut command = self.ostler(line);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let wait = LONGEST_WAIT.mul_f64(numbers.below(1000) as f64 / 1000.0);
+        let begun = Instant::now();
+        while begun.elapsed() < wait {
+            if child.try_wait().unwrap().is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if child.try_wait().unwrap().is_some() {
+            seen.finished += 1;
+            return;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        seen.kills += 1;
+        let word = line.split(" --").take(2).collect::<Vec<_>>().join(" --");
+        *seen.by_command.entry(word).or_default() += 1;
+    }
+
+    /// Settles what is open, and looks for everything that was written.
+    fn look(&self, written: &Written, seen: &mut Seen) {
+        let settled = ran(&mut self.ostler("trash empty --older-than 3650d --yes --json"));
+        if settled.code != 0 {
+            seen.problems.push(format!("{settled:?}"));
+        }
+        let verified = ran(&mut self.ostler("trash verify --json"));
+        let envelope: Value = serde_json::from_str(&verified.stdout).unwrap_or_default();
+        for problem in envelope["result"]["problems"].as_array().into_iter().flatten() {
+            seen.problems.push(problem.to_string());
+        }
+        let undecided = envelope["result"]["undecided"].as_array().cloned().unwrap_or_default();
+        seen.undecided = undecided.len();
+        let told: Vec<PathBuf> = undecided
+            .iter()
+            .flat_map(|matter| matter["places"].as_array().cloned().unwrap_or_default())
+            .filter_map(|place| place.as_str().map(PathBuf::from))
+            .collect();
+        let mut found = Vec::new();
+        let mut strays = Vec::new();
+        for root in [self.home.path(), &self.state.join("trash")] {
+            gather(root, &told, &mut found, &mut strays).unwrap();
+        }
+        seen.problems.extend(strays.iter().map(|path| format!("not told of: {}", path.display())));
+        let found = String::from_utf8_lossy(&found);
+        let known: BTreeSet<&str> = found.split_whitespace().collect();
+        let saved = written.saved.values();
+        let missing =
+            written.tokens.iter().chain(saved).filter(|one| !known.contains(one.as_str()));
+        seen.lost.extend(missing.cloned());
+    }
+}
+
+/// Reads everything that a person would find. What has a private name is found only if it is told of.
+fn gather(
+    directory: &Path,
+    told: &[PathBuf],
+    found: &mut Vec<u8>,
+    strays: &mut Vec<PathBuf>,
+) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let private = name.starts_with(".ostler-") || name == ".partial";
+        if private && !told.iter().any(|place| path.starts_with(place)) {
+            strays.push(path);
+        } else if kind.is_dir() {
+            gather(&path, told, found, strays)?;
+        } else if kind.is_file() {
+            found.extend(fs::read(&path)?);
+            found.push(b'\n');
+        }
+    }
+    Ok(())
+}
+
+/// Somebody who works in what ostler moves, until told to stop.
+fn write_on(root: &Path, seed: u64, stop: &AtomicBool, written: &Mutex<Written>) {
+    let mut numbers = Numbers(seed.max(1));
+    let mut serial = 0;
+    while !stop.load(Ordering::Relaxed) {
+        serial += 1;
+        let token = format!("token-{seed:x}-{serial}");
+        let trees = worktrees(root);
+        let Some(tree) = trees.get(numbers.below(trees.len().max(1))) else { continue };
+        let deed = numbers.below(8);
+        let saved = tree.join(format!("build/saved-{seed:x}"));
+        let done = match deed {
+            0 => create(&tree.join(format!("build/{token}")), &token),
+            1 => append(&tree.join("build/all.log"), &token),
+            // An ignored file beside tracked ones.
+            2 => append(&tree.join(format!("d{}/notes.log", numbers.below(6))), &token),
+            3 => save(&saved, &token),
+            4 => through_handle(&tree.join("build"), &token),
+            5 => held_open(&tree.join("build/held.log"), &token),
+            6 => {
+                some_transcript(root, &mut numbers).and_then(|path| append_existing(&path, &token))
+            }
+            _ if serial % 40 == 0 => fs::create_dir_all(tree.join("build"))
+                .and_then(|()| create(&tree.join(format!("build/{token}")), &token)),
+            _ => create(&tree.join(format!("d0/{token}.log")), &token),
+        };
+        let mut written = written.lock().unwrap();
+        match (done, deed) {
+            (Err(_), _) => written.failed += 1,
+            (Ok(()), 3) => drop(written.saved.insert(saved, token)),
+            (Ok(()), _) => drop(written.tokens.insert(token)),
+        }
+        drop(written);
+        std::thread::sleep(Duration::from_micros(numbers.below(1500) as u64));
+    }
+}
+
+fn worktrees(root: &Path) -> Vec<PathBuf> {
+    let listed = fs::read_dir(root).into_iter().flatten().flatten();
+    let mut trees: Vec<PathBuf> = listed
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("tree-"))
+        .map(|entry| entry.path())
+        .collect();
+    trees.sort();
+    trees
+}
+
+fn some_transcript(root: &Path, numbers: &mut Numbers) -> io::Result<PathBuf> {
+    let listed: Vec<PathBuf> = fs::read_dir(root.join(".claude/projects/p"))?
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    match listed.len() {
+        0 => Err(io::ErrorKind::NotFound.into()),
+        count => Ok(listed[numbers.below(count)].clone()),
+    }
+}
+
+fn create(path: &Path, token: &str) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    writeln!(file, "{token}")
+}
+
+fn append(path: &Path, token: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    writeln!(file, "{token}")
+}
+
+/// As an agent that resumes a session: without making the file anew.
+fn append_existing(path: &Path, token: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().append(true).open(path)?;
+    let line = serde_json::json!({ "type": "note", "note": token });
+    writeln!(file, "{line} {token}")?;
+    let long_ago = SystemTime::now() - Duration::from_secs(10 * 86_400);
+    file.set_modified(long_ago)
+}
+
+/// As an editor saves: a new file in the place of the old one.
+fn save(path: &Path, token: &str) -> io::Result<()> {
+    let beside = path.with_extension("new");
+    fs::write(&beside, format!("{token}\n"))?;
+    fs::rename(&beside, path)
+}
+
+/// By a directory that was opened before, wherever that is by now.
+fn through_handle(directory: &Path, token: &str) -> io::Result<()> {
+    let handle = File::open(directory)?;
+    std::thread::sleep(Duration::from_millis(3));
+    create(Path::new(&format!("/proc/self/fd/{}/{token}", handle.as_raw_fd())), token)
+}
+
+/// By a file that was opened before, wherever that is by now.
+fn held_open(path: &Path, token: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    std::thread::sleep(Duration::from_millis(3));
+    writeln!(file, "{token}")
+}
+
+fn make_old(path: &Path) {
+    let long_ago = SystemTime::now() - Duration::from_secs(10 * 86_400);
+    File::options().append(true).open(path).unwrap().set_modified(long_ago).unwrap();
+}
+
+fn git(directory: &Path, script: &str) {
+    let done = Command::new("sh")
+        .args(["-c", script])
+        .current_dir(directory)
+        .envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_SYSTEM", "/dev/null")])
+        .envs([("GIT_AUTHOR_NAME", "a"), ("GIT_AUTHOR_EMAIL", "a@b")])
+        .envs([("GIT_COMMITTER_NAME", "a"), ("GIT_COMMITTER_EMAIL", "a@b")])
+        .status()
+        .unwrap();
+    assert!(done.success(), "{script}");
+}
+
+/// A directory on another file system than temporary directories are on, if there is one.
+pub fn other_device() -> Option<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+
+    let shared = Path::new("/dev/shm");
+    let here = fs::metadata(std::env::temp_dir()).ok()?.dev();
+    (fs::metadata(shared).ok()?.dev() != here).then(|| shared.to_owned())
+}
