@@ -346,19 +346,24 @@ fn some_transcript(root: &Path, numbers: &mut Numbers) -> io::Result<PathBuf> {
 
 fn create(path: &Path, token: &str) -> io::Result<()> {
     let mut file = File::create_new(path)?;
-    writeln!(file, "{token}")
+    write_line(&mut file, token)
 }
 
 fn append(path: &Path, token: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-    writeln!(file, "{token}")
+    write_line(&mut file, token)
+}
+
+/// In one write, so that the lines of several writers stay whole.
+fn write_line(file: &mut File, line: &str) -> io::Result<()> {
+    file.write_all(format!("{line}\n").as_bytes())
 }
 
 /// As an agent that resumes a session: without making the file anew.
 fn append_existing(path: &Path, token: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).open(path)?;
     let line = serde_json::json!({ "type": "note", "note": token });
-    writeln!(file, "{line} {token}")?;
+    write_line(&mut file, &format!("{line} {token}"))?;
     let long_ago = SystemTime::now() - Duration::from_secs(10 * 86_400);
     file.set_modified(long_ago)
 }
@@ -381,7 +386,7 @@ fn through_handle(directory: &Path, token: &str) -> io::Result<()> {
 fn held_open(path: &Path, token: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
     std::thread::sleep(Duration::from_millis(3));
-    writeln!(file, "{token}")
+    write_line(&mut file, token)
 }
 
 fn make_old(path: &Path) {

@@ -227,14 +227,13 @@ pub fn verify(home: &Path) -> TrashVerified {
             let is_aside =
                 step.aside.as_ref().is_some_and(|aside| std::fs::symlink_metadata(aside).is_ok());
             match (&step.state, &step.begun.action) {
-                (State::Begun | State::Aside | State::Copied, _) => {
+                (State::Begun | State::Aside | State::Copied, action)
                     if !lies_there
                         && !is_aside
                         && std::fs::symlink_metadata(path).is_err()
-                        && !matches!(step.begun.action, Action::Rename { .. } | Action::Discard)
-                    {
-                        problem(Some(path), "it is neither in its place nor in the trash".into());
-                    }
+                        && !matches!(action, Action::Rename { .. } | Action::Discard) =>
+                {
+                    problem(Some(path), "it is neither in its place nor in the trash".into());
                 }
                 (State::Done, Action::Trash | Action::Replace { before: Some(_), .. }) => {
                     verified.items += 1;

@@ -153,20 +153,29 @@ impl Return<'_> {
         if is_there(path) && sys::relocate::is_same_tree(content, path).unwrap_or(false) {
             return Ok(Ok(path.to_owned()));
         }
-        match self.rename_back(content, path) {
-            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
-            back => return Ok(back.map_err(failed)),
-        }
         let Some(to) = self.places(path).into_iter().find(|place| !is_there(place)) else {
             return Ok(Err(failed(io::ErrorKind::AlreadyExists.into())));
         };
-        // A copy gets the name when it is whole.
-        let back = match self.copy_beside(content, &to, begun.step)? {
-            Ok(by) => sys::trash::rename(&by, &to).inspect_err(|_| drop_own(&by)),
-            Err(error) => Err(error),
+        let step = begun.step;
+        let print = match of_path(content) {
+            Ok(print) => Some(print),
+            Err(error) => return Ok(Err(failed(error))),
+        };
+        // So that whoever finds it in its place after a kill knows it.
+        let by = Name(self.back_name(&to, step));
+        self.journal.add(&Line::Returning { step, by, to: Name(to.clone()), print })?;
+        let back = match sys::trash::rename(content, &to) {
+            // A copy gets the name when it is whole.
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                match self.copy_beside(content, &to, step)? {
+                    Ok(by) => sys::trash::rename(&by, &to).inspect_err(|_| drop_own(&by)),
+                    Err(error) => Err(error),
+                }
+            }
+            renamed => renamed,
         };
         if back.is_err() {
-            self.journal.add(&Line::Returned { step: begun.step })?;
+            self.journal.add(&Line::Returned { step })?;
         }
         Ok(back.map(|()| to).map_err(failed))
     }
