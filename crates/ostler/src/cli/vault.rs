@@ -38,6 +38,9 @@ enum Action {
     Restore {
         /// The session: its id or an unambiguous prefix.
         id: String,
+    ///
+    /// A conversation that was kept out of a database was no file: it needs `--to`, and its name is
+    /// the hash of its content.
         /// Write them below this directory instead.
         #[arg(long, value_name = "DIR")]
         to: Option<PathBuf>,
@@ -178,12 +181,9 @@ fn cat(context: &Context, kept: &Kept) -> Result<(), Error> {
 fn restore(context: &Context, kept: &Kept, to: Option<&std::path::Path>) -> Result<(), Error> {
     let home = context.dirs()?.home;
     let mut written = Vec::new();
-    for file in &kept.files {
-        let original = PathBuf::from(&file.path);
-        let path = match (to, original.file_name()) {
-            (Some(directory), Some(name)) => directory.join(name),
-            _ => original,
-        };
+    let place = |file| flows::vault::place_to_restore(file, to);
+    let places = kept.files.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+    for (file, path) in kept.files.iter().zip(places) {
         flows::vault::restore(&home, file, &path)?;
         written.push(path.to_string_lossy().into_owned());
     }
