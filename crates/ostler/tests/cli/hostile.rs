@@ -90,3 +90,96 @@ fn h7_a_session_with_an_id_that_is_a_path_is_shown_and_never_tracked() {
     let doctor = run(&home, "doctor --json");
     assert!(doctor.stdout.contains("names no session by an id"), "{doctor:?}");
 }
+
+/// Runs a command line of ostler's on a terminal of its own and gives back what that was sent.
+fn on_terminal(home: &TempHome, line: &str) -> String {
+    let ostler = ostler(home);
+    let command = format!("{} {line}", env!("CARGO_BIN_EXE_ostler"));
+    let mut script = Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]).env_clear().current_dir(home.path());
+    for (name, value) in ostler.get_envs() {
+        script.env(name, value.unwrap_or_default());
+    }
+    let output = script.env("TERM", "dumb").stdin(Stdio::null()).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether nothing in a text acts on a terminal or hides in it.
+fn is_clean(text: &str) -> bool {
+    let is_hidden = |c: char| matches!(c, '\u{200b}' | '\u{202e}' | '\u{2028}' | '\u{e0041}');
+    !text.chars().any(|c| (c.is_control() && !"\r\n\t".contains(c)) || is_hidden(c))
+}
+
+#[test]
+fn m10_errors_and_hints_are_escaped() {
+    let home = TempHome::new();
+    for tail in ["\u{1b}]0;owned\u{7}1", "\u{1b}]0;owned\u{7}2\u{202e}\u{e0041}"] {
+        let transcript = super::run::claude_transcript("abc", "/x", "hello");
+        home.write(format!(".claude/projects/x/abc{tail}.jsonl"), transcript);
+    }
+    let ran = run(&home, "show abc").exits(2);
+    assert!(ran.stderr.contains("abc\\u{1b}]0;owned"), "{ran:?}");
+    assert!(is_clean(&ran.stderr), "{ran:?}");
+    assert!(is_clean(&ran.stdout), "{ran:?}");
+}
+
+#[test]
+fn m10_a_terminal_is_sent_no_bytes_of_others() {
+    let home = TempHome::new();
+    let id = "11111111-1111-4111-8111-111111111111";
+    let mut agent = super::agent::Agent::start(&home, id);
+    agent.begin();
+    let hostile = "\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{2028}\u{200b}\u{e0041}";
+    let path = agent.transcript.clone();
+    home.append(
+        &path,
+        super::run::claude_transcript(id, "/x", hostile).replace("\\u009b", "\u{9b}"),
+    );
+    home.append(&path, "\u{1b}]0;raw\u{7}\n");
+    agent.kill();
+    run(&home, "finalize").exits(0);
+    let piped = run(&home, "vault cat 1111").exits(0).stdout;
+    assert!(piped.contains("\u{1b}]0;raw"), "a pipe gets the bytes as they were");
+    for line in ["vault cat 1111", "vault export 1111", "vault export 1111 --no-redact"] {
+        let sent = on_terminal(&home, line);
+        assert!(sent.contains("owned") && is_clean(&sent), "{line}: {sent:?}");
+    }
+    for line in ["ls -a --json", "summary 1111 --json", "events --json", "vault ls --json"] {
+        let sent = on_terminal(&home, line);
+        assert!(sent.contains("1111") && is_clean(&sent), "{line}: {sent:?}");
+    }
+}
+
+#[test]
+fn m1_completion_never_offers_what_a_shell_would_run() {
+    let home = TempHome::new();
+    for id in ["abc$(touch PWNED)", "abd`touch PWNED`", "abe;touch PWNED", "abf-1.2:3@4+5_6", "-rf"]
+    {
+        home.write(
+            format!(".claude/projects/x/{id}.jsonl"),
+            super::run::claude_transcript("x", "/x", "hello"),
+        );
+    }
+    let program = env!("CARGO_BIN_EXE_ostler");
+    let directory = std::path::Path::new(program).parent().unwrap().to_str().unwrap();
+    let path = format!("{directory}:{}", std::env::var("PATH").unwrap());
+    // What bash does at the key: it calls the function and inserts what that answers.
+    let complete = |word: &str| {
+        let script = format!(
+            "source <(ostler completions bash); \
+             COMP_WORDS=(ostler show '{word}'); COMP_CWORD=2; COMP_LINE='ostler show {word}'; \
+             COMP_POINT=${{#COMP_LINE}}; COMP_TYPE=9; \
+             function=$(complete -p ostler | sed -E 's/.*-F ([^ ]+).*/\\1/'); \
+             \"$function\" ostler '{word}' show; \
+             for one in \"${{COMPREPLY[@]}}\"; do eval \"echo ostler show $one\"; done"
+        );
+        let mut bash = testkit::run::bare("bash", &home);
+        ran(bash.args(["--norc", "-c", &script]).env("PATH", &path)).exits(0).stdout
+    };
+    assert!(complete("abf").contains("abf-1.2:3@4+5_6"));
+    for word in ["abc", "abd", "abe", "ab", "-"] {
+        let offered = complete(word);
+        assert!(!offered.contains("PWNED") && !offered.contains("-rf"), "{offered}");
+    }
+    assert!(!home.join("PWNED").exists());
+}
