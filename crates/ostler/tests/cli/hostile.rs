@@ -183,3 +183,48 @@ fn m1_completion_never_offers_what_a_shell_would_run() {
     }
     assert!(!home.join("PWNED").exists());
 }
+
+/// A repository with a linked worktree that is merged and pushed, and an old session in that.
+fn worktree_home() -> TempHome {
+    let home = TempHome::new();
+    let script = "set -e; git init -q --bare remote.git; git clone -q remote.git repo 2>/dev/null; cd repo; \
+        git config user.email a@b; git config user.name a; \
+        git checkout -q -b main; echo one > file; git add .; git commit -q -m one; \
+        git push -q origin main; git remote set-head origin main; \
+        git worktree add -q ../wt -b topic origin/main; git push -q origin topic";
+    ran(testkit::run::bare("sh", &home).args(["-c", script])).exits(0);
+    let id = "33333333-3333-4333-8333-333333333333";
+    let cwd = home.join("wt");
+    super::run::claude_session(&home, id, cwd.to_str().unwrap(), "work");
+    home
+}
+
+#[test]
+fn m2_a_preview_runs_no_command_of_the_repository() {
+    let home = worktree_home();
+    let plan = |home: &TempHome| run(home, "gc --include worktrees --older-than 0s --json");
+    let clean = plan(&home);
+    for attributes in ["repo/.git/info/attributes", "wt/.gitattributes"] {
+        for way in ["clean", "process"] {
+            let pwned = home.join("PWNED");
+            let script = format!(
+                "cd repo; git config filter.x.{way} 'sh -c \"id > {}; cat\"'; \
+                 git config filter.x.required true; mkdir -p .git/info; \
+                 echo '* filter=x' > ../{attributes}; sleep 0.01; touch ../wt/file",
+                pwned.display()
+            );
+            ran(testkit::run::bare("sh", &home).args(["-c", &script])).exits(0);
+            let looked = plan(&home);
+            assert!(!pwned.exists(), "{attributes} {way}: {looked:?}");
+            let reset = format!("rm ../{attributes}; git config --remove-section filter.x");
+            ran(testkit::run::bare("sh", &home)
+                .args(["-c", &reset])
+                .current_dir(home.join("repo")));
+        }
+    }
+    // The test would show it: git itself runs the filter.
+    let script = "git config filter.x.clean 'sh -c \"id > ../PWNED; cat\"'; mkdir -p .git/info; \
+        echo '* filter=x' > .git/info/attributes; touch ../wt/file; git -C ../wt status";
+    ran(testkit::run::bare("sh", &home).args(["-c", script]).current_dir(home.join("repo")));
+    assert!(home.join("PWNED").exists() || home.join("wt/../PWNED").exists(), "{clean:?}");
+}
