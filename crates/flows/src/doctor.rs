@@ -31,7 +31,7 @@ pub fn examine(dirs: &Dirs, config: &Config, now: Time) -> Vec<Finding> {
 
 /// How far the hooks of the agents are that were ever run here.
 pub fn hooks(env: adapters::Env<'_>, program: &Path) -> Vec<Finding> {
-    let request = hooks::Request { env, program, project: None };
+    let request = hooks::Request { env, program, project: None, home: None };
     let agents = crate::adapter_ids().filter(|agent| {
         let known = adapters::by_id(agent).is_some_and(|one| one.about().hooks.is_some());
         known && hooks::is_present(agent, &env)

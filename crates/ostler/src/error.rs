@@ -485,7 +485,10 @@ fn hooks_code(error: &HooksError) -> &'static str {
         }
         HooksError::Read { .. } => "STORAGE_READ_ERROR",
         HooksError::Write { .. } => "STORAGE_WRITE_ERROR",
-        HooksError::Program(_) | HooksError::Wrong { .. } | HooksError::Busy(_) => "REFUSED",
+        HooksError::Program(_)
+        | HooksError::Wrong { .. }
+        | HooksError::LeavesProject { .. }
+        | HooksError::Busy(_) => "REFUSED",
     }
 }
 
@@ -494,6 +497,9 @@ fn hooks_hint(error: &HooksError) -> String {
         HooksError::NoHooks(_) => "`ostler hooks status` lists the agents that have hooks",
         HooksError::NoProject(_) => "use `--scope user`",
         HooksError::NoHome(_) => "set `HOME`",
+        HooksError::LeavesProject { .. } => {
+            "put a file in the place of the link, or use `--scope user`"
+        }
         HooksError::Program(_) => "put ostler at a path of plain letters",
         HooksError::Read { .. } | HooksError::Write { .. } => "check the path and its permissions",
         HooksError::Wrong { .. } => "put the file right at that place, then try again",

@@ -228,3 +228,41 @@ fn m2_a_preview_runs_no_command_of_the_repository() {
     ran(testkit::run::bare("sh", &home).args(["-c", script]).current_dir(home.join("repo")));
     assert!(home.join("PWNED").exists() || home.join("wt/../PWNED").exists(), "{clean:?}");
 }
+
+#[test]
+fn m3_hooks_of_a_project_stay_in_the_project() {
+    let home = TempHome::new();
+    let secret = "{\"auths\": {\"x\": {\"auth\": \"c2VjcmV0\"}}}";
+    home.write(".docker/config.json", secret);
+    home.directory("project/.claude");
+    home.link("project/.claude/settings.local.json", home.join(".docker/config.json"));
+    let install = |home: &TempHome| {
+        let mut command = ostler(home);
+        command.args(["hooks", "install", "claude-code", "--scope", "project", "--json"]);
+        ran(command.current_dir(home.join("project")))
+    };
+    let refused = install(&home);
+    assert_eq!(refused.code, 13, "{refused:?}");
+    assert!(refused.stdout.contains("leads out of the project"), "{refused:?}");
+    assert_eq!(home.read(".docker/config.json"), secret.as_bytes());
+    // The same through a directory.
+    fs::remove_file(home.join("project/.claude/settings.local.json")).unwrap();
+    fs::remove_dir(home.join("project/.claude")).unwrap();
+    home.directory("elsewhere");
+    home.link("project/.claude", home.join("elsewhere"));
+    assert_eq!(install(&home).code, 13);
+    assert_eq!(fs::read_dir(home.join("elsewhere")).unwrap().count(), 0);
+    // What is in the project is changed, and kept in ostler's home, not in the work tree.
+    fs::remove_file(home.join("project/.claude")).unwrap();
+    home.write("project/.claude/settings.local.json", "{\"a\": 1}\n");
+    install(&home).exits(0);
+    assert_eq!(fs::read_dir(home.join("project/.claude")).unwrap().count(), 1);
+    let kept: Vec<_> = fs::read_dir(home.join(".ostler/hook-backups")).unwrap().collect();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(fs::read(kept[0].as_ref().unwrap().path()).unwrap(), b"{\"a\": 1}\n");
+    let mut command = ostler(&home);
+    command.args(["hooks", "uninstall", "claude-code", "--scope", "project"]);
+    ran(command.current_dir(home.join("project"))).exits(0);
+    assert_eq!(home.read("project/.claude/settings.local.json"), b"{\"a\": 1}\n");
+    assert_eq!(fs::read_dir(home.join(".ostler/hook-backups")).unwrap().count(), 0);
+}
