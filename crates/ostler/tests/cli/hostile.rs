@@ -266,3 +266,96 @@ fn m3_hooks_of_a_project_stay_in_the_project() {
     assert_eq!(home.read("project/.claude/settings.local.json"), b"{\"a\": 1}\n");
     assert_eq!(fs::read_dir(home.join(".ostler/hook-backups")).unwrap().count(), 0);
 }
+
+/// Runs a command line and fails if that takes longer than a person would wait.
+#[track_caller]
+fn runs_within(home: &TempHome, seconds: u64, line: &str) -> testkit::run::Ran {
+    let begun = std::time::Instant::now();
+    let ran = run(home, line);
+    let took = begun.elapsed();
+    assert!(took.as_secs() < seconds, "{line} took {took:?}");
+    ran
+}
+
+#[test]
+fn m12_a_view_in_the_place_of_a_table_is_refused_and_the_rest_listed() {
+    for table in ["session", "message"] {
+        let (home, _) = opencode_home();
+        let id = "44444444-4444-4444-8444-444444444444";
+        super::run::claude_session(&home, id, "/x", "hello");
+        home.database(".local/share/opencode/opencode.db")
+            .execute_batch(&format!(
+                "pragma foreign_keys=off; alter table {table} rename to was_{table}; \
+                 create view {table} as with recursive n(id) as (select 1 union all select id + 1 \
+                 from n) select w.* from n, was_{table} w where n.id < 0;"
+            ))
+            .unwrap();
+        let listed = runs_within(&home, 20, "ls -a --json").exits(12);
+        assert_eq!(listed.session(id)["agent"], "claude-code");
+        assert!(listed.stdout.contains("is a view and not a table"), "{listed:?}");
+    }
+}
+
+#[test]
+fn m12_a_sparse_transcript_stops_nothing() {
+    let home = TempHome::new();
+    let (id, other) =
+        ("55555555-5555-4555-8555-555555555555", "66666666-6666-4666-8666-666666666666");
+    super::run::claude_session(&home, other, "/x", "hello");
+    let path = super::run::claude_session(&home, id, "/x", "large");
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(200 << 30).unwrap();
+    drop(file);
+    let listed = runs_within(&home, 30, "ls -a --json").exits(12);
+    listed.session(other);
+    assert_eq!(listed.session(id)["title"], "large", "its beginning is read");
+    assert!(listed.stdout.contains("too large"), "{listed:?}");
+    runs_within(&home, 30, "status --json");
+    let told = runs_within(&home, 30, &format!("logs {id}"));
+    assert!(told.stdout.contains("large"), "{told:?}");
+}
+
+#[test]
+fn m12_a_sparse_transcript_of_a_session_that_is_over_is_not_copied_by_a_sweep() {
+    let home = TempHome::new();
+    let id = "55555555-5555-4555-8555-555555555555";
+    let mut agent = super::agent::Agent::start(&home, id);
+    agent.begin();
+    let file = fs::OpenOptions::new().write(true).open(&agent.transcript).unwrap();
+    file.set_len(200 << 30).unwrap();
+    drop(file);
+    agent.kill();
+    runs_within(&home, 30, "finalize --json").exits(0);
+    let kept = run(&home, "vault show 5555 --json").exits(0).result();
+    assert_eq!(kept["files"], json!([]));
+    assert_eq!(kept["summary"]["prompts"], json!(["do it"]));
+    assert!(agent.transcript.exists());
+}
+
+#[test]
+fn m12_a_small_file_that_unpacks_to_anything_is_read_in_part_and_once() {
+    let home = TempHome::new();
+    let id = "0199a213-81c0-7800-8aa1-bbab2a035a53";
+    let header = format!(
+        "{{\"timestamp\":\"2026-11-15T10:00:00.000Z\",\"type\":\"session_meta\",\"payload\":{{\"id\":\"{id}\",\
+         \"timestamp\":\"2026-11-15T10:00:00.000Z\",\"cwd\":\"/x\",\"originator\":\"codex_cli_rs\",\"cli_version\":\"0.166.0\"}}}}\n"
+    );
+    let directory = home.join(".codex/sessions/2026/11/15");
+    fs::create_dir_all(&directory).unwrap();
+    home.write("header", header);
+    let name = format!("rollout-2026-11-15T10-00-00-{id}.jsonl.zst");
+    let script = format!(
+        "(cat header; head -c 6G /dev/zero | tr '\\0' '\\n') | head -c 3G | zstd -q -1 -o {}/{name}",
+        directory.display()
+    );
+    if ran(testkit::run::bare("sh", &home).args(["-c", &format!("command -v zstd && {script}")]))
+        .code
+        != 0
+    {
+        // Without zstd's program there is nothing to unpack.
+        return;
+    }
+    let listed = runs_within(&home, 60, "ls -a --json").exits(12);
+    assert!(listed.stdout.contains("too large"), "{listed:?}");
+    assert_eq!(listed.session(id)["agent"], "codex");
+}
