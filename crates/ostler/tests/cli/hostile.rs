@@ -359,3 +359,17 @@ fn m12_a_small_file_that_unpacks_to_anything_is_read_in_part_and_once() {
     assert!(listed.stdout.contains("too large"), "{listed:?}");
     assert_eq!(listed.session(id)["agent"], "codex");
 }
+
+#[test]
+fn l8_a_pipe_in_the_place_of_an_index_is_not_waited_for() {
+    let home = TempHome::new();
+    home.write(".openclaw/openclaw.json", "{\"agents\": {\"list\": [{\"id\": \"main\"}]}}");
+    fs::create_dir_all(home.join(".openclaw/agents/main/sessions")).unwrap();
+    home.fifo(".openclaw/agents/main/sessions/sessions.json");
+    let mut command = Command::new("timeout");
+    command.args(["20", env!("CARGO_BIN_EXE_ostler"), "agents", "ls", "--json"]);
+    command.env_clear().env("HOME", home.path()).env("PATH", std::env::var("PATH").unwrap());
+    let listed = ran(command.current_dir(home.path()));
+    assert_ne!(listed.code, 124, "it waited: {listed:?}");
+    assert!(listed.stdout.contains("not a file"), "{listed:?}");
+}
