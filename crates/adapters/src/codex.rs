@@ -88,8 +88,8 @@ static ABOUT: About = About {
 const PLAIN: &str = "codex-rollout";
 const COMPRESSED: &str = "codex-rollout-zst";
 
-/// The most that is unpacked of one compressed rollout.
-const MAX_UNPACKED: u64 = 16 << 30;
+/// The most that is unpacked of one compressed rollout: a small file can unpack to anything.
+const MAX_UNPACKED: u64 = 256 << 20;
 
 impl Adapter for Codex {
     fn about(&self) -> &'static About {
@@ -152,10 +152,9 @@ fn lines(source: &Source, from: u64, each: impl FnMut(&[u8])) -> Result<LinesEnd
     }
     let mut unpacked = zstd::stream::read::Decoder::new(file)?.take(MAX_UNPACKED);
     io::copy(&mut (&mut unpacked).take(from), &mut io::sink())?;
-    let end = files::lines_from(&mut unpacked, from, each)?;
-    if unpacked.limit() == 0 {
-        return Err(ReadError::TooLarge(MAX_UNPACKED));
-    }
+    let mut end = files::lines_from(&mut unpacked, from, each)?;
+    // What was read stays true, and is remembered: an error would unpack it again at every listing.
+    end.oversized += u32::from(unpacked.limit() == 0);
     Ok(end)
 }
 
@@ -219,8 +218,8 @@ fn thread_of(stem: &str) -> Option<&str> {
 /// The names that people or the agent gave to threads; the last one counts.
 fn read_names(survey: &mut Survey, index: &Path) -> HashMap<String, String> {
     let mut names = HashMap::new();
-    let read = files::open(&survey.root(), index).and_then(|(file, _)| {
-        files::lines(file, 0, |line| {
+    let read = files::open(&survey.root(), index).and_then(|(file, stamp)| {
+        files::lines(file, stamp.bytes, 0, |line| {
             let line = Value::new(line);
             let text = |field| line.get(field).and_then(Value::string);
             if let (Some(id), Some(name)) = (text("id"), text("thread_name")) {

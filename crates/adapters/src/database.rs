@@ -4,17 +4,28 @@
 //! reading one whose writer was killed rebuilds its `-shm`. So: no `-wal` file, and the database is
 //! opened as immutable; otherwise read-only with a read-only index, in which case SQLite keeps its
 //! notes in memory and its own locking keeps the answer consistent.
+//!
+//! The schema belongs to others, too, and a schema is code: views are refused, its functions are not
+//! trusted, and every connection has a budget of processor time.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::sighting::Digest;
+use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::Source;
 use crate::files::{self, MAX_RECORD, ReadError};
+
+/// The processor time that reading one database may take. It is not the time on the clock: whoever
+/// reads the answer slowly must not make it an error.
+const DATABASE_CPU_BUDGET: Duration = Duration::from_secs(10);
+
+/// After how many steps of SQLite's machine the budget is looked at: less than a millisecond.
+const STEPS_BETWEEN_LOOKS: i32 = 20_000;
 
 /// Opens a database below `root` for reading.
 #[expect(clippy::disallowed_methods, reason = "the one place that opens foreign databases")]
@@ -44,9 +55,17 @@ pub fn open(root: &Path, path: &Path) -> Result<Connection, ReadError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(uri, flags)?;
+    let mut connection = Connection::open_with_flags(uri, flags)?;
     connection.busy_timeout(Duration::from_millis(250))?;
     connection.pragma_update(None, "query_only", true)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    let begun = sys::clock::thread_cpu_time();
+    connection.progress_handler(
+        STEPS_BETWEEN_LOOKS,
+        Some(move || sys::clock::thread_cpu_time().saturating_sub(begun) > DATABASE_CPU_BUDGET),
+    )?;
     Ok(connection)
 }
 
@@ -86,6 +105,16 @@ pub fn columns(
     table: &str,
     required: &[&str],
 ) -> Result<Vec<String>, ReadError> {
+    let form: Option<String> = connection
+        .prepare("select type from pragma_table_list(?1) where schema = 'main'")?
+        .query_map([table], |row| row.get(0))?
+        .next()
+        .transpose()?;
+    if let Some(form) = form.filter(|form| form != "table") {
+        return Err(ReadError::format(format!(
+            "unknown schema: `{table}` is a {form} and not a table"
+        )));
+    }
     let mut statement = connection.prepare("select name from pragma_table_info(?1)")?;
     let columns =
         statement.query_map([table], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;

@@ -25,6 +25,14 @@ const MAX_SMALL_FILE: u64 = 8 << 20;
 /// The largest transcript that is one document.
 const MAX_DOCUMENT: u64 = 256 << 20;
 
+/// The largest file of lines that is read whole. Of a larger one (a sparse file can claim any size)
+/// the beginning and the end are read: who it is, and what happened last.
+const MAX_LINES_FILE: u64 = 2 << 30;
+
+/// How much is read of the beginning and of the end of such a file.
+const LARGE_FILE_HEAD: u64 = 256 << 20;
+const LARGE_FILE_TAIL: u64 = 64 << 20;
+
 /// Copies of this size stay in the second-level cache; larger ones measured three times slower.
 const CHUNK: usize = 128 << 10;
 
@@ -51,7 +59,20 @@ pub enum ReadError {
     Format(String),
     /// A database said no.
     #[error("{0}")]
-    Database(#[from] rusqlite::Error),
+    Database(rusqlite::Error),
+    /// Reading it took more processor time than one file may.
+    #[error("reading it takes too long: given up")]
+    TookTooLong,
+}
+
+impl From<rusqlite::Error> for ReadError {
+    fn from(error: rusqlite::Error) -> Self {
+        // Nothing but the budget interrupts a statement here.
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::OperationInterrupted) => Self::TookTooLong,
+            _ => Self::Database(error),
+        }
+    }
 }
 
 /// The error's own words, without the number that the standard library appends.
@@ -224,21 +245,38 @@ pub fn read_json<T: serde::de::DeserializeOwned>(
 pub struct LinesEnd {
     /// The offset just after the last complete line that was handed out.
     pub offset: u64,
-    /// Lines longer than [`MAX_RECORD`], which were skipped.
+    /// Lines longer than [`MAX_RECORD`], which were skipped; the middle of a file that is too large
+    /// to be read whole counts as one.
     pub oversized: u32,
 }
 
-/// Hands every line of `file`, from `offset` on, to `each`, without its newline.
+/// Hands every line of `file`, which has `bytes` bytes, from `offset` on to `each`, without its
+/// newline. The middle of one that is larger than [`MAX_LINES_FILE`] is left out.
 ///
 /// A last line without a newline is handed out too (it may be whole or torn: `each` finds out),
 /// but `LinesEnd::offset` stays before it, so that a follower reads it again when it is whole.
-pub fn lines(mut file: File, offset: u64, each: impl FnMut(&[u8])) -> Result<LinesEnd, ReadError> {
+pub fn lines(
+    mut file: File,
+    bytes: u64,
+    offset: u64,
+    mut each: impl FnMut(&[u8]),
+) -> Result<LinesEnd, ReadError> {
     use std::io::Seek;
 
     if offset > 0 {
         file.seek(io::SeekFrom::Start(offset))?;
     }
-    with_scratch(|buffer| lines_through(buffer, file, Short::IsTheEnd, offset, each))
+    if bytes.saturating_sub(offset) <= MAX_LINES_FILE {
+        return with_scratch(|buffer| lines_through(buffer, file, Short::IsTheEnd, offset, each));
+    }
+    with_scratch(|buffer| {
+        let head = (&file).take(LARGE_FILE_HEAD);
+        let head = lines_through(buffer, head, Short::IsACut, offset, &mut each)?;
+        let tail = bytes - LARGE_FILE_TAIL;
+        file.seek(io::SeekFrom::Start(tail))?;
+        let tail = lines_through(buffer, file, Short::IsTheEndFromWithin, tail, each)?;
+        Ok(LinesEnd { offset: tail.offset, oversized: head.oversized + tail.oversized + 1 })
+    })
 }
 
 /// The same for anything that can be read, which stands at `offset`.
@@ -271,6 +309,10 @@ enum Short {
     IsTheEnd,
     /// Nothing.
     IsNothing,
+    /// Nothing; and where it ends, it was cut off by us: what begins there is not handed out.
+    IsACut,
+    /// As `IsTheEnd`, for a reading that begins inside a line, which is not handed out.
+    IsTheEndFromWithin,
 }
 
 std::thread_local! {
@@ -289,7 +331,7 @@ fn lines_through(
     // buffer[..kept] is the beginning of a line whose end has not been read yet.
     let mut kept = 0;
     // Inside a line that is longer than MAX_RECORD.
-    let mut skipping = false;
+    let mut skipping = short == Short::IsTheEndFromWithin;
     let mut ended = false;
     loop {
         if kept == buffer.len() {
@@ -312,13 +354,14 @@ fn lines_through(
             },
         };
         if count == 0 {
-            if kept > 0 && !skipping {
+            if kept > 0 && !skipping && short != Short::IsACut {
                 each(&buffer[..kept]);
             }
             return Ok(end);
         }
         let filled = kept + count;
-        ended = short == Short::IsTheEnd && filled < room;
+        let is_file = matches!(short, Short::IsTheEnd | Short::IsTheEndFromWithin);
+        ended = is_file && filled < room;
         let mut start = 0;
         let mut search = kept;
         while let Some(length) = memchr(b'\n', &buffer[search..filled]) {

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use model::event::{Happening, HookEvent};
+use model::session::is_safe_id;
 
 use crate::skim::{self, Value};
 
@@ -132,7 +133,7 @@ impl<'a> Fields<'a> {
 pub fn read(hooks: &Hooks, event: &str, payload: &[u8]) -> Option<HookEvent> {
     let &(_, meaning) = hooks.events.iter().find(|(name, _)| *name == event)?;
     let fields = Fields::of(payload)?;
-    let session = fields.text(SESSION).filter(|id| is_plausible_id(id))?;
+    let session = fields.text(SESSION).filter(|id| is_safe_id(id))?;
     let prompt = fields.text(PROMPT).or_else(|| fields.blocks(PROMPT));
     let happening = match meaning {
         Meaning::Is(happening) => happening,
@@ -166,11 +167,6 @@ fn about(kind: Option<&str>) -> Happening {
         }
         _ => Happening::Sign,
     }
-}
-
-/// An id becomes part of file names and lines of text.
-fn is_plausible_id(id: &str) -> bool {
-    (1..=200).contains(&id.len()) && !id.chars().any(char::is_control)
 }
 
 fn cut(text: &str) -> Option<String> {

@@ -409,6 +409,6 @@ impl Source {
         if stamp.bytes == 0 {
             return Err(ReadError::Empty);
         }
-        files::lines(file, offset, each)
+        files::lines(file, stamp.bytes, offset, each)
     }
 }

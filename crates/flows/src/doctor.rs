@@ -42,7 +42,7 @@ fn trash(dirs: &Dirs) -> Vec<Finding> {
 
 /// How far the hooks of the agents are that were ever run here.
 pub fn hooks(env: adapters::Env<'_>, program: &Path) -> Vec<Finding> {
-    let request = hooks::Request { env, program, project: None };
+    let request = hooks::Request { env, program, project: None, home: None };
     let agents = crate::adapter_ids().filter(|agent| {
         let known = adapters::by_id(agent).is_some_and(|one| one.about().hooks.is_some());
         known && hooks::is_present(agent, &env)

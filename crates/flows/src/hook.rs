@@ -124,7 +124,9 @@ fn not_understood(payload: &[u8]) -> String {
     // Never the payload itself: it may hold secrets.
     match payload.len() {
         0 => "no payload was given".to_owned(),
-        bytes => format!("a payload of {bytes} bytes names no session"),
+        bytes => format!(
+            "a payload of {bytes} bytes names no session by an id of letters, digits and _.:@+-"
+        ),
     }
 }
 

@@ -5,10 +5,10 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use model::hex::hex;
-use model::summary::KeptFile;
+use model::summary::{KeptFile, KeptForm};
 use sha2::{Digest, Sha256};
 
 /// How hard copies are compressed: fast, and about ten times smaller for transcripts.
@@ -25,6 +25,12 @@ pub enum VaultError {
         /// Why.
         source: io::Error,
     },
+    /// The copy is of no file, or its manifest names no place that a file could be written to.
+    #[error("{path}: not the place of a file, so nothing is written there")]
+    NoPlace {
+        /// What the manifest says.
+        path: String,
+    },
     /// The copy is not what it was.
     #[error("{}: its content is not what was kept (damaged)", path.display())]
     Damaged {
@@ -39,8 +45,13 @@ pub(crate) fn place(home: &Path, sha256: &str) -> PathBuf {
     home.join("vault").join(shelf).join(format!("{sha256}.zst"))
 }
 
-/// Keeps a copy of everything that `from` gives. `path` is where it came from.
-pub fn keep(home: &Path, path: &str, mut from: impl Read) -> Result<KeptFile, VaultError> {
+/// Keeps a copy of everything that `from` gives. `path` says where it came from.
+pub fn keep(
+    home: &Path,
+    path: &str,
+    form: KeptForm,
+    mut from: impl Read,
+) -> Result<KeptFile, VaultError> {
     let vault = home.join("vault");
     let failed = |source| VaultError::Io { path: vault.clone(), source };
     sys::private::create_private_dir(&vault).map_err(|error| failed(io::Error::other(error)))?;
@@ -53,7 +64,7 @@ pub fn keep(home: &Path, path: &str, mut from: impl Read) -> Result<KeptFile, Va
         }
         sys::pause::at("vault.written");
         sys::atomic::put(&temporary, &place)?;
-        Ok(KeptFile { path: path.to_owned(), sha256, bytes, kept_bytes })
+        Ok(KeptFile { path: path.to_owned(), sha256, bytes, kept_bytes, form: Some(form) })
     });
     if kept.is_err() {
         sys::atomic::abandon(&temporary);
@@ -111,6 +122,26 @@ pub fn fetch(home: &Path, kept: &KeptFile, out: &mut dyn Write) -> Result<(), Va
     Ok(())
 }
 
+/// Where a copy is written back to: below `to`, else to its own place. The manifest's path holds
+/// text that others chose, so it is believed only for a file and only if it is absolute and plain.
+pub fn place_to_restore(kept: &KeptFile, to: Option<&Path>) -> Result<PathBuf, VaultError> {
+    let original = Path::new(&kept.path);
+    let name = original.file_name().filter(|_| kept.is_of_file());
+    if let Some(directory) = to {
+        let hash = kept.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(&kept.sha256);
+        let name = name.or(hash.map(std::ffi::OsStr::new));
+        return match name {
+            Some(name) => Ok(directory.join(name)),
+            None => Err(VaultError::NoPlace { path: kept.path.clone() }),
+        };
+    }
+    let is_plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+    if name.is_none() || !original.is_absolute() || !original.components().all(is_plain) {
+        return Err(VaultError::NoPlace { path: kept.path.clone() });
+    }
+    Ok(original.to_owned())
+}
+
 /// Writes a copy to `path`, where nothing may be yet.
 pub fn restore(home: &Path, kept: &KeptFile, path: &Path) -> Result<(), VaultError> {
     use std::os::unix::fs::OpenOptionsExt;
@@ -134,8 +165,8 @@ mod tests {
     fn what_was_kept_comes_back_and_the_same_is_kept_once() {
         let home = tempfile::tempdir().unwrap();
         let text = b"a line of a transcript\n".repeat(10_000);
-        let first = keep(home.path(), "/a", &text[..]).unwrap();
-        let second = keep(home.path(), "/a", &text[..]).unwrap();
+        let first = keep(home.path(), "/a", KeptForm::File, &text[..]).unwrap();
+        let second = keep(home.path(), "/a", KeptForm::File, &text[..]).unwrap();
         assert_eq!(first, second);
         assert!(first.kept_bytes * 10 < first.bytes);
         let mut back = Vec::new();
@@ -144,9 +175,44 @@ mod tests {
     }
 
     #[test]
+    fn h7_a_copy_goes_back_to_the_place_of_a_file_and_nowhere_else() {
+        let kept = |path: &str, form| KeptFile {
+            path: path.to_owned(),
+            sha256: "ab".repeat(32),
+            bytes: 0,
+            kept_bytes: 0,
+            form,
+        };
+        let hash = Path::new("/to").join("ab".repeat(32));
+        let to = Some(Path::new("/to"));
+        let file = Some(KeptForm::File);
+        for (path, form, own, below) in [
+            ("/h/a.jsonl", file, true, Path::new("/to/a.jsonl")),
+            ("/h/a#b.jsonl", file, true, Path::new("/to/a#b.jsonl")),
+            ("/h/o.db#x/../../.ssh/rc", None, false, &hash),
+            ("/h/o.db#ses_1", Some(KeptForm::Conversation), false, &hash),
+            ("/h/o.db", Some(KeptForm::Conversation), false, &hash),
+            ("/h/x/..", file, false, &hash),
+            ("/h/../x", file, false, Path::new("/to/x")),
+            ("h/x", None, false, Path::new("/to/x")),
+            ("", None, false, &hash),
+            ("/", None, false, &hash),
+        ] {
+            let kept = kept(path, form);
+            assert_eq!(place_to_restore(&kept, to).unwrap(), below, "{path}");
+            assert_eq!(place_to_restore(&kept, None).is_ok(), own, "{path}");
+        }
+        let mut forged = kept("/h/..", file);
+        forged.sha256 = "../../x".to_owned();
+        assert!(place_to_restore(&forged, to).is_err());
+    }
+
+    #[test]
     fn damage_is_noticed_wherever_it_is() {
         let home = tempfile::tempdir().unwrap();
-        let kept = keep(home.path(), "/a", &b"some words that matter".repeat(9)[..]).unwrap();
+        let kept =
+            keep(home.path(), "/a", KeptForm::File, &b"some words that matter".repeat(9)[..])
+                .unwrap();
         let place = place(home.path(), &kept.sha256);
         let sound = std::fs::read(&place).unwrap();
         for index in 0..sound.len() {

@@ -118,7 +118,7 @@ fn document() -> impl Strategy<Value = String> {
 fn within<T>(home: &Path, act: impl FnOnce(&Request<'_>) -> T) -> T {
     let lookup = |name: &str| (name == "HOME").then(|| OsString::from(home));
     let program = Path::new("/usr/bin/ostler");
-    act(&Request { env: Env::new(&lookup), program, project: None })
+    act(&Request { env: Env::new(&lookup), program, project: None, home: None })
 }
 
 fn is_within(text: &str, longer: &str) -> bool {

@@ -24,6 +24,13 @@ pub enum Kind {
     Access,
 }
 
+/// Whether an id that another program chose may become part of a file name or a word on a command
+/// line. Others are shown (escaped) and addressed, and never used in a path.
+pub fn is_safe_id(id: &str) -> bool {
+    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:@+-".contains(&byte);
+    (1..=200).contains(&id.len()) && id.bytes().all(is_safe) && id != "." && id != ".."
+}
+
 /// The name of a session for ever: agents give ids, and two of them may give the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -141,7 +141,7 @@ fn files_patched(text: &str) -> Vec<String> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeptFile {
-    /// Where it was.
+    /// Where it was; for a conversation the store, and the session after a `#`.
     pub path: String,
     /// The SHA-256 of its bytes, which is also the name of the copy.
     pub sha256: String,
@@ -149,6 +149,30 @@ pub struct KeptFile {
     pub bytes: u64,
     /// The size of the copy.
     pub kept_bytes: u64,
+    /// What the copy is of. Manifests of older versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<KeptForm>,
+}
+
+/// What a copy in the vault was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum KeptForm {
+    /// The bytes of one file, which can be written back to its place.
+    File,
+    /// A conversation taken out of a store of many: there is no place to write it back to.
+    Conversation,
+}
+
+impl KeptFile {
+    /// Whether the copy is the bytes of a file that stood at `path`. Older versions wrote
+    /// `<store>#<session>` for a conversation and said nothing more: such a path is no place.
+    pub fn is_of_file(&self) -> bool {
+        match self.form {
+            Some(form) => form == KeptForm::File,
+            None => !self.path.contains('#'),
+        }
+    }
 }
 
 /// What the vault holds of one session.

@@ -11,6 +11,7 @@ use flows::openclaw::gateway::{self, GatewayError};
 use flows::openclaw::store::{CleanError, StoreError};
 use flows::pins::PinError;
 use flows::terminal::TerminalError;
+use flows::vault::VaultError;
 use flows::work::FailureKind;
 use flows::writer::WriterError;
 use model::hosted::{Code, Fault};
@@ -182,7 +183,7 @@ pub(crate) enum Error {
     },
     /// The vault cannot give something back.
     #[error("the vault cannot give it back: {0}")]
-    Vault(#[from] flows::vault::VaultError),
+    Vault(#[from] VaultError),
     /// Output could not be written.
     #[error("cannot write the answer: {0}")]
     Output(#[from] std::io::Error),
@@ -251,6 +252,7 @@ impl Error {
             | Self::Order(OrderError::Writer(WriterError::Held(_)))
             | Self::DaemonRuns { .. } => "REFUSED",
             Self::Order(_) => "STORAGE_WRITE_ERROR",
+            Self::Vault(VaultError::NoPlace { .. }) => "REFUSED",
             Self::Pins(_) | Self::Events(_) | Self::Vault(_) => "STORAGE_READ_ERROR",
             Self::Hooks(error) => hooks_code(error),
             Self::Output(_) | Self::Encode(_) => "INTERNAL_ERROR",
@@ -285,6 +287,9 @@ impl Error {
             }
             Self::Pins(_) | Self::Events(_) => {
                 Some("`ostler doctor` tells what is wrong".to_owned())
+            }
+            Self::Vault(VaultError::NoPlace { .. }) => {
+                Some("`--to DIR` writes it below a directory, named by its hash".to_owned())
             }
             Self::Vault(_) => Some("`ostler vault verify` checks all of it".to_owned()),
             Self::Read { .. } | Self::Write { .. } => {
@@ -480,7 +485,10 @@ fn hooks_code(error: &HooksError) -> &'static str {
         }
         HooksError::Read { .. } => "STORAGE_READ_ERROR",
         HooksError::Write { .. } => "STORAGE_WRITE_ERROR",
-        HooksError::Program(_) | HooksError::Wrong { .. } | HooksError::Busy(_) => "REFUSED",
+        HooksError::Program(_)
+        | HooksError::Wrong { .. }
+        | HooksError::LeavesProject { .. }
+        | HooksError::Busy(_) => "REFUSED",
     }
 }
 
@@ -489,6 +497,9 @@ fn hooks_hint(error: &HooksError) -> String {
         HooksError::NoHooks(_) => "`ostler hooks status` lists the agents that have hooks",
         HooksError::NoProject(_) => "use `--scope user`",
         HooksError::NoHome(_) => "set `HOME`",
+        HooksError::LeavesProject { .. } => {
+            "put a file in the place of the link, or use `--scope user`"
+        }
         HooksError::Program(_) => "put ostler at a path of plain letters",
         HooksError::Read { .. } | HooksError::Write { .. } => "check the path and its permissions",
         HooksError::Wrong { .. } => "put the file right at that place, then try again",

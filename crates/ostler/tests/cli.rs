@@ -15,6 +15,7 @@ mod cli {
     mod help;
     mod hook;
     mod hooks;
+    mod hostile;
     mod index;
     mod json_contract;
     mod launches;

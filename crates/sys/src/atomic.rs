@@ -7,6 +7,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
+
 /// Writes `bytes` to `path` (mode 0600): a new file in the same directory, made durable, then
 /// renamed over the old one. A symlink at `path` is replaced, not followed. After an error the
 /// old content is untouched and no temporary file is left.
@@ -44,8 +47,10 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Replaces a file of somebody else's that was read as `before` (`None`: it was not there), keeping
-/// its mode. A file that has changed meanwhile is left alone, with `WouldBlock`: it must be read
-/// anew. A symlink is followed, so that it goes on pointing at what it points at.
+/// its mode and group. A file that has changed meanwhile is left alone, with `WouldBlock`: it must be
+/// read anew. A symlink is followed, so that it goes on pointing at what it points at. One that says
+/// that it is not to be changed (read-only), or that has other names which would go on showing the
+/// old content (hard links), is refused.
 pub fn update(path: &Path, before: Option<&[u8]>, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
     update_by(path, before, bytes, temporary.file_name().unwrap_or_default())
@@ -65,29 +70,90 @@ pub fn update_by(
     let temporary = path.with_file_name(temporary);
     let replaced = write_durably(&temporary, bytes).and_then(|()| {
         if before.is_some() {
-            let metadata = fs::metadata(&path)?;
-            if metadata.uid() != rustix::process::geteuid().as_raw() {
-                let reason = "it belongs to another user, and would then be ours";
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
-            }
-            fs::set_permissions(&temporary, metadata.permissions())?;
+            take_over_attributes(&path, &temporary)?;
         }
         crate::pause::at("atomic-update");
         unchanged(&path, before)?;
+        crate::pause::at("atomic-exchange");
         match before {
-            Some(_) => fs::rename(&temporary, &path),
-            // Nothing was there: nothing that came meanwhile is written over.
-            None => crate::trash::rename(&temporary, &path).map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => io::ErrorKind::WouldBlock.into(),
-                _ => error,
-            }),
+            Some(before) => exchange_if(&path, &temporary, before, bytes),
+            None => rename_to_nothing(&temporary, &path),
         }
     });
     if let Err(error) = replaced {
-        let _ = fs::remove_file(&temporary);
+        // After an exchange that could not be undone the temporary file is theirs: it stays.
+        if fs::read(&temporary).is_ok_and(|found| found == bytes) {
+            let _ = fs::remove_file(&temporary);
+        }
         return Err(error);
     }
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+/// Gives the new file the mode and the group of the one that it is to replace.
+fn take_over_attributes(path: &Path, temporary: &Path) -> io::Result<()> {
+    let denied = |reason| Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    let metadata = fs::metadata(path)?;
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return denied("it belongs to another user, and would then be ours");
+    }
+    if metadata.mode() & 0o200 == 0 {
+        return denied("it is read-only");
+    }
+    if metadata.nlink() > 1 {
+        return denied("it has other names (hard links), which would keep the old content");
+    }
+    if metadata.gid() != fs::metadata(temporary)?.gid() {
+        let group = rustix::fs::Gid::from_raw(metadata.gid());
+        rustix::fs::chown(temporary, None, Some(group))?;
+    }
+    fs::set_permissions(temporary, metadata.permissions())
+}
+
+/// Exchanges the two files and looks at what came out: a writer that was quicker than the last look
+/// (the TOCTOU window of a plain rename) gets its file back.
+fn exchange_if(path: &Path, temporary: &Path, before: &[u8], bytes: &[u8]) -> io::Result<()> {
+    match exchange(path, temporary) {
+        Ok(()) => {}
+        // A file system that cannot exchange: the window stays as small as it can be.
+        Err(error) if is_unsupported(&error) => return fs::rename(temporary, path),
+        Err(error) => return Err(error),
+    }
+    if fs::read(temporary)? == before {
+        // The old content, which nobody has a name for any more.
+        return fs::remove_file(temporary);
+    }
+    // Put theirs back. If what comes out now is not ours, they wrote once more, and that is the one
+    // to keep: exchange again.
+    loop {
+        exchange(path, temporary)?;
+        if fs::read(temporary)? == bytes {
+            let reason = "somebody else has just changed it";
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, reason));
+        }
+    }
+}
+
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    Ok(rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+}
+
+/// Gives a new file its name, unless something has that name already.
+fn rename_to_nothing(from: &Path, to: &Path) -> io::Result<()> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::EXIST) => {
+            Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody else has just made it"))
+        }
+        Err(error) if is_unsupported(&error.into()) => fs::rename(from, to),
+        other => Ok(other?),
+    }
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    let unsupported = [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP];
+    error
+        .raw_os_error()
+        .is_some_and(|code| unsupported.iter().any(|one| one.raw_os_error() == code))
 }
 
 /// Removes a file that was read as `before`, unless it has changed meanwhile.
@@ -200,6 +266,87 @@ mod tests {
         assert_eq!(names_in(home.path()), ["file"]);
         remove(&path, b"new").unwrap();
         assert!(names_in(home.path()).is_empty());
+    }
+
+    #[test]
+    fn l1_what_was_written_after_the_last_look_is_put_back() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, ours) = (home.path().join("settings"), home.path().join("ours"));
+        fs::write(&path, "theirs, newer").unwrap();
+        fs::write(&ours, "ours").unwrap();
+        // As if it had been "old" at the last look.
+        let error = exchange_if(&path, &ours, b"old", b"ours").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(fs::read(&path).unwrap(), b"theirs, newer");
+        fs::write(&path, "new").unwrap();
+        fs::write(&ours, "ours").unwrap();
+        exchange_if(&path, &ours, b"new", b"ours").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"ours");
+        assert!(!ours.exists());
+        fs::write(&ours, "ours").unwrap();
+        let error = rename_to_nothing(&ours, &path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn l1_no_write_of_a_busy_agent_is_lost() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("settings");
+        fs::write(&path, "0").unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        // The agent counts; we add a mark. The number must never go back.
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for number in 1..2000 {
+                    let beside = home.path().join("agent");
+                    fs::write(&beside, number.to_string()).unwrap();
+                    fs::rename(&beside, &path).unwrap();
+                    // While it is being put back, the older one shows for a moment.
+                    let is_there = || {
+                        let now = fs::read_to_string(&path).unwrap();
+                        now.trim_end_matches('!') == number.to_string()
+                    };
+                    assert!((0..100_000).any(|_| is_there()), "{number} is lost");
+                }
+                done.store(true, Ordering::SeqCst);
+            });
+            while !done.load(Ordering::SeqCst) {
+                let before = fs::read_to_string(&path).unwrap();
+                let after = format!("{}!", before.trim_end_matches('!'));
+                if let Err(error) = update(&path, Some(before.as_bytes()), after.as_bytes()) {
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
+                }
+            }
+        });
+        let last = fs::read_to_string(&path).unwrap();
+        assert_eq!(last.trim_end_matches('!'), "1999");
+    }
+
+    #[test]
+    fn l7_a_read_only_or_linked_file_is_refused_and_the_group_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("settings");
+        let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let refused = || update(&path, Some(b"a"), b"b").unwrap_err().kind();
+        fs::write(&path, "a").unwrap();
+        mode(0o444);
+        assert_eq!(refused(), io::ErrorKind::PermissionDenied);
+        mode(0o644);
+        fs::hard_link(&path, home.path().join("other")).unwrap();
+        assert_eq!(refused(), io::ErrorKind::PermissionDenied);
+        fs::remove_file(home.path().join("other")).unwrap();
+        // Any other group that this user is in.
+        let groups = rustix::process::getgroups().unwrap();
+        let group =
+            groups.into_iter().find(|group| group.as_raw() != fs::metadata(&path).unwrap().gid());
+        if let Some(group) =
+            group.or(rustix::process::geteuid().is_root().then(|| rustix::fs::Gid::from_raw(12345)))
+        {
+            rustix::fs::chown(&path, None, Some(group)).unwrap();
+            update(&path, Some(b"a"), b"b").unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().gid(), group.as_raw());
+        }
+        assert_eq!(names_in(home.path()), ["settings"]);
     }
 
     #[test]

@@ -26,6 +26,12 @@ pub fn boottime() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
+/// The processor time that the calling thread has used.
+pub fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
 /// Sleeps until [`boottime`] says `deadline`; a suspended machine wakes up late, not never.
 pub fn sleep_until_boottime(deadline: Duration) {
     while boottime() < deadline {

@@ -11,9 +11,8 @@ use std::io::{BufRead, Write};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use model::access::log::Event;
@@ -22,6 +21,7 @@ use model::access::{AGENT_ENV, KEYS_SOCKET, META, META_BYTES, SOCKET};
 use model::identity::Identity;
 use sys::proc::Signal;
 
+use super::connections::Connections;
 use super::proxy::{self, Policy};
 use super::root::Root;
 use super::{AccessError, client};
@@ -30,8 +30,6 @@ use super::{AccessError, client};
 pub const ROLE: &str = "__access-keeper";
 /// What the opener writes when the session is written down.
 pub(super) const COMMIT: &str = "commit\n";
-/// The most connections that are served at once.
-const MOST_CONNECTIONS: usize = 64;
 /// How long an agent may take to listen.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -44,19 +42,22 @@ pub struct Order {
     pub id: String,
     /// How long the keys live.
     pub ttl_s: u64,
-    /// Whether requests that add keys are refused.
+    /// Whether requests that add or remove keys are refused.
     pub read_only: bool,
+    /// Whether a signature that cannot be logged is given all the same.
+    pub signs_unlogged: bool,
 }
 
 impl Order {
     /// As arguments.
-    pub(super) fn to_args(&self) -> [OsString; 5] {
+    pub(super) fn to_args(&self) -> [OsString; 6] {
         [
             ROLE.into(),
             self.home.clone().into_os_string(),
             self.id.clone().into(),
             self.ttl_s.to_string().into(),
             if self.read_only { "read-only" } else { "open" }.into(),
+            if self.signs_unlogged { "best-effort" } else { "strict" }.into(),
         ]
     }
 
@@ -66,8 +67,9 @@ impl Order {
         let id = args.next()?.into_string().ok()?;
         let ttl_s = args.next()?.to_str()?.parse().ok()?;
         let read_only = args.next()? == "read-only";
+        let signs_unlogged = args.next()? == "best-effort";
         let whole = args.next().is_none() && model::access::is_id(&id);
-        whole.then_some(Self { home, id, ttl_s, read_only })
+        whole.then_some(Self { home, id, ttl_s, read_only, signs_unlogged })
     }
 }
 
@@ -124,7 +126,14 @@ pub fn keep(order: Order) -> Result<(), AccessError> {
         sys::clock::sleep_until_boottime(deadline);
         let _ = over.send(Happened::TimeIsOver);
     });
-    let policy = Policy { root, dir, id: order.id.clone(), read_only: order.read_only };
+    let policy = Policy {
+        root,
+        dir,
+        id: order.id.clone(),
+        read_only: order.read_only,
+        signs_unlogged: order.signs_unlogged,
+        refusals: Mutex::default(),
+    };
     let policy = Arc::new(policy);
     let serving = Arc::clone(&policy);
     std::thread::spawn(move || accept(&listener, &serving));
@@ -221,22 +230,22 @@ fn listen_to_opener(happened: &Sender<Happened>) {
 }
 
 fn accept(listener: &UnixListener, policy: &Arc<Policy>) {
-    let serving = Arc::new(AtomicUsize::new(0));
-    for connection in listener.incoming() {
-        let Ok(connection) = connection else {
+    let connections = Arc::new(Connections::default());
+    for number in 0u64.. {
+        connections.wait_for_room();
+        let entered = listener.accept().and_then(|(connection, _)| {
+            let turn = connections.enter(number, &connection)?;
+            Ok((connection, turn))
+        });
+        let Ok((connection, turn)) = entered else {
             // No descriptor left: wait for somebody to finish.
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
-        if serving.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
-            serving.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let (policy, serving) = (Arc::clone(policy), Arc::clone(&serving));
+        let policy = Arc::clone(policy);
         std::thread::spawn(move || {
             // A connection that breaks is the borrower's business.
-            let _ = proxy::serve(&policy, connection);
-            serving.fetch_sub(1, Ordering::Relaxed);
+            let _ = proxy::serve(&policy, connection, &turn);
         });
     }
 }

@@ -15,33 +15,40 @@ use super::check::id_in;
 use super::root::{Root, RootFault};
 use crate::address::AddressError;
 
-/// A log takes no more than this; a borrower that asks a million times fills no disk.
-const MOST_BYTES: u64 = 4 * 1024 * 1024;
+/// What is not a signature takes no more than this: a borrower that is refused a million times leaves
+/// room for what matters.
+const MOST_OTHER_BYTES: u64 = 4 * 1024 * 1024;
+/// A log takes no more than this; a borrower that signs a million times fills no disk.
+const MOST_BYTES: u64 = 32 * 1024 * 1024;
 
 fn file_name(id: &str) -> String {
     format!("{id}.jsonl")
 }
 
-/// Adds one line. Lines are short and written at once, so those of two writers do not mix.
+/// Adds one line. Lines are short and written at once, so those of two writers do not mix. A line that
+/// finds no room is an error, except for a refusal, of which there are enough by then.
 pub(crate) fn append(root: &Root, id: &str, event: Event) -> io::Result<()> {
     let at = sys::clock::now();
     let dir = root.beside("log").map_err(io::Error::other)?;
     let mut file = dir.append_to(&file_name(id))?;
     let length = file.metadata()?.len();
-    if length >= MOST_BYTES {
+    let is_refusal = matches!(event, Event::Refused { .. });
+    if is_refusal && length >= MOST_OTHER_BYTES {
         return Ok(());
     }
     let mut line = serde_json::to_vec(&Entry { at, event })?;
     line.push(b'\n');
-    if length + line.len() as u64 >= MOST_BYTES {
-        line = serde_json::to_vec(&Entry { at, event: Event::Full })?;
-        line.resize(
-            usize::try_from(MOST_BYTES - length).unwrap_or(line.len()).max(line.len()),
-            b' ',
-        );
-        line.push(b'\n');
+    if length + line.len() as u64 <= MOST_BYTES {
+        return file.write_all(&line);
     }
-    file.write_all(&line)
+    if length < MOST_BYTES {
+        let mut full = serde_json::to_vec(&Entry { at, event: Event::Full })?;
+        let room = usize::try_from(MOST_BYTES - length).unwrap_or(full.len());
+        full.resize(room.max(full.len()), b' ');
+        full.push(b'\n');
+        file.write_all(&full)?;
+    }
+    Err(io::Error::new(io::ErrorKind::StorageFull, "the log is full"))
 }
 
 /// A session's log.

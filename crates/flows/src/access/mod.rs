@@ -28,6 +28,7 @@ use crate::address::AddressError;
 
 pub mod check;
 pub mod client;
+mod connections;
 pub mod findings;
 pub mod keeper;
 pub mod list;

@@ -40,6 +40,8 @@ pub struct Request<'a> {
     pub known_hosts: Option<PathBuf>,
     /// Whether the borrower may add keys.
     pub allow_add: bool,
+    /// Whether a signature that cannot be logged is given all the same.
+    pub signs_unlogged: bool,
     /// The session it is lent to.
     pub binding: Option<Binding>,
     /// The environment that a keeper is given a little of.
@@ -192,7 +194,13 @@ fn fill(
 ) -> Result<(Meta, AgentEnv), AccessError> {
     let read_only = !request.allow_add && (request.generate || !request.keys.is_empty());
     let ttl_s = request.ttl.as_secs();
-    let order = Order { home: request.home.to_owned(), id: id.to_owned(), ttl_s, read_only };
+    let order = Order {
+        home: request.home.to_owned(),
+        id: id.to_owned(),
+        ttl_s,
+        read_only,
+        signs_unlogged: request.signs_unlogged,
+    };
     // First: what is written down must not end later than what the keeper and the keys think.
     let created_at = sys::clock::now();
     let expires_boottime_s = sys::clock::boottime().as_secs() + ttl_s;

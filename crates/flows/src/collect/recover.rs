@@ -205,8 +205,9 @@ fn replace_outcome(
     after: &str,
 ) -> Found {
     let path = &begun.path.0;
-    // The new content, on its way to its place: it never got there, or it would not have this name.
-    drop_own(&replacement(path, receipt, begun.step));
+    if let Some(theirs) = give_back_exchanged(begun, receipt, content, before, after) {
+        return theirs;
+    }
     drop_own(&partial(content));
     let now = match hash_of(path) {
         Ok(now) => now,
@@ -233,6 +234,42 @@ fn replace_outcome(
         )),
         _ => not_taken(),
     }
+}
+
+/// Looks at what has the private name by which new content comes to its place. Before the exchange that
+/// is the new content, after it the old. Anything else is what somebody wrote in the moment of the
+/// exchange: it gets its name back, or stays and is told of.
+fn give_back_exchanged(
+    begun: &Begun,
+    receipt: &str,
+    content: &Path,
+    before: Option<&String>,
+    after: &str,
+) -> Option<Found> {
+    let path = &begun.path.0;
+    let exchanged = replacement(path, receipt, begun.step);
+    let found = match hash_of(&exchanged) {
+        Ok(None) => return None,
+        Ok(Some(found)) => Some(found),
+        Err(_) => None,
+    };
+    let now = hash_of(path).ok();
+    // It is as it was: nothing was exchanged, and this is new content that was not even whole.
+    let is_unused = now.as_ref().is_some_and(|now| now.as_ref() == before);
+    let is_kept = || hash_of(content).is_ok_and(|kept| kept.is_some() && kept.as_ref() == before);
+    if is_unused || found.as_deref() == Some(after) || (found.as_ref() == before && is_kept()) {
+        drop_own(&exchanged);
+        return None;
+    }
+    let is_ours = now.is_some_and(|now| now.as_deref() == Some(after));
+    if found.is_some() && is_ours && sys::trash::exchange(&exchanged, path).is_ok() {
+        if hash_of(&exchanged).is_ok_and(|out| out.as_deref() == Some(after)) {
+            drop_own(&exchanged);
+        }
+        return Some(Found::NotDone("it was written to while it was replaced".to_owned()));
+    }
+    let reason = "it was written to in the moment in which it was replaced".to_owned();
+    Some(Found::DoneBut(undecided(reason, [exchanged.as_path(), content])))
 }
 
 /// By what name new content comes to its place.

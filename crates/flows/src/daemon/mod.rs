@@ -191,7 +191,9 @@ impl<'a> Daemon<'a> {
         self.unwatched = 0;
         let mut gone = false;
         for tracked in self.writer.state()?.open_sessions()? {
-            let Some(owner) = &tracked.track.owner else { continue };
+            let owner = tracked.track.owner.as_ref();
+            // The end of one that is in doubt would end nothing.
+            let Some(owner) = owner.filter(|_| !tracked.track.owner_unconfirmed) else { continue };
             let key = serde_json::to_string(&(owner.pid, owner.start, &owner.boot))
                 .unwrap_or_else(|_| name(&tracked.agent, &tracked.id));
             if held.contains_key(&key) {

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use adapters::{Adapter, Source, Survey};
+use model::session::is_safe_id;
 use model::sighting::Digest;
-use model::summary::{Kept, KeptFile, Summary};
+use model::summary::{Kept, KeptFile, KeptForm, Summary};
 use model::wire::Swept;
 use store::state::{State, Tracked};
 
@@ -113,7 +114,7 @@ fn one(
             let digest =
                 read(adapter, source, &mut summary, (index > 0).then_some(cost_covers_all));
             cost_covers_all |= index == 0 && digest.is_some_and(|one| one.cost_covers_subagents);
-            files.push(keep(home, adapter, source)?);
+            files.extend(keep(home, adapter, source)?);
         }
     }
     if let Some(end) = &track.end {
@@ -157,18 +158,24 @@ fn read(
     Some(digest)
 }
 
+/// The largest file that is copied in one go by whoever sweeps. Copying waits for nobody, and the
+/// daemon has one thread for it: a sparse file can claim any size.
+const MAX_COPIED_FILE: u64 = 2 << 30;
+
 /// Keeps a copy of a transcript. Of a database that many sessions share, the conversation is kept,
-/// one entry on a line.
+/// one entry on a line. Of a file that is too large there is no copy, only the summary: it stays
+/// where it is, and `gc` copies it before it goes.
 fn keep(
     home: &Path,
     adapter: &'static dyn Adapter,
     source: &Source,
-) -> Result<KeptFile, VaultError> {
+) -> Result<Option<KeptFile>, VaultError> {
     let path = source.path.to_string_lossy();
     if source.bytes.is_none() {
-        let opened = adapters::files::open(&source.root, &source.path);
-        if let Ok((file, _)) = opened {
-            return vault::keep(home, &path, file);
+        match adapters::files::open(&source.root, &source.path) {
+            Ok((_, stamp)) if stamp.bytes > MAX_COPIED_FILE => return Ok(None),
+            Ok((file, _)) => return vault::keep(home, &path, KeptForm::File, file).map(Some),
+            Err(_) => {}
         }
     }
     let mut lines = Vec::new();
@@ -177,5 +184,6 @@ fn keep(
             lines.push(b'\n');
         }
     });
-    vault::keep(home, &format!("{path}#{}", source.id), lines.as_slice())
+    let name = if is_safe_id(&source.id) { format!("{path}#{}", source.id) } else { path.into() };
+    vault::keep(home, &name, KeptForm::Conversation, lines.as_slice()).map(Some)
 }

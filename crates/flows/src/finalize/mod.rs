@@ -73,7 +73,9 @@ fn examine(track: &Track, observer: &Observer) -> Finding {
         return Finding::Doubt("its owner is not known".to_owned());
     };
     let liveness = sys::proc::probe(owner, observer);
-    if liveness.is_dead() {
+    if liveness.is_dead() && track.owner_unconfirmed {
+        Finding::Doubt("its owner is gone, and who began its last turn is not known".to_owned())
+    } else if liveness.is_dead() {
         Finding::Gone
     } else if liveness.is_alive() {
         Finding::Alive

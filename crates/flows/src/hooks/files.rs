@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use model::wire::FileChange;
+use sha2::Digest;
 
 use super::{HooksError, Wrong};
 
@@ -19,12 +20,14 @@ const MOST: u64 = 16 << 20;
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) path: PathBuf,
+    backup_path: PathBuf,
     bytes: Option<Vec<u8>>,
     backup: Option<Vec<u8>>,
 }
 
 impl Seen {
-    pub(super) fn read(path: &Path) -> Result<Self, HooksError> {
+    /// Reads a file, and the copy of it at `backup_path`.
+    pub(super) fn read(path: &Path, backup_path: PathBuf) -> Result<Self, HooksError> {
         let fail = |source| HooksError::Read { path: path.to_owned(), source };
         let bytes = read(path).map_err(fail)?;
         if bytes.is_none() && path.is_symlink() {
@@ -33,13 +36,13 @@ impl Seen {
                 "it is a link to a file that is not there",
             )));
         }
-        let backup = backup_of(path);
-        let backup = read(&backup).map_err(|source| HooksError::Read { path: backup, source })?;
-        Ok(Self { path: path.to_owned(), bytes, backup })
+        let backup = read(&backup_path)
+            .map_err(|source| HooksError::Read { path: backup_path.clone(), source })?;
+        Ok(Self { path: path.to_owned(), backup_path, bytes, backup })
     }
 
     pub(super) fn backup_path(&self) -> PathBuf {
-        backup_of(&self.path)
+        self.backup_path.clone()
     }
 
     pub(super) fn has_backup(&self) -> bool {
@@ -72,10 +75,39 @@ impl Seen {
     }
 }
 
-fn backup_of(path: &Path) -> PathBuf {
+/// Where a file of the user's own settings is kept: beside it.
+pub(super) fn backup_beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(BACKUP);
     name.into()
+}
+
+/// Where a file of a project is kept: in ostler's home. What stands in a work tree is committed.
+pub(super) fn backup_at_home(home: &Path, path: &Path) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+
+    let name = model::hex::hex(&sha2::Sha256::digest(path.as_os_str().as_bytes()));
+    home.join("hook-backups").join(name)
+}
+
+/// The place of a file below a project, all links resolved; they may not lead out of it. The
+/// directories that are not there yet are part of the answer.
+pub(super) fn resolve_beneath(project: &Path, path: &Path) -> Result<PathBuf, HooksError> {
+    let fail = |source| HooksError::Read { path: path.to_owned(), source };
+    let project = fs::canonicalize(project).map_err(fail)?;
+    let there = path.ancestors().find(|place| fs::symlink_metadata(place).is_ok());
+    let Some(there) = there else { return Ok(path.to_owned()) };
+    let real = fs::canonicalize(there).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => {
+            fail(io::Error::new(source.kind(), "it is a link to a file that is not there"))
+        }
+        _ => fail(source),
+    })?;
+    if !real.starts_with(&project) {
+        return Err(HooksError::LeavesProject { path: path.to_owned(), target: real });
+    }
+    let missing = path.strip_prefix(there).unwrap_or(Path::new(""));
+    Ok(if missing.as_os_str().is_empty() { real } else { real.join(missing) })
 }
 
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -185,6 +217,13 @@ impl Plan {
             && let Some(bytes) = &self.seen.bytes
         {
             let backup = self.seen.backup_path();
+            if let Some(directory) = backup.parent().filter(|parent| Some(*parent) != path.parent())
+            {
+                sys::private::create_private_dir(directory).map_err(|error| HooksError::Write {
+                    path: directory.to_owned(),
+                    source: io::Error::other(error),
+                })?;
+            }
             sys::atomic::write(&backup, bytes)
                 .map_err(|source| HooksError::Write { path: backup, source })?;
         }

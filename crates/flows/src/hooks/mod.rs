@@ -21,7 +21,7 @@ pub use model::wire::HookState as State;
 use model::wire::{FileChange, HookAgent, HookFile};
 
 use command::Ours;
-use files::{Plan, Seen};
+use files::{Plan, Seen, backup_at_home, backup_beside, resolve_beneath};
 
 /// How long an agent may wait for a hook, in seconds. The hook takes milliseconds; this is for a
 /// machine that stands still. Ends are short: agents give all of their hooks little time.
@@ -40,6 +40,8 @@ pub struct Request<'a> {
     pub program: &'a Path,
     /// The project, or `None` for all of the user's work.
     pub project: Option<&'a Path>,
+    /// ostler's home, where a project's settings are kept as they were. Only a project needs it.
+    pub home: Option<&'a Path>,
 }
 
 /// What to do.
@@ -63,6 +65,14 @@ pub enum HooksError {
     /// No home, no settings.
     #[error("it is not known where `{0}` keeps its settings: `HOME` is not set")]
     NoHome(&'static str),
+    /// A link in the project leads out of it.
+    #[error("{} leads out of the project, to {}", path.display(), target.display())]
+    LeavesProject {
+        /// The settings file.
+        path: PathBuf,
+        /// Where it, or a directory above it, really is.
+        target: PathBuf,
+    },
     /// The path of the program cannot be written down.
     #[error("the path of ostler is not valid text: {}", .0.display())]
     Program(PathBuf),
@@ -111,7 +121,7 @@ pub fn status(agent: &str, request: &Request<'_>) -> Result<HookAgent, HooksErro
     let wiring = Wiring::of(adapter, hooks, request)?;
     let mut files = Vec::new();
     for part in parts(adapter, hooks, request)? {
-        let seen = Seen::read(&part.path)?;
+        let seen = part.read()?;
         let backup = seen.has_backup().then(|| seen.backup_path());
         files.push(file_view(&part.path, FileChange::Unchanged, backup, None));
     }
@@ -210,6 +220,7 @@ impl<'a> Wiring<'a> {
 #[derive(Debug)]
 struct Part {
     path: PathBuf,
+    backup: PathBuf,
     kind: Kind,
 }
 
@@ -227,19 +238,27 @@ fn parts(
     let id = adapter.about().id;
     if let Some(project) = request.project {
         let path = hooks.wiring.project.ok_or(HooksError::NoProject(id))?(project);
-        return Ok(vec![Part { path, kind: Kind::Hooks }]);
+        let path = resolve_beneath(project, &path)?;
+        let backup = backup_at_home(request.home.ok_or(HooksError::NoHome(id))?, &path);
+        return Ok(vec![Part { path, backup, kind: Kind::Hooks }]);
     }
     let no_home = || HooksError::NoHome(id);
     let path = (hooks.wiring.user)(&request.env).ok_or_else(no_home)?;
-    let mut parts = vec![Part { path, kind: Kind::Hooks }];
+    let backup = backup_beside(&path);
+    let mut parts = vec![Part { path, backup, kind: Kind::Hooks }];
     if let Some(notify) = &hooks.wiring.notify {
         let path = (notify.user)(&request.env).ok_or_else(no_home)?;
-        parts.push(Part { path, kind: Kind::Notify { event: notify.event } });
+        let backup = backup_beside(&path);
+        parts.push(Part { path, backup, kind: Kind::Notify { event: notify.event } });
     }
     Ok(parts)
 }
 
 impl Part {
+    fn read(&self) -> Result<Seen, HooksError> {
+        Seen::read(&self.path, self.backup.clone())
+    }
+
     fn wrong(&self, wrong: Wrong) -> HooksError {
         HooksError::Wrong { path: self.path.clone(), wrong }
     }
@@ -282,7 +301,7 @@ impl Part {
 
     /// What is to happen to the file.
     fn plan(&self, wiring: &Wiring<'_>, action: Action) -> Result<Plan, HooksError> {
-        let seen = Seen::read(&self.path)?;
+        let seen = self.read()?;
         let text = seen.text()?;
         let state = self.state(wiring, text).map_err(|wrong| self.wrong(wrong))?;
         let Some(state) = state else { return Ok(Plan::nothing(seen)) };
@@ -362,7 +381,7 @@ fn overall(
     let mut state = State::NotInstalled;
     let mut here = String::new();
     for part in parts(adapter, hooks, request)? {
-        let seen = Seen::read(&part.path)?;
+        let seen = part.read()?;
         let text = seen.text()?.to_owned();
         let found = part.state(wiring, &text).map_err(|wrong| part.wrong(wrong))?;
         match (part.kind, found) {

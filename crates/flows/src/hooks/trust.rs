@@ -4,7 +4,7 @@
 use adapters::hooks::Hooks;
 use serde_json::json;
 
-use super::files::Seen;
+use super::files::{Seen, backup_beside};
 use super::{Request, Wiring, json, toml};
 
 /// Whether the agent will run ostler's hooks in this text.
@@ -20,7 +20,7 @@ pub(super) fn is_given(
         None => (hooks.wiring.user)(&request.env),
     };
     let (Some(file), Some(settings)) = (file, (notify.user)(&request.env)) else { return false };
-    let Ok(settings) = Seen::read(&settings) else { return false };
+    let Ok(settings) = Seen::read(&settings, backup_beside(&settings)) else { return false };
     let (Ok(settings), Ok(positions)) = (settings.text(), json::positions(wiring, text)) else {
         return false;
     };

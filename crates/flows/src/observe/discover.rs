@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use adapters::{Adapter, Problem, ReadError, Source, Survey};
 use model::liveness::Observer;
@@ -34,6 +34,10 @@ pub(super) struct Found {
     pub(super) agents: Vec<AgentReport>,
     pub(super) incomplete: Vec<Incomplete>,
 }
+
+/// How long a listing reads transcripts that the index does not have, all agents together. What is
+/// left over is told in `incomplete`; what was read is in the index, so the next listing goes on.
+const SURVEY_READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A file that changed this recently may change again without its stamp changing.
 const RACY: Duration = Duration::from_secs(2);
@@ -77,10 +81,11 @@ pub(super) fn read(
     mut listed: Listed,
 ) -> Found {
     let mut found = Found { seen: Vec::new(), agents: Vec::new(), incomplete: Vec::new() };
+    let deadline = Instant::now() + SURVEY_READ_TIMEOUT;
     for (report, survey) in listed.surveys {
         let shelf = listed.shelves.get(report.adapter.about().id);
         let index = listed.index.as_mut();
-        found.take(request, observer, processes, tracks, report, survey, shelf, index);
+        found.take(request, observer, processes, tracks, report, survey, shelf, index, deadline);
     }
     found
 }
@@ -111,6 +116,7 @@ impl Found {
         survey: Survey,
         shelf: Option<&Shelf>,
         index: Option<&mut Index>,
+        deadline: Instant,
     ) {
         let adapter = report.adapter;
         let id = adapter.about().id;
@@ -127,7 +133,7 @@ impl Found {
             }
             _ => survey.sources,
         };
-        let (read, problems) = digest_all(adapter, sources, shelf);
+        let (read, problems) = digest_all(adapter, sources, shelf, deadline);
         self.incomplete.extend(problems.into_iter().map(|p| incomplete(id, &p.path, p.reason)));
         remember(index, adapter, &read, listed, request.now);
         let ready = survey.ready.into_iter().map(|(source, digest)| (source.into(), digest.into()));
@@ -225,6 +231,7 @@ fn digest_all(
     adapter: &'static dyn Adapter,
     sources: Vec<Box<Source>>,
     shelf: Option<&Shelf>,
+    deadline: Instant,
 ) -> (Vec<Read>, Vec<Problem>) {
     // Twice as many as there are processors: what is not in memory has to be waited for.
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -240,6 +247,7 @@ fn digest_all(
             let known = shelf.and_then(|shelf| shelf.get(&key(adapter, source, &beside)));
             let outcome = match known {
                 Some(digest) => Ok((digest, false)),
+                None if Instant::now() >= deadline => Err(ReadError::TookTooLong),
                 None => adapter.digest(source).map(|digest| (digest.into(), true)),
             };
             // Each index is handed out once.
@@ -258,13 +266,23 @@ fn digest_all(
         });
     }
     let (mut read, mut problems) = (Vec::with_capacity(sources.len()), Vec::new());
+    let mut late = 0u32;
+    let root = sources.first().map(|source| source.root.to_path_buf());
     for (source, outcome) in sources.into_iter().zip(outcomes) {
         let Some(result) = outcome.into_inner() else { continue };
         match result {
             Ok((digest, fresh)) => read.push(Read { source, digest, fresh }),
             Err(error) if error.is_absent() => {}
+            Err(ReadError::TookTooLong) if Instant::now() >= deadline => late += 1,
             Err(error) => problems.push(Problem { path: source.path, reason: error.to_string() }),
         }
+    }
+    if let Some(path) = root.filter(|_| late > 0) {
+        let reason = format!(
+            "{late} transcripts were not read within {} s; run it again to go on",
+            SURVEY_READ_TIMEOUT.as_secs()
+        );
+        problems.push(Problem { path, reason });
     }
     (read, problems)
 }

@@ -295,6 +295,9 @@ impl<'a> Desk<'a> {
             known.last_activity_at = known.last_activity_at.max(track.last_sign_at);
             let Some(owner) = &track.owner else { continue };
             let liveness = sys::proc::probe(owner, self.observer);
+            if track.owner_unconfirmed && !liveness.is_alive() {
+                continue;
+            }
             if liveness.is_alive() {
                 self.take_run_of(owner.pid);
             }

@@ -210,7 +210,8 @@ fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(name)).filter(|value| !value.is_null())
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads a file of OpenClaw's; a pipe in its place is not waited for.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));

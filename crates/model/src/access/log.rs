@@ -47,6 +47,10 @@ pub enum Event {
         /// Who asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         peer: Option<Peer>,
+        /// How often it was refused so far; lines are written at the first, the second, the fourth and
+        /// so on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        times: Option<u64>,
     },
     /// The session's time was over and its keeper ended the agent.
     Expired,
@@ -70,7 +74,7 @@ pub enum Event {
     Full,
 }
 
-/// The process at the other end of the socket.
+/// The process that connected the socket. It may have passed the connection on to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Peer {
     /// Its pid when it connected.

@@ -48,6 +48,10 @@ pub struct End {
 pub struct Track {
     /// The process that the current or last turn belongs to.
     pub owner: Option<Identity>,
+    /// The last turn began without finding its owner: the one above is from before. While it lives the
+    /// session does; its end proves nothing, for another process may have gone on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub owner_unconfirmed: bool,
     /// What it is doing, while it is not over.
     pub activity: Option<Activity>,
     /// What it waits for.
@@ -156,15 +160,15 @@ impl Track {
         let before = self.activity;
         match hook.happening {
             Happening::TurnStart => {
-                // Cleared and captured anew: a walk that failed must not leave an old owner behind.
-                self.owner.clone_from(&report.owner);
+                // Captured anew. A walk that failed leaves the known one, and a doubt about it.
+                self.capture_owner(report);
                 self.begin(Activity::Working);
                 self.turn_started_at = Some(at);
                 self.interrupted = false;
             }
             Happening::SessionStart => {
                 if report.owner.is_some() || !was_open {
-                    self.owner.clone_from(&report.owner);
+                    self.capture_owner(report);
                 }
                 let working = was_open && self.activity == Some(Activity::Working);
                 self.interrupted = working;
@@ -214,11 +218,19 @@ impl Track {
         self.waiting_for = None;
     }
 
-    /// Takes the owner of a report where none is known yet.
+    /// Takes the owner of a report where none is known for certain.
     fn adopt(&mut self, report: &Report) {
-        if self.owner.is_none() {
+        if self.owner.is_none() || (self.owner_unconfirmed && report.owner.is_some()) {
+            self.capture_owner(report);
+        }
+    }
+
+    /// Takes the owner of a report; without one, what is known stays and is in doubt.
+    fn capture_owner(&mut self, report: &Report) {
+        if report.owner.is_some() {
             self.owner.clone_from(&report.owner);
         }
+        self.owner_unconfirmed = report.owner.is_none() && self.owner.is_some();
     }
 
     /// Its owner is proven to be gone: it ended with the last evidence of it.
@@ -330,16 +342,18 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_is_cleared_and_captured_at_every_turn_start() {
+    fn l10_the_owner_is_captured_at_every_turn_start_and_never_erased() {
         let mut track = fold(&[at(1, SessionStart), at(2, TurnStart)]);
         assert_eq!(track.owner.as_ref().unwrap().pid, Some(2));
         track.apply(&at(3, Progress));
         assert_eq!(track.owner.as_ref().unwrap().pid, Some(2), "kept within the turn");
         let failed = Report { owner: None, ..at(4, TurnStart) };
         track.apply(&failed);
-        assert_eq!(track.owner, None, "a failed walk leaves no stale owner");
+        assert_eq!(track.owner.as_ref().unwrap().pid, Some(2), "a failed walk erases nothing");
+        assert!(track.owner_unconfirmed, "and proves nothing");
         track.apply(&at(5, Progress));
         assert_eq!(track.owner.as_ref().unwrap().pid, Some(5), "and a later one may succeed");
+        assert!(!track.owner_unconfirmed);
     }
 
     #[test]

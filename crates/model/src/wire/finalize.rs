@@ -194,6 +194,30 @@ pub struct VaultWrittenResult {
     /// How many secrets were taken out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redacted: Option<u64>,
+    /// What kinds of secrets these were. Redaction is best effort: a kind that is not here may be in
+    /// the text all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redaction: Option<RedactionView>,
+}
+
+/// What redaction found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RedactionView {
+    /// Always true: secrets of an unknown form stay in.
+    pub best_effort: bool,
+    /// The kinds, by name.
+    pub kinds: Vec<SecretKindCount>,
+}
+
+/// How many secrets of one kind were taken out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretKindCount {
+    /// The kind, e.g. `github-token` or `url-password`.
+    pub kind: String,
+    /// How many.
+    pub count: u64,
 }
 
 /// The result of `daemon status`, `start` and `stop`.

@@ -3,6 +3,7 @@
 use clap_complete::CompletionCandidate;
 use flows::observe::{Request, Scope, observe};
 use model::config::Config;
+use model::session::is_safe_id;
 
 use crate::env;
 use crate::render::text;
@@ -20,9 +21,12 @@ pub(crate) fn sessions() -> Vec<CompletionCandidate> {
         scope: Scope::All,
         agents: &[],
     });
+    // Shells insert a candidate as it is: `$(…)` in an id would be run. Such a session can still be
+    // addressed, in quotes.
     observation
         .sessions
         .iter()
+        .filter(|observed| is_insertable(&observed.session.id))
         .map(|observed| {
             let session = &observed.session;
             let title = text::cut(&text::one_line(session.title().unwrap_or("")), 60);
@@ -44,10 +48,16 @@ pub(crate) fn access_sessions() -> Vec<CompletionCandidate> {
     let sessions = flows::access::list::list(&dirs.home, &world, false).unwrap_or_default();
     sessions
         .iter()
+        .filter(|session| is_insertable(&session.id))
         .map(|session| {
             let label = text::one_line(session.label.as_deref().unwrap_or(""));
             let help = format!("{} {label}", session.state);
             CompletionCandidate::new(&session.id).help(Some(help.trim_end().to_owned().into()))
         })
         .collect()
+}
+
+/// Whether an id is one word to every shell, and no option to ostler.
+fn is_insertable(id: &str) -> bool {
+    is_safe_id(id) && !id.starts_with('-')
 }

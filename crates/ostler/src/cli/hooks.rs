@@ -83,10 +83,12 @@ impl Hooks {
         };
         let here = std::env::current_dir()?;
         let program = program()?;
+        let home = context.dirs().ok().map(|dirs| dirs.home);
         let request = Request {
             env: flows::Env::new(&env::lookup),
             program: &program,
             project: (which.scope == Scope::Project).then_some(here.as_path()),
+            home: home.as_deref(),
         };
         let chosen = which.chosen(&request, action)?;
         let mut agents = Vec::new();

@@ -7,7 +7,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use flows::address::AddressError;
 use model::summary::{Kept, KeptFile, Summary as Boiled};
-use model::wire::{Incomplete, VaultLsResult, VaultVerifyResult, VaultWrittenResult};
+use model::wire::{
+    Incomplete, RedactionView, SecretKindCount, VaultLsResult, VaultVerifyResult,
+    VaultWrittenResult,
+};
 
 use crate::cli::Context;
 use crate::error::Error;
@@ -35,6 +38,9 @@ enum Action {
         id: String,
     },
     /// Write a session's files back to where they were, or below a directory. Nothing is replaced.
+    ///
+    /// A conversation that was kept out of a database was no file: it needs `--to`, and its name is
+    /// the hash of its content.
     Restore {
         /// The session: its id or an unambiguous prefix.
         id: String,
@@ -169,6 +175,11 @@ fn first(kept: &Kept) -> Result<&KeptFile, Error> {
 
 fn cat(context: &Context, kept: &Kept) -> Result<(), Error> {
     let home = context.dirs()?.home;
+    if output::is_terminal() {
+        let mut bytes = Vec::new();
+        flows::vault::fetch(&home, first(kept)?, &mut bytes)?;
+        return output::foreign(&bytes);
+    }
     let mut out = std::io::stdout().lock();
     flows::vault::fetch(&home, first(kept)?, &mut out)?;
     out.flush()?;
@@ -178,16 +189,13 @@ fn cat(context: &Context, kept: &Kept) -> Result<(), Error> {
 fn restore(context: &Context, kept: &Kept, to: Option<&std::path::Path>) -> Result<(), Error> {
     let home = context.dirs()?.home;
     let mut written = Vec::new();
-    for file in &kept.files {
-        let original = PathBuf::from(&file.path);
-        let path = match (to, original.file_name()) {
-            (Some(directory), Some(name)) => directory.join(name),
-            _ => original,
-        };
+    let place = |file| flows::vault::place_to_restore(file, to);
+    let places = kept.files.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+    for (file, path) in kept.files.iter().zip(places) {
         flows::vault::restore(&home, file, &path)?;
         written.push(path.to_string_lossy().into_owned());
     }
-    tell_written(context, VaultWrittenResult { written, redacted: None })
+    tell_written(context, VaultWrittenResult { written, redacted: None, redaction: None })
 }
 
 fn tell_written(context: &Context, result: VaultWrittenResult) -> Result<(), Error> {
@@ -199,10 +207,21 @@ fn tell_written(context: &Context, result: VaultWrittenResult) -> Result<(), Err
         page.push_str(&text::one_line(&format!("written {path}")));
         page.push('\n');
     }
-    if let Some(count) = result.redacted {
-        page.push_str(&format!("{count} secrets taken out\n"));
+    if let Some(redaction) = &result.redaction {
+        page.push_str(&redaction_words(redaction));
+        page.push('\n');
     }
     output::text(&page)
+}
+
+/// What was taken out, and that it may not be all.
+fn redaction_words(redaction: &RedactionView) -> String {
+    let count = redaction.kinds.iter().map(|one| one.count).sum();
+    let kinds = redaction.kinds.iter().map(|one| format!("{} {}", one.count, one.kind));
+    let kinds = kinds.collect::<Vec<_>>().join(", ");
+    let found = text::plural(count, "secret");
+    let kinds = if kinds.is_empty() { String::new() } else { format!(" ({kinds})") };
+    format!("{found} taken out{kinds}; this is best effort: read it before you share it")
 }
 
 fn verify(context: &Context, kept: &[Kept]) -> Result<ExitCode, Error> {
@@ -241,17 +260,20 @@ fn export(
     let home = context.dirs()?.home;
     let mut bytes = Vec::new();
     flows::vault::fetch(&home, first(kept)?, &mut bytes)?;
-    let (bytes, redacted) = match redact {
+    let (bytes, redaction) = match redact {
         true => {
-            let (text, count) = flows::redact::redact(&String::from_utf8_lossy(&bytes));
-            (text.into_bytes(), Some(count))
+            let (text, found) = flows::redact::redact(&String::from_utf8_lossy(&bytes));
+            let count = |(kind, count): (&str, u64)| SecretKindCount { kind: kind.into(), count };
+            let kinds = found.into_iter().map(count).collect();
+            (text.into_bytes(), Some(RedactionView { best_effort: true, kinds }))
         }
         false => (bytes, None),
     };
     let Some(path) = out else {
-        let mut stdout = std::io::stdout().lock();
-        stdout.write_all(&bytes)?;
-        stdout.flush()?;
+        output::foreign(&bytes)?;
+        if let Some(redaction) = &redaction {
+            output::talk(&redaction_words(redaction));
+        }
         return Ok(());
     };
     sys::atomic::write(path, &bytes).map_err(|error| Error::Write {
@@ -259,7 +281,8 @@ fn export(
         reason: error.to_string(),
     })?;
     let written = vec![path.to_string_lossy().into_owned()];
-    tell_written(context, VaultWrittenResult { written, redacted })
+    let redacted = redaction.as_ref().map(|found| found.kinds.iter().map(|one| one.count).sum());
+    tell_written(context, VaultWrittenResult { written, redacted, redaction })
 }
 
 impl Summary {

@@ -1,6 +1,6 @@
 //! Where answers go: data to stdout, talk to stderr.
 
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 
 use model::time::Time;
 use model::wire::{ErrorBody, Failure, Success};
@@ -8,14 +8,46 @@ use serde::Serialize;
 
 use crate::env;
 use crate::error::Error;
-use crate::render::json;
+use crate::render::{self, json};
 
 /// How much is written at once.
 const AT_ONCE: usize = 64 << 10;
 
+/// Standard output for JSON: on a terminal, what acts on it is escaped.
+struct JsonStdout {
+    out: BufWriter<StdoutLock<'static>>,
+    /// What is held back for a terminal until it is whole.
+    held: Option<Vec<u8>>,
+}
+
+impl JsonStdout {
+    fn open() -> Self {
+        let out = BufWriter::with_capacity(AT_ONCE, std::io::stdout().lock());
+        Self { out, held: is_terminal().then(Vec::new) }
+    }
+}
+
+impl Write for JsonStdout {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match &mut self.held {
+            Some(held) => held.write(bytes),
+            None => self.out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        if let Some(held) = &mut self.held {
+            let json = std::mem::take(held);
+            let json = render::text::json_for_terminal(&String::from_utf8_lossy(&json));
+            self.out.write_all(json.as_bytes())?;
+        }
+        self.out.flush()
+    }
+}
+
 /// Writes one successful answer as JSON.
 pub(crate) fn json<T: Serialize>(command: &str, now: Time, result: T) -> Result<(), Error> {
-    let mut out = BufWriter::with_capacity(AT_ONCE, std::io::stdout().lock());
+    let mut out = JsonStdout::open();
     json::write(&mut out, &Success { ok: true, command, timestamp: now, result })?;
     out.flush()?;
     Ok(())
@@ -30,7 +62,7 @@ pub(crate) fn json_with<T: Serialize, E: Copy + Sync, S: Serialize>(
     elements: &[E],
     view: impl Fn(E) -> S + Sync,
 ) -> Result<(), Error> {
-    let mut out = BufWriter::with_capacity(AT_ONCE, std::io::stdout().lock());
+    let mut out = JsonStdout::open();
     let envelope = Success { ok: true, command, timestamp: now, result };
     json::write_with(&mut out, &envelope, name, elements, view)?;
     out.flush()?;
@@ -39,7 +71,7 @@ pub(crate) fn json_with<T: Serialize, E: Copy + Sync, S: Serialize>(
 
 /// Writes one line of a JSON stream.
 pub(crate) fn json_line<T: Serialize>(result: T) -> Result<(), Error> {
-    let mut out = BufWriter::with_capacity(AT_ONCE, std::io::stdout().lock());
+    let mut out = JsonStdout::open();
     serde_json::to_writer(&mut out, &result)?;
     out.write_all(b"\n")?;
     out.flush()?;
@@ -54,9 +86,22 @@ pub(crate) fn text(text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says something beside the answer. Nobody listening is no error.
+/// Writes bytes of another program: as they are, except to a terminal, which would obey them.
+pub(crate) fn foreign(bytes: &[u8]) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    if is_terminal() {
+        out.write_all(render::text::many_lines(&String::from_utf8_lossy(bytes)).as_bytes())?;
+    } else {
+        out.write_all(bytes)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Says something beside the answer. Errors, hints and notes quote ids, names and fields that others
+/// chose: here is the one place that escapes them all. Nobody listening is no error.
 pub(crate) fn talk(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", render::text::many_lines(text));
 }
 
 /// Reports an error, as JSON where that was asked for.
@@ -73,7 +118,10 @@ pub(crate) fn error(command: &str, now: Time, error: &Error, as_json: bool) {
 /// Writes one error as JSON.
 pub(crate) fn failure(command: &str, now: Time, error: ErrorBody) {
     let envelope = Failure { ok: false, command, timestamp: now, error };
-    let _ = json::write(&mut std::io::stdout().lock(), &envelope);
+    let mut out = JsonStdout::open();
+    let written = json::write(&mut out, &envelope).map(|()| out.flush());
+    // Nobody listening is no error, and there is nowhere left to tell of another.
+    drop(written);
 }
 
 /// Whether a person sees what is written.

@@ -7,35 +7,75 @@ use unicode_width::UnicodeWidthStr;
 /// characters that turn the direction of writing are shown as escapes; line breaks and tabs
 /// become spaces.
 pub(crate) fn one_line(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\r' | '\t' => out.push(' '),
-            c if is_unsafe(c) => out.extend(c.escape_unicode()),
-            c => out.push(c),
+    escape_unsafe(text, |c, out| {
+        let is_blank = matches!(c, '\n' | '\r' | '\t');
+        if is_blank {
+            out.push(' ');
         }
-    }
-    out
+        is_blank
+    })
 }
 
 /// As [`one_line`], but lines stay lines.
 pub(crate) fn many_lines(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => out.push(c),
-            '\r' => {}
-            c if is_unsafe(c) => out.extend(c.escape_unicode()),
-            c => out.push(c),
+    escape_unsafe(text, |c, out| {
+        if matches!(c, '\n' | '\t') {
+            out.push(c);
         }
+        matches!(c, '\n' | '\t' | '\r')
+    })
+}
+
+/// JSON as it may be shown on a terminal: what would act on it or hide in it is written `\uXXXX`,
+/// which means the same to every reader of JSON. Such characters stand only in strings there.
+pub(crate) fn json_for_terminal(json: &str) -> String {
+    use std::fmt::Write;
+
+    let mut out = String::with_capacity(json.len());
+    let mut before = ' ';
+    for c in json.chars() {
+        if c != '\n' && is_unsafe(c, before) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a text cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+        before = c;
     }
     out
 }
 
-fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
+/// Escapes every unsafe character that `take` does not take care of.
+fn escape_unsafe(text: &str, take: impl Fn(char, &mut String) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut before = ' ';
+    for c in text.chars() {
+        if !take(c, &mut out) {
+            match is_unsafe(c, before) {
+                true => out.extend(c.escape_unicode()),
+                false => out.push(c),
+            }
+        }
+        before = c;
+    }
+    out
+}
+
+/// Whether a character acts on the terminal (controls), turns the direction of writing, breaks the
+/// line, or shows nothing and can hide text in text. A joiner stays where letters or pictures need
+/// it: after one that is not ASCII.
+fn is_unsafe(c: char, before: char) -> bool {
+    match c {
+        '\u{200c}' | '\u{200d}' => before.is_ascii(),
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}' => {
+            true
+        }
+        '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}' => true,
+        '\u{e0000}'..='\u{e0fff}' => true,
+        c => c.is_control(),
+    }
 }
 
 /// How many columns a terminal uses for the text.
@@ -126,6 +166,28 @@ mod tests {
     fn hostile_text_cannot_reach_the_terminal() {
         assert_eq!(one_line("a\x1b[31mb\nc\x07\u{202e}d"), "a\\u{1b}[31mb c\\u{7}\\u{202e}d");
         assert_eq!(many_lines("a\r\n\tb\u{9b}"), "a\n\tb\\u{9b}");
+    }
+
+    #[test]
+    fn m10_what_hides_or_turns_text_is_shown() {
+        let hidden =
+            ['\u{200b}', '\u{200d}', '\u{2060}', '\u{ad}', '\u{e0041}', '\u{202e}', '\u{2028}'];
+        for c in hidden {
+            assert_eq!(one_line(&format!("a{c}b")), format!("a{}b", c.escape_unicode()));
+        }
+        assert_eq!(one_line("👩‍👧 می‌خواهم ❤️"), "👩‍👧 می‌خواهم ❤️", "joiners where they belong");
+    }
+
+    #[test]
+    fn m10_json_on_a_terminal_means_the_same() {
+        let value =
+            serde_json::json!({"a": "\u{9b}31m \u{202e} \u{2028} \u{e0041} \u{7f} é", "b": ["\n"]});
+        let shown = json_for_terminal(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(
+            shown.contains("\\u009b") && shown.contains("\\udb40\\udc41") && shown.contains('é')
+        );
+        assert!(shown.chars().all(|c| c == '\n' || !c.is_control()));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) struct Agent {
     stdout: BufReader<ChildStdout>,
     pub(crate) id: String,
     pub(crate) directory: PathBuf,
-    transcript: PathBuf,
+    pub(crate) transcript: PathBuf,
 }
 
 impl Agent {

@@ -373,8 +373,9 @@ impl Check {
         let failed = |why: String| Refusal::NotCopied { why };
         let file =
             sys::private::open_regular(&planned.path).map_err(|error| failed(error.to_string()))?;
-        let copy = crate::vault::keep(home, &planned.item.path, file)
-            .map_err(|error| failed(error.to_string()))?;
+        let copy =
+            crate::vault::keep(home, &planned.item.path, model::summary::KeptForm::File, file)
+                .map_err(|error| failed(error.to_string()))?;
         let mut kept = kept.as_ref().clone();
         kept.files = vec![copy];
         Ok(Some(kept))

@@ -72,6 +72,11 @@ pub(super) fn check(root: &Path, in_use: &InUse) -> Result<(), Refusal> {
     if Path::new(administration.trim()).join("locked").exists() {
         return Err(Refusal::Locked);
     }
+    // Git looks into a submodule with that one's settings, which nothing here can switch off.
+    let files = git(root, &["ls-files", "--stage"])?;
+    if files.lines().any(|line| line.starts_with("160000 ")) {
+        return Err(Refusal::Unreadable { why: "it has submodules".to_owned() });
+    }
     let status = git(root, &["status", "--porcelain=v1", "-uall"])?;
     if !status.is_empty() {
         return Err(Refusal::Dirty);
@@ -101,21 +106,47 @@ fn main_branch(root: &Path) -> Result<String, Refusal> {
     Err(Refusal::Unreadable { why: "no main branch of a remote is known".to_owned() })
 }
 
-/// Asks git. Nothing of the repository is run: no hooks, no monitor, no pager, no prompts.
+/// Asks git, with the commands that the repository's settings name switched off.
 fn git(root: &Path, arguments: &[&str]) -> Result<String, Refusal> {
+    let filters = filter_commands(root)?;
+    ask_git(root, arguments, &filters)
+}
+
+/// The settings that name commands which git would run to compare a file (`filter.<driver>.clean` and
+/// the like), wherever they are set. Without them a filtered file counts as changed, and stays.
+fn filter_commands(root: &Path) -> Result<Vec<String>, Refusal> {
+    let names = ask_git(root, &["config", "--list", "--name-only", "-z", "--includes"], &[])?;
+    let runs = |name: &&str| {
+        let is_command = [".clean", ".smudge", ".process"].iter().any(|end| name.ends_with(end));
+        name.starts_with("filter.") && is_command
+    };
+    Ok(names.split('\0').filter(runs).map(str::to_owned).collect())
+}
+
+/// Runs git without anything of the repository's: no hooks, no monitor, no pager, no prompts, no
+/// fetching of what is missing, and an empty command for each of `emptied`.
+fn ask_git(root: &Path, arguments: &[&str], emptied: &[String]) -> Result<String, Refusal> {
     let failed = |why: String| Refusal::Unreadable { why };
-    let output = Command::new("git")
+    let mut command = Command::new("git");
+    command
         .args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c"])
         .args(["core.untrackedCache=false", "--no-optional-locks", "--no-pager"])
         .args(arguments)
         .current_dir(root)
         .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_ALLOW_PROTOCOL", "none")
+        .env("GIT_CONFIG_COUNT", emptied.len().to_string())
+        .env_remove("GIT_CONFIG_PARAMETERS")
         .env_remove("GIT_DIR")
         .env_remove("GIT_WORK_TREE")
         .env_remove("GIT_INDEX_FILE")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| failed(format!("git cannot be run: {error}")))?;
+        .stdin(Stdio::null());
+    for (index, name) in emptied.iter().enumerate() {
+        command.env(format!("GIT_CONFIG_KEY_{index}"), name);
+        command.env(format!("GIT_CONFIG_VALUE_{index}"), "");
+    }
+    let output = command.output().map_err(|error| failed(format!("git cannot be run: {error}")))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(failed(format!("git said: {said}")));

@@ -8,7 +8,7 @@ use model::wire::{AgentView, AgentsLsResult, GatewayView, Incomplete};
 
 use super::places;
 use crate::observe::Observation;
-use crate::openclaw::config::{Agent, Config};
+use crate::openclaw::config::{self, Agent, Config};
 use crate::openclaw::gateway::{Owner, owner};
 use crate::openclaw::locks;
 
@@ -86,7 +86,7 @@ fn view(
 
 /// How many rows of its store are the agent's; `None` if it has no such file.
 fn rows(config: &Config, agent: &Agent) -> Result<Option<u64>, String> {
-    let bytes = match std::fs::read(&agent.store) {
+    let bytes = match config::read(&agent.store) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),

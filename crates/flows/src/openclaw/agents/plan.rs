@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::{AgentsError, Target, places};
 use crate::collect::Planned;
-use crate::openclaw::locks;
+use crate::openclaw::{config, locks};
 use crate::pins::Pins;
 
 /// Under which name the reaper's journal has it.
@@ -95,7 +95,7 @@ pub fn refuse_pinned(target: &Target, ostler: &Path) -> Result<(), AgentsError> 
         let stem = name.split_once('.').map_or(&*name, |(stem, _)| stem);
         own.insert(stem.split_once("-topic-").map_or(stem, |(id, _)| id).to_owned());
     }
-    let index = std::fs::read(&target.agent.store).unwrap_or_default();
+    let index = config::read(&target.agent.store).unwrap_or_default();
     if let Ok(document) = Document::parse(&index) {
         let owners = target.owners();
         let entries = document.entries.iter();
@@ -163,7 +163,7 @@ impl DeletePlan {
             return Ok(());
         }
         let wrong = |why: String| AgentsError::Store { path: path.clone(), why };
-        let bytes = match std::fs::read(path) {
+        let bytes = match config::read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(wrong(error.to_string())),

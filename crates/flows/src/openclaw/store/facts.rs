@@ -7,6 +7,7 @@ use model::openclaw::document::{Document, Entry};
 use model::openclaw::file::{is_anothers_transcript, session_of};
 use model::openclaw::lock::Verdict;
 use model::openclaw::maintain::{Facts, Hold, Transcript};
+use model::session::is_safe_id;
 
 use super::read::Loaded;
 
@@ -156,6 +157,9 @@ impl Look<'_> {
 /// Whether what an entry names is another session's transcript, or is not there, or holds nothing, while
 /// the session's own is there and holds messages. One of a topic is the session's own, too.
 pub(super) fn leads_astray(directory: &Path, named: &str, id: &str) -> bool {
+    if !is_safe_id(id) {
+        return false;
+    }
     let own = directory.join(format!("{id}.jsonl"));
     let is_file = std::fs::symlink_metadata(&own).is_ok_and(|about| about.is_file());
     let named = directory.join(named);

@@ -53,7 +53,11 @@ fn words(entry: &Entry) -> String {
             let place = destination.as_ref().map(to).unwrap_or_default();
             format!("sign {outcome} {fingerprint}{place}{}", by(peer.as_ref()))
         }
-        Event::Refused { request, peer } => format!("refused to {request}{}", by(peer.as_ref())),
+        Event::Refused { request, peer, times } => {
+            let times = times.filter(|times| *times > 1);
+            let times = times.map(|times| format!(" ({times} times so far)")).unwrap_or_default();
+            format!("refused to {request}{}{times}", by(peer.as_ref()))
+        }
         Event::Expired => "expired".to_owned(),
         Event::AgentEnded => "agent ended".to_owned(),
         Event::Stopped { reason, agent } => format!("stopped ({reason}): {agent}"),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use flows::access::stop::{Reason, stop};
 use flows::access::{World, list, open};
@@ -53,6 +53,9 @@ pub(crate) struct Open {
     /// Let the borrower add keys of its own.
     #[arg(long)]
     allow_add: bool,
+    /// What happens to a signature that cannot be logged: refused, or given all the same.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = LogDuty::Strict)]
+    log: LogDuty,
     /// Bind it to a session: when that session's process is gone, the access is stopped.
     #[arg(long, value_name = "ID", conflicts_with = "command",
           add = ArgValueCandidates::new(complete::sessions))]
@@ -60,6 +63,15 @@ pub(crate) struct Open {
     /// The command to run with it.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// How much the log of an access session matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogDuty {
+    /// No line, no signature.
+    Strict,
+    /// The work goes on with a full disk.
+    BestEffort,
 }
 
 fn parse_ttl(text: &str) -> Result<Duration, String> {
@@ -79,6 +91,7 @@ impl Open {
             destinations: self.destination.clone(),
             known_hosts: self.known_hosts.clone(),
             allow_add: self.allow_add,
+            signs_unlogged: self.log == LogDuty::BestEffort,
             binding: self.binding(context)?,
             env: &env::lookup,
         };

@@ -9,6 +9,7 @@ use super::run::{Ran, ran};
 mod leaks;
 mod lifecycle;
 mod logs;
+mod pressure;
 mod races;
 mod rows_directories;
 mod rows_environment;
