@@ -11,17 +11,14 @@ use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResu
 use serde::{Deserialize, Serialize};
 
 use crate::collect::{self, Ask, CollectError, Consent, WhenTaken};
-use crate::daemon::{Answer, CallError, Order, OrderError, ask};
+use crate::daemon::{Answer, AskLimits, CallError, Order, OrderError, ask};
 use crate::openclaw::{agents, store};
 use crate::pins;
 use crate::terminal::{self, Home};
 use crate::writer::Writer;
 
 /// How long another writer is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long the daemon may take for what it is asked.
-const LONGEST: Duration = Duration::from_secs(600);
+const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Something to be done by the writer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -204,8 +201,8 @@ fn perform_watched(
 
 /// Has it done: by the daemon if there is one, else here, as the writer.
 ///
-/// Only a daemon that was never reached is replaced by doing it here. One that was reached and then
-/// did not answer may have done it, and its answer is not known.
+/// Only a daemon that never took the order is replaced by doing it here, and the lock says whether that
+/// may be. One that took it and then did not answer may have done it, and its answer is not known.
 pub fn carry_out(
     home: &Path,
     runtime: &Path,
@@ -214,13 +211,13 @@ pub fn carry_out(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<(Done, Transport), OrderError> {
     sys::pause::at("work.asked");
-    match ask(runtime, &Order::Work(Box::new(work.clone())), LONGEST) {
+    match ask(home, runtime, &Order::Work(Box::new(work.clone())), AskLimits::LONG) {
         Ok(Answer::Done(done)) => Ok((*done, Transport::Daemon)),
         Ok(Answer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
         Ok(Answer::Failed { reason }) => Err(OrderError::Failed(reason)),
         Ok(_) => Err(OrderError::Call(CallError::MayHaveApplied("an unknown answer".to_owned()))),
         Err(CallError::NotRunning) => {
-            let mut writer = crate::writer::take(home, PATIENCE)?;
+            let mut writer = crate::writer::take(home, WRITER_TIMEOUT)?;
             let done = perform_watched(&mut writer, work, now, progress);
             Ok((done.map_err(OrderError::NotDone)?, Transport::Local))
         }

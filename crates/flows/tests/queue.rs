@@ -18,7 +18,7 @@ fn row_67_patches_are_made_in_the_order_of_the_queue_and_one_failure_is_its_own(
     let writer = writer::take(&home, Duration::ZERO).unwrap();
     let nothing = |_: &str| None;
     let about = about(directory.path(), "test", sys::clock::now());
-    let (daemon, desk) = Daemon::new(writer, Env::new(&nothing), about).unwrap();
+    let (daemon, queue) = Daemon::new(writer, Env::new(&nothing), about).unwrap();
     let answers = Arc::new(Mutex::new(Vec::new()));
     for number in 0..50 {
         let work = match number {
@@ -32,9 +32,9 @@ fn row_67_patches_are_made_in_the_order_of_the_queue_and_one_failure_is_its_own(
         };
         let answers = Arc::clone(&answers);
         let reply = move |answer| answers.lock().unwrap().push((number, answer));
-        desk.put(Order::Work(Box::new(work)), reply);
+        queue.put(Order::Work(Box::new(work)), reply);
     }
-    desk.put(Order::Stop, |_| {});
+    queue.put(Order::Stop, |_| {});
     drop(daemon.run(&mut |problem| panic!("{problem}")).unwrap());
     let answers = answers.lock().unwrap();
     assert_eq!(answers.len(), 50);

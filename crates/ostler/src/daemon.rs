@@ -1,70 +1,165 @@
 //! The daemon's door: HTTP over a private Unix socket. The work is `flows::daemon`.
+//!
+//! An order waits in its socket until the daemon turns to it; only then is its body read (which is when
+//! HTTP says `100 Continue`). So there is one body in memory at a time, and whoever gave up before has
+//! asked for nothing. Every wait for a client has a time-out, and there are only so many connections.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
 
-use axum::Router;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use axum::routing::post;
-use flows::daemon::{Answer, Desk, Order, PROTOCOL};
+use flows::daemon::{Answer, HomeId, Order, OrderQueue, PROTOCOL};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, EXPECT, HeaderMap};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+/// How many connections are served at once; the others wait in the kernel's queue.
+const MOST_CONNECTIONS: usize = 64;
+
+/// How long a client may take for the head of its request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a client may take for an order that the daemon waits for.
+const ORDER_BODY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a client may take to read its answer.
+const ANSWER_READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long whoever is served may stay when the daemon stops.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The largest order: the consent to a plan names everything that would go.
+const MOST_ORDER: usize = 64 << 20;
 
 /// The door while it is open.
 #[derive(Debug)]
 pub(crate) struct Door {
-    close: tokio::sync::oneshot::Sender<()>,
+    close: oneshot::Sender<()>,
     thread: std::thread::JoinHandle<()>,
 }
 
 impl Door {
-    /// Answers whoever asks through the socket.
+    /// Answers whoever asks through the socket on behalf of that home.
     pub(crate) fn open(
         listener: std::os::unix::net::UnixListener,
-        desk: Desk,
+        queue: OrderQueue,
+        home: HomeId,
     ) -> std::io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_io().enable_time().build()?;
         listener.set_nonblocking(true)?;
-        let (close, closed) = tokio::sync::oneshot::channel();
-        let work = async {
-            let router = Router::new().route("/v1/orders", post(order)).with_state(Arc::new(desk));
-            if let Ok(listener) = UnixListener::from_std(listener) {
-                let served = axum::serve(OwnUser(listener), router);
-                let _ = served.with_graceful_shutdown(async { drop(closed.await) }).await;
-            }
+        let listener = {
+            let _inside = runtime.enter();
+            UnixListener::from_std(listener)?
         };
+        let (close, closed) = oneshot::channel();
+        let desk = Arc::new(FrontDesk { queue, home: home.to_string() });
         let thread = std::thread::Builder::new().name("door".to_owned());
-        let thread = thread.spawn(move || runtime.block_on(work))?;
+        let thread = thread.spawn(move || runtime.block_on(serve(listener, desk, closed)))?;
         Ok(Self { close, thread })
     }
 
-    /// Lets nobody in any more; whoever was in has had the answer when this returns.
+    /// Lets nobody in any more; whoever was in has had the answer when this returns, or did not take
+    /// it in time.
     pub(crate) fn close(self) {
         let _ = self.close.send(());
         let _ = self.thread.join();
     }
 }
 
-/// Lets nobody in who runs as another user.
-struct OwnUser(UnixListener);
+/// What every connection needs.
+struct FrontDesk {
+    queue: OrderQueue,
+    home: String,
+}
 
-impl axum::serve::Listener for OwnUser {
-    type Io = UnixStream;
-    type Addr = tokio::net::unix::SocketAddr;
+async fn serve(listener: UnixListener, desk: Arc<FrontDesk>, closed: oneshot::Receiver<()>) {
+    let limit = sys::socket::connection_limit(MOST_CONNECTIONS);
+    let places = Arc::new(Semaphore::new(limit));
+    let accepting = tokio::spawn(accept(listener, desk, Arc::clone(&places)));
+    let _ = closed.await;
+    accepting.abort();
+    // All places are free when nobody is served any more.
+    let all = u32::try_from(limit).unwrap_or(u32::MAX);
+    let _ = timeout(STOP_TIMEOUT, places.acquire_many(all)).await;
+}
 
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            match self.0.accept().await {
-                Ok((stream, address)) if is_us(&stream) => return (stream, address),
-                Ok(_) => {}
-                // No descriptor left, most likely: those in use are closed by and by.
-                Err(_) => tokio::task::yield_now().await,
+async fn accept(listener: UnixListener, desk: Arc<FrontDesk>, places: Arc<Semaphore>) {
+    const SHORTEST_BACKOFF: Duration = Duration::from_millis(10);
+    const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
+    let mut backoff = SHORTEST_BACKOFF;
+    let mut spare = spare_descriptor();
+    let mut guests = VecDeque::new();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                backoff = SHORTEST_BACKOFF;
+                spare = spare.or_else(spare_descriptor);
+                if !is_us(&stream) {
+                    continue;
+                }
+                if places.available_permits() == 0 {
+                    evict_silent(&mut guests);
+                }
+                let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+                let (desk, has_asked) = (Arc::clone(&desk), Arc::new(AtomicBool::new(false)));
+                let asking = Arc::clone(&has_asked);
+                let task = tokio::spawn(async move {
+                    attend(stream, desk, asking).await;
+                    drop(place);
+                });
+                guests.retain(|guest: &Guest| !guest.task.is_finished());
+                guests.push_back(Guest { task, has_asked });
+            }
+            Err(error) => {
+                if sys::socket::is_out_of_descriptors(&error) && spare.take().is_some() {
+                    turn_away(&listener).await;
+                    spare = spare_descriptor();
+                }
+                sleep(backoff).await;
+                backoff = (backoff * 2).min(LONGEST_BACKOFF);
             }
         }
     }
+}
 
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        self.0.local_addr()
+/// Somebody who is connected.
+struct Guest {
+    task: JoinHandle<()>,
+    has_asked: Arc<AtomicBool>,
+}
+
+/// Makes room: of those that have not said what they want, the one that is silent for longest goes.
+fn evict_silent(guests: &mut VecDeque<Guest>) {
+    let is_silent =
+        |guest: &Guest| !guest.task.is_finished() && !guest.has_asked.load(Ordering::Relaxed);
+    if let Some(guest) = guests.iter().position(is_silent).and_then(|at| guests.remove(at)) {
+        guest.task.abort();
+    }
+}
+
+/// A descriptor that can be given up, so that somebody can be told that there is none left.
+fn spare_descriptor() -> Option<std::fs::File> {
+    std::fs::File::open("/dev/null").ok()
+}
+
+async fn turn_away(listener: &UnixListener) {
+    const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+    if let Ok(Ok((stream, _))) = timeout(Duration::from_millis(10), listener.accept()).await {
+        let _ = stream.try_write(FULL);
     }
 }
 
@@ -72,26 +167,134 @@ fn is_us(stream: &UnixStream) -> bool {
     sys::socket::peer_of(stream).is_ok_and(|peer| peer.is_us())
 }
 
+/// Serves one connection, which is for one request.
+async fn attend(stream: UnixStream, desk: Arc<FrontDesk>, has_asked: Arc<AtomicBool>) {
+    let (answered, is_answered) = oneshot::channel::<()>();
+    let answered = Mutex::new(Some(answered));
+    let service = service_fn(move |request| {
+        has_asked.store(true, Ordering::Relaxed);
+        let desk = Arc::clone(&desk);
+        // Dropped with the answer: from then on it is the client's turn.
+        let answered = answered.lock().ok().and_then(|mut answered| answered.take());
+        async move {
+            let response = respond(&desk, request).await;
+            drop(answered);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let mut deadline = pin!(async {
+        let _ = is_answered.await;
+        sleep(ANSWER_READ_TIMEOUT).await;
+    });
+    poll_fn(|context| {
+        // A connection that breaks is its client's loss.
+        let is_over = connection.as_mut().poll(context).is_ready();
+        if is_over || deadline.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+type Reply = Response<Full<Bytes>>;
+
+fn say(status: StatusCode, reason: impl Into<String>) -> Reply {
+    let mut response = Response::new(Full::from(reason.into()));
+    *response.status_mut() = status;
+    response
+}
+
+fn give(answer: &Answer) -> Reply {
+    match serde_json::to_vec(answer) {
+        Ok(text) => {
+            let mut response = Response::new(Full::from(text));
+            let json = hyper::header::HeaderValue::from_static("application/json");
+            response.headers_mut().insert(CONTENT_TYPE, json);
+            response
+        }
+        Err(error) => say(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+async fn respond(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
+    let asked_for = header(request.headers(), "x-ostler-home");
+    if asked_for != Some(desk.home.as_str()) {
+        let asked_for = asked_for.unwrap_or("none");
+        let reason =
+            format!("it serves another home ({}, not {asked_for}); nothing was done", desk.home);
+        return say(StatusCode::MISDIRECTED_REQUEST, reason);
+    }
+    match request.uri().path() {
+        "/v1/status" => give(&Answer::Status(desk.queue.status())),
+        "/v1/orders" => take_order(desk, request).await,
+        _ => say(StatusCode::NOT_FOUND, "there is no such thing to ask for"),
+    }
+}
+
+/// Waits for the daemon to turn to the order, hands it over, and waits for the answer.
+async fn take_order(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
+    let (turn, is_our_turn) = oneshot::channel::<()>();
+    let (hand_over, handed_over) = std::sync::mpsc::sync_channel::<Order>(1);
+    let (reply, answer) = oneshot::channel::<Answer>();
+    let take = move || {
+        turn.send(()).ok()?;
+        // A refusal drops its end; a client that says nothing more is not waited for.
+        handed_over.recv_timeout(ORDER_BODY_TIMEOUT).ok()
+    };
+    desk.queue.put_untaken(take, move |answer| drop(reply.send(answer)));
+    if is_our_turn.await.is_err() {
+        return say(StatusCode::SERVICE_UNAVAILABLE, "the daemon is stopping; nothing was done");
+    }
+    let (head, body) = request.into_parts();
+    let order = match timeout(ORDER_BODY_TIMEOUT, Limited::new(body, MOST_ORDER).collect()).await {
+        Ok(Ok(body)) => read_order(&head.headers, &body.to_bytes()),
+        Ok(Err(_)) => {
+            Err(say(StatusCode::PAYLOAD_TOO_LARGE, "the order broke off, or is too large"))
+        }
+        Err(_) => Err(say(StatusCode::REQUEST_TIMEOUT, "the order did not come in time")),
+    };
+    let order = match order {
+        Ok(order) => order,
+        Err(refusal) => return refusal,
+    };
+    if hand_over.send(order).is_err() {
+        return say(StatusCode::REQUEST_TIMEOUT, "the order did not come in time");
+    }
+    match answer.await {
+        Ok(answer) => give(&answer),
+        Err(_) => say(StatusCode::INTERNAL_SERVER_ERROR, ""),
+    }
+}
+
 /// What is done about a daemon of another version.
 const RESTART: &str = "restart it: ostler daemon stop, then ostler daemon start";
 
-async fn order(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: String) -> Response {
-    let order = serde_json::from_str::<Order>(&body);
+fn read_order(headers: &HeaderMap, body: &[u8]) -> Result<Order, Reply> {
+    let order = serde_json::from_slice::<Order>(body);
     // These two never change: without them a daemon of another version could not be replaced.
-    let is_for_all = matches!(order, Ok(Order::Status | Order::Stop));
-    let spoken = headers.get("x-ostler-protocol").and_then(|version| version.to_str().ok());
-    if !is_for_all && spoken != Some(PROTOCOL.to_string().as_str()) {
+    if let Ok(order @ (Order::Status | Order::Stop)) = order {
+        return Ok(order);
+    }
+    if header(headers, "x-ostler-protocol") != Some(PROTOCOL.to_string().as_str()) {
         let reason = format!("it speaks version {PROTOCOL} of their language; {RESTART}");
-        return (StatusCode::UPGRADE_REQUIRED, reason).into_response();
+        return Err(say(StatusCode::UPGRADE_REQUIRED, reason));
     }
-    let Ok(order) = order else {
+    let order = order.map_err(|_| {
         let reason = format!("it does not understand the order; {RESTART}");
-        return (StatusCode::BAD_REQUEST, reason).into_response();
-    };
-    let (reply, answer) = tokio::sync::oneshot::channel::<Answer>();
-    desk.put(order, move |answer| drop(reply.send(answer)));
-    match answer.await {
-        Ok(answer) => axum::Json(answer).into_response(),
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        say(StatusCode::BAD_REQUEST, reason)
+    })?;
+    // Without it an order would be carried out whose asker is long gone.
+    if !headers.get(EXPECT).is_some_and(|value| value.as_bytes() == b"100-continue") {
+        let reason = "an order is sent when it is asked for: expect: 100-continue";
+        return Err(say(StatusCode::PRECONDITION_REQUIRED, reason));
     }
+    Ok(order)
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
 }

@@ -176,8 +176,20 @@ pub(crate) enum Error {
     #[error(transparent)]
     Events(EventsError),
     /// There is one already.
-    #[error("the daemon already runs{}", .pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
+    #[error("the daemon already runs{}", in_brackets(*.pid))]
     DaemonRuns {
+        /// Its pid.
+        pid: Option<u32>,
+    },
+    /// It holds its lock, and nothing comes through its socket.
+    #[error("the daemon{} runs and does not answer", in_brackets(*.pid))]
+    DaemonSilent {
+        /// Its pid.
+        pid: Option<u32>,
+    },
+    /// It was told to stop and has not yet.
+    #[error("the daemon{} was told to stop and still runs", in_brackets(*.pid))]
+    DaemonStays {
         /// Its pid.
         pid: Option<u32>,
     },
@@ -248,9 +260,13 @@ impl Error {
             Self::Gateway(error) => gateway_code(error),
             Self::Order(OrderError::Call(CallError::MayHaveApplied(_))) => "MAY_HAVE_APPLIED",
             Self::Order(OrderError::NotDone(failure)) => failure_code(failure.kind),
-            Self::Order(OrderError::Call(CallError::Refused(_) | CallError::Socket(_)))
+            Self::Order(OrderError::Call(
+                CallError::Refused(_) | CallError::Socket(_) | CallError::NotTaken { .. },
+            ))
             | Self::Order(OrderError::Writer(WriterError::Held(_)))
-            | Self::DaemonRuns { .. } => "REFUSED",
+            | Self::DaemonRuns { .. }
+            | Self::DaemonSilent { .. }
+            | Self::DaemonStays { .. } => "REFUSED",
             Self::Order(_) => "STORAGE_WRITE_ERROR",
             Self::Vault(VaultError::NoPlace { .. }) => "REFUSED",
             Self::Pins(_) | Self::Events(_) | Self::Vault(_) => "STORAGE_READ_ERROR",
@@ -281,10 +297,14 @@ impl Error {
             Self::Gateway(error) => Some(gateway_hint(error).to_owned()),
             Self::Dirs(_) => Some("set HOME or OSTLER_HOME to an absolute path".to_owned()),
             Self::Order(OrderError::NotDone(failure)) => Some(failure.hint.clone()),
+            Self::Order(OrderError::Call(CallError::NotTaken { pid, .. })) => {
+                Some(signal_hint(*pid))
+            }
             Self::Order(error) => Some(remedy(error).to_owned()),
             Self::DaemonRuns { .. } => {
                 Some("`ostler daemon status` tells more; `ostler daemon stop` stops it".to_owned())
             }
+            Self::DaemonSilent { pid } | Self::DaemonStays { pid } => Some(signal_hint(*pid)),
             Self::Pins(_) | Self::Events(_) => {
                 Some("`ostler doctor` tells what is wrong".to_owned())
             }
@@ -459,6 +479,16 @@ impl From<TerminalError> for Error {
     }
 }
 
+fn in_brackets(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
+}
+
+/// What can be done about a daemon that does not do what it is asked. Killing it loses nothing.
+fn signal_hint(pid: Option<u32>) -> String {
+    let pid = pid.map_or_else(|| "its pid".to_owned(), |pid| pid.to_string());
+    format!("wait for what it does; if it is stopped, `kill -CONT {pid}`; else `kill {pid}`")
+}
+
 /// What can be done about an order that was not carried out.
 fn remedy(error: &OrderError) -> &'static str {
     match error {
@@ -467,7 +497,9 @@ fn remedy(error: &OrderError) -> &'static str {
         }
         OrderError::Call(CallError::Socket(_)) => "remove whatever is in the place of the socket",
         OrderError::Call(_) => "`ostler daemon stop`, then try again",
-        OrderError::Writer(WriterError::Held(_)) => "wait for it to finish, then try again",
+        OrderError::Writer(WriterError::Held(_)) => {
+            "wait for it to finish, then try again; a daemon that does not answer: `ostler daemon stop`"
+        }
         OrderError::Writer(WriterError::NotPrivate(_)) => {
             "check that path and its permissions; `ostler doctor` tells more"
         }

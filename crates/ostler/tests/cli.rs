@@ -13,6 +13,7 @@ mod cli {
     mod finalize;
     mod foreign_tree;
     mod help;
+    mod homes;
     mod hook;
     mod hooks;
     mod hostile;

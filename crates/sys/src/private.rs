@@ -8,6 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
 
 mod dir;
 
@@ -67,6 +68,71 @@ pub fn create_private_dir(path: &Path) -> Result<(), PrivateError> {
     verify_private_dir(path)
 }
 
+/// Opens a private directory (ours, 0700) that nobody else can move away or exchange: every level
+/// above it belongs to root or to us, and others may not write there unless it is sticky.
+///
+/// For directories at well-known names in shared places such as `/tmp`.
+pub fn open_guarded_dir(path: &Path) -> Result<Dir, PrivateError> {
+    walk_levels(path, Missing::Refuse)?;
+    open_own_dir(path)
+}
+
+/// As [`open_guarded_dir`], making what is missing (0700). Each level is verified before anything is
+/// made in it, so a link that somebody else put there leads nowhere.
+pub fn create_guarded_dir(path: &Path) -> Result<Dir, PrivateError> {
+    walk_levels(path, Missing::Create)?;
+    open_own_dir(path)
+}
+
+#[derive(Clone, Copy)]
+enum Missing {
+    Refuse,
+    Create,
+}
+
+fn walk_levels(path: &Path, missing: Missing) -> Result<(), PrivateError> {
+    let mut level = PathBuf::new();
+    for part in path.components() {
+        level.push(part);
+        let io = |errno: Errno| PrivateError::Io { path: level.clone(), source: errno.into() };
+        let stat = match (rustix::fs::lstat(&level), missing) {
+            (Err(Errno::NOENT), Missing::Create) => match rustix::fs::mkdir(&level, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => rustix::fs::lstat(&level).map_err(io)?,
+                Err(errno) => return Err(io(errno)),
+            },
+            (found, _) => found.map_err(io)?,
+        };
+        if stat.st_uid != 0 && stat.st_uid != our_uid() {
+            return Err(PrivateError::NotOurs { path: level, owner: stat.st_uid });
+        }
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                let mode = permission_bits(&stat);
+                if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+                    return Err(PrivateError::TooOpen { path: level, mode });
+                }
+            }
+            // `/tmp` is a link on some systems: whoever made it was root or us.
+            FileType::Symlink => {
+                let target = std::fs::canonicalize(&level)
+                    .map_err(|source| PrivateError::Io { path: level.clone(), source })?;
+                walk_levels(&target, Missing::Refuse)?;
+                level = target;
+            }
+            _ => return Err(PrivateError::WrongKind { path: level, expected: "directory" }),
+        }
+    }
+    Ok(())
+}
+
+/// Opens a directory that must be ours alone.
+pub fn open_own_dir(path: &Path) -> Result<Dir, PrivateError> {
+    let io = |source| PrivateError::Io { path: path.into(), source };
+    let dir = Dir::open(path).map_err(io)?;
+    verify(dir.as_fd(), path, FileType::Directory, 0o077)?;
+    Ok(dir)
+}
+
 /// Makes sure that `path` is a directory that only this user can use.
 pub fn verify_private_dir(path: &Path) -> Result<(), PrivateError> {
     let directory = open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
@@ -119,13 +185,17 @@ fn verify(
     if stat.st_uid != our_uid() {
         return Err(PrivateError::NotOurs { path: path.into(), owner: stat.st_uid });
     }
-    // The width of `st_mode` differs between platforms.
-    #[allow(clippy::useless_conversion)]
-    let mode = u32::from(stat.st_mode) & 0o7777;
+    let mode = permission_bits(&stat);
     if mode & forbidden != 0 {
         return Err(PrivateError::TooOpen { path: path.into(), mode });
     }
     Ok(())
+}
+
+// The width of `st_mode` differs between platforms.
+#[allow(clippy::useless_conversion)]
+fn permission_bits(stat: &rustix::fs::Stat) -> u32 {
+    u32::from(stat.st_mode) & 0o7777
 }
 
 #[cfg(test)]
@@ -180,5 +250,44 @@ mod tests {
         let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
         assert!(made.success());
         assert!(matches!(open_private(&fifo), Err(PrivateError::WrongKind { .. })), "and no hang");
+    }
+
+    #[test]
+    fn m9_every_level_above_a_guarded_directory_is_verified() {
+        let home = tempfile::tempdir().unwrap();
+        let (shared, path) = (home.path().join("shared"), home.path().join("shared/ours/run"));
+        fs::create_dir(&shared).unwrap();
+        chmod(&shared, 0o1777);
+        create_guarded_dir(&path).unwrap();
+        assert_eq!(fs::metadata(shared.join("ours")).unwrap().permissions().mode() & 0o777, 0o700);
+        open_guarded_dir(&path).unwrap();
+        chmod(&shared, 0o777);
+        assert!(matches!(open_guarded_dir(&path), Err(PrivateError::TooOpen { .. })));
+        assert!(matches!(
+            create_guarded_dir(&shared.join("new")),
+            Err(PrivateError::TooOpen { .. })
+        ));
+        assert!(!shared.join("new").exists(), "nothing is made where others may write");
+        chmod(&shared, 0o1777);
+        chmod(&path, 0o755);
+        assert!(matches!(open_guarded_dir(&path), Err(PrivateError::TooOpen { .. })));
+    }
+
+    #[test]
+    fn m9_a_level_that_somebody_else_made_is_refused_and_nothing_is_made_through_it() {
+        if our_uid() != 0 {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let (shared, victim) = (home.path().join("shared"), home.path().join("victim"));
+        for directory in [&shared, &victim] {
+            fs::create_dir(directory).unwrap();
+        }
+        chmod(&shared, 0o1777);
+        symlink(&victim, shared.join("ostler-0")).unwrap();
+        std::os::unix::fs::lchown(shared.join("ostler-0"), Some(4711), None).unwrap();
+        let made = create_guarded_dir(&shared.join("ostler-0/deep"));
+        assert!(matches!(made, Err(PrivateError::NotOurs { owner: 4711, .. })), "{made:?}");
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
     }
 }

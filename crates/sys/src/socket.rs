@@ -10,7 +10,7 @@ use crate::private::{self, PrivateError};
 
 mod in_dir;
 
-pub use in_dir::{ConnectError, connect_in};
+pub use in_dir::{ConnectError, connect_in, listen_in};
 
 /// The longest path a socket can have on every platform.
 pub const LONGEST_PATH: usize = 103;
@@ -93,6 +93,20 @@ pub fn peer_of(stream: &impl AsFd) -> io::Result<Peer> {
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 pub fn peer_of(_: &impl AsFd) -> io::Result<Peer> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Whether no descriptor was left, in this process or in the whole system.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let errno = rustix::io::Errno::from_io_error(error);
+    matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+}
+
+/// How many connections a server may hold at once: so many, and no more than a quarter of the
+/// descriptors that this process may have, which it needs for its work.
+pub fn connection_limit(most: usize) -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let quarter = limit.map_or(most, |limit| usize::try_from(limit / 4).unwrap_or(most));
+    most.min(quarter).max(1)
 }
 
 /// Listens at `path`, whose directory is created private or verified to be so. A socket that is in

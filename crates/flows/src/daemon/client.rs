@@ -1,26 +1,66 @@
-//! Asking the daemon: one request over its socket, without a runtime.
+//! Asking the daemon: one HTTP request over its socket, without a runtime.
+//!
+//! The order itself is sent only when the daemon says `100 Continue`, which it does the moment it turns
+//! to it. So an asker that gives up before has asked for nothing, and knows that.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use sys::socket::SocketError;
+use sys::private::Dir;
+use sys::socket::{ConnectError, SocketError};
 
-use super::{Answer, Order, PROTOCOL, socket};
+use super::place::{HomeId, fallback_directory, socket_name};
+use super::{Answer, Order, PROTOCOL};
 
 /// The longest answer that is read.
 const MOST_ANSWER: u64 = 64 << 20;
 
+/// The longest head of an answer.
+const MOST_HEAD: usize = 16 << 10;
+
+/// How long a place in the queue of connections is waited for.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long the daemon may take.
+#[derive(Clone, Copy, Debug)]
+pub struct AskLimits {
+    /// Until it takes the order. Before that nothing is done.
+    pub taken: Duration,
+    /// From then until the answer.
+    pub done: Duration,
+}
+
+impl AskLimits {
+    /// For what a reader waits for: an answer soon, or none.
+    pub const SHORT: Self = Self { taken: Duration::from_secs(2), done: Duration::from_secs(30) };
+
+    /// For work.
+    pub const LONG: Self = Self { taken: Duration::from_secs(10), done: Duration::from_secs(600) };
+}
+
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// There is no daemon: no socket, or nobody listens on it. Nothing was sent.
+    /// There is no daemon that could be asked: no socket, nobody listens on it, it lies where others
+    /// may write, or whoever listened went away. Nothing was sent; the lock says who may write.
     #[error("the daemon does not run")]
     NotRunning,
     /// The socket cannot be trusted or used. Nothing was sent.
     #[error(transparent)]
     Socket(SocketError),
+    /// The daemon is there and did not turn to the order. Nothing was sent.
+    #[error(
+        "the daemon{} did not take the order within {} s: it is busy or stopped, and nothing was done",
+        in_brackets(*.pid), .waited.as_secs()
+    )]
+    NotTaken {
+        /// Its pid.
+        pid: Option<u32>,
+        /// How long it was waited for.
+        waited: Duration,
+    },
     /// The daemon refused. Nothing was done.
     #[error("the daemon refused: {0}")]
     Refused(String),
@@ -29,84 +69,269 @@ pub enum CallError {
     MayHaveApplied(String),
 }
 
-/// Asks the daemon. Whatever goes wrong before the first byte is sent is [`CallError::NotRunning`]
-/// or [`CallError::Socket`]; afterwards the order may have been carried out, whatever is heard.
-pub fn ask(runtime: &Path, order: &Order, patience: Duration) -> Result<Answer, CallError> {
-    let stream = connect(&socket(runtime))?;
-    let unknown = |error: &dyn std::fmt::Display| CallError::MayHaveApplied(error.to_string());
-    stream
-        .set_read_timeout(Some(patience))
-        .and_then(|()| stream.set_write_timeout(Some(patience)))
-        .map_err(|error| unknown(&error))?;
-    let body = serde_json::to_vec(order).map_err(|error| unknown(&error))?;
-    let (status, body) = exchange(stream, &body).map_err(|error| unknown(&error))?;
-    match status {
-        200 => serde_json::from_slice(&body).map_err(|error| unknown(&error)),
-        400..=499 => Err(CallError::Refused(String::from_utf8_lossy(&body).trim().to_owned())),
-        status => Err(unknown(&format!("status {status}"))),
+fn in_brackets(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
+}
+
+/// Asks the daemon of a home. Whatever goes wrong before the order is taken is anything but
+/// [`CallError::MayHaveApplied`]; afterwards the order may have been carried out, whatever is heard.
+pub fn ask(
+    home: &Path,
+    runtime: &Path,
+    order: &Order,
+    limits: AskLimits,
+) -> Result<Answer, CallError> {
+    let id = match HomeId::of_path(home) {
+        Ok(id) => id,
+        // Nobody can serve what is not there.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(CallError::NotRunning),
+        Err(source) => {
+            return Err(CallError::Socket(SocketError::Io { path: home.into(), source }));
+        }
+    };
+    let stream = connect(home, runtime, id)?;
+    let mut call = Call { pid: peer_pid(&stream), stream, heard: Vec::new(), limits };
+    let body = serde_json::to_vec(order).map_err(|error| CallError::Refused(error.to_string()))?;
+    let response = match order {
+        // Answered at the door, whatever the daemon is busy with.
+        Order::Status => {
+            call.send_head("/v1/status", id, 0, "")?;
+            call.read_head()?
+        }
+        _ => {
+            call.send_head("/v1/orders", id, body.len(), "expect: 100-continue\r\n")?;
+            sys::pause::at("order.asked");
+            let first = call.read_head()?;
+            if first.status == 100 {
+                return call.send_order(&body);
+            }
+            first
+        }
+    };
+    // Nothing was sent so far.
+    let text = call.read_rest(&response).unwrap_or_default();
+    match response.status {
+        200 => serde_json::from_slice(&text).map_err(|_| refused_nonsense()),
+        503 => Err(CallError::NotRunning),
+        _ => Err(CallError::Refused(String::from_utf8_lossy(&text).trim().to_owned())),
     }
 }
 
-fn connect(path: &Path) -> Result<UnixStream, CallError> {
-    sys::socket::connect(path).map_err(|error| {
-        let absent = match &error {
-            SocketError::Io { source, .. }
-            | SocketError::NotPrivate(sys::private::PrivateError::Io { source, .. }) => {
-                let kinds = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
-                kinds.contains(&source.kind())
+fn refused_nonsense() -> CallError {
+    CallError::Refused("what it says is not an answer".to_owned())
+}
+
+/// One connection. What is heard beyond a head is kept for what follows.
+struct Call {
+    stream: UnixStream,
+    heard: Vec<u8>,
+    pid: Option<u32>,
+    limits: AskLimits,
+}
+
+struct ResponseHead {
+    status: u16,
+    length: Option<usize>,
+}
+
+impl Call {
+    fn send_head(
+        &mut self,
+        path: &str,
+        home: HomeId,
+        length: usize,
+        more: &str,
+    ) -> Result<(), CallError> {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: ostler\r\nconnection: close\r\n\
+             content-type: application/json\r\nx-ostler-protocol: {PROTOCOL}\r\n\
+             x-ostler-home: {home}\r\n{more}content-length: {length}\r\n\r\n"
+        );
+        let limit = Some(self.limits.taken);
+        let sent = self
+            .stream
+            .set_read_timeout(limit)
+            .and_then(|()| self.stream.set_write_timeout(limit))
+            .and_then(|()| self.stream.write_all(head.as_bytes()));
+        sent.map_err(|error| self.untaken(&error))
+    }
+
+    /// Reads the head of an answer, before anything was sent that could be carried out.
+    fn read_head(&mut self) -> Result<ResponseHead, CallError> {
+        match self.read_response_head() {
+            Ok(head) => Ok(head),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(refused_nonsense()),
+            Err(error) => Err(self.untaken(&error)),
+        }
+    }
+
+    fn untaken(&self, error: &io::Error) -> CallError {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                CallError::NotTaken { pid: self.pid, waited: self.limits.taken }
             }
-            _ => false,
-        };
-        if absent { CallError::NotRunning } else { CallError::Socket(error) }
-    })
+            _ => CallError::NotRunning,
+        }
+    }
+
+    /// Sends the order, which the daemon has turned to, and waits for what comes of it.
+    fn send_order(mut self, body: &[u8]) -> Result<Answer, CallError> {
+        let unknown = |error: &dyn std::fmt::Display| CallError::MayHaveApplied(error.to_string());
+        sys::pause::at("order.taken");
+        let answered = self
+            .stream
+            .set_read_timeout(Some(self.limits.done))
+            .and_then(|()| self.stream.write_all(body))
+            .and_then(|()| self.read_response_head())
+            .and_then(|head| Ok((head.status, self.read_rest(&head)?)));
+        let (status, text) = answered.map_err(|error| unknown(&error))?;
+        match status {
+            200 => serde_json::from_slice(&text).map_err(|error| unknown(&error)),
+            400..=499 => Err(CallError::Refused(String::from_utf8_lossy(&text).trim().to_owned())),
+            status => Err(unknown(&format!("status {status}"))),
+        }
+    }
+
+    fn read_response_head(&mut self) -> io::Result<ResponseHead> {
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, "not an answer");
+        loop {
+            let mut headers = [httparse::EMPTY_HEADER; 32];
+            let mut response = httparse::Response::new(&mut headers);
+            if let httparse::Status::Complete(end) =
+                response.parse(&self.heard).map_err(|_| bad())?
+            {
+                let length = response
+                    .headers
+                    .iter()
+                    .find(|header| header.name.eq_ignore_ascii_case("content-length"))
+                    .and_then(|header| std::str::from_utf8(header.value).ok()?.parse().ok());
+                let status = response.code.ok_or_else(bad)?;
+                self.heard.drain(..end);
+                return Ok(ResponseHead { status, length });
+            }
+            let mut chunk = [0; 4096];
+            match self.stream.read(&mut chunk)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count if self.heard.len() + count <= MOST_HEAD => {
+                    self.heard.extend_from_slice(&chunk[..count]);
+                }
+                _ => return Err(bad()),
+            }
+        }
+    }
+
+    /// Reads what follows a head.
+    fn read_rest(&mut self, head: &ResponseHead) -> io::Result<Vec<u8>> {
+        let mut text = std::mem::take(&mut self.heard);
+        (&mut self.stream).take(MOST_ANSWER).read_to_end(&mut text)?;
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, "not an answer");
+        let length = head.length.ok_or_else(bad)?;
+        if text.len() < length {
+            return Err(bad());
+        }
+        text.truncate(length);
+        Ok(text)
+    }
 }
 
-/// Sends one request and reads the whole answer.
-fn exchange(mut stream: UnixStream, body: &[u8]) -> io::Result<(u16, Vec<u8>)> {
-    let head = format!(
-        "POST /v1/orders HTTP/1.1\r\nhost: ostler\r\nconnection: close\r\n\
-         content-type: application/json\r\nx-ostler-protocol: {PROTOCOL}\r\n\
-         content-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(&[head.as_bytes(), body].concat())?;
-    let mut text = Vec::new();
-    stream.take(MOST_ANSWER).read_to_end(&mut text)?;
-    let mut headers = [httparse::EMPTY_HEADER; 32];
-    let mut response = httparse::Response::new(&mut headers);
-    let bad = || io::Error::new(io::ErrorKind::InvalidData, "not an answer");
-    let start = match response.parse(&text) {
-        Ok(httparse::Status::Complete(start)) => start,
-        _ => return Err(bad()),
+fn peer_pid(stream: &UnixStream) -> Option<u32> {
+    sys::socket::peer(stream).ok()?.pid
+}
+
+/// Connects to the daemon of a home, wherever it may listen.
+fn connect(home: &Path, runtime: &Path, id: HomeId) -> Result<UnixStream, CallError> {
+    let name = socket_name(id);
+    let fallback = fallback_directory(home);
+    let places = [
+        (runtime, sys::private::open_guarded_dir(runtime)),
+        (fallback.as_path(), sys::private::open_own_dir(&fallback)),
+    ];
+    for (place, dir) in places {
+        // Where others may write nobody is asked: the lock is in the home, and tells who may write.
+        let Ok(dir) = dir else { continue };
+        if let Some(stream) = connect_at(place, &dir, &name)? {
+            return Ok(stream);
+        }
+    }
+    Err(CallError::NotRunning)
+}
+
+fn connect_at(place: &Path, dir: &Dir, name: &str) -> Result<Option<UnixStream>, CallError> {
+    let path = place.join(name);
+    let io = |source| CallError::Socket(SocketError::Io { path: path.clone(), source });
+    let stream = match sys::socket::connect_in(dir, name.as_ref(), CONNECT_TIMEOUT) {
+        Ok(stream) => stream,
+        Err(ConnectError::Silent | ConnectError::NotASocket) => return Ok(None),
+        Err(ConnectError::TimedOut) => {
+            return Err(CallError::NotTaken { pid: None, waited: CONNECT_TIMEOUT });
+        }
+        Err(ConnectError::Refused(source)) => return Err(io(source)),
     };
-    let status = response.code.ok_or_else(bad)?;
-    let length = response
-        .headers
-        .iter()
-        .find(|header| header.name.eq_ignore_ascii_case("content-length"))
-        .and_then(|header| std::str::from_utf8(header.value).ok()?.parse::<usize>().ok())
-        .ok_or_else(bad)?;
-    let body = text.get(start..start + length).ok_or_else(bad)?;
-    Ok((status, body.to_vec()))
+    let server = sys::socket::peer(&stream).map_err(io)?;
+    if !server.is_us() {
+        return Err(CallError::Socket(SocketError::ForeignServer { path, uid: server.uid }));
+    }
+    Ok(Some(stream))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt;
-    use std::os::unix::net::UnixListener;
+/// A daemon of the version before homes had identities: one for all of a user's homes, on one socket.
+pub mod previous {
+    use std::path::{Path, PathBuf};
+    use std::time::Duration;
 
-    #[test]
-    fn a_daemon_that_never_answers_may_have_applied() {
-        let private = std::fs::Permissions::from_mode(0o700);
-        let runtime = tempfile::Builder::new().permissions(private.clone()).tempdir().unwrap();
-        let path = socket(runtime.path());
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::set_permissions(path.parent().unwrap(), private).unwrap();
-        // The kernel takes the connection and the order; nobody reads it.
-        let _listener = UnixListener::bind(&path).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let answer = ask(runtime.path(), &Order::Status, Duration::from_millis(50));
-        assert!(matches!(answer, Err(CallError::MayHaveApplied(_))), "{answer:?}");
+    use model::wire::DaemonResult;
+    use sys::lock::Attempt;
+
+    use super::{Answer, AskLimits, Call, CallError, Order, connect_at, peer_pid};
+
+    const SOCKET: &str = "daemon.sock";
+    const PROTOCOL: u32 = 2;
+    const LIMITS: AskLimits =
+        AskLimits { taken: Duration::from_secs(2), done: Duration::from_secs(2) };
+
+    /// Where it listens.
+    pub fn socket(runtime: &Path) -> PathBuf {
+        runtime.join(SOCKET)
+    }
+
+    /// What it says of itself, if it is the writer of this home: the holder of the home's lock and the
+    /// process on the socket are one. That of another home is nothing to us.
+    pub fn status(home: &Path, runtime: &Path) -> Option<DaemonResult> {
+        match ask(home, runtime, &Order::Status) {
+            Some(Ok(Answer::Status(status))) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// Tells it to stop, if it is the writer of this home. Returns whether it heard that.
+    pub fn stop(home: &Path, runtime: &Path) -> bool {
+        matches!(ask(home, runtime, &Order::Stop), Some(Ok(Answer::Stopping)))
+    }
+
+    fn ask(home: &Path, runtime: &Path, order: &Order) -> Option<Result<Answer, CallError>> {
+        use std::io::Write;
+
+        let dir = sys::private::open_guarded_dir(runtime).ok()?;
+        let stream = connect_at(runtime, &dir, SOCKET).ok()??;
+        let lock = crate::writer::lock_path(home);
+        let Ok(Attempt::Held(Some(holder))) = lock.exists().then(|| sys::lock::try_take(&lock))?
+        else {
+            return None;
+        };
+        let pid = peer_pid(&stream);
+        if pid.is_none() || holder.pid != pid {
+            return None;
+        }
+        let mut call = Call { stream, heard: Vec::new(), pid, limits: LIMITS };
+        let body = serde_json::to_vec(order).ok()?;
+        let head = format!(
+            "POST /v1/orders HTTP/1.1\r\nhost: ostler\r\nconnection: close\r\n\
+             content-type: application/json\r\nx-ostler-protocol: {PROTOCOL}\r\n\
+             content-length: {}\r\n\r\n",
+            body.len()
+        );
+        call.stream.set_write_timeout(Some(LIMITS.taken)).ok()?;
+        call.stream.write_all(head.as_bytes()).ok()?;
+        Some(call.send_order(&body))
     }
 }

@@ -7,33 +7,35 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use adapters::Env;
 use model::liveness::Observer;
-use model::time::{Time, millis};
+use model::time::Time;
 use model::wire::{DaemonResult, Swept};
 use serde::{Deserialize, Serialize};
+use sys::private::Dir;
 use sys::watch::Watch;
 
 use crate::finalize::{self, SweepError, name};
 use crate::hook;
-use crate::work::{self, Done, Failure, Work};
+use crate::work::{self, Done, Failure, FailureKind, Work};
 use crate::writer::Writer;
 
 mod client;
+mod place;
 
-pub use client::{CallError, ask};
+pub use client::{AskLimits, CallError, ask, previous};
+pub use place::{
+    DaemonHolder, HomeId, fallback_directory, hold_daemon_lock, listen, socket_name, wait_for_end,
+};
 
 /// The version of what is said through the socket. Another one is refused.
-pub const PROTOCOL: u32 = 2;
-
-/// Where the daemon listens.
-pub fn socket(runtime: &Path) -> PathBuf {
-    runtime.join("daemon.sock")
-}
+pub const PROTOCOL: u32 = 3;
 
 /// What the daemon can be asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,8 +48,6 @@ pub enum Order {
     Sweep {
         /// Only these sessions; empty means all.
         only: Vec<String>,
-        /// How long condensing may take.
-        budget_ms: u64,
     },
     /// To do something as the writer.
     Work(Box<Work>),
@@ -85,27 +85,44 @@ const BUDGET: Duration = Duration::from_secs(5);
 /// How often a sweep is repeated because an owner ended meanwhile.
 const MOST_ROUNDS: usize = 8;
 
-type Asked = (Order, Box<dyn FnOnce(Answer) + Send>);
+/// Gives the order when the daemon turns to it; none if whoever asked is gone.
+type TakeOrder = Box<dyn FnOnce() -> Option<Order> + Send>;
+type Reply = Box<dyn FnOnce(Answer) + Send>;
 
 /// The way to the daemon's one thread of work.
 #[derive(Debug)]
-pub struct Desk {
-    orders: Sender<Asked>,
+pub struct OrderQueue {
+    orders: Sender<(TakeOrder, Reply)>,
     bell: io::PipeWriter,
+    about: DaemonResult,
+    watching: Arc<AtomicU64>,
 }
 
-impl Desk {
-    /// Puts an order on the desk; `reply` is called with the answer.
+impl OrderQueue {
+    /// Puts an order in the queue; `reply` is called with the answer.
     pub fn put(&self, order: Order, reply: impl FnOnce(Answer) + Send + 'static) {
+        self.put_untaken(move || Some(order), reply);
+    }
+
+    /// As [`Self::put`], with an order that is fetched when its turn comes.
+    pub fn put_untaken(
+        &self,
+        take: impl FnOnce() -> Option<Order> + Send + 'static,
+        reply: impl FnOnce(Answer) + Send + 'static,
+    ) {
         use std::io::Write;
 
-        if let Err(refused) = self.orders.send((order, Box::new(reply))) {
-            let (_, reply) = refused.0;
-            reply(Answer::Failed { reason: "the daemon is stopping".to_owned() });
-            return;
+        // When the daemon has stopped, both are dropped, which tells whoever waits for them.
+        if self.orders.send((Box::new(take), Box::new(reply))).is_ok() {
+            // A full pipe has rung already.
+            let _ = (&self.bell).write(&[1]);
         }
-        // A full pipe has rung already.
-        let _ = (&self.bell).write(&[1]);
+    }
+
+    /// What the daemon says of itself, without waiting for it.
+    pub fn status(&self) -> DaemonResult {
+        let watching = Some(self.watching.load(Ordering::Relaxed));
+        DaemonResult { watching, ..self.about.clone() }
     }
 }
 
@@ -113,12 +130,14 @@ impl Desk {
 pub struct Daemon<'a> {
     writer: Writer,
     env: Env<'a>,
-    orders: Receiver<Asked>,
+    home: Dir,
+    orders: Receiver<(TakeOrder, Reply)>,
     bell: io::PipeReader,
     spool: Watch,
     owners: HashMap<String, OwnedFd>,
     unwatched: usize,
     about: DaemonResult,
+    watching: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Daemon<'_> {
@@ -129,13 +148,27 @@ impl std::fmt::Debug for Daemon<'_> {
 
 impl<'a> Daemon<'a> {
     /// Makes the daemon ready; `about` is what it says of itself.
-    pub fn new(writer: Writer, env: Env<'a>, about: DaemonResult) -> io::Result<(Self, Desk)> {
+    pub fn new(
+        writer: Writer,
+        env: Env<'a>,
+        about: DaemonResult,
+    ) -> io::Result<(Self, OrderQueue)> {
+        // Held open: its inode is not given to another directory while the daemon runs.
+        let home = Dir::open(&writer.home)?;
         let spool = hook::spool(&writer.home);
         let directory = spool.parent().unwrap_or(&writer.home);
         sys::private::create_private_dir(directory).map_err(io::Error::other)?;
         let (bell, ring) = io::pipe()?;
         let (sender, orders) = channel();
+        let watching = Arc::new(AtomicU64::new(0));
+        let queue = OrderQueue {
+            orders: sender,
+            bell: ring,
+            about: about.clone(),
+            watching: Arc::clone(&watching),
+        };
         let daemon = Self {
+            home,
             env,
             orders,
             bell,
@@ -144,15 +177,34 @@ impl<'a> Daemon<'a> {
             owners: HashMap::new(),
             unwatched: 0,
             about,
+            watching,
             writer,
         };
-        Ok((daemon, Desk { orders: sender, bell: ring }))
+        Ok((daemon, queue))
     }
 
-    /// Works until it is told to stop. The right to write is handed back, so that nobody else takes
+    /// Which home it serves.
+    pub fn home_id(&self) -> io::Result<HomeId> {
+        HomeId::of_dir(&self.home)
+    }
+
+    /// Refuses to go on when the home's path leads elsewhere: everything below it is written by path.
+    fn check_home(&self) -> io::Result<()> {
+        let path = &self.writer.home;
+        match (HomeId::of_path(path), self.home_id()?) {
+            (Ok(now), held) if now == held => Ok(()),
+            _ => Err(io::Error::other(format!(
+                "the home `{}` was moved or replaced; nothing was written there, and this daemon ends",
+                path.display()
+            ))),
+        }
+    }
+
+    /// Works until it is told to stop, or its home is no longer where it was. The right to write is handed back, so that nobody else takes
     /// it before the daemon's door is closed.
     pub fn run(mut self, problem: &mut dyn FnMut(&str)) -> io::Result<Writer> {
         loop {
+            self.check_home()?;
             if let Err(error) = self.look_after(&[]) {
                 problem(&error.to_string());
             }
@@ -211,6 +263,7 @@ impl<'a> Daemon<'a> {
             }
         }
         self.owners = held;
+        self.watching.store(self.owners.len() as u64, Ordering::Relaxed);
         Ok(gone)
     }
 
@@ -235,13 +288,24 @@ impl<'a> Daemon<'a> {
 
         let mut rung = [0; 64];
         let _ = self.bell.read(&mut rung)?;
-        while let Ok((order, reply)) = self.orders.try_recv() {
+        while let Ok((take, reply)) = self.orders.try_recv() {
+            // Whoever gave up before this has asked for nothing.
+            let Some(order) = take() else { continue };
+            sys::pause::at("daemon.taken");
+            if let Err(error) = self.check_home() {
+                reply(Answer::NotDone(Failure {
+                    kind: FailureKind::Refused,
+                    message: error.to_string(),
+                    hint: "try again".to_owned(),
+                }));
+                return Err(error);
+            }
             match order {
                 Order::Status => reply(Answer::Status(DaemonResult {
                     watching: Some(self.owners.len() as u64),
                     ..self.about.clone()
                 })),
-                Order::Sweep { only, budget_ms: _ } => reply(match self.look_after(&only) {
+                Order::Sweep { only } => reply(match self.look_after(&only) {
                     Ok(swept) => Answer::Swept(swept),
                     Err(error) => Answer::Failed { reason: error.to_string() },
                 }),
@@ -264,22 +328,23 @@ impl<'a> Daemon<'a> {
 
 /// Sweeps: through the daemon if there is one, else as the writer.
 ///
-/// Only a daemon that was never reached is replaced by doing it here. One that was reached and then
-/// did not answer may have done it, and its answer is not known.
+/// Only a daemon that never took the order is replaced by doing it here, and the lock says whether that
+/// may be. One that took it and then did not answer may have done it, and its answer is not known.
 pub fn sweep(
     home: &Path,
     runtime: &Path,
     request: &finalize::Request<'_>,
+    limits: AskLimits,
 ) -> Result<Swept, OrderError> {
-    const PATIENCE: Duration = Duration::from_secs(5);
-    let budget_ms = millis(request.budget);
-    let order = Order::Sweep { only: request.only.to_vec(), budget_ms };
-    match ask(runtime, &order, request.budget + BUDGET + PATIENCE) {
+    const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
+    let order = Order::Sweep { only: request.only.to_vec() };
+    match ask(home, runtime, &order, limits) {
         Ok(Answer::Swept(swept)) => Ok(swept),
+        Ok(Answer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
         Ok(Answer::Failed { reason }) => Err(OrderError::Failed(reason)),
         Ok(_) => Err(OrderError::Call(CallError::MayHaveApplied("an unknown answer".to_owned()))),
         Err(CallError::NotRunning) => {
-            let mut writer = crate::writer::take(home, PATIENCE)?;
+            let mut writer = crate::writer::take(home, WRITER_TIMEOUT)?;
             Ok(finalize::sweep(&mut writer, request)?)
         }
         Err(error) => Err(error.into()),
@@ -306,14 +371,14 @@ pub enum OrderError {
     Sweep(#[from] SweepError),
 }
 
-/// When something started, for the daemon's own account of itself.
-pub fn about(runtime: &Path, version: &str, started_at: Time) -> DaemonResult {
+/// What the daemon says of itself.
+pub fn about(socket: &Path, version: &str, started_at: Time) -> DaemonResult {
     DaemonResult {
         running: true,
         pid: Some(std::process::id()),
         version: Some(version.to_owned()),
         started_at: Some(started_at),
-        socket: socket(runtime).to_string_lossy().into_owned(),
+        socket: socket.to_string_lossy().into_owned(),
         watching: None,
     }
 }

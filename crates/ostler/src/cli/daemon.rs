@@ -5,10 +5,11 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use flows::daemon::{self, Answer, CallError, Order};
-use flows::writer::{self, WriterError};
+use flows::daemon::{self, Answer, AskLimits, CallError, DaemonHolder, HomeId, Order};
+use flows::writer;
 use model::wire::DaemonResult;
 use sys::dirs::Dirs;
+use sys::lock::Attempt;
 
 use crate::cli::{Context, version};
 use crate::env;
@@ -36,8 +37,14 @@ enum Action {
     Status,
 }
 
-/// How long the daemon is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a new daemon is waited for.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a daemon that was told to stop is waited for.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long somebody is waited for who holds a lock only to look at it.
+const LOOK_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Daemon {
     pub(crate) fn name(&self) -> &'static str {
@@ -57,32 +64,44 @@ impl Daemon {
             Action::Stop => stop(context, &dirs),
             Action::Status => {
                 let status = status(&dirs)?;
-                tell(context, &status)
+                tell(context, &dirs, &status)
             }
         }
     }
 }
 
 fn run(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
-    let writer = match writer::take(&dirs.home, Duration::ZERO) {
-        Err(WriterError::Held(holder)) if is_running(dirs) => {
+    let lock = match daemon::hold_daemon_lock(&dirs.home, LOOK_TIMEOUT).map_err(not_private)? {
+        Attempt::Taken(lock) => lock,
+        Attempt::Held(holder) => {
             return Err(Error::DaemonRuns { pid: holder.and_then(|holder| holder.pid) });
         }
-        taken => taken.map_err(|error| Error::Order(error.into()))?,
+    };
+    let mut writer = match writer::take(&dirs.home, LOOK_TIMEOUT) {
+        Err(error) => {
+            if let Some(earlier) = daemon::previous::status(&dirs.home, &dirs.runtime) {
+                return Err(Error::DaemonRuns { pid: earlier.pid });
+            }
+            return Err(Error::Order(error.into()));
+        }
+        Ok(writer) => writer,
     };
     // A daemon that cannot note what it hears would be of no use, and is better not there.
     writer.state().map_err(|error| Error::Order(WriterError::from(error).into()))?;
+    let home = HomeId::of_path(&dirs.home)?;
     // Whoever left a socket behind was a writer, and there is none but us.
-    let listener = sys::socket::listen(&daemon::socket(&dirs.runtime))
+    let (listener, socket) = daemon::listen(&dirs.home, &dirs.runtime, home)
         .map_err(|error| Error::Order(CallError::Socket(error).into()))?;
-    let about = daemon::about(&dirs.runtime, version::VERSION, context.now);
+    let about = daemon::about(&socket, version::VERSION, context.now);
     let env = flows::Env::new(&env::lookup);
-    let (daemon, desk) = daemon::Daemon::new(writer, env, about)?;
-    let door = crate::daemon::Door::open(listener, desk)?;
+    let (daemon, queue) = daemon::Daemon::new(writer, env, about)?;
+    let door = crate::daemon::Door::open(listener, queue, home)?;
     output::talk(&format!("ostler daemon: pid {}", std::process::id()));
     let ended = daemon.run(&mut |problem| output::talk(&format!("ostler daemon: {problem}")));
     door.close();
     drop(ended?);
+    // Last: with this lock free, everything is.
+    drop(lock);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -107,11 +126,13 @@ fn start(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
     sys::spawn::detached(&mut command)?.wait()?;
     let begun = Instant::now();
     loop {
-        let now = status(dirs)?;
-        if now.running {
-            return tell(context, &now);
+        // It holds its lock before it listens: until then it does not answer, and that is no fault.
+        match status(dirs) {
+            Ok(now) if now.running => return tell(context, dirs, &now),
+            Ok(_) | Err(Error::DaemonSilent { .. }) => {}
+            Err(error) => return Err(error),
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > START_TIMEOUT {
             return Err(Error::Read {
                 path: path.to_string_lossy().into_owned(),
                 reason: "the daemon did not start; this file may say why".to_owned(),
@@ -122,42 +143,66 @@ fn start(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
 }
 
 fn stop(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
-    match daemon::ask(&dirs.runtime, &Order::Stop, PATIENCE) {
-        Ok(_) => {}
-        Err(CallError::NotRunning) => return tell(context, &not_running(dirs)),
+    match daemon::ask(&dirs.home, &dirs.runtime, &Order::Stop, AskLimits::LONG) {
+        Ok(_) => {
+            if let Some(DaemonHolder { pid }) =
+                daemon::wait_for_end(&dirs.home, STOP_TIMEOUT).map_err(not_private)?
+            {
+                return Err(Error::DaemonStays { pid });
+            }
+        }
+        Err(CallError::NotRunning) => {
+            if daemon::previous::stop(&dirs.home, &dirs.runtime) {
+                let lock = sys::lock::take_within(&writer::lock_path(&dirs.home), STOP_TIMEOUT);
+                if let Attempt::Held(holder) = lock.map_err(not_private)? {
+                    let pid = holder.and_then(|holder| holder.pid);
+                    return Err(Error::DaemonStays { pid });
+                }
+            }
+        }
         Err(error) => return Err(Error::Order(error.into())),
     }
-    // It is gone when its lock is free.
-    let _ = sys::lock::take_within(&writer::lock_path(&dirs.home), PATIENCE);
+    // The locks tell, not the socket: it may be closed while its daemon runs.
     let now = status(dirs)?;
-    tell(context, &now)
+    tell(context, dirs, &now)
 }
 
-fn not_running(dirs: &Dirs) -> DaemonResult {
-    let socket = daemon::socket(&dirs.runtime).to_string_lossy().into_owned();
-    DaemonResult { socket, ..DaemonResult::default() }
+fn not_private(error: sys::private::PrivateError) -> Error {
+    Error::Order(writer::WriterError::from(error).into())
 }
 
-fn is_running(dirs: &Dirs) -> bool {
-    status(dirs).is_ok_and(|status| status.running)
-}
-
-/// What the daemon says of itself.
+/// What the daemon of this home says of itself. One that runs and does not answer is an error.
 pub(crate) fn status(dirs: &Dirs) -> Result<DaemonResult, Error> {
-    match daemon::ask(&dirs.runtime, &Order::Status, PATIENCE) {
-        Ok(Answer::Status(status)) => Ok(status),
-        Ok(_) | Err(CallError::NotRunning) => Ok(not_running(dirs)),
-        Err(error) => Err(Error::Order(error.into())),
+    match daemon::ask(&dirs.home, &dirs.runtime, &Order::Status, AskLimits::SHORT) {
+        Ok(Answer::Status(status)) => return Ok(status),
+        Ok(_) | Err(CallError::NotRunning) => {}
+        Err(error) => return Err(Error::Order(error.into())),
     }
+    if let Some(DaemonHolder { pid }) =
+        daemon::wait_for_end(&dirs.home, Duration::ZERO).map_err(not_private)?
+    {
+        return Err(Error::DaemonSilent { pid });
+    }
+    Ok(daemon::previous::status(&dirs.home, &dirs.runtime).unwrap_or_else(|| {
+        let name = HomeId::of_path(&dirs.home).map(daemon::socket_name);
+        let socket = name.map_or_else(|_| dirs.runtime.clone(), |name| dirs.runtime.join(name));
+        DaemonResult { socket: socket.to_string_lossy().into_owned(), ..DaemonResult::default() }
+    }))
 }
 
-fn tell(context: &Context, status: &DaemonResult) -> Result<ExitCode, Error> {
+fn tell(context: &Context, dirs: &Dirs, status: &DaemonResult) -> Result<ExitCode, Error> {
     if context.json {
         context.answer(status)?;
     } else if status.running {
         let pid = status.pid.unwrap_or_default();
         let watching = status.watching.unwrap_or_default();
         output::text(&format!("running (pid {pid}), watching {watching} owners\n"))?;
+        if status.socket == daemon::previous::socket(&dirs.runtime).to_string_lossy() {
+            output::talk(
+                "it is of an earlier version, which cannot be asked for anything but this: \
+                 `ostler daemon stop`, then `ostler daemon start`",
+            );
+        }
     } else {
         output::text("not running\n")?;
     }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use flows::daemon::AskLimits;
 use flows::observe::Scope;
 use model::wire::{DoctorResult, Finding, Grade};
 
@@ -41,17 +42,10 @@ impl Doctor {
                 model::config::Config::default()
             }
         };
-        let known = flows::finalize::is_anything_known(&dirs.home);
-        let swept = match known && !self.no_sweep {
-            true => finalize::sweep(context, &[], false).map(Some),
-            false => Ok(None),
-        };
-        let swept = swept.unwrap_or_else(|error| {
-            let remedy = error.hint().unwrap_or_default();
-            findings.push(Finding::problem("sweep", error.to_string(), remedy));
-            None
-        });
-        findings.push(match daemon::status(&dirs) {
+        // First: one that does not answer is not asked to sweep either.
+        let daemon = daemon::status(&dirs);
+        let may_ask = daemon.is_ok();
+        findings.push(match daemon {
             Ok(status) if status.running => {
                 let pid = status.pid.unwrap_or_default();
                 Finding::ok("daemon", format!("runs (pid {pid})"))
@@ -65,6 +59,16 @@ impl Doctor {
                 let remedy = error.hint().unwrap_or_default();
                 Finding::problem("daemon", error.to_string(), remedy)
             }
+        });
+        let known = flows::finalize::is_anything_known(&dirs.home);
+        let swept = match known && may_ask && !self.no_sweep {
+            true => finalize::sweep(context, &[], false, AskLimits::SHORT).map(Some),
+            false => Ok(None),
+        };
+        let swept = swept.unwrap_or_else(|error| {
+            let remedy = error.hint().unwrap_or_default();
+            findings.push(Finding::problem("sweep", error.to_string(), remedy));
+            None
         });
         if let Ok(program) = hooks::program() {
             findings.extend(flows::doctor::hooks(flows::Env::new(&env::lookup), &program));

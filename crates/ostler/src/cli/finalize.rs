@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use flows::daemon::AskLimits;
 use model::wire::{Swept, SweptSession};
 
 use crate::cli::Context;
@@ -31,7 +32,7 @@ pub(crate) const BUDGET: Duration = Duration::from_secs(20);
 impl Finalize {
     pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
         let only = self.sessions(context)?;
-        let swept = sweep(context, &only, self.dry_run)?;
+        let swept = sweep(context, &only, self.dry_run, AskLimits::LONG)?;
         if context.json {
             context.answer(&swept)?;
         } else {
@@ -71,7 +72,12 @@ impl Finalize {
 }
 
 /// Sweeps, through the daemon if there is one.
-pub(crate) fn sweep(context: &Context, only: &[String], dry_run: bool) -> Result<Swept, Error> {
+pub(crate) fn sweep(
+    context: &Context,
+    only: &[String],
+    dry_run: bool,
+    limits: AskLimits,
+) -> Result<Swept, Error> {
     let dirs = context.dirs()?;
     let request = flows::finalize::Request {
         env: flows::Env::new(&env::lookup),
@@ -83,7 +89,7 @@ pub(crate) fn sweep(context: &Context, only: &[String], dry_run: bool) -> Result
         let swept = flows::finalize::preview(&dirs.home, &request);
         return swept.map_err(|error| Error::Order(error.into()));
     }
-    flows::daemon::sweep(&dirs.home, &dirs.runtime, &request).map_err(Error::Order)
+    flows::daemon::sweep(&dirs.home, &dirs.runtime, &request, limits).map_err(Error::Order)
 }
 
 /// A sweep in words, one line for each session.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use flows::daemon::AskLimits;
 use flows::observe::{Observed, Scope};
 use model::wire::{StatusResult, Swept, SweptSession};
 
@@ -80,7 +81,7 @@ impl Status {
         if self.no_sweep || !flows::finalize::is_anything_known(&context.dirs()?.home) {
             return Ok((None, None));
         }
-        match finalize::sweep(context, &[], false) {
+        match finalize::sweep(context, &[], false, AskLimits::SHORT) {
             Ok(swept) => Ok((Some(swept), None)),
             Err(error) => Ok((None, Some(error.to_string()))),
         }

@@ -1,9 +1,12 @@
 //! The daemon: one of it, at once, and nothing lost when it is killed.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use flows::daemon::{HomeId, socket_name};
 use serde_json::{Value, json};
 use testkit::home::TempHome;
 
@@ -21,12 +24,34 @@ impl Daemon {
     }
 
     pub(crate) fn with(mut command: std::process::Command) -> Self {
-        command.args(["daemon", "run"]).stderr(Stdio::piped());
+        command.args(["daemon", "run"]);
+        Self::spawn(command)
+    }
+
+    /// Starts it by a whole command line.
+    pub(crate) fn spawn(mut command: std::process::Command) -> Self {
+        command.stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.contains("pid"), "{line}");
         Self(child)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Sends it a signal, as `kill` names it.
+    pub(crate) fn signal(&self, signal: &str) {
+        let pid = self.pid().to_string();
+        let sent = std::process::Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits for its end; says whether it was a good one.
+    pub(crate) fn wait(mut self) -> bool {
+        self.0.wait().unwrap().success()
     }
 
     pub(crate) fn kill(mut self) {
@@ -98,8 +123,8 @@ fn an_agent_that_ends_before_it_is_held_on_to_is_finalized_at_once() {
     let _daemon = Daemon::with(command);
     let mut follower = Follower::start(&home, "0");
     let mut agent = Agent::start(&home, ID);
-    // It answers only once its first look is over.
-    run(&home, "daemon status").exits(0);
+    // It takes an order only once its first look is over.
+    run(&home, "finalize").exits(0);
     pauses.arm("daemon.hold");
     agent.hook("UserPromptSubmit", json!({"prompt": "do it"}));
     pauses.wait("daemon.hold");
@@ -146,18 +171,32 @@ fn a_second_daemon_is_refused_and_the_first_is_named() {
     run(&home, "daemon start").exits(13);
 }
 
-/// What the daemon answers to an order that is put in another version of the language.
-fn say_in_another_version(home: &TempHome, order: &str) -> String {
-    use std::io::{Read, Write};
+/// Which home that is, for its daemon.
+pub(crate) fn home_id(home: &TempHome) -> HomeId {
+    HomeId::of_path(&state(home)).unwrap()
+}
 
-    let mut stream =
-        std::os::unix::net::UnixStream::connect(home.join("run/ostler/daemon.sock")).unwrap();
+/// Where the daemon of a home listens.
+pub(crate) fn socket(home: &TempHome) -> PathBuf {
+    home.join("run/ostler").join(socket_name(home_id(home)))
+}
+
+/// What the daemon answers to these headers and this order.
+pub(crate) fn say_raw(socket: &Path, headers: &str, order: &str) -> String {
+    let mut stream = UnixStream::connect(socket).unwrap();
     let length = order.len();
-    let head = "POST /v1/orders HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-ostler-protocol: 999";
-    write!(stream, "{head}\r\ncontent-length: {length}\r\n\r\n{order}").unwrap();
+    let head = "POST /v1/orders HTTP/1.1\r\nhost: x\r\nconnection: close";
+    write!(stream, "{head}\r\n{headers}content-length: {length}\r\n\r\n{order}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
+}
+
+/// What the daemon answers to an order that is put in another version of the language.
+fn say_in_another_version(home: &TempHome, order: &str) -> String {
+    let id = home_id(home);
+    let headers = format!("x-ostler-protocol: 999\r\nx-ostler-home: {id}\r\n");
+    say_raw(&socket(home), &headers, order)
 }
 
 #[test]
@@ -186,7 +225,7 @@ fn one_that_was_killed_is_taken_over_and_nothing_is_lost() {
     let cursor = follower.next("turn-start")["cursor"].to_string();
     daemon.kill();
     agent.kill();
-    assert!(home.join("run/ostler/daemon.sock").exists(), "its socket was left behind");
+    assert!(socket(&home).exists(), "its socket was left behind");
     let swept = run(&home, "daemon status --json").exits(0).result();
     assert_eq!(swept["running"], false);
     let _next = Daemon::start(&home);
@@ -201,19 +240,13 @@ fn without_it_the_lock_holder_writes_and_a_held_lock_is_named() {
     agent.begin();
     let daemon = Daemon::start(&home);
     // A daemon that hangs: it holds the lock and does not answer.
-    let stop = |signal: &str| {
-        let pid = daemon.0.id().to_string();
-        assert!(
-            std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success()
-        );
-    };
-    std::fs::remove_file(home.join("run/ostler/daemon.sock")).unwrap();
-    stop("-STOP");
+    std::fs::remove_file(socket(&home)).unwrap();
+    daemon.signal("-STOP");
     let refused = run(&home, "finalize --json").exits(13);
     let error = &refused.envelope()["error"];
     assert_eq!(error["code"], "REFUSED");
     assert!(error["message"].as_str().unwrap().contains(&daemon.0.id().to_string()), "{error}");
-    stop("-CONT");
+    daemon.signal("-CONT");
 }
 
 #[test]

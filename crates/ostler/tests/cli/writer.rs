@@ -14,7 +14,7 @@ use super::agent::{paused, state};
 use super::run::{Ran, ostler, ran, run};
 
 /// Something to collect: a dead file of ours, old enough.
-fn debris(home: &TempHome) -> PathBuf {
+pub(crate) fn debris(home: &TempHome) -> PathBuf {
     let directory = state(home);
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).unwrap();
@@ -56,27 +56,37 @@ impl Drop for FakeDaemon {
 fn place(home: &TempHome) -> PathBuf {
     let directory = home.join("run/ostler");
     std::fs::create_dir_all(&directory).unwrap();
-    for place in [home.join("run"), directory.clone()] {
+    for place in [home.join("run"), directory] {
         std::fs::set_permissions(place, PermissionsExt::from_mode(0o700)).unwrap();
     }
-    directory.join("daemon.sock")
+    super::daemon::socket(home)
 }
 
-/// Reads a request to its end.
+/// Takes an order: reads a request to its end, asking for its body as HTTP does.
 fn hear(stream: &mut UnixStream) {
+    hear_all(stream);
+}
+
+/// As [`hear`], and tells what was heard.
+pub(crate) fn hear_all(stream: &mut UnixStream) -> String {
     let mut heard = Vec::new();
     let mut chunk = [0; 4096];
+    let mut is_asked_for = false;
     loop {
         let text = String::from_utf8_lossy(&heard).into_owned();
         if let Some(end) = text.find("\r\n\r\n") {
             let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
             let length: usize = length.unwrap().trim().parse().unwrap();
             if heard.len() >= end + 4 + length {
-                return;
+                return text;
+            }
+            if !is_asked_for && text.contains("expect: 100-continue") {
+                let _ = stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
+                is_asked_for = true;
             }
         }
         match stream.read(&mut chunk) {
-            Ok(0) | Err(_) => return,
+            Ok(0) | Err(_) => return text,
             Ok(count) => heard.extend(&chunk[..count]),
         }
     }
@@ -122,12 +132,23 @@ fn a_refused_connection_means_the_lock_and_local_work() {
 }
 
 #[test]
-fn a_connection_that_is_dropped_may_have_applied() {
+fn a_connection_that_is_dropped_before_the_order_is_taken_means_the_lock_and_local_work() {
     let home = TempHome::new();
     let debris = debris(&home);
     let _daemon = FakeDaemon::start(&home, drop);
-    let ran = not_done(&home, &debris, 14, "MAY_HAVE_APPLIED");
-    assert!(ran.stdout.contains("may have been applied"), "{ran:?}");
+    assert_eq!(run(&home, GC).exits(0).result()["transport"], "local");
+    assert!(!debris.exists());
+}
+
+#[test]
+fn nonsense_before_the_order_is_taken_is_a_refusal() {
+    let home = TempHome::new();
+    let debris = debris(&home);
+    let _daemon = FakeDaemon::start(&home, |mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(b"SSH-2.0-OpenSSH\r\n\r\n");
+    });
+    not_done(&home, &debris, 13, "REFUSED");
 }
 
 #[test]
@@ -192,12 +213,13 @@ fn what_the_daemon_could_not_do_ends_as_it_would_here() {
 }
 
 #[test]
-fn a_socket_that_is_not_ours_alone_is_not_spoken_to() {
+fn a_socket_that_is_not_ours_alone_is_not_spoken_to_and_the_lock_decides() {
     let home = TempHome::new();
     let debris = debris(&home);
     let daemon = saying(&home, http("200 OK", "{}"));
     std::fs::set_permissions(home.join("run/ostler"), PermissionsExt::from_mode(0o777)).unwrap();
-    not_done(&home, &debris, 13, "REFUSED");
+    assert_eq!(run(&home, GC).exits(0).result()["transport"], "local");
+    assert!(!debris.exists());
     drop(daemon);
 }
 

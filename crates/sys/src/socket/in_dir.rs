@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -51,6 +52,40 @@ pub fn connect_in(dir: &Dir, name: &OsStr, patience: Duration) -> Result<UnixStr
     let stream = UnixStream::from(socket);
     stream.set_nonblocking(false).map_err(ConnectError::Refused)?;
     Ok(stream)
+}
+
+/// Listens at `name` in a directory that was checked, however long the path to it is. A socket that is
+/// in the way is replaced: the caller knows that nobody serves it any more.
+pub fn listen_in(dir: &Dir, name: &OsStr) -> io::Result<UnixListener> {
+    if dir.facts_of(name)?.is_some_and(|found| found.kind == crate::private::Kind::Socket) {
+        rustix::fs::unlinkat(dir.as_fd(), name, rustix::fs::AtFlags::empty())?;
+    }
+    let path = path_in(dir, name)?;
+    let listener = UnixListener::bind(&path)?;
+    rustix::fs::chmod(&path, Mode::RUSR | Mode::WUSR)?;
+    Ok(listener)
+}
+
+/// A path of this process that leads to a name in the opened directory.
+#[cfg(target_os = "linux")]
+fn path_in(dir: &Dir, name: &OsStr) -> io::Result<PathBuf> {
+    use std::os::fd::AsRawFd;
+
+    Ok(Path::new("/proc/self/fd").join(dir.as_fd().as_raw_fd().to_string()).join(name))
+}
+
+/// A path that leads to a name in the opened directory: its own, asked for and used at once.
+#[cfg(target_os = "macos")]
+fn path_in(dir: &Dir, name: &OsStr) -> io::Result<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+
+    let path = rustix::fs::getpath(dir.as_fd())?.into_bytes();
+    Ok(PathBuf::from(std::ffi::OsString::from_vec(path)).join(name))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn path_in(_: &Dir, _: &OsStr) -> io::Result<PathBuf> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 fn new_socket() -> Result<OwnedFd, Errno> {
@@ -105,8 +140,6 @@ impl Target {
     /// Sockets cannot be opened here: the directory's own path is asked for and used at once.
     #[cfg(target_os = "macos")]
     fn hold(dir: &Dir, name: &OsStr) -> Result<Self, ConnectError> {
-        use std::os::unix::ffi::OsStrExt;
-
         let refused = |errno: Errno| ConnectError::Refused(errno.into());
         match dir.facts_of(name).map_err(ConnectError::Refused)? {
             None => return Err(ConnectError::Silent),
@@ -116,9 +149,7 @@ impl Target {
             Some(_) => {}
         }
         let held = rustix::io::fcntl_dupfd_cloexec(dir.as_fd(), 0).map_err(refused)?;
-        let mut path = rustix::fs::getpath(&held).map_err(refused)?.into_bytes();
-        path.push(b'/');
-        path.extend_from_slice(name.as_bytes());
+        let path = path_in(dir, name).map_err(ConnectError::Refused)?;
         let address = SocketAddrUnix::new(path).map_err(refused)?;
         Ok(Self { address, _held: held })
     }
@@ -132,7 +163,6 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
-    use std::os::unix::net::UnixListener;
 
     use super::*;
 
@@ -182,5 +212,21 @@ mod tests {
             assert!(waiting.len() < 64);
         };
         assert!(matches!(refused, ConnectError::TimedOut), "{refused:?}");
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_for_a_socket_is_no_hindrance() {
+        let home = tempfile::tempdir().unwrap();
+        let deep = home.path().join("x".repeat(200));
+        crate::private::create_private_dir(&deep).unwrap();
+        let dir = Dir::open(&deep).unwrap();
+        for _ in 0..2 {
+            let _listener = listen_in(&dir, OsStr::new("s")).unwrap();
+            let facts = dir.facts_of(OsStr::new("s")).unwrap().unwrap();
+            assert_eq!(facts.mode, 0o600);
+            asked(&dir, "s").unwrap();
+        }
+        dir.write("file", b"x").unwrap();
+        assert!(listen_in(&dir, OsStr::new("file")).is_err(), "only a socket is replaced");
     }
 }

@@ -1,0 +1,117 @@
+//! Which daemon is whose: a home's identity (device and inode), the socket that is named after it, and
+//! the lock that says whether a daemon of that home runs.
+//!
+//! See `docs/decisions/0019-one-daemon-per-home.md`.
+
+use std::fmt;
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::identity::Identity;
+use sys::lock::{Attempt, Lock};
+use sys::private::{self, Dir, PrivateError};
+use sys::socket::SocketError;
+
+/// A home, whatever path leads to it. Holding the directory open keeps its inode from being given to
+/// another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HomeId {
+    device: u64,
+    inode: u64,
+}
+
+impl HomeId {
+    /// The home at that path.
+    pub fn of_path(home: &Path) -> io::Result<Self> {
+        Self::of_dir(&Dir::open(home)?)
+    }
+
+    /// The home that is held open.
+    pub fn of_dir(home: &Dir) -> io::Result<Self> {
+        let facts = home.facts()?;
+        Ok(Self { device: facts.device, inode: facts.inode })
+    }
+}
+
+impl fmt::Display for HomeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{:x}", self.device, self.inode)
+    }
+}
+
+/// The name of the socket of a home's daemon.
+pub fn socket_name(home: HomeId) -> String {
+    format!("daemon-{home}.sock")
+}
+
+/// Where sockets go when the runtime directory is not ours alone.
+pub fn fallback_directory(home: &Path) -> PathBuf {
+    home.join("run")
+}
+
+/// Listens for a home, in the runtime directory or, where that cannot be used, in the home itself.
+/// Returns the socket's path too. Whoever calls this holds the home's locks.
+pub fn listen(
+    home: &Path,
+    runtime: &Path,
+    id: HomeId,
+) -> Result<(UnixListener, PathBuf), SocketError> {
+    let name = socket_name(id);
+    let (dir, place) = match private::create_guarded_dir(runtime) {
+        Ok(dir) => (dir, runtime.to_owned()),
+        // The lock is in the home: a foreigner at the well-known name stops nobody.
+        Err(_) => {
+            let place = fallback_directory(home);
+            private::create_private_dir(&place)?;
+            (private::open_own_dir(&place)?, place)
+        }
+    };
+    let path = place.join(&name);
+    match sys::socket::listen_in(&dir, name.as_ref()) {
+        Ok(listener) => Ok((listener, path)),
+        Err(source) => Err(SocketError::Io { path, source }),
+    }
+}
+
+/// Becomes the daemon of a home, unless there is one: then who it is.
+pub fn hold_daemon_lock(home: &Path, patience: Duration) -> Result<Attempt, PrivateError> {
+    private::create_private_dir(home)?;
+    let mut attempt = sys::lock::take_within(&daemon_lock_path(home), patience)?;
+    if let (Attempt::Taken(lock), Ok(me)) = (&mut attempt, sys::proc::identify_self()) {
+        sign(lock, &me);
+    }
+    Ok(attempt)
+}
+
+fn sign(lock: &mut Lock, me: &Identity) {
+    // Only for the words of an error: the kernel's lock decides.
+    let _ = lock.sign(me);
+}
+
+/// Waits for the daemon of a home to be gone; returns who it is if it is not. The lock is the proof: a
+/// socket may be closed, removed or out of reach while its daemon runs.
+pub fn wait_for_end(home: &Path, patience: Duration) -> Result<Option<DaemonHolder>, PrivateError> {
+    let path = daemon_lock_path(home);
+    if !path.exists() {
+        return Ok(None);
+    }
+    match sys::lock::take_within(&path, patience)? {
+        Attempt::Taken(_) => Ok(None),
+        Attempt::Held(holder) => {
+            Ok(Some(DaemonHolder { pid: holder.and_then(|holder| holder.pid) }))
+        }
+    }
+}
+
+/// A daemon that holds its home's lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DaemonHolder {
+    /// Its pid, if it signed.
+    pub pid: Option<u32>,
+}
+
+fn daemon_lock_path(home: &Path) -> PathBuf {
+    home.join("daemon.lock")
+}
