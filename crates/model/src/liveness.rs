@@ -3,6 +3,10 @@
 //! [`decide`] is the whole answer: a pure function over what was recorded, who is looking and what
 //! was seen. The first matching rule wins. *Dead* is only said on positive proof; every doubt is
 //! *unknown*, and unknown protects.
+//!
+//! The wall clock can be set at any time (NTP, a resumed virtual machine), so it proves nothing about
+//! a process that names itself by its start ticks. It is asked only about records that hold less,
+//! and believed only as far as it is known not to have been set ([`WallClock`]).
 
 use std::time::Duration;
 
@@ -65,6 +69,8 @@ pub enum Doubt {
     Unreadable,
     /// This observer does not see every process, so absence proves nothing.
     Blind,
+    /// Only the wall clock could tell, and it is not known to have run without being set.
+    ClockUnproven,
 }
 
 impl Liveness {
@@ -96,6 +102,7 @@ impl Liveness {
             Self::Unknown(Doubt::Hidden) => "hidden",
             Self::Unknown(Doubt::Unreadable) => "unreadable",
             Self::Unknown(Doubt::Blind) => "blind",
+            Self::Unknown(Doubt::ClockUnproven) => "clock-unproven",
         }
     }
 
@@ -128,8 +135,8 @@ pub struct Observer {
     pub boots: BootKnowledge,
     /// The kernel's boot id.
     pub boot_id: Option<String>,
-    /// The kernel's boot time in seconds.
-    pub boot_time: Option<u64>,
+    /// What is known of the wall clock.
+    pub clock: WallClock,
     /// This machine, hashed with ostler's key.
     pub machine_hashed: Option<String>,
     /// This machine, as other tools write it.
@@ -157,10 +164,76 @@ impl Observer {
         self.introspects && self.in_initial_pid_ns && !self.hides_pids
     }
 
-    /// When this boot began.
-    pub fn booted_at(&self) -> Option<Time> {
-        let secs = i64::try_from(self.boot_time?).ok()?;
-        Some(Time::from_secs_nanos(secs, 0))
+    /// This boot, as identities name it: its id, else its time.
+    pub fn boot(&self) -> Option<Boot> {
+        self.boot_id.clone().map(Boot::Id).or_else(|| self.boot_time().map(Boot::Time))
+    }
+
+    /// When this boot began, in whole seconds.
+    pub fn boot_time(&self) -> Option<u64> {
+        u64::try_from(self.clock.booted_at?.millis().div_euclid(1000)).ok()
+    }
+}
+
+/// What an observer knows of the wall clock during this boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WallClock {
+    /// When this boot began, by the clock as it is set now: real time minus time since boot. It
+    /// changes when the clock is set, and only then.
+    pub booted_at: Option<Time>,
+    /// The earliest such reading of this boot.
+    pub earliest_boot: Option<Time>,
+    /// The time since boot from which on the clock is known not to have been set. `None` when
+    /// nobody has kept a reading.
+    pub steady_since: Option<Duration>,
+}
+
+/// A reading of the wall clock that is kept from one command to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClockReading {
+    /// The boot it belongs to.
+    pub boot_id: String,
+    /// The time since boot when it was taken.
+    pub since_boot: Duration,
+    /// When the boot began by the clock as it was set then.
+    pub booted_at: Time,
+    /// The earliest such time that was read in this boot.
+    pub earliest_boot: Time,
+}
+
+/// A clock is not taken as set below this: two readings of two clocks are never taken at once, and
+/// it is less than [`CLOCK_SLACK`], so that what it lets pass changes no comparison.
+const STEP_SLACK: Duration = Duration::from_secs(1);
+
+impl ClockReading {
+    /// The first reading of this boot.
+    pub const fn first(boot_id: String, since_boot: Duration, booted_at: Time) -> Self {
+        Self { boot_id, since_boot, booted_at, earliest_boot: booted_at }
+    }
+
+    /// What is to be kept after this reading: the one that was kept before for as long as the clock
+    /// has not been set, else this one, from which the clock is watched anew.
+    pub fn after(self, kept: Option<Self>) -> Self {
+        let Some(kept) = kept.filter(|kept| {
+            // What claims to come from the future of this boot was not read in it.
+            kept.boot_id == self.boot_id && kept.since_boot <= self.since_boot
+        }) else {
+            return self;
+        };
+        let apart = kept.booted_at.millis().abs_diff(self.booted_at.millis());
+        if u128::from(apart) <= STEP_SLACK.as_millis() {
+            return kept;
+        }
+        Self { earliest_boot: kept.earliest_boot.min(self.booted_at), ..self }
+    }
+
+    /// What an observer knows who reads `booted_at` now and has kept this.
+    pub fn seen_from(&self, booted_at: Time) -> WallClock {
+        WallClock {
+            booted_at: Some(booted_at),
+            earliest_boot: Some(self.earliest_boot.min(booted_at)),
+            steady_since: Some(self.since_boot),
+        }
     }
 }
 
@@ -184,8 +257,8 @@ pub enum Seen {
 pub struct SeenProcess {
     /// Kernel start time, in the unit of [`Identity::start`].
     pub start: Option<u64>,
-    /// The same as wall-clock time.
-    pub started_at: Option<Time>,
+    /// How long after the boot it was started, where that is known without the wall clock.
+    pub since_boot: Option<Duration>,
     /// Inode of a pidfd, where that is unique.
     pub pidfd_ino: Option<u64>,
     /// Its run state.
@@ -214,60 +287,95 @@ const CLOCK_SLACK: Duration = Duration::from_secs(2);
 /// Rules 1 to 6 of the decision: whether looking the pid up can prove anything at all.
 /// `Some` is the final answer without looking.
 pub fn decide_before_looking(recorded: &Identity, observer: &Observer) -> Option<Liveness> {
-    let plausible = recorded.pid.is_some_and(|pid| pid > 1 && pid <= observer.pid_max);
-    if !plausible {
-        return Some(Liveness::Unknown(Doubt::Incomplete));
-    }
-    if !observer.introspects {
-        return Some(Liveness::Unknown(Doubt::NoProc));
-    }
-    if let Some(verdict) = judge_boot(recorded, observer) {
-        return Some(verdict);
-    }
-    judge_namespaces(recorded, observer)
+    judge_place(recorded, observer).err()
 }
 
 /// The whole decision table; `seen` is what looking the pid up showed.
 pub fn decide(recorded: &Identity, observer: &Observer, seen: Seen) -> Liveness {
-    if let Some(verdict) = decide_before_looking(recorded, observer) {
-        return verdict;
-    }
+    let boot = match judge_place(recorded, observer) {
+        Ok(boot) => boot,
+        Err(verdict) => return verdict,
+    };
+    let reused = match boot {
+        BootSeen::This => Liveness::Dead(Death::Reused),
+        BootSeen::Earlier => Liveness::Dead(Death::Rebooted),
+    };
     let process = match seen {
         Seen::Absent => {
             let visible = recorded.uid == Some(observer.uid) || !observer.hides_pids;
-            return if visible {
-                Liveness::Dead(Death::Gone)
-            } else {
-                Liveness::Unknown(Doubt::Hidden)
+            return match boot {
+                _ if !visible => Liveness::Unknown(Doubt::Hidden),
+                BootSeen::This => Liveness::Dead(Death::Gone),
+                BootSeen::Earlier => Liveness::Dead(Death::Rebooted),
             };
         }
         Seen::Hidden => return Liveness::Unknown(Doubt::Hidden),
         Seen::Unreadable => return Liveness::Unknown(Doubt::Unreadable),
-        Seen::Thread => return Liveness::Dead(Death::Reused),
+        Seen::Thread => return reused,
         Seen::Process(process) => process,
     };
     if differ(recorded.start, process.start) || differ(recorded.pidfd_ino, process.pidfd_ino) {
-        return Liveness::Dead(Death::Reused);
+        return reused;
     }
     // A lone zombie is dead whether it is the recorded process or has taken its pid.
     if process.state == RunState::Exited && process.threads <= 1 {
         return Liveness::Dead(Death::Zombie);
     }
+    // The boots differ, and yet everything that was recorded of the process agrees.
+    if boot == BootSeen::Earlier {
+        return Liveness::Unknown(Doubt::BootUnknown);
+    }
     let same_start = recorded.start.is_some() && recorded.start == process.start;
     let same_pidfd = recorded.pidfd_ino.is_some() && recorded.pidfd_ino == process.pidfd_ino;
     if !same_start && !same_pidfd {
-        return match (recorded.recorded_at, process.started_at) {
-            (Some(recorded_at), Some(started_at)) if started_at > recorded_at.plus(CLOCK_SLACK) => {
-                Liveness::Dead(Death::Reused)
-            }
-            _ => Liveness::Unknown(Doubt::Incomplete),
-        };
+        return judge_by_age(recorded, observer, &process);
     }
     Liveness::Alive(match process.state {
         RunState::Stopped => Life::Stopped,
         RunState::Traced => Life::Traced,
         RunState::Running | RunState::Exited => Life::Running,
     })
+}
+
+/// A process has the recorded pid, and nothing that was recorded names it. It is another one if it
+/// was started after the record was written, which only the wall clock can say: it is believed if
+/// it was already watched when the process was started, and has not been set since.
+fn judge_by_age(recorded: &Identity, observer: &Observer, process: &SeenProcess) -> Liveness {
+    let clock = &observer.clock;
+    let (Some(recorded_at), Some(since_boot), Some(booted_at)) =
+        (recorded.recorded_at, process.since_boot, clock.booted_at)
+    else {
+        return Liveness::Unknown(Doubt::Incomplete);
+    };
+    if booted_at.plus(since_boot) <= recorded_at.plus(CLOCK_SLACK) {
+        return Liveness::Unknown(Doubt::Incomplete);
+    }
+    if observer.in_initial_time_ns && clock.steady_since.is_some_and(|since| since <= since_boot) {
+        return Liveness::Dead(Death::Reused);
+    }
+    Liveness::Unknown(Doubt::ClockUnproven)
+}
+
+/// Which boot a record that may be looked up is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BootSeen {
+    /// This one, as far as can be told.
+    This,
+    /// An earlier one of a machine that is not named, by the boot's id and the clock.
+    Earlier,
+}
+
+/// Rules 1 to 6: is the record about this machine, and what its pid names now?
+fn judge_place(recorded: &Identity, observer: &Observer) -> Result<BootSeen, Liveness> {
+    let plausible = recorded.pid.is_some_and(|pid| pid > 1 && pid <= observer.pid_max);
+    if !plausible {
+        return Err(Liveness::Unknown(Doubt::Incomplete));
+    }
+    if !observer.introspects {
+        return Err(Liveness::Unknown(Doubt::NoProc));
+    }
+    let boot = judge_boot(recorded, observer)?;
+    judge_namespaces(recorded, observer).map_or(Ok(boot), Err)
 }
 
 /// What is known of the recorded machine, compared with this one.
@@ -292,52 +400,61 @@ fn compare_machine(recorded: &Identity, observer: &Observer) -> SameMachine {
     }
 }
 
-/// Rules 3 to 5: is the record about this boot of this machine? `None` goes on.
-fn judge_boot(recorded: &Identity, observer: &Observer) -> Option<Liveness> {
+/// Rules 3 to 5: is the record about this boot of this machine?
+fn judge_boot(recorded: &Identity, observer: &Observer) -> Result<BootSeen, Liveness> {
     let machine = compare_machine(recorded, observer);
-    let unknown = |doubt| Some(Liveness::Unknown(doubt));
+    let unknown = |doubt| Err(Liveness::Unknown(doubt));
     if observer.boots == BootKnowledge::InStartTime {
         return match (machine, recorded.recorder) {
-            (SameMachine::Yes, _) | (SameMachine::NotRecorded, Recorder::Agent) => None,
+            (SameMachine::Yes, _) | (SameMachine::NotRecorded, Recorder::Agent) => {
+                Ok(BootSeen::This)
+            }
             _ => unknown(Doubt::ForeignHost),
         };
     }
-    let same_boot = match (&recorded.boot, &observer.boot_id, observer.boot_time) {
-        (Some(Boot::Id(theirs)), Some(ours), _) => Some(theirs == ours),
-        (Some(Boot::Time(theirs)), _, Some(ours)) if same_boot_clock(recorded, observer) => {
-            Some(theirs.abs_diff(ours) <= CLOCK_SLACK.as_secs())
-        }
-        _ => None,
-    };
-    // A boot id is unique; machines that were switched on together share a boot time.
-    if same_boot == Some(true) && matches!(recorded.boot, Some(Boot::Time(_))) {
-        match machine {
-            SameMachine::No => return unknown(Doubt::ForeignHost),
-            SameMachine::NotComparable => return unknown(Doubt::BootUnknown),
-            SameMachine::Yes | SameMachine::NotRecorded => {}
-        }
+    if let (Some(Boot::Id(theirs)), Some(ours)) = (&recorded.boot, &observer.boot_id) {
+        // A boot id is unique, whatever the machine is called.
+        return match machine {
+            _ if theirs == ours => Ok(BootSeen::This),
+            SameMachine::Yes => Err(Liveness::Dead(Death::Rebooted)),
+            SameMachine::No => unknown(Doubt::ForeignHost),
+            SameMachine::NotRecorded if is_before_this_boot(recorded, observer) => {
+                Ok(BootSeen::Earlier)
+            }
+            SameMachine::NotRecorded | SameMachine::NotComparable => unknown(Doubt::BootUnknown),
+        };
     }
-    let before_this_boot = match (recorded.recorded_at, observer.booted_at()) {
+    match (&recorded.boot, machine) {
+        // Machines that were switched on together share a boot time.
+        (_, SameMachine::No) => unknown(Doubt::ForeignHost),
+        (_, SameMachine::NotComparable) | (Some(Boot::Id(_)), _) => unknown(Doubt::BootUnknown),
+        (Some(Boot::Time(theirs)), _) => {
+            // A boot time is read off the wall clock. Where it differs the clock may have been set:
+            // of a process of this machine looking tells more, of others nothing is known.
+            let same = observer
+                .boot_time()
+                .is_some_and(|ours| theirs.abs_diff(ours) <= CLOCK_SLACK.as_secs());
+            if same_boot_clock(recorded, observer) && (same || machine == SameMachine::Yes) {
+                Ok(BootSeen::This)
+            } else {
+                unknown(Doubt::BootUnknown)
+            }
+        }
+        // ostler itself failed to record it.
+        (None, _) if recorded.recorder == Recorder::Ostler => unknown(Doubt::BootUnknown),
+        (None, SameMachine::Yes | SameMachine::NotRecorded) => Ok(BootSeen::This),
+    }
+}
+
+/// Whether a record was written before this boot began, however the clock was set meanwhile.
+fn is_before_this_boot(recorded: &Identity, observer: &Observer) -> bool {
+    let booted_at = observer.clock.earliest_boot.min(observer.clock.booted_at);
+    match (recorded.recorded_at, booted_at.or(observer.clock.booted_at)) {
         // Elsewhere the boot seems to have begun at another time than it did.
         (Some(recorded_at), Some(booted_at)) if observer.in_initial_time_ns => {
             recorded_at.plus(CLOCK_SLACK) < booted_at
         }
         _ => false,
-    };
-    match (same_boot, machine) {
-        (Some(true), _) => None,
-        (Some(false), SameMachine::Yes) => Some(Liveness::Dead(Death::Rebooted)),
-        (Some(false), SameMachine::NotRecorded) if before_this_boot => {
-            Some(Liveness::Dead(Death::Rebooted))
-        }
-        (_, SameMachine::No) => unknown(Doubt::ForeignHost),
-        (Some(false), _) | (None, SameMachine::NotComparable) => unknown(Doubt::BootUnknown),
-        // The boot was recorded but cannot be compared, or ostler itself failed to record it.
-        (None, _) if recorded.boot.is_some() || recorded.recorder == Recorder::Ostler => {
-            unknown(Doubt::BootUnknown)
-        }
-        (None, _) if before_this_boot => Some(Liveness::Dead(Death::Rebooted)),
-        (None, _) => None,
     }
 }
 

@@ -1,13 +1,16 @@
 //! The liveness decision: one test per row of the table, then the properties that hold for all
 //! records, observers and sights.
 
+use std::time::Duration;
+
 use ostler_model::identity::{Boot, Identity, Machine, Recorder};
 use ostler_model::liveness::{
-    BootKnowledge, Death, Doubt, Life, Liveness, Observer, RunState, Seen, SeenProcess, decide,
-    decide_before_looking,
+    BootKnowledge, ClockReading, Death, Doubt, Life, Liveness, Observer, RunState, Seen,
+    SeenProcess, WallClock, decide, decide_before_looking,
 };
 use ostler_model::time::Time;
 
+mod clock;
 mod properties;
 mod records;
 
@@ -19,7 +22,11 @@ fn observer() -> Observer {
         introspects: true,
         boots: BootKnowledge::Needed,
         boot_id: Some("boot".into()),
-        boot_time: Some(BOOTED),
+        clock: WallClock {
+            booted_at: Some(after_boot(0)),
+            earliest_boot: Some(after_boot(0)),
+            steady_since: Some(Duration::ZERO),
+        },
         machine_hashed: Some("hashed".into()),
         machine_plain: Some("plain".into()),
         pid_ns: Some(1),
@@ -62,7 +69,7 @@ fn after_boot(secs: i64) -> Time {
 fn there() -> SeenProcess {
     SeenProcess {
         start: Some(5000),
-        started_at: Some(after_boot(50)),
+        since_boot: Some(Duration::from_secs(50)),
         pidfd_ino: Some(77),
         state: RunState::Running,
         threads: 1,
@@ -115,8 +122,6 @@ fn row_3_the_same_boot_goes_on_whatever_the_machine_is_called() {
 fn row_4_another_boot_of_this_machine_is_dead() {
     let record = Identity { boot: Some(Boot::Id("other".into())), ..recorded() };
     expect(&record, &observer(), Seen::Process(there()), dead(Death::Rebooted));
-    let record = Identity { boot: Some(Boot::Time(BOOTED - 3600)), ..recorded() };
-    expect(&record, &observer(), Seen::Process(there()), dead(Death::Rebooted));
 }
 
 #[test]
@@ -143,7 +148,7 @@ fn row_5_on_macos_the_machine_decides() {
     let mac = Observer {
         boots: BootKnowledge::InStartTime,
         boot_id: None,
-        boot_time: None,
+        clock: WallClock::default(),
         pid_ns: None,
         time_ns: None,
         ..observer()
@@ -258,6 +263,7 @@ fn every_answer_has_a_state_and_a_reason() {
         (unknown(Doubt::Hidden), "unknown hidden"),
         (unknown(Doubt::Unreadable), "unknown unreadable"),
         (unknown(Doubt::Blind), "unknown blind"),
+        (unknown(Doubt::ClockUnproven), "unknown clock-unproven"),
     ] {
         assert_eq!(format!("{} {}", liveness.state(), liveness.reason()), words);
     }

@@ -7,9 +7,10 @@ mod support;
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
 use model::identity::{Boot, Identity, Machine, Recorder};
-use model::liveness::{Death, Doubt, Life, Liveness, Seen};
+use model::liveness::{Death, Doubt, Life, Liveness, Observer, Seen, WallClock};
 use ostler_sys::proc::{
     IdentifyError, Signal, SignalError, identify, look, observer, probe, signal,
 };
@@ -120,7 +121,12 @@ fn row_10_another_start_is_another_process() {
             .map(|time| time.minus(std::time::Duration::from_secs(10))),
         ..pid_only(&identity)
     };
-    assert_eq!(probed(&younger_than_record), Liveness::Dead(Death::Reused));
+    // Only a clock that was watched when the process was started can tell.
+    assert_eq!(probed(&younger_than_record), Liveness::Unknown(Doubt::ClockUnproven));
+    let here = observer();
+    let clock = WallClock { steady_since: Some(Duration::ZERO), ..here.clock };
+    let watching = Observer { clock, ..here };
+    assert_eq!(probe(&younger_than_record, &watching), Liveness::Dead(Death::Reused));
     assert_eq!(probed(&pid_only(&identity)), Liveness::Unknown(Doubt::Incomplete));
 }
 
@@ -205,7 +211,7 @@ fn a_boot_captured_by_time_still_counts_when_the_boot_id_is_readable() {
         command.arg("probe").args(captured.split(' '));
         assert_eq!(output(&mut command), "alive running");
     }
-    record.boot = observer().boot_time.map(Boot::Time);
+    record.boot = observer().boot_time().map(Boot::Time);
     assert_eq!(probed(&record), ALIVE);
     process.end();
     assert_eq!(probed(&record), Liveness::Dead(Death::Gone));
@@ -237,16 +243,51 @@ fn claudes_record_needs_no_boot_but_the_machine_and_namespace_it_names() {
     let shared_home =
         Identity { machine: Some(Machine::Plain("another".into())), ..record.clone() };
     assert_eq!(probe(&shared_home, &observer), Liveness::Unknown(Doubt::ForeignHost));
-    let before_boot = Identity {
-        recorded_at: observer
-            .booted_at()
-            .map(|time| time.minus(std::time::Duration::from_secs(60))),
-        ..record.clone()
-    };
-    assert_eq!(probe(&before_boot, &observer), Liveness::Dead(Death::Rebooted));
     process.end();
     assert_eq!(probe(&record, &observer), Liveness::Dead(Death::Gone));
     assert_eq!(probe(&shared_home, &observer), Liveness::Unknown(Doubt::ForeignHost));
+}
+
+/// A live process under a clock that is stepped: the observer carries the reading, as a process
+/// cannot be given a wall clock of its own.
+#[test]
+fn h1_no_step_of_the_clock_makes_a_live_process_dead() {
+    let process = Running::helper("wait");
+    let identity = identify(process.pid()).unwrap();
+    let real = observer();
+    let booted_at = real.clock.booted_at.unwrap();
+    let claude = Identity {
+        machine: real.machine_plain.clone().map(Machine::Plain),
+        pid_ns: identity.pid_ns,
+        ..with_ticks(&identity)
+    };
+    let ostler_by_time = Identity { boot: real.boot_time().map(Boot::Time), ..identity.clone() };
+    for hours in -720_i64..=720 {
+        let span = Duration::from_secs(hours.unsigned_abs() * 3600);
+        let stepped_boot = if hours < 0 { booted_at.minus(span) } else { booted_at.plus(span) };
+        for steady_since in [None, Some(ostler_sys::clock::boottime())] {
+            let clock = WallClock {
+                booted_at: Some(stepped_boot),
+                earliest_boot: Some(stepped_boot.min(booted_at)),
+                steady_since,
+            };
+            let stepped = Observer { clock, ..real.clone() };
+            for record in [&identity, &claude, &ostler_by_time] {
+                assert_eq!(probe(record, &stepped), ALIVE, "{hours} h: {record:?}");
+            }
+            let verdict = probe(&pid_only(&identity), &stepped);
+            assert!(matches!(verdict, Liveness::Unknown(_)), "{hours} h: {verdict:?}");
+        }
+    }
+    process.end();
+    let late = Observer {
+        clock: WallClock {
+            booted_at: Some(booted_at.plus(Duration::from_hours(720))),
+            ..real.clock
+        },
+        ..real
+    };
+    assert_eq!(probe(&claude, &late), Liveness::Dead(Death::Gone));
 }
 
 #[test]

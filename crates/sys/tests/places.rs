@@ -97,7 +97,7 @@ fn row_6_a_time_namespace() {
         });
         let older = Identity { recorded_at: an_hour_ago, ..with_ticks(&identity) };
         assert_eq!(inside(&older), "unknown blind", "not rebooted: {offset}");
-        let by_time = Identity { boot: observer().boot_time.map(Boot::Time), ..identity.clone() };
+        let by_time = Identity { boot: observer().boot_time().map(Boot::Time), ..identity.clone() };
         assert_eq!(inside(&by_time), "unknown boot-unknown", "not rebooted: {offset}");
     }
 }

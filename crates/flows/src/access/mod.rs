@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use model::access::skip::Skip;
 use model::access::state::Clocks;
-use model::identity::{Boot, Identity};
+use model::identity::Identity;
 use model::liveness::{Liveness, Observer};
 use model::time::Time;
 
@@ -74,7 +74,7 @@ impl World<'static> {
         let clocks = Clocks {
             now,
             boottime_s: sys::clock::boottime().as_secs(),
-            boot: boot_of(&observer).as_ref().map(model::access::meta::boot_text),
+            boot: observer.boot().as_ref().map(model::access::meta::boot_text),
         };
         Self { clocks, observer, probe: &sys::proc::probe }
     }
@@ -84,15 +84,6 @@ impl World<'_> {
     /// Whether the process is there.
     pub fn liveness(&self, recorded: &Identity) -> Liveness {
         (self.probe)(recorded, &self.observer)
-    }
-}
-
-/// The boot that identities recorded by this observer belong to.
-fn boot_of(observer: &Observer) -> Option<Boot> {
-    match (&observer.boot_id, observer.boot_time) {
-        (Some(id), _) => Some(Boot::Id(id.clone())),
-        (None, Some(time)) => Some(Boot::Time(time)),
-        (None, None) => None,
     }
 }
 

@@ -247,8 +247,9 @@ impl<'a> Desk<'a> {
             ),
             (Proof::Process { identity, holds }, scope) => {
                 let mut liveness = sys::proc::probe(identity, self.observer);
-                if let (Liveness::Unknown(Doubt::Incomplete), Some(pid), Some(file)) =
-                    (liveness, identity.pid, holds)
+                let unnamed =
+                    matches!(liveness, Liveness::Unknown(Doubt::Incomplete | Doubt::ClockUnproven));
+                if let (true, Some(pid), Some(file)) = (unnamed, identity.pid, holds)
                     && self.table.holds_open(pid, file.dev, file.ino)
                 {
                     liveness = self.alive(pid);

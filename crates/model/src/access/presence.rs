@@ -59,7 +59,9 @@ impl Presence {
             (Liveness::Alive(life), _) => Self::Present(Proof::Process(life)),
             (_, SocketAnswer::Answers) => Self::Present(Proof::Socket),
             // The record is ours and names a possible pid: what it lacks is the start.
-            (Liveness::Unknown(Doubt::Incomplete), _) => Self::Present(Proof::AnyProcess),
+            (Liveness::Unknown(Doubt::Incomplete | Doubt::ClockUnproven), _) => {
+                Self::Present(Proof::AnyProcess)
+            }
             (Liveness::Unknown(doubt), _) => Self::Unknown(Uncertainty::Process(doubt)),
             (Liveness::Dead(_), SocketAnswer::Refused) => Self::Unknown(Uncertainty::SocketRefused),
             (Liveness::Dead(_), SocketAnswer::TimedOut) => {

@@ -1,9 +1,11 @@
 //! Properties of the decision over generated records, observers and sights. The domains are small
 //! so that equal and different values both come up often.
 
+use std::time::Duration;
+
 use ostler_model::identity::{Boot, Identity, Machine, Recorder};
 use ostler_model::liveness::{
-    BootKnowledge, Death, Liveness, Observer, RunState, Seen, SeenProcess, decide,
+    BootKnowledge, Death, Liveness, Observer, RunState, Seen, SeenProcess, WallClock, decide,
     decide_before_looking,
 };
 use ostler_model::time::Time;
@@ -50,11 +52,21 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn clock()(
+        booted_at in of((100_i64..110).prop_map(|secs| Time::from_millis(secs * 1000))),
+        earliest_boot in of((95_i64..110).prop_map(|secs| Time::from_millis(secs * 1000))),
+        steady_since in of((0_u64..20).prop_map(Duration::from_secs)),
+    ) -> WallClock {
+        WallClock { booted_at, earliest_boot, steady_since }
+    }
+}
+
+prop_compose! {
     fn observer()(
         (introspects, hides_pids) in (any::<bool>(), any::<bool>()),
         boots in select(vec![BootKnowledge::Needed, BootKnowledge::InStartTime]),
         boot_id in of(word()),
-        boot_time in of(100_u64..110),
+        clock in clock(),
         machine_hashed in of(word()),
         machine_plain in of(word()),
         pid_ns in of(0_u64..2),
@@ -63,7 +75,7 @@ prop_compose! {
         uid in 0_u32..2,
     ) -> Observer {
         Observer {
-            introspects, boots, boot_id, boot_time, machine_hashed, machine_plain, pid_ns, time_ns,
+            introspects, boots, boot_id, clock, machine_hashed, machine_plain, pid_ns, time_ns,
             in_initial_pid_ns, in_initial_time_ns, uid, hides_pids, pid_max: 4,
         }
     }
@@ -72,14 +84,14 @@ prop_compose! {
 prop_compose! {
     fn process()(
         start in of(0_u64..3),
-        started_at in of(time()),
+        since_boot in of((0_u64..30_000).prop_map(Duration::from_millis)),
         pidfd_ino in of(0_u64..2),
         state in select(vec![
             RunState::Running, RunState::Stopped, RunState::Traced, RunState::Exited,
         ]),
         threads in 0_u32..3,
     ) -> SeenProcess {
-        SeenProcess { start, started_at, pidfd_ino, state, threads }
+        SeenProcess { start, since_boot, pidfd_ino, state, threads }
     }
 }
 
@@ -105,14 +117,26 @@ fn same_machine(record: &Identity, observer: &Observer) -> bool {
     }
 }
 
+/// Started while the clock was watched, and after the record was written.
+fn is_younger(process: SeenProcess, record: &Identity, observer: &Observer) -> bool {
+    let watched =
+        both(observer.clock.steady_since, process.since_boot, |since, start| since <= start);
+    let started = observer.clock.booted_at.zip(process.since_boot);
+    let started = started.map(|(booted, since)| booted.plus(since));
+    watched
+        && both(record.recorded_at, started, |recorded, started| {
+            started.millis() > recorded.millis() + SLACK_MILLIS
+        })
+}
+
 /// Every proof of death, in words of its own.
 fn is_proved(death: Death, record: &Identity, observer: &Observer, seen: Seen) -> bool {
-    let older_than_boot = both(record.recorded_at, observer.booted_at(), |recorded, booted| {
+    let older_than_boot = both(record.recorded_at, observer.clock.booted_at, |recorded, booted| {
         recorded.millis() + SLACK_MILLIS < booted.millis()
     }) && observer.in_initial_time_ns;
-    let other_boot = match (&record.boot, &observer.boot_id, observer.boot_time) {
-        (Some(Boot::Id(theirs)), Some(ours), _) => theirs != ours,
-        (Some(Boot::Time(theirs)), _, Some(ours)) => theirs.abs_diff(ours) > 2,
+    // Only an id says that a boot was another one: a boot time is what the clock said.
+    let other_boot = match (&record.boot, &observer.boot_id) {
+        (Some(Boot::Id(theirs)), Some(ours)) => theirs != ours,
         _ => false,
     };
     let process = match seen {
@@ -122,9 +146,8 @@ fn is_proved(death: Death, record: &Identity, observer: &Observer, seen: Seen) -
     match death {
         Death::Rebooted => {
             observer.boots == BootKnowledge::Needed
-                && (other_boot && same_machine(record, observer)
-                    || older_than_boot
-                        && (record.machine.is_none() || same_machine(record, observer)))
+                && other_boot
+                && (same_machine(record, observer) || older_than_boot && record.machine.is_none())
         }
         Death::Gone => {
             seen == Seen::Absent && (!observer.hides_pids || record.uid == Some(observer.uid))
@@ -134,9 +157,7 @@ fn is_proved(death: Death, record: &Identity, observer: &Observer, seen: Seen) -
                 || process.is_some_and(|process| {
                     both(record.start, process.start, |a, b| a != b)
                         || both(record.pidfd_ino, process.pidfd_ino, |a, b| a != b)
-                        || both(record.recorded_at, process.started_at, |recorded, started| {
-                            started.millis() > recorded.millis() + SLACK_MILLIS
-                        })
+                        || is_younger(process, record, observer)
                 })
         }
         Death::Zombie => process.is_some_and(|p| p.state == RunState::Exited && p.threads <= 1),

@@ -26,7 +26,7 @@ fn a_boot_time_read_in_another_time_namespace_proves_no_reboot() {
     let shifted = Observer {
         time_ns: Some(9),
         in_initial_time_ns: false,
-        boot_time: Some(BOOTED + 500),
+        clock: WallClock { booted_at: Some(after_boot(500)), ..observer().clock },
         ..observer()
     };
     let record = Identity { boot: Some(Boot::Time(BOOTED)), ..recorded() };
@@ -37,20 +37,17 @@ fn a_boot_time_read_in_another_time_namespace_proves_no_reboot() {
     expect(&from_there, &shifted, Seen::Process(there()), ALIVE);
     // Nor does a record that seems older than a boot that seems younger.
     let pid_only = by_agent();
-    expect(&pid_only, &shifted, Seen::Process(there()), unknown(Doubt::Incomplete));
+    expect(&pid_only, &shifted, Seen::Process(there()), unknown(Doubt::ClockUnproven));
 }
 
 #[test]
-fn an_agents_record_from_before_this_boot_is_dead() {
+fn an_agents_record_that_looks_older_than_this_boot_is_looked_up_all_the_same() {
     let record = Identity { recorded_at: Some(after_boot(-3600)), ..by_agent() };
-    expect(&record, &observer(), Seen::Process(there()), dead(Death::Rebooted));
-    let here = Identity { machine: Some(Machine::Plain("plain".into())), ..record.clone() };
-    expect(&here, &observer(), Seen::Process(there()), dead(Death::Rebooted));
-    let elsewhere = Identity { machine: Some(Machine::Plain("other".into())), ..record.clone() };
+    // Nothing has the pid, or a process that was started while the clock was watched.
+    expect(&record, &observer(), Seen::Absent, dead(Death::Gone));
+    expect(&record, &observer(), Seen::Process(there()), dead(Death::Reused));
+    let elsewhere = Identity { machine: Some(Machine::Plain("other".into())), ..record };
     expect(&elsewhere, &observer(), Seen::Absent, unknown(Doubt::ForeignHost));
-    // Boot times are known to the second.
-    let close = Identity { recorded_at: Some(after_boot(-1)), ..record };
-    expect(&close, &observer(), Seen::Absent, dead(Death::Gone));
 }
 
 #[test]
@@ -58,9 +55,19 @@ fn another_boot_without_a_machine_is_dead_only_if_the_record_is_older() {
     let record = Identity { boot: Some(Boot::Id("other".into())), machine: None, ..by_agent() };
     expect(&record, &observer(), Seen::Absent, unknown(Doubt::BootUnknown));
     let older = Identity { recorded_at: Some(after_boot(-3600)), ..record.clone() };
-    expect(&older, &observer(), Seen::Process(there()), dead(Death::Rebooted));
+    expect(&older, &observer(), Seen::Absent, dead(Death::Rebooted));
+    let ticks = Identity { start: Some(5001), ..older.clone() };
+    expect(&ticks, &observer(), Seen::Process(there()), dead(Death::Rebooted));
+    // A reboot that repeats pid and ticks, or a pid alone, is a doubt.
+    let repeated = Identity { start: Some(5000), ..older.clone() };
+    expect(&repeated, &observer(), Seen::Process(there()), unknown(Doubt::BootUnknown));
+    expect(&older, &observer(), Seen::Process(there()), unknown(Doubt::BootUnknown));
     let undated = Identity { recorded_at: None, ..record };
     expect(&undated, &observer(), Seen::Absent, unknown(Doubt::BootUnknown));
+    // The clock once said that this boot began before the record was written.
+    let stepped = WallClock { earliest_boot: Some(after_boot(-7200)), ..observer().clock };
+    let stepped = Observer { clock: stepped, ..observer() };
+    expect(&older, &stepped, Seen::Absent, unknown(Doubt::BootUnknown));
 }
 
 #[test]
@@ -81,9 +88,9 @@ fn claudes_record_is_proof_with_pid_ticks_machine_and_namespace() {
 fn a_pid_alone_proves_an_end_but_never_a_life() {
     expect(&by_agent(), &observer(), Seen::Absent, dead(Death::Gone));
     expect(&by_agent(), &observer(), Seen::Process(there()), unknown(Doubt::Incomplete));
-    let younger = SeenProcess { started_at: Some(after_boot(200)), ..there() };
+    let younger = SeenProcess { since_boot: Some(Duration::from_secs(200)), ..there() };
     expect(&by_agent(), &observer(), Seen::Process(younger), dead(Death::Reused));
-    let just_then = SeenProcess { started_at: Some(after_boot(101)), ..there() };
+    let just_then = SeenProcess { since_boot: Some(Duration::from_secs(101)), ..there() };
     expect(&by_agent(), &observer(), Seen::Process(just_then), unknown(Doubt::Incomplete));
     let undated = Identity { recorded_at: None, ..by_agent() };
     expect(&undated, &observer(), Seen::Process(younger), unknown(Doubt::Incomplete));

@@ -236,17 +236,35 @@ fn another_machine_or_namespace_is_unknown_and_stays_listed() {
     assert_eq!(run(&home, "ls -q").stdout, format!("{ID}\n"));
 }
 
+/// The clock was set forward or back after the agent wrote its record: the record's times are off by
+/// the step, and everything else is true.
 #[test]
-fn a_record_from_before_this_boot_is_dead() {
+fn h1_whatever_the_clock_was_set_to_a_live_session_runs_and_stays() {
     let (home, repo) = lab();
-    claude_session(&home, ID, repo.to_str().unwrap(), "hello");
-    let elsewhere = TempHome::new();
-    let agent = FakeAgent::start(&home, "claude", elsewhere.path());
-    let mut record = agent.registration(ID, &repo);
-    record["startedAt"] = 1_600_000_000_000_u64.into();
-    record["statusUpdatedAt"] = 1_600_000_000_000_u64.into();
-    register(&home, &agent, &record);
-    assert_liveness(&listed(&home).session(ID), "exited", "dead", "rebooted", "proven");
+    let transcript = claude_session(&home, ID, repo.to_str().unwrap(), "hello");
+    let agent = FakeAgent::start(&home, "claude", &repo);
+    for step_s in [-2_592_000_i64, -86_400, -5, 5, 3600, 7200, 86_400, 2_592_000] {
+        let written = now_ms().checked_add_signed(-step_s * 1000).unwrap();
+        let mut record = agent.registration(ID, &repo);
+        record["startedAt"] = written.into();
+        record["statusUpdatedAt"] = written.into();
+        let file = register(&home, &agent, &record);
+        let modified = UNIX_EPOCH + Duration::from_millis(written);
+        for path in [&file, &transcript] {
+            fs::File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
+        }
+        let session = listed(&home).session(ID);
+        assert_eq!(session["liveness"]["state"], "alive", "{step_s}: {session:#}");
+        run(&home, "gc --include transcripts --older-than 0s --agent claude-code --yes");
+        assert!(transcript.exists(), "{step_s}");
+        // The same with what older versions write: a pid and a time.
+        record.as_object_mut().unwrap().remove("procStart");
+        register(&home, &agent, &record);
+        let session = listed(&home).session(ID);
+        assert_ne!(session["liveness"]["state"], "dead", "{step_s}: {session:#}");
+        run(&home, "gc --include transcripts --older-than 0s --agent claude-code --yes");
+        assert!(transcript.exists(), "{step_s}");
+    }
 }
 
 #[test]
@@ -325,11 +343,18 @@ fn a_record_without_a_start_time_proves_only_absence() {
     record.as_object_mut().unwrap().remove("procStart");
     register(&home, &agent, &record);
     assert_liveness(&listed(&home).session(ID), "unknown", "unknown", "incomplete", "derived");
-    // A process that started after the record was written cannot be the one.
+    // One that was started before anybody watched the clock may be the one, by any clock.
     let before = now_ms() - 60_000;
     record["startedAt"] = before.into();
     record["statusUpdatedAt"] = before.into();
     register(&home, &agent, &record);
+    let seen = listed(&home).session(ID);
+    assert_liveness(&seen, "unknown", "unknown", "clock-unproven", "derived");
+    // One that was started since, and after the record was written, cannot be.
+    let later = FakeAgent::start(&home, "claude", elsewhere.path());
+    fs::remove_file(home.join(format!(".claude/sessions/{}.json", agent.pid()))).unwrap();
+    record["pid"] = later.pid().into();
+    register(&home, &later, &record);
     assert_liveness(&listed(&home).session(ID), "exited", "dead", "reused", "proven");
 }
 

@@ -15,8 +15,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::time::Duration;
 
-use model::identity::{Boot, Identity, Machine, Recorder};
+use model::identity::{Identity, Machine, Recorder};
 use model::liveness::{Liveness, Observer, RunState, Seen, SeenProcess};
 use model::program::Appearance;
 use model::time::Time;
@@ -213,7 +214,7 @@ fn row(pid: u32, uid: u32, stat: &Stat, booted_at: Time) -> ProcessRow {
         ppid: stat.ppid,
         uid,
         start: stat.start,
-        started_at: Some(started_at(booted_at, stat.start)),
+        started_at: Some(booted_at.plus(time_of_ticks(stat.start))),
         state: stat.run_state(),
         comm: String::from_utf8_lossy(&stat.comm).into_owned(),
     }
@@ -240,18 +241,16 @@ fn boot_wall_time() -> Time {
     Time::from_millis(i64::try_from(nanos.div_euclid(1_000_000)).unwrap_or(0))
 }
 
-fn started_at(booted_at: Time, ticks: u64) -> Time {
+/// How long so many clock ticks are.
+fn time_of_ticks(ticks: u64) -> Duration {
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     let millis = u128::from(ticks) * 1000 / u128::from(per_second);
-    let millis = i64::try_from(millis).unwrap_or(i64::MAX);
-    Time::from_millis(booted_at.millis().saturating_add(millis))
+    Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
 }
 
 /// How long before `later` the process that started at `earlier` was there.
-pub(crate) fn span_between(earlier: u64, later: u64) -> std::time::Duration {
-    let per_second = rustix::param::clock_ticks_per_second().max(1);
-    let millis = u128::from(later.saturating_sub(earlier)) * 1000 / u128::from(per_second);
-    std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+pub(crate) fn span_between(earlier: u64, later: u64) -> Duration {
+    time_of_ticks(later.saturating_sub(earlier))
 }
 
 /// A process that was looked up: what was seen and a pidfd proven to be of the same process.
@@ -318,7 +317,7 @@ fn try_to_hold(pid: u32) -> Option<Held> {
     };
     let seen = Seen::Process(SeenProcess {
         start: Some(stat.start),
-        started_at: Some(started_at(boot_wall_time(), stat.start)),
+        since_boot: Some(time_of_ticks(stat.start)),
         pidfd_ino: pidfd.as_ref().and_then(Pidfd::unique_inode),
         state: stat.run_state(),
         threads: stat.threads,
@@ -382,16 +381,11 @@ pub(crate) fn identify_held(
     if stat.run_state() == RunState::Exited && stat.threads <= 1 {
         return Err(IdentifyError::NotRunning(pid));
     }
-    let boot = match (&observer.boot_id, observer.boot_time) {
-        (Some(id), _) => Some(Boot::Id(id.clone())),
-        (None, Some(time)) => Some(Boot::Time(time)),
-        (None, None) => None,
-    };
     Ok(Identity {
         pid: Some(pid),
         uid: Some(uid),
         start: Some(stat.start),
-        boot,
+        boot: observer.boot(),
         machine: observer.machine_hashed.clone().map(Machine::Hashed),
         pid_ns: observer.pid_ns,
         time_ns: observer.time_ns,

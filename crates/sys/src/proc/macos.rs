@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use model::identity::{Identity, Machine, Recorder};
-use model::liveness::{BootKnowledge, Liveness, Observer, RunState, Seen, SeenProcess};
+use model::liveness::{BootKnowledge, Liveness, Observer, RunState, Seen, SeenProcess, WallClock};
 use model::program::Appearance;
 use model::time::Time;
 use rustix::io::Errno;
@@ -267,7 +267,7 @@ pub(super) fn observer() -> Observer {
         introspects: bsd_info(std::process::id()).is_ok(),
         boots: BootKnowledge::InStartTime,
         boot_id: None,
-        boot_time: None,
+        clock: WallClock::default(),
         machine_hashed: machine_plain.as_deref().map(machine::hash),
         machine_plain,
         pid_ns: None,
@@ -284,7 +284,8 @@ pub(super) fn look(pid: u32) -> Seen {
     match bsd_info(pid) {
         Ok(info) => Seen::Process(SeenProcess {
             start: Some(start(&info)),
-            started_at: Some(started_at(start(&info))),
+            // A start time by the wall clock, however that was set then.
+            since_boot: None,
             pidfd_ino: None,
             state: run_state(&info),
             // Only Linux shows a process by the state of its first thread.

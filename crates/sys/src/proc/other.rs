@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use model::identity::Identity;
-use model::liveness::{BootKnowledge, Liveness, Observer, Seen};
+use model::liveness::{BootKnowledge, Liveness, Observer, Seen, WallClock};
 use model::program::Appearance;
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -60,7 +60,7 @@ pub(super) fn observer() -> Observer {
         introspects: false,
         boots: BootKnowledge::Needed,
         boot_id: None,
-        boot_time: None,
+        clock: WallClock::default(),
         machine_hashed: None,
         machine_plain: None,
         pid_ns: None,

@@ -1,6 +1,6 @@
 //! Who is looking: boot, machine, namespaces and what this process table shows.
 
-use model::liveness::{BootKnowledge, Observer};
+use model::liveness::{BootKnowledge, Observer, WallClock};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -18,6 +18,7 @@ const LARGEST_PID: u32 = 4_194_304;
 pub(in crate::proc) fn observer() -> Observer {
     let recorder = recorder();
     Observer {
+        clock: watched_clock(&recorder),
         hides_pids: recorder.introspects && proc_hides_pids(),
         pid_max: small_file("/proc/sys/kernel/pid_max")
             .and_then(|text| text.parse().ok())
@@ -41,7 +42,7 @@ pub(in crate::proc) fn recorder() -> Observer {
         introspects,
         boots: BootKnowledge::Needed,
         boot_id: small_file("/proc/sys/kernel/random/boot_id"),
-        boot_time: u64::try_from(boot_wall_time().millis().div_euclid(1000)).ok(),
+        clock: WallClock { booted_at: Some(boot_wall_time()), ..WallClock::default() },
         machine_hashed: machine_plain.as_deref().map(machine::hash),
         machine_plain,
         pid_ns,
@@ -51,6 +52,17 @@ pub(in crate::proc) fn recorder() -> Observer {
         uid: rustix::process::geteuid().as_raw(),
         hides_pids: true,
         pid_max: LARGEST_PID,
+    }
+}
+
+/// The clock, compared with the reading that was kept. The clocks of another time namespace count
+/// from another moment, and there is nothing to compare a boot without an id with.
+fn watched_clock(recorder: &Observer) -> WallClock {
+    match (&recorder.boot_id, recorder.clock.booted_at) {
+        (Some(boot_id), Some(booted_at)) if recorder.in_initial_time_ns => {
+            crate::clock::compare_with_kept(boot_id, booted_at)
+        }
+        _ => recorder.clock,
     }
 }
 
@@ -134,7 +146,7 @@ mod tests {
     fn this_process_sees_its_own_table() {
         let observer = observer();
         assert!(observer.introspects);
-        assert!(observer.boot_id.is_some() && observer.boot_time.is_some());
+        assert!(observer.boot_id.is_some() && observer.boot_time().is_some());
         assert!(observer.pid_ns.is_some());
     }
 }
