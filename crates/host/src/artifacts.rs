@@ -12,6 +12,7 @@ use screen::Personality;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use sys::private::read_regular;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -123,9 +124,9 @@ pub fn keep(shelf: Shelf<'_>, new: New<'_>) -> Result<(PathBuf, String), Fault> 
 /// Whether the very same thing is there and listed already: a screen that did not change is asked for
 /// often, and replacing files is what costs most.
 fn is_kept(directory: &Path, new: &New<'_>, hash: &str) -> bool {
-    let same = std::fs::read(directory.join(&new.filename)).is_ok_and(|found| found == new.content);
+    let same = read_regular(&directory.join(&new.filename)).is_ok_and(|found| found == new.content);
     let listed = || {
-        let list = std::fs::read(directory.join("manifest.json")).ok()?;
+        let list = read_regular(&directory.join("manifest.json")).ok()?;
         let list: List = serde_json::from_slice(&list).ok()?;
         let fits =
             |one: &Artifact| one.filename == new.filename && one.sha256.as_deref() == Some(hash);
@@ -162,7 +163,7 @@ pub fn list(shelf: Shelf<'_>, new: &Listing<'_>) -> Result<(), Fault> {
         .taken()
         .ok_or_else(|| write(&"somebody else holds the list"))?;
     let path = directory.join("manifest.json");
-    let mut list = match std::fs::read(&path) {
+    let mut list = match read_regular(&path) {
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
             let message = format!("the artifact list {} is not valid: {error}", path.display());
             Fault::new(Code::ManifestValidationError, message)
@@ -210,7 +211,7 @@ pub fn health(shelf: Shelf<'_>) -> ArtifactsHealth {
         health,
         missing: Vec::new(),
     };
-    let list: List = match std::fs::read(directory.join("manifest.json")) {
+    let list: List = match read_regular(&directory.join("manifest.json")) {
         Ok(bytes) => match serde_json::from_slice(&bytes) {
             Ok(list) => list,
             Err(_) => return nothing("manifest-invalid"),

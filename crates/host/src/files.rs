@@ -1,12 +1,16 @@
 //! The files of one session beside its log.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use model::hosted::{Code, Fault, Manifest};
 use model::identity::Identity;
 use screen::Screen;
 use serde::{Deserialize, Serialize};
+use sys::private::{Dir, FileFault, PrivateError};
 
 /// The manifest.
 pub const MANIFEST: &str = "session.json";
@@ -32,34 +36,8 @@ pub struct Holder {
     pub version: String,
 }
 
-/// Reads the manifest of the session in `directory`.
-pub fn read_manifest(directory: &Path) -> Result<Manifest, Fault> {
-    let path = directory.join(MANIFEST);
-    let bytes = match std::fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let id = directory.file_name().unwrap_or_default().to_string_lossy();
-            return Err(Fault::new(Code::SessionNotFound, format!("no session `{id}`")));
-        }
-        Err(error) => {
-            let message = format!("cannot read {}: {error}", path.display());
-            return Err(Fault::new(Code::StorageReadError, message));
-        }
-    };
-    let invalid = |reason: String| {
-        let message = format!("the manifest {} is not valid: {reason}", path.display());
-        Fault::new(Code::ManifestValidationError, message)
-    };
-    let manifest: Manifest =
-        serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
-    if manifest.version != 1 {
-        return Err(invalid(format!("it has version {}, not 1", manifest.version)));
-    }
-    if manifest.command.is_empty() {
-        return Err(invalid("it names no command".to_owned()));
-    }
-    Ok(manifest)
-}
+/// The largest manifest and `host.json` that are read: the arguments of a program may be long.
+const LARGEST_RECORD: u64 = 16 << 20;
 
 /// How sure a write must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,34 +48,96 @@ pub enum Durability {
     Disk,
 }
 
-/// Writes the manifest of the session in `directory`, whole or not at all.
-pub fn write_manifest(
-    directory: &Path,
-    manifest: &Manifest,
-    durability: Durability,
-) -> io::Result<()> {
-    let mut text = serde_json::to_string_pretty(manifest)?;
-    text.push('\n');
-    let path = directory.join(MANIFEST);
-    match durability {
-        Durability::System => sys::atomic::replace(&path, text.as_bytes()),
-        Durability::Disk => sys::atomic::write(&path, text.as_bytes()),
+/// A session's directory, held open: ours, not writable by others, reached through no link. What is
+/// read and written through it stays in that very directory, whatever its path means later (closes the
+/// TOCTOU window between the check and the use).
+#[derive(Clone, Debug)]
+pub struct SessionDir {
+    path: PathBuf,
+    dir: Arc<Dir>,
+}
+
+impl SessionDir {
+    /// Opens the directory called `id` in `sessions`, whose own path is `path`.
+    pub fn open_in(sessions: &Dir, path: &Path, id: &str) -> Result<Self, PrivateError> {
+        let path = path.join(id);
+        let dir = sys::private::open_unwritable_child(sessions, OsStr::new(id), &path)?;
+        Ok(Self { path, dir: Arc::new(dir) })
     }
-}
 
-/// Makes the manifest durable as it stands.
-pub(crate) fn settle_on_disk(directory: &Path) -> io::Result<()> {
-    std::fs::File::open(directory.join(MANIFEST))?.sync_all()?;
-    std::fs::File::open(directory)?.sync_all()
-}
+    /// Opens a directory that was made a moment ago.
+    pub(crate) fn adopt(path: &Path) -> Result<Self, PrivateError> {
+        let dir = sys::private::open_unwritable_dir(path)?;
+        Ok(Self { path: path.to_owned(), dir: Arc::new(dir) })
+    }
 
-/// Who holds the terminal of the session in `directory`; `None` when ostler did not write it down.
-pub fn read_holder(directory: &Path) -> Option<Holder> {
-    serde_json::from_slice(&std::fs::read(directory.join(HOLDER)).ok()?).ok()
-}
+    /// Its path, for what is only shown or read.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
 
-pub(crate) fn write_holder(directory: &Path, holder: &Holder) -> io::Result<()> {
-    sys::atomic::replace(&directory.join(HOLDER), &serde_json::to_vec(holder)?)
+    fn id(&self) -> Cow<'_, str> {
+        self.path.file_name().unwrap_or_default().to_string_lossy()
+    }
+
+    /// Reads the manifest.
+    pub fn read_manifest(&self) -> Result<Manifest, Fault> {
+        let path = self.path.join(MANIFEST);
+        let bytes = match self.dir.read_unwritable(MANIFEST, LARGEST_RECORD) {
+            Ok(bytes) => bytes,
+            Err(FileFault::Missing) => {
+                let message = format!("no session `{}`", self.id());
+                return Err(Fault::new(Code::SessionNotFound, message));
+            }
+            Err(FileFault::Io(error)) => {
+                let message = format!("cannot read {}: {error}", path.display());
+                return Err(Fault::new(Code::StorageReadError, message));
+            }
+            Err(fault) => {
+                let message = format!("the manifest {} {fault}", path.display());
+                return Err(Fault::new(Code::StorageReadError, message));
+            }
+        };
+        let invalid = |reason: String| {
+            let message = format!("the manifest {} is not valid: {reason}", path.display());
+            Fault::new(Code::ManifestValidationError, message)
+        };
+        let manifest: Manifest =
+            serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
+        if manifest.version != 1 {
+            return Err(invalid(format!("it has version {}, not 1", manifest.version)));
+        }
+        if manifest.command.is_empty() {
+            return Err(invalid("it names no command".to_owned()));
+        }
+        Ok(manifest)
+    }
+
+    /// Writes the manifest, whole or not at all.
+    pub fn write_manifest(&self, manifest: &Manifest, durability: Durability) -> io::Result<()> {
+        let mut text = serde_json::to_string_pretty(manifest)?;
+        text.push('\n');
+        match durability {
+            Durability::System => self.dir.replace(MANIFEST, text.as_bytes()),
+            Durability::Disk => self.dir.write(MANIFEST, text.as_bytes()),
+        }
+    }
+
+    /// Makes the manifest durable as it stands.
+    pub(crate) fn settle_on_disk(&self) -> io::Result<()> {
+        sys::private::open_regular(&self.path.join(MANIFEST))?.sync_all()?;
+        self.dir.sync()
+    }
+
+    /// Who holds the terminal; `None` when ostler did not write it down, or somebody else could have.
+    pub fn read_holder(&self) -> Option<Holder> {
+        let (bytes, _) = self.dir.read(HOLDER, LARGEST_RECORD).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    pub(crate) fn write_holder(&self, holder: &Holder) -> io::Result<()> {
+        self.dir.replace(HOLDER, &serde_json::to_vec(holder)?)
+    }
 }
 
 /// A screen and the place in the log that it stands for.
@@ -131,7 +171,7 @@ pub(crate) fn write_keyframe(
 
 /// The latest keyframe, if there is one that can be believed.
 pub fn read_keyframe(directory: &Path) -> Option<Keyframe> {
-    let bytes = std::fs::read(directory.join(KEYFRAME)).ok()?;
+    let bytes = sys::private::read_regular(&directory.join(KEYFRAME)).ok()?;
     let end = memchr::memchr(b'\n', &bytes)?;
     let Head { seq, offset } = serde_json::from_slice(&bytes[..end]).ok()?;
     let screen = Screen::from_keyframe(&bytes[end + 1..]).ok()?;

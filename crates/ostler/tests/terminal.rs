@@ -14,4 +14,5 @@ mod terminal {
     mod settings;
     mod skills;
     mod stage;
+    mod trust;
 }

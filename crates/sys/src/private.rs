@@ -4,7 +4,7 @@
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
@@ -139,6 +139,38 @@ pub fn verify_private_dir(path: &Path) -> Result<(), PrivateError> {
     verify(&directory, path, FileType::Directory, 0o077)
 }
 
+/// Opens a directory that belongs to us and that others cannot write to, so that what is found in it
+/// was put there by us. A link in its place is followed if we made the link.
+pub fn open_unwritable_dir(path: &Path) -> Result<Dir, PrivateError> {
+    let io = |source| PrivateError::Io { path: path.into(), source };
+    let found = std::fs::symlink_metadata(path).map_err(io)?;
+    let dir = if found.is_symlink() && found.uid() == our_uid() {
+        Dir::open(&std::fs::canonicalize(path).map_err(io)?)
+    } else {
+        Dir::open(path)
+    };
+    let dir = dir.map_err(io)?;
+    verify_unwritable(&dir, path)?;
+    Ok(dir)
+}
+
+/// Opens a directory in `parent`, which is called `path` in errors, as [`open_unwritable_dir`] does; no
+/// link is followed.
+pub fn open_unwritable_child(
+    parent: &Dir,
+    name: &std::ffi::OsStr,
+    path: &Path,
+) -> Result<Dir, PrivateError> {
+    let dir = parent.child(name);
+    let dir = dir.map_err(|source| PrivateError::Io { path: path.into(), source })?;
+    verify_unwritable(&dir, path)?;
+    Ok(dir)
+}
+
+fn verify_unwritable(dir: &Dir, path: &Path) -> Result<(), PrivateError> {
+    verify(dir, path, FileType::Directory, 0o022)
+}
+
 /// Opens a file of ours for reading. It must be a regular file that belongs to us and that others
 /// can neither read nor write.
 pub fn open_private(path: &Path) -> Result<File, PrivateError> {
@@ -151,11 +183,37 @@ pub fn open_private(path: &Path) -> Result<File, PrivateError> {
 /// Opens a regular file for reading, whoever it belongs to. A link is not followed, and a pipe put in
 /// its place is not waited for.
 pub fn open_regular(path: &Path) -> Result<File, PrivateError> {
-    let file = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+    open_regular_as(path, OFlags::RDONLY)
+}
+
+/// As [`open_regular`], to be changed in place.
+pub fn open_regular_to_change(path: &Path) -> Result<File, PrivateError> {
+    open_regular_as(path, OFlags::RDWR)
+}
+
+fn open_regular_as(path: &Path, access: OFlags) -> Result<File, PrivateError> {
+    let file = open(path, access | OFlags::NONBLOCK | OFlags::NOCTTY)?;
     match file.metadata() {
         Ok(about) if about.is_file() => Ok(file),
         Ok(_) => Err(PrivateError::WrongKind { path: path.into(), expected: "regular file" }),
         Err(source) => Err(PrivateError::Io { path: path.into(), source }),
+    }
+}
+
+/// Reads a whole regular file, which is opened as [`open_regular`] does.
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut open_regular(path)?, &mut bytes)?;
+    Ok(bytes)
+}
+
+impl From<PrivateError> for io::Error {
+    /// Keeps the system's own answer, so that a missing file is still known as one.
+    fn from(error: PrivateError) -> Self {
+        match error {
+            PrivateError::Io { source, .. } => source,
+            other => Self::new(io::ErrorKind::InvalidData, other),
+        }
     }
 }
 

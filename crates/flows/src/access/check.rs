@@ -129,9 +129,11 @@ fn file_fault(name: &str, too_large: SkipCode, fault: &FileFault) -> Skip {
         FileFault::TooLarge => too_large,
         FileFault::Changed => SkipCode::Changed,
         FileFault::Missing | FileFault::Io(_) => SkipCode::Unknown,
-        FileFault::NotAFile | FileFault::NotOurs | FileFault::WrongMode | FileFault::HardLinked => {
-            SkipCode::Unsafe
-        }
+        FileFault::NotAFile
+        | FileFault::NotOurs
+        | FileFault::WrongMode
+        | FileFault::WritableByOthers
+        | FileFault::HardLinked => SkipCode::Unsafe,
     };
     Skip::new(code, format!("{name} {fault}"))
 }

@@ -24,19 +24,29 @@ impl Session {
     ) -> Result<T, Fault> {
         let answer = client::call(&self.socket, method, params, patience);
         match answer {
-            Err(fault) if fault.code == Code::HostUnreachable => {
-                // It may have ended in this very moment.
-                let now = self.again().unwrap_or_else(|| self.clone()).reconcile()?;
-                now.target()?;
-                Err(fault)
-            }
-            other => other,
+            Err(fault) => Err(self.fault_of_a_host(fault)),
+            answer => answer,
         }
+    }
+
+    /// Why a host did not answer: its session may have ended in this very moment, or without its host
+    /// writing that down. Nothing is corrected here.
+    pub(super) fn fault_of_a_host(&self, fault: Fault) -> Fault {
+        if fault.code != Code::HostUnreachable {
+            return fault;
+        }
+        let now = self.again().unwrap_or_else(|| self.clone());
+        let now = match self.personality {
+            Personality::Ostler => now.as_settled(),
+            // agent-tty says that the host is gone until somebody corrects the manifest.
+            Personality::AgentTty => now,
+        };
+        now.target().err().unwrap_or(fault)
     }
 
     /// The same session, as it is written down now.
     pub(super) fn again(&self) -> Option<Self> {
-        let manifest = host::files::read_manifest(&self.directory).ok()?;
+        let manifest = self.files.read_manifest().ok()?;
         Some(Self { manifest, ..self.clone() })
     }
 }
@@ -94,11 +104,5 @@ pub fn attach(
     params: AttachParams,
 ) -> Result<(AttachResult, Vec<u8>, std::os::unix::net::UnixStream), Fault> {
     session.target()?;
-    match client::attach(&session.socket, params) {
-        Err(fault) if fault.code == Code::HostUnreachable => {
-            session.again().unwrap_or_else(|| session.clone()).reconcile()?.target()?;
-            Err(fault)
-        }
-        other => other,
-    }
+    client::attach(&session.socket, params).map_err(|fault| session.fault_of_a_host(fault))
 }

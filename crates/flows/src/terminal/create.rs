@@ -93,7 +93,7 @@ pub fn create(home: &Home, request: Request) -> Result<CreateResult, Fault> {
         scrollback_lines: request.scrollback_lines,
         version: home.version.clone(),
     };
-    make_home(&home.root)?;
+    make_home(home)?;
     let scope = sys::spawn::scope_prefix(&format!("ostler-{id}"), request.runtime.as_deref());
     let manifest = match launch(&start, &scope) {
         // A service manager that does not answer is no reason to have no session.
@@ -155,14 +155,15 @@ pub const fn host_word(personality: Personality) -> &'static str {
     }
 }
 
-/// The home is made private; one that exists is left as it is.
-fn make_home(root: &Path) -> Result<(), Fault> {
+/// The home is made private; one that exists is verified and left as it is.
+fn make_home(home: &Home) -> Result<(), Fault> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(root.join("sessions"))
-        .map_err(|error| super::cannot_write(root, &error))
+        .create(home.sessions())
+        .map_err(|error| super::cannot_write(&home.root, &error))?;
+    home.open_sessions().map(|_| ())
 }
 
 fn variables(pairs: &[String]) -> Result<BTreeMap<String, String>, Fault> {

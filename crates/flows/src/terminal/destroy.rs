@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use host::client;
-use host::files::{self, Durability};
+use host::files::Durability;
 use model::hosted::wire::{DestroyParams, DestroyResult};
 use model::hosted::{Code, Fault};
 use model::status::Status;
@@ -56,7 +56,9 @@ fn mark_destroyed(session: &Session) -> Result<(), Fault> {
     let mut manifest = session.manifest.clone();
     manifest.status = Status::Destroyed;
     manifest.updated_at = sys::clock::now();
-    files::write_manifest(&session.directory, &manifest, Durability::Disk)
+    session
+        .files
+        .write_manifest(&manifest, Durability::Disk)
         .map_err(|error| cannot_write(&session.directory, &error))
 }
 

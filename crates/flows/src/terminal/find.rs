@@ -36,24 +36,17 @@ impl Home {
 
     fn find_loosely(&self, text: &str) -> Result<Session, TerminalError> {
         let not_found = || AddressError::NotFound(text.to_owned());
-        let mut ids = self.ids();
         // Ids begin with their time, so the newest come last.
-        ids.sort_unstable();
+        let sessions = self.readable_sessions()?;
         match text {
-            "-" => {
-                let newest = ids.iter().rev().find_map(|id| self.open(id).ok());
-                return Ok(newest.ok_or_else(not_found)?);
-            }
+            "-" => return Ok(sessions.into_iter().next_back().ok_or_else(not_found)?),
             "." => {
                 let here = std::env::current_dir().unwrap_or_default();
-                let sessions = ids.iter().rev().filter_map(|id| self.open(id).ok());
-                let mut here =
-                    sessions.filter(|one| std::path::Path::new(&one.manifest.cwd) == here);
-                return Ok(here.next().ok_or_else(not_found)?);
+                let is_here = |one: &Session| std::path::Path::new(&one.manifest.cwd) == here;
+                return Ok(sessions.into_iter().rev().find(is_here).ok_or_else(not_found)?);
             }
             _ => {}
         }
-        let sessions: Vec<Session> = ids.iter().filter_map(|id| self.open(id).ok()).collect();
         let prefix = text.to_ascii_uppercase();
         let attempts: [&dyn Fn(&Session) -> bool; 3] = [
             // A name may be used again once its session is over.
@@ -79,14 +72,18 @@ impl Home {
         Err(not_found().into())
     }
 
-    /// The names of the session directories.
-    pub fn ids(&self) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.sessions()) else { return Vec::new() };
-        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+    /// The names of the session directories, sorted.
+    pub fn session_ids(&self) -> Result<Vec<String>, Fault> {
+        let Some(sessions) = self.open_sessions()? else { return Ok(Vec::new()) };
+        let names = sessions.names();
+        let names = names.map_err(|error| super::cannot_read(&self.sessions(), &error))?;
+        Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
     }
 
-    /// Every session whose manifest can be read, in the directory's order.
-    pub fn all(&self) -> Vec<Session> {
-        self.ids().iter().filter_map(|id| self.open(id).ok()).collect()
+    /// Every session whose manifest can be read, oldest first.
+    pub fn readable_sessions(&self) -> Result<Vec<Session>, Fault> {
+        let Some(sessions) = self.open_sessions()? else { return Ok(Vec::new()) };
+        let ids = self.session_ids()?;
+        Ok(ids.iter().filter_map(|id| self.open_in(&sessions, id).ok()).collect())
     }
 }

@@ -19,12 +19,8 @@ pub fn inspect(home: &Home, session: Session) -> Result<InspectResult, Fault> {
             Err(fault) => return Err(fault),
         }
     }
-    let session = session.again().unwrap_or(session);
-    let session = match home.personality {
-        // A look changes nothing.
-        Personality::Ostler => session.as_settled(),
-        Personality::AgentTty => session.reconcile()?,
-    };
+    // A look changes nothing.
+    let session = session.again().unwrap_or(session).as_settled();
     offline(home, &session, reason)
 }
 

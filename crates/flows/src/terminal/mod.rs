@@ -3,15 +3,18 @@
 //! Nothing here opens the index or the database, and nothing looks at more than the one session that
 //! is meant, so that a program can ask many times a second.
 
+use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use host::files::{self, Holder};
+use host::files::{Durability, Holder, SessionDir};
 use host::screen::Personality;
 use model::hosted::{Code, Fault, Manifest, Settled, settle};
 use model::identity::Identity;
 use model::liveness::Liveness;
 use model::status::Status;
+use sys::private::{self, Dir, PrivateError};
 
 use crate::address::AddressError;
 use crate::hash::sha256;
@@ -76,6 +79,13 @@ pub struct Session {
     pub holder: Option<Holder>,
     /// Where its host listens.
     pub socket: PathBuf,
+    /// Its directory, as it was opened and verified.
+    pub(crate) files: SessionDir,
+    /// Where a host of this home listens for it, whatever a file says; `None` where only files are
+    /// looked at.
+    expected_socket: Option<PathBuf>,
+    /// Under which name it is used.
+    pub(crate) personality: Personality,
 }
 
 impl Home {
@@ -101,15 +111,66 @@ impl Home {
         self.sockets.join(&home[..8]).join(&sha256(id.as_bytes())[..12])
     }
 
+    /// Opens the directory of the sessions: the home and it must be ours and not writable by others,
+    /// since what is found there says which processes are signalled. `None` when there is none yet.
+    pub(crate) fn open_sessions(&self) -> Result<Option<Dir>, Fault> {
+        let path = self.sessions();
+        let opened = private::open_unwritable_dir(&self.root)
+            .and_then(|home| private::open_unwritable_child(&home, OsStr::new("sessions"), &path));
+        match opened {
+            Ok(sessions) => Ok(Some(sessions)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(untrusted(&error)),
+        }
+    }
+
     /// Reads the session in that directory.
     pub fn open(&self, id: &str) -> Result<Session, Fault> {
-        let directory = self.sessions().join(id);
-        let manifest = files::read_manifest(&directory)?;
-        let holder = files::read_holder(&directory);
+        let not_found = || Fault::new(Code::SessionNotFound, format!("no session `{id}`"));
+        let sessions = self.open_sessions()?.ok_or_else(not_found)?;
+        self.open_in(&sessions, id)
+    }
+
+    /// As [`Self::open`], in the directory that [`Self::open_sessions`] gave.
+    pub(crate) fn open_in(&self, sessions: &Dir, id: &str) -> Result<Session, Fault> {
+        let files = match SessionDir::open_in(sessions, &self.sessions(), id) {
+            Ok(files) => files,
+            Err(error) if is_missing(&error) => {
+                return Err(Fault::new(Code::SessionNotFound, format!("no session `{id}`")));
+            }
+            Err(error) => return Err(untrusted(&error)),
+        };
+        let manifest = files.read_manifest()?;
+        let holder = files.read_holder();
         let socket =
             holder.as_ref().map_or_else(|| self.socket_of(id), |holder| holder.socket.clone());
-        Ok(Session { id: id.to_owned(), directory, manifest, holder, socket })
+        Ok(Session {
+            id: id.to_owned(),
+            directory: files.path().to_owned(),
+            manifest,
+            holder,
+            socket,
+            expected_socket: (!self.sockets.as_os_str().is_empty()).then(|| self.socket_of(id)),
+            personality: self.personality,
+            files,
+        })
     }
+}
+
+fn is_missing(error: &PrivateError) -> bool {
+    matches!(error, PrivateError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}
+
+/// What others could have written is not believed.
+fn untrusted(error: &PrivateError) -> Fault {
+    let remedy = match error {
+        PrivateError::TooOpen { path, .. } => {
+            format!("; if nobody else wrote to it: chmod go-w {}", path.display())
+        }
+        PrivateError::NotOurs { .. } => "; use a home of your own".to_owned(),
+        PrivateError::Io { .. } | PrivateError::WrongKind { .. } => String::new(),
+    };
+    Fault::new(Code::StorageReadError, format!("{error}{remedy}"))
 }
 
 impl Session {
@@ -153,16 +214,19 @@ impl Session {
     }
 
     /// Corrects the manifest of a session whose host is proven dead: the program it left is ended, the
-    /// log is made whole, the socket goes.
+    /// log is made whole, the socket goes. Only for commands that end or remove sessions: whatever only
+    /// looks uses [`Self::as_settled`].
     pub fn reconcile(mut self) -> Result<Self, Fault> {
         let Settled::HostDied(became) = self.settled() else { return Ok(self) };
         if let Some(child) = self.holder.as_ref().and_then(|holder| holder.child.as_ref()) {
             // By identity; whatever cannot be proven to be it is left alone.
             let _ = sys::proc::signal(child, sys::proc::Signal::Kill, &sys::proc::observer());
         }
-        sys::atomic::abandon(&self.socket);
+        if let Some(socket) = &self.expected_socket {
+            remove_stale_socket(socket);
+        }
         // It may have written its end down after we looked.
-        let mut manifest = files::read_manifest(&self.directory)?;
+        let mut manifest = self.files.read_manifest()?;
         if manifest.status.is_active() {
             let torn = host::log::repair(&self.directory).ok().flatten();
             manifest.host_died(became);
@@ -170,7 +234,8 @@ impl Session {
                 reason.push_str(&format!("; a torn last event of {bytes} bytes was cut off"));
             }
             manifest.updated_at = sys::clock::now();
-            files::write_manifest(&self.directory, &manifest, files::Durability::Disk)
+            self.files
+                .write_manifest(&manifest, Durability::Disk)
                 .map_err(|error| cannot_write(&self.directory, &error))?;
         }
         self.manifest = manifest;
@@ -200,6 +265,15 @@ impl Session {
     /// Its status, as written.
     pub fn status(&self) -> Status {
         self.manifest.status
+    }
+}
+
+/// Removes the socket of a host that is gone: a socket of ours in a directory of ours, or nothing.
+fn remove_stale_socket(path: &Path) {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return };
+    if let Ok(directory) = private::open_unwritable_dir(directory) {
+        // One that stays is replaced by the next host that is given its place.
+        let _ = directory.unlink_socket(name);
     }
 }
 

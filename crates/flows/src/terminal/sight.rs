@@ -31,20 +31,27 @@ pub(crate) fn observe(
     circumstances: &Circumstances,
 ) -> (Vec<Terminal>, Vec<Incomplete>) {
     let home = Home::at(root);
+    let problem = |path: std::path::PathBuf, fault: model::hosted::Fault| Incomplete {
+        source: AGENT.to_owned(),
+        path: Some(path.to_string_lossy().into_owned()),
+        reason: fault.message,
+    };
+    let opened = home.open_sessions().and_then(|sessions| Ok((sessions, home.session_ids()?)));
+    let (sessions, ids) = match opened {
+        Ok((Some(sessions), ids)) => (sessions, ids),
+        Ok((None, _)) => return (Vec::new(), Vec::new()),
+        Err(fault) => return (Vec::new(), vec![problem(home.sessions(), fault)]),
+    };
     let root = root.to_string_lossy();
-    let look = |id: &String| match home.open(id) {
+    let look = |id: &String| match home.open_in(&sessions, id) {
         Ok(session) => Ok(Terminal {
             observed: observed(&session, &root, observer, circumstances),
             program: session.holder.and_then(|holder| holder.child),
         }),
-        Err(fault) => Err(Incomplete {
-            source: AGENT.to_owned(),
-            path: Some(home.sessions().join(id).to_string_lossy().into_owned()),
-            reason: fault.message,
-        }),
+        Err(fault) => Err(problem(home.sessions().join(id), fault)),
     };
     let (mut all, mut incomplete) = (Vec::new(), Vec::new());
-    for looked in sys::spread::map(&home.ids(), 32, look) {
+    for looked in sys::spread::map(&ids, 32, look) {
         match looked {
             Ok(terminal) => all.push(terminal),
             Err(problem) => incomplete.push(problem),

@@ -9,6 +9,7 @@ use std::path::Path;
 use model::hex::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use sys::private::open_regular;
 
 /// A link is written at least every so many bytes of log.
 const LINK_BYTES: u64 = 4 << 20;
@@ -75,12 +76,12 @@ pub struct Chained {
 
 /// Compares the log with its chain. `None` when there is no chain.
 pub fn verify(log: &Path, chain: &Path) -> io::Result<Option<Chained>> {
-    let chain = match File::open(chain) {
+    let chain = match open_regular(chain).map_err(io::Error::from) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let mut log = BufReader::new(File::open(log)?);
+    let mut log = BufReader::new(open_regular(log)?);
     let mut found = Chained::default();
     let mut hash = Sha256::new();
     for (number, line) in chain.lines().enumerate() {

@@ -3,7 +3,7 @@
 //! A line that cannot be understood is skipped and named with its place; the rest is still told. A
 //! last line without an end is what a writer was cut off in.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
@@ -13,6 +13,7 @@ use model::hosted::{Event, Fact, Payload};
 use model::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use sys::private::{open_regular, open_regular_to_change};
 
 use super::escape::unescape;
 
@@ -87,7 +88,7 @@ impl Reader {
 
     /// Reads from a line that begins at `offset` and has the number `seq`.
     pub fn open_at(directory: &Path, offset: u64, seq: u64) -> io::Result<Self> {
-        let mut file = File::open(directory.join(super::FILE))?;
+        let mut file = open_regular(&directory.join(super::FILE))?;
         file.seek(SeekFrom::Start(offset))?;
         Ok(Self {
             input: file,
@@ -241,7 +242,7 @@ fn parse_plain_output(line: &[u8], bytes: &mut Vec<u8>) -> Option<(u64, Time, us
 /// writes any more. Gives the number of bytes that were cut off.
 pub fn repair(directory: &Path) -> io::Result<Option<u64>> {
     let path = directory.join(super::FILE);
-    let file = match OpenOptions::new().read(true).write(true).open(&path) {
+    let file = match open_regular_to_change(&path).map_err(io::Error::from) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -277,7 +278,7 @@ fn end_of_last_line(file: &File, length: u64) -> io::Result<u64> {
 pub fn last_event(directory: &Path) -> io::Result<Option<(u64, Time)>> {
     use std::os::unix::fs::FileExt;
 
-    let file = match File::open(directory.join(super::FILE)) {
+    let file = match open_regular(&directory.join(super::FILE)).map_err(io::Error::from) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),

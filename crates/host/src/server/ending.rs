@@ -149,6 +149,6 @@ impl Host {
         self.log.close(sys::clock::now());
         // Not written again: once it says that the session is over it belongs to others too.
         sys::pause::at("host-before-leaving");
-        let _ = crate::files::settle_on_disk(&self.directory);
+        let _ = self.files.settle_on_disk();
     }
 }

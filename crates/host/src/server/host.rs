@@ -18,7 +18,8 @@ use super::ending::Ending;
 use super::intake::Intake;
 use super::runs::{Piece, Runs};
 use super::start::Start;
-use crate::{files, log};
+use crate::files::{self, SessionDir};
+use crate::log;
 
 /// How much output is one event at most.
 const CHUNK: usize = 64 << 10;
@@ -53,7 +54,7 @@ pub(super) enum Line {
 /// A session's host.
 #[derive(Debug)]
 pub(super) struct Host {
-    pub(super) directory: PathBuf,
+    pub(super) files: SessionDir,
     pub(super) socket: PathBuf,
     pub(super) personality: Personality,
     pub(super) version: String,
@@ -83,6 +84,7 @@ pub(super) struct Host {
 impl Host {
     pub(super) fn new(
         request: Start,
+        files: SessionDir,
         manifest: Manifest,
         log: log::Writer,
         listener: UnixListener,
@@ -91,7 +93,7 @@ impl Host {
         let limits = Limits { scrollback_lines: request.scrollback_lines };
         let size = Size { cols: request.cols, rows: request.rows };
         Self {
-            directory: request.directory,
+            files,
             socket: request.socket,
             personality: request.personality,
             version: request.version,
@@ -297,13 +299,14 @@ impl Host {
 
     pub(super) fn write_keyframe(&self) {
         // A cache: without it the log is replayed.
-        let _ = files::write_keyframe(&self.directory, self.seq(), self.log.bytes(), &self.screen);
+        let _ =
+            files::write_keyframe(self.files.path(), self.seq(), self.log.bytes(), &self.screen);
     }
 
     pub(super) fn write_manifest(&mut self, durability: files::Durability) {
         self.manifest.updated_at = sys::clock::now();
         // On a full disk the old one stays; what it says is corrected by whoever finds us dead.
-        let _ = files::write_manifest(&self.directory, &self.manifest, durability);
+        let _ = self.files.write_manifest(&self.manifest, durability);
     }
 }
 

@@ -153,7 +153,7 @@ impl Host {
         let profile = picture::profile(&name, &[])?;
         let cursor = if params.show_cursor { ShowCursor::Yes } else { ShowCursor::No };
         let shelf = Shelf {
-            session: &self.directory,
+            session: self.files.path(),
             id: &self.manifest.session_id,
             personality: self.personality,
             // Whoever else asks this host has to wait as long.

@@ -16,7 +16,7 @@ use sys::pty::Size;
 
 use super::host::{Host, Terminal};
 use super::intake::Intake;
-use crate::files::{self, Durability, Holder};
+use crate::files::{Durability, Holder, SessionDir};
 use crate::log;
 
 /// What a creator asks for, on the new host's standard input.
@@ -138,7 +138,7 @@ fn begin(mut request: Start, now: Time) -> Result<Host, Fault> {
     (request.cols, request.rows) = (shown.cols, shown.rows);
     let directory = request.directory.clone();
     let io = |error: io::Error| storage(&directory, &error);
-    sys::private::verify_private_dir(&directory)
+    let files = SessionDir::adopt(&directory)
         .map_err(|error| Fault::new(Code::StorageWriteError, error.to_string()))?;
     let log = log::Writer::create(&directory, request.personality).map_err(io)?;
     let listener = sys::socket::listen(&request.socket)
@@ -188,10 +188,10 @@ fn begin(mut request: Start, now: Time) -> Result<Host, Fault> {
         socket: request.socket.clone(),
         version: request.version.clone(),
     };
-    files::write_holder(&directory, &holder).map_err(io)?;
+    files.write_holder(&holder).map_err(io)?;
     sys::pause::at("host-before-manifest");
-    files::write_manifest(&directory, &manifest, Durability::System).map_err(io)?;
-    let mut host = Host::new(request, manifest, log, listener, terminal);
+    files.write_manifest(&manifest, Durability::System).map_err(io)?;
+    let mut host = Host::new(request, files, manifest, log, listener, terminal);
     if let Some(error) = refused {
         host.could_not_run(&error, now);
     }

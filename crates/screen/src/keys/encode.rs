@@ -153,7 +153,9 @@ pub(super) fn kitty(press: &Press, flags: u8) -> Vec<u8> {
 fn kitty_text(text: &str, mods: Mods, flags: u8) -> Vec<u8> {
     let Some(c) = only_char(text) else { return text.as_bytes().to_vec() };
     let lower = c.to_lowercase().next().unwrap_or(c);
-    let mods = if c == lower { mods } else { mods.with(Mods::SHIFT) };
+    // `Ctrl+C` names the key that has a C on it, as everywhere; Shift is held only when it is said.
+    let shifted = c != lower && !mods.has(Mods::CTRL);
+    let mods = if shifted { mods.with(Mods::SHIFT) } else { mods };
     let upper = lower.to_uppercase().next().unwrap_or(lower);
     let shown = if mods.has(Mods::SHIFT) { upper } else { c };
     let types = mods == Mods::default() || mods == Mods::SHIFT;

@@ -157,6 +157,14 @@ fn further_spellings() {
 
 /// A.3: "no Kitty protocol".
 #[test]
+fn k1_ctrl_c_is_not_ctrl_shift_c() {
+    assert_eq!(kitty("Ctrl+C", 1), "\x1b[99;5u");
+    assert_eq!(kitty("Ctrl+C", 1), kitty("Ctrl+c", 1));
+    assert_eq!(kitty("Ctrl+Shift+C", 1), "\x1b[99;6u");
+    assert_eq!(kitty("Alt+C", 1), "\x1b[99;4u");
+}
+
+#[test]
 fn the_kitty_protocol_is_spoken_when_the_program_asked() {
     for (key, flags, bytes) in [
         ("Escape", 1, "\x1b[27u"),

@@ -56,6 +56,11 @@ impl Facts {
         self.is_ours() && self.mode & 0o077 == 0
     }
 
+    /// Whether it is ours and nobody else may write to it.
+    pub fn is_unwritable_by_others(&self) -> bool {
+        self.is_ours() && self.mode & 0o022 == 0
+    }
+
     /// Whether it belongs to this user.
     pub fn is_ours(&self) -> bool {
         self.owner == rustix::process::geteuid().as_raw()
@@ -103,6 +108,9 @@ pub enum FileFault {
     /// Its mode is not 0600.
     #[error("does not have mode 0600")]
     WrongMode,
+    /// Others may write to it.
+    #[error("can be written by others")]
+    WritableByOthers,
     /// It has another name somewhere.
     #[error("has more than one name")]
     HardLinked,
@@ -214,9 +222,47 @@ impl Dir {
         Ok((bytes, before))
     }
 
+    /// Reads a whole regular file of ours that others cannot write to, at most `most` bytes. For what
+    /// another program may have written with another mode than [`Self::read`] asks for.
+    pub fn read_unwritable(&self, name: &str, most: u64) -> Result<Vec<u8>, FileFault> {
+        // NONBLOCK: a FIFO must not hang us before the check.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = match rustix::fs::openat(&self.0, name, flags, Mode::empty()) {
+            Ok(opened) => opened,
+            Err(Errno::NOENT) => return Err(FileFault::Missing),
+            Err(Errno::LOOP | Errno::NXIO) => return Err(FileFault::NotAFile),
+            Err(errno) => return Err(errno.into()),
+        };
+        match Facts::of(&rustix::fs::fstat(&opened)?) {
+            Facts { kind, .. } if kind != Kind::File => return Err(FileFault::NotAFile),
+            facts if !facts.is_ours() => return Err(FileFault::NotOurs),
+            facts if facts.mode & 0o022 != 0 => return Err(FileFault::WritableByOthers),
+            Facts { bytes, .. } if bytes > most => return Err(FileFault::TooLarge),
+            _ => {}
+        }
+        let mut bytes = Vec::new();
+        File::from(opened).take(most + 1).read_to_end(&mut bytes).map_err(FileFault::Io)?;
+        if bytes.len() as u64 > most { Err(FileFault::TooLarge) } else { Ok(bytes) }
+    }
+
     /// Writes a file (0600) so that every reader sees all of it or nothing; one that is there is
     /// replaced.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.put(name, bytes, File::sync_all)?;
+        self.sync()
+    }
+
+    /// As [`Self::write`], but leaves it to the system when the content reaches the disk.
+    pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.put(name, bytes, |_| Ok(()))
+    }
+
+    fn put(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        settle: impl FnOnce(&File) -> io::Result<()>,
+    ) -> io::Result<()> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let temporary = format!(".{name}.{}.{serial}.tmp", std::process::id());
@@ -225,14 +271,13 @@ impl Dir {
         let mut file = File::from(opened);
         let written = file
             .write_all(bytes)
-            .and_then(|()| file.sync_all())
+            .and_then(|()| settle(&file))
             .and_then(|()| Ok(rustix::fs::renameat(&self.0, &temporary, &self.0, name)?));
-        if let Err(error) = written {
+        if written.is_err() {
             // Best effort: the first error is the one that matters.
             let _ = rustix::fs::unlinkat(&self.0, &temporary, AtFlags::empty());
-            return Err(error);
         }
-        self.sync()
+        written
     }
 
     /// Opens a file of ours (0600) in it to append to, making it if it is missing.
@@ -262,6 +307,17 @@ impl Dir {
     /// Removes a name that is no directory. A link is removed, not what it names.
     pub fn unlink(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// Removes the socket called `name`, if it is one and ours. Says whether it was.
+    pub fn unlink_socket(&self, name: &OsStr) -> io::Result<bool> {
+        plain_name(name)?;
+        match self.facts_of(name)? {
+            Some(facts) if facts.kind == Kind::Socket && facts.is_ours() => {
+                self.unlink(name).map(|()| true)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Removes an empty directory.

@@ -114,7 +114,15 @@ impl Gc {
             total_bytes_freed: 0,
             deregistered: false,
         };
-        let ids = home.ids();
+        let ids = match home.session_ids() {
+            Ok(ids) => ids,
+            // One bad home of many does not keep the others from being collected.
+            Err(fault) if !globals.explicit => {
+                output::talk(&text::one_line(&fault.message));
+                return Ok(row);
+            }
+            Err(fault) => return Err(fault.into()),
+        };
         let mut going = Vec::new();
         for id in &ids {
             let mut skip = |reason: &str| {

@@ -121,7 +121,13 @@ fn list(context: &Context, all: bool) -> Result<ExitCode, Error> {
     let mut homes = Vec::new();
     for known in known() {
         let Some(globals) = &context.agent_tty else { break };
-        let sessions = globals.terminals_in(&known.path).all();
+        let sessions = match globals.terminals_in(&known.path).readable_sessions() {
+            Ok(sessions) => sessions,
+            Err(fault) => {
+                output::talk(&text::one_line(&fault.message));
+                continue;
+            }
+        };
         let active = sessions.iter().filter(|one| one.manifest.status.is_active()).count();
         let visible = if all { sessions.len() } else { active };
         if visible > 0 {

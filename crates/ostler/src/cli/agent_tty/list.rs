@@ -40,8 +40,8 @@ struct Row {
 impl List {
     pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
         let mut sessions = Vec::new();
-        for session in context.terminals()?.all() {
-            let manifest = session.reconcile()?.manifest;
+        for session in context.terminals()?.readable_sessions()? {
+            let manifest = session.as_settled().manifest;
             if self.all || manifest.status.is_active() {
                 sessions.push(Row {
                     session_id: manifest.session_id,
