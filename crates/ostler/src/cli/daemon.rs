@@ -87,7 +87,7 @@ fn run(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
         Ok(writer) => writer,
     };
     // A daemon that cannot note what it hears would be of no use, and is better not there.
-    writer.state().map_err(|error| Error::Order(WriterError::from(error).into()))?;
+    writer.state().map_err(|error| Error::Order(flows::writer::WriterError::from(error).into()))?;
     let home = HomeId::of_path(&dirs.home)?;
     // Whoever left a socket behind was a writer, and there is none but us.
     let (listener, socket) = daemon::listen(&dirs.home, &dirs.runtime, home)
@@ -168,7 +168,7 @@ fn stop(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
 }
 
 fn not_private(error: sys::private::PrivateError) -> Error {
-    Error::Order(writer::WriterError::from(error).into())
+    Error::Order(writer::flows::writer::WriterError::from(error).into())
 }
 
 /// What the daemon of this home says of itself. One that runs and does not answer is an error.
