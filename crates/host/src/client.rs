@@ -5,20 +5,22 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use model::hosted::protocol::{HostDialect, HostQuery, request_line};
 use model::hosted::wire::{AttachParams, AttachResult};
 use model::hosted::{Code, Fault};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// How long a host may take for what it can do at once.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const HOST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-#[derive(Serialize)]
-struct Request<'a, P> {
-    id: &'a str,
-    method: &'a str,
-    params: P,
+/// A host that can be asked.
+#[derive(Clone, Copy, Debug)]
+pub struct HostAddress<'a> {
+    /// Where it listens.
+    pub socket: &'a Path,
+    /// Whose protocol it speaks.
+    pub dialect: HostDialect,
 }
 
 #[derive(Deserialize)]
@@ -30,36 +32,34 @@ struct Response<'a> {
     error: Option<Fault>,
 }
 
-/// Asks the host that listens at `socket`. `patience` is how long its answer may take; none is for
-/// ever.
-pub fn call<T: DeserializeOwned>(
-    socket: &Path,
-    method: &str,
-    params: impl Serialize,
-    patience: Option<Duration>,
-) -> Result<T, Fault> {
-    let (answer, _) = ask(socket, method, params, patience)?;
-    Ok(answer)
+/// Asks a host. Without a `timeout` its answer may take for ever.
+pub fn ask_host<Q: HostQuery>(
+    host: HostAddress<'_>,
+    query: &Q,
+    timeout: Option<Duration>,
+) -> Result<Q::Answer, Fault> {
+    exchange(host, query, timeout).map(|(answer, _)| answer)
 }
 
 /// Attaches to the session: its answer, and the stream of frames that follows.
-pub fn attach(
-    socket: &Path,
-    params: AttachParams,
+pub fn attach_to_host(
+    host: HostAddress<'_>,
+    params: &AttachParams,
 ) -> Result<(AttachResult, Vec<u8>, UnixStream), Fault> {
-    let (answer, reader) = ask(socket, "attach", params, Some(PATIENCE))?;
+    let (answer, reader) = exchange(host, params, Some(HOST_ANSWER_TIMEOUT))?;
     let early = reader.buffer().to_vec();
     let stream = reader.into_inner();
-    stream.set_read_timeout(None).map_err(|error| unreachable(socket, &error))?;
+    stream.set_read_timeout(None).map_err(|error| unreachable(host.socket, &error))?;
     Ok((answer, early, stream))
 }
 
-fn ask<T: DeserializeOwned>(
-    socket: &Path,
-    method: &str,
-    params: impl Serialize,
-    patience: Option<Duration>,
-) -> Result<(T, BufReader<UnixStream>), Fault> {
+fn exchange<Q: HostQuery>(
+    host: HostAddress<'_>,
+    query: &Q,
+    timeout: Option<Duration>,
+) -> Result<(Q::Answer, BufReader<UnixStream>), Fault> {
+    let (socket, method) = (host.socket, Q::METHOD);
+    let line = request_line(query, host.dialect)?;
     let mut stream = sys::socket::connect(socket).map_err(|error| match error {
         sys::socket::SocketError::Io { source, .. } => unreachable(socket, &source),
         other => Fault::new(Code::HostUnreachable, other.to_string()),
@@ -71,14 +71,16 @@ fn ask<T: DeserializeOwned>(
         ),
         _ => unreachable(socket, &error),
     };
-    stream.set_write_timeout(Some(PATIENCE)).map_err(io)?;
-    stream.set_read_timeout(patience).map_err(io)?;
-    let mut line = serde_json::to_vec(&Request { id: "1", method, params })
-        .map_err(|error| Fault::new(Code::ProtocolError, error.to_string()))?;
-    line.push(b'\n');
-    stream.write_all(&line).map_err(io)?;
+    stream.set_write_timeout(Some(HOST_ANSWER_TIMEOUT)).map_err(io)?;
+    stream.set_read_timeout(timeout).map_err(io)?;
+    // A host that refuses while it is still told answers all the same.
+    let sent = stream.write_all(&line);
     let mut reader = BufReader::new(stream);
-    let answer = read_line(&mut reader).map_err(io)?;
+    let answer = match (sent, read_line(&mut reader)) {
+        (Err(error), Ok(answer)) if answer.is_empty() => return Err(io(error)),
+        (Err(error), Err(_)) => return Err(io(error)),
+        (_, answer) => answer.map_err(io)?,
+    };
     if answer.last() != Some(&b'\n') {
         let message =
             format!("the session's host closed the connection before it answered `{method}`");

@@ -11,6 +11,10 @@ use crate::artifacts::{self, Kind, New, Shelf};
 /// What draws screens, by its name.
 pub const RENDERER: &str = "ostler";
 
+/// How many pixels a picture may have: drawing it must neither hold up its host for long nor take much
+/// memory.
+const MOST_PIXELS: u64 = 40_000_000;
+
 /// The longest name of a profile.
 const LONGEST_NAME: usize = 100;
 
@@ -39,26 +43,40 @@ pub fn screenshot(
     profile: &Profile,
     cursor: ShowCursor,
 ) -> Result<ScreenshotResult, Fault> {
-    let picture = png::draw(screen, profile, cursor);
     let (pixel_width, pixel_height) = png::pixel_size(screen, profile);
+    let size = screen.size();
+    if u64::from(pixel_width) * u64::from(pixel_height) > MOST_PIXELS {
+        let message = format!(
+            "a picture of {}x{} cells would have {pixel_width}x{pixel_height} pixels, which is too many; \
+             make the terminal smaller (`resize`), or take a snapshot",
+            size.cols, size.rows
+        );
+        return Err(Fault::new(Code::InvalidDimensions, message));
+    }
+    let picture = png::draw(screen, profile, cursor);
+    // An event's number is never negative in the list.
+    let listed = seq.max(0);
     let (hash, name) = (profile.hash(), profile.name.clone());
     let metadata = Map::from_iter([
         ("profileName".to_owned(), Value::from(name.clone())),
         ("renderProfileHash".to_owned(), hash.clone().into()),
         ("pixelWidth".to_owned(), pixel_width.into()),
         ("pixelHeight".to_owned(), pixel_height.into()),
+        ("cols".to_owned(), size.cols.into()),
+        ("rows".to_owned(), size.rows.into()),
+        ("pngSizeBytes".to_owned(), picture.len().into()),
+        ("rendererBackend".to_owned(), RENDERER.into()),
     ]);
     let (path, sha256) = artifacts::keep(
         shelf,
         New {
             kind: Kind::Screenshot,
-            filename: format!("screenshot-{seq}-{}.png", file_name(&name)),
-            seq,
+            filename: format!("screenshot-{listed}-{}.png", file_name(&name)),
+            seq: listed,
             content: &picture,
             metadata,
         },
     )?;
-    let size = screen.size();
     Ok(ScreenshotResult {
         session_id: shelf.id.to_owned(),
         captured_at_seq: seq,
@@ -70,7 +88,7 @@ pub fn screenshot(
         })?,
         png_size_bytes: picture.len() as u64,
         cursor_visible: cursor == ShowCursor::Yes && screen.cursor().visible,
-        renderer_backend: RENDERER,
+        renderer_backend: RENDERER.to_owned(),
         pixel_width,
         pixel_height,
         sha256,

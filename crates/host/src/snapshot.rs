@@ -3,10 +3,15 @@
 use model::hosted::wire::{
     SnapshotCell, SnapshotCells, SnapshotFormat, SnapshotLine, SnapshotParams, SnapshotResult,
 };
+use model::hosted::{Code, Fault};
 use screen::{Attrs, Screen, StyledCell};
+use serde_json::{Map, Value};
+
+use crate::artifacts::{self, Kind, New, Shelf};
+use crate::picture::RENDERER;
 
 /// Tells about `screen` as of the event `seq`.
-pub fn snapshot(screen: &Screen, id: &str, seq: i64, params: SnapshotParams) -> SnapshotResult {
+pub fn snapshot(screen: &Screen, id: &str, seq: i64, params: &SnapshotParams) -> SnapshotResult {
     let rows = screen.rows();
     let cursor = screen.cursor();
     let size = screen.size();
@@ -35,6 +40,33 @@ pub fn snapshot(screen: &Screen, id: &str, seq: i64, params: SnapshotParams) -> 
         }
     }
     result
+}
+
+/// Keeps a snapshot among the session's artifacts.
+pub fn keep(shelf: Shelf<'_>, snapshot: &SnapshotResult) -> Result<(), Fault> {
+    let internal = |error: serde_json::Error| Fault::new(Code::InternalError, error.to_string());
+    let content = serde_json::to_string_pretty(snapshot).map_err(internal)? + "\n";
+    let format = snapshot.format.word();
+    let scrollback = snapshot.scrollback_lines.as_ref().map_or(0, Vec::len);
+    let metadata = Map::from_iter([
+        ("format".to_owned(), Value::from(format)),
+        ("rendererBackend".to_owned(), RENDERER.into()),
+        ("cols".to_owned(), snapshot.cols.into()),
+        ("rows".to_owned(), snapshot.rows.into()),
+        ("cursorRow".to_owned(), snapshot.cursor_row.into()),
+        ("cursorCol".to_owned(), snapshot.cursor_col.into()),
+        ("scrollbackLineCount".to_owned(), scrollback.into()),
+    ]);
+    // An event's number is never negative in the list.
+    let seq = snapshot.captured_at_seq.max(0);
+    let new = New {
+        kind: Kind::Snapshot,
+        filename: format!("snapshot-{seq}-{format}.json"),
+        seq,
+        content: content.as_bytes(),
+        metadata,
+    };
+    artifacts::keep(shelf, new).map(drop)
 }
 
 fn lines(rows: Vec<String>) -> Vec<SnapshotLine> {

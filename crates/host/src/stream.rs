@@ -8,25 +8,59 @@ const LONGEST: usize = 1 << 20;
 /// What a frame is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// To the viewer: output. From the viewer: input.
     Bytes = b'b',
     /// A size, as JSON.
     Size = b's',
-    /// To the viewer: whether what it types reaches the program, `1` or `0`.
+    /// To the viewer: who has the keyboard, a [`Keyboard`].
     Writer = b'w',
     /// To the viewer: the session is over; how, as words.
     Over = b'o',
     /// From the viewer: give me the keyboard.
     Take = b't',
+    /// From the viewer: show me the whole screen again.
+    Redraw = b'r',
 }
 
-impl Kind {
-    const ALL: [Self; 5] = [Self::Bytes, Self::Size, Self::Writer, Self::Over, Self::Take];
+/// Who has the keyboard, as a viewer is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keyboard {
+    /// What this viewer types reaches the program.
+    Yours,
+    /// Another viewer types.
+    Anothers,
+    /// Nobody types; the next viewer who does has it.
+    Free,
+}
+
+impl Keyboard {
+    /// The payload of a frame.
+    pub const fn word(self) -> &'static [u8] {
+        match self {
+            Self::Yours => b"1",
+            Self::Anothers => b"0",
+            Self::Free => b"f",
+        }
+    }
+
+    /// What a payload says.
+    pub fn parse(payload: &[u8]) -> Self {
+        match payload {
+            b"1" => Self::Yours,
+            b"f" => Self::Free,
+            _ => Self::Anothers,
+        }
+    }
+}
+
+impl FrameKind {
+    const ALL: [Self; 6] =
+        [Self::Bytes, Self::Size, Self::Writer, Self::Over, Self::Take, Self::Redraw];
 }
 
 /// Appends a frame.
-pub fn put(out: &mut Vec<u8>, kind: Kind, payload: &[u8]) {
+pub fn put(out: &mut Vec<u8>, kind: FrameKind, payload: &[u8]) {
     for part in payload.chunks(LONGEST).chain(payload.is_empty().then_some(&[][..])) {
         out.push(kind as u8);
         out.extend_from_slice(&u32::try_from(part.len()).unwrap_or(0).to_be_bytes());
@@ -40,9 +74,9 @@ pub fn put(out: &mut Vec<u8>, kind: Kind, payload: &[u8]) {
 pub struct NotAFrame;
 
 /// Takes the next whole frame off the front of `bytes`.
-pub fn take(bytes: &mut Vec<u8>) -> Result<Option<(Kind, Vec<u8>)>, NotAFrame> {
+pub fn take(bytes: &mut Vec<u8>) -> Result<Option<(FrameKind, Vec<u8>)>, NotAFrame> {
     let Some((&first, rest)) = bytes.split_first() else { return Ok(None) };
-    let kind = *Kind::ALL.iter().find(|kind| **kind as u8 == first).ok_or(NotAFrame)?;
+    let kind = *FrameKind::ALL.iter().find(|kind| **kind as u8 == first).ok_or(NotAFrame)?;
     let Some((length, rest)) = rest.split_first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
     if length > LONGEST {
@@ -63,13 +97,13 @@ mod tests {
         fn frames_come_back_however_they_are_cut(payloads: Vec<Vec<u8>>, cut in 1usize..9) {
             let mut sent = Vec::new();
             for payload in &payloads {
-                put(&mut sent, Kind::Bytes, payload);
+                put(&mut sent, FrameKind::Bytes, payload);
             }
             let (mut buffer, mut came) = (Vec::new(), Vec::new());
             for part in sent.chunks(cut) {
                 buffer.extend_from_slice(part);
                 while let Some((kind, payload)) = take(&mut buffer).unwrap() {
-                    proptest::prop_assert_eq!(kind, Kind::Bytes);
+                    proptest::prop_assert_eq!(kind, FrameKind::Bytes);
                     came.push(payload);
                 }
             }

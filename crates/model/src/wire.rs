@@ -80,6 +80,9 @@ pub struct Details {
     /// Ids that an ambiguous prefix could mean.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<String>,
+    /// The offending values, by name.
+    #[serde(flatten)]
+    pub values: serde_json::Map<String, serde_json::Value>,
 }
 
 /// One session.

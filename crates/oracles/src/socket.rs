@@ -90,13 +90,14 @@ impl Stage {
         if self.host.is_over() {
             return;
         }
-        let mut clients = [self.client(b"{\"id\":7,\"method\":\"inspect\"}\n")];
+        let mut clients =
+            [self.client(b"{\"id\":\"7\",\"method\":\"inspect\",\"dialect\":\"ostler\"}\n")];
         self.settle(&mut clients);
         let Ok(answer) = serde_json::from_slice::<Value>(&clients[0].heard) else {
             assert!(self.host.is_over(), "no answer");
             return;
         };
-        assert_eq!((&answer["id"], &answer["ok"]), (&Value::from(7), &Value::from(true)));
+        assert_eq!((&answer["id"], &answer["ok"]), (&Value::from("7"), &Value::from(true)));
         assert_eq!(answer["result"]["viewers"], 0, "nobody watches any more");
     }
 
@@ -159,7 +160,7 @@ fn check_answer(said: &[u8], heard: &[u8]) {
     }
     if let Ok(asked) = serde_json::from_slice::<Value>(asked) {
         // One that is not understood has no id.
-        assert!(answer["id"] == asked["id"] || answer["error"]["code"] == "PROTOCOL_ERROR");
+        assert!(answer["id"] == asked["id"] || answer["error"]["code"] == "RPC_ERROR");
     }
     let mut frames = heard[end + 1..].to_vec();
     while stream::take(&mut frames).expect("what follows are frames").is_some() {}

@@ -349,7 +349,13 @@ impl Error {
                 _ => false,
             },
             hint: self.hint(),
-            details: Details { candidates },
+            details: Details {
+                candidates,
+                values: match self {
+                    Self::Terminal(fault) => fault.details.clone(),
+                    _ => serde_json::Map::new(),
+                },
+            },
         }
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests remove what they made")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 mod terminal {
     mod agent_tty;

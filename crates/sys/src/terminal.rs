@@ -40,13 +40,25 @@ impl Drop for Raw {
     }
 }
 
-/// Waits until one of the descriptors can be read; says which. A signal ends the wait with none.
-pub fn wait_readable(descriptors: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<Vec<bool>> {
-    use rustix::event::{PollFd, PollFlags, poll};
+/// Waits until one of the descriptors can be read, at most until `deadline`; says which. A signal ends
+/// the wait with none.
+pub fn wait_readable(
+    descriptors: &[std::os::fd::BorrowedFd<'_>],
+    deadline: Option<std::time::Instant>,
+) -> io::Result<Vec<bool>> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let timeout = deadline.map(|deadline| {
+        let left = deadline.saturating_duration_since(std::time::Instant::now());
+        Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(left.subsec_nanos()),
+        }
+    });
 
     let mut fds: Vec<PollFd<'_>> =
         descriptors.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-    match poll(&mut fds, None) {
+    match poll(&mut fds, timeout.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(errno) => return Err(errno.into()),
     }

@@ -153,7 +153,7 @@ fn too_late(session: &Session, wanted: Wanted, agent: Option<AgentSeen>) -> Wait
     };
     let shown = look::snapshot(
         session,
-        SnapshotParams { format: SnapshotFormat::Text, ..SnapshotParams::default() },
+        &SnapshotParams { format: SnapshotFormat::Text, ..SnapshotParams::default() },
     );
     WaitResult {
         matched: Some(false),

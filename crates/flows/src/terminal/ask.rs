@@ -2,31 +2,34 @@
 
 use std::time::Duration;
 
-use host::client::{self, PATIENCE};
+use host::client::{self, HOST_ANSWER_TIMEOUT, HostAddress};
 use host::screen::Personality;
+use model::hosted::protocol::{HostDialect, HostQuery};
 use model::hosted::wire::{
-    AttachParams, AttachResult, Dimensions, KeysParams, KeysResult, MarkParams, RunParams,
-    RunResult, SeqResult, SignalParams, SignalResult, TextParams,
+    AttachParams, AttachResult, Dimensions, KeysParams, KeysResult, MarkParams, PasteParams,
+    RunParams, RunResult, SeqResult, SignalParams, SignalResult, TypeParams,
 };
 use model::hosted::{Code, Fault};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::{Home, Session};
 
 impl Session {
+    /// Its host: one that ostler made understands what ostler adds, another one is asked as agent-tty asks.
+    pub(super) fn host(&self) -> HostAddress<'_> {
+        let dialect = match self.holder {
+            Some(_) => HostDialect::Ostler,
+            None => HostDialect::AgentTty,
+        };
+        HostAddress { socket: &self.socket, dialect }
+    }
+
     /// Asks the host. A host that cannot be reached is looked for: if it is dead, the session is.
-    pub(super) fn call<T: DeserializeOwned>(
+    pub(super) fn ask<Q: HostQuery>(
         &self,
-        method: &str,
-        params: impl Serialize,
-        patience: Option<Duration>,
-    ) -> Result<T, Fault> {
-        let answer = client::call(&self.socket, method, params, patience);
-        match answer {
-            Err(fault) => Err(self.fault_of_a_host(fault)),
-            answer => answer,
-        }
+        query: &Q,
+        timeout: Option<Duration>,
+    ) -> Result<Q::Answer, Fault> {
+        client::ask_host(self.host(), query, timeout).map_err(|fault| self.fault_of_a_host(fault))
     }
 
     /// Why a host did not answer: its session may have ended in this very moment, or without its host
@@ -54,33 +57,33 @@ impl Session {
 /// Types text.
 pub fn type_text(session: &Session, text: String) -> Result<SeqResult, Fault> {
     session.target()?;
-    session.call("type", TextParams { text, bracketed: false }, Some(PATIENCE))
+    session.ask(&TypeParams { text }, Some(HOST_ANSWER_TIMEOUT))
 }
 
 /// Pastes text; `bracketed` puts brackets around it whether or not the program asked for them.
 pub fn paste(session: &Session, text: String, bracketed: bool) -> Result<SeqResult, Fault> {
     session.target()?;
-    session.call("paste", TextParams { text, bracketed }, Some(PATIENCE))
+    session.ask(&PasteParams { text, bracketed }, Some(HOST_ANSWER_TIMEOUT))
 }
 
 /// Presses keys.
 pub fn send_keys(home: &Home, session: &Session, keys: Vec<String>) -> Result<KeysResult, Fault> {
     session.target()?;
     let plain = home.personality == Personality::AgentTty;
-    session.call("sendKeys", KeysParams { keys, plain }, Some(PATIENCE))
+    session.ask(&KeysParams { keys, plain }, Some(HOST_ANSWER_TIMEOUT))
 }
 
 /// Sets a mark.
 pub fn mark(session: &Session, label: String) -> Result<SeqResult, Fault> {
     session.target()?;
-    session.call("mark", MarkParams { label }, Some(PATIENCE))
+    session.ask(&MarkParams { label }, Some(HOST_ANSWER_TIMEOUT))
 }
 
 /// Gives the shell a command.
 pub fn run(session: &Session, params: RunParams) -> Result<RunResult, Fault> {
     session.target()?;
     let timeout = params.timeout_ms.map_or(Duration::from_secs(30), Duration::from_millis);
-    session.call("run", params, Some(timeout + 2 * PATIENCE))
+    session.ask(&params, Some(timeout.saturating_add(2 * HOST_ANSWER_TIMEOUT)))
 }
 
 /// Changes the size.
@@ -89,13 +92,15 @@ pub fn resize(session: &Session, cols: i64, rows: i64) -> Result<Dimensions, Fau
     let cells = |number: i64| u16::try_from(number).unwrap_or(0);
     let (cols, rows) = (cells(cols), cells(rows));
     super::create::dimensions(cols, rows)?;
-    session.call("resize", Dimensions { cols, rows }, Some(PATIENCE))
+    session.ask(&Dimensions { cols, rows }, Some(HOST_ANSWER_TIMEOUT))
 }
 
 /// Sends a signal to the program, or to its whole group.
 pub fn signal(session: &Session, signal: String, group: bool) -> Result<SignalResult, Fault> {
     session.target()?;
-    session.call("signal", SignalParams { signal, group }, Some(PATIENCE))
+    let query = SignalParams { signal, group };
+    session.ask(&query, Some(HOST_ANSWER_TIMEOUT))?;
+    Ok(SignalResult { signal: query.signal, delivered: true })
 }
 
 /// Attaches: what the host says, what of the stream came with it, and the stream.
@@ -104,5 +109,5 @@ pub fn attach(
     params: AttachParams,
 ) -> Result<(AttachResult, Vec<u8>, std::os::unix::net::UnixStream), Fault> {
     session.target()?;
-    client::attach(&session.socket, params).map_err(|fault| session.fault_of_a_host(fault))
+    client::attach_to_host(session.host(), &params).map_err(|fault| session.fault_of_a_host(fault))
 }

@@ -93,6 +93,9 @@ pub fn create(home: &Home, request: Request) -> Result<CreateResult, Fault> {
         scrollback_lines: request.scrollback_lines,
         version: home.version.clone(),
     };
+    if let Some(name) = &start.name {
+        check_name(home, name)?;
+    }
     make_home(home)?;
     let scope = sys::spawn::scope_prefix(&format!("ostler-{id}"), request.runtime.as_deref());
     let manifest = match launch(&start, &scope) {
@@ -155,6 +158,37 @@ pub const fn host_word(personality: Personality) -> &'static str {
     }
 }
 
+/// Refuses a name that could not be used to address its session. agent-tty never addresses by name.
+fn check_name(home: &Home, name: &str) -> Result<(), Fault> {
+    let refuse =
+        |why: String| Err(Fault::input(format!("--name `{name}` {why}")).with("name", name));
+    if name.is_empty() {
+        return refuse("is empty; leave --name out for a session without one".to_owned());
+    }
+    if home.personality == Personality::AgentTty {
+        return Ok(());
+    }
+    if name == "-" || name == "." || name == ".." {
+        return refuse("means another session already; use letters".to_owned());
+    }
+    if name.chars().any(|c| c == '/' || c == '\\' || c == ':' || c.is_control()) {
+        return refuse("must have no `/`, `\\`, `:` or control characters".to_owned());
+    }
+    let sessions = home.readable_sessions()?;
+    let prefix = name.to_ascii_uppercase();
+    if let Some(one) = sessions.iter().find(|one| one.id.starts_with(&prefix)) {
+        return refuse(format!("is the beginning of the id of session `{}`; use another", one.id));
+    }
+    let same = sessions.into_iter().filter(|one| one.manifest.name.as_deref() == Some(name));
+    match same.map(super::Session::as_settled).find(|one| one.status().is_active()) {
+        Some(one) => refuse(format!(
+            "is that of the live session `{}`; use another, or `ostler destroy {name}` first",
+            one.id
+        )),
+        None => Ok(()),
+    }
+}
+
 /// The home is made private; one that exists is verified and left as it is.
 fn make_home(home: &Home) -> Result<(), Fault> {
     use std::os::unix::fs::DirBuilderExt;
@@ -171,7 +205,7 @@ fn variables(pairs: &[String]) -> Result<BTreeMap<String, String>, Fault> {
         Some((key, value)) if !key.is_empty() && !pair.contains('\0') => {
             Ok((key.to_owned(), value.to_owned()))
         }
-        _ => Err(Fault::input(format!("--env `{pair}` must be KEY=VALUE."))),
+        _ => Err(Fault::input(format!("--env `{pair}` must be KEY=VALUE.")).with("env", &**pair)),
     };
     pairs.iter().map(split).collect()
 }
@@ -181,7 +215,7 @@ fn checked(request: &Request) -> Result<String, Fault> {
     dimensions(request.cols, request.rows)?;
     if !Path::new(&request.shell).exists() {
         let message = format!("the shell `{}` does not exist", request.shell);
-        return Err(Fault::input(message));
+        return Err(Fault::input(message).with("shellPath", request.shell.clone()));
     }
     let directory = match &request.cwd {
         Some(cwd) => std::path::absolute(cwd),
@@ -191,7 +225,8 @@ fn checked(request: &Request) -> Result<String, Fault> {
         .map_err(|error| Fault::new(Code::StorageReadError, format!("no directory: {error}")))?;
     if !directory.is_dir() {
         let message = format!("the directory `{}` does not exist", directory.display());
-        return Err(Fault::new(Code::StorageReadError, message));
+        let cwd = directory.to_string_lossy().into_owned();
+        return Err(Fault::new(Code::StorageReadError, message).with("cwd", cwd));
     }
     Ok(directory.to_string_lossy().into_owned())
 }
@@ -200,7 +235,8 @@ fn checked(request: &Request) -> Result<String, Fault> {
 pub(super) fn dimensions(cols: u16, rows: u16) -> Result<(), Fault> {
     if cols == 0 || rows == 0 {
         let message = "Columns and rows must be positive integers.";
-        return Err(Fault::new(Code::InvalidDimensions, message));
+        let fault = Fault::new(Code::InvalidDimensions, message);
+        return Err(fault.with("cols", cols).with("rows", rows));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use host::client;
+use host::client::ask_host;
 use host::files::Durability;
 use model::hosted::wire::{DestroyParams, DestroyResult};
 use model::hosted::{Code, Fault};
@@ -12,7 +12,7 @@ use sys::proc::Signal;
 use super::{Session, cannot_write};
 
 /// How long a host may take: longer than all its steps together.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DESTROY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Ends the session: its program is hung up, terminated, killed, each a moment after the other; with
 /// `force` killed at once.
@@ -29,9 +29,9 @@ pub fn destroy(session: Session, force: bool) -> Result<DestroyResult, Fault> {
         return done(&session.id);
     }
     let params = DestroyParams { force, wait: true };
-    let answer: Result<DestroyResult, Fault> =
-        client::call(&session.socket, "destroy", params, Some(PATIENCE));
+    let answer = ask_host(session.host(), &params, Some(DESTROY_TIMEOUT));
     let fault = match answer {
+        Ok(_) if session.holder.is_none() => return await_foreign_end(&session),
         Ok(answer) => return Ok(answer),
         Err(fault) => fault,
     };
@@ -50,6 +50,23 @@ pub fn destroy(session: Session, force: bool) -> Result<DestroyResult, Fault> {
     }
     mark_destroyed(&session)?;
     done(&session.id)
+}
+
+/// A host of agent-tty's answers before its program has ended, and does not insist.
+fn await_foreign_end(session: &Session) -> Result<DestroyResult, Fault> {
+    let until = Instant::now() + DESTROY_TIMEOUT;
+    while Instant::now() < until {
+        if session.again().is_some_and(|now| now.status().is_terminal()) {
+            return Ok(DestroyResult { session_id: session.id.clone(), destroyed: true });
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let message = format!(
+        "the program of session `{}` does not end; its host, which agent-tty made, only hangs up: \
+         `signal {0} SIGKILL` ends it",
+        session.id
+    );
+    Err(Fault::new(Code::HostTimeout, message))
 }
 
 fn mark_destroyed(session: &Session) -> Result<(), Fault> {

@@ -48,25 +48,21 @@ impl Home {
             _ => {}
         }
         let prefix = text.to_ascii_uppercase();
-        let attempts: [&dyn Fn(&Session) -> bool; 3] = [
-            // A name may be used again once its session is over.
-            &|one| one.manifest.name.as_deref() == Some(text) && one.manifest.status.is_active(),
-            &|one| one.manifest.name.as_deref() == Some(text),
-            &|one| one.id.starts_with(text) || one.id.starts_with(&prefix),
-        ];
-        for fits in attempts {
-            let mut found: Vec<Session> =
-                sessions.iter().filter(|one| fits(one)).cloned().collect();
-            match found.len() {
-                0 => {}
-                1 => return Ok(found.remove(0)),
-                _ => {
-                    let candidates =
-                        found.iter().map(|one| format!("terminal:{}", one.id)).collect();
-                    return Err(
-                        AddressError::Ambiguous { text: text.to_owned(), candidates }.into()
-                    );
-                }
+        // A name may be used again once its session is over: the live one has it, else the newest.
+        let is_live = |one: &&Session| (*one).clone().as_settled().status().is_active();
+        let named =
+            || sessions.iter().rev().filter(|one| one.manifest.name.as_deref() == Some(text));
+        if let Some(one) = named().find(is_live).or_else(|| named().next()) {
+            return Ok(one.clone());
+        }
+        let begins = |one: &&Session| one.id.starts_with(text) || one.id.starts_with(&prefix);
+        let found: Vec<&Session> = sessions.iter().filter(begins).collect();
+        match found[..] {
+            [] => {}
+            [one] => return Ok(one.clone()),
+            _ => {
+                let candidates = found.iter().map(|one| format!("terminal:{}", one.id)).collect();
+                return Err(AddressError::Ambiguous { text: text.to_owned(), candidates }.into());
             }
         }
         Err(not_found().into())

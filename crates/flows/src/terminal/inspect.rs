@@ -1,9 +1,9 @@
 //! Everything about one session.
 
-use host::client::{self, PATIENCE};
+use host::client::{HOST_ANSWER_TIMEOUT, ask_host};
 use host::picture::RENDERER;
 use host::screen::Personality;
-use model::hosted::wire::{HostReport, HostView, InspectResult, RendererRuntime};
+use model::hosted::wire::{HostReport, HostView, InspectParams, InspectResult, RendererRuntime};
 use model::hosted::{Code, Fault};
 use model::time::millis;
 
@@ -13,8 +13,8 @@ use super::{Home, Session, artifacts};
 pub fn inspect(home: &Home, session: Session) -> Result<InspectResult, Fault> {
     let mut reason = "session-not-running";
     if session.asks_host() {
-        match client::call::<HostReport>(&session.socket, "inspect", (), Some(PATIENCE)) {
-            Ok(report) => return Ok(live(home, &session, report)),
+        match ask_host(session.host(), &InspectParams {}, Some(HOST_ANSWER_TIMEOUT)) {
+            Ok(report) => return live(home, &session, report),
             Err(fault) if fault.code == Code::HostUnreachable => reason = "host-unreachable",
             Err(fault) => return Err(fault),
         }
@@ -31,31 +31,34 @@ fn backend(home: &Home) -> &'static str {
     }
 }
 
-fn live(home: &Home, session: &Session, report: HostReport) -> InspectResult {
+fn live(home: &Home, session: &Session, report: HostReport) -> Result<InspectResult, Fault> {
     let ours = home.personality == Personality::Ostler;
-    InspectResult {
-        termination_category: report.session.termination(),
-        session: report.session,
-        event_count: report.event_count,
-        uptime: report.uptime,
-        last_event_seq: report.last_event_seq,
-        artifacts: artifacts::health(session.shelf(home.personality)),
-        used_offline_replay: false,
-        renderer_runtime: RendererRuntime {
-            backend: if ours { RENDERER } else { "libghostty-vt" },
-            mode: "live-host",
-            status: "healthy",
-            reason: None,
-        },
-        host: Some(HostView {
-            cli_version: Some(report.version),
-            rpc_socket_path: session.socket.display().to_string(),
-        }),
-        event_log_bytes: Some(report.event_log_bytes),
-        viewers: Some(report.viewers).filter(|_| ours),
-        log_paused: report.log_paused.filter(|_| ours),
-        log_problems: Vec::new(),
+    let backend = if ours { RENDERER } else { "libghostty-vt" };
+    let host = Some(HostView {
+        cli_version: report
+            .counts
+            .as_ref()
+            .map(|counts| counts.version.clone())
+            .or(report.cli_version),
+        rpc_socket_path: session.socket.display().to_string(),
+    });
+    let renderer_runtime =
+        RendererRuntime { backend, mode: "live-host", status: "healthy", reason: None };
+    // A host of agent-tty's leaves the counting to whoever asks.
+    let counted = Session { manifest: report.session, ..session.clone() };
+    let mut result = offline(home, &counted, "host-unreachable")?;
+    result.used_offline_replay = false;
+    result.renderer_runtime = renderer_runtime;
+    result.host = host;
+    if let Some(counts) = report.counts {
+        result.event_count = counts.event_count;
+        result.uptime = counts.uptime;
+        result.last_event_seq = counts.last_event_seq;
+        result.event_log_bytes = Some(counts.event_log_bytes);
+        result.viewers = Some(counts.viewers).filter(|_| ours);
+        result.log_paused = counts.log_paused.filter(|_| ours);
     }
+    Ok(result)
 }
 
 fn offline(home: &Home, session: &Session, reason: &'static str) -> Result<InspectResult, Fault> {

@@ -1,14 +1,13 @@
 //! The screen of a session: from its host while it has one, from its log otherwise.
 
 use base64::Engine;
-use host::client::{self, PATIENCE};
+use host::client::{HOST_ANSWER_TIMEOUT, ask_host};
 use host::replay::Replayed;
 use host::screen::{Limits, Screen};
-use model::hosted::wire::{SnapshotParams, SnapshotResult};
+use model::hosted::wire::{KeyframeParams, SnapshotParams, SnapshotResult};
 use model::hosted::{Code, Fault};
-use serde::Deserialize;
 
-use super::Session;
+use super::{Home, Session};
 
 /// How much of what scrolled away a replay keeps.
 const SCROLLBACK: usize = 10_000;
@@ -23,9 +22,9 @@ pub(super) fn replay(session: &Session) -> Result<Replayed, Fault> {
 }
 
 /// What is on the screen.
-pub fn snapshot(session: &Session, params: SnapshotParams) -> Result<SnapshotResult, Fault> {
+pub fn snapshot(session: &Session, params: &SnapshotParams) -> Result<SnapshotResult, Fault> {
     if session.asks_host() {
-        match client::call(&session.socket, "snapshot", params, Some(PATIENCE)) {
+        match ask_host(session.host(), params, Some(HOST_ANSWER_TIMEOUT)) {
             Err(fault) if fault.code == Code::HostUnreachable => {}
             other => return other,
         }
@@ -34,16 +33,18 @@ pub fn snapshot(session: &Session, params: SnapshotParams) -> Result<SnapshotRes
     Ok(host::snapshot::snapshot(&replayed.screen, &session.id, replayed.seq, params))
 }
 
-#[derive(Deserialize)]
-struct Frame {
-    seq: i64,
-    keyframe: String,
+/// Keeps what was told of a screen among the session's artifacts; a host of agent-tty's has done so.
+pub fn keep_snapshot(home: &Home, session: &Session, shown: &SnapshotResult) -> Result<(), Fault> {
+    if session.holder.is_none() && session.asks_host() {
+        return Ok(());
+    }
+    host::snapshot::keep(session.shelf(home.personality), shown)
 }
 
 /// The screen itself, and the last event behind it.
 pub fn screen(session: &Session) -> Result<(Screen, i64), Fault> {
     if session.asks_host() {
-        match client::call::<Frame>(&session.socket, "keyframe", (), Some(PATIENCE)) {
+        match ask_host(session.host(), &KeyframeParams {}, Some(HOST_ANSWER_TIMEOUT)) {
             Ok(frame) => {
                 let wrong = |reason: String| Fault::new(Code::ProtocolError, reason);
                 let bytes = base64::engine::general_purpose::STANDARD

@@ -126,9 +126,15 @@ impl Home {
 
     /// Reads the session in that directory.
     pub fn open(&self, id: &str) -> Result<Session, Fault> {
-        let not_found = || Fault::new(Code::SessionNotFound, format!("no session `{id}`"));
-        let sessions = self.open_sessions()?.ok_or_else(not_found)?;
+        let sessions = self.open_sessions()?.ok_or_else(|| self.not_found(id))?;
         self.open_in(&sessions, id)
+    }
+
+    fn not_found(&self, id: &str) -> Fault {
+        let manifest = self.sessions().join(id).join(host::files::MANIFEST);
+        Fault::new(Code::SessionNotFound, format!("no session `{id}`"))
+            .with("sessionId", id)
+            .with("manifestPath", manifest.to_string_lossy())
     }
 
     /// As [`Self::open`], in the directory that [`Self::open_sessions`] gave.
@@ -136,11 +142,14 @@ impl Home {
         let files = match SessionDir::open_in(sessions, &self.sessions(), id) {
             Ok(files) => files,
             Err(error) if is_missing(&error) => {
-                return Err(Fault::new(Code::SessionNotFound, format!("no session `{id}`")));
+                return Err(self.not_found(id));
             }
             Err(error) => return Err(untrusted(&error)),
         };
-        let manifest = files.read_manifest()?;
+        let manifest = files.read_manifest().map_err(|fault| match fault.code {
+            Code::SessionNotFound => self.not_found(id),
+            _ => fault,
+        })?;
         let holder = files.read_holder();
         let socket =
             holder.as_ref().map_or_else(|| self.socket_of(id), |holder| holder.socket.clone());
@@ -247,12 +256,14 @@ impl Session {
         let status = self.manifest.status;
         if status.is_destroyed() {
             let message = format!("session `{}` is already destroyed", self.id);
-            return Err(Fault::new(Code::SessionAlreadyDestroyed, message));
+            let fault = Fault::new(Code::SessionAlreadyDestroyed, message);
+            return Err(fault.with("sessionId", &*self.id).with("status", status.word()));
         }
         if !status.accepts_commands() {
             let message =
                 format!("session `{}` is not running (status: {})", self.id, status.word());
-            return Err(Fault::new(Code::SessionNotRunning, message));
+            let fault = Fault::new(Code::SessionNotRunning, message);
+            return Err(fault.with("sessionId", &*self.id).with("status", status.word()));
         }
         Ok(())
     }

@@ -1,12 +1,18 @@
 //! A picture of a session's screen, from its host or from its files.
 
+use std::time::Duration;
+
+use host::client::ask_host;
 use host::picture;
 pub use host::picture::profile;
 use host::screen::png::{Profile, ShowCursor};
-use model::hosted::Fault;
-use model::hosted::wire::ScreenshotResult;
+use model::hosted::wire::{ScreenshotParams, ScreenshotResult};
+use model::hosted::{Code, Fault};
 
 use super::{Home, Session, look};
+
+/// How long a browser may take to draw.
+const FOREIGN_DRAWING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Draws the screen and keeps the picture. The host is spared the drawing: it gives its screen.
 pub fn screenshot(
@@ -15,6 +21,18 @@ pub fn screenshot(
     profile: &Profile,
     cursor: ShowCursor,
 ) -> Result<ScreenshotResult, Fault> {
+    if session.holder.is_none() && session.asks_host() {
+        // A host of agent-tty's draws by itself.
+        let query = ScreenshotParams {
+            profile: Some(profile.name.clone()),
+            show_cursor: cursor == ShowCursor::Yes,
+            renderer_name: None,
+        };
+        match ask_host(session.host(), &query, Some(FOREIGN_DRAWING_TIMEOUT)) {
+            Err(fault) if fault.code == Code::HostUnreachable => {}
+            drawn => return drawn,
+        }
+    }
     let (screen, seq) = look::screen(session)?;
     picture::screenshot(session.shelf(home.personality), (&screen, seq), profile, cursor)
 }

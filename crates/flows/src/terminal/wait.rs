@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use host::client::PATIENCE;
+use host::client::{HOST_ANSWER_TIMEOUT, ask_host};
+use model::hosted::protocol::{LONGEST_PATTERN, LONGEST_TEXT};
 use model::hosted::wire::{RenderParams, WaitParams, WaitResult};
 use model::hosted::{Code, Fault};
 
@@ -10,10 +11,6 @@ use super::{Session, look};
 
 /// How long a wait lasts if nobody says.
 pub const USUAL_MS: u64 = 600_000;
-
-/// The longest text and pattern that are looked for.
-const LONGEST_TEXT: usize = 1000;
-const LONGEST_PATTERN: usize = 200;
 
 /// Checks conditions before anything is asked.
 pub fn check(params: &RenderParams) -> Result<(), Fault> {
@@ -34,14 +31,7 @@ pub fn check(params: &RenderParams) -> Result<(), Fault> {
         }
         host::server::check_pattern(pattern)?;
     }
-    let conditions = params.text.is_some()
-        || params.regex.is_some()
-        || params.gone.is_some()
-        || params.changed_since.is_some()
-        || params.screen_stable_ms.is_some()
-        || params.cursor_row.is_some()
-        || params.cursor_col.is_some();
-    if !conditions {
+    if !params.has_condition() {
         return Err(Fault::input(
             "Provide at least one condition: --text, --regex, --gone, --changed, \
              --screen-stable-ms, --cursor-row or --cursor-col.",
@@ -50,10 +40,10 @@ pub fn check(params: &RenderParams) -> Result<(), Fault> {
     Ok(())
 }
 
-fn patience(timeout_ms: Option<u64>) -> Option<Duration> {
+fn answer_timeout(timeout_ms: Option<u64>) -> Option<Duration> {
     match timeout_ms.unwrap_or(USUAL_MS) {
         0 => None,
-        millis => Some(Duration::from_millis(millis).saturating_add(PATIENCE)),
+        millis => Some(Duration::from_millis(millis).saturating_add(HOST_ANSWER_TIMEOUT)),
     }
 }
 
@@ -69,7 +59,7 @@ pub fn wait(session: &Session, params: &WaitParams) -> Result<WaitResult, Fault>
     if !params.exit {
         session.target()?;
     }
-    match session.call("wait", params, patience(params.timeout_ms)) {
+    match session.ask(params, answer_timeout(params.timeout_ms)) {
         Err(fault) if fault.code == Code::SessionNotRunning && params.exit => {
             Ok(ended(&session.again().unwrap_or_else(|| session.clone())))
         }
@@ -80,12 +70,7 @@ pub fn wait(session: &Session, params: &WaitParams) -> Result<WaitResult, Fault>
 /// Waits for something on the screen. Of a session that is over, the last screen decides.
 pub fn wait_for_render(session: &Session, params: &RenderParams) -> Result<WaitResult, Fault> {
     if session.asks_host() {
-        match host::client::call(
-            &session.socket,
-            "waitForRender",
-            params,
-            patience(params.timeout_ms),
-        ) {
+        match ask_host(session.host(), params, answer_timeout(params.timeout_ms)) {
             Err(fault) if fault.code == Code::HostUnreachable => {}
             other => return other,
         }

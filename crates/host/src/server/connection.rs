@@ -1,13 +1,17 @@
 //! Connections: each asks one thing, and then waits, watches or goes.
+//!
+//! Nobody can lock the others out: those who hold a connection (waiters, viewers) leave a reserve for
+//! those who ask; one that does not ask in time, or does not read its answer, is dropped; when all places
+//! are taken the next ones wait in the listener's queue (back-pressure) until an idle one can be dropped.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use model::hosted::{Code, Fault};
-use screen::{Screen, Size};
-use serde::Deserialize;
+use model::hosted::Fault;
+use model::hosted::protocol::{HostDialect, IncomingRequest, UNKNOWN_ID, reply_line};
+use screen::Screen;
 use serde_json::Value;
 
 use super::viewer::Viewer;
@@ -16,17 +20,26 @@ use super::wait::Waiter;
 /// The longest request. Text to type may be ten million bytes, and escaping makes it longer.
 const LONGEST_REQUEST: usize = 64 << 20;
 
-/// How many connections there may be at a time; the next one has to wait for its turn.
-pub(super) const MOST: usize = 256;
+/// How much all unfinished requests may take together.
+const MOST_UNFINISHED: usize = 96 << 20;
 
-/// A request.
-#[derive(Debug, Deserialize)]
-pub(super) struct Request {
-    pub(super) id: Value,
-    pub(super) method: String,
-    #[serde(default)]
-    pub(super) params: Value,
-}
+/// How much is read of one connection before the others get their turn.
+const READ_PER_TURN: usize = 1 << 20;
+
+/// How many connections there may be at a time.
+const MOST_CONNECTIONS: usize = 256;
+
+/// How many of them may wait or watch: the rest is for those who ask.
+const MOST_HELD: usize = 224;
+
+/// How long a connection may take to ask, and to take its answer.
+const ASKING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The same, when all places are taken and others wait.
+const ASKING_TIMEOUT_WHEN_FULL: Duration = Duration::from_millis(250);
+
+/// How long to wait before accepting again when the system refused (no descriptor is left).
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(200);
 
 /// What a connection is for, now.
 #[derive(Debug)]
@@ -34,7 +47,7 @@ pub(super) enum Role {
     /// Its request has not come yet.
     Asking,
     /// Its answer is due later.
-    Waiting(Value, Box<Waiter>),
+    Waiting(Box<Waiter>),
     /// It is a viewer.
     Viewing(Box<Viewer>),
     /// Its answer is on the way.
@@ -47,9 +60,17 @@ pub(super) struct Connection {
     pub(super) id: u64,
     stream: UnixStream,
     pub(super) input: Vec<u8>,
+    /// How much of the input is known to have no line break.
+    searched: usize,
     pub(super) output: Vec<u8>,
     sent: usize,
     pub(super) role: Role,
+    /// What its answer must carry, and how it is said.
+    asked: (String, HostDialect),
+    /// Since when it is what it is.
+    since: Instant,
+    /// The other side says no more; it may still listen.
+    pub(super) said_all: bool,
     /// The other side is gone, or never made sense.
     pub(super) dead: bool,
 }
@@ -86,52 +107,82 @@ impl Connection {
         self.dead || (matches!(self.role, Role::Answered) && !self.wants_to_write())
     }
 
-    /// Reads what is there.
-    pub(super) fn receive(&mut self) {
+    /// Reads what is there, as far as `room` allows for a request.
+    pub(super) fn receive(&mut self, room: usize) {
         let mut buffer = [0; 16 << 10];
-        loop {
+        let mut read = 0;
+        while read < READ_PER_TURN {
             match self.stream.read(&mut buffer) {
                 Ok(0) => {
-                    self.dead = true;
+                    self.said_all = true;
+                    self.dead |= matches!(self.role, Role::Viewing(_));
                     return;
                 }
                 // What comes after the request is nobody's.
-                Ok(_) if matches!(self.role, Role::Waiting(..) | Role::Answered) => {}
-                Ok(count) => self.input.extend_from_slice(&buffer[..count]),
+                Ok(count) if matches!(self.role, Role::Waiting(..) | Role::Answered) => {
+                    read += count;
+                }
+                Ok(count) => {
+                    read += count;
+                    self.input.extend_from_slice(&buffer[..count]);
+                    if self.input.len() > LONGEST_REQUEST.min(room) {
+                        return;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.dead |= error.kind() != io::ErrorKind::WouldBlock;
                     return;
                 }
             }
-            if self.input.len() > LONGEST_REQUEST {
-                self.dead = true;
-                return;
-            }
         }
     }
 
-    /// The request, once it is whole.
-    pub(super) fn request(&mut self) -> Option<Result<Request, Fault>> {
-        let end = memchr::memchr(b'\n', &self.input)?;
-        let line = std::mem::take(&mut self.input);
-        Some(serde_json::from_slice(&line[..end]).map_err(|error| {
-            Fault::new(Code::ProtocolError, format!("the request is not understood: {error}"))
-        }))
+    /// The request, once it is whole or cannot become so.
+    pub(super) fn request(&mut self, room: usize) -> Option<IncomingRequest> {
+        let end = memchr::memchr(b'\n', &self.input[self.searched..]);
+        if let Some(end) = end.map(|end| self.searched + end) {
+            let line = std::mem::take(&mut self.input);
+            return Some(IncomingRequest::parse(&line[..end]));
+        }
+        self.searched = self.input.len();
+        let reason = if self.input.len() > LONGEST_REQUEST {
+            "RPC request exceeds maximum buffer size."
+        } else if self.input.len() > room {
+            "RPC request exceeds maximum buffer size: too much is said at the same time."
+        } else if !self.said_all {
+            return None;
+        } else if self.input.is_empty() {
+            "RPC request ended before any data was received."
+        } else {
+            "RPC request was not newline-delimited."
+        };
+        self.input = Vec::new();
+        Some(IncomingRequest::unreadable(reason))
+    }
+
+    /// Remembers how to answer.
+    pub(super) fn asked_as(&mut self, id: String, dialect: HostDialect) {
+        self.asked = (id, dialect);
+        self.since = Instant::now();
     }
 
     /// Answers and is done.
-    pub(super) fn answer(&mut self, id: &Value, answer: Result<Value, Fault>) {
-        let line = match answer {
-            Ok(result) => serde_json::json!({ "id": id, "ok": true, "result": result }),
-            Err(fault) => serde_json::json!({ "id": id, "ok": false, "error": fault }),
-        };
-        self.output.extend_from_slice(line.to_string().as_bytes());
-        self.output.push(b'\n');
+    pub(super) fn answer(&mut self, answer: &Result<Value, Fault>) {
+        self.output.extend_from_slice(&reply_line(&self.asked.0, answer));
+        self.since = Instant::now();
         if !matches!(self.role, Role::Viewing(_)) {
             self.role = Role::Answered;
         }
         self.send();
+    }
+
+    /// When it has had its time: a waiter or viewer never has.
+    fn must_go_at(&self, timeout: Duration) -> Option<Instant> {
+        match self.role {
+            Role::Asking | Role::Answered => Some(self.since + timeout),
+            Role::Waiting(_) | Role::Viewing(_) => None,
+        }
     }
 
     /// Sends as much as the other side takes now.
@@ -164,13 +215,40 @@ impl Connection {
 pub(super) struct Connections {
     pub(super) all: Vec<Connection>,
     next: u64,
+    /// Until when nobody is accepted: the system refused.
+    backoff: Option<Instant>,
 }
 
 impl Connections {
+    /// Whether another one is accepted now.
+    pub(super) fn has_room(&self, now: Instant) -> bool {
+        self.all.len() < MOST_CONNECTIONS && self.backoff.is_none_or(|until| until <= now)
+    }
+
+    /// Whether those who wait and watch have all places that they may take.
+    pub(super) fn is_full_of_held(&self) -> bool {
+        let held = |one: &&Connection| matches!(one.role, Role::Waiting(_) | Role::Viewing(_));
+        self.all.iter().filter(held).count() >= MOST_HELD
+    }
+
+    /// How much more may be said, all unfinished requests taken together.
+    pub(super) fn room_for_requests(&self) -> usize {
+        MOST_UNFINISHED.saturating_sub(self.all.iter().map(|one| one.input.len()).sum())
+    }
+
     /// Accepts everybody who waits and is this user.
     pub(super) fn accept(&mut self, listener: &UnixListener) {
-        while self.all.len() < MOST {
-            let Ok((stream, _)) = listener.accept() else { return };
+        self.backoff = None;
+        while self.all.len() < MOST_CONNECTIONS {
+            let stream = match listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // No descriptor or no memory is left: the caller waits in the queue, and so do we.
+                Err(_) => {
+                    self.backoff = Some(Instant::now() + ACCEPT_BACKOFF);
+                    return;
+                }
+            };
             let ours = sys::socket::peer(&stream).is_ok_and(sys::socket::Peer::is_us);
             if !ours || stream.set_nonblocking(true).is_err() {
                 continue;
@@ -180,11 +258,35 @@ impl Connections {
                 id: self.next,
                 stream,
                 input: Vec::new(),
+                searched: 0,
                 output: Vec::new(),
                 sent: 0,
                 role: Role::Asking,
+                asked: (UNKNOWN_ID.to_owned(), HostDialect::AgentTty),
+                since: Instant::now(),
+                said_all: false,
                 dead: false,
             });
+        }
+    }
+
+    fn asking_timeout(&self) -> Duration {
+        if self.all.len() < MOST_CONNECTIONS { ASKING_TIMEOUT } else { ASKING_TIMEOUT_WHEN_FULL }
+    }
+
+    /// When the next one has had its time, or somebody may be accepted again.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let timeout = self.asking_timeout();
+        let idle = self.all.iter().filter_map(|one| one.must_go_at(timeout)).min();
+        [idle, self.backoff].into_iter().flatten().min()
+    }
+
+    /// Drops those that had their time.
+    pub(super) fn drop_idle(&mut self, now: Instant) {
+        let timeout = self.asking_timeout();
+        self.all.retain(|one| one.must_go_at(timeout).is_none_or(|at| now < at));
+        if self.backoff.is_some_and(|until| until <= now) {
+            self.backoff = None;
         }
     }
 
@@ -194,19 +296,17 @@ impl Connections {
     }
 
     /// The viewers.
-    pub(super) fn viewers(&mut self) -> impl Iterator<Item = (&mut Viewer, u64)> {
-        self.all.iter_mut().filter(|one| !one.dead).filter_map(|connection| {
-            match &mut connection.role {
-                Role::Viewing(viewer) => Some((&mut **viewer, connection.id)),
-                _ => None,
-            }
+    pub(super) fn viewers(&self) -> impl Iterator<Item = &Viewer> {
+        self.all.iter().filter(|one| !one.dead).filter_map(|connection| match &connection.role {
+            Role::Viewing(viewer) => Some(&**viewer),
+            _ => None,
         })
     }
 
     /// Those whose answer is due later.
     pub(super) fn waiters(&self) -> impl Iterator<Item = &Waiter> {
         self.all.iter().filter_map(|connection| match &connection.role {
-            Role::Waiting(_, waiter) => Some(&**waiter),
+            Role::Waiting(waiter) => Some(&**waiter),
             _ => None,
         })
     }
@@ -214,14 +314,14 @@ impl Connections {
     /// Answers those whose time `decide` says has come.
     pub(super) fn settle(
         &mut self,
-        mut decide: impl FnMut(&mut Waiter) -> Option<Result<Value, Fault>>,
+        mut decide: impl FnMut(&mut Waiter, HostDialect) -> Option<Result<Value, Fault>>,
     ) {
         for connection in &mut self.all {
-            if let Role::Waiting(id, waiter) = &mut connection.role
-                && let Some(answer) = decide(waiter)
+            let dialect = connection.asked.1;
+            if let Role::Waiting(waiter) = &mut connection.role
+                && let Some(answer) = decide(waiter, dialect)
             {
-                let id = id.take();
-                connection.answer(&id, answer);
+                connection.answer(&answer);
             }
         }
     }
@@ -234,7 +334,7 @@ impl Connections {
     /// Tells those who wait for silence.
     pub(super) fn saw_output(&mut self, now: Instant) {
         for connection in &mut self.all {
-            if let Role::Waiting(_, waiter) = &mut connection.role
+            if let Role::Waiting(waiter) = &mut connection.role
                 && let Waiter::Idle { since, .. } = &mut **waiter
             {
                 *since = now;
@@ -248,7 +348,7 @@ impl Connections {
             if let Role::Viewing(_) = connection.role {
                 crate::stream::put(
                     &mut connection.output,
-                    crate::stream::Kind::Over,
+                    crate::stream::FrameKind::Over,
                     how.as_bytes(),
                 );
                 connection.role = Role::Answered;
@@ -266,11 +366,12 @@ impl Connections {
         }
     }
 
-    /// Tells viewers about another size.
-    pub(super) fn resized(&mut self, size: Size) {
+    /// Brings every viewer up to date with the size and with who types.
+    pub(super) fn sync_viewers(&mut self, screen: &Screen) {
+        let typist = self.viewers().any(|viewer| viewer.writes);
         for connection in &mut self.all {
             if let Role::Viewing(_) = connection.role {
-                Viewer::tell_size(connection, size);
+                Viewer::sync(connection, screen, typist);
             }
         }
     }

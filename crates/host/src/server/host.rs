@@ -292,7 +292,6 @@ impl Host {
         self.answer(&output.reply);
         (self.manifest.cols, self.manifest.rows) = (size.cols, size.rows);
         self.write_manifest(files::Durability::System);
-        self.connections.resized(size);
         self.check_screen(Instant::now());
         Ok(size)
     }

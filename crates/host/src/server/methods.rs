@@ -2,23 +2,23 @@
 
 use std::time::{Duration, Instant};
 
+use model::hosted::protocol::{HostDialect, HostQuery, HostRequest, IncomingRequest};
 use model::hosted::wire::{
-    AttachParams, DestroyParams, DestroyResult, Dimensions, HostReport, KeysParams, KeysResult,
-    MarkParams, RenderParams, RunParams, RunResult, ScreenshotParams, SeqResult, SignalParams,
-    SignalResult, SnapshotParams, TextParams, WaitParams,
+    AttachParams, DestroyParams, DestroyResult, Dimensions, HostCounts, HostReport, InspectParams,
+    KeyframeParams, KeyframeResult, KeysParams, KeysResult, MarkParams, PasteParams, RenderParams,
+    RunParams, RunResult, ScreenshotParams, ScreenshotResult, SeqResult, SignalAnswer,
+    SignalParams, SnapshotParams, SnapshotResult, TypeParams, WaitParams,
 };
 use model::hosted::{Code, Fact, Fault};
 use model::time::millis;
 use screen::png::{Profile, ShowCursor};
 use screen::{Personality, Size};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sys::proc::Signal;
 
-use super::connection::{Connection, Request, Role};
+use super::connection::{Connection, Role};
 use super::host::{Host, MOST_INPUT};
-use super::runs::Done;
+use super::runs::{Done, ShellKind};
 use super::wait::{Render, Waiter};
 use crate::artifacts::Shelf;
 use crate::picture;
@@ -36,14 +36,9 @@ pub(super) fn internal(error: impl std::fmt::Display) -> Fault {
     Fault::new(Code::InternalError, error.to_string())
 }
 
-fn told(result: impl Serialize) -> Outcome {
-    Outcome::Now(serde_json::to_value(result).map_err(internal))
-}
-
-fn read<T: DeserializeOwned>(params: Value) -> Result<T, Fault> {
-    let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
-    serde_json::from_value(params)
-        .map_err(|error| Fault::input(format!("the parameters are not understood: {error}")))
+/// An answer that is there at once.
+fn answered<Q: HostQuery>(answer: Result<Q::Answer, Fault>) -> Outcome {
+    Outcome::Now(answer.and_then(|answer| serde_json::to_value(answer).map_err(internal)))
 }
 
 /// The signals that can be sent.
@@ -58,126 +53,161 @@ pub(super) const SIGNALS: [(&str, Signal); 6] = [
 
 impl Host {
     /// Does what was asked.
-    pub(super) fn serve(&mut self, connection: &mut Connection, request: Result<Request, Fault>) {
-        let request = match request {
-            Ok(request) => request,
-            Err(fault) => return connection.answer(&Value::Null, Err(fault)),
+    pub(super) fn serve(&mut self, connection: &mut Connection, incoming: IncomingRequest) {
+        let IncomingRequest { id, dialect, request } = incoming;
+        connection.asked_as(id, dialect);
+        let outcome = match request {
+            Ok(HostRequest::Attach(params)) => return self.serve_viewer(connection, params),
+            Ok(request) => self.outcome(request, dialect),
+            Err(fault) => Outcome::Now(Err(fault)),
         };
-        let Request { id, method, params } = request;
-        if method == "attach" {
-            return match read::<AttachParams>(params).and_then(|p| self.running().map(|()| p)) {
-                Ok(params) => self.attach(connection, &id, params),
-                Err(fault) => connection.answer(&id, Err(fault)),
-            };
-        }
-        match self.outcome(&method, params).unwrap_or_else(|fault| Outcome::Now(Err(fault))) {
-            Outcome::Now(answer) => connection.answer(&id, answer),
-            Outcome::Later(waiter) => connection.role = Role::Waiting(id, Box::new(waiter)),
+        match outcome {
+            Outcome::Now(answer) => connection.answer(&answer),
+            Outcome::Later(_) if self.connections.is_full_of_held() => {
+                let message = "too many others wait for this session; end one of them";
+                connection.answer(&Err(Fault::new(Code::RpcError, message)));
+            }
+            Outcome::Later(waiter) => connection.role = Role::Waiting(Box::new(waiter)),
         }
     }
 
-    fn outcome(&mut self, method: &str, params: Value) -> Result<Outcome, Fault> {
-        match method {
-            "inspect" => Ok(told(self.report())),
-            "snapshot" => {
-                let params: SnapshotParams = read(params)?;
-                let id = &self.manifest.session_id;
-                Ok(told(crate::snapshot::snapshot(&self.screen, id, self.seq(), params)))
+    fn serve_viewer(&mut self, connection: &mut Connection, params: AttachParams) {
+        let refused = match self.running() {
+            Err(fault) => Some(fault),
+            Ok(()) if self.connections.is_full_of_held() => {
+                Some(Fault::new(Code::RpcError, "too many others watch or wait for this session"))
             }
-            "screenshot" => self.screenshot(read(params)?),
-            "keyframe" => {
-                use base64::Engine;
-                let frame =
-                    base64::engine::general_purpose::STANDARD.encode(self.screen.keyframe());
-                Ok(told(serde_json::json!({ "seq": self.seq(), "keyframe": frame })))
-            }
-            "type" => self.type_text(read(params)?),
-            "paste" => self.paste(read(params)?),
-            "run" => self.run_command(read(params)?),
-            "mark" => {
-                let MarkParams { label } = read(params)?;
-                self.running()?;
-                self.last_activity = Instant::now();
-                let seq = self.record(&Fact::Marker { label });
-                Ok(told(SeqResult { seq }))
-            }
-            "sendKeys" => self.send_keys(read(params)?),
-            "resize" => {
-                let Dimensions { cols, rows } = read(params)?;
-                self.running()?;
-                if cols == 0 || rows == 0 {
-                    let message = "Columns and rows must be positive integers.";
-                    return Err(Fault::new(Code::InvalidDimensions, message));
-                }
-                self.last_activity = Instant::now();
-                let size = self.resize(Size { cols, rows }).map_err(|error| {
-                    Fault::new(Code::InternalError, format!("cannot resize the terminal: {error}"))
-                })?;
-                Ok(told(Dimensions { cols: size.cols, rows: size.rows }))
-            }
-            "signal" => self.signal(read(params)?),
-            "wait" => {
-                let waiter = Waiter::new(&read::<WaitParams>(params)?, Instant::now())?;
-                Ok(Outcome::Later(waiter))
-            }
-            "waitForRender" => {
-                let params: RenderParams = read(params)?;
-                let now = Instant::now();
-                let mut render = Render::new(params, || self.screen.hash(), now)?;
-                // Somebody new has not seen this screen.
-                self.seen = None;
-                Ok(match self.look_once(&mut render, now) {
-                    Some(result) => told(result),
-                    None => Outcome::Later(Waiter::Render(Box::new(render))),
-                })
-            }
-            "destroy" => {
-                let params: DestroyParams = read(params)?;
-                self.destroy(params.force);
-                if params.wait {
-                    return Ok(Outcome::Later(Waiter::Destroyed));
-                }
-                let session_id = self.manifest.session_id.clone();
-                Ok(told(DestroyResult { session_id, destroyed: true }))
-            }
-            _ => {
-                let message = format!("`{method}` is nothing that can be asked of a host");
-                Err(Fault::new(Code::ProtocolError, message))
-            }
+            Ok(()) => None,
+        };
+        match refused {
+            Some(fault) => connection.answer(&Err(fault)),
+            None => self.attach(connection, params),
         }
     }
 
-    /// For other programs: ostler's own command draws by itself.
-    fn screenshot(&self, params: ScreenshotParams) -> Result<Outcome, Fault> {
-        let name = params.profile.unwrap_or_else(|| Profile::reference_dark().name);
-        let profile = picture::profile(&name, &[])?;
-        let cursor = if params.show_cursor { ShowCursor::Yes } else { ShowCursor::No };
-        let shelf = Shelf {
+    fn outcome(&mut self, request: HostRequest, dialect: HostDialect) -> Outcome {
+        match request {
+            HostRequest::Inspect(_) => answered::<InspectParams>(Ok(self.report(dialect))),
+            HostRequest::Snapshot(query) => {
+                answered::<SnapshotParams>(self.snapshot(&query, dialect))
+            }
+            HostRequest::Screenshot(query) => answered::<ScreenshotParams>(self.screenshot(query)),
+            HostRequest::Keyframe(_) => answered::<KeyframeParams>(Ok(self.keyframe())),
+            HostRequest::Type(query) => answered::<TypeParams>(self.type_text(query)),
+            HostRequest::Paste(query) => answered::<PasteParams>(self.paste(query)),
+            HostRequest::Run(query) => {
+                self.run_command(query).unwrap_or_else(|fault| Outcome::Now(Err(fault)))
+            }
+            HostRequest::Mark(query) => answered::<MarkParams>(self.mark(query)),
+            HostRequest::SendKeys(query) => answered::<KeysParams>(self.send_keys(query)),
+            HostRequest::Resize(query) => answered::<Dimensions>(self.resize_terminal(query)),
+            HostRequest::Signal(query) => answered::<SignalParams>(self.signal(&query)),
+            HostRequest::Wait(query) => match Waiter::new(&query, Instant::now()) {
+                Ok(waiter) => Outcome::Later(waiter),
+                Err(fault) => answered::<WaitParams>(Err(fault)),
+            },
+            HostRequest::WaitForRender(query) => self.wait_for_render(query, dialect),
+            HostRequest::Destroy(query) => self.serve_destroy(query),
+            // A viewer is served before.
+            HostRequest::Attach(_) => Outcome::Now(Err(internal("not a viewer"))),
+        }
+    }
+
+    fn snapshot(
+        &self,
+        query: &SnapshotParams,
+        dialect: HostDialect,
+    ) -> Result<SnapshotResult, Fault> {
+        let id = &self.manifest.session_id;
+        let mut snapshot = crate::snapshot::snapshot(&self.screen, id, self.seq(), query);
+        if dialect == HostDialect::AgentTty {
+            // ostler's own command keeps what it was told by itself.
+            snapshot.captured_at_seq = snapshot.captured_at_seq.max(0);
+            crate::snapshot::keep(self.shelf(), &snapshot)?;
+        }
+        Ok(snapshot)
+    }
+
+    fn keyframe(&self) -> KeyframeResult {
+        use base64::Engine;
+        let keyframe = base64::engine::general_purpose::STANDARD.encode(self.screen.keyframe());
+        KeyframeResult { seq: self.seq(), keyframe }
+    }
+
+    fn mark(&mut self, MarkParams { label }: MarkParams) -> Result<SeqResult, Fault> {
+        self.running()?;
+        self.last_activity = Instant::now();
+        Ok(SeqResult { seq: self.record(&Fact::Marker { label }) })
+    }
+
+    fn resize_terminal(&mut self, size: Dimensions) -> Result<Dimensions, Fault> {
+        self.running()?;
+        self.last_activity = Instant::now();
+        let size = self.resize(Size { cols: size.cols, rows: size.rows }).map_err(|error| {
+            Fault::new(Code::InternalError, format!("cannot resize the terminal: {error}"))
+        })?;
+        Ok(Dimensions { cols: size.cols, rows: size.rows })
+    }
+
+    fn wait_for_render(&mut self, query: RenderParams, dialect: HostDialect) -> Outcome {
+        let now = Instant::now();
+        let mut render = match Render::new(query, || self.screen.hash(), now) {
+            Ok(render) => render,
+            Err(fault) => return answered::<RenderParams>(Err(fault)),
+        };
+        // Somebody new has not seen this screen.
+        self.seen = None;
+        match self.look_once(&mut render, now) {
+            Some(result) => answered::<RenderParams>(Ok(result.in_dialect(dialect))),
+            None => Outcome::Later(Waiter::Render(Box::new(render))),
+        }
+    }
+
+    fn serve_destroy(&mut self, query: DestroyParams) -> Outcome {
+        self.destroy(query.force);
+        if query.wait {
+            return Outcome::Later(Waiter::Destroyed);
+        }
+        let session_id = self.manifest.session_id.clone();
+        answered::<DestroyParams>(Ok(DestroyResult { session_id, destroyed: true }))
+    }
+
+    fn shelf(&self) -> Shelf<'_> {
+        Shelf {
             session: self.files.path(),
             id: &self.manifest.session_id,
             personality: self.personality,
             // Whoever else asks this host has to wait as long.
             patience: Duration::from_millis(200),
-        };
-        Ok(told(picture::screenshot(shelf, (&self.screen, self.seq()), &profile, cursor)?))
+        }
     }
 
-    fn report(&self) -> HostReport {
+    /// For other programs: ostler's own command draws by itself.
+    fn screenshot(&self, query: ScreenshotParams) -> Result<ScreenshotResult, Fault> {
+        let name = query.profile.unwrap_or_else(|| Profile::reference_dark().name);
+        let profile = picture::profile(&name, &[])?;
+        let cursor = if query.show_cursor { ShowCursor::Yes } else { ShowCursor::No };
+        picture::screenshot(self.shelf(), (&self.screen, self.seq()), &profile, cursor)
+    }
+
+    fn report(&self, dialect: HostDialect) -> HostReport {
         let now = sys::clock::now();
         HostReport {
             session: self.manifest.clone(),
-            event_count: self.log.last().map_or(0, |last| last + 1),
-            last_event_seq: self.log.last(),
-            event_log_bytes: self.log.bytes(),
-            uptime: millis(now.since(self.manifest.created_at)),
-            viewers: self
-                .connections
-                .all
-                .iter()
-                .filter(|c| matches!(c.role, Role::Viewing(_)))
-                .count(),
-            log_paused: self.log.paused(),
-            version: self.version.clone(),
+            cli_version: Some(self.version.clone()),
+            rpc_socket_path: self.socket.to_str().map(str::to_owned),
+            renderer_backend: Some("libghostty-vt".to_owned()),
+            renderer_booted: Some(true),
+            renderer_boot_in_flight: Some(false),
+            counts: (dialect == HostDialect::Ostler).then(|| HostCounts {
+                event_count: self.log.last().map_or(0, |last| last + 1),
+                last_event_seq: self.log.last(),
+                event_log_bytes: self.log.bytes(),
+                uptime: millis(now.since(self.manifest.created_at)),
+                viewers: self.connections.viewers().count(),
+                log_paused: self.log.paused(),
+                version: self.version.clone(),
+            }),
         }
     }
 
@@ -206,24 +236,24 @@ impl Host {
         Ok(())
     }
 
-    fn type_text(&mut self, params: TextParams) -> Result<Outcome, Fault> {
+    fn type_text(&mut self, params: TypeParams) -> Result<SeqResult, Fault> {
         self.room_for(params.text.len())?;
         self.type_in(params.text.as_bytes());
         let seq = self.record(&Fact::InputText { data: params.text });
-        Ok(told(SeqResult { seq }))
+        Ok(SeqResult { seq })
     }
 
-    fn paste(&mut self, params: TextParams) -> Result<Outcome, Fault> {
+    fn paste(&mut self, params: PasteParams) -> Result<SeqResult, Fault> {
         self.room_for(params.text.len())?;
         let bracketed = params.bracketed || self.screen.modes().bracketed_paste;
         let data = screen::keys::paste(&params.text, bracketed);
         let data = String::from_utf8_lossy(&data).into_owned();
         self.type_in(data.as_bytes());
         let seq = self.record(&Fact::InputPaste { data });
-        Ok(told(SeqResult { seq }))
+        Ok(SeqResult { seq })
     }
 
-    fn send_keys(&mut self, params: KeysParams) -> Result<Outcome, Fault> {
+    fn send_keys(&mut self, params: KeysParams) -> Result<KeysResult, Fault> {
         self.running()?;
         let personality = if params.plain { Personality::AgentTty } else { Personality::Ostler };
         let modes = self.screen.modes();
@@ -236,7 +266,7 @@ impl Host {
         self.room_for(bytes.len())?;
         self.type_in(&bytes);
         let seq = self.record(&Fact::InputKeys { keys: params.keys.clone() });
-        Ok(told(KeysResult { accepted: params.keys, bytes_written: bytes.len(), seq }))
+        Ok(KeysResult { accepted: params.keys, bytes_written: bytes.len(), seq })
     }
 
     fn run_command(&mut self, params: RunParams) -> Result<Outcome, Fault> {
@@ -245,16 +275,16 @@ impl Host {
         if no_wait {
             self.type_in(format!("{command}\n").as_bytes());
             let seq = self.record(&Fact::InputRun { command, no_wait, marker: None });
-            return Ok(told(RunResult { accepted: true, seq, ..RunResult::default() }));
+            let result = RunResult { accepted: true, seq, ..RunResult::default() };
+            return Ok(answered::<RunParams>(Ok(result)));
         }
-        // Whatever was held for an earlier run is decided now.
-        self.release_held(true);
         let hex = model::hex::hex(&sys::random::bytes::<19>().map_err(internal)?);
         let (marker, token) = (format!("__AT_MARKER_{}__", &hex[..32]), hex[32..].to_owned());
+        let shell = ShellKind::of_program(&self.manifest.command[0]);
         let fact = Fact::InputRun { command, no_wait, marker: Some(marker.clone()) };
         let seq = self.record(&fact);
         let Fact::InputRun { command, .. } = fact else { return Err(internal("not a run")) };
-        let typed = self.runs.arm(&token, &command, capture);
+        let typed = self.runs.arm(&token, &command, capture, shell);
         self.type_in(&typed);
         let started = Instant::now();
         let timeout = timeout_ms.map_or(USUAL_RUN, Duration::from_millis);
@@ -285,8 +315,9 @@ impl Host {
         self.log.flush(now);
         let instant = Instant::now();
         let with_exit = self.personality == Personality::Ostler;
-        self.connections.settle(|waiter| match waiter {
+        self.connections.settle(|waiter, dialect| match waiter {
             Waiter::Run { token, started, result, .. } if *token == done.token => {
+                let with_exit = with_exit && dialect == HostDialect::Ostler;
                 result.completed = Some(true);
                 result.timed_out = Some(false);
                 result.duration_ms = Some(millis(instant.duration_since(*started)));
@@ -302,7 +333,7 @@ impl Host {
         self.check_screen(instant);
     }
 
-    fn signal(&mut self, params: SignalParams) -> Result<Outcome, Fault> {
+    fn signal(&mut self, params: &SignalParams) -> Result<SignalAnswer, Fault> {
         self.running()?;
         let known = SIGNALS.iter().find(|(name, _)| *name == params.signal);
         let Some((name, signal)) = known else {
@@ -322,6 +353,6 @@ impl Host {
         };
         sent.map_err(|error| internal(format!("the signal was refused: {error}")))?;
         self.record(&Fact::Signal { signal: (*name).to_owned() });
-        Ok(told(SignalResult { signal: (*name).to_owned(), delivered: true }))
+        Ok(SignalAnswer {})
     }
 }

@@ -16,6 +16,9 @@ const HOLD: Duration = Duration::from_millis(250);
 /// How long to wait for the rest of a prompt.
 const PROMPT: Duration = Duration::from_millis(15);
 
+/// How many characters of a line that ends at the margin may come again.
+const LONGEST_REPAINT: usize = 8;
+
 /// How a sentinel begins.
 const OPENING: &[u8] = b"\x1b_os:";
 
@@ -30,7 +33,6 @@ const CAPTURE: usize = 1 << 20;
 struct Armed {
     token: String,
     echo: Vec<u8>,
-    echo_seen: bool,
     command: String,
     prompt: Vec<u8>,
     captured: Option<Captured>,
@@ -86,14 +88,20 @@ impl Runs {
     }
 
     /// Arms a run and gives what to type.
-    pub(super) fn arm(&mut self, token: &str, command: &str, capture: bool) -> Vec<u8> {
-        let line = format!("printf '\\033_os:{token}:%d\\033\\134' $?");
+    pub(super) fn arm(
+        &mut self,
+        token: &str,
+        command: &str,
+        capture: bool,
+        shell: ShellKind,
+    ) -> Vec<u8> {
+        let status = shell.exit_status();
+        let line = format!("printf '\\033_os:{token}:%d\\033\\134' {status}");
         // The space keeps it out of the history of most shells.
         let typed = format!("{command}\n {line}\n");
         self.armed.push(Armed {
             token: token.to_owned(),
             echo: line.into_bytes(),
-            echo_seen: false,
             command: command.to_owned(),
             prompt: self.current_prompt(),
             captured: capture.then(Captured::default),
@@ -119,13 +127,46 @@ impl Runs {
     /// Takes output in; what may pass is given to `pass`, in order.
     pub(super) fn filter(&mut self, bytes: &[u8], now: Instant, pass: &mut dyn FnMut(Piece)) {
         self.held.extend_from_slice(bytes);
+        self.scan(false, pass);
+        self.held_since = match (self.held.is_empty() && self.prompt.is_none(), self.held_since) {
+            (true, _) => None,
+            (false, Some(since)) if bytes.is_empty() => Some(since),
+            (false, _) => Some(now),
+        };
+    }
+
+    /// Lets go what has been held for too long; all of it with `everything`.
+    pub(super) fn release(&mut self, now: Instant, everything: bool, pass: &mut dyn FnMut(Piece)) {
+        if !everything && self.deadline().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        let waited_for_prompt = self.prompt.is_some();
+        self.scan(true, pass);
+        if waited_for_prompt && !everything && !self.held.is_empty() {
+            // What follows the prompt has a time of its own.
+            self.held_since = Some(now);
+            return;
+        }
+        self.held_since = None;
+        if !self.held.is_empty() {
+            let held = std::mem::take(&mut self.held);
+            self.record(&held);
+            pass(Piece::Bytes(held));
+        }
+    }
+
+    /// Looks at all that is held: prompts that are repeated after a sentinel, echoes, the next sentinel.
+    /// Several runs may be under way, and all of theirs in one read. With `whole`, what may be the
+    /// beginning of a prompt is taken as it stands.
+    fn scan(&mut self, whole: bool, pass: &mut dyn FnMut(Piece)) {
+        while self.settle_prompt(whole, pass) && self.scan_to_sentinel(pass) {}
+    }
+
+    /// Goes on to the next sentinel; says whether there was one.
+    fn scan_to_sentinel(&mut self, pass: &mut dyn FnMut(Piece)) -> bool {
         let mut out = Vec::new();
-        let mut at = 0;
+        let (mut at, mut ended) = (0, None);
         while at < self.held.len() {
-            if self.prompt.is_some() {
-                // Nothing can be said before the prompt is whole.
-                break;
-            }
             match self.look(at) {
                 Look::Pass(length) => {
                     let end = at + length;
@@ -146,18 +187,9 @@ impl Runs {
                     at += length;
                 }
                 Look::Sentinel { length, run, exit } => {
-                    if !out.is_empty() {
-                        pass(Piece::Bytes(std::mem::take(&mut out)));
-                    }
-                    let armed = self.armed.remove(run);
-                    self.prompt = Some(plain::text(&self.tail));
-                    self.after_echo = false;
-                    pass(Piece::Done(Done {
-                        output: armed.captured.as_ref().map(|captured| told(&armed, captured)),
-                        token: armed.token,
-                        exit,
-                    }));
                     at += length;
+                    ended = Some((self.armed.remove(run), exit));
+                    break;
                 }
                 Look::Wait => break,
             }
@@ -166,30 +198,15 @@ impl Runs {
         if !out.is_empty() {
             pass(Piece::Bytes(out));
         }
-        if self.prompt.is_some() {
-            self.compare_prompt(false, pass);
-        }
-        self.held_since = match (self.held.is_empty() && self.prompt.is_none(), self.held_since) {
-            (true, _) => None,
-            (false, Some(since)) if bytes.is_empty() => Some(since),
-            (false, _) => Some(now),
-        };
-    }
-
-    /// Lets go what has been held for too long; all of it with `everything`.
-    pub(super) fn release(&mut self, now: Instant, everything: bool, pass: &mut dyn FnMut(Piece)) {
-        if !everything && self.deadline().is_none_or(|deadline| now < deadline) {
-            return;
-        }
-        if self.prompt.is_some() {
-            self.compare_prompt(true, pass);
-        }
-        self.held_since = None;
-        if !self.held.is_empty() {
-            let held = std::mem::take(&mut self.held);
-            self.record(&held);
-            pass(Piece::Bytes(held));
-        }
+        let Some((armed, exit)) = ended else { return false };
+        self.prompt = Some(plain::text(&self.tail));
+        self.after_echo = false;
+        pass(Piece::Done(Done {
+            output: armed.captured.as_ref().map(|captured| told(&armed, captured)),
+            token: armed.token,
+            exit,
+        }));
+        true
     }
 
     /// Whether anything can be said about what is held from `at` on.
@@ -220,18 +237,16 @@ impl Runs {
         if skip > 0 {
             return Look::Pass(skip);
         }
-        for (run, armed) in self.armed.iter_mut().enumerate() {
+        for (run, armed) in self.armed.iter().enumerate() {
             match sentinel(rest, &armed.token) {
                 Found::Yes(length, exit) => return Look::Sentinel { length, run, exit },
                 Found::Perhaps => return Look::Wait,
                 Found::No => {}
             }
-            if armed.echo_seen {
-                continue;
-            }
+            // More than once: the terminal echoes what is typed ahead, the line editor does so again, and
+            // a program that is no shell may print what it read.
             match echo(rest, &armed.echo) {
                 Found::Yes(length, kept) => {
-                    armed.echo_seen = true;
                     self.after_echo = true;
                     return Look::Echo(length, kept);
                 }
@@ -268,25 +283,78 @@ impl Runs {
     }
 
     /// The shell shows its prompt again although it is there already: it is left out. Another one
-    /// goes to a line of its own.
-    fn compare_prompt(&mut self, whole: bool, pass: &mut dyn FnMut(Piece)) {
-        let Some(before) = self.prompt.take() else { return };
-        let held = plain::text(&self.held);
-        let possible = held.is_empty() || memchr::memmem::find(&before, &held).is_some();
+    /// goes to a line of its own. Says whether that is decided.
+    fn settle_prompt(&mut self, whole: bool, pass: &mut dyn FnMut(Piece)) -> bool {
+        let Some(before) = self.prompt.take() else { return true };
+        let shown = plain::text(&self.held);
+        let possible = shown.is_empty() || memchr::memmem::find(&before, &shown).is_some();
         if possible && !whole {
             self.prompt = Some(before);
-            return;
+            return false;
         }
-        let mut held = std::mem::take(&mut self.held);
-        if possible && before.ends_with(&plain::text(&held)) {
-            self.repeated = plain::text(&held);
-            held = plain::modes(&held);
-        } else if !last_line(&before).is_empty() {
-            held.splice(0..0, *b"\r\n");
+        let repeated = if possible && before.ends_with(&shown) {
+            self.repeated = shown;
+            Some(self.held.len())
+        } else {
+            // The prompt may be followed by the next command at once.
+            let known = [&*self.repeated, last_line(&before)].into_iter();
+            let mut known = known.filter(|text| !text.is_empty() && before.ends_with(text));
+            known.find_map(|text| length_showing(&self.held, text))
+        };
+        let kept = match repeated {
+            Some(length) => {
+                let kept = plain::modes(&self.held[..length]);
+                self.held.drain(..length);
+                kept
+            }
+            None if last_line(&before).is_empty() => Vec::new(),
+            None => b"\r\n".to_vec(),
+        };
+        if !kept.is_empty() {
+            self.record(&kept);
+            pass(Piece::Bytes(kept));
         }
-        if !held.is_empty() {
-            self.record(&held);
-            pass(Piece::Bytes(held));
+        true
+    }
+}
+
+/// How many bytes at the beginning show exactly this text.
+fn length_showing(bytes: &[u8], text: &[u8]) -> Option<usize> {
+    let (mut at, mut matched) = (0, 0);
+    while matched < text.len() && at < bytes.len() {
+        match plain::step(&bytes[at..]) {
+            Step::Text if bytes[at] == text[matched] => {
+                at += 1;
+                matched += 1;
+            }
+            Step::Move => at += 1,
+            Step::Escape { length, .. } => at += length,
+            Step::Text | Step::Incomplete => return None,
+        }
+    }
+    (matched == text.len()).then_some(at)
+}
+
+/// Which language a command is given in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ShellKind {
+    /// bash, zsh, sh and all that have `$?`.
+    Posix,
+    /// fish, which refuses a line with `$?` in it.
+    Fish,
+}
+
+impl ShellKind {
+    /// What the program on a terminal is.
+    pub(super) fn of_program(program: &str) -> Self {
+        let name = program.rsplit('/').next().unwrap_or(program);
+        if name == "fish" { Self::Fish } else { Self::Posix }
+    }
+
+    const fn exit_status(self) -> &'static str {
+        match self {
+            Self::Posix => "$?",
+            Self::Fish => "$status",
         }
     }
 }
@@ -330,6 +398,8 @@ fn sentinel(bytes: &[u8], token: &str) -> Found<Option<i32>> {
 fn echo(bytes: &[u8], line: &[u8]) -> Found<Vec<u8>> {
     let (mut at, mut matched) = (0, 0);
     let mut kept = Vec::new();
+    // A line that ends at the margin is repainted: its last characters come once more.
+    let mut repainted = Vec::new();
     while at < bytes.len() {
         if matched < line.len() && bytes[at] == line[matched] {
             at += 1;
@@ -337,7 +407,8 @@ fn echo(bytes: &[u8], line: &[u8]) -> Found<Vec<u8>> {
             continue;
         }
         if matched == line.len() && bytes[at] == b'\n' {
-            return Found::Yes(at + 1, kept);
+            let same = line.ends_with(&repainted);
+            return if same { Found::Yes(at + 1, kept) } else { Found::No };
         }
         match (plain::step(&bytes[at..]), bytes[at]) {
             (Step::Move, _) => at += 1,
@@ -348,11 +419,15 @@ fn echo(bytes: &[u8], line: &[u8]) -> Found<Vec<u8>> {
                 at += length;
             }
             (Step::Incomplete, _) => return Found::Perhaps,
-            (Step::Text, b' ') if matched < line.len() => match bytes.get(at + 1) {
+            (Step::Text, b' ') => match bytes.get(at + 1) {
                 None => return Found::Perhaps,
                 Some(b'\r') => at += 2,
                 Some(_) => return Found::No,
             },
+            (Step::Text, byte) if matched == line.len() && repainted.len() < LONGEST_REPAINT => {
+                repainted.push(byte);
+                at += 1;
+            }
             _ => return Found::No,
         }
     }
@@ -445,7 +520,7 @@ mod tests {
     fn armed(before: &str) -> Runs {
         let mut runs = Runs::default();
         runs.passed(before.as_bytes());
-        runs.arm(TOKEN, "echo hi", false);
+        runs.arm(TOKEN, "echo hi", false, ShellKind::Posix);
         runs
     }
 
@@ -509,6 +584,17 @@ mod tests {
     }
 
     #[test]
+    fn f6_2_8_a_line_that_ends_at_the_margin_shows_nothing() {
+        // As bash paints it at 40 columns: the last character once more.
+        let text = format!("$  {LINE} \r\x1b[A\x1b[C\x1b[C\x1b[K?\r\n{END}$ ");
+        let (shown, ends) = through(&mut armed(""), &[text.as_bytes()]);
+        assert_eq!((shown.as_str(), ends), ("$  \x08", vec![Some(3)]));
+        // Another line that begins the same is somebody's output.
+        let text = format!("{LINE} x\r\n");
+        assert_eq!(through(&mut armed(""), &[text.as_bytes()]).0, text);
+    }
+
+    #[test]
     fn everything_else_passes_unchanged() {
         for text in ["printf 'hello'\r\n", "\x1b_other\x1b\\", "\x1b_os:ffffff:0\x1b\\", "pppp\x1b"]
         {
@@ -523,7 +609,7 @@ mod tests {
     fn what_a_command_printed_is_told() {
         let mut runs = Runs::default();
         runs.passed(b"user@host:~$ ");
-        runs.arm(TOKEN, "seq 2", true);
+        runs.arm(TOKEN, "seq 2", true, ShellKind::Posix);
         let text =
             format!("seq 2\r\n\x1b[?2004l\r1\r\n2\r\n\x1b[1muser@host\x1b[m:~$  {LINE}\r\n{END}");
         let mut output = None;
@@ -533,6 +619,50 @@ mod tests {
             }
         });
         assert_eq!(output, Some(("1\n2\n".to_owned(), false)));
+    }
+
+    #[test]
+    fn f6_2_1_a_run_that_is_typed_ahead_of_the_end_of_another_keeps_its_end() {
+        let line = |token: &str| LINE.replace(TOKEN, token);
+        let end = |token: &str| END.replace(TOKEN, token);
+        let both = || {
+            let mut runs = armed("$ ");
+            runs.arm("d4e5f6", "echo second", false, ShellKind::Posix);
+            runs
+        };
+        // The terminal echoes what is typed while the first command runs, then readline does again.
+        let text = format!(
+            "sleep 3\r\n {0}\r\necho second\r\n {1}\r\n$  {0}\r\n{2}$ echo second\r\nsecond\r\n$  {1}\r\n{3}$ ",
+            line(TOKEN),
+            line("d4e5f6"),
+            end(TOKEN),
+            end("d4e5f6"),
+        );
+        let (whole, ends) = through(&mut both(), &[text.as_bytes()]);
+        assert_eq!(ends, [Some(3), Some(3)]);
+        assert!(!whole.contains("printf") && !whole.contains("os:"), "{whole:?}");
+        assert!(whole.contains("echo second\r\nsecond\r\n$ "), "{whole:?}");
+        for at in 0..text.len() {
+            let (one, two) = text.as_bytes().split_at(at);
+            let (shown, ends) = through(&mut both(), &[one, two]);
+            assert_eq!((shown.as_str(), ends.len()), (whole.as_str(), 2), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn f6_2_2_fish_is_asked_for_its_own_status() {
+        let typed = Runs::default().arm(TOKEN, "ls", false, ShellKind::of_program("/usr/bin/fish"));
+        let typed = String::from_utf8(typed).unwrap();
+        assert!(typed.ends_with("$status\n") && !typed.contains("$?"), "{typed}");
+        assert_eq!(ShellKind::of_program("bash"), ShellKind::Posix);
+    }
+
+    #[test]
+    fn f6_2_8_a_program_that_is_no_shell_shows_nothing_of_it() {
+        // The terminal's echo, then `cat` prints what it read.
+        let text = format!("echo hi\r\n {LINE}\r\necho hi\r\n {LINE}\r\n");
+        let (shown, ends) = through(&mut armed(""), &[text.as_bytes()]);
+        assert_eq!((shown.as_str(), ends), ("echo hi\r\n \x08echo hi\r\n \x08", vec![]));
     }
 
     proptest::proptest! {

@@ -154,6 +154,14 @@ fn begin(mut request: Start, now: Time) -> Result<Host, Fault> {
             let intake = Intake::start(Arc::clone(&master)).map_err(io)?;
             (Some(Terminal { master, intake, program, watch }), None)
         }
+        // agent-tty makes a session that has exited; here there is none.
+        Err(error) if request.personality == Personality::Ostler => {
+            let program = &request.command[0];
+            let message = format!(
+                "cannot run `{program}`: {error}; give the path of a program, or a name on the PATH"
+            );
+            return Err(Fault::input(message));
+        }
         Err(error) => (None, Some(error)),
     };
     let child_pid = terminal.as_ref().map(|terminal| terminal.program.pid());

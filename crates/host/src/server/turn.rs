@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::connection::{MOST, Role};
+use super::connection::Role;
 use super::host::{Host, Line};
-use super::viewer::Viewer;
 
 /// How long to wait before looking whether somebody opened a closed terminal again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -21,8 +20,17 @@ struct Happened {
     writable: bool,
     ended: bool,
     called: bool,
-    /// By id: whether there is something to read, or room to write.
-    connections: Vec<(u64, bool, bool)>,
+    /// By id.
+    connections: Vec<(u64, Heard)>,
+}
+
+/// What happened on a connection.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    readable: bool,
+    writable: bool,
+    /// Nobody reads what it is sent.
+    gone: bool,
 }
 
 impl Happened {
@@ -85,7 +93,9 @@ impl Host {
         }
         self.check_screen(now);
         self.check_deadlines(now);
+        self.connections.drop_idle(now);
         self.connections.sweep();
+        self.connections.sync_viewers(&self.screen);
     }
 
     /// When something is due although nothing happens.
@@ -100,6 +110,7 @@ impl Host {
             waiters,
             line,
             self.held_until(),
+            self.connections.deadline(),
             self.idle_until(),
             self.ending.as_ref().map(super::ending::Ending::next),
         ]
@@ -131,13 +142,15 @@ impl Host {
             }
         });
         let has_terminal = terminal.is_some();
-        let calls = self.connections.all.len() < MOST && !self.over;
+        let calls = self.connections.has_room(Instant::now()) && !self.over;
         if calls {
             fds.push(PollFd::new(&self.listener, PollFlags::IN));
         }
         let first = fds.len();
         for connection in &self.connections.all {
-            let mut events = PollFlags::IN;
+            // One that has said all would be reported again and again.
+            let mut events = PollFlags::empty();
+            events.set(PollFlags::IN, !connection.said_all);
             events.set(PollFlags::OUT, connection.wants_to_write());
             fds.push(PollFd::new(connection, events));
         }
@@ -157,12 +170,12 @@ impl Host {
         for (connection, fd) in self.connections.all.iter().zip(&fds[first..]) {
             let events = fd.revents();
             if !events.is_empty() {
-                let readable = events.intersects(PollFlags::IN | trouble);
-                happened.connections.push((
-                    connection.id,
-                    readable,
-                    events.contains(PollFlags::OUT),
-                ));
+                let heard = Heard {
+                    readable: events.intersects(PollFlags::IN | trouble),
+                    writable: events.contains(PollFlags::OUT),
+                    gone: events.intersects(trouble),
+                };
+                happened.connections.push((connection.id, heard));
             }
         }
         happened
@@ -174,20 +187,20 @@ impl Host {
     }
 
     fn hear_all(&mut self, happened: &Happened) {
-        for &(id, readable, writable) in &happened.connections {
+        for &(id, heard) in &happened.connections {
             let at = self.connections.all.iter().position(|connection| connection.id == id);
             let Some(at) = at else { continue };
             // Out of the list while it is heard, so that it can change the host.
             let mut connection = self.connections.all.swap_remove(at);
-            if writable {
+            if heard.writable {
                 connection.send();
-                Viewer::catch_up(&mut connection, &self.screen);
             }
-            if readable {
-                connection.receive();
+            if heard.readable {
+                let room = self.connections.room_for_requests();
+                connection.receive(room);
                 match connection.role {
                     Role::Asking => {
-                        if let Some(request) = connection.request() {
+                        if let Some(request) = connection.request(room) {
                             self.serve(&mut connection, request);
                         }
                     }
@@ -195,6 +208,7 @@ impl Host {
                     Role::Waiting(..) | Role::Answered => {}
                 }
             }
+            connection.dead |= heard.gone && connection.said_all;
             self.connections.all.push(connection);
         }
         self.connections.sweep();

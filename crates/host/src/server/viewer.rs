@@ -5,35 +5,43 @@ use screen::{Screen, Size};
 
 use super::connection::{Connection, Role};
 use super::host::{Host, MOST_INPUT};
-use crate::stream::{self, Kind};
+use crate::stream::{self, FrameKind, Keyboard};
 
 /// What may wait for a viewer. One that falls further behind is shown the screen anew when it reads
 /// again; it holds up nobody.
 const BACKLOG: usize = 1 << 20;
 
-/// One viewer.
+/// One viewer. What it must be told is derived from what it was told last, once in every turn
+/// ([`Viewer::sync`]), so that no change of the terminal can leave it behind.
 #[derive(Debug)]
 pub(super) struct Viewer {
     /// Whether what it types reaches the program.
     pub(super) writes: bool,
+    /// Whether it may take the keyboard.
+    may_write: bool,
     /// Whether it must be shown the whole screen before anything else.
-    pub(super) behind: bool,
+    behind: bool,
+    /// The size of its own terminal.
     size: Option<Size>,
+    /// The size of the screen that it was told last.
+    told_size: Size,
+    told_keyboard: Keyboard,
 }
 
 impl Viewer {
     /// Shows it what the program wrote.
     pub(super) fn show(connection: &mut Connection, bytes: &[u8], screen: &Screen) {
         let Role::Viewing(viewer) = &mut connection.role else { return };
-        if viewer.behind {
+        if viewer.behind || viewer.told_size != screen.size() {
+            // It will be shown all of it at the end of this turn.
+            viewer.behind = true;
             return;
         }
-        stream::put(&mut connection.output, Kind::Bytes, bytes);
+        stream::put(&mut connection.output, FrameKind::Bytes, bytes);
         connection.send();
         if connection.backlog() > BACKLOG {
             Self::fall_behind(connection);
         }
-        Self::catch_up(connection, screen);
     }
 
     fn fall_behind(connection: &mut Connection) {
@@ -44,52 +52,48 @@ impl Viewer {
         connection.keep_begun_frame();
     }
 
-    /// Draws the screen anew for a viewer that fell behind and reads again.
-    pub(super) fn catch_up(connection: &mut Connection, screen: &Screen) {
-        let ready = !connection.wants_to_write();
-        let Role::Viewing(viewer) = &mut connection.role else { return };
-        if viewer.behind && ready {
-            viewer.behind = false;
-            let redraw = screen.redraw();
-            stream::put(&mut connection.output, Kind::Bytes, &redraw);
-            connection.send();
+    /// Tells it what has changed: the size, who has the keyboard, and the whole screen if it fell behind
+    /// and reads again.
+    pub(super) fn sync(connection: &mut Connection, screen: &Screen, typist: bool) {
+        if connection.wants_to_write() {
+            // Whoever does not read is told when it does.
+            return;
         }
-    }
-
-    /// Tells it about another size, and draws the screen in it.
-    pub(super) fn tell_size(connection: &mut Connection, size: Size) {
         let Role::Viewing(viewer) = &mut connection.role else { return };
-        viewer.behind = true;
-        let size = Dimensions { cols: size.cols, rows: size.rows };
-        let size = serde_json::to_vec(&size).unwrap_or_default();
-        stream::put(&mut connection.output, Kind::Size, &size);
-        connection.send();
-    }
-
-    fn tell_writer(connection: &mut Connection) {
-        let Role::Viewing(viewer) = &connection.role else { return };
-        let word: &[u8] = if viewer.writes { b"1" } else { b"0" };
-        stream::put(&mut connection.output, Kind::Writer, word);
+        let output = &mut connection.output;
+        let size = screen.size();
+        if viewer.told_size != size {
+            viewer.told_size = size;
+            viewer.behind = true;
+            let size = Dimensions { cols: size.cols, rows: size.rows };
+            let size = serde_json::to_vec(&size).unwrap_or_default();
+            stream::put(output, FrameKind::Size, &size);
+        }
+        if std::mem::take(&mut viewer.behind) {
+            stream::put(output, FrameKind::Bytes, &screen.redraw());
+        }
+        let keyboard = match (viewer.writes, typist) {
+            (true, _) => Keyboard::Yours,
+            (false, true) => Keyboard::Anothers,
+            (false, false) => Keyboard::Free,
+        };
+        if viewer.told_keyboard != keyboard {
+            viewer.told_keyboard = keyboard;
+            stream::put(output, FrameKind::Writer, keyboard.word());
+        }
         connection.send();
     }
 }
 
 impl Host {
     /// Makes the connection a viewer.
-    pub(super) fn attach(
-        &mut self,
-        connection: &mut Connection,
-        id: &serde_json::Value,
-        params: AttachParams,
-    ) {
-        let taken = self.connections.viewers().any(|(viewer, _)| viewer.writes);
+    pub(super) fn attach(&mut self, connection: &mut Connection, params: AttachParams) {
+        let taken = self.connections.viewers().any(|viewer| viewer.writes);
         let writes = !params.read_only && (params.take || !taken);
         let size = params.size.map(|size| Size { cols: size.cols, rows: size.rows }.clamped());
         if writes {
             self.take_keyboard_away();
-            if let Some(size) = size.filter(|size| *size != self.screen.size()) {
-                let _ = self.resize(size);
-            }
+            self.fit_to(size);
         }
         let now = self.screen.size();
         let answer = AttachResult {
@@ -99,18 +103,29 @@ impl Host {
             writer: writes,
             viewers: self.connections.viewers().count() + 1,
         };
-        connection.role = Role::Viewing(Box::new(Viewer { writes, behind: true, size }));
-        connection.answer(id, serde_json::to_value(answer).map_err(super::methods::internal));
-        Viewer::catch_up(connection, &self.screen);
+        connection.role = Role::Viewing(Box::new(Viewer {
+            writes,
+            may_write: !params.read_only,
+            behind: true,
+            size,
+            told_size: now,
+            told_keyboard: if writes { Keyboard::Yours } else { Keyboard::Anothers },
+        }));
+        connection.answer(&serde_json::to_value(answer).map_err(super::methods::internal));
+    }
+
+    /// Gives the terminal the size of whoever types.
+    fn fit_to(&mut self, size: Option<Size>) {
+        if let Some(size) = size.filter(|size| *size != self.screen.size()) {
+            // A program that cannot be told a size keeps the one it has.
+            let _ = self.resize(size);
+        }
     }
 
     fn take_keyboard_away(&mut self) {
         for connection in &mut self.connections.all {
-            if let Role::Viewing(viewer) = &mut connection.role
-                && viewer.writes
-            {
+            if let Role::Viewing(viewer) = &mut connection.role {
                 viewer.writes = false;
-                Viewer::tell_writer(connection);
             }
         }
     }
@@ -129,37 +144,41 @@ impl Host {
         }
     }
 
-    fn viewer_says(&mut self, connection: &mut Connection, kind: Kind, payload: &[u8]) {
+    fn viewer_says(&mut self, connection: &mut Connection, kind: FrameKind, payload: &[u8]) {
         let Role::Viewing(viewer) = &mut connection.role else { return };
+        // This connection is not among the others while it is heard.
+        let free = !self.connections.viewers().any(|other| other.writes);
         match kind {
-            Kind::Bytes if viewer.writes && self.input.len() < MOST_INPUT => {
-                self.type_in(payload);
-                let data = String::from_utf8_lossy(payload).into_owned();
-                self.record(&model::hosted::Fact::InputText { data });
+            FrameKind::Bytes => {
+                if !viewer.writes && free && viewer.may_write {
+                    // The typist has left: whoever types next is the typist.
+                    viewer.writes = true;
+                    let size = viewer.size;
+                    self.fit_to(size);
+                }
+                let Role::Viewing(viewer) = &mut connection.role else { return };
+                if viewer.writes && self.input.len() < MOST_INPUT {
+                    self.type_in(payload);
+                    let data = String::from_utf8_lossy(payload).into_owned();
+                    self.record(&model::hosted::Fact::InputText { data });
+                }
             }
-            Kind::Size => {
+            FrameKind::Size => {
                 let Ok(Dimensions { cols, rows }) = serde_json::from_slice(payload) else { return };
                 let size = Size { cols, rows }.clamped();
                 viewer.size = Some(size);
-                if viewer.writes && size != self.screen.size() {
-                    let _ = self.resize(size);
-                    // This connection is not among the others while it is heard.
-                    Viewer::tell_size(connection, size);
-                    Viewer::catch_up(connection, &self.screen);
+                if viewer.writes {
+                    self.fit_to(Some(size));
                 }
             }
-            Kind::Take if !viewer.writes => {
+            FrameKind::Take if !viewer.writes && viewer.may_write => {
                 viewer.writes = true;
                 let size = viewer.size;
                 self.take_keyboard_away();
-                Viewer::tell_writer(connection);
-                if let Some(size) = size.filter(|size| *size != self.screen.size()) {
-                    let _ = self.resize(size);
-                    Viewer::tell_size(connection, size);
-                    Viewer::catch_up(connection, &self.screen);
-                }
+                self.fit_to(size);
             }
-            Kind::Bytes | Kind::Take | Kind::Writer | Kind::Over => {}
+            FrameKind::Redraw => viewer.behind = true,
+            FrameKind::Take | FrameKind::Writer | FrameKind::Over => {}
         }
     }
 }

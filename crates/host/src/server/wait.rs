@@ -234,9 +234,9 @@ impl Host {
 
     fn look_for_waiters(&mut self, now: Instant, over: bool) {
         let mut shown = Shown::new(self);
-        self.connections.settle(|waiter| match waiter {
+        self.connections.settle(|waiter, dialect| match waiter {
             Waiter::Render(render) => match render.look(&mut shown, now, over) {
-                Some(result) => Some(told(result)),
+                Some(result) => Some(told(result.in_dialect(dialect))),
                 None if over => Some(Err(Fault::new(
                     Code::ReplayError,
                     format!(
@@ -264,7 +264,7 @@ impl Host {
             self.look_for_waiters(now, false);
         }
         let shown = Shown::new(self);
-        self.connections.settle(|waiter| match waiter {
+        self.connections.settle(|waiter, dialect| match waiter {
             Waiter::Exit { deadline } if deadline.is_some_and(|at| at <= now) => {
                 Some(told(WaitResult { timed_out: true, ..WaitResult::default() }))
             }
@@ -277,7 +277,7 @@ impl Host {
                 Some(told(WaitResult { timed_out: true, ..WaitResult::default() }))
             }
             Waiter::Render(render) if render.deadline.is_some_and(|at| at <= now) => {
-                Some(told(render.timed_out(&shown)))
+                Some(told(render.timed_out(&shown).in_dialect(dialect)))
             }
             Waiter::Run { started, deadline, result, .. } if *deadline <= now => {
                 result.completed = Some(false);
@@ -294,7 +294,7 @@ impl Host {
         self.look_for_waiters(now, true);
         let exit_code = self.manifest.exit_code;
         let id = self.manifest.session_id.clone();
-        self.connections.settle(|waiter| match waiter {
+        self.connections.settle(|waiter, _| match waiter {
             Waiter::Exit { .. } => Some(told(WaitResult { exit_code, ..WaitResult::default() })),
             Waiter::Idle { .. } => Some(told(WaitResult::default())),
             Waiter::Run { started, result, .. } => {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 macro_rules! codes {
     ($($name:ident = $word:literal),+ $(,)?) => {
@@ -68,12 +69,22 @@ pub struct Fault {
     pub code: Code,
     /// The thing and the reason.
     pub message: String,
+    /// The offending values by name, for programs. They do not go over a host's socket.
+    #[serde(default, skip_serializing)]
+    pub details: Map<String, Value>,
 }
 
 impl Fault {
     /// A fault of that kind.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), details: Map::new() }
+    }
+
+    /// The same, with a value that a program may want to know.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(name.to_owned(), value.into());
+        self
     }
 
     /// Wrong input.

@@ -6,6 +6,7 @@
 mod event;
 mod fault;
 mod manifest;
+pub mod protocol;
 mod settle;
 pub mod wire;
 

@@ -12,25 +12,51 @@ mod wait;
 
 pub use wait::{AgentSeen, RenderParams, WaitParams, WaitResult};
 
-/// A request's `timeoutMs` that is not given.
 const fn yes() -> bool {
     true
 }
 
-/// Text to be written to the terminal.
+/// Nothing is asked for but the request itself.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InspectParams {}
+
+/// Nothing is asked for but the request itself.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyframeParams {}
+
+/// The screen itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TextParams {
+pub struct KeyframeResult {
+    /// The last event behind it; -1 before the first.
+    pub seq: i64,
+    /// The screen, in base64.
+    pub keyframe: String,
+}
+
+/// Text to be typed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TypeParams {
     /// The text.
     pub text: String,
-    /// Paste: brackets around it whether or not the program asked for them.
+}
+
+/// Text to be pasted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PasteParams {
+    /// The text.
+    pub text: String,
+    /// Brackets around it whether or not the program asked for them.
     #[serde(default = "yes")]
     pub bracketed: bool,
 }
 
 /// A command for the shell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunParams {
     /// The command.
     pub command: String,
@@ -38,7 +64,7 @@ pub struct RunParams {
     #[serde(default)]
     pub no_wait: bool,
     /// How long to wait for it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// Return what it printed.
     #[serde(default)]
@@ -47,6 +73,7 @@ pub struct RunParams {
 
 /// A mark.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MarkParams {
     /// What it says.
     pub label: String,
@@ -54,6 +81,7 @@ pub struct MarkParams {
 
 /// Keys to press.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeysParams {
     /// Their names.
     pub keys: Vec<String>,
@@ -64,6 +92,7 @@ pub struct KeysParams {
 
 /// A new size.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Dimensions {
     /// Columns.
     pub cols: u16,
@@ -73,6 +102,7 @@ pub struct Dimensions {
 
 /// A signal to send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SignalParams {
     /// Its name.
     pub signal: String,
@@ -83,6 +113,7 @@ pub struct SignalParams {
 
 /// How to end the session.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DestroyParams {
     /// At once.
     #[serde(default)]
@@ -93,8 +124,8 @@ pub struct DestroyParams {
 }
 
 /// Which screen is wanted.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SnapshotParams {
     /// In which form.
     #[serde(default)]
@@ -105,18 +136,24 @@ pub struct SnapshotParams {
     /// With every cell.
     #[serde(default)]
     pub include_cells: bool,
+    /// Which of agent-tty's renderers is meant; there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renderer_name: Option<String>,
 }
 
 /// Which picture is wanted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScreenshotParams {
     /// The profile to draw with.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// With the cursor.
     #[serde(default)]
     pub show_cursor: bool,
+    /// Which of agent-tty's renderers is meant; there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renderer_name: Option<String>,
 }
 
 /// The form of a snapshot.
@@ -142,7 +179,7 @@ impl SnapshotFormat {
 
 /// A viewer that wants to see, and perhaps write.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AttachParams {
     /// The size of the viewer's terminal.
     #[serde(default)]
@@ -242,6 +279,10 @@ pub struct RunResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_truncated: Option<bool>,
 }
+
+/// What a host answers to `signal`: that it was done.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct SignalAnswer {}
 
 /// The result of `signal`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -349,6 +390,30 @@ pub struct SnapshotCell {
 pub struct HostReport {
     /// The manifest as the host has it.
     pub session: Manifest,
+    /// The version of the host, as agent-tty counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cli_version: Option<String>,
+    /// Where it listens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rpc_socket_path: Option<String>,
+    /// What draws its screen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renderer_backend: Option<String>,
+    /// Whether that is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renderer_booted: Option<bool>,
+    /// Whether it is being started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renderer_boot_in_flight: Option<bool>,
+    /// What only ostler's clients ask for.
+    #[serde(flatten)]
+    pub counts: Option<HostCounts>,
+}
+
+/// What a host of ostler's counts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostCounts {
     /// Events so far.
     pub event_count: u64,
     /// The last one.
@@ -461,7 +526,7 @@ pub struct HostView {
 }
 
 /// The result of `screenshot`.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScreenshotResult {
     /// The session.
@@ -481,7 +546,7 @@ pub struct ScreenshotResult {
     /// Whether the cursor is drawn.
     pub cursor_visible: bool,
     /// What drew it.
-    pub renderer_backend: &'static str,
+    pub renderer_backend: String,
     /// Its width.
     pub pixel_width: u32,
     /// Its height.

@@ -218,7 +218,8 @@ fn the_host_draws_a_screenshot_for_its_clients() {
     assert_eq!((&drawn["id"], &drawn["ok"]), (&json!("1"), &json!(true)), "{drawn}");
     // The same picture as the command's, kept and listed in the same place.
     assert_eq!(drawn["result"], stage.ok(&["screenshot", &id]));
-    let params = json!({"profile": "reference-light", "showCursor": true, "rendererName": "x"});
+    let params =
+        json!({"profile": "reference-light", "showCursor": true, "rendererName": "ghostty-web"});
     let light = ask(&socket, &json!({"id": "2", "method": "screenshot", "params": params}));
     let light = &light["result"];
     assert_eq!(

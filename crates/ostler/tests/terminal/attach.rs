@@ -87,7 +87,7 @@ fn a_viewer_that_never_reads_holds_up_nobody() {
     let id = stage.shell();
     let socket = stage.ok(&["inspect", &id])["host"]["rpcSocketPath"].as_str().unwrap().to_owned();
     let mut viewer = std::os::unix::net::UnixStream::connect(&socket).unwrap();
-    viewer.write_all(b"{\"id\":1,\"method\":\"attach\",\"params\":{\"readOnly\":true}}\n").unwrap();
+    viewer.write_all(b"{\"id\":\"1\",\"method\":\"attach\",\"params\":{\"readOnly\":true},\"dialect\":\"ostler\"}\n").unwrap();
     until("the viewer", || stage.ok(&["inspect", &id])["viewers"] == 1);
     let run = stage.ok(&[
         "run",
@@ -118,6 +118,73 @@ fn a_viewer_that_never_reads_holds_up_nobody() {
         seen.extend_from_slice(&buffer[..count]);
         assert!(seen.len() < 8 << 20);
     }
+}
+
+/// Waits until both viewers show what the terminal shows.
+#[track_caller]
+fn all_show_the_same(stage: &Stage, id: &str, seats: &[&str], marker: &str) {
+    stage.ok(&["type", id, &format!("{marker}\n")]);
+    for seat in seats {
+        let wait = ["wait", seat, "--text", marker, "--timeout", "10000"];
+        let ran = stage.run(&wait);
+        assert_eq!(ran.code, 0, "a viewer is frozen before {marker}: {}", stage.screen(seat));
+    }
+    for seat in seats {
+        until("the same screen", || stage.screen(seat) == stage.screen(id));
+    }
+}
+
+#[test]
+fn b2_no_change_of_size_freezes_a_viewer() {
+    let stage = Stage::new(Name::Ostler);
+    for round in 0..20u16 {
+        let id = stage.create(&["/bin/cat"]);
+        let one = viewer(&stage, &id);
+        until("the first", || stage.ok(&["inspect", &id])["viewers"] == 1);
+        let two = viewer(&stage, &id);
+        until("the second", || stage.ok(&["inspect", &id])["viewers"] == 2);
+        let (cols, rows) = ((90 + round).to_string(), (20 + round % 3).to_string());
+        // The one who types, the one who looks, and a command.
+        stage.ok(&["resize", &one, "--cols", &cols, "--rows", &rows]);
+        until("the size", || stage.manifest(&id)["cols"] == 90 + round);
+        all_show_the_same(&stage, &id, &[&one], "FIRST");
+        stage.ok(&["wait", &two, "--text", "FIRST", "--timeout", "10000"]);
+        stage.ok(&["resize", &two, "--cols", &cols, "--rows", &rows]);
+        all_show_the_same(&stage, &id, &[&one, &two], "SECOND");
+        stage.ok(&["resize", &id, "--cols", "70", "--rows", "15"]);
+        stage.ok(&["type", &id, "THIRD\n"]);
+        stage.ok(&["wait", &one, "--text", "THIRD", "--timeout", "10000"]);
+        stage.ok(&["wait", &two, "--text", "THIRD", "--timeout", "10000"]);
+        let three = viewer(&stage, &format!("{id} --take"));
+        until("the third", || stage.ok(&["inspect", &id])["viewers"] == 3);
+        stage.ok(&["type", &three, "FOURTH\n"]);
+        for seat in [&one, &two, &three] {
+            stage.ok(&["wait", seat, "--text", "FOURTH", "--timeout", "10000"]);
+        }
+        for seat in [&one, &two, &three, &id] {
+            stage.ok(&["destroy", "--force", seat]);
+        }
+    }
+}
+
+#[test]
+fn b2_who_has_the_keyboard_is_said_and_whoever_types_next_has_it() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.create(&["/bin/cat"]);
+    let one = viewer(&stage, &id);
+    until("the first", || stage.ok(&["inspect", &id])["viewers"] == 1);
+    let two = viewer(&stage, &id);
+    stage.ok(&["wait", &two, "--text", "--take to take the keyboard"]);
+    // It is said for a moment, and again to whoever types in vain.
+    stage.ok(&["wait", &two, "--gone", "--take to take the keyboard"]);
+    stage.ok(&["type", &two, "not heard\n"]);
+    stage.ok(&["wait", &two, "--text", "--take to take the keyboard"]);
+    stage.ok(&["send-keys", &one, "Ctrl+]"]);
+    stage.ok(&["wait", &two, "--text", "type to take the keyboard"]);
+    stage.ok(&["type", &two, "heard now\n"]);
+    stage.ok(&["wait", &id, "--text", "heard now"]);
+    assert!(!stage.screen(&id).contains("not heard"));
+    stage.ok(&["wait", &two, "--text", "the keyboard is yours"]);
 }
 
 #[test]

@@ -63,14 +63,50 @@ fn create_refuses_what_cannot_be() {
 }
 
 #[test]
-fn a_command_that_cannot_be_run_is_a_session_that_exited_with_1() {
-    for name in BOTH {
-        let stage = Stage::new(name);
-        let id = stage.create(&["/no/such/program"]);
-        until("the end", || stage.manifest(&id)["status"] == "exited");
-        assert_eq!(stage.manifest(&id)["exitCode"], 1);
-        assert!(stage.screen(&id).contains("/no/such/program"));
+fn b14_a_command_that_cannot_be_run_is_an_error_or_agent_ttys_exit_with_1() {
+    let stage = Stage::new(Name::AgentTty);
+    let id = stage.create(&["/no/such/program"]);
+    until("the end", || stage.manifest(&id)["status"] == "exited");
+    assert_eq!(stage.manifest(&id)["exitCode"], 1);
+    assert!(stage.screen(&id).contains("/no/such/program"));
+    let stage = Stage::new(Name::Ostler);
+    let ran = stage.run(&["--json", "create", "--", "/no/such/program"]).exits(2);
+    assert_eq!(ran.error(), "INVALID_INPUT");
+    assert!(ran.message().contains("/no/such/program"), "{ran:?}");
+    assert_eq!(
+        std::fs::read_dir(stage.root.join("sessions")).unwrap().count(),
+        0,
+        "nothing is left"
+    );
+}
+
+#[test]
+fn b6_a_name_that_could_address_nothing_is_refused_and_the_live_one_has_it() {
+    let stage = Stage::new(Name::Ostler);
+    let create = |name: &str| stage.run(&["--json", "create", "--name", name, "--", "/bin/cat"]);
+    let id =
+        |ran: super::stage::Ran| ran.exits(0).result()["sessionId"].as_str().unwrap().to_owned();
+    let first = id(create("work"));
+    for name in
+        ["", "-", ".", "..", "a/b", "x:y", "work", &first, &first[..5], &first[..5].to_lowercase()]
+    {
+        let ran = create(name).exits(2);
+        assert_eq!(ran.error(), "INVALID_INPUT", "{name}");
     }
+    let message = create("work").message();
+    assert!(message.contains(&first) && message.contains("ostler destroy work"), "{message}");
+    stage.ok(&["destroy", "work"]);
+    let second = id(create("work"));
+    assert_eq!(stage.ok(&["inspect", "work"])["session"]["sessionId"], *second);
+    // Also when the host of the other was killed and nobody corrected that.
+    super::stage::kill(stage.pid(&second, "hostPid"), "-KILL");
+    until("its end", || !super::stage::is_alive(stage.pid(&second, "hostPid")));
+    let third = id(create("work"));
+    stage.ok(&["type", "work", "x"]);
+    stage.ok(&["destroy", "work"]);
+    assert_eq!(stage.ok(&["inspect", "work"])["session"]["sessionId"], *third, "the newest");
+    let agent_tty = Stage::new(Name::AgentTty);
+    assert_eq!(agent_tty.fails(&["create", "--name", "", "--", "/bin/cat"]).1, "INVALID_INPUT");
 }
 
 #[test]
@@ -547,14 +583,53 @@ fn the_host_speaks_one_line_each_way() {
         };
         let answer = ask("{\"id\":\"a\",\"method\":\"type\",\"params\":{\"text\":\"x\"}}\n");
         assert_eq!((&answer["id"], &answer["ok"]), (&json!("a"), &json!(true)));
-        let answer = ask("{\"id\":7,\"method\":\"nope\"}\n");
-        assert_eq!((&answer["id"], &answer["ok"]), (&json!(7), &json!(false)));
-        assert!(answer["error"]["code"].is_string() && answer["error"]["message"].is_string());
-        assert_eq!(ask("not json\n")["ok"], false);
+        let answer = ask("{\"id\":\"b\",\"method\":\"nope\"}\n");
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("b"), &json!("RPC_ERROR")));
+        let answer = ask("not json\n");
+        assert_eq!((&answer["id"], &answer["ok"]), (&json!("unknown"), &json!(false)));
         let answer = ask(
-            "{\"id\":1,\"method\":\"waitForRender\",\"params\":{\"text\":\"x\",\"timeoutMs\":5000,\"rendererName\":\"ghostty-web\"}}\n",
+            "{\"id\":\"c\",\"method\":\"waitForRender\",\"params\":{\"text\":\"x\",\"timeoutMs\":5000,\"rendererName\":\"ghostty-web\"}}\n",
         );
         assert_eq!(answer["result"]["matched"], true);
+        // Their client refuses what it does not know.
+        let keys = |answer: &serde_json::Value| -> Vec<String> {
+            answer["result"].as_object().unwrap().keys().cloned().collect()
+        };
+        let late = ask(
+            "{\"id\":\"d\",\"method\":\"waitForRender\",\"params\":{\"text\":\"never\",\"timeoutMs\":20}}\n",
+        );
+        assert_eq!(keys(&late), ["capturedAtSeq", "matched", "timedOut"]);
+        let signalled =
+            ask("{\"id\":\"e\",\"method\":\"signal\",\"params\":{\"signal\":\"SIGINT\"}}\n");
+        assert_eq!(signalled["result"], json!({}));
+        let inspected = ask("{\"id\":\"f\",\"method\":\"inspect\"}\n");
+        assert_eq!(
+            keys(&inspected),
+            [
+                "cliVersion",
+                "rendererBackend",
+                "rendererBootInFlight",
+                "rendererBooted",
+                "rpcSocketPath",
+                "session"
+            ]
+        );
+        let shown =
+            ask("{\"id\":\"g\",\"method\":\"snapshot\",\"params\":{\"format\":\"text\"}}\n");
+        let seq = shown["result"]["capturedAtSeq"].as_i64().unwrap();
+        let kept = stage.directory(&id).join(format!("artifacts/snapshot-{seq}-text.json"));
+        assert_eq!(super::stage::read_json(&kept), shown["result"], "the host keeps it");
+        // A last line without an end, and one whose asker says no more, are answered too.
+        let half_closed = |request: &str| {
+            let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            serde_json::from_str::<serde_json::Value>(&answer).unwrap()
+        };
+        assert_eq!(half_closed("{\"id\":\"h\"")["error"]["code"], "RPC_ERROR");
+        assert_eq!(half_closed("{\"id\":\"i\",\"method\":\"inspect\"}\n")["id"], "i");
     }
 }
 

@@ -284,9 +284,9 @@ fn garbage_on_the_socket_ends_a_connection_and_nothing_else() {
             })
             .collect()
     };
-    let attach = b"{\"id\":1,\"method\":\"attach\"}\n".to_vec();
+    let attach = b"{\"id\":\"1\",\"method\":\"attach\",\"dialect\":\"ostler\"}\n".to_vec();
     let wait =
-        b"{\"id\":[{}],\"method\":\"waitForRender\",\"params\":{\"text\":\"never\"}}\n".to_vec();
+        b"{\"id\":\"2\",\"method\":\"waitForRender\",\"params\":{\"text\":\"never\"}}\n".to_vec();
     for round in 0..300 {
         let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
         let opening: &[u8] = match round % 3 {
@@ -303,10 +303,82 @@ fn garbage_on_the_socket_ends_a_connection_and_nothing_else() {
             ["type", "paste", "run", "mark", "sendKeys", "resize", "signal", "wait", "snapshot"]
         {
             let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
-            let request = format!("{{\"id\":1,\"method\":\"{method}\",\"params\":{params}}}\n");
+            let request = format!("{{\"id\":\"3\",\"method\":\"{method}\",\"params\":{params}}}\n");
             stream.write_all(request.as_bytes()).unwrap();
         }
     }
     assert_eq!(stage.ok(&["run", &id, "true"])["exitCode"], 0);
     until("the connections' end", || stage.ok(&["inspect", &id])["viewers"] == 0);
+}
+
+#[test]
+fn l5_idle_and_half_said_connections_lock_nobody_out() {
+    use std::io::Write;
+    use std::time::Instant;
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.shell();
+    let socket = stage.ok(&["inspect", &id])["host"]["rpcSocketPath"].as_str().unwrap().to_owned();
+    let host = stage.pid(&id, "hostPid");
+    let ticks = || {
+        let stat = std::fs::read_to_string(format!("/proc/{host}/stat")).unwrap();
+        let fields: Vec<u64> = stat[stat.rfind(')').unwrap() + 4..]
+            .split_whitespace()
+            .map(|field| field.parse().unwrap_or(0))
+            .collect();
+        fields[10] + fields[11]
+    };
+    // As many as there are places, and more; each says nothing.
+    let idle: Vec<_> =
+        (0..300).filter_map(|_| std::os::unix::net::UnixStream::connect(&socket).ok()).collect();
+    let begun = Instant::now();
+    stage.ok(&["type", &id, "x"]);
+    stage.screen(&id);
+    assert!(begun.elapsed().as_secs() < 4, "{:?}", begun.elapsed());
+    drop(idle);
+    // A request without its end is searched once, however it comes.
+    let mut slow = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    slow.write_all(b"{\"id\":\"a\",\"method\":\"type\",\"params\":{\"text\":\"").unwrap();
+    slow.write_all(&vec![b'x'; 30 << 20]).unwrap();
+    let before = ticks();
+    for _ in 0..300 {
+        slow.write_all(b"y").unwrap();
+        std::thread::yield_now();
+    }
+    stage.ok(&["inspect", &id]);
+    let spent = ticks() - before;
+    assert!(spent < 50, "{spent} ticks for 300 bytes");
+    drop(slow);
+    stage.ok(&["destroy", &id]);
+}
+
+#[test]
+fn l5_a_picture_that_is_too_large_is_refused() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.run(&["--json", "create", "--cols", "65535", "--rows", "15", "--", "/bin/cat"]);
+    let id = id.exits(0).result()["sessionId"].as_str().unwrap().to_owned();
+    assert_eq!(stage.fails(&["screenshot", &id]), (2, "INVALID_DIMENSIONS".into()));
+}
+
+#[test]
+fn f6_2_1_runs_that_overlap_keep_their_ends() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.shell();
+    let first = stage.run(&["--json", "run", &id, "sleep 1", "--timeout", "200"]).exits(11);
+    assert_eq!(first.result()["timedOut"], true);
+    let second = stage.ok(&["run", &id, "echo second", "--timeout", "8000"]);
+    assert_eq!((&second["completed"], &second["exitCode"]), (&json!(true), &json!(0)));
+    std::thread::scope(|threads| {
+        for number in 0..4 {
+            let (stage, id) = (&stage, &id);
+            threads.spawn(move || {
+                let command = format!("sleep 0.2; echo at-once-{number}");
+                let ran = stage.ok(&["run", id, &command, "--timeout", "15000"]);
+                assert_eq!(ran["completed"], true, "{number}");
+            });
+        }
+    });
+    let log = std::fs::read_to_string(stage.directory(&id).join("events.jsonl")).unwrap();
+    let outputs = log.lines().filter(|line| line.contains("\"type\":\"output\""));
+    let all: String = outputs.collect();
+    assert!(!all.contains("_os:"), "the sentinel shows: {}", stage.screen(&id));
 }

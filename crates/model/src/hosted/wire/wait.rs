@@ -3,26 +3,27 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::hosted::protocol::HostDialect;
 use crate::status::Activity;
 
 /// What to wait for, apart from the screen.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WaitParams {
     /// The program's end.
     #[serde(default)]
     pub exit: bool,
     /// No output for that long.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_ms: Option<u64>,
     /// How long to wait; 0 is for ever.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
 
 /// What to wait for on the screen: all conditions at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RenderParams {
     /// Text that is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,6 +52,9 @@ pub struct RenderParams {
     /// How long to wait; 0 is for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Which of agent-tty's renderers is meant; there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renderer_name: Option<String>,
 }
 
 /// The result of `wait`, in both families.
@@ -89,6 +93,23 @@ pub struct WaitResult {
     /// The agent that was waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentSeen>,
+}
+
+impl WaitResult {
+    /// The same, without what agent-tty's clients refuse.
+    #[must_use]
+    pub fn in_dialect(self, dialect: HostDialect) -> Self {
+        match dialect {
+            HostDialect::Ostler => self,
+            HostDialect::AgentTty => Self {
+                condition: None,
+                screen: None,
+                agent: None,
+                captured_at_seq: self.captured_at_seq.map(|seq| seq.max(0)),
+                ..self
+            },
+        }
+    }
 }
 
 /// An agent that runs in a terminal.

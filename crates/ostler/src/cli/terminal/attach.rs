@@ -4,10 +4,11 @@ use std::io::{IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use flows::terminal::screen::RESTORE;
-use flows::terminal::stream::{self, Kind};
+use flows::terminal::stream::{self, FrameKind, Keyboard};
 use flows::terminal::{Session, ask};
 use model::hosted::Fault;
 use model::hosted::wire::{AttachParams, Dimensions};
@@ -19,8 +20,9 @@ use crate::render::output;
 
 /// Join a terminal: see it as it is, and type into it.
 ///
-/// Several people may look at the same time; one of them types. The terminal takes the size of
-/// whoever types. Ctrl-] leaves; the terminal goes on.
+/// Several people may look at the same time; one of them types (--take takes the keyboard). When the
+/// typist leaves, whoever types next has it. The terminal takes the size of whoever types. Ctrl-] leaves;
+/// the terminal goes on.
 #[derive(Debug, Args)]
 pub(crate) struct Attach {
     /// The session.
@@ -67,9 +69,6 @@ impl Attach {
             .map(|size| Dimensions { cols: size.cols, rows: size.rows });
         let params = AttachParams { size, read_only: self.read_only, take: self.take };
         let (welcome, early, stream) = ask::attach(&session, params)?;
-        if !welcome.writer && !self.read_only {
-            output::talk("somebody else types; --take takes the keyboard");
-        }
         let signals = sys::signals::watch(&[
             Signal::WindowChange,
             Signal::Terminate,
@@ -78,7 +77,18 @@ impl Attach {
         ])?;
         let left = {
             let _raw = sys::terminal::Raw::enter()?;
-            let viewing = Viewing { stream, key, sizes: !self.keep_size, input: early };
+            let mut viewing = Viewing {
+                stream,
+                key,
+                sizes: !self.keep_size,
+                input: early,
+                read_only: self.read_only,
+                keyboard: if welcome.writer { Keyboard::Yours } else { Keyboard::Anothers },
+                notice: None,
+            };
+            if !welcome.writer {
+                viewing.announce();
+            }
             let left = viewing.view(&signals);
             // Whatever happened, the terminal is given back as it was.
             let mut out = std::io::stdout().lock();
@@ -112,6 +122,19 @@ struct Viewing {
     key: u8,
     sizes: bool,
     input: Vec<u8>,
+    read_only: bool,
+    keyboard: Keyboard,
+    notice: Option<Notice>,
+}
+
+/// How long something is said over the screen.
+const NOTICE_TIME: Duration = Duration::from_secs(3);
+
+/// A line over the last row of the viewer's own terminal.
+struct Notice {
+    text: String,
+    drawn: bool,
+    until: Instant,
 }
 
 impl Viewing {
@@ -122,11 +145,15 @@ impl Viewing {
             if let Some(left) = self.show()? {
                 return Ok(left);
             }
-            let ready = sys::terminal::wait_readable(&[
-                stdin.as_fd(),
-                self.stream.as_fd(),
-                signals.as_fd(),
-            ])?;
+            let until = self.notice.as_ref().map(|notice| notice.until);
+            let ready = sys::terminal::wait_readable(
+                &[stdin.as_fd(), self.stream.as_fd(), signals.as_fd()],
+                until,
+            )?;
+            if until.is_some_and(|until| until <= Instant::now()) {
+                self.notice = None;
+                self.send(FrameKind::Redraw, b"")?;
+            }
             if let Some(signal) = sys::signals::interruption() {
                 return Ok(Left::BySignal(signal));
             }
@@ -141,7 +168,12 @@ impl Viewing {
                 }
                 let typed = &buffer[..count];
                 let end = typed.iter().position(|byte| *byte == self.key);
-                self.send(Kind::Bytes, &typed[..end.unwrap_or(count)])?;
+                let typed = &typed[..end.unwrap_or(count)];
+                if self.keyboard == Keyboard::Anothers && !typed.is_empty() {
+                    self.announce();
+                } else if !typed.is_empty() {
+                    self.send(FrameKind::Bytes, typed)?;
+                }
                 if end.is_some() {
                     return Ok(Left::ByKey);
                 }
@@ -162,34 +194,56 @@ impl Viewing {
         let mut out = std::io::stdout().lock();
         loop {
             match stream::take(&mut self.input) {
-                Ok(Some((Kind::Bytes, bytes))) => out.write_all(&bytes)?,
-                Ok(Some((Kind::Over, how))) => {
+                Ok(Some((FrameKind::Bytes, bytes))) => out.write_all(&bytes)?,
+                Ok(Some((FrameKind::Over, how))) => {
                     return Ok(Some(Left::Over(String::from_utf8_lossy(&how).into_owned())));
+                }
+                Ok(Some((FrameKind::Writer, payload))) => {
+                    self.keyboard = Keyboard::parse(&payload);
+                    self.announce();
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(_) => return Ok(Some(Left::HostGone)),
             }
         }
+        if let Some(notice) = self.notice.as_mut().filter(|notice| !notice.drawn) {
+            notice.drawn = true;
+            let size = sys::terminal::size();
+            let (rows, cols) = size.map_or((24, 80), |size| (size.rows, usize::from(size.cols)));
+            let text: String = notice.text.chars().take(cols.saturating_sub(1)).collect();
+            write!(out, "\x1b7\x1b[{rows};1H\x1b[0;7m{text}\x1b[0m\x1b8")?;
+        }
         out.flush()?;
         Ok(None)
+    }
+
+    /// Says who has the keyboard, for a moment.
+    fn announce(&mut self) {
+        let text = match self.keyboard {
+            Keyboard::Anothers if self.read_only => return,
+            Keyboard::Free if self.read_only => return,
+            Keyboard::Anothers => "[somebody else types; attach with --take to take the keyboard]",
+            Keyboard::Free => "[nobody types any more; type to take the keyboard]",
+            Keyboard::Yours => "[the keyboard is yours]",
+        };
+        let until = Instant::now() + NOTICE_TIME;
+        self.notice = Some(Notice { text: text.to_owned(), drawn: false, until });
     }
 
     fn tell_size(&mut self) -> Result<(), Error> {
         if let Some(size) = sys::terminal::size().filter(|_| self.sizes) {
             let size = Dimensions { cols: size.cols, rows: size.rows };
-            self.send(Kind::Size, &serde_json::to_vec(&size)?)?;
+            self.send(FrameKind::Size, &serde_json::to_vec(&size)?)?;
         }
         Ok(())
     }
 
-    fn send(&mut self, kind: Kind, payload: &[u8]) -> Result<(), Error> {
-        if !payload.is_empty() {
-            let mut frame = Vec::new();
-            stream::put(&mut frame, kind, payload);
-            // A host that is gone is noticed when it is read from.
-            let _ = self.stream.write_all(&frame);
-        }
+    fn send(&mut self, kind: FrameKind, payload: &[u8]) -> Result<(), Error> {
+        let mut frame = Vec::new();
+        stream::put(&mut frame, kind, payload);
+        // A host that is gone is noticed when it is read from.
+        let _ = self.stream.write_all(&frame);
         Ok(())
     }
 }

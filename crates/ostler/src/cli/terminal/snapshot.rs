@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use clap::Args;
-use flows::terminal::artifacts::{self, Kind, New};
 use flows::terminal::look;
 use model::hosted::Fault;
 use model::hosted::wire::{SnapshotFormat, SnapshotParams, SnapshotResult};
@@ -46,22 +45,12 @@ impl Snapshot {
             format,
             include_scrollback: self.include_scrollback,
             include_cells: self.include_cells,
+            renderer_name: None,
         };
         let home = context.terminals()?;
         let session = home.find(&self.id)?;
-        let result = look::snapshot(&session, params)?;
-        let content = serde_json::to_string_pretty(&result)? + "\n";
-        let seq = result.captured_at_seq;
-        artifacts::keep(
-            session.shelf(home.personality),
-            New {
-                kind: Kind::Snapshot,
-                filename: format!("snapshot-{seq}-{}.json", format.word()),
-                seq,
-                content: content.as_bytes(),
-                metadata: serde_json::Map::from_iter([("format".to_owned(), format.word().into())]),
-            },
-        )?;
+        let result = look::snapshot(&session, &params)?;
+        look::keep_snapshot(&home, &session, &result)?;
         if context.json {
             context.answer(&result)?;
         } else {

@@ -154,6 +154,7 @@ impl Wait {
             after_seq: super::whole("--after-seq", self.after_seq.as_deref())?
                 .map(|seq| i64::try_from(seq).unwrap_or(i64::MAX)),
             timeout_ms: super::whole("--timeout", self.timeout.as_deref())?,
+            renderer_name: None,
         })
     }
 }
