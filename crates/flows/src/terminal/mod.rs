@@ -95,10 +95,28 @@ impl Home {
         self.root.join("sessions")
     }
 
-    /// Where a new session's host listens: short, whatever the home's path is.
+    /// Where a session's host listens unless it wrote down another place: short, whatever the home's
+    /// path is.
     pub fn socket_of(&self, id: &str) -> PathBuf {
+        self.socket_in(&self.sockets, id)
+    }
+
+    fn socket_in(&self, sockets: &Path, id: &str) -> PathBuf {
         let home = sha256(self.root.as_os_str().as_encoded_bytes());
-        self.sockets.join(&home[..8]).join(&sha256(id.as_bytes())[..12])
+        sockets.join(&home[..8]).join(&sha256(id.as_bytes())[..12])
+    }
+
+    /// Where a new session's host is to listen: in the usual directory, or where somebody else has
+    /// taken that name, in one named after this user, or in the home.
+    pub fn choose_socket(&self, id: &str) -> PathBuf {
+        let mut of_user = self.sockets.clone().into_os_string();
+        of_user.push(format!("-{}", sys::private::our_uid()));
+        for place in [self.sockets.clone(), PathBuf::from(of_user)] {
+            if sys::private::create_guarded_dir(&place).is_ok() {
+                return self.socket_in(&place, id);
+            }
+        }
+        crate::daemon::fallback_directory(&self.root).join(&sha256(id.as_bytes())[..12])
     }
 
     /// Reads the session in that directory.
@@ -160,7 +178,7 @@ impl Session {
             // By identity; whatever cannot be proven to be it is left alone.
             let _ = sys::proc::signal(child, sys::proc::Signal::Kill, &sys::proc::observer());
         }
-        sys::atomic::abandon(&self.socket);
+        sys::socket::abandon(&self.socket);
         // It may have written its end down after we looked.
         let mut manifest = files::read_manifest(&self.directory)?;
         if manifest.status.is_active() {
@@ -209,4 +227,33 @@ pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Fault {
 
 pub(crate) fn cannot_read(path: &Path, error: &std::io::Error) -> Fault {
     Fault::new(Code::StorageReadError, format!("cannot read {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::chown;
+
+    use super::*;
+
+    #[test]
+    fn m9_a_foreign_directory_of_sockets_is_replaced_by_one_of_this_user_and_then_by_the_home() {
+        let uid = sys::private::our_uid();
+        if uid != 0 {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let sockets = directory.path().join("agent-tty");
+        let root = directory.path().join("home");
+        let home = Home { sockets: sockets.clone(), ..Home::at(&root) };
+        let make_foreign = |path: &Path| {
+            std::fs::create_dir_all(path).unwrap();
+            chown(path, Some(4711), None).unwrap();
+        };
+        assert!(home.choose_socket("id").starts_with(&sockets));
+        make_foreign(&sockets);
+        let of_user = directory.path().join(format!("agent-tty-{uid}"));
+        assert!(home.choose_socket("id").starts_with(&of_user));
+        make_foreign(&of_user);
+        assert!(home.choose_socket("id").starts_with(root.join("run")));
+    }
 }
