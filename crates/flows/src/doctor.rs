@@ -19,9 +19,8 @@ const SHOWN: usize = 3;
 /// Looks at ostler's own files.
 pub fn examine(dirs: &Dirs, config: &Config, now: Time) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (check, path) in [("home", &dirs.home), ("runtime directory", &dirs.runtime)] {
-        findings.push(directory(check, path));
-    }
+    findings.push(directory("home", &dirs.home));
+    findings.push(runtime(dirs));
     findings.extend(hook_problems(dirs));
     findings.extend(spool(dirs));
     findings.extend(store(dirs, config, now));
@@ -115,6 +114,23 @@ fn directory(check: &str, path: &Path) -> Finding {
             let remedy = format!("make it yours alone: chmod 700 {shown}");
             Finding::problem(check, error.to_string(), remedy)
         }
+    }
+}
+
+/// One that cannot be used is no fault of this user's, and sockets have another place.
+fn runtime(dirs: &Dirs) -> Finding {
+    use sys::private::{PrivateError, open_guarded_dir};
+
+    const CHECK: &str = "runtime directory";
+    match open_guarded_dir(&dirs.runtime) {
+        Err(error) if !matches!(&error, PrivateError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound) =>
+        {
+            let instead = crate::daemon::fallback_directory(&dirs.home);
+            let found = format!("{error}; sockets are in {} instead", instead.display());
+            let remedy = "nothing has to be done; XDG_RUNTIME_DIR can name another directory";
+            Finding::note(CHECK, found, remedy)
+        }
+        _ => directory(CHECK, &dirs.runtime),
     }
 }
 

@@ -9,6 +9,7 @@ mod cli {
     mod architecture;
     mod collect;
     mod daemon;
+    mod door;
     mod errors;
     mod finalize;
     mod foreign_tree;

@@ -109,9 +109,34 @@ pub fn connection_limit(most: usize) -> usize {
     most.min(quarter).max(1)
 }
 
+/// Gives up a socket of this process's own, and the directory that was made for it and others like it
+/// when this was the last one.
+pub fn abandon(path: &Path) {
+    // Nobody needs them: what cannot be removed is swept later, and a directory that is in use stays.
+    let _ = std::fs::remove_file(path);
+    if let Some(directory) = path.parent() {
+        let _ = std::fs::remove_dir(directory);
+    }
+}
+
 /// Listens at `path`, whose directory is created private or verified to be so. A socket that is in
 /// the way is replaced: the caller knows that nobody serves it any more.
 pub fn listen(path: &Path) -> Result<UnixListener, SocketError> {
+    const MOST_TRIES: usize = 64;
+    for _ in 1..MOST_TRIES {
+        match listen_once(path) {
+            // Whoever abandoned the last socket took the directory away after we had made it.
+            Err(
+                SocketError::Io { source, .. }
+                | SocketError::NotPrivate(PrivateError::Io { source, .. }),
+            ) if source.kind() == io::ErrorKind::NotFound => {}
+            other => return other,
+        }
+    }
+    listen_once(path)
+}
+
+fn listen_once(path: &Path) -> Result<UnixListener, SocketError> {
     check(path)?;
     private::create_private_dir(path.parent().unwrap_or(Path::new("/")))?;
     let io = |source| SocketError::Io { path: path.into(), source };
@@ -186,6 +211,30 @@ mod tests {
         fs::write(&file, "mine").unwrap();
         assert!(matches!(listen(&file), Err(SocketError::Io { .. })));
         assert_eq!(fs::read(&file).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn m9_the_last_socket_takes_its_directory_along_while_others_come() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("run");
+        let path = |name: &str| directory.join(name);
+        let (_a, _b) = (listen(&path("a")).unwrap(), listen(&path("b")).unwrap());
+        abandon(&path("a"));
+        assert!(path("b").exists());
+        abandon(&path("b"));
+        assert!(!directory.exists());
+        std::thread::scope(|threads| {
+            for name in ["a", "b", "c"] {
+                threads.spawn(move || {
+                    let path = path(name);
+                    for _ in 0..200 {
+                        let _listener = listen(&path).unwrap();
+                        abandon(&path);
+                    }
+                });
+            }
+        });
+        assert!(!directory.exists());
     }
 
     #[test]

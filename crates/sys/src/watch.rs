@@ -16,6 +16,42 @@ pub struct Watch {
     events: std::os::fd::OwnedFd,
 }
 
+/// A limit of the kernel's on directory watches is used up, by whatever programs of this user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no inotify {thing} is left: the limit `{setting}` is used up")]
+pub struct WatchLimitError {
+    thing: &'static str,
+    setting: &'static str,
+}
+
+impl WatchLimitError {
+    /// The limit that an error is about, if it is about one.
+    pub fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+
+    /// The remedy.
+    pub fn remedy(&self) -> String {
+        let setting = self.setting;
+        format!("end programs that watch files, or raise it: `sudo sysctl {setting}=1024`")
+    }
+
+    #[cfg(target_os = "linux")]
+    fn name(errno: rustix::io::Errno) -> io::Error {
+        use rustix::io::Errno;
+
+        let limit = match errno {
+            // The same error says that this process has no descriptor left, which is another matter.
+            Errno::MFILE if std::fs::File::open("/dev/null").is_ok() => {
+                Self { thing: "instance", setting: "fs.inotify.max_user_instances" }
+            }
+            Errno::NOSPC => Self { thing: "watch", setting: "fs.inotify.max_user_watches" },
+            _ => return errno.into(),
+        };
+        io::Error::other(limit)
+    }
+}
+
 /// How often a platform that does not tell has to be asked.
 #[cfg(not(target_os = "linux"))]
 pub const ASK_EVERY: Option<Duration> = Some(Duration::from_secs(1));
@@ -30,11 +66,12 @@ impl Watch {
     pub fn directory(path: &Path) -> io::Result<Self> {
         use rustix::fs::inotify;
 
-        let events = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+        let events = inotify::init(flags).map_err(WatchLimitError::name)?;
         let changes = inotify::WatchFlags::MODIFY
             | inotify::WatchFlags::CREATE
             | inotify::WatchFlags::MOVED_TO;
-        inotify::add_watch(&events, path, changes)?;
+        inotify::add_watch(&events, path, changes).map_err(WatchLimitError::name)?;
         Ok(Self { events })
     }
 

@@ -76,7 +76,7 @@ pub fn create(home: &Home, request: Request) -> Result<CreateResult, Fault> {
         if request.command.is_empty() { vec![request.shell.clone()] } else { request.command };
     let start = Start {
         directory: home.sessions().join(&id),
-        socket: home.socket_of(&id),
+        socket: home.choose_socket(&id),
         session_id: id.clone(),
         personality: home.personality,
         command,

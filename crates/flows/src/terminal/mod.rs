@@ -81,9 +81,8 @@ pub struct Session {
     pub socket: PathBuf,
     /// Its directory, as it was opened and verified.
     pub(crate) files: SessionDir,
-    /// Where a host of this home listens for it, whatever a file says; `None` where only files are
-    /// looked at.
-    expected_socket: Option<PathBuf>,
+    /// Where a host of this home may listen for it: what a file says beside these is not believed.
+    may_listen_at: Vec<PathBuf>,
     /// Under which name it is used.
     pub(crate) personality: Personality,
 }
@@ -105,10 +104,46 @@ impl Home {
         self.root.join("sessions")
     }
 
-    /// Where a new session's host listens: short, whatever the home's path is.
+    /// Where a session's host listens unless it wrote down another place: short, whatever the home's
+    /// path is.
     pub fn socket_of(&self, id: &str) -> PathBuf {
+        self.socket_in(&self.sockets, id)
+    }
+
+    fn socket_in(&self, sockets: &Path, id: &str) -> PathBuf {
         let home = sha256(self.root.as_os_str().as_encoded_bytes());
-        self.sockets.join(&home[..8]).join(&sha256(id.as_bytes())[..12])
+        sockets.join(&home[..8]).join(&sha256(id.as_bytes())[..12])
+    }
+
+    /// The directories of sockets, in the order in which they are tried: the usual one, and one named
+    /// after this user. None where only files are looked at.
+    fn socket_directories(&self) -> Vec<PathBuf> {
+        if self.sockets.as_os_str().is_empty() {
+            return Vec::new();
+        }
+        let mut of_user = self.sockets.clone().into_os_string();
+        of_user.push(format!("-{}", sys::private::our_uid()));
+        vec![self.sockets.clone(), of_user.into()]
+    }
+
+    /// The place of a session's socket in the home itself.
+    fn socket_in_home(&self, id: &str) -> PathBuf {
+        crate::daemon::fallback_directory(&self.root).join(&sha256(id.as_bytes())[..12])
+    }
+
+    /// Every place at which a host of this home may listen for a session.
+    fn socket_places(&self, id: &str) -> Vec<PathBuf> {
+        let directories = self.socket_directories();
+        let places = directories.iter().map(|directory| self.socket_in(directory, id));
+        places.chain([self.socket_in_home(id)]).collect()
+    }
+
+    /// Where a new session's host is to listen: in the usual directory, or where somebody else has
+    /// taken that name, in one named after this user, or in the home.
+    pub fn choose_socket(&self, id: &str) -> PathBuf {
+        let guarded = |place: &PathBuf| sys::private::create_guarded_dir(place).is_ok();
+        let directory = self.socket_directories().into_iter().find(guarded);
+        directory.map_or_else(|| self.socket_in_home(id), |place| self.socket_in(&place, id))
     }
 
     /// Opens the directory of the sessions: the home and it must be ours and not writable by others,
@@ -159,7 +194,7 @@ impl Home {
             manifest,
             holder,
             socket,
-            expected_socket: (!self.sockets.as_os_str().is_empty()).then(|| self.socket_of(id)),
+            may_listen_at: self.socket_places(id),
             personality: self.personality,
             files,
         })
@@ -231,8 +266,8 @@ impl Session {
             // By identity; whatever cannot be proven to be it is left alone.
             let _ = sys::proc::signal(child, sys::proc::Signal::Kill, &sys::proc::observer());
         }
-        if let Some(socket) = &self.expected_socket {
-            remove_stale_socket(socket);
+        if self.may_listen_at.contains(&self.socket) {
+            remove_stale_socket(&self.socket);
         }
         // It may have written its end down after we looked.
         let mut manifest = self.files.read_manifest()?;
@@ -281,11 +316,13 @@ impl Session {
 
 /// Removes the socket of a host that is gone: a socket of ours in a directory of ours, or nothing.
 fn remove_stale_socket(path: &Path) {
-    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return };
-    if let Ok(directory) = private::open_unwritable_dir(directory) {
+    let (Some(directory_path), Some(name)) = (path.parent(), path.file_name()) else { return };
+    if let Ok(directory) = private::open_unwritable_dir(directory_path) {
         // One that stays is replaced by the next host that is given its place.
         let _ = directory.unlink_socket(name);
     }
+    // The directory that was made for this home's sockets goes with its last one.
+    let _ = std::fs::remove_dir(directory_path);
 }
 
 pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Fault {
@@ -294,4 +331,33 @@ pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Fault {
 
 pub(crate) fn cannot_read(path: &Path, error: &std::io::Error) -> Fault {
     Fault::new(Code::StorageReadError, format!("cannot read {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::chown;
+
+    use super::*;
+
+    #[test]
+    fn m9_a_foreign_directory_of_sockets_is_replaced_by_one_of_this_user_and_then_by_the_home() {
+        let uid = sys::private::our_uid();
+        if uid != 0 {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let sockets = directory.path().join("agent-tty");
+        let root = directory.path().join("home");
+        let home = Home { sockets: sockets.clone(), ..Home::at(&root) };
+        let make_foreign = |path: &Path| {
+            std::fs::create_dir_all(path).unwrap();
+            chown(path, Some(4711), None).unwrap();
+        };
+        assert!(home.choose_socket("id").starts_with(&sockets));
+        make_foreign(&sockets);
+        let of_user = directory.path().join(format!("agent-tty-{uid}"));
+        assert!(home.choose_socket("id").starts_with(&of_user));
+        make_foreign(&of_user);
+        assert!(home.choose_socket("id").starts_with(root.join("run")));
+    }
 }

@@ -144,7 +144,7 @@ impl Host {
     /// Leaves nothing behind but files that will be there tomorrow.
     pub(super) fn leave(&mut self) {
         // From now on the manifest answers, not the host.
-        sys::atomic::abandon(&self.socket);
+        sys::socket::abandon(&self.socket);
         self.write_keyframe();
         self.log.close(sys::clock::now());
         // Not written again: once it says that the session is over it belongs to others too.

@@ -128,7 +128,7 @@ pub(super) fn start(request: Start, now: Time) -> Result<Host, Fault> {
         // Nothing has run in it, so nothing is lost.
         #[expect(clippy::disallowed_methods, reason = "it was made a moment ago, for this")]
         let _ = std::fs::remove_dir_all(&directory);
-        sys::atomic::abandon(&socket);
+        sys::socket::abandon(&socket);
     }
     made
 }

@@ -1,6 +1,7 @@
 //! `ostler daemon`
 
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use flows::writer;
 use model::wire::DaemonResult;
 use sys::dirs::Dirs;
 use sys::lock::Attempt;
+use sys::watch::WatchLimitError;
 
 use crate::cli::{Context, version};
 use crate::env;
@@ -94,7 +96,12 @@ fn run(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
         .map_err(|error| Error::Order(CallError::Socket(error).into()))?;
     let about = daemon::about(&socket, version::VERSION, context.now);
     let env = flows::Env::new(&env::lookup);
-    let (daemon, queue) = daemon::Daemon::new(writer, env, about)?;
+    let (daemon, queue) = daemon::Daemon::new(writer, env, about).map_err(|error| {
+        match WatchLimitError::of(&error) {
+            Some(limit) => Error::Refused { what: limit.to_string(), hint: limit.remedy() },
+            None => error.into(),
+        }
+    })?;
     let door = crate::daemon::Door::open(listener, queue, home)?;
     output::talk(&format!("ostler daemon: pid {}", std::process::id()));
     let ended = daemon.run(&mut |problem| output::talk(&format!("ostler daemon: {problem}")));
@@ -132,6 +139,9 @@ fn start(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
             Ok(_) | Err(Error::DaemonSilent { .. }) => {}
             Err(error) => return Err(error),
         }
+        if let Some(error) = read_failure(&path) {
+            return Err(error);
+        }
         if begun.elapsed() > START_TIMEOUT {
             return Err(Error::Read {
                 path: path.to_string_lossy().into_owned(),
@@ -140,6 +150,15 @@ fn start(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Why a new daemon gave up, from its log: it says nothing there before it has begun but this.
+fn read_failure(log: &Path) -> Option<Error> {
+    let text = std::fs::read_to_string(log).ok()?;
+    let (said, hint) = text.strip_prefix("error: ")?.split_once("\nhint: ")?;
+    let hint = hint.strip_suffix('\n')?;
+    let what = format!("the daemon did not start: {said}");
+    Some(Error::Refused { what, hint: hint.to_owned() })
 }
 
 fn stop(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {

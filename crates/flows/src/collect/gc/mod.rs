@@ -236,7 +236,7 @@ fn plan_in(home: &Path, ask: &Ask, now: Time, env: Env<'_>) -> Planning {
         own::launches(home, ask, now, &mut planning);
         own::spills(home, ask, now, &mut planning);
         own::vault(home, ask, now, &mut planning);
-        own::sockets(ask, &mut planning);
+        own::sockets(home, ask, &mut planning);
         own::temporaries(home, ask, now, &mut planning);
     }
     if ask.includes(Include::Temps) {

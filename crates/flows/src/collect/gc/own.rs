@@ -185,9 +185,10 @@ pub(super) fn vault(home: &Path, ask: &Ask, now: Time, planning: &mut Planning) 
 }
 
 /// Sockets on which nobody listens.
-pub(super) fn sockets(ask: &Ask, planning: &mut Planning) {
+pub(super) fn sockets(home: &Path, ask: &Ask, planning: &mut Planning) {
+    let fallback = crate::daemon::fallback_directory(home);
     let below = files(&ask.runtime).filter(|(path, _)| path.is_dir());
-    let places = std::iter::once(ask.runtime.clone()).chain(below.map(|(path, _)| path));
+    let places = [ask.runtime.clone(), fallback].into_iter().chain(below.map(|(path, _)| path));
     for place in places {
         for (path, _) in files(&place) {
             let is_socket =
