@@ -41,6 +41,7 @@ pub fn recover(home: &Path) -> Result<Recovered, CollectError> {
                 continue;
             }
         };
+        let_go_beside(&receipt.steps);
         let end = Line::End { at: sys::clock::now() };
         if !receipt.is_unfinished() {
             // Every step was settled, but for saying so.
@@ -70,6 +71,16 @@ pub fn recover(home: &Path) -> Result<Recovered, CollectError> {
         journal.add(&end)?;
     }
     Ok(recovered)
+}
+
+/// Lets go of OpenClaw's locks that the killed run held beside what it was at.
+fn let_go_beside(steps: &[journal::Step]) {
+    let parents = steps.iter().filter_map(|step| step.begun.path.0.parent());
+    let directories: std::collections::BTreeSet<&Path> = parents.collect();
+    let observer = sys::proc::observer();
+    for directory in directories {
+        crate::openclaw::locks::let_go_in(directory, &observer);
+    }
 }
 
 /// Whether a step is taken now, or why it is not.
