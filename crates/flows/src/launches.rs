@@ -102,9 +102,9 @@ pub(crate) fn fate(
 }
 
 /// The last look at a record before it goes.
-pub(crate) fn check(path: &Path) -> Result<(), Refusal> {
+pub(crate) fn check(path: &Path, observer: &Observer) -> Result<(), Refusal> {
     let launch = read(path).map_err(|why| damaged(&why))?;
-    match sys::proc::probe(&launch.process, &sys::proc::observer()) {
+    match sys::proc::probe(&launch.process, observer) {
         Liveness::Dead(_) => Ok(()),
         Liveness::Alive(_) => {
             Err(Refusal::Alive { who: format!("the {} it tells of", launch.agent) })
@@ -128,6 +128,10 @@ pub(crate) fn planned(path: &Path, launch: &Launch, liveness: Liveness) -> io::R
     Ok(planned)
 }
 
+/// No more records go in one sweep: each waits for the disk, and somebody waits for the sweep. The next
+/// one goes on.
+const MOST_IN_ONE_SWEEP: usize = 256;
+
 /// The records that are due. Names are in the order of time, so that the young ones are not read.
 fn due(home: &Path, now: Time) -> Vec<Planned> {
     let mut due = Vec::new();
@@ -147,6 +151,9 @@ fn due(home: &Path, now: Time) -> Vec<Planned> {
             && let Ok(planned) = planned(&record.path, launch, liveness)
         {
             due.push(planned);
+            if due.len() == MOST_IN_ONE_SWEEP {
+                break;
+            }
         }
     }
     due
@@ -166,11 +173,12 @@ pub(crate) fn sweep(writer: &Writer, now: Time) -> Result<u64, CollectError> {
     sys::pause::at("launches.planned");
     let mut reaper = Reaper::begin(writer, "launch records", now)?;
     let mut gone = 0;
+    let observer = sys::proc::observer();
     for planned in &due {
         let may_go = |planned: &Planned| {
             let terminal = planned.item.session.as_deref().map(remove::name);
             pins::recheck(writer, terminal.as_slice())?;
-            check(&planned.path).map(|()| None)
+            check(&planned.path, &observer).map(|()| None)
         };
         if let Ok(checked) = recheck(planned, may_go) {
             gone += u64::from(reaper.trash(&checked)?.is_ok());

@@ -7,24 +7,46 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The lifecycle state of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
+/// Makes the statuses, the list of all of them and their words from one list: what is in the enum is in
+/// [`Status::ALL`], and so under the invariants below.
+macro_rules! statuses {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
+        /// The lifecycle state of a session.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "lowercase")]
+        pub enum Status {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Status {
+            /// Every status.
+            pub const ALL: [Self; [$($word),*].len()] = [$(Self::$name),*];
+
+            /// The word used in JSON, filters and tables.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                }
+            }
+        }
+    };
+}
+
+statuses! {
     /// Its process is there.
-    Running,
+    Running = "running",
     /// A hosted session whose child is gone and whose log is being closed.
-    Exiting,
+    Exiting = "exiting",
     /// Its process is gone: a clean quit as much as a kill.
-    Exited,
+    Exited = "exited",
     /// It ended without ever having run.
-    Failed,
+    Failed = "failed",
     /// It is being destroyed on request.
-    Destroying,
+    Destroying = "destroying",
     /// It was destroyed on request.
-    Destroyed,
+    Destroyed = "destroyed",
     /// Sight was lost: another host, another namespace, unreadable. It protects.
-    Unknown,
+    Unknown = "unknown",
 }
 
 /// One row of the policy table.
@@ -87,17 +109,6 @@ const _: () = {
 };
 
 impl Status {
-    /// Every status.
-    pub const ALL: [Self; 7] = [
-        Self::Running,
-        Self::Exiting,
-        Self::Exited,
-        Self::Failed,
-        Self::Destroying,
-        Self::Destroyed,
-        Self::Unknown,
-    ];
-
     /// The table.
     pub const fn policy(self) -> Policy {
         match self {
@@ -115,19 +126,6 @@ impl Status {
                 ..NOTHING
             },
             Self::Unknown => Policy { active: true, offline_replay: true, ..NOTHING },
-        }
-    }
-
-    /// The word used in JSON, filters and tables.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Exiting => "exiting",
-            Self::Exited => "exited",
-            Self::Failed => "failed",
-            Self::Destroying => "destroying",
-            Self::Destroyed => "destroyed",
-            Self::Unknown => "unknown",
         }
     }
 

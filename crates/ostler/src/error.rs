@@ -416,7 +416,8 @@ fn gateway_hint(error: &GatewayError) -> &'static str {
             "look at `ostler store ls` before trying again"
         }
         GatewayError::Call(gateway::CallError::Rejected { .. }) => {
-            "check `gateway.auth` in OpenClaw's configuration"
+            "put `gateway.auth` in OpenClaw's configuration right: what it holds wins over OPENCLAW_GATEWAY_TOKEN and \
+             OPENCLAW_GATEWAY_PASSWORD"
         }
         GatewayError::Call(gateway::CallError::Elsewhere { .. }) => {
             "run it on the gateway's machine"

@@ -3,6 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -38,6 +39,14 @@ pub enum Manner {
     Babbles,
     /// Answers with this.
     Answers(Value),
+    /// Owns this index: deletes entries from it as 2026.7 does, which applies its policy with every write
+    /// unless that only warns. What is older than 30 days goes then, but for groups, channels and threads.
+    Owns {
+        /// The index.
+        index: PathBuf,
+        /// Whether writes apply the policy.
+        enforces: bool,
+    },
 }
 
 /// A gateway that listens as long as the value lives.
@@ -134,7 +143,7 @@ fn converse(mut stream: TcpStream, manner: &Manner, heard: &Mutex<Vec<Value>>) -
     }
     let methods: &[&str] = match manner {
         Manner::OffersNothing => &["sessions.list"],
-        _ => &["sessions.list", "sessions.cleanup", "agents.delete"],
+        _ => &["sessions.list", "sessions.cleanup", "sessions.delete", "agents.delete"],
     };
     let features = json!({ "methods": methods, "events": [] });
     let hello = json!({ "type": "hello-ok", "protocol": 4, "features": features });
@@ -156,8 +165,48 @@ fn converse(mut stream: TcpStream, manner: &Manner, heard: &Mutex<Vec<Value>>) -
         Manner::Answers(answer) => {
             reply(&mut stream, &request, json!({ "ok": true, "payload": answer }))
         }
+        Manner::Owns { index, enforces } => {
+            let answer = match change_index(index, *enforces, &request) {
+                Ok(payload) => json!({ "ok": true, "payload": payload }),
+                Err(message) => {
+                    let error = json!({ "code": "INVALID_REQUEST", "message": message });
+                    json!({ "ok": false, "error": error })
+                }
+            };
+            reply(&mut stream, &request, answer)
+        }
         _ => Ok(()),
     }
+}
+
+/// What a gateway does to its index when it is asked.
+fn change_index(index: &Path, enforces: bool, request: &Value) -> Result<Value, String> {
+    let text = std::fs::read_to_string(index).unwrap();
+    let mut entries: serde_json::Map<String, Value> = serde_json::from_str(&text).unwrap();
+    let params = &request["params"];
+    let key = params["key"].as_str().unwrap();
+    if key == "agent:main:main" {
+        return Err(format!("Cannot delete the main session ({key})."));
+    }
+    let entry = entries.get(key).cloned().unwrap_or_default();
+    let matches = |expected: &str, own: &str| {
+        params.get(expected).is_none_or(|expected| *expected == entry[own])
+    };
+    if !matches("expectedSessionId", "sessionId")
+        || !matches("expectedSessionUpdatedAt", "updatedAt")
+    {
+        return Err(format!("Session {key} changed before deletion. Retry."));
+    }
+    let deleted = entries.remove(key).is_some();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let oldest = i64::try_from(now.as_millis()).unwrap() - 30 * 86_400_000;
+    let is_place =
+        |key: &str| [":group:", ":channel:", ":thread:"].iter().any(|it| key.contains(it));
+    entries.retain(|key, entry| {
+        !enforces || is_place(key) || entry["updatedAt"].as_i64().is_none_or(|at| at >= oldest)
+    });
+    std::fs::write(index, Value::Object(entries).to_string()).unwrap();
+    Ok(json!({ "ok": true, "key": key, "deleted": deleted, "archived": [] }))
 }
 
 fn read_head(stream: &mut TcpStream) -> io::Result<String> {

@@ -262,16 +262,19 @@ struct Seen {
 }
 
 impl Snapshot {
-    /// The tree below `root`, links not followed. Access times are left out: reading changes them.
+    /// The tree below `root`, links not followed. Access times are left out: reading changes them. So is
+    /// `.cache`, which any command may write, and with it the time of the root.
     pub fn of(root: &Path) -> Self {
         let mut entries = BTreeMap::new();
         let mut pending = vec![root.to_owned()];
         while let Some(path) = pending.pop() {
             let found = fs::symlink_metadata(&path).unwrap();
+            let is_root = path == root;
             let mut hasher = DefaultHasher::new();
             if found.is_dir() {
                 let inside = fs::read_dir(&path).into_iter().flatten();
-                pending.extend(inside.map(|entry| entry.unwrap().path()));
+                let inside = inside.map(|entry| entry.unwrap().path());
+                pending.extend(inside.filter(|path| *path != root.join(".cache")));
             } else if found.is_symlink() {
                 fs::read_link(&path).unwrap().hash(&mut hasher);
             } else if found.is_file() {
@@ -280,9 +283,12 @@ impl Snapshot {
             }
             let seen = Seen {
                 mode: found.mode(),
-                mtime_ns: i128::from(found.mtime()) * 1_000_000_000
-                    + i128::from(found.mtime_nsec()),
-                len: found.len(),
+                mtime_ns: if is_root {
+                    0
+                } else {
+                    i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec())
+                },
+                len: if is_root { 0 } else { found.len() },
                 hash: hasher.finish(),
             };
             entries.insert(path.strip_prefix(root).unwrap().to_owned(), seen);

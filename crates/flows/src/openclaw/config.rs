@@ -11,7 +11,7 @@ use adapters::Env;
 use model::openclaw::agent::{MAIN, normalise};
 use serde_json::Value;
 
-use super::document;
+use super::document::{self, TakenOut};
 use crate::edit::Wrong;
 
 mod reader;
@@ -189,17 +189,24 @@ impl Config {
             let list = at(&self.document, path).and_then(Value::as_array);
             list.map_or_else(Vec::new, |list| list.iter().map(goes).collect())
         };
+        const ENTRIES: &[&str] = &["agents", "entries"];
         const AGENTS: &[&str] = &["agents", "list"];
         const BINDINGS: &[&str] = &["bindings"];
         const ALLOWED: &[&str] = &["tools", "agentToAgent", "allow"];
-        let lists = [
-            (AGENTS, marks(AGENTS, &|agent| named(agent, "id"))),
-            (BINDINGS, marks(BINDINGS, &|binding| named(binding, "agentId"))),
-            (ALLOWED, marks(ALLOWED, &allowed)),
+        let entries = at(&self.document, ENTRIES).and_then(Value::as_object);
+        let entries = entries.into_iter().flat_map(|entries| entries.keys());
+        let entries = entries.filter(|name| normalise(name).as_deref() == Some(id)).cloned();
+        let bound = marks(BINDINGS, &|binding| named(binding, "agentId"));
+        let callable = marks(ALLOWED, &allowed);
+        let count = |marks: &[bool]| marks.iter().filter(|goes| **goes).count();
+        let (bindings, allowed) = (count(&bound), count(&callable));
+        let cuts = [
+            (ENTRIES, TakenOut::Members(entries.collect())),
+            (AGENTS, TakenOut::Elements(marks(AGENTS, &|agent| named(agent, "id")))),
+            (BINDINGS, TakenOut::Elements(bound)),
+            (ALLOWED, TakenOut::Elements(callable)),
         ];
-        let count = |index: usize| lists[index].1.iter().filter(|goes| **goes).count();
-        let (bindings, allowed) = (count(1), count(2));
-        let after = document::without(text, &lists).map_err(wrong)?;
+        let after = document::without(text, &cuts).map_err(wrong)?;
         let mark = &bytes[..bytes.len() - text.len()];
         Ok(Pruned { bytes: [mark, after.as_bytes()].concat(), bindings, allowed })
     }

@@ -83,49 +83,87 @@ fn number(text: &str) -> Value {
     }
 }
 
-/// Takes elements out of lists: each list is named by the members that lead to it. What comes out is
-/// read again, and given back only if nothing else is missing from it.
-pub(super) fn without(text: &str, lists: &[(&[&str], Vec<bool>)]) -> Result<String, Wrong> {
-    let mut expected = parse(text)?;
-    for (path, marked) in lists {
-        let list = path.iter().try_fold(&mut expected, |value, name| value.get_mut(name));
-        if let Some(Value::Array(list)) = list {
-            let mut marked = marked.iter();
-            list.retain(|_| marked.next() != Some(&true));
+/// What is taken out of a list or an object.
+#[derive(Debug)]
+pub(super) enum TakenOut {
+    /// One mark for each element of a list.
+    Elements(Vec<bool>),
+    /// Members of an object, by name.
+    Members(Vec<String>),
+}
+
+impl TakenOut {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Elements(marked) => !marked.contains(&true),
+            Self::Members(names) => names.is_empty(),
         }
     }
-    let after = cut(text, lists)?;
+}
+
+/// Takes elements out of lists and members out of objects, each named by the members that lead to it. What
+/// comes out is read again, and given back only if nothing else is missing from it.
+pub(super) fn without(text: &str, cuts: &[(&[&str], TakenOut)]) -> Result<String, Wrong> {
+    let mut expected = parse(text)?;
+    for (path, taken) in cuts {
+        let place = path.iter().try_fold(&mut expected, |value, name| value.get_mut(name));
+        match (place, taken) {
+            (Some(Value::Array(list)), TakenOut::Elements(marked)) => {
+                let mut marked = marked.iter();
+                list.retain(|_| marked.next() != Some(&true));
+            }
+            (Some(Value::Object(map)), TakenOut::Members(names)) => {
+                map.retain(|name, _| !names.contains(name));
+            }
+            _ => {}
+        }
+    }
+    let after = cut(text, cuts)?;
     if parse(&after)? == expected {
         return Ok(after);
     }
     Err(Wrong::shape("it is written in a way that cannot be changed safely"))
 }
 
-fn cut(text: &str, lists: &[(&[&str], Vec<bool>)]) -> Result<String, Wrong> {
+fn cut(text: &str, cuts: &[(&[&str], TakenOut)]) -> Result<String, Wrong> {
     with_root(text, |root| {
         let mut splices = Splices::default();
-        for (path, marked) in lists.iter().filter(|(_, marked)| marked.contains(&true)) {
-            let place = list_at(root.as_object(), path)
-                .filter(|place| place.children.len() == marked.len())
+        for (path, taken) in cuts.iter().filter(|(_, taken)| !taken.is_empty()) {
+            let (place, marked) = place_at(root.as_object(), path, taken)
+                .filter(|(place, marked)| place.children.len() == marked.len())
                 .ok_or_else(|| Wrong::shape(format!("`{}` is not a list", path.join("."))))?;
-            layout::remove(&mut splices, text, &place, marked);
+            layout::remove(&mut splices, text, &place, &marked);
         }
         Ok(splices.apply(text))
     })?
 }
 
-fn list_at(root: Option<&Object<'_>>, path: &[&str]) -> Option<Container> {
+/// Where the container is, and which of its children go.
+fn place_at(
+    root: Option<&Object<'_>>,
+    path: &[&str],
+    taken: &TakenOut,
+) -> Option<(Container, Vec<bool>)> {
     let (last, above) = path.split_last()?;
     let mut object = root?;
     for name in above {
         object = object.get_object(name)?;
     }
-    let list = object.get_array(last)?;
     let range = |range: jsonc_parser::common::Range| range.start..range.end;
-    Some(Container {
-        range: range(list.range),
-        children: list.elements.iter().map(|element| range(element.range())).collect(),
-    })
+    match taken {
+        TakenOut::Elements(marked) => {
+            let list = object.get_array(last)?;
+            let children = list.elements.iter().map(|element| range(element.range())).collect();
+            Some((Container { range: range(list.range), children }, marked.clone()))
+        }
+        TakenOut::Members(names) => {
+            let members = object.get_object(last)?;
+            let goes = |name: &str| names.iter().any(|one| one == name);
+            let marked = members.properties.iter().map(|it| goes(it.name.as_str())).collect();
+            let children = members.properties.iter().map(|it| range(it.range)).collect();
+            Some((Container { range: range(members.range), children }, marked))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -151,17 +189,33 @@ mod tests {
     #[test]
     fn what_is_taken_out_takes_nothing_else_along() {
         let text = "{\n  // first\n  list: [\n    'a', // one\n    'b',\n    'c', // three\n  ],\n  x: 1,\n}\n";
-        let after = without(text, &[(&["list"], vec![false, true, false])]).unwrap();
+        let after =
+            without(text, &[(&["list"], TakenOut::Elements(vec![false, true, false]))]).unwrap();
         assert_eq!(
             after,
             "{\n  // first\n  list: [\n    'a', // one\n    'c', // three\n  ],\n  x: 1,\n}\n"
         );
-        assert_eq!(without(text, &[(&["list"], vec![false; 3])]).unwrap(), text);
+        assert_eq!(
+            without(text, &[(&["list"], TakenOut::Elements(vec![false; 3]))]).unwrap(),
+            text
+        );
         // The line break between two that go ends the comment before them.
         let swallowing = "{ list: [ // a\n1,\n    2 /* b */] }";
-        let after = without(swallowing, &[(&["list"], vec![true, true])]).unwrap();
+        let after =
+            without(swallowing, &[(&["list"], TakenOut::Elements(vec![true, true]))]).unwrap();
         assert_eq!(after, "{ list: [ // a\n /* b */] }");
-        assert!(without(text, &[(&["lost"], vec![true])]).is_err());
+        assert!(without(text, &[(&["lost"], TakenOut::Elements(vec![true]))]).is_err());
+    }
+
+    #[test]
+    fn p4_a_member_that_is_taken_out_takes_nothing_else_along() {
+        let text = "{\n  crew: {\n    // boss\n    main: {},\n    ops: { a: 1 }, // gone\n    lab: {},\n  },\n}\n";
+        let gone = || vec![(&["crew"][..], TakenOut::Members(vec!["ops".into()]))];
+        let after = without(text, &gone()).unwrap();
+        assert!(parse(&after).unwrap()["crew"].get("ops").is_none());
+        assert!(after.contains("// boss\n    main: {},") && after.contains("lab: {},"), "{after}");
+        let only = without("{ crew: { ops: 1 } }", &gone()).unwrap();
+        assert_eq!(parse(&only).unwrap(), serde_json::json!({ "crew": {} }));
     }
 
     use proptest::prelude::*;
@@ -192,7 +246,7 @@ mod tests {
             }
             text.push_str(&format!("{end}], tail: 'list: []' }} // foot\n"));
             let marked: Vec<bool> = elements.iter().map(|(.., goes)| *goes).collect();
-            let after = without(&text, &[(&["list"], marked)]).unwrap();
+            let after = without(&text, &[(&["list"], TakenOut::Elements(marked))]).unwrap();
             let (head, foot) = ("{ /* head */ list: [", "], tail: 'list: []' } // foot\n");
             prop_assert!(after.starts_with(head) && after.ends_with(foot), "{}", after);
             for comment in ["// a, ]", "/* b */", "// c", "// d"] {

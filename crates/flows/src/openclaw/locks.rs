@@ -108,6 +108,23 @@ pub fn held_in(directory: &Path, observer: &Observer) -> io::Result<Vec<Lock>> {
     Ok(held)
 }
 
+/// Lets go of every lock in a directory that a run of ours was killed over. Whoever has taken one
+/// meanwhile lets go of it himself.
+pub fn let_go_in(directory: &Path, observer: &Observer) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let Some(transcript) = path.to_str().and_then(|path| path.strip_suffix(".lock")) else {
+            continue;
+        };
+        let is_left = |lock: &Lock| lock.payload.ours && lock.verdict.is_free();
+        if transcript.ends_with(".jsonl")
+            && look(path.clone(), observer).is_some_and(|lock| is_left(&lock))
+        {
+            drop(take(Path::new(transcript), observer));
+        }
+    }
+}
+
 fn look(path: PathBuf, observer: &Observer) -> Option<Lock> {
     let (bytes, modified) = match read(&path) {
         Ok(read) => read,

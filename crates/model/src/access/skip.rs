@@ -82,6 +82,30 @@ impl SkipCode {
         }
     }
 
+    /// What it says, for the legend.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::AgentAlive => "its ssh-agent is there, by any evidence",
+            Self::NoAgentEnv => "`agent.env` is missing, so that the agent cannot be looked for",
+            Self::Active => "it has neither expired nor been stopped",
+            Self::Unknown => "it has no metadata that could be used",
+            Self::Malformed => "`meta.json` or `stop.json` cannot be parsed",
+            Self::Invalid => "a rule of the metadata is broken",
+            Self::Unsafe => {
+                "a link, a special file, another owner, a second name, an open mode or a bad name"
+            }
+            Self::AgentEnvNotPrivate => "`agent.env` is not a regular file of ours with mode 0600",
+            Self::AgentEnvBad => "`agent.env` breaks its grammar, or disagrees with the metadata",
+            Self::PresenceUnknown => "whether its agent is there cannot be established",
+            Self::ForeignHost => "it was recorded on another machine",
+            Self::ForeignNamespace => "it was recorded in another pid namespace",
+            Self::Clock => "the clocks disagree, or a time lies in the future",
+            Self::Locked => "somebody holds its lock",
+            Self::Changed => "something changed between check and removal",
+            Self::UnexpectedFiles => "its directory holds a name that ostler did not create",
+        }
+    }
+
     /// What a person can do about it.
     pub const fn remedy(self) -> &'static str {
         match self {

@@ -176,7 +176,8 @@ pub struct PruneView {
     pub kind: &'static str,
     /// The entry.
     pub id: String,
-    /// `PRUNED`, `PRUNED_LOG`, a `SKIP_` code, or `FAIL_REMOVE`; with `WOULD_` in front under `--dry-run`.
+    /// `PRUNED`, `PRUNED_LOG`, a `SKIP_` code, or `FAIL_REMOVE`; under `--dry-run` `WOULD_PRUNE`,
+    /// `WOULD_PRUNE_LOG`, or the code with `WOULD_` in front.
     pub code: String,
     /// In words.
     pub reason: String,

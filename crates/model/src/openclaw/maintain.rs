@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::openclaw::document::{Document, Edit, Entry};
 use crate::openclaw::file::{self, File, FileKind, Reason};
 use crate::openclaw::key::{Key, Kind};
-use crate::openclaw::policy::Policy;
+use crate::openclaw::policy::{Mode, Policy};
 use crate::time::Time;
 
 mod budget;
@@ -225,6 +225,37 @@ pub fn maintain(store: &Store<'_>, request: &Request<'_>) -> Plan {
         files: work.changes.into_values().collect(),
         entries: work.verdicts,
     }
+}
+
+/// What a gateway takes besides the plan when it writes the store for whatever reason. Up to 2026.7 every
+/// write applies the policy, and that keeps groups, channels, threads and topics, but neither main sessions
+/// nor what is held or pinned here. Where it is not certain, an entry counts as taken.
+pub fn taken_by_gateway(store: &Store<'_>, plan: &Plan, request: &Request<'_>) -> Vec<usize> {
+    let policy = request.policy;
+    if policy.mode.value != Mode::Enforce {
+        return Vec::new();
+    }
+    let entries = &store.document.entries;
+    let is_place = |index: usize| {
+        let kind = Key::new(&entries[index].key).kind(request.main_key);
+        match keep(&entries[index], kind, None) {
+            Keep::Place(Kind::Main | Kind::Global) => false,
+            kept => matches!(kept, Keep::Place(_) | Keep::Chat),
+        }
+    };
+    let places = (0..entries.len()).filter(|&index| is_place(index)).count();
+    let is_over = plan.budget.is_some_and(Budget::is_over);
+    let is_full = entries.len() >= policy.high_water_entries();
+    let over_cap = |index: &usize| plan.entries[*index] == Verdict::Remove(Removal::OverCap);
+    let last_over_cap =
+        (0..entries.len()).filter(over_cap).filter_map(|at| entries[at].view.updated_at).max();
+    let is_taken = |index: &usize| {
+        let updated = entries[*index].view.updated_at;
+        let is_stale = updated.is_some_and(|at| at < request.now.minus(policy.prune_after.value));
+        let is_oldest = is_full && (places >= policy.max_entries.value || updated <= last_over_cap);
+        !plan.entries[*index].removes() && !is_place(*index) && (is_stale || is_oldest || is_over)
+    };
+    (0..entries.len()).filter(is_taken).collect()
 }
 
 /// Whether age, cap and budget may take what is kept so far.

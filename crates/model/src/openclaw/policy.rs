@@ -126,6 +126,9 @@ impl std::fmt::Display for PolicyError {
 
 impl std::error::Error for PolicyError {}
 
+/// Said of a setting that only databases heed.
+const NOTHING_TO_FILES: &str = "means nothing to a file store";
+
 /// Settings of other releases, which mean nothing to a file store.
 const OF_OTHER_RELEASES: [&str; 4] =
     ["rotateBytes", "archiveDashboardAfter", "preserveRecent", "coldStorage"];
@@ -172,12 +175,30 @@ impl Policy {
                 | "maxDiskBytes"
                 | "highWaterBytes" => {}
                 key if OF_OTHER_RELEASES.contains(&key) => {
-                    policy.notes.push(format!("{key} means nothing to a file store"));
+                    policy.notes.push(format!("{key} {NOTHING_TO_FILES}"));
                 }
                 key => return Err(wrong(&format!(".{key}"), "no such setting")),
             }
         }
         Ok(policy)
+    }
+
+    /// The same policy for a database (since 2026.8), whose defaults are others.
+    #[must_use]
+    pub fn for_database(mut self) -> Self {
+        const MOST_BYTES: u64 = 10 << 30;
+        if self.max_entries.origin == Origin::Default {
+            self.max_entries.value = 5000;
+        }
+        if self.max_disk.origin == Origin::Default {
+            self.max_disk.value = Some(MOST_BYTES);
+            self.high_water = Setting::derived(MOST_BYTES / 5 * 4);
+        }
+        if self.reset_retention.origin == Origin::Derived {
+            self.reset_retention = Setting::default(None);
+        }
+        self.notes.retain(|note| !note.ends_with(NOTHING_TO_FILES));
+        self
     }
 
     /// Zero bytes is no budget: taken literally it would remove every session.

@@ -277,6 +277,10 @@ pub struct DiskBudgetView {
     pub unsatisfiable: bool,
 }
 
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 /// What a cleanup does, or did, to one store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -290,6 +294,12 @@ pub struct StoreCleanup {
     pub mode: Word,
     /// The policy that holds.
     pub policy: PolicyView,
+    /// How many entries stay and are archived, which only a database knows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub archived: usize,
+    /// How many of a database's entries are archived because there are too many.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cap_archived: usize,
     /// How many entries there were.
     pub before_count: usize,
     /// How many there are then.
@@ -317,14 +327,48 @@ pub struct StoreCleanup {
     pub disk_budget: Option<DiskBudgetView>,
     /// Whether anything would be changed.
     pub would_mutate: bool,
-    /// Stands for this plan: the same store in the same state gives the same. Absent if the gateway
-    /// did it.
+    /// Stands for this plan: the same store in the same state gives the same. Absent for a database,
+    /// whose plan only OpenClaw makes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_hash: Option<String>,
     /// Whether the store changed meanwhile, and this is another plan than the first.
     pub replanned: bool,
     /// What goes, and what else was asked for.
     pub items: Vec<StoreItem>,
+    /// `path`, `modelRuns` and, once applied, `afterCount`, as OpenClaw calls them.
+    #[serde(flatten)]
+    pub openclaw: OpenClawNames,
+}
+
+/// What OpenClaw's own `sessions cleanup --json` calls otherwise than ostler does, so that a program that
+/// reads the one can read the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OpenClawNames {
+    /// The same as `path`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub store_path: String,
+    /// The same as `modelRuns`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_run_pruned: Option<usize>,
+    /// The same as `afterCount`, if the cleanup was carried out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub applied_count: Option<usize>,
+}
+
+impl StoreCleanupResult {
+    /// With every number also under OpenClaw's name for it.
+    #[must_use]
+    pub fn with_openclaw_names(mut self) -> Self {
+        for store in &mut self.stores {
+            store.openclaw = OpenClawNames {
+                store_path: store.path.clone(),
+                model_run_pruned: Some(store.model_runs),
+                applied_count: self.applied.then_some(store.after_count),
+            };
+        }
+        self
+    }
 }
 
 /// The result of `store cleanup`, always of this shape.
@@ -344,7 +388,7 @@ pub struct StoreCleanupResult {
     /// What gives them back: `ostler undo RECEIPT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<String>,
-    /// Who did it: `local` or `gateway`.
+    /// Who did it, or would: `local`, `daemon` or `gateway`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Word>,
     /// What could not be read or done.

@@ -148,8 +148,7 @@ impl Delete {
         agents::refuse_pinned(&target, &dirs.home).map_err(failed)?;
         let plan = agents::plan(&target, &dirs.home);
         if self.dry_run {
-            let plan = plan.map_err(failed)?;
-            return tell(context, &plan.preview(&target));
+            return tell(context, &preview(&target, plan)?);
         }
         if !self.force {
             let preview = plan.as_ref().ok().map(|plan| plan.preview(&target));
@@ -193,6 +192,20 @@ impl Delete {
     }
 }
 
+/// What would be done. A database is only the gateway's to change: if that runs, it would do it.
+fn preview(
+    target: &Target,
+    plan: Result<agents::DeletePlan, AgentsError>,
+) -> Result<AgentDeleteResult, Error> {
+    match plan {
+        Ok(plan) => Ok(plan.preview(target)),
+        Err(AgentsError::Database { .. }) if agents::is_gateways(target) => {
+            agents::preview_by_gateway(target).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
 /// The error as everything that is carried out reports it.
 fn failed(error: AgentsError) -> Error {
     Error::Order(OrderError::NotDone(error.into()))
@@ -222,18 +235,21 @@ fn words(result: &AgentDeleteResult) -> String {
         page = draw(&ITEMS, &rows, output::columns(), Paint::for_stdout());
     }
     let counts = [
-        (result.removed_bindings, "bindings"),
-        (result.removed_allow, "entries of the allow list"),
-        (result.removed_sessions.unwrap_or(0), "rows of a shared store"),
+        (result.removed_bindings, "binding", "bindings"),
+        (result.removed_allow, "entry of the allow list", "entries of the allow list"),
+        (result.removed_sessions.unwrap_or(0), "row of a shared store", "rows of a shared store"),
     ];
     let with: Vec<String> = counts
         .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, one, several)| text::plural_of(count, one, several))
         .collect();
     let with = if with.is_empty() { String::new() } else { format!(", with {}", with.join(", ")) };
     let id = &result.agent_id;
     let mut lines = vec![match (result.applied, result.transport.as_deref()) {
+        (false, Some("gateway")) => {
+            format!("OpenClaw's gateway would delete the agent `{id}`{with}")
+        }
         (false, _) => format!("the agent `{id}` would be deleted{with}"),
         (true, Some("gateway")) => format!("OpenClaw's gateway deleted the agent `{id}`{with}"),
         (true, _) => format!("the agent `{id}` is deleted{with}"),

@@ -146,7 +146,12 @@ pub(crate) fn bytes(count: u64) -> String {
 
 /// A number of things: `1 thing`, `2 things`.
 pub(crate) fn plural(count: u64, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+    plural_of(count, thing, &format!("{thing}s"))
+}
+
+/// A number of things that have a plural of their own: `1 entry`, `2 entries`.
+pub(crate) fn plural_of(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 /// A count as people read it: `950`, `12.3k`, `4.5M`.

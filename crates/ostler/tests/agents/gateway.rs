@@ -43,6 +43,19 @@ fn a_gateway_that_runs_does_it() {
 }
 
 #[test]
+fn p10_what_the_gateway_could_not_do_is_told_and_in_the_exit_code() {
+    let answer = json!({ "ok": true, "removedBindings": 0, "removed": ["/w"],
+        "failed": [{ "path": "/home/u/ops", "reason": "outside of the home" }], "purgeFailed": true });
+    let (stage, _gateway) = with(Manner::Answers(answer));
+    let ran = stage.unchanged(DELETE).exits(8);
+    let result = ran.result();
+    assert_eq!(result["failed"], 2);
+    let items = result["items"].to_string();
+    assert!(items.contains("/home/u/ops") && items.contains("outside of the home"), "{items}");
+    assert!(items.contains("taken out of the store"), "{items}");
+}
+
+#[test]
 fn row_75_what_was_asked_may_have_been_applied_and_nothing_is_done_here() {
     for manner in [Manner::Hangs, Manner::Drops, Manner::Babbles] {
         let (stage, gateway) = with(manner.clone());

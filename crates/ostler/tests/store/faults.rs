@@ -119,6 +119,24 @@ pub(crate) fn killed_at(stage: &Stage, line: &str, point: &str) {
 }
 
 #[test]
+fn l3_recovery_lets_go_of_the_locks_of_a_killed_run() {
+    let stage = Stage::new();
+    stage.index(&[("agent:main:old", aged("old", 31 * DAY)), ("agent:main:new", aged("new", 0))]);
+    stage.transcript("old");
+    stage.transcript("new");
+    killed_at(&stage, "cleanup --yes", "store.locked");
+    let locks =
+        || stage.names().into_iter().filter(|name| name.ends_with(".lock")).collect::<Vec<_>>();
+    assert_eq!(locks(), ["old.jsonl.lock"]);
+    // Somebody else's lock, and one of ours whose holder is there, are not touched.
+    let living = super::stage::Living::new();
+    stage.write("new.jsonl.lock", living.lock());
+    run(&stage.home, "undo").exits(0);
+    assert_eq!(locks(), ["new.jsonl.lock"]);
+    assert_eq!(stage.keys().len(), 2);
+}
+
+#[test]
 fn row_68_a_kill_at_any_point_loses_nothing() {
     let points = [
         "store.planned",

@@ -25,35 +25,101 @@ fn row_74_without_a_gateway_the_cleanup_is_ours() {
     assert_eq!((result["transport"].as_str(), stage.text().as_str()), (Some("local"), "{}"));
 }
 
+/// A store whose gateway runs and owns it: two sessions are due, and the main one is so old.
+fn owned(main_age: i64) -> (Stage, FakeGateway) {
+    let stage = Stage::new();
+    let index = stage.path("sessions.json");
+    let gateway = FakeGateway::start(Manner::Owns { index, enforces: true });
+    stage.config(json!({ "gateway": { "port": gateway.port, "auth": { "token": TOKEN } } }));
+    stage.index(&[
+        ("agent:main:main", aged("m", main_age)),
+        ("agent:main:direct:one", aged("one", 40 * DAY)),
+        ("agent:main:direct:two", aged("two", 50 * DAY)),
+        ("agent:main:direct:new", aged("new", DAY)),
+    ]);
+    (stage, gateway)
+}
+
+fn shown(result: &serde_json::Value) -> Vec<String> {
+    let items = result["stores"][0]["items"].as_array().unwrap();
+    let goes = items.iter().filter(|item| item["action"] == "remove" && item["kind"] == "entry");
+    goes.map(|item| item["id"].as_str().unwrap().to_owned()).collect()
+}
+
 #[test]
-fn a_gateway_that_runs_does_the_cleanup() {
-    let answer = json!({ "agentId": "main", "storePath": "/s/sessions.json", "mode": "enforce",
-        "beforeCount": 3, "afterCount": 1, "pruned": 1, "capped": 0, "missing": 0,
-        "repaired": 4, "dmScopeRetired": 1,
-        "diskBudget": null, "wouldMutate": true, "applied": true, "appliedCount": 1 });
-    let gateway = FakeGateway::start(Manner::Answers(answer));
-    let stage = beside(&gateway);
-    let before = stage.text();
-    let line = "cleanup --enforce --fix-missing --fix-dm-scope --active-key k --agent main --json";
-    let result = stage.run(line).exits(0).result();
-    assert_eq!(
-        (result["transport"].as_str(), result["count"].as_u64()),
-        (Some("gateway"), Some(2))
-    );
+fn p3_beside_a_gateway_exactly_what_was_shown_goes_and_is_listed() {
+    let (stage, gateway) = owned(DAY);
+    let preview = stage.run("cleanup --dry-run --json").exits(0).result();
+    assert_eq!(preview["transport"], "gateway", "the preview says who would do it");
+    let notes = preview["stores"][0]["policy"]["notes"].to_string();
+    assert!(notes.contains("gateway deletes") && notes.contains("undo"), "{notes}");
+    assert_eq!(gateway.methods(), Vec::<String>::new());
+    let planned = ["agent:main:direct:one", "agent:main:direct:two"];
+    assert_eq!(shown(&preview), planned);
+    let result = stage.run("cleanup --yes --json").exits(0).result();
+    assert_eq!(shown(&result), planned);
+    assert_eq!((&result["count"], &result["transport"]), (&json!(2), &json!("gateway")));
+    assert_eq!((&result["receipt"], &result["applied"]), (&json!(null), &json!(true)));
+    assert_eq!(stage.keys(), ["agent:main:direct:new", "agent:main:main"]);
     let store = &result["stores"][0];
-    assert_eq!((&store["pruned"], &store["repaired"]), (&json!(1), &json!(4)));
-    assert_eq!(store["dmScopeRetired"], 1);
-    assert_eq!(stage.text(), before);
+    assert_eq!((&store["storePath"], &store["appliedCount"]), (&store["path"], &json!(2)));
+    assert_eq!((&store["modelRunPruned"], &store["modelRuns"]), (&json!(0), &json!(0)));
     let asked = gateway.asked();
-    let expected = json!({ "agent": "main", "enforce": true, "fixMissing": true,
-        "fixDmScope": true, "activeKey": "k" });
-    assert_eq!(asked.last().unwrap()["params"], expected);
-    let several = json!({ "allAgents": true, "mode": "warn", "dryRun": false, "stores": [
-        { "agentId": "a", "beforeCount": 1, "afterCount": 1 },
-        { "agentId": "b", "beforeCount": 2, "afterCount": 0 } ] });
-    let gateway = FakeGateway::start(Manner::Answers(several));
-    let result = beside(&gateway).run("cleanup --yes --all-agents --json").exits(0).result();
-    assert_eq!(result["stores"].as_array().unwrap().len(), 2, "one shape");
+    let deletions: Vec<_> = asked
+        .iter()
+        .filter(|asked| asked["method"] != "connect")
+        .map(|asked| &asked["params"])
+        .collect();
+    assert_eq!(deletions.len(), 2, "{asked:?}");
+    assert!(!gateway.methods().contains(&"sessions.cleanup".to_owned()));
+    assert_eq!(deletions[0]["expectedSessionId"], "one");
+    assert!(deletions[0]["expectedSessionUpdatedAt"].is_i64());
+    let again = stage.run("cleanup --yes").exits(0);
+    assert!(again.stdout.contains("nothing went"), "{again:?}");
+}
+
+/// The gateway of 2026.7.1 applies its policy with every write, and that does not keep main sessions.
+#[test]
+fn p3_where_the_gateway_would_take_more_than_was_shown_nothing_is_begun() {
+    let (stage, gateway) = owned(40 * DAY);
+    let preview = stage.run("cleanup --dry-run --json").exits(0).result();
+    assert_eq!(shown(&preview), Vec::<String>::new());
+    assert!(preview["stores"][0]["policy"]["notes"].to_string().contains("agent:main:main"));
+    let before = stage.text();
+    let refused = stage.run("cleanup --yes").exits(13);
+    assert!(refused.stderr.contains("`agent:main:main`"), "{refused:?}");
+    assert!(refused.stderr.contains("openclaw gateway stop"), "{refused:?}");
+    assert_eq!((stage.text(), gateway.methods().len()), (before, 0));
+}
+
+#[test]
+fn p3_an_entry_that_is_worked_on_meanwhile_stays_and_is_told() {
+    let (stage, _gateway) = owned(DAY);
+    let ran = meanwhile(&stage, "cleanup --enforce --json", "store.delete-key", || {
+        let mut index: serde_json::Value = serde_json::from_str(&stage.text()).unwrap();
+        index["agent:main:direct:one"]["updatedAt"] = json!(super::stage::now());
+        stage.write("sessions.json", index.to_string());
+    });
+    let result = ran.exits(12).result();
+    assert_eq!(shown(&result), ["agent:main:direct:two"]);
+    let kept = result["stores"][0]["items"].as_array().unwrap();
+    let kept = kept.iter().find(|item| item["id"] == "agent:main:direct:one").unwrap();
+    assert_eq!((&kept["action"], &kept["outcome"]), (&json!("skip"), &json!("refused")));
+    assert!(result["incomplete"].to_string().contains("changed before deletion"), "{result:#}");
+    assert!(stage.keys().contains(&"agent:main:direct:one".to_owned()));
+}
+
+#[test]
+fn p3_what_only_we_could_do_waits_until_the_gateway_is_stopped() {
+    let (stage, gateway) = owned(DAY);
+    let left = stage.write("sessions.json.01234567-89ab-cdef-0123-456789abcdef.tmp", "{}");
+    super::stage::age(&left, std::time::Duration::from_secs(86_400));
+    let result = stage.run("cleanup --yes --json").exits(0).result();
+    assert!(left.exists());
+    let items = result["stores"][0]["items"].as_array().unwrap();
+    let file = items.iter().find(|item| item["kind"] == "temporary").unwrap();
+    assert_eq!(file["action"], "skip", "{file:#}");
+    assert!(!gateway.methods().contains(&"sessions.cleanup".to_owned()));
 }
 
 #[test]
@@ -62,7 +128,7 @@ fn row_75_and_76_whatever_a_gateway_does_wrong_nothing_is_written_here() {
         (Manner::Closes(1008, "unauthorized"), 13, "let us in"),
         (Manner::Drops, 14, "may have been applied"),
         (Manner::Babbles, 14, "may have been applied"),
-        (Manner::OffersNothing, 13, "sessions.cleanup"),
+        (Manner::OffersNothing, 13, "sessions.delete"),
         (Manner::Fails("INVALID_REQUEST", "no such thing"), 13, "no such thing"),
         (Manner::Http(404), 13, "could not be asked"),
     ] {

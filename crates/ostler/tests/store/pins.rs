@@ -75,19 +75,23 @@ fn a_pin_made_between_plan_and_cleanup_keeps() {
 }
 
 #[test]
-fn a_gateway_that_knows_of_no_pins_is_not_asked_to_clean_up() {
-    let gateway = FakeGateway::start(Manner::Answers(json!({ "beforeCount": 2, "afterCount": 0 })));
+fn p3_a_gateway_that_knows_of_no_pins_takes_nothing_that_is_pinned() {
     let stage = three();
-    stage.config(json!({ "gateway": { "port": gateway.port, "auth": { "token": TOKEN } } }));
+    let index = stage.path("sessions.json");
+    let gateway = FakeGateway::start(Manner::Owns { index: index.clone(), enforces: true });
+    let config = |port: u16, mode: &str| {
+        stage.config(json!({ "gateway": { "port": port, "auth": { "token": TOKEN } },
+            "session": { "maintenance": { "mode": mode } } }));
+    };
+    config(gateway.port, "enforce");
     let refused = stage.run("cleanup --enforce --json").exits(13);
-    assert!(refused.message().contains("pinned"), "{refused:?}");
-    assert_eq!(gateway.methods(), Vec::<String>::new());
-    run(&stage.home, "pin --remove kept").exits(0);
-    assert_eq!(
-        stage.run("cleanup --enforce --json").exits(0).result()["transport"],
-        "gateway",
-        "without pins it is the gateway's"
-    );
+    assert!(refused.message().contains("agent:main:direct:kept"), "{refused:?}");
+    assert_eq!((stage.keys().len(), gateway.methods().len()), (3, 0));
+    // One whose writes apply no policy deletes what it is asked to, and no more.
+    let gateway = FakeGateway::start(Manner::Owns { index, enforces: false });
+    config(gateway.port, "warn");
+    stage.run("cleanup --enforce").exits(0);
+    assert_eq!(stage.keys(), ["agent:main:direct:kept", "agent:main:direct:new"]);
 }
 
 #[test]

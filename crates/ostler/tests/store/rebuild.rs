@@ -47,6 +47,63 @@ fn row_51_a_broken_index_is_rebuilt_from_what_is_left_and_can_be_brought_back() 
     assert_eq!(stage.text(), broken);
 }
 
+/// What 2026.7 writes beside a transcript.
+fn trajectory(stage: &Stage, stem: &str, session: &str, key: &str) {
+    let line = json!({ "traceId": "t", "sessionId": session, "sessionKey": key, "type": "run" });
+    stage.write(&format!("{stem}.trajectory.jsonl"), format!("{line}\n{line}\n"));
+}
+
+#[test]
+fn p9_keys_that_are_on_the_disk_come_back_with_their_protection() {
+    let stage = Stage::new();
+    for (id, key) in [
+        ("m", "agent:main:main"),
+        ("g", "agent:main:telegram:group:-1"),
+        ("foreign", "agent:other:main"),
+    ] {
+        stage.transcript(id);
+        trajectory(&stage, id, id, key);
+    }
+    // An earlier session of the same key, a topic, and one whose trajectory is another's.
+    let earlier = stage.transcript("earlier");
+    trajectory(&stage, "earlier", "earlier", "agent:main:main");
+    super::stage::age(&earlier, std::time::Duration::from_secs(86_400));
+    stage.write("t-topic-17.1.jsonl", super::stage::header("t"));
+    trajectory(&stage, "t-topic-17.1", "t", "agent:main:slack:channel:c:thread:17.1");
+    stage.transcript("odd");
+    trajectory(&stage, "odd", "somebody", "agent:main:direct:x");
+    stage.run("rebuild --yes").exits(0);
+    let mut keys = stage.keys();
+    keys.sort();
+    assert_eq!(
+        keys,
+        [
+            "agent:main:main",
+            "agent:main:recovered:earlier",
+            "agent:main:recovered:foreign",
+            "agent:main:recovered:odd",
+            "agent:main:slack:channel:c:thread:17.1",
+            "agent:main:telegram:group:-1",
+        ]
+    );
+    let index: Value = serde_json::from_str(&stage.text()).unwrap();
+    assert_eq!(index["agent:main:main"]["sessionId"], "m", "the last written");
+}
+
+#[test]
+fn p7_a_trajectory_of_a_topic_is_not_its_transcript() {
+    let stage = Stage::new();
+    let entry = json!({ "sessionId": "t", "sessionFile": "t-topic-17.1.jsonl", "updatedAt": 1 });
+    stage.index(&[("agent:main:slack:channel:c:thread:17.1", entry)]);
+    trajectory(&stage, "t-topic-17.1", "t", "agent:main:slack:channel:c:thread:17.1");
+    let verified = stage.run("verify --json").exits(12).result();
+    assert!(verified.to_string().contains("missing-transcript"), "{verified:#}");
+    assert_eq!(stage.cleanup("--dry-run --fix-missing")["missing"], 1);
+    stage.write("t-topic-17.1.jsonl", super::stage::header("t"));
+    let verified = stage.run("verify --json").exits(0).result();
+    assert!(!verified.to_string().contains("missing-transcript"), "{verified:#}");
+}
+
 #[test]
 fn a_lost_index_is_made_anew_for_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;

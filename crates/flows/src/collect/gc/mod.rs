@@ -358,7 +358,7 @@ impl Check {
             Self::Terminal { root, id } => own::check_terminal(root, id),
             Self::Unopened | Self::Transcript(_) => use_of::check_unopened(planned).map(|()| None),
             Self::Socket => own::check_socket(&planned.path).map(|()| None),
-            Self::Launch => launches::check(&planned.path).map(|()| None),
+            Self::Launch => launches::check(&planned.path, &sys::proc::observer()).map(|()| None),
             Self::Worktree => worktree::check(&planned.path, &InUse::look()).map(|()| None),
         }
     }

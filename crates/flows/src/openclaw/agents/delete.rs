@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use model::openclaw::agent::MAIN;
-use model::plan::Refusal;
+use model::plan::{Kind, Refusal};
 use model::time::Time;
-use model::wire::{AgentDeleteResult, AgentOutcome, RefusalView};
+use model::wire::{AgentChange, AgentDeleteResult, AgentItem, AgentOutcome, RefusalView};
 use serde_json::{Value, json};
 use sys::lockfile::LockFile;
 
@@ -37,8 +37,82 @@ pub fn through_gateway(
             result.removed_bindings = bindings.unwrap_or(pruned.bindings as u64);
             result.removed_allow = pruned.allowed as u64;
             result.transport = Some("gateway".to_owned());
+            note_answer(&answer, &mut result);
             Ok(Some(result))
         }
+    }
+}
+
+/// Whether a gateway owns OpenClaw's files, or may.
+pub fn is_gateways(target: &Target) -> bool {
+    prove_unowned(&target.config).is_err()
+}
+
+/// What the gateway would do, as far as that is known from here: it is not asked.
+pub fn preview_by_gateway(target: &Target) -> Result<AgentDeleteResult, AgentsError> {
+    let mut result = described(target);
+    let pruned = target.config.without(&target.agent.id)?;
+    (result.removed_bindings, result.removed_allow) =
+        (pruned.bindings as u64, pruned.allowed as u64);
+    result.transport = Some("gateway".to_owned());
+    let places = [&result.workspace, &result.agent_dir, &result.sessions_dir];
+    let shared = result.workspace_retained == Some(true);
+    let items = places.into_iter().filter(|place| !shared || **place != result.workspace);
+    result.items = items
+        .map(|path| {
+            let reason = "OpenClaw's gateway would move it away";
+            gateway_item(&result, path, reason, AgentOutcome::Planned)
+        })
+        .collect();
+    Ok(result)
+}
+
+/// Something that the gateway does.
+fn gateway_item(
+    result: &AgentDeleteResult,
+    path: &str,
+    reason: &str,
+    outcome: AgentOutcome,
+) -> AgentItem {
+    AgentItem {
+        action: AgentChange::Trash,
+        kind: kind_of(path, result),
+        path: path.to_owned(),
+        bytes: 0,
+        reason: reason.to_owned(),
+        outcome,
+        refused: None,
+    }
+}
+
+/// Adds what the gateway says it moved away (`removed`), and what it could not (`failed`, `purgeFailed`):
+/// it answers so since 2026.9.
+fn note_answer(answer: &Value, result: &mut AgentDeleteResult) {
+    let list = |name: &str| answer.get(name).and_then(Value::as_array).into_iter().flatten();
+    let item = |path: &str, reason: &str, outcome| gateway_item(result, path, reason, outcome);
+    let mut items = Vec::new();
+    for path in list("removed").filter_map(Value::as_str) {
+        items.push(item(path, "OpenClaw's gateway moved it away", AgentOutcome::Done));
+    }
+    for failed in list("failed") {
+        let text = |name: &str| failed.get(name).and_then(Value::as_str).unwrap_or_default();
+        items.push(item(text("path"), text("reason"), AgentOutcome::Failed));
+    }
+    if answer.get("purgeFailed") == Some(&Value::Bool(true)) {
+        let reason =
+            "its sessions could not be taken out of the store, so that its files were kept";
+        items.push(item(&result.sessions_dir, reason, AgentOutcome::Failed));
+    }
+    result.failed = items.iter().filter(|item| item.outcome == AgentOutcome::Failed).count() as u64;
+    result.items = items;
+}
+
+/// Which of the agent's places a path is.
+fn kind_of(path: &str, result: &AgentDeleteResult) -> Kind {
+    match path {
+        path if path == result.workspace => Kind::Workspace,
+        path if path == result.sessions_dir => Kind::Transcript,
+        _ => Kind::AgentDirectory,
     }
 }
 

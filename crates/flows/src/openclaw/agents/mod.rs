@@ -25,7 +25,7 @@ mod plan;
 mod resume;
 mod target;
 
-pub use delete::{delete, through_gateway};
+pub use delete::{delete, is_gateways, preview_by_gateway, through_gateway};
 pub use list::list;
 pub use plan::{DeletePlan, plan, refuse_pinned};
 pub use target::Target;
@@ -181,9 +181,10 @@ fn gateway_failure(call: &CallError) -> (FailureKind, String) {
         CallError::NotAsked { .. } => {
             (Kind::Refused, "see what listens there; nothing was changed")
         }
-        CallError::Rejected { .. } => {
-            (Kind::Refused, "set OPENCLAW_GATEWAY_TOKEN, or `gateway.auth` in its configuration")
-        }
+        CallError::Rejected { .. } => (
+            Kind::Refused,
+            "put `gateway.auth` in its configuration right, which wins over OPENCLAW_GATEWAY_TOKEN",
+        ),
         CallError::Refused { .. } => (Kind::Refused, "see what it says; nothing was done here"),
         CallError::MayHaveApplied(_) => {
             (Kind::MayHaveApplied, "look at `ostler agents ls` before trying again")

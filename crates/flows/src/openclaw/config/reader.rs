@@ -115,23 +115,15 @@ impl<'a> Reader<'a> {
     }
 
     fn agents(&self, document: &Value, store: Option<&str>) -> Result<Vec<Agent>, Wrong> {
-        let none = Vec::new();
-        let list = match at(document, &["agents", "list"]) {
-            None => &none,
-            Some(Value::Array(list)) => list,
-            Some(_) => return Err(Wrong::shape("`agents.list` is not a list")),
-        };
-        // Entries that are no objects mean nothing to OpenClaw either.
-        let entries: Vec<&Value> = list.iter().filter(|entry| entry.is_object()).collect();
-        let chosen = |entry: &&&Value| entry.get("default").is_some_and(is_truthy);
-        let default = match entries.iter().find(chosen).or(entries.first()) {
-            Some(entry) => self.id(entry)?,
-            None => MAIN.to_owned(),
-        };
+        let (entries, is_keyed) = self.roster(document)?;
+        let chosen = |entry: &&(String, &Value)| entry.1.get("default").is_some_and(is_truthy);
+        // Of a list the first is the default; of keyed entries the only one.
+        let implied = entries.first().filter(|_| !is_keyed || entries.len() == 1);
+        let default = entries.iter().find(chosen).or(implied);
+        let default = default.map_or_else(|| MAIN.to_owned(), |(id, _)| id.clone());
         let common = self.path(document, &["agents", "defaults", "workspace"])?;
         let mut agents: Vec<Agent> = Vec::new();
-        for entry in entries {
-            let id = self.id(entry)?;
+        for (id, entry) in entries {
             if agents.iter().any(|agent| agent.id == id) {
                 continue;
             }
@@ -151,9 +143,32 @@ impl<'a> Reader<'a> {
         Ok(agents)
     }
 
-    fn id(&self, entry: &Value) -> Result<String, Wrong> {
-        let id = self.text(entry, &["id"])?.unwrap_or_else(|| MAIN.to_owned());
-        normalise(&id).ok_or_else(|| Wrong::shape(format!("`{id}` is not an id of an agent")))
+    /// The configured agents with their ids, and whether they are keyed: `agents.entries` (since 2026.9)
+    /// counts, and `agents.list` only where that is absent. What is no object means nothing to OpenClaw
+    /// either.
+    fn roster<'v>(&self, document: &'v Value) -> Result<(Vec<(String, &'v Value)>, bool), Wrong> {
+        let id = |id: &str| {
+            normalise(id).ok_or_else(|| Wrong::shape(format!("`{id}` is not an id of an agent")))
+        };
+        let mut roster = Vec::new();
+        match (at(document, &["agents", "entries"]), at(document, &["agents", "list"])) {
+            (Some(Value::Object(entries)), _) => {
+                for (name, entry) in entries.iter().filter(|(_, entry)| entry.is_object()) {
+                    roster.push((id(name)?, entry));
+                }
+                return Ok((roster, true));
+            }
+            (Some(_), _) => return Err(Wrong::shape("`agents.entries` is not an object")),
+            (None, Some(Value::Array(list))) => {
+                for entry in list.iter().filter(|entry| entry.is_object()) {
+                    let name = self.text(entry, &["id"])?;
+                    roster.push((id(name.as_deref().unwrap_or(MAIN))?, entry));
+                }
+            }
+            (None, Some(_)) => return Err(Wrong::shape("`agents.list` is not a list")),
+            (None, None) => {}
+        }
+        Ok((roster, false))
     }
 
     /// An agent about which nothing more is said.

@@ -44,6 +44,42 @@ fn without_a_file_there_is_the_main_agent() {
     assert_eq!((config.gateway.port, &config.gateway.remote), (18789, &None));
 }
 
+/// What 2026.9 makes of `agents.list` when it first writes the file.
+#[test]
+fn p4_keyed_agents_count_and_a_list_beside_them_does_not() {
+    let (home, config) = config(
+        r#"{
+            agents: {
+                defaults: { workspace: "~/work" },
+                entries: { main: { default: true }, "Ops": { workspace: "~/ops" }, lab: {}, no: 1 },
+                list: [ { id: "stale" } ],
+            },
+            bindings: [ { agentId: "ops" }, { agentId: "lab" } ],
+        }"#,
+    );
+    let ids: Vec<&str> = config.agents.iter().map(|agent| agent.id.as_str()).collect();
+    assert_eq!(config.agents.len(), 3, "{ids:?}");
+    assert_eq!(config.default_agent(), "main");
+    assert_eq!(config.agent("main").unwrap().workspace, home.join("work"));
+    assert_eq!(config.agent("ops").unwrap().workspace, home.join("ops"));
+    assert_eq!(config.agent("lab").unwrap().workspace, home.join("work/lab"));
+    let pruned = config.without("ops").unwrap();
+    assert_eq!(pruned.bindings, 1);
+    let after = String::from_utf8(pruned.bytes).unwrap();
+    assert!(!after.contains("ops") && after.contains("lab: {}"), "{after}");
+}
+
+#[test]
+fn p4_of_keyed_agents_the_only_one_is_the_default() {
+    let (home, sole) = config(r#"{ agents: { entries: { ops: {} } } }"#);
+    assert_eq!(sole.default_agent(), "ops");
+    assert_eq!(sole.agent("ops").unwrap().workspace, home.join(".openclaw/workspace"));
+    let (home, several) = config(r#"{ agents: { entries: { ops: {}, lab: {} } } }"#);
+    assert!(several.agents.iter().all(|agent| !agent.is_default));
+    assert_eq!(several.agent("lab").unwrap().workspace, home.join(".openclaw/workspace-lab"));
+    assert!(wrong("{ agents: { entries: [] } }").contains("agents.entries"));
+}
+
 #[test]
 fn agents_are_where_the_file_says() {
     let (home, config) = config(

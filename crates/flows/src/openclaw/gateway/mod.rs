@@ -14,6 +14,7 @@ mod processes;
 mod websocket;
 
 pub use client::{CallError, call};
+pub(crate) use owner::words as owner_words;
 pub use owner::{Owned, Owner, Unowned, owner, prove_unowned};
 
 use super::config::Config;

@@ -45,7 +45,7 @@ pub enum Owner {
 pub struct Unowned(());
 
 /// OpenClaw's files are somebody's, or may be.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("OpenClaw's files in {} {}", .state.display(), words(.owner))]
 pub struct Owned {
     /// OpenClaw's state directory.
@@ -54,7 +54,8 @@ pub struct Owned {
     pub owner: Owner,
 }
 
-fn words(owner: &Owner) -> String {
+/// How it stands with the files, in words that follow their name.
+pub(crate) fn words(owner: &Owner) -> String {
     match owner {
         Owner::Nobody => "are nobody's".to_owned(),
         Owner::Live { why, .. } => format!("are in use: {why}"),

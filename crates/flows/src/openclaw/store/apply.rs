@@ -119,7 +119,7 @@ fn one(
             return Ok(Applied { planned, applied: false, refused: None });
         }
         planned.view.replanned = rounds > 0;
-        let_go(&planned);
+        locks::let_go_in(&planned.loaded.directory, &sys::proc::observer());
         match write_index(reaper, &planned)? {
             Ok(()) => {}
             Err(Refusal::Changed | Refusal::Gone) if rounds < MOST_ROUNDS => {
@@ -133,16 +133,6 @@ fn one(
         }
         move_files(reaper, cleanup.now, &mut planned)?;
         return Ok(Applied { planned, applied: true, refused: None });
-    }
-}
-
-/// Lets go of the locks that an earlier run was killed over.
-fn let_go(planned: &Planned) {
-    let is_left = |lock: &&locks::Lock| lock.payload.ours && lock.verdict.is_free();
-    let observer = sys::proc::observer();
-    for (transcript, _) in planned.loaded.locks.iter().filter(|(_, lock)| is_left(lock)) {
-        // Whoever has taken it meanwhile will let go of it.
-        drop(locks::take(&planned.loaded.directory.join(transcript), &observer));
     }
 }
 
@@ -170,7 +160,7 @@ fn goes(item: &StoreItem) -> bool {
     item.action != "keep" && !item.only_with_enforce
 }
 
-fn refuse(item: &mut StoreItem, refusal: &Refusal) {
+pub(super) fn refuse(item: &mut StoreItem, refusal: &Refusal) {
     item.action = "skip".into();
     item.outcome = Some("refused".into());
     item.refused = Some(refusal.into());

@@ -62,6 +62,7 @@ impl Ask {
             fix_dm_scope: self.fix_dm_scope,
             drop_unusable: self.drop_unusable,
             with_kept: self.with_kept,
+            beside: None,
         }
     }
 

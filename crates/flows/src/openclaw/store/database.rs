@@ -42,6 +42,12 @@ pub(super) fn sessions(
     Ok(sessions)
 }
 
+/// The keys of a database.
+pub(super) fn keys(place: &Place) -> Result<Vec<String>, StoreError> {
+    let nodes = adapters::openclaw::nodes(&place.path).map_err(failed(place))?;
+    Ok(nodes.into_iter().map(|node| node.key).collect())
+}
+
 /// What is wrong with a database.
 pub(super) fn verify(place: &Place) -> Result<Vec<StoreFinding>, StoreError> {
     let lines = adapters::openclaw::check(&place.path).map_err(failed(place))?;

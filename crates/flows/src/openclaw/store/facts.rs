@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use model::openclaw::document::{Document, Entry};
-use model::openclaw::file::{is_anothers_transcript, session_of};
+use model::openclaw::file::{File, FileKind, is_anothers_transcript, session_of};
 use model::openclaw::lock::Verdict;
 use model::openclaw::maintain::{Facts, Hold, Transcript};
 use model::session::is_safe_id;
@@ -44,13 +44,15 @@ pub(super) fn facts(
 
 /// The transcripts of topics, by session.
 fn topics(loaded: &Loaded) -> HashMap<&str, usize> {
-    let names = loaded.files.iter().map(|file| file.name.as_str());
-    let topic = |(at, name): (usize, &'_ str)| {
-        let (session, _) = name.strip_suffix(".jsonl")?.split_once("-topic-")?;
-        Some((at, session.len()))
+    let transcripts = loaded.files.iter().enumerate();
+    // What an agent did in a topic lies beside its transcript, under a name that ends like it.
+    let transcripts = transcripts.filter(|(_, file)| file.kind == FileKind::Transcript);
+    let topic = |(at, file): (usize, &'_ File)| {
+        let (session, _) = file.name.strip_suffix(".jsonl")?.split_once("-topic-")?;
+        Some((session.len(), at))
     };
-    let found = names.clone().enumerate().filter_map(topic);
-    found.map(|(at, end)| (&loaded.files[at].name[..end], at)).collect()
+    let found = transcripts.filter_map(topic);
+    found.map(|(end, at)| (&loaded.files[at].name[..end], at)).collect()
 }
 
 struct Look<'a> {

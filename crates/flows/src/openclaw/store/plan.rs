@@ -5,20 +5,24 @@ use std::fmt::Write as _;
 use model::openclaw::document::{Document, Entry};
 use model::openclaw::key::Key;
 use model::openclaw::maintain::{
-    Act, Change, Plan, Removal, Request, Retire, Store, Trigger, Verdict, maintain,
+    Act, Change, Plan, Removal, Request, Retire, Store, Trigger, Verdict, Why, maintain,
+    taken_by_gateway,
 };
 use model::openclaw::policy::{Mode, Policy};
 use model::openclaw::wire::{
     CapView, DiskBudgetView, PolicyView, StoreCleanup, StoreCleanupResult, StoreItem,
 };
+use model::plan::Refusal;
 use model::time::{Time, millis};
 use model::wire::Incomplete;
 
+use super::apply::refuse;
 use super::facts::facts;
 use super::find::Place;
 use super::read::Loaded;
 use super::{AGENT, StoreError, display, may_run};
 use crate::openclaw::config::{Config, SHARED};
+use crate::openclaw::gateway::{self, Owner};
 use crate::pins::Pins;
 
 /// What is asked for.
@@ -44,6 +48,9 @@ pub struct Cleanup<'a> {
     pub drop_unusable: bool,
     /// Whether what stays is listed too.
     pub with_kept: bool,
+    /// The gateway that owns the stores, or may: then it deletes entry by entry, and nothing else is
+    /// done.
+    pub beside: Option<&'a Owner>,
 }
 
 impl Cleanup<'_> {
@@ -104,6 +111,8 @@ pub struct Planned {
     pub index: Option<String>,
     /// The plan, for programs.
     pub view: StoreCleanup,
+    /// Why it cannot be carried out while the gateway runs.
+    pub refused: Option<String>,
 }
 
 /// What a cleanup would do. Nothing is changed, and nobody is asked.
@@ -114,6 +123,11 @@ pub fn preview(
 ) -> Result<StoreCleanupResult, StoreError> {
     let mut result = empty(skipped);
     result.dry_run = true;
+    let owner = gateway::owner(cleanup.config);
+    let is_named = places.iter().any(|place| place.named);
+    let beside = Some(&owner).filter(|owner| **owner != Owner::Nobody && !is_named);
+    let cleanup = &Cleanup { beside, ..*cleanup };
+    result.transport = beside.map(|_| "gateway".into());
     for place in places {
         match plan(cleanup, place) {
             Ok(planned) => result.stores.push(planned.view),
@@ -170,9 +184,90 @@ pub(super) fn plan(cleanup: &Cleanup<'_>, place: &Place) -> Result<Planned, Stor
         let enforced = maintain(&store, &cleanup.request(place, true));
         only_with_enforce(cleanup, &loaded, &document, (&plan, &enforced), &mut view.items);
     }
+    let mut refused = None;
+    if let Some(owner) = cleanup.beside {
+        let also = taken_by_gateway(&store, &plan, &cleanup.request(place, cleanup.acts()));
+        let also: Vec<&str> = also.iter().map(|&at| &*document.entries[at].key).collect();
+        refused = leave_to_gateway(owner, &plan, &also, &mut view);
+    }
     let index = plan.changes_index().then(|| document.edited(|entry| plan.edit(entry)));
-    Ok(Planned { plan, index, view, loaded })
+    Ok(Planned { plan, index, view, refused, loaded })
 }
+
+/// Whether an item is an entry that goes, and so can be deleted by its key.
+pub(super) fn goes_by_key(item: &StoreItem) -> bool {
+    item.kind == "entry" && item.action == "remove" && !item.only_with_enforce
+}
+
+/// Makes a plan one that the gateway can carry out: it deletes entries with their transcripts. Whatever
+/// else was planned waits until it is stopped. If its own policy would take more with the same write,
+/// everything waits; the answer is why.
+fn leave_to_gateway(
+    owner: &Owner,
+    plan: &Plan,
+    also: &[&str],
+    view: &mut StoreCleanup,
+) -> Option<String> {
+    let waits = Refusal::Busy { who: "OpenClaw's gateway".to_owned() };
+    let files =
+        view.items.iter_mut().filter(|item| item.kind != "entry" && !item.only_with_enforce);
+    let mut follows = Vec::new();
+    for (item, change) in std::iter::zip(files, &plan.files) {
+        if change.why == Why::Entry {
+            follows.push(item.id.clone());
+        } else {
+            refuse(item, &waits);
+        }
+    }
+    // The transcript of an entry that goes is the gateway's to put away.
+    view.items.retain(|item| item.kind == "entry" || !follows.contains(&item.id));
+    view.items
+        .iter_mut()
+        .filter(|item| item.action == "repair")
+        .for_each(|item| refuse(item, &waits));
+    // What has no session cannot be named so that nothing else could be meant.
+    let unnamed = |item: &&mut StoreItem| goes_by_key(item) && item.session.is_none();
+    view.items.iter_mut().filter(unnamed).for_each(|item| refuse(item, &waits));
+    (view.repaired, view.unusable) = (0, 0);
+    let is_exact = also.is_empty() || !view.items.iter().any(goes_by_key);
+    if !is_exact {
+        let going = view.items.iter_mut().filter(|item| goes_by_key(item));
+        going.for_each(|item| refuse(item, &waits));
+    }
+    let gone = view.items.iter().filter(|item| goes_by_key(item)).count();
+    view.after_count = view.before_count.saturating_sub(gone);
+    if let Some(budget) = &mut view.disk_budget {
+        budget.removed_files = 0;
+        budget.total_bytes_after = budget.total_bytes_before;
+        budget.freed_bytes = 0;
+        budget.unsatisfiable = budget.over_budget;
+    }
+    view.would_mutate = view.items.iter().any(goes_by_key);
+    view.plan_hash = view
+        .plan_hash
+        .take()
+        .map(|hash| crate::collect::hash(format!("gateway {hash}").as_bytes()));
+    let owned = format!("OpenClaw's files {}", gateway::owner_words(owner));
+    if is_exact {
+        view.policy.notes.push(format!(
+            "{owned}. The gateway deletes the entries below, key by key, and puts their transcripts away \
+             as `.deleted.`; what lies beside them goes for good, and `ostler undo` does not bring it back"
+        ));
+        return None;
+    }
+    let named = also.iter().take(MOST_NAMED).map(|key| format!("`{key}`")).collect::<Vec<_>>();
+    let more = also.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let refused = format!(
+        "{owned}, and with any write its gateway applies a policy of its own, which would also take {}{more}",
+        named.join(", ")
+    );
+    view.policy.notes.push(format!("{refused}: nothing is done while it runs"));
+    Some(refused)
+}
+
+/// So many keys are named in a sentence.
+const MOST_NAMED: usize = 5;
 
 fn view(
     cleanup: &Cleanup<'_>,
@@ -193,6 +288,8 @@ fn view(
         path: display(&loaded.place.path),
         mode: cleanup.policy.mode.value.word().into(),
         policy: cleanup.policy_view(),
+        archived: 0,
+        cap_archived: 0,
         before_count: document.entries.len(),
         after_count: document.entries.len() - plan.removed(),
         repaired: plan.repaired(),
@@ -223,6 +320,7 @@ fn view(
         plan_hash: Some(hash(loaded, document, plan)),
         replanned: false,
         items,
+        openclaw: Default::default(),
     }
 }
 

@@ -24,6 +24,9 @@ use crate::writer::Writer;
 /// The most that is read of a transcript: its first line.
 const MOST_HEADER: u64 = 64 << 10;
 
+/// The most that is read of a trajectory: its first lines, each of which names the key.
+const MOST_TRAJECTORY: u64 = 1 << 20;
+
 /// A new index.
 struct Rebuilt {
     text: String,
@@ -225,8 +228,49 @@ fn from_transcripts(loaded: &Loaded, agent: &str, pieces: &mut Vec<Piece>) {
             made.push(from_transcript(loaded, at, agent, session));
         }
     }
+    give_keys_back(loaded, agent, pieces, &mut made);
     made.sort_by(|one, other| one.key.cmp(&other.key));
     pieces.extend(made);
+}
+
+/// Gives entries the keys under which their sessions were kept, as far as files beside the transcripts
+/// still tell. Of several sessions that one key had, the last written is the one behind it; a key that has
+/// an entry is not taken from it.
+fn give_keys_back(loaded: &Loaded, agent: &str, pieces: &[Piece], made: &mut [Piece]) {
+    let mut taken: HashSet<String> =
+        pieces.iter().map(|piece| Key::new(&piece.key).text().to_owned()).collect();
+    made.sort_by(|one, other| {
+        other.updated.cmp(&one.updated).then_with(|| one.key.cmp(&other.key))
+    });
+    for piece in made {
+        let Some(key) = key_beside(loaded, piece) else { continue };
+        let named = Key::new(&key);
+        let is_ours = named.agent().is_none_or(|named| named == agent);
+        if is_ours && taken.insert(named.text().to_owned()) {
+            piece.key = key;
+        }
+    }
+}
+
+/// The key that the record of what an agent did names: `<transcript>.trajectory.jsonl`, each line of which
+/// has one.
+fn key_beside(loaded: &Loaded, piece: &Piece) -> Option<String> {
+    let stem = piece.from.strip_suffix(".jsonl")?;
+    let bytes = read(&loaded.directory.join(format!("{stem}.trajectory.jsonl")), MOST_TRAJECTORY)?;
+    let lines = bytes.split(|byte| *byte == b'\n');
+    let mut lines = lines.filter_map(|line| serde_json::from_slice::<TrajectoryLine>(line).ok());
+    lines.find_map(|line| {
+        let its_own = line.session_id.is_none() || line.session_id == piece.session;
+        line.session_key.filter(|key| its_own && !key.trim().is_empty())
+    })
+}
+
+/// What is read of a line of a trajectory.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TrajectoryLine {
+    session_key: Option<String>,
+    session_id: Option<String>,
 }
 
 /// What a transcript says about itself. Under which key it was kept, it does not say.

@@ -1,30 +1,39 @@
 //! Whose change it is: the gateway's if it runs, else the writer's.
+//!
+//! Beside a gateway the plan is carried out key by key with its `sessions.delete`, which checks under its
+//! own lock that the entry is still the one that was looked at. Its `sessions.cleanup` follows a policy of
+//! its own, which takes other entries than were shown, and is used only for databases, whose plan
+//! nobody but OpenClaw can make.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
 use adapters::Env;
 use model::openclaw::policy::Policy;
 use model::openclaw::wire::{
-    CapView, DiskBudgetView, PolicyView, StoreCleanup, StoreCleanupResult, StoreRebuildResult,
+    CapView, DiskBudgetView, PolicyView, StoreCleanup, StoreCleanupResult, StoreItem,
+    StoreRebuildResult,
 };
+use model::plan::Refusal;
 use model::time::Time;
 use model::wire::Incomplete;
 use serde_json::{Value, json};
 
+use super::apply::refuse;
 use super::ask::Ask;
-use super::find::Selection;
-use super::plan::empty;
-use super::{AGENT, StoreError, policy};
+use super::find::{Place, Selection, find};
+use super::plan::{Cleanup, Planned, empty, goes_by_key, plan};
+use super::{AGENT, StoreError, database, display, policy};
 use crate::daemon::{CallError, OrderError};
 use crate::openclaw::config::Config;
-use crate::openclaw::gateway::{self, GatewayError, Route};
+use crate::openclaw::gateway::{self, GatewayError, Owned, Route};
 use crate::pins::Pins;
 use crate::variables;
 use crate::work::{self, Done, Failure, FailureKind, Work};
 
-/// How long the gateway may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the gateway may take for one answer.
+const GATEWAY_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a store was not changed, or is not known to have been.
 #[derive(Debug, thiserror::Error)]
@@ -63,12 +72,12 @@ pub fn clean(
     let config = config.map_err(StoreError::from)?;
     let policy = policy(&config)?;
     if !matches!(ask.selection, Selection::Path(_)) {
-        if Pins::read(desk.home).of_agent(AGENT).is_ok_and(|pinned| pinned.is_empty()) {
-            if let Some(answer) = dispatched(&config, ask)? {
-                return Ok(told(&answer, &policy, ask));
-            }
-        } else {
-            refuse_gateway(&config)?;
+        refuse_remote(&config)?;
+        if let Err(owned) = gateway::prove_unowned(&config) {
+            let pins = Pins::read(desk.home);
+            let cleanup = ask.cleanup(&config, &policy, &pins, desk.now);
+            let cleanup = Cleanup { beside: Some(&owned.owner), ..cleanup };
+            return clean_beside(&cleanup, ask, &owned, progress);
         }
     }
     let work = Work::StoreCleanup(Box::new(Ask { variables, ..ask.clone() }));
@@ -91,18 +100,280 @@ pub fn rebuild(desk: &Desk<'_>, ask: &Ask) -> Result<StoreRebuildResult, CleanEr
     }
 }
 
-/// The gateway knows of no pins: while it runs, nobody can clean up and heed them.
-fn refuse_gateway(config: &Config) -> Result<(), OrderError> {
-    let refused = |owned| Failure {
+/// The store of a gateway elsewhere is not here: what is planned from the files of this machine would say
+/// nothing about it.
+fn refuse_remote(config: &Config) -> Result<(), OrderError> {
+    let Some(url) = &config.gateway.remote else { return Ok(()) };
+    let place = if url.is_empty() { "another machine" } else { "another place" };
+    Err(OrderError::NotDone(Failure {
         kind: FailureKind::Refused,
         message: format!(
-            "some of OpenClaw's sessions are pinned, and its gateway would not heed that: {owned}"
+            "OpenClaw's gateway is configured at {place}: its store cannot be read from here, so that \
+             nothing could be shown first"
         ),
-        hint: "stop OpenClaw first (`openclaw gateway stop`), or `ostler pin --remove` them"
+        hint: "run `ostler store cleanup` where the gateway runs, or name a store with `--store`"
             .to_owned(),
+    }))
+}
+
+/// Cleans up while a gateway owns the stores, or may.
+fn clean_beside(
+    cleanup: &Cleanup<'_>,
+    ask: &Ask,
+    owned: &Owned,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<StoreCleanupResult, CleanError> {
+    let (places, skipped) = find(cleanup.config, &ask.selection)?;
+    if places.iter().any(|place| place.database) {
+        return clean_databases(cleanup, ask, &places);
+    }
+    let mut result = empty(skipped);
+    result.transport = Some("gateway".into());
+    let mut deletion = Deletion { config: cleanup.config, owned, deleted: 0, first: None };
+    for place in &places {
+        match plan(cleanup, place) {
+            Ok(Planned { refused: Some(why), view, .. }) => {
+                if places.len() == 1 {
+                    return Err(OrderError::NotDone(refused_beside(why)).into());
+                }
+                result.incomplete.push(Incomplete {
+                    source: AGENT.to_owned(),
+                    path: Some(display(&place.path)),
+                    reason: why,
+                });
+                result.stores.push(view);
+            }
+            Ok(mut planned) => {
+                let consented = ask.consent.as_ref().is_none_or(|plans| {
+                    planned.view.plan_hash.as_ref().is_some_and(|hash| plans.contains(hash))
+                });
+                if consented {
+                    deletion.delete_planned(&mut planned, &mut result.incomplete, progress)?;
+                    result.applied = true;
+                } else {
+                    planned.view.replanned = true;
+                }
+                result.stores.push(planned.view);
+            }
+            Err(error) if places.len() > 1 => result.incomplete.push(error.incomplete()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match deletion.first {
+        Some(error) if deletion.deleted == 0 => return Err(error.into()),
+        _ => {}
+    }
+    super::plan::count(&mut result);
+    Ok(result)
+}
+
+fn refused_beside(message: String) -> Failure {
+    let hint = "stop it first (`openclaw gateway stop`), then clean up; or set \
+                `session.maintenance.mode` to `warn` in its configuration";
+    Failure { kind: FailureKind::Refused, message, hint: hint.to_owned() }
+}
+
+/// Deleting planned entries through the gateway.
+struct Deletion<'a> {
+    config: &'a Config,
+    owned: &'a Owned,
+    deleted: usize,
+    /// The first thing that went wrong.
+    first: Option<GatewayError>,
+}
+
+impl Deletion<'_> {
+    fn delete_planned(
+        &mut self,
+        planned: &mut Planned,
+        incomplete: &mut Vec<Incomplete>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), CleanError> {
+        let place = planned.loaded.place.clone();
+        let before = updates(planned)?;
+        let total = planned.view.items.iter().filter(|item| goes_by_key(item)).count();
+        let mut failures: HashMap<String, String> = HashMap::new();
+        let mut over = None;
+        let going = planned.view.items.iter().filter(|item| goes_by_key(item));
+        for (at, item) in going.enumerate() {
+            if let Some(why) = &over {
+                failures.insert(item.id.clone(), format!("not tried after this: {why}"));
+                continue;
+            }
+            progress(at, total);
+            sys::pause::at("store.delete-key");
+            let updated_at = before.get(&item.id).copied().flatten();
+            if let Err(error) = self.delete_key(&place, item, updated_at) {
+                failures.insert(item.id.clone(), error.to_string());
+                // A refusal is about this key. Anything else would meet the next one, too.
+                if !matches!(error, GatewayError::Call(gateway::CallError::Refused { .. })) {
+                    over = Some(error.to_string());
+                }
+                self.first.get_or_insert(error);
+            }
+        }
+        self.note_what_went(planned, &before, &failures, incomplete)
+    }
+
+    /// Has one entry deleted, if it is still the one that was looked at.
+    fn delete_key(
+        &self,
+        place: &Place,
+        item: &StoreItem,
+        updated_at: Option<Time>,
+    ) -> Result<(), GatewayError> {
+        let mut params = json!({ "key": item.id, "deleteTranscript": true });
+        if let Some(session) = &item.session {
+            params["expectedSessionId"] = json!(session);
+        }
+        if let Some(at) = updated_at {
+            params["expectedSessionUpdatedAt"] = json!(at.millis());
+        }
+        if let Some(agent) = place.agent.as_ref().filter(|_| item.agent.is_none()) {
+            params["agentId"] = json!(agent);
+        }
+        let gateway = &self.config.gateway;
+        match gateway::call(gateway, "sessions.delete", &params, GATEWAY_ANSWER_TIMEOUT) {
+            Ok(_) => Ok(()),
+            // Something of OpenClaw's is there, and it is no gateway.
+            Err(gateway::CallError::NotRunning { .. }) => Err(self.owned.clone().into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Compares the store with what it was: what went is what is not there any more, whatever was answered.
+    fn note_what_went(
+        &mut self,
+        planned: &mut Planned,
+        before: &BTreeMap<String, Option<Time>>,
+        failures: &HashMap<String, String>,
+        incomplete: &mut Vec<Incomplete>,
+    ) -> Result<(), CleanError> {
+        let path = display(&planned.loaded.place.path);
+        let after = super::read::Loaded::read_index_alone(&planned.loaded.place)?;
+        let after: BTreeSet<String> =
+            after.document()?.entries.iter().map(|entry| entry.key.to_string()).collect();
+        for item in planned.view.items.iter_mut().filter(|item| goes_by_key(item)) {
+            if !after.contains(&item.id) {
+                item.outcome = Some("done".into());
+                self.deleted += 1;
+                continue;
+            }
+            let why = failures.get(&item.id).cloned();
+            let why = why.unwrap_or_else(|| "it is there although the gateway said so".to_owned());
+            incomplete.push(Incomplete {
+                source: AGENT.to_owned(),
+                path: Some(path.clone()),
+                reason: format!("`{}` was not deleted: {why}", item.id),
+            });
+            refuse(item, &Refusal::Unreadable { why });
+        }
+        let listed = |key: &&String| {
+            planned.view.items.iter().any(|item| item.kind == "entry" && item.id == **key)
+        };
+        let more: Vec<StoreItem> = before
+            .keys()
+            .filter(|key| !after.contains(*key) && !listed(key))
+            .map(|key| taken(key, "somebody else took it meanwhile"))
+            .collect();
+        planned.view.items.extend(more);
+        planned.view.before_count = before.len();
+        planned.view.after_count = after.len();
+        let count = |rule: &str| {
+            let done = |item: &&StoreItem| item.rule == rule && item.outcome.is_some();
+            let done = planned.view.items.iter().filter(|item| goes_by_key(item)).filter(done);
+            done.count()
+        };
+        let counts = [
+            "prune-stale",
+            "cap-overflow",
+            "evict-budget",
+            "prune-missing",
+            "retire-dm-scope",
+            "prune-model-run",
+        ]
+        .map(count);
+        let view = &mut planned.view;
+        [
+            view.pruned,
+            view.capped,
+            view.evicted,
+            view.missing,
+            view.dm_scope_retired,
+            view.model_runs,
+        ] = counts;
+        Ok(())
+    }
+}
+
+/// When the entry of each key was last changed.
+fn updates(planned: &Planned) -> Result<BTreeMap<String, Option<Time>>, StoreError> {
+    let document = planned.loaded.document()?;
+    let entries = document.entries.iter();
+    Ok(entries.map(|entry| (entry.key.to_string(), entry.view.updated_at)).collect())
+}
+
+/// An entry that was there before and is not any more.
+fn taken(key: &str, reason: &str) -> StoreItem {
+    StoreItem {
+        action: "remove".into(),
+        rule: "gateway".into(),
+        kind: "entry".into(),
+        id: key.to_owned(),
+        agent: model::openclaw::key::Key::new(key).agent().map(str::to_owned),
+        session: None,
+        label: None,
+        model: None,
+        path: None,
+        bytes: None,
+        age_ms: None,
+        reason: reason.to_owned(),
+        only_with_enforce: false,
+        outcome: Some("done".into()),
+        refused: None,
+    }
+}
+
+/// Has the gateway clean its databases up by its own policy, and lists what is gone then.
+fn clean_databases(
+    cleanup: &Cleanup<'_>,
+    ask: &Ask,
+    places: &[Place],
+) -> Result<StoreCleanupResult, CleanError> {
+    let pinned = cleanup.pins.of_agent(AGENT);
+    if !pinned.is_ok_and(|pinned| pinned.is_empty()) {
+        return Err(OrderError::NotDone(Failure {
+            kind: FailureKind::Refused,
+            message: "some of OpenClaw's sessions are pinned, and its gateway would not heed that"
+                .to_owned(),
+            hint: "`ostler pin --remove` them, or leave the cleanup to `openclaw sessions cleanup`"
+                .to_owned(),
+        })
+        .into());
+    }
+    let before = database_keys(places)?;
+    let Some(answer) = dispatched(cleanup.config, ask)? else {
+        let database = places.iter().find(|place| place.database);
+        let path = database.map(|place| place.path.clone()).unwrap_or_default();
+        return Err(StoreError::Database(path).into());
     };
-    gateway::prove_unowned(config).map_err(refused).map_err(OrderError::NotDone)?;
-    Ok(())
+    let mut result = told(&answer, cleanup.policy, ask);
+    let after = database_keys(places)?;
+    let gone = before.difference(&after);
+    let items = gone.map(|key| taken(key, "OpenClaw's own policy took it"));
+    if let Some(store) = result.stores.first_mut() {
+        store.items.extend(items);
+    }
+    result.count = before.difference(&after).count();
+    Ok(result)
+}
+
+fn database_keys(places: &[Place]) -> Result<BTreeSet<String>, StoreError> {
+    let mut keys = BTreeSet::new();
+    for place in places.iter().filter(|place| place.database) {
+        keys.extend(database::keys(place)?);
+    }
+    Ok(keys)
 }
 
 /// The gateway's answer, or nothing if it is proven not to run.
@@ -130,7 +401,12 @@ fn dispatched(config: &Config, ask: &Ask) -> Result<Option<Value>, GatewayError>
     if let Some(active) = &ask.active {
         params.insert("activeKey".to_owned(), json!(active));
     }
-    match gateway::dispatch(config, "sessions.cleanup", &Value::Object(params), PATIENCE)? {
+    match gateway::dispatch(
+        config,
+        "sessions.cleanup",
+        &Value::Object(params),
+        GATEWAY_ANSWER_TIMEOUT,
+    )? {
         Route::Gateway(answer) => Ok(Some(answer)),
         Route::Local(_) => Ok(None),
     }
@@ -145,12 +421,22 @@ fn told(answer: &Value, policy: &Policy, ask: &Ask) -> StoreCleanupResult {
     let mut result = empty(Vec::new());
     result.applied = true;
     result.transport = Some("gateway".into());
-    result.stores = stores.into_iter().map(|store| summary(store, policy)).collect();
+    // Which limits it applied it does not say: they are those of its databases.
+    let policy = policy.clone().for_database();
+    result.stores = stores.into_iter().map(|store| summary(store, &policy)).collect();
     result.count = result
         .stores
         .iter()
         .map(|store| store.before_count.saturating_sub(store.after_count))
         .sum();
+    if let Some(error) = answer.get("partialError") {
+        let text = |name: &str| error.get(name).and_then(Value::as_str).map(str::to_owned);
+        result.incomplete.push(Incomplete {
+            source: AGENT.to_owned(),
+            path: text("failingStorePath"),
+            reason: text("message").unwrap_or_else(|| "its gateway stopped half-way".to_owned()),
+        });
+    }
     if ask.drop_unusable {
         result.incomplete.push(Incomplete {
             source: "openclaw".to_owned(),
@@ -188,6 +474,8 @@ fn summary(store: &Value, policy: &Policy) -> StoreCleanup {
         path: text("storePath").unwrap_or_default(),
         mode: text("mode").map_or_else(|| policy.mode.value.word().into(), Into::into),
         policy: PolicyView::from(policy),
+        archived: number("archived"),
+        cap_archived: number("capArchived"),
         before_count: number("beforeCount"),
         after_count: after,
         repaired: number("repaired"),
@@ -208,5 +496,6 @@ fn summary(store: &Value, policy: &Policy) -> StoreCleanup {
         plan_hash: None,
         replanned: false,
         items: Vec::new(),
+        openclaw: Default::default(),
     }
 }

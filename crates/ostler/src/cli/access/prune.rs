@@ -63,7 +63,8 @@ impl Prune {
                 out.push_str(line.trim_end());
                 out.push('\n');
             }
-            out.push_str(&format!("{pruned} pruned, {skipped} skipped"));
+            let would = if self.dry_run { "would be " } else { "" };
+            out.push_str(&format!("{pruned} {would}pruned, {skipped} {would}skipped"));
             if failed > 0 {
                 out.push_str(&format!(", {failed} failed"));
             }
@@ -75,17 +76,25 @@ impl Prune {
 }
 
 fn log_view(log: Expired, now: Time, dry_run: bool) -> PruneView {
-    let would = if dry_run { "WOULD_" } else { "" };
     let (code, reason) = match log.removed {
         Ok(()) => ("PRUNED_LOG", format!("last line {}", duration::ago(now.since(log.last)))),
         Err(reason) => ("FAIL_REMOVE", reason),
     };
-    let code = format!("{would}{code}");
+    let code = code_word(code, dry_run);
     PruneView { action: "remove", kind: "access-log", id: log.id, code, reason }
 }
 
+/// What was done, or would be.
+fn code_word(code: &str, dry_run: bool) -> String {
+    match code {
+        _ if !dry_run => code.to_owned(),
+        "PRUNED" => "WOULD_PRUNE".to_owned(),
+        "PRUNED_LOG" => "WOULD_PRUNE_LOG".to_owned(),
+        code => format!("WOULD_{code}"),
+    }
+}
+
 fn view(item: Item, dry_run: bool) -> PruneView {
-    let would = if dry_run { "WOULD_" } else { "" };
     let (action, code, reason) = match item.outcome {
         Outcome::Pruned { state, death: Death::Gone } => {
             ("remove", "PRUNED", state.word().to_owned())
@@ -97,5 +106,5 @@ fn view(item: Item, dry_run: bool) -> PruneView {
         Outcome::Kept(skip) => ("skip", skip.code.word(), skip.detail),
         Outcome::Failed(what) => ("remove", "FAIL_REMOVE", what),
     };
-    PruneView { action, kind: "access", id: item.name, code: format!("{would}{code}"), reason }
+    PruneView { action, kind: "access", id: item.name, code: code_word(code, dry_run), reason }
 }

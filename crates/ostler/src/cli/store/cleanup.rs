@@ -22,7 +22,9 @@ use crate::render::{consent, duration, output, text};
 ///
 /// The policy is OpenClaw's own (`session.maintenance`): by age, by number, by bytes. Main sessions,
 /// groups, channels and threads stay, and so does everything that is live or may be. On a terminal the
-/// plan is shown first. What goes can be brought back with `ostler undo`.
+/// plan is shown first. What goes can be brought back with `ostler undo`, unless OpenClaw's gateway runs:
+/// then it deletes the entries of the plan, key by key, and nothing else is done. A database (OpenClaw
+/// 2026.8 and later) is cleaned up by the gateway's own rules, which cannot be shown first.
 #[derive(Debug, Args)]
 pub(crate) struct Cleanup {
     #[command(flatten)]
@@ -75,8 +77,12 @@ impl Cleanup {
                     let plans = plan.stores.into_iter().filter_map(|store| store.plan_hash);
                     ask.consent = Some(plans.collect());
                 }
-                // Only its gateway can say what becomes of a database.
-                Err(Error::Store(StoreError::Database(_))) if self.which.store.is_none() => {}
+                // Only its gateway can say what becomes of a database: nothing can be shown first.
+                Err(Error::Store(StoreError::Database(path))) if self.which.store.is_none() => {
+                    if !self.is_consent() && !agreed_unseen(context, &path)? {
+                        return Ok(ExitCode::SUCCESS);
+                    }
+                }
                 other => {
                     other?;
                 }
@@ -131,6 +137,22 @@ impl Cleanup {
     }
 }
 
+/// Asks for a database, of which no plan can be shown.
+fn agreed_unseen(context: &Context, database: &std::path::Path) -> Result<bool, Error> {
+    let what = format!(
+        "OpenClaw's gateway would clean {} up by its own policy, which can neither be shown first nor undone",
+        database.display()
+    );
+    if context.json || !consent::can_ask() {
+        return Err(Error::Refused {
+            what: format!("{what}; nothing was changed"),
+            hint: "`openclaw sessions cleanup --dry-run` shows it, `--yes` does it".to_owned(),
+        });
+    }
+    output::talk(&text::one_line(&what));
+    Ok(consent::ask("Have it done?"))
+}
+
 /// Shows a plan and asks. Without anybody to ask, nothing is done.
 fn agreed(context: &Context, plan: &StoreCleanupResult) -> Result<bool, Error> {
     if context.json || !consent::can_ask() {
@@ -145,7 +167,7 @@ fn agreed(context: &Context, plan: &StoreCleanupResult) -> Result<bool, Error> {
 
 fn tell(context: &Context, result: &StoreCleanupResult) -> Result<ExitCode, Error> {
     if context.json {
-        context.answer(result)?;
+        context.answer(result.clone().with_openclaw_names())?;
     } else {
         output::text(&words(result))?;
         report_incomplete(&result.incomplete);
@@ -179,7 +201,13 @@ fn words(result: &StoreCleanupResult) -> String {
     }
     let last = match (result.dry_run, &result.receipt, result.transport.as_deref()) {
         (true, ..) => outlook(result),
-        (_, _, Some("gateway")) => "done by OpenClaw's gateway".to_owned(),
+        (_, _, Some("gateway")) => match result.count {
+            0 => "nothing went".to_owned(),
+            gone => format!(
+                "{} went, deleted by OpenClaw's gateway; `ostler undo` does not bring them back",
+                text::plural_of(gone as u64, "entry", "entries")
+            ),
+        },
         (_, Some(receipt), _) => {
             let undo = format!("`ostler undo {receipt}` makes everything as it was.");
             match (result.count, repaired(result)) {

@@ -44,7 +44,10 @@ fn an_old_log_of_a_session_that_is_gone_goes_on_request() {
     assert_eq!(run(&sessions, "prune").exits(0).stdout, "0 pruned, 0 skipped\n");
     let before = sessions.home.snapshot();
     let dry = run(&sessions, "prune --logs 30d --dry-run").exits(0).stdout;
-    assert_eq!(dry, format!("WOULD_PRUNED_LOG {ID} last line 4w ago\n1 pruned, 0 skipped\n"));
+    assert_eq!(
+        dry,
+        format!("WOULD_PRUNE_LOG {ID} last line 4w ago\n1 would be pruned, 0 would be skipped\n")
+    );
     assert!(before.changes(&sessions.home.snapshot()).is_empty(), "a dry run changes nothing");
     let ran = run(&sessions, "prune --logs 30d --json").exits(0).result();
     assert_eq!(ran["items"][0]["kind"], "access-log");

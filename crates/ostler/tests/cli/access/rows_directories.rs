@@ -167,12 +167,12 @@ fn row_49_a_dry_run_says_the_same_and_changes_nothing() {
     let ran = run(&sessions, "prune --dry-run").exits(0);
     assert_eq!(
         ran.stdout,
-        "WOULD_SKIP_ACTIVE s-active1 it has not expired\nWOULD_PRUNED s-alpha01 expired\n\
-         1 pruned, 1 skipped\n"
+        "WOULD_SKIP_ACTIVE s-active1 it has not expired\nWOULD_PRUNE s-alpha01 expired\n\
+         1 would be pruned, 1 would be skipped\n"
     );
     assert!(before.changes(&sessions.home.snapshot()).is_empty());
     let json = run(&sessions, "prune --dry-run --json").exits(0).result();
-    assert_eq!(json["items"][1]["code"], "WOULD_PRUNED");
+    assert_eq!(json["items"][1]["code"], "WOULD_PRUNE");
     assert_eq!((json["pruned"].as_u64(), json["dryRun"].as_bool()), (Some(1), Some(true)));
 }
 
