@@ -267,14 +267,14 @@ pub fn lines(
         file.seek(io::SeekFrom::Start(offset))?;
     }
     if bytes.saturating_sub(offset) <= MAX_LINES_FILE {
-        return with_scratch(|buffer| lines_through(buffer, file, Short::IsTheEnd, offset, each));
+        return with_scratch(|buffer| lines_through(buffer, file, Short::End, offset, each));
     }
     with_scratch(|buffer| {
         let head = (&file).take(LARGE_FILE_HEAD);
-        let head = lines_through(buffer, head, Short::IsACut, offset, &mut each)?;
+        let head = lines_through(buffer, head, Short::Cut, offset, &mut each)?;
         let tail = bytes - LARGE_FILE_TAIL;
         file.seek(io::SeekFrom::Start(tail))?;
-        let tail = lines_through(buffer, file, Short::IsTheEndFromWithin, tail, each)?;
+        let tail = lines_through(buffer, file, Short::EndFromWithin, tail, each)?;
         Ok(LinesEnd { offset: tail.offset, oversized: head.oversized + tail.oversized + 1 })
     })
 }
@@ -285,7 +285,7 @@ pub fn lines_from(
     offset: u64,
     each: impl FnMut(&[u8]),
 ) -> Result<LinesEnd, ReadError> {
-    with_scratch(|buffer| lines_through(buffer, reader, Short::IsNothing, offset, each))
+    with_scratch(|buffer| lines_through(buffer, reader, Short::Nothing, offset, each))
 }
 
 fn with_scratch<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
@@ -306,13 +306,13 @@ fn with_scratch<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Short {
     /// The end, as it was then: of a regular file there is no need to ask again.
-    IsTheEnd,
+    End,
     /// Nothing.
-    IsNothing,
+    Nothing,
     /// Nothing; and where it ends, it was cut off by us: what begins there is not handed out.
-    IsACut,
-    /// As `IsTheEnd`, for a reading that begins inside a line, which is not handed out.
-    IsTheEndFromWithin,
+    Cut,
+    /// As `End`, for a reading that begins inside a line, which is not handed out.
+    EndFromWithin,
 }
 
 std::thread_local! {
@@ -331,7 +331,7 @@ fn lines_through(
     // buffer[..kept] is the beginning of a line whose end has not been read yet.
     let mut kept = 0;
     // Inside a line that is longer than MAX_RECORD.
-    let mut skipping = short == Short::IsTheEndFromWithin;
+    let mut skipping = short == Short::EndFromWithin;
     let mut ended = false;
     loop {
         if kept == buffer.len() {
@@ -354,13 +354,13 @@ fn lines_through(
             },
         };
         if count == 0 {
-            if kept > 0 && !skipping && short != Short::IsACut {
+            if kept > 0 && !skipping && short != Short::Cut {
                 each(&buffer[..kept]);
             }
             return Ok(end);
         }
         let filled = kept + count;
-        let is_file = matches!(short, Short::IsTheEnd | Short::IsTheEndFromWithin);
+        let is_file = matches!(short, Short::End | Short::EndFromWithin);
         ended = is_file && filled < room;
         let mut start = 0;
         let mut search = kept;

@@ -278,7 +278,7 @@ fn value_at(
 fn closing_quote(text: &str, opening: &str, quote: char) -> usize {
     for (index, _) in text.match_indices(quote) {
         let slashes = index - text[..index].trim_end_matches('\\').len();
-        if slashes <= opening.len() - 1 {
+        if slashes < opening.len() {
             return index - slashes;
         }
     }

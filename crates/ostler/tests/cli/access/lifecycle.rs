@@ -294,7 +294,7 @@ fn a_keeper_ends_its_agent_when_the_time_is_over() {
     let mut keeper = ostler(&sessions)
         .args(["__access-keeper"])
         .arg(sessions.root())
-        .args([id, "1", "open"])
+        .args([id, "1", "open", "strict"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
