@@ -44,6 +44,11 @@ pub enum Death {
     Zombie,
     /// Nothing claims the session, and the observer sees every process that could.
     NoProcess,
+    /// Its end was recorded when it was proven, and there was no sign of life since.
+    Recorded,
+    /// Not written since the agents began that could have it open. Derived: one of them may have
+    /// resumed it without a word, so it authorises nothing.
+    NotAttached,
 }
 
 /// Why nothing can be said.
@@ -65,6 +70,8 @@ pub enum Doubt {
     Unreadable,
     /// This observer does not see every process, so absence proves nothing.
     Blind,
+    /// More sessions were written than there are agents that could have them open.
+    MaybeOpen,
 }
 
 impl Liveness {
@@ -88,6 +95,8 @@ impl Liveness {
             Self::Dead(Death::Reused) => "reused",
             Self::Dead(Death::Zombie) => "zombie",
             Self::Dead(Death::NoProcess) => "no-process",
+            Self::Dead(Death::Recorded) => "recorded",
+            Self::Dead(Death::NotAttached) => "not-attached",
             Self::Unknown(Doubt::Incomplete) => "incomplete",
             Self::Unknown(Doubt::NoProc) => "no-proc",
             Self::Unknown(Doubt::ForeignHost) => "foreign-host",
@@ -96,6 +105,7 @@ impl Liveness {
             Self::Unknown(Doubt::Hidden) => "hidden",
             Self::Unknown(Doubt::Unreadable) => "unreadable",
             Self::Unknown(Doubt::Blind) => "blind",
+            Self::Unknown(Doubt::MaybeOpen) => "maybe-open",
         }
     }
 
