@@ -17,7 +17,7 @@ use model::sighting::{Digest, Turn};
 use sha2::{Digest as _, Sha256};
 
 use crate::files::{self, EntryKind, ReadError};
-use crate::{About, Adapter, Env, Source, Survey};
+use crate::{About, Adapter, Env, Opening, Source, Survey};
 
 /// Aider.
 #[derive(Debug)]
@@ -32,6 +32,7 @@ static ABOUT: About = About {
     resume_options: &[],
     continue_options: &["--restore-chat-history"],
     session_variables: &[],
+    opening: Opening::IN_DIRECTORY,
     hooks: None,
     note: "the chat history of the current directory; no ids, no tokens, no times",
 };

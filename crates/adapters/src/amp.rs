@@ -14,7 +14,7 @@ use model::sighting::{Digest, Tokens, Turn, shorten};
 
 use crate::files::{self, EntryKind, ReadError};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Source, Survey};
+use crate::{About, Adapter, Env, Opening, Source, Survey};
 
 /// Amp.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ static ABOUT: About = About {
     resume_options: &["continue"],
     continue_options: &[],
     session_variables: &[],
+    opening: Opening::ANYWHERE,
     hooks: None,
     note: "threads stored before spring 2026, as other readers describe them; later ones are on Amp's servers",
 };

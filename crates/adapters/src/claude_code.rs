@@ -25,7 +25,7 @@ use crate::blocks::{self, text_of};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Place, Value};
-use crate::{About, Adapter, Env, ExtraKind, Source, Survey};
+use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey, files};
 
 /// Claude Code.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct ClaudeCode;
 static ABOUT: About = About {
     id: "claude-code",
     name: "Claude Code",
-    version: 1,
+    version: 2,
     certainty: FormatCertainty::Lab,
     program: Program {
         names: &["claude"],
@@ -45,6 +45,7 @@ static ABOUT: About = About {
     resume_options: &["--resume", "-r", "--session-id"],
     continue_options: &["--continue", "-c"],
     session_variables: &[],
+    opening: Opening::IN_DIRECTORY,
     hooks: Some(&Hooks {
         events: &[
             ("SessionStart", Meaning::Is(Happening::SessionStart)),
@@ -99,7 +100,13 @@ impl Adapter for ClaudeCode {
         let mut reading = Reading::default();
         let end = source.lines(0, |line| reading.line(line))?;
         reading.digest.damage.oversized = end.oversized;
-        Ok(reading.finish(source.parent.is_some()))
+        let mut digest = reading.finish(source.parent.is_some());
+        for (meta, _) in &source.beside {
+            if is_finished(source, meta) {
+                digest.ended_at = digest.last_activity_at;
+            }
+        }
+        Ok(digest)
     }
 
     fn converse(
@@ -110,6 +117,13 @@ impl Adapter for ClaudeCode {
     ) -> Result<u64, ReadError> {
         Ok(source.lines(from, |line| converse_line(line, say))?.offset)
     }
+}
+
+/// Whether `agent-<id>.meta.json` says that the sub-agent has finished. One that cannot be read says
+/// nothing.
+fn is_finished(source: &Source, meta: &Path) -> bool {
+    let said = files::read_json::<serde_json::Value>(&source.root, meta);
+    said.is_ok_and(|(said, _)| said.get("finished") == Some(&serde_json::Value::Bool(true)))
 }
 
 fn survey_project(survey: &mut Survey, project: &Path) {
@@ -148,8 +162,10 @@ fn survey_session_directory(survey: &mut Survey, directory: &Path, session: &str
             let agent = inner.stem(".jsonl").and_then(|stem| stem.strip_prefix("agent-"));
             match agent {
                 Some(agent) if entry.name == "subagents" && inner.kind == EntryKind::File => {
+                    let meta = path.join(format!("agent-{agent}.meta.json"));
                     let source = Source::file(agent, &root, inner_path, inner.stamp, FORMAT);
-                    survey.found(Source { parent: Some(session.to_owned()), ..source });
+                    let source = Source { parent: Some(session.to_owned()), ..source };
+                    survey.found(source.beside(meta));
                 }
                 _ => survey.extra(
                     ExtraKind::Attachment,

@@ -22,7 +22,7 @@ use model::time::Time;
 use crate::blocks::{self, has_block, text_of};
 use crate::files::{EntryKind, ReadError};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, ExtraKind, Source, Survey, files};
+use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey, files};
 
 /// Cline.
 #[derive(Debug)]
@@ -55,6 +55,7 @@ static ABOUT: About = About {
     resume_options: &["--id"],
     continue_options: &[],
     session_variables: &[],
+    opening: Opening::ANYWHERE,
     hooks: None,
     note: "headless sessions of 3.0.65, run by the command or by its hub",
 };

@@ -23,7 +23,7 @@ use model::time::Time;
 use crate::files::{EntryKind, LinesEnd, ReadError};
 use crate::hooks::{Hooks, Meaning, Notify, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, ExtraKind, Source, Survey, files};
+use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey, files};
 
 /// Codex CLI.
 #[derive(Debug)]
@@ -58,6 +58,7 @@ static ABOUT: About = About {
     resume_options: &["resume"],
     continue_options: &["--last"],
     session_variables: &[],
+    opening: Opening::IN_DIRECTORY,
     hooks: Some(&Hooks {
         events: &[
             ("SessionStart", Meaning::Is(Happening::SessionStart)),

@@ -23,7 +23,7 @@ use model::time::Time;
 use crate::files::{DirEntry, EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, ExtraKind, Source, Survey, files};
+use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey, files};
 
 /// GitHub Copilot CLI.
 #[derive(Debug)]
@@ -53,6 +53,7 @@ static ABOUT: About = About {
     resume_options: &["--resume"],
     continue_options: &["--continue"],
     session_variables: &[],
+    opening: Opening { leaves_lock_behind: true, ..Opening::ANYWHERE },
     hooks: Some(&Hooks {
         events: &[
             ("sessionStart", Meaning::Is(Happening::SessionStart)),

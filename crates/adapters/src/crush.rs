@@ -18,7 +18,7 @@ use rusqlite::{Connection, Row};
 
 use crate::files::ReadError;
 use crate::skim::{Broken, Value};
-use crate::{About, Adapter, Env, Problem, Source, Survey, database, files};
+use crate::{About, Adapter, Env, Opening, Problem, Source, Survey, database, files};
 
 /// Crush.
 #[derive(Debug)]
@@ -49,6 +49,7 @@ static ABOUT: About = About {
     resume_options: &["--session", "-s"],
     continue_options: &["--continue", "-C"],
     session_variables: &[],
+    opening: Opening::IN_DIRECTORY,
     hooks: None,
     note: "project databases and their locks, from source",
 };

@@ -19,7 +19,7 @@ use model::sighting::{Digest, Turn, shorten};
 use crate::files::{self, EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Source, Survey, database};
+use crate::{About, Adapter, Env, Opening, Source, Survey, database};
 
 /// Cursor's command line agent.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ static ABOUT: About = About {
     resume_options: &["--resume"],
     continue_options: &["--continue"],
     session_variables: &[],
+    opening: Opening::ANYWHERE,
     hooks: Some(&Hooks {
         events: &[
             ("sessionStart", Meaning::Is(Happening::SessionStart)),

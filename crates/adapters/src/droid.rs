@@ -19,7 +19,7 @@ use crate::blocks::{self, has_block};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, ExtraKind, Source, Survey, files};
+use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey, files};
 
 /// Factory Droid.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ static ABOUT: About = About {
     resume_options: &["--resume", "-r", "--session-id", "-s"],
     continue_options: &[],
     session_variables: &[],
+    opening: Opening::ANYWHERE,
     hooks: Some(&Hooks {
         events: &[
             ("SessionStart", Meaning::Is(Happening::SessionStart)),

@@ -23,7 +23,7 @@ use crate::blocks::text_of;
 use crate::files::{self, DirEntry, EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, ExtraKind, Source, Survey};
+use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey};
 
 mod telling;
 
@@ -47,6 +47,7 @@ static ABOUT: About = About {
     resume_options: &["--resume", "-r", "--session-id"],
     continue_options: &[],
     session_variables: &[],
+    opening: Opening::IN_DIRECTORY,
     hooks: Some(&Hooks {
         events: &[
             ("SessionStart", Meaning::Is(Happening::SessionStart)),

@@ -19,7 +19,7 @@ use rusqlite::{Connection, Row};
 
 use crate::files::{EntryKind, ReadError};
 use crate::skim::{self, Broken, Value};
-use crate::{About, Adapter, Env, ExtraKind, Source, Survey, database};
+use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey, database};
 
 /// Goose.
 #[derive(Debug)]
@@ -48,6 +48,7 @@ static ABOUT: About = About {
     resume_options: &["--session-id", "--id"],
     continue_options: &["--resume", "-r"],
     session_variables: &[],
+    opening: Opening::ANYWHERE,
     hooks: None,
     note: "sessions.db up to schema 16 and the older files, from source and documentation",
 };

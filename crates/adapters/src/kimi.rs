@@ -20,7 +20,7 @@ use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, ExtraKind, Source, Survey, files};
+use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey, files};
 
 /// Kimi Code.
 #[derive(Debug)]
@@ -51,6 +51,7 @@ static ABOUT: About = About {
     resume_options: &["--session", "-S"],
     continue_options: &["--continue", "-c"],
     session_variables: &[],
+    opening: Opening::ANYWHERE,
     hooks: Some(&Hooks {
         events: &[
             ("SessionStart", Meaning::Is(Happening::SessionStart)),

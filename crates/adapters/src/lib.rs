@@ -83,6 +83,16 @@ pub trait Adapter: Sync + std::fmt::Debug {
     /// the source: it is cached under them.
     fn digest(&self, source: &Source) -> Result<Digest, ReadError>;
 
+    /// Whether `gc` may take the file of a session. A part of something bigger never: neither a row
+    /// of a database nor an entry of an index has a file of its own.
+    fn removable(&self, source: &Source) -> Removable {
+        let extension = source.path.extension().and_then(|extension| extension.to_str());
+        match extension {
+            Some("jsonl" | "json" | "md") if source.bytes.is_none() => Removable::WholeFile,
+            _ => Removable::Never,
+        }
+    }
+
     /// Tells the conversation from position `from` on (0 is the beginning) and returns where to go
     /// on later. Positions are the adapter's own; a transcript that only grows uses byte offsets.
     fn converse(
@@ -112,10 +122,42 @@ pub struct About {
     pub continue_options: &'static [&'static str],
     /// Environment variables that carry the session id in its processes.
     pub session_variables: &'static [&'static str],
+    /// How its sessions are opened.
+    pub opening: Opening,
     /// What its hooks can tell, if it has any.
     pub hooks: Option<&'static hooks::Hooks>,
     /// What `ostler adapters` says about how far the knowledge goes.
     pub note: &'static str,
+}
+
+/// What `gc` may do with the file of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removable {
+    /// It is the session, and nothing else: it may go.
+    WholeFile,
+    /// It holds other things too, or is not known well enough.
+    Never,
+    /// Only this command of ostler's may, which keeps the agent's own index right.
+    OnlyThrough(&'static str),
+}
+
+/// How sessions of an agent are opened: what a process that says nothing of its session may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// Its own picker shows sessions of other directories than the one it runs in.
+    pub beyond_directory: bool,
+    /// A registration or lock stays with a session after another one was opened inside the agent.
+    pub leaves_lock_behind: bool,
+    /// A server of the agent has every session of its store.
+    pub server_has_all: bool,
+}
+
+impl Opening {
+    /// Only sessions of the directory it runs in.
+    pub const IN_DIRECTORY: Self =
+        Self { beyond_directory: false, leaves_lock_behind: false, server_has_all: false };
+    /// Any of its sessions. Also for agents of which it is not known.
+    pub const ANYWHERE: Self = Self { beyond_directory: true, ..Self::IN_DIRECTORY };
 }
 
 /// The environment an agent's roots depend on: ostler's own, or another process's.

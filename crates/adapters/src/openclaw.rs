@@ -19,7 +19,7 @@ use model::time::Time;
 use rusqlite::{Connection, Row};
 
 use crate::files::{EntryKind, ReadError};
-use crate::{About, Adapter, Env, Problem, Source, Survey, database};
+use crate::{About, Adapter, Env, Opening, Problem, Removable, Source, Survey, database};
 
 mod events;
 mod files;
@@ -38,7 +38,7 @@ static ABOUT: About = About {
     program: Program {
         names: &["openclaw", "openclaw-agent", "openclaw-gateway"],
         packages: &["node_modules/openclaw"],
-        servers: &[],
+        servers: &["gateway"],
         helpers: &[
             "agents",
             "channels",
@@ -60,6 +60,7 @@ static ABOUT: About = About {
     resume_options: &["--session-id"],
     continue_options: &[],
     session_variables: &[],
+    opening: Opening { server_has_all: true, ..Opening::ANYWHERE },
     hooks: None,
     note: "the databases of 2026.9.6; the file stores up to 2026.7 from documentation",
 };
@@ -122,6 +123,11 @@ impl Adapter for OpenClaw {
         let mut rows = statement.query([&source.id])?;
         let row = rows.next()?.ok_or_else(|| ReadError::format("no such session"))?;
         Ok(store.read(&Window::new(row)?)?.0)
+    }
+
+    /// Its index, its gateway and its own policy know every file; `gc` knows none of them.
+    fn removable(&self, _: &Source) -> Removable {
+        Removable::OnlyThrough("ostler store cleanup")
     }
 
     /// Positions in a database are the events' own numbers.

@@ -19,7 +19,7 @@ use model::time::Time;
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{Broken, Value};
-use crate::{About, Adapter, Env, Source, Survey, database};
+use crate::{About, Adapter, Env, Opening, Source, Survey, database};
 
 mod storage;
 mod store;
@@ -49,6 +49,7 @@ static ABOUT: About = About {
     resume_options: &["--session", "-s"],
     continue_options: &["--continue", "-c"],
     session_variables: &[],
+    opening: Opening::ANYWHERE,
     hooks: Some(&Hooks {
         events: &[
             ("session-start", Meaning::Is(Happening::SessionStart)),

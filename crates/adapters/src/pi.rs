@@ -19,7 +19,7 @@ use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Source, Survey};
+use crate::{About, Adapter, Env, Opening, Source, Survey};
 
 /// Pi.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ static ABOUT: About = About {
     resume_options: &["--session", "--session-id", "--resume", "-r"],
     continue_options: &["--continue", "-c"],
     session_variables: &[],
+    opening: Opening::ANYWHERE,
     hooks: Some(&Hooks {
         events: &[
             ("session-start", Meaning::Is(Happening::SessionStart)),

@@ -18,7 +18,7 @@ use model::sighting::{Digest, Tokens, Turn, shorten};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{Hooks, Meaning, Shape, Wiring};
 use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, ExtraKind, Source, Survey};
+use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey};
 
 mod registrations;
 
@@ -40,6 +40,7 @@ static ABOUT: About = About {
     resume_options: &["--resume", "-r", "--session-id"],
     continue_options: &["--continue", "-c"],
     session_variables: &[],
+    opening: Opening::IN_DIRECTORY,
     hooks: Some(&Hooks {
         events: &[
             ("SessionStart", Meaning::Is(Happening::SessionStart)),

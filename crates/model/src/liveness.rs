@@ -48,6 +48,11 @@ pub enum Death {
     Zombie,
     /// Nothing claims the session, and the observer sees every process that could.
     NoProcess,
+    /// Its end was recorded when it was proven, and there was no sign of life since.
+    Recorded,
+    /// Not written since the agents began that could have it open. Derived: one of them may have
+    /// resumed it without a word, so it authorises nothing.
+    NotAttached,
 }
 
 /// Why nothing can be said.
@@ -71,6 +76,8 @@ pub enum Doubt {
     Blind,
     /// Only the wall clock could tell, and it is not known to have run without being set.
     ClockUnproven,
+    /// More sessions were written than there are agents that could have them open.
+    MaybeOpen,
 }
 
 impl Liveness {
@@ -94,6 +101,8 @@ impl Liveness {
             Self::Dead(Death::Reused) => "reused",
             Self::Dead(Death::Zombie) => "zombie",
             Self::Dead(Death::NoProcess) => "no-process",
+            Self::Dead(Death::Recorded) => "recorded",
+            Self::Dead(Death::NotAttached) => "not-attached",
             Self::Unknown(Doubt::Incomplete) => "incomplete",
             Self::Unknown(Doubt::NoProc) => "no-proc",
             Self::Unknown(Doubt::ForeignHost) => "foreign-host",
@@ -103,6 +112,7 @@ impl Liveness {
             Self::Unknown(Doubt::Unreadable) => "unreadable",
             Self::Unknown(Doubt::Blind) => "blind",
             Self::Unknown(Doubt::ClockUnproven) => "clock-unproven",
+            Self::Unknown(Doubt::MaybeOpen) => "maybe-open",
         }
     }
 

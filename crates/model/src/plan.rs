@@ -152,6 +152,23 @@ pub enum Refusal {
         /// Why not.
         why: String,
     },
+    /// Agents run that could have it open.
+    CouldBeOpen {
+        /// Which: their pids and directories.
+        runs: String,
+    },
+    /// It was written within the last ten minutes.
+    JustWritten,
+    /// Only another command may take it.
+    OnlyThrough {
+        /// Which.
+        command: String,
+    },
+    /// Not everything beside it could be read.
+    ListedInPart {
+        /// What could not, and why.
+        why: String,
+    },
     /// It is in use: its lock is held.
     Busy {
         /// By whom.
@@ -246,6 +263,12 @@ impl Refusal {
         match self {
             Self::Alive { who } => format!("it is alive: {who}"),
             Self::Unproven { why } => format!("it cannot be proved dead from here ({why})"),
+            Self::CouldBeOpen { runs } => format!("{runs} could have it open"),
+            Self::JustWritten => "it was written within the last ten minutes".to_owned(),
+            Self::OnlyThrough { command } => format!("only `{command}` may take it"),
+            Self::ListedInPart { why } => {
+                format!("not everything beside it could be read ({why})")
+            }
             Self::Busy { who } => format!("it is in use by {who}"),
             Self::Active { status } => format!("it is not over ({status})"),
             Self::Changed => "it has changed since it was looked at".to_owned(),
@@ -283,6 +306,10 @@ impl Refusal {
             Self::Unproven { .. } => {
                 "look again from the host, namespace or user that it runs under"
             }
+            Self::CouldBeOpen { .. } => "end that agent first; it may have resumed the session",
+            Self::JustWritten => "try again later",
+            Self::OnlyThrough { .. } => "use that command: it knows the agent's own index",
+            Self::ListedInPart { .. } => "put right what cannot be read, then look again",
             Self::Busy { .. } => "wait until it is finished, then try again",
             Self::Active { .. } => "wait until it has ended",
             Self::Changed => "look at the plan again; it is made anew each time",
@@ -317,6 +344,10 @@ impl Refusal {
         vec![
             Self::Alive { who: text() },
             Self::Unproven { why: text() },
+            Self::CouldBeOpen { runs: text() },
+            Self::JustWritten,
+            Self::OnlyThrough { command: text() },
+            Self::ListedInPart { why: text() },
             Self::Busy { who: text() },
             Self::Active { status: text() },
             Self::Changed,
@@ -353,6 +384,8 @@ impl From<crate::rules::guard::Refusal> for Refusal {
         match refusal {
             Guard::Alive => Self::Alive { who: "its process".to_owned() },
             Guard::Unproven(liveness) => Self::Unproven { why: liveness.reason().to_owned() },
+            Guard::CouldBeOpen { runs } => Self::CouldBeOpen { runs },
+            Guard::JustWritten => Self::JustWritten,
             Guard::Active => Self::Active { status: "its status is active".to_owned() },
         }
     }

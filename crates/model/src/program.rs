@@ -50,7 +50,15 @@ impl Program {
 
     /// Whether a process that looks like this is a server of this agent.
     pub fn is_server(&self, seen: &Appearance) -> bool {
-        self.find(seen).is_some_and(|own| begins_with_any(seen, own, self.servers))
+        let titled = seen.args.first().is_some_and(|title| self.is_server_title(title));
+        self.find(seen).is_some_and(|own| titled || begins_with_any(seen, own, self.servers))
+    }
+
+    /// `<name>-<server>`: a title that some servers give themselves.
+    fn is_server_title(&self, title: &str) -> bool {
+        let word = base_name(title.split(' ').next().unwrap_or(title));
+        let after = |name: &&str| word.strip_prefix(*name)?.strip_prefix('-');
+        self.names.iter().filter_map(after).any(|rest| self.servers.contains(&rest))
     }
 
     /// The index of the first argument that belongs to the agent, if this is the agent at all.

@@ -86,6 +86,8 @@ pub struct Transcript {
     pub stamp: Stamp,
     /// Bytes that belong to this session.
     pub bytes: u64,
+    /// Whether the file holds other sessions too.
+    pub shared: bool,
 }
 
 /// One session, merged from its sightings.
@@ -133,6 +135,14 @@ impl Session {
             .or(self.digest.started_at)
     }
 
+    /// When this very session was last written: its own last record, or the change of a file that
+    /// it has for itself. The time of a store that many sessions share says nothing about one.
+    pub fn last_written_at(&self) -> Option<Time> {
+        let own_file = self.transcript.as_ref().filter(|transcript| !transcript.shared);
+        let changed = own_file.map(|transcript| transcript.stamp.modified_at());
+        self.digest.last_activity_at.max(changed).or(self.digest.started_at)
+    }
+
     /// The title people see: given, else the first prompt.
     pub fn title(&self) -> Option<&str> {
         self.digest.title.as_deref().or(self.digest.first_prompt.as_deref())
@@ -158,6 +168,8 @@ pub struct Claim {
     pub source: String,
     /// When it was written (a registration) or seen (a process).
     pub observed_at: Time,
+    /// Where the process works, if that is what the claim rests on.
+    pub directory: Option<String>,
 }
 
 /// How a process was associated with a session, strongest first.
@@ -179,8 +191,14 @@ pub enum How {
     Argument,
     /// The process carries the session's id in its environment.
     Environment,
-    /// The process is the agent, in the session's directory, and this is its newest session there.
+    /// The process is the agent, could have the session open, and has written to it.
     Directory,
+    /// The process is a server of the agent, which has every session of its store.
+    Served,
+    /// The process is the agent and could have the session open; nothing more is known.
+    CouldOpen,
+    /// The end of the session was recorded when it was proven.
+    RecordedEnd,
     /// A registration of a process in the session's directory that could not be read.
     UnreadableRegistration,
 }
@@ -215,13 +233,18 @@ impl How {
     /// How sure a living process found this way is.
     pub const fn certainty(self) -> Certainty {
         match self {
-            Self::Hosts | Self::Registered | Self::Locked | Self::Hook | Self::OpenFile => {
-                Certainty::Proven
-            }
+            Self::Hosts
+            | Self::Registered
+            | Self::Locked
+            | Self::Hook
+            | Self::OpenFile
+            | Self::RecordedEnd => Certainty::Proven,
             Self::Store
             | Self::Argument
             | Self::Environment
             | Self::Directory
+            | Self::Served
+            | Self::CouldOpen
             | Self::UnreadableRegistration => Certainty::Derived,
         }
     }
@@ -233,10 +256,13 @@ impl How {
             Self::Registered | Self::Locked | Self::Store | Self::UnreadableRegistration => {
                 EvidenceSource::Native
             }
-            Self::Hook => EvidenceSource::Hook,
-            Self::OpenFile | Self::Argument | Self::Environment | Self::Directory => {
-                EvidenceSource::Process
-            }
+            Self::Hook | Self::RecordedEnd => EvidenceSource::Hook,
+            Self::OpenFile
+            | Self::Argument
+            | Self::Environment
+            | Self::Directory
+            | Self::Served
+            | Self::CouldOpen => EvidenceSource::Process,
         }
     }
 
@@ -251,7 +277,10 @@ impl How {
             Self::Store => "this process has the store open, and this is its newest session",
             Self::Argument => "this process was started with the session's id",
             Self::Environment => "this process has the session's id in its environment",
-            Self::Directory => "this process runs the agent in the session's directory",
+            Self::Directory => "this process runs the agent and can have written the session",
+            Self::Served => "this process is the agent's server and has all of its sessions",
+            Self::CouldOpen => "this process runs the agent and could have the session open",
+            Self::RecordedEnd => "the end of the session was recorded when it was proven",
             Self::UnreadableRegistration => "a registration for this directory cannot be read",
         }
     }

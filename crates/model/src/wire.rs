@@ -9,9 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::Entry;
-use crate::rules::guard::{self, Refusal};
+use crate::rules::guard;
 use crate::rules::judge::{self, Verdict};
-use crate::session::{Certainty, EvidenceSource, FormatCertainty, Kind, Linked, Origin, Session};
+use crate::session::{
+    Certainty, Claim, EvidenceSource, FormatCertainty, How, Kind, Linked, Origin, Session,
+};
 use crate::sighting::Tokens;
 use crate::status::{Activity, Status};
 use crate::time::Time;
@@ -114,6 +116,9 @@ pub struct SessionView<'a> {
     /// The process; present exactly when alive and proven.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<OwnerView<'a>>,
+    /// Every process that is proven to have it open, where there is more than one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<OwnerView<'a>>,
     /// Where the agent works.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<&'a str>,
@@ -196,6 +201,9 @@ pub struct OwnerView<'a> {
     /// When it started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
+    /// What it says that it is doing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
 }
 
 /// A transcript on disk.
@@ -237,6 +245,7 @@ impl<'a> SessionView<'a> {
                 certainty: verdict.certainty,
             },
             owner: owner(session, verdict),
+            owners: owners(session, verdict),
             cwd: digest.cwd.as_deref(),
             title: session.title(),
             name: digest.name.as_deref(),
@@ -249,7 +258,7 @@ impl<'a> SessionView<'a> {
             ended_at: verdict
                 .status
                 .is_terminal()
-                .then(|| digest.ended_at.or(last_activity_at))
+                .then(|| recorded_end(session, verdict).or(digest.ended_at).or(last_activity_at))
                 .flatten(),
             tokens: digest.tokens,
             cost_micro_usd: digest.cost_micro_usd,
@@ -271,7 +280,19 @@ fn owner<'a>(session: &'a Session, verdict: &Verdict) -> Option<OwnerView<'a>> {
     if !verdict.liveness.is_alive() || verdict.certainty != Certainty::Proven {
         return None;
     }
-    let claim = &session.claims[verdict.decided_by?];
+    view_owner(&session.claims[verdict.decided_by?])
+}
+
+/// All owners, where there are several.
+fn owners<'a>(session: &'a Session, verdict: &Verdict) -> Vec<OwnerView<'a>> {
+    if !verdict.liveness.is_alive() {
+        return Vec::new();
+    }
+    let owners: Vec<_> = judge::owners(session).filter_map(view_owner).collect();
+    if owners.len() > 1 { owners } else { Vec::new() }
+}
+
+fn view_owner(claim: &Claim) -> Option<OwnerView<'_>> {
     let identity = &claim.identity;
     Some(OwnerView {
         pid: identity.pid?,
@@ -279,7 +300,14 @@ fn owner<'a>(session: &'a Session, verdict: &Verdict) -> Option<OwnerView<'a>> {
         comm: identity.comm.as_deref().unwrap_or(""),
         exe: identity.exe.as_deref(),
         started_at: claim.started_at,
+        activity: claim.activity,
     })
+}
+
+/// When it ended by the record that decided.
+fn recorded_end(session: &Session, verdict: &Verdict) -> Option<Time> {
+    let claim = &session.claims[verdict.decided_by?];
+    (claim.how == How::RecordedEnd).then_some(claim.observed_at)
 }
 
 /// Something that could not be read: the answer is right as far as it goes.
@@ -308,6 +336,9 @@ pub struct Unattached {
     /// When it started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
+    /// Others, of which it may be one instead: there is a session for all but one of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub perhaps: Vec<u32>,
 }
 
 /// The result of `ls`.
@@ -417,15 +448,20 @@ pub struct Collect {
     pub remedy: Option<String>,
 }
 
-impl From<&Verdict> for Collect {
-    fn from(verdict: &Verdict) -> Self {
-        match guard::may_collect(verdict) {
+impl Collect {
+    /// What the guard says.
+    pub fn of(session: &Session, verdict: &Verdict, now: Time) -> Self {
+        match guard::may_collect(session, verdict, now) {
             Ok(()) => Self {
                 allowed: true,
                 reason: format!("it is over ({})", verdict.liveness.reason()),
                 remedy: None,
             },
-            Err(refusal) => Self::refused(refusal),
+            Err(refusal) => Self {
+                allowed: false,
+                reason: refusal.reason(),
+                remedy: Some(refusal.remedy().to_owned()),
+            },
         }
     }
 }
@@ -434,12 +470,6 @@ impl From<&crate::plan::Refusal> for Collect {
     fn from(refusal: &crate::plan::Refusal) -> Self {
         let remedy = Some(refusal.remedy().to_owned());
         Self { allowed: false, reason: refusal.reason(), remedy }
-    }
-}
-
-impl Collect {
-    fn refused(refusal: Refusal) -> Self {
-        Self { allowed: false, reason: refusal.reason(), remedy: Some(refusal.remedy().to_owned()) }
     }
 }
 

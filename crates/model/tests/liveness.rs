@@ -255,6 +255,8 @@ fn every_answer_has_a_state_and_a_reason() {
         (dead(Death::Reused), "dead reused"),
         (dead(Death::Zombie), "dead zombie"),
         (dead(Death::NoProcess), "dead no-process"),
+        (dead(Death::Recorded), "dead recorded"),
+        (dead(Death::NotAttached), "dead not-attached"),
         (unknown(Doubt::Incomplete), "unknown incomplete"),
         (unknown(Doubt::NoProc), "unknown no-proc"),
         (unknown(Doubt::ForeignHost), "unknown foreign-host"),
@@ -264,6 +266,7 @@ fn every_answer_has_a_state_and_a_reason() {
         (unknown(Doubt::Unreadable), "unknown unreadable"),
         (unknown(Doubt::Blind), "unknown blind"),
         (unknown(Doubt::ClockUnproven), "unknown clock-unproven"),
+        (unknown(Doubt::MaybeOpen), "unknown maybe-open"),
     ] {
         assert_eq!(format!("{} {}", liveness.state(), liveness.reason()), words);
     }

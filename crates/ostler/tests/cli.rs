@@ -24,6 +24,7 @@ mod cli {
     mod live;
     mod logs;
     mod ls;
+    mod openers;
     mod permissions;
     mod pins;
     mod readme;

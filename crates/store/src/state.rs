@@ -311,6 +311,19 @@ impl State {
         )
     }
 
+    /// Every session that is over, and when it ended.
+    pub fn recorded_ends(&self) -> Result<Vec<(String, String, Time)>, StateError> {
+        let failed = self.failed();
+        let query = "select agent, id, ended_at from session indexed by ended_session \
+                     where open = 0 and ended_at is not null";
+        let mut statement = self.connection.prepare_cached(query).map_err(&failed)?;
+        let end = |row: &rusqlite::Row<'_>| {
+            Ok((row.get(0)?, row.get(1)?, Time::from_millis(row.get(2)?)))
+        };
+        let ends = statement.query_map([], end).map_err(&failed)?;
+        ends.collect::<Result<_, _>>().map_err(&failed)
+    }
+
     /// Sessions that are over and have not been condensed.
     pub fn uncondensed_sessions(&self) -> Result<Vec<Tracked>, StateError> {
         self.sessions(

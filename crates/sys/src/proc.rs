@@ -126,6 +126,37 @@ pub enum LockHolder {
     Unseen,
 }
 
+/// A directory or file by what it is, not by what it is called: device and inode. Mount namespaces
+/// give the same thing other names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId {
+    /// The device.
+    pub dev: u64,
+    /// The number of the file on it.
+    pub ino: u64,
+}
+
+impl FileId {
+    /// What is at a path now, links followed.
+    pub fn of(path: &std::path::Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+
+        let about = std::fs::metadata(path).ok()?;
+        Some(Self { dev: about.dev(), ino: about.ino() })
+    }
+}
+
+/// Whether a process sees the same files under the same names as we do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MountView {
+    /// The same mount namespace, or a platform that has none.
+    Ours,
+    /// Another one: its paths mean other things.
+    Other,
+    /// It does not let itself be looked into.
+    Unreadable,
+}
+
 /// One process of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessRow {
@@ -205,6 +236,27 @@ impl Table {
     /// Its working directory.
     pub fn cwd(&self, pid: u32) -> Option<PathBuf> {
         self.read(pid, |handle, _| handle.cwd())
+    }
+
+    /// Its working directory and all directories above it, by what they are: this holds across
+    /// mount namespaces. `None` when it cannot be looked into.
+    pub fn cwd_lineage(&self, pid: u32) -> Option<Vec<FileId>> {
+        self.read(pid, |handle, _| handle.cwd_lineage())
+    }
+
+    /// A directory that the process itself calls `path`, and those above it.
+    pub fn lineage_within(&self, pid: u32, path: &std::path::Path) -> Option<Vec<FileId>> {
+        self.read(pid, |handle, _| handle.lineage_within(path))
+    }
+
+    /// Whether paths mean the same to it as to us.
+    pub fn mount_view(&self, pid: u32) -> MountView {
+        self.read(pid, |handle, _| Some(handle.mount_view())).unwrap_or(MountView::Unreadable)
+    }
+
+    /// Whether it is a thread of the kernel, which works nowhere.
+    pub fn is_kernel_thread(&self, pid: u32) -> bool {
+        self.get(pid).is_some_and(platform::is_kernel_thread)
     }
 
     /// One variable of the environment it was started with; only for our own user's processes.

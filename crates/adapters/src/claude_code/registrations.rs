@@ -43,7 +43,8 @@ pub(super) fn survey(survey: &mut Survey, directory: &Path) {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PidFile {
-    pid: Option<i64>,
+    /// A number; anything else names no process, but the session is still named.
+    pid: Option<serde_json::Value>,
     session_id: String,
     cwd: Option<String>,
     started_at: Option<i64>,
@@ -69,7 +70,9 @@ impl PidFile {
             pid_ns,
             recorded_at: written.or(Some(stamp.modified_at())),
             comm: Some("claude".to_owned()),
-            ..Identity::recorded_by_agent(self.pid.and_then(|pid| u32::try_from(pid).ok()))
+            ..Identity::recorded_by_agent(
+                self.pid.and_then(|pid| u32::try_from(pid.as_i64()?).ok()),
+            )
         };
         let activity = self.status.as_deref().map(|status| match status {
             "busy" => Activity::Working,

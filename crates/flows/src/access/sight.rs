@@ -112,5 +112,6 @@ fn claim(how: How, liveness: Liveness, identity: Identity, source: String, at: T
         waiting_for: None,
         source,
         observed_at: at,
+        directory: None,
     }
 }

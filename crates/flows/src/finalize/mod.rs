@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use adapters::Env;
 use model::liveness::Observer;
+use model::rules::guard;
 use model::rules::track::{EndReason, Track};
 use model::time::Time;
 use model::wire::{Swept, SweptSession};
@@ -73,14 +74,13 @@ fn examine(track: &Track, observer: &Observer) -> Finding {
         return Finding::Doubt("its owner is not known".to_owned());
     };
     let liveness = sys::proc::probe(owner, observer);
-    if liveness.is_dead() && track.owner_unconfirmed {
-        Finding::Doubt("its owner is gone, and who began its last turn is not known".to_owned())
-    } else if liveness.is_dead() {
-        Finding::Gone
-    } else if liveness.is_alive() {
-        Finding::Alive
-    } else {
-        Finding::Doubt(format!("its owner cannot be seen: {}", liveness.reason()))
+    match guard::may_finalize(liveness) {
+        Ok(()) if track.owner_unconfirmed => {
+            Finding::Doubt("its owner is gone, and who began its last turn is not known".to_owned())
+        }
+        Ok(()) => Finding::Gone,
+        Err(guard::Refusal::Alive) => Finding::Alive,
+        Err(_) => Finding::Doubt(format!("its owner cannot be seen: {}", liveness.reason())),
     }
 }
 
@@ -110,6 +110,13 @@ pub fn preview(home: &Path, request: &Request<'_>) -> Result<Swept, SweepError> 
 
 /// Open sessions as they are now: what the store holds and what waits in the spool.
 pub fn open_now(home: &Path, state: Option<&State>) -> Result<Vec<Tracked>, SweepError> {
+    let mut tracked = told_now(home, state)?;
+    tracked.retain(|one| one.track.is_open());
+    Ok(tracked)
+}
+
+/// Open sessions, and those that the spool tells the end of.
+pub(crate) fn told_now(home: &Path, state: Option<&State>) -> Result<Vec<Tracked>, SweepError> {
     let mut tracked = state.map(State::open_sessions).transpose()?.unwrap_or_default();
     for report in intake::waiting(home, state)? {
         let told = (report.agent.as_str(), report.hook.session.as_str());
@@ -126,7 +133,6 @@ pub fn open_now(home: &Path, state: Option<&State>) -> Result<Vec<Tracked>, Swee
             }
         }
     }
-    tracked.retain(|one| one.track.is_open());
     Ok(tracked)
 }
 

@@ -10,14 +10,17 @@ use std::time::{Duration, Instant};
 
 use adapters::{Adapter, Problem, ReadError, Source, Survey};
 use model::liveness::Observer;
+use model::rules::open::START_SLACK;
 use model::sighting::{Damage, Digest, Registration, Scope as RegistrationScope, Stamp};
 use model::time::Time;
 use model::wire::Incomplete;
 use store::index::{Index, Key, Shelf};
 use store::state::Tracked;
 
+use sys::proc::MountView;
+
 use super::processes::{Processes, Run};
-use super::{AgentReport, Request, START_SLACK, Scope};
+use super::{AgentReport, Request, Scope};
 
 /// What one adapter saw.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub(super) struct Seen {
     pub(super) adapter: &'static dyn Adapter,
     pub(super) transcripts: Vec<(Box<Source>, Box<Digest>)>,
     pub(super) registrations: Vec<Registration>,
+    /// Where it looked, links resolved.
+    pub(super) roots: Vec<PathBuf>,
 }
 
 /// What all of them saw.
@@ -101,7 +106,8 @@ fn survey(request: &Request<'_>, adapter: &'static dyn Adapter) -> (AgentReport,
         adapter.survey(&mut one);
         all.absorb(one);
     }
-    (AgentReport { adapter, roots, extras: Vec::new(), processes: 0, disabled }, all)
+    let (extras, unlisted) = (Vec::new(), Vec::new());
+    (AgentReport { adapter, roots, unlisted, extras, processes: 0, disabled }, all)
 }
 
 impl Found {
@@ -120,16 +126,17 @@ impl Found {
     ) {
         let adapter = report.adapter;
         let id = adapter.about().id;
-        for Problem { path, reason } in survey.problems {
-            self.incomplete.push(incomplete(id, &path, reason));
+        for Problem { path, reason } in &survey.problems {
+            self.incomplete.push(incomplete(id, path, reason.clone()));
         }
+        report.unlisted = survey.problems;
         report.extras = survey.extras;
         let listed = survey.sources.len();
         let sources = match request.scope {
             Scope::Active if observer.sees_every_process() && processes.is_listed() => {
                 let told = tracks.iter().filter(|one| one.agent == id).map(|one| one.id.as_str());
                 let runs = processes.of(id);
-                only_possibly_live(survey.sources, &survey.registrations, told, runs)
+                only_possibly_live(adapter, survey.sources, &survey.registrations, told, runs)
             }
             _ => survey.sources,
         };
@@ -145,7 +152,14 @@ impl Found {
             }
         }
         self.agents.push(report);
-        self.seen.push(Seen { adapter, transcripts, registrations: survey.registrations });
+        let resolve = |root: &PathBuf| std::fs::canonicalize(root).unwrap_or_else(|_| root.clone());
+        let roots = self.agents.last().map(|report| report.roots.iter().map(resolve).collect());
+        self.seen.push(Seen {
+            adapter,
+            transcripts,
+            registrations: survey.registrations,
+            roots: roots.unwrap_or_default(),
+        });
     }
 }
 
@@ -173,6 +187,7 @@ fn damage_words(damage: Damage) -> Option<String> {
 /// Leaves out transcripts that no process can be working on: nothing registered, told, names or locks
 /// them, and they were last written before any process of the agent started.
 fn only_possibly_live<'a>(
+    adapter: &'static dyn Adapter,
     sources: Vec<Box<Source>>,
     registrations: &[Registration],
     told: impl Iterator<Item = &'a str>,
@@ -194,6 +209,8 @@ fn only_possibly_live<'a>(
         named.extend(run.argument.as_deref());
         named.extend(run.variable.as_deref());
         whole_store |= run.continues || run.started_at.is_none();
+        whole_store |= run.server && adapter.about().opening.server_has_all;
+        whole_store |= !run.ours || run.mounts != MountView::Ours;
         since = since.min(run.started_at).or(since).or(run.started_at);
     }
     if whole_store {

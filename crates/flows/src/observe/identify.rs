@@ -1,19 +1,22 @@
 //! Merges sightings into sessions, and finds out which process each belongs to.
 //!
-//! Associations are made strongest first, and a process that has been given to a session by a
-//! stronger one is not given to another by a weaker one: the agent's own registration, its lock,
-//! a transcript held open, the command line, the environment, and last the directory.
+//! A run is settled by the agent's own registration, its lock, a hook or a transcript held open.
+//! Every other run could have any of several sessions open: `model::rules::open` says what that means
+//! for each of them.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use adapters::{Adapter, Source};
+use adapters::{Adapter, Opening, Source};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use model::identity::Identity;
 use model::liveness::{Death, Doubt, Life, Liveness, Observer, RunState};
+use model::rules::open::{
+    Attachment, END_SLACK, OpenCandidate, START_SLACK, SpareRun, UnsettledRun, attach_runs,
+};
 use model::rules::track::Track;
 use model::session::{Claim, How, Kind, Origin, Session, Transcript};
 use model::sighting::{Digest, Proof, Registration, Scope};
@@ -22,9 +25,10 @@ use model::wire::Unattached;
 use store::state::Tracked;
 use sys::proc::{LockHolder, Table};
 
+use super::Observed;
 use super::discover::Seen;
-use super::processes::{Processes, Run};
-use super::{Observed, START_SLACK};
+use super::ends::RecordedEnds;
+use super::processes::{Processes, Reach, Root, Run};
 
 /// Sessions with their processes, not yet judged.
 #[derive(Debug)]
@@ -36,6 +40,10 @@ pub(super) struct Merged {
 
 const PROCESS_TABLE: &str = "process table";
 const HOOKS: &str = "hooks";
+const RECORD: &str = "ostler's own record";
+
+/// So many processes are named that could have one session open.
+const MOST_OPENERS: usize = 4;
 
 pub(super) fn identify(
     now: Time,
@@ -43,6 +51,7 @@ pub(super) fn identify(
     processes: &Processes,
     seen: Vec<Seen>,
     tracks: &[Tracked],
+    ends: &RecordedEnds,
 ) -> Merged {
     let mut merged = Merged { sessions: Vec::new(), subagents: Vec::new(), unattached: Vec::new() };
     for seen in seen {
@@ -54,6 +63,10 @@ pub(super) fn identify(
             adapter: seen.adapter,
             runs,
             taken: HashSet::new(),
+            named: HashMap::new(),
+            spare: Vec::new(),
+            ends,
+            roots: seen.roots,
             sessions: Vec::with_capacity(seen.transcripts.len()),
             subagents: Vec::new(),
             by_id: ById::with_capacity(seen.transcripts.len()),
@@ -62,8 +75,9 @@ pub(super) fn identify(
         desk.register(seen.registrations);
         desk.hear(tracks);
         desk.match_open_files();
-        desk.match_names();
-        desk.match_directories();
+        desk.note_names();
+        desk.match_possible_openers();
+        desk.recall_ends();
         desk.close(&mut merged);
     }
     merged
@@ -78,9 +92,24 @@ struct Desk<'a> {
     runs: Vec<&'a Run>,
     /// Runs that already belong to a session, by index.
     taken: HashSet<usize>,
+    /// What unsettled runs say of themselves, by the run's index.
+    named: HashMap<usize, Named>,
+    /// Runs that have no session, by index, and the others that it may be instead.
+    spare: Vec<(usize, Vec<u32>)>,
+    ends: &'a RecordedEnds,
+    /// Where the agent keeps its sessions, links resolved.
+    roots: Vec<PathBuf>,
     sessions: Vec<Observed>,
     subagents: Vec<Observed>,
     by_id: ById,
+}
+
+/// The session that a run names in a way that settles nothing.
+struct Named {
+    session: usize,
+    how: How,
+    /// A registration that may have been left behind.
+    claim: Option<Claim>,
 }
 
 /// Which session has an id. It holds places only: the ids stand in the sessions.
@@ -146,6 +175,7 @@ impl<'a> Desk<'a> {
                 path: source.path.clone(),
                 stamp: source.stamp,
                 bytes: source.bytes.unwrap_or(source.stamp.bytes),
+                shared: source.bytes.is_some(),
             }),
             origin: self.origin(root, source.format),
             claims: Vec::new(),
@@ -231,7 +261,13 @@ impl<'a> Desk<'a> {
             };
             let Some(index) = target else { continue };
             if claim.liveness.is_alive() {
-                self.take_run_of(claim.identity.pid);
+                let run = self.run_of(claim.identity.pid);
+                if let Some(run) = run.filter(|_| self.adapter.about().opening.leaves_lock_behind) {
+                    let (how, claim) = (claim.how, Some(claim));
+                    self.named.insert(run, Named { session: index, how, claim });
+                    continue;
+                }
+                self.taken.extend(run);
             }
             self.sessions[index].session.claims.push(claim);
         }
@@ -283,6 +319,7 @@ impl<'a> Desk<'a> {
             waiting_for: registration.waiting_for.clone(),
             source: registration.source.to_string_lossy().into_owned(),
             observed_at,
+            directory: None,
         }
     }
 
@@ -300,7 +337,7 @@ impl<'a> Desk<'a> {
                 continue;
             }
             if liveness.is_alive() {
-                self.take_run_of(owner.pid);
+                self.taken.extend(self.run_of(owner.pid));
             }
             self.sessions[index].session.claims.push(Claim {
                 how: How::Hook,
@@ -311,6 +348,7 @@ impl<'a> Desk<'a> {
                 waiting_for: track.waiting_for.clone(),
                 source: HOOKS.to_owned(),
                 observed_at: track.changed_at.or(track.last_sign_at).unwrap_or(self.now),
+                directory: None,
             });
         }
     }
@@ -396,6 +434,12 @@ impl<'a> Desk<'a> {
         Some(self.by_id.push(&mut self.sessions, Observed::unjudged(session, None)))
     }
 
+    /// The same, among those and by index.
+    fn newest_in(&self, among: &[usize], fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let activity = |&index: &usize| self.sessions[index].session.last_activity_at();
+        among.iter().copied().filter(|&index| fits(index)).max_by_key(activity)
+    }
+
     /// The session with the newest activity among those that `fit`.
     fn newest(&self, fits: impl Fn(&Session) -> bool) -> Option<usize> {
         (0..self.sessions.len())
@@ -409,9 +453,8 @@ impl<'a> Desk<'a> {
         self.newest(|session| is_in(session, &cwd))
     }
 
-    fn take_run_of(&mut self, pid: Option<u32>) {
-        let run = self.runs.iter().position(|run| pid.is_some_and(|pid| run.pids.contains(&pid)));
-        self.taken.extend(run);
+    fn run_of(&self, pid: Option<u32>) -> Option<usize> {
+        self.runs.iter().position(|run| pid.is_some_and(|pid| run.pids.contains(&pid)))
     }
 
     /// Gives a run to a session.
@@ -430,6 +473,7 @@ impl<'a> Desk<'a> {
             waiting_for: None,
             source: PROCESS_TABLE.to_owned(),
             observed_at: self.now,
+            directory: None,
         });
     }
 
@@ -470,47 +514,219 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The id on the command line or in the environment.
-    fn match_names(&mut self) {
+    /// The session that a run was started with. It may have opened another one since, so that this
+    /// settles nothing; but one that another process is proven to have needs no further question.
+    fn note_names(&mut self) {
         for (index, run) in self.free_runs() {
-            let named = [(How::Argument, &run.argument), (How::Environment, &run.variable)];
-            for (how, name) in named {
-                let session = name.as_ref().and_then(|name| self.by_id.get(&self.sessions, name));
-                if let Some(session) = session {
-                    self.give(index, session, how, run.innermost());
-                    break;
+            let names = [(How::Argument, &run.argument), (How::Environment, &run.variable)];
+            let found = names.into_iter().find_map(|(how, name)| {
+                Some((how, self.by_id.get(&self.sessions, name.as_ref()?)?))
+            });
+            let Some((how, session)) = found else { continue };
+            if self.is_held(session) {
+                self.give(index, session, how, run.innermost());
+            } else {
+                self.named.entry(index).or_insert(Named { session, how, claim: None });
+            }
+        }
+    }
+
+    fn is_held(&self, session: usize) -> bool {
+        self.sessions[session].session.claims.iter().any(|claim| claim.liveness.is_alive())
+    }
+
+    /// Asks of every session that nobody is proven to have whether a run could have it open.
+    fn match_possible_openers(&mut self) {
+        let roots = self.look_at_roots();
+        self.note_served(&roots);
+        let free: Vec<(usize, &Run)> =
+            self.free_runs().into_iter().filter(|(_, run)| !run.server).collect();
+        if !free.is_empty() {
+            let places = Places::of(&self.sessions, &free, &roots, self.adapter.about().opening);
+            let candidates: Vec<usize> =
+                (0..self.sessions.len()).filter(|&one| !self.is_held(one)).collect();
+            self.attach(&free, &candidates, &places);
+        }
+        self.note_unseen(&roots);
+    }
+
+    /// The roots of all sessions, each looked at once.
+    fn look_at_roots(&self) -> HashMap<Arc<str>, Root> {
+        let mut roots: HashMap<Arc<str>, Root> = HashMap::new();
+        if !self.runs.is_empty() {
+            let mut last: Option<&Arc<str>> = None;
+            for one in &self.sessions {
+                let root = &one.session.origin.root;
+                if last.is_none_or(|last| !Arc::ptr_eq(last, root)) && !roots.contains_key(root) {
+                    roots.insert(root.clone(), Root::look(Path::new(&**root)));
+                }
+                last = Some(root);
+            }
+        }
+        roots
+    }
+
+    /// A server that has every session of its store speaks for all of them.
+    fn note_served(&mut self, roots: &HashMap<Arc<str>, Root>) {
+        if !self.adapter.about().opening.server_has_all {
+            return;
+        }
+        let servers = self.runs.iter().copied().filter(|run| run.server);
+        for run in servers.collect::<Vec<_>>() {
+            let Some(claim) = self.claim_of(run, How::Served, self.alive(run.innermost())) else {
+                continue;
+            };
+            for one in &mut self.sessions {
+                let held = one.session.claims.iter().any(|claim| claim.liveness.is_alive());
+                let root = roots.get(&one.session.origin.root);
+                if !held && root.is_some_and(|root| run.reach(root) == Reach::Seen) {
+                    one.session.claims.push(claim.clone());
                 }
             }
         }
     }
 
-    /// The agent runs in a session's directory, and the session is the newest one it can have
-    /// written to since it started.
-    fn match_directories(&mut self) {
-        let mut free = self.free_runs();
-        free.retain(|(_, run)| run.ours && !run.server && run.cwd.is_some());
-        // The latest process can have written the fewest sessions: it chooses first.
-        free.sort_by_key(|(_, run)| std::cmp::Reverse(run.started_at));
-        for (index, run) in free {
-            let Some(cwd) = &run.cwd else { continue };
-            let since = run.started_at.map(|start| start.minus(START_SLACK));
-            let could_be = |session: &Session| {
-                let unclaimed = !session.claims.iter().any(|claim| claim.liveness.is_alive());
-                let root = Path::new(&*session.origin.root);
-                let same_home = run.roots.is_empty() || run.roots.iter().any(|r| r == root);
-                unclaimed && same_home && is_in(session, cwd)
+    /// Carries out the table of `model::rules::open`.
+    fn attach(&mut self, free: &[(usize, &'a Run)], candidates: &[usize], places: &Places) {
+        let position = |session: usize| candidates.binary_search(&session).ok();
+        let runs: Vec<UnsettledRun> = std::iter::zip(free, 0..)
+            .map(|((index, run), place)| {
+                let named = self.named.get(index).map(|named| named.session);
+                let newest = || self.newest_in(candidates, |session| places.is_in(place, session));
+                UnsettledRun {
+                    began_at: run.started_at,
+                    named: named
+                        .or_else(|| run.continues.then(newest).flatten())
+                        .and_then(position),
+                }
+            })
+            .collect();
+        // An end matters only of what shows a sign of life, and each may have to be looked up.
+        let began = runs.iter().map(|run| run.began_at).min().flatten();
+        let shows_life = |place: usize, written_at: Option<Time>| {
+            written_at >= began.map(|began| began.minus(START_SLACK))
+                || runs.iter().any(|run| run.named == Some(place))
+        };
+        let about: Vec<OpenCandidate> = candidates
+            .iter()
+            .enumerate()
+            .map(|(place, &one)| {
+                let session = &self.sessions[one].session;
+                let written_at = session.last_written_at();
+                let may_be_open = shows_life(place, written_at);
+                OpenCandidate {
+                    written_at,
+                    prompted: session.digest.turns > 0 || session.digest.first_prompt.is_some(),
+                    ended_at: may_be_open
+                        .then(|| self.ends.get(session.agent, &session.id))
+                        .flatten(),
+                }
+            })
+            .collect();
+        let attachments =
+            attach_runs(&runs, &about, |run, one| places.can_open(run, candidates[one]));
+        let claims: Vec<Option<Claim>> = free
+            .iter()
+            .map(|(_, run)| self.claim_of(run, How::CouldOpen, self.alive(run.innermost())))
+            .collect();
+        for (&session, attachment) in candidates.iter().zip(&attachments.sessions) {
+            let (openers, how, liveness) = match attachment {
+                Attachment::NoRun => continue,
+                Attachment::Held(runs) => (runs, How::Directory, None),
+                Attachment::MaybeOpen(runs) => {
+                    (runs, How::CouldOpen, Some(Liveness::Unknown(Doubt::MaybeOpen)))
+                }
+                Attachment::NotAttached(runs) => {
+                    (runs, How::CouldOpen, Some(Liveness::Dead(Death::NotAttached)))
+                }
             };
-            let begun_here =
-                |session: &Session| session.digest.started_at >= since && could_be(session);
-            let written_here = |session: &Session| last_sign(session) >= since && could_be(session);
-            let chosen = self
-                .newest(begun_here)
-                .or_else(|| self.newest(written_here))
-                .or_else(|| run.continues.then(|| self.newest(could_be)).flatten());
-            if let Some(session) = chosen {
-                self.give(index, session, How::Directory, run.innermost());
+            for &run in openers.iter().take(MOST_OPENERS) {
+                let Some(claim) = &claims[run] else { continue };
+                let named = self.named.get(&free[run].0).filter(|named| named.session == session);
+                let claim = match (liveness, named) {
+                    (None, Some(Named { claim: Some(left), .. })) => left.clone(),
+                    (None, Some(named)) => Claim { how: named.how, ..claim.clone() },
+                    (liveness, _) => {
+                        Claim { how, liveness: liveness.unwrap_or(claim.liveness), ..claim.clone() }
+                    }
+                };
+                self.sessions[session].session.claims.push(claim);
             }
         }
+        let pid = |run: usize| free[run].1.innermost();
+        for SpareRun { run, perhaps } in attachments.spare {
+            self.spare.push((free[run].0, perhaps.into_iter().map(pid).collect()));
+        }
+    }
+
+    /// What cannot be seen may have anything open that nothing else speaks for.
+    fn note_unseen(&mut self, roots: &HashMap<Arc<str>, Root>) {
+        let unseen: Vec<(&Run, Vec<&Arc<str>>)> = self
+            .free_runs()
+            .into_iter()
+            .map(|(_, run)| {
+                let reached = roots.iter().filter(|(_, root)| run.reach(root) == Reach::Unseen);
+                (run, reached.map(|(name, _)| name).collect())
+            })
+            .collect();
+        for (run, reached) in unseen {
+            if reached.is_empty() {
+                continue;
+            }
+            let claim = self.claim_of(run, How::CouldOpen, Liveness::Unknown(Doubt::Blind));
+            let Some(claim) = claim else { continue };
+            for one in &mut self.sessions {
+                let firm = |claim: &Claim| claim.how != How::CouldOpen;
+                let known = one.session.claims.iter().any(firm);
+                if !known && reached.contains(&&one.session.origin.root) {
+                    one.session.claims.push(claim.clone());
+                }
+            }
+        }
+    }
+
+    /// What was proven at an end holds until a later sign of life.
+    fn recall_ends(&mut self) {
+        for one in &mut self.sessions {
+            let session = &mut one.session;
+            // Over for want of a process anyway: not worth a look at the store each.
+            if self.ends.are_looked_up() && session.claims.is_empty() {
+                continue;
+            }
+            let Some(ended) = self.ends.get(session.agent, &session.id) else { continue };
+            let speaks_since = |claim: &Claim| {
+                claim.how != How::CouldOpen
+                    && !claim.liveness.is_dead()
+                    && claim.observed_at > ended
+            };
+            let lives_on = session.last_written_at().is_some_and(|at| at > ended.plus(END_SLACK));
+            if !lives_on && !session.claims.iter().any(speaks_since) {
+                session.claims.push(end_claim(ended, RECORD));
+            }
+        }
+    }
+
+    /// A claim of a run on a session that is yet to be named.
+    fn claim_of(&self, run: &Run, how: How, liveness: Liveness) -> Option<Claim> {
+        let pid = run.innermost();
+        let row = self.table.get(pid)?;
+        // Another user's process may not let itself be identified in full: pid and start do.
+        let identity = sys::proc::identify_as(pid, self.observer).unwrap_or(Identity {
+            start: Some(row.start),
+            comm: Some(row.comm.clone()),
+            ..Identity::recorded_by_agent(Some(pid))
+        });
+        Some(Claim {
+            how,
+            liveness,
+            started_at: row.started_at,
+            identity,
+            activity: None,
+            waiting_for: None,
+            source: PROCESS_TABLE.to_owned(),
+            observed_at: self.now,
+            directory: run.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()),
+        })
     }
 
     /// Sub-agents live in their parent's process; what is left over is reported.
@@ -524,21 +740,12 @@ impl<'a> Desk<'a> {
                     claim.activity = None;
                     claim.waiting_for = None;
                 }
+                if let Some(ended) = child.digest.ended_at {
+                    finish_subagent(child, ended);
+                }
             }
         }
-        for (_, run) in self.free_runs() {
-            let observed = |root: &PathBuf| {
-                self.sessions.iter().any(|one| Path::new(&*one.session.origin.root) == root)
-            };
-            if run.ours && !run.server && run.roots.iter().any(observed) {
-                merged.unattached.push(Unattached {
-                    agent: self.adapter.about().id,
-                    pid: run.innermost(),
-                    cwd: run.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()),
-                    started_at: run.started_at,
-                });
-            }
-        }
+        self.report_unattached(merged);
         if merged.sessions.is_empty() {
             merged.sessions = self.sessions;
         } else {
@@ -546,12 +753,129 @@ impl<'a> Desk<'a> {
         }
         merged.subagents.append(&mut self.subagents);
     }
+
+    /// Names the runs that have no session, whether or not there are any sessions.
+    fn report_unattached(&self, merged: &mut Merged) {
+        for (index, perhaps) in &self.spare {
+            let run = self.runs[*index];
+            let observed = run.roots.iter().any(|root| self.roots.contains(root));
+            if run.ours && !run.server && observed && !self.is_served(run) {
+                merged.unattached.push(Unattached {
+                    agent: self.adapter.about().id,
+                    pid: run.innermost(),
+                    cwd: run.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()),
+                    started_at: run.started_at,
+                    perhaps: perhaps.clone(),
+                });
+            }
+        }
+    }
+
+    /// Whether a server of the agent has a session of the run's directory: the run is its window.
+    fn is_served(&self, run: &Run) -> bool {
+        let servers: Vec<u32> =
+            self.runs.iter().filter(|run| run.server).flat_map(|run| run.pids.clone()).collect();
+        let holds = |claim: &Claim| {
+            claim.liveness.is_alive()
+                && claim.identity.pid.is_some_and(|pid| servers.contains(&pid))
+        };
+        !servers.is_empty()
+            && self.sessions.iter().any(|one| {
+                one.session.claims.iter().any(holds)
+                    && one.session.last_written_at() >= run.started_at
+                    && run.cwd.as_ref().is_some_and(|cwd| is_in(&one.session, cwd))
+            })
+    }
 }
 
-/// The last time a session's conversation or file changed.
-fn last_sign(session: &Session) -> Option<Time> {
-    let written = session.transcript.as_ref().map(|transcript| transcript.stamp.modified_at());
-    session.last_activity_at().max(written)
+/// A sub-agent that has finished is over, although its parent's process is there; what it wrote is
+/// kept as long as that could have it open.
+fn finish_subagent(child: &mut Session, ended: Time) {
+    for claim in child.claims.iter_mut().filter(|claim| claim.liveness.is_alive()) {
+        claim.how = How::CouldOpen;
+        claim.liveness = Liveness::Dead(Death::NotAttached);
+    }
+    let source = child.transcript.as_ref().map(|own| own.path.to_string_lossy().into_owned());
+    child.claims.push(end_claim(ended, source.as_deref().unwrap_or(RECORD)));
+}
+
+/// That an end was recorded.
+fn end_claim(ended: Time, source: &str) -> Claim {
+    Claim {
+        how: How::RecordedEnd,
+        liveness: Liveness::Dead(Death::Recorded),
+        identity: Identity::recorded_by_agent(None),
+        started_at: None,
+        activity: None,
+        waiting_for: None,
+        source: source.to_owned(),
+        observed_at: ended,
+        directory: None,
+    }
+}
+
+/// Where sessions and runs work, so that each directory is looked at once.
+struct Places {
+    /// For each session, its directory and its root.
+    of_session: Vec<(usize, usize)>,
+    /// For each directory, which runs work there.
+    in_directory: Vec<Vec<bool>>,
+    /// For each root, which runs keep their sessions there and can be seen.
+    in_root: Vec<Vec<bool>>,
+    beyond_directory: bool,
+}
+
+impl Places {
+    fn of(
+        sessions: &[Observed],
+        runs: &[(usize, &Run)],
+        roots: &HashMap<Arc<str>, Root>,
+        opening: Opening,
+    ) -> Self {
+        let mut places = Self {
+            of_session: Vec::with_capacity(sessions.len()),
+            in_directory: Vec::new(),
+            in_root: Vec::new(),
+            beyond_directory: opening.beyond_directory,
+        };
+        let mut directories: HashMap<Option<&str>, usize> = HashMap::new();
+        let mut known_roots: HashMap<&str, usize> = HashMap::new();
+        for Observed { session, .. } in sessions {
+            let cwd = session.digest.cwd.as_deref();
+            let directory = *directories.entry(cwd).or_insert_with(|| {
+                places.in_directory.push(runs.iter().map(|(_, run)| works_in(run, cwd)).collect());
+                places.in_directory.len() - 1
+            });
+            let root = *known_roots.entry(&session.origin.root).or_insert_with(|| {
+                let root = roots.get(&session.origin.root);
+                let reaches = |run: &Run| root.is_some_and(|root| run.reach(root) == Reach::Seen);
+                places.in_root.push(runs.iter().map(|(_, run)| reaches(run)).collect());
+                places.in_root.len() - 1
+            });
+            places.of_session.push((directory, root));
+        }
+        places
+    }
+
+    /// Whether a run works in the directory of a session, and keeps its sessions where that is.
+    fn is_in(&self, run: usize, session: usize) -> bool {
+        let (directory, root) = self.of_session[session];
+        self.in_root[root][run] && self.in_directory[directory][run]
+    }
+
+    /// Whether a run could have a session open.
+    fn can_open(&self, run: usize, session: usize) -> bool {
+        let (_, root) = self.of_session[session];
+        (self.beyond_directory && self.in_root[root][run]) || self.is_in(run, session)
+    }
+}
+
+/// Whether a run works in a directory, by name or by what it is. Of a session whose directory is not
+/// known it may be the one.
+fn works_in(run: &Run, cwd: Option<&str>) -> bool {
+    let Some(cwd) = cwd.map(Path::new) else { return true };
+    run.cwd.as_deref() == Some(cwd)
+        || (run.cwd_id.is_some() && run.cwd_id == sys::proc::FileId::of(cwd))
 }
 
 /// Whether a session works in this directory, links resolved.

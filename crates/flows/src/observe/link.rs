@@ -3,6 +3,7 @@
 //! Nothing is remembered. The agent's process is the terminal's program or descends from it, and that
 //! can be seen for as long as both are there.
 
+use model::rules::judge;
 use model::session::{Kind, Linked};
 use sys::proc::{ProcessRow, Table};
 
@@ -16,19 +17,36 @@ pub(super) fn link(
     table: &Table,
 ) -> Vec<Observed> {
     for native in sessions.iter_mut().filter(|one| one.session.kind == Kind::Native) {
-        let owner = native.verdict.decided_by.map(|claim| &native.session.claims[claim].identity);
-        let pid = owner.and_then(|owner| owner.pid).filter(|_| native.verdict.liveness.is_alive());
-        // Of terminals within terminals the innermost.
-        let at = pid.and_then(|pid| {
+        let mut places: Vec<usize> = Vec::new();
+        for pid in holders(native) {
+            // Of terminals within terminals the innermost.
             let holder_of = |row| terminals.iter().position(|one| is_program(one, row));
-            table.lineage(pid).find_map(holder_of)
-        });
-        let Some(terminal) = at.map(|at| &mut terminals[at].observed.session) else { continue };
+            places.extend(table.lineage(pid).find_map(holder_of).filter(|at| !places.contains(at)));
+        }
         let native = &mut native.session;
-        native.linked.push(Linked { agent: terminal.agent, id: terminal.id.clone() });
-        terminal.linked.push(Linked { agent: native.agent, id: native.id.clone() });
+        for at in places {
+            let terminal = &mut terminals[at].observed.session;
+            native.linked.push(Linked { agent: terminal.agent, id: terminal.id.clone() });
+            terminal.linked.push(Linked { agent: native.agent, id: native.id.clone() });
+        }
     }
     terminals.into_iter().map(|terminal| terminal.observed).collect()
+}
+
+/// The processes that have a session open: all that are proven to, or the only one that may.
+fn holders(native: &Observed) -> Vec<u32> {
+    if !native.verdict.liveness.is_alive() {
+        return Vec::new();
+    }
+    let proven: Vec<u32> =
+        judge::owners(&native.session).filter_map(|claim| claim.identity.pid).collect();
+    let alive = native.session.claims.iter().filter(|claim| claim.liveness.is_alive());
+    let derived: Vec<u32> = alive.filter_map(|claim| claim.identity.pid).collect();
+    match (proven.is_empty(), derived.len()) {
+        (false, _) => proven,
+        (true, 1) => derived,
+        (true, _) => Vec::new(),
+    }
 }
 
 /// Whether the process is the program on the terminal, which is proven to be held.

@@ -6,9 +6,8 @@
 
 use std::cmp::Reverse;
 use std::path::Path;
-use std::time::Duration;
 
-use adapters::{Adapter, Env, Extra, Source};
+use adapters::{Adapter, Env, Extra, Problem, Source};
 use model::access::AGENT;
 use model::config::Config;
 use model::liveness::Observer;
@@ -22,14 +21,13 @@ use crate::access;
 use crate::finalize;
 use crate::pins::Pins;
 use crate::terminal::sight;
+use ends::RecordedEnds;
 
 mod discover;
+mod ends;
 mod identify;
 mod link;
 mod processes;
-
-/// A process may write its first line a little before the start time that the table shows.
-const START_SLACK: Duration = Duration::from_secs(2);
 
 /// How much of the past is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +89,8 @@ pub struct AgentReport {
     pub adapter: &'static dyn Adapter,
     /// Where it looked.
     pub roots: Vec<std::path::PathBuf>,
+    /// What of these could not be listed: nothing may be collected beside it.
+    pub unlisted: Vec<Problem>,
     /// Bytes that are no transcript.
     pub extras: Vec<Extra>,
     /// How many processes of the agent run, wrappers counted with what they run.
@@ -129,15 +129,20 @@ pub fn observe(request: &Request<'_>) -> Observation {
             Err(panic) => std::panic::resume_unwind(panic),
         }
     });
-    let (tracks, pins, untold) = request.home.map(told).unwrap_or_default();
+    let sees_every_process = observer.sees_every_process() && processes.is_listed();
+    // A blind observer looks at everything, as if it had been asked to.
+    let all = request.scope == Scope::All || !sees_every_process;
+    let Told { tracks, ends, pins, untold } =
+        request.home.map(|home| read_told(home, all)).unwrap_or_default();
     let mut found = discover::read(request, &observer, &processes, &tracks, listed);
     found.incomplete.extend(untold);
     let circumstances = Circumstances {
         now: request.now,
-        sees_every_process: observer.sees_every_process() && processes.is_listed(),
+        sees_every_process,
         stale_after: request.config.stale_after,
     };
-    let mut observation = conclude(request, &observer, processes, found, &tracks, circumstances);
+    let mut observation =
+        conclude(request, &observer, processes, found, (&tracks, ends), circumstances);
     if !pins.is_empty() {
         for one in observation.sessions.iter_mut().chain(&mut observation.subagents) {
             one.pinned = pins.get(&one.session.name()).is_some();
@@ -151,7 +156,7 @@ fn conclude(
     observer: &Observer,
     processes: processes::Processes,
     found: discover::Found,
-    tracks: &[Tracked],
+    (tracks, ends): (&[Tracked], RecordedEnds),
     circumstances: Circumstances,
 ) -> Observation {
     let mut incomplete = found.incomplete;
@@ -166,7 +171,11 @@ fn conclude(
     for report in &mut agents {
         report.processes = processes.of(report.adapter.about().id).count();
     }
-    let mut merged = identify::identify(request.now, observer, &processes, found.seen, tracks);
+    let mut merged =
+        identify::identify(request.now, observer, &processes, found.seen, tracks, &ends);
+    if let (Some(home), Some(error)) = (request.home, ends.into_failure()) {
+        incomplete.push(unreadable(home, &error.to_string()));
+    }
     let asked = request.agents.is_empty() || request.agents.iter().any(|agent| agent == AGENT);
     if let Some(home) = request.home.filter(|_| asked) {
         let (lent, unreadable) = access::sight::sessions(home, observer, request.now);
@@ -201,20 +210,37 @@ fn conclude(
     }
 }
 
-/// What hooks told of open sessions, in the store and in the spool, or why that cannot be read; and
-/// what is pinned.
-fn told(home: &Path) -> (Vec<Tracked>, Pins, Option<Incomplete>) {
+/// What ostler itself was told and wrote down.
+#[derive(Default)]
+struct Told {
+    /// What hooks told of open sessions, in the store and in the spool.
+    tracks: Vec<Tracked>,
+    ends: RecordedEnds,
+    pins: Pins,
+    /// Why that cannot be read.
+    untold: Option<Incomplete>,
+}
+
+/// Reads what was told; `all` reads every recorded end at once.
+fn read_told(home: &Path, all: bool) -> Told {
     let state = match State::read(home) {
         Ok(state) => state,
         Err(error) => {
-            let untold = unreadable(home, &error.to_string());
-            return (Vec::new(), Pins::of(Err(error)), Some(untold));
+            let untold = Some(unreadable(home, &error.to_string()));
+            return Told { pins: Pins::of(Err(error)), untold, ..Told::default() };
         }
     };
     let pins = Pins::of(Pins::in_store(state.as_ref()));
-    match finalize::open_now(home, state.as_ref()) {
-        Ok(tracks) => (tracks, pins, None),
-        Err(error) => (Vec::new(), pins, Some(unreadable(home, &error.to_string()))),
+    let told = finalize::told_now(home, state.as_ref()).and_then(|mut tracks| {
+        let ends = RecordedEnds::read(state, &tracks, all)?;
+        tracks.retain(|one| one.track.is_open());
+        Ok((tracks, ends))
+    });
+    match told {
+        Ok((tracks, ends)) => Told { tracks, ends, pins, untold: None },
+        Err(error) => {
+            Told { pins, untold: Some(unreadable(home, &error.to_string())), ..Told::default() }
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! The coding agents among the processes of this machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use adapters::{Adapter, Env};
 use model::liveness::Observer;
 use model::program::Appearance;
 use model::time::Time;
-use sys::proc::{ProcessRow, Table};
+use sys::proc::{FileId, MountView, ProcessRow, Table};
 
 /// One run of an agent: a process, or a wrapper together with what it re-executes.
 #[derive(Debug)]
@@ -26,6 +26,14 @@ pub(super) struct Run {
     pub(super) variable: Option<String>,
     /// Where, by its own environment, it keeps its sessions. Empty when that cannot be read.
     pub(super) roots: Vec<PathBuf>,
+    /// What that directory is: another mount namespace may call it by another name.
+    pub(super) cwd_id: Option<FileId>,
+    /// The same of `roots`, where paths mean something else to it.
+    pub(super) root_ids: Vec<FileId>,
+    /// Whether paths mean the same to it as to us.
+    pub(super) mounts: MountView,
+    /// Its user.
+    pub(super) uid: u32,
     /// Whether it runs as our own user.
     pub(super) ours: bool,
     /// Whether it is a server, whose directory says nothing about its sessions.
@@ -36,6 +44,62 @@ impl Run {
     /// The process that does the work.
     pub(super) fn innermost(&self) -> u32 {
         self.pids.last().copied().unwrap_or(0)
+    }
+
+    /// What it may have to do with the sessions below a root.
+    pub(super) fn reach(&self, root: &Root) -> Reach {
+        if !self.ours {
+            return if root.may_be_written_by(self.uid) { Reach::Unseen } else { Reach::None };
+        }
+        match self.mounts {
+            MountView::Ours if self.roots.is_empty() || self.roots.contains(&root.path) => {
+                if self.cwd.is_some() || self.server { Reach::Seen } else { Reach::Unseen }
+            }
+            MountView::Ours => Reach::None,
+            _ if self.root_ids.is_empty() => Reach::Unseen,
+            _ if root.id.is_some_and(|id| self.root_ids.contains(&id)) => Reach::Unseen,
+            _ => Reach::None,
+        }
+    }
+}
+
+/// What a run may have to do with the sessions of one root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Nothing: it keeps its sessions elsewhere, or could not write these.
+    None,
+    /// It keeps its sessions there, and it can be seen where it works.
+    Seen,
+    /// It may keep its sessions there; what it works on cannot be seen from here.
+    Unseen,
+}
+
+/// A directory in which an agent keeps its sessions.
+#[derive(Debug)]
+pub(super) struct Root {
+    pub(super) path: PathBuf,
+    id: Option<FileId>,
+    owner: Option<u32>,
+    mode: u32,
+}
+
+impl Root {
+    /// Looks at a root, links resolved.
+    pub(super) fn look(path: &Path) -> Self {
+        use std::os::unix::fs::MetadataExt;
+
+        let about = std::fs::metadata(path).ok();
+        Self {
+            path: path.to_owned(),
+            id: FileId::of(path),
+            owner: about.as_ref().map(|about| about.uid()),
+            mode: about.map_or(0, |about| about.mode()),
+        }
+    }
+
+    /// Whether a user may write there. Which groups it is in is not known.
+    fn may_be_written_by(&self, uid: u32) -> bool {
+        uid == 0 || self.owner == Some(uid) || self.mode & 0o022 != 0
     }
 }
 
@@ -112,6 +176,10 @@ pub(super) fn find(observer: &Observer) -> Processes {
                     continues: false,
                     variable: None,
                     roots: Vec::new(),
+                    cwd_id: None,
+                    root_ids: Vec::new(),
+                    mounts: table.mount_view(row.pid),
+                    uid: row.uid,
                     ours: row.uid == observer.uid,
                     server: adapter.about().program.is_server(&appearance),
                 });
@@ -121,6 +189,8 @@ pub(super) fn find(observer: &Observer) -> Processes {
         };
         let about = adapter.about();
         run.cwd = table.cwd(row.pid).or(run.cwd.take());
+        let lineage = table.cwd_lineage(row.pid);
+        run.cwd_id = lineage.and_then(|above| above.first().copied()).or(run.cwd_id);
         run.argument =
             named_session(&appearance.args, about.resume_options).or(run.argument.take());
         run.continues |= appearance
@@ -135,6 +205,10 @@ pub(super) fn find(observer: &Observer) -> Processes {
             .or(run.variable.take());
         let lookup = |name: &str| table.environ_value(row.pid, name);
         let roots = adapter.roots(&Env::new(&lookup));
+        if run.mounts == MountView::Other {
+            let within = |root: &PathBuf| table.lineage_within(row.pid, root)?.first().copied();
+            run.root_ids.extend(roots.iter().filter_map(within));
+        }
         run.roots
             .extend(roots.into_iter().map(|root| std::fs::canonicalize(&root).unwrap_or(root)));
     }

@@ -80,6 +80,7 @@ fn observed(
         source: hosted.directory.join(host::files::MANIFEST).to_string_lossy().into_owned(),
         observed_at: manifest.updated_at,
         identity,
+        directory: None,
     };
     let ended = manifest.status.is_terminal().then_some(manifest.updated_at);
     let session = model::session::Session {
@@ -129,5 +130,6 @@ fn transcript(log: &Path) -> Option<Transcript> {
             mtime_ns: file.mtime().saturating_mul(1_000_000_000).saturating_add(file.mtime_nsec()),
         },
         bytes: file.len(),
+        shared: false,
     })
 }

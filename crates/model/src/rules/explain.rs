@@ -1,7 +1,7 @@
 //! The evidence behind a verdict, fact by fact.
 
 use crate::rules::judge::{Circumstances, Verdict};
-use crate::session::{Claim, Session};
+use crate::session::{Claim, How, Session};
 use crate::sighting::Turn;
 use crate::time::{Time, millis};
 use crate::wire::Evidence;
@@ -33,11 +33,11 @@ pub fn explain(
         };
         add(claim.how.words(), process_words(claim), &claim.source, claim.observed_at, effect);
         if let Some(activity) = claim.activity {
-            let effect = if Some(index) == verdict.decided_by && verdict.activity == Some(activity)
-            {
+            let open = claim.liveness.is_alive();
+            let effect = if open && verdict.activity == Some(activity) {
                 format!("decides the activity: {}", activity.word())
             } else {
-                "no effect: not the deciding process".to_owned()
+                "no effect: another process or a newer word decides".to_owned()
             };
             let value = claim.waiting_for.as_ref().map_or_else(
                 || activity.word().to_owned(),
@@ -112,6 +112,9 @@ pub fn explain(
 }
 
 fn process_words(claim: &Claim) -> String {
+    if claim.how == How::RecordedEnd {
+        return claim.observed_at.to_string();
+    }
     let identity = &claim.identity;
     let mut words = match identity.pid {
         Some(pid) => format!("pid {pid}"),
@@ -122,6 +125,9 @@ fn process_words(claim: &Claim) -> String {
     }
     if let Some(comm) = &identity.comm {
         words.push_str(&format!(", {comm}"));
+    }
+    if let Some(directory) = &claim.directory {
+        words.push_str(&format!(", in {directory}"));
     }
     words
 }

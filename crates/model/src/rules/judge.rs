@@ -54,14 +54,15 @@ impl Verdict {
 /// Judges one session.
 ///
 /// Among the claims a living process wins (two registrations for one session: any live one), a
-/// proven one before a derived one; then doubt; then death. A session that nothing claims is dead
-/// for want of a process, unless this observer could have missed one.
+/// proven one before a derived one; then an end that was recorded; then doubt; then death, a derived
+/// one first: an agent that could have it open leaves no end firm. A session that nothing claims is
+/// dead for want of a process, unless this observer could have missed one.
 pub fn judge(session: &Session, circumstances: &Circumstances) -> Verdict {
     let strongest = session.claims.iter().enumerate().min_by_key(|(_, claim)| rank(claim));
     let (liveness, source, certainty) = match strongest {
         Some((_, claim)) => (claim.liveness, claim.how.source(), certainty_of(claim)),
         None if circumstances.sees_every_process => {
-            (Liveness::Dead(Death::NoProcess), EvidenceSource::None, Certainty::Derived)
+            (Liveness::Dead(Death::NoProcess), EvidenceSource::None, Certainty::Proven)
         }
         None => (Liveness::Unknown(Doubt::Blind), EvidenceSource::None, Certainty::Derived),
     };
@@ -92,16 +93,19 @@ fn rank(claim: &Claim) -> (u8, How) {
     let class = match (claim.liveness, claim.how.certainty()) {
         (Liveness::Alive(_), Certainty::Proven) => 0,
         (Liveness::Alive(_), Certainty::Derived) => 1,
-        (Liveness::Unknown(_), _) => 2,
-        (Liveness::Dead(_), _) => 3,
+        (Liveness::Dead(Death::Recorded), _) => 2,
+        (Liveness::Unknown(_), _) => 3,
+        (Liveness::Dead(Death::NotAttached), _) => 4,
+        (Liveness::Dead(_), _) => 5,
     };
     (class, claim.how)
 }
 
 fn certainty_of(claim: &Claim) -> Certainty {
     match claim.liveness {
-        Liveness::Unknown(_) => Certainty::Derived,
-        Liveness::Alive(_) | Liveness::Dead(_) => claim.how.certainty(),
+        Liveness::Unknown(_) | Liveness::Dead(Death::NotAttached) => Certainty::Derived,
+        Liveness::Alive(_) => claim.how.certainty(),
+        Liveness::Dead(_) => Certainty::Proven,
     }
 }
 
@@ -109,9 +113,38 @@ fn certainty_of(claim: &Claim) -> Certainty {
 /// stands. A transcript that was written to well after the last hook knows more: an interrupt is
 /// told by no hook.
 fn activity_of(session: &Session, claim: Option<&Claim>) -> Activity {
-    let own = claim.filter(|claim| claim.how != How::Hook).and_then(|claim| claim.activity);
+    let own = claim.and_then(|claim| own_word(session, claim)).and_then(|claim| claim.activity);
     own.or_else(|| told_by_hook(session)?.activity)
         .unwrap_or_else(|| session.digest.turn.activity())
+}
+
+/// The claim whose agent says what is being done. Of several processes that have one conversation
+/// open, the one that needs a person comes first, then the one that works.
+fn own_word<'a>(session: &'a Session, decided: &'a Claim) -> Option<&'a Claim> {
+    let says = |claim: &&Claim| claim.how != How::Hook && claim.activity.is_some();
+    let urgency = |claim: &&Claim| match claim.activity {
+        Some(Activity::Waiting) => 0,
+        Some(Activity::Working) => 1,
+        Some(Activity::Idle) => 2,
+        Some(Activity::Unknown) | None => 3,
+    };
+    let own = Some(decided).filter(says)?;
+    let others = owners(session).filter(says);
+    others.min_by_key(urgency).filter(|other| urgency(other) < urgency(&own)).or(Some(own))
+}
+
+/// The claims whose processes are proven to have the session open, each process once. More than one
+/// means that one conversation is open twice.
+pub fn owners(session: &Session) -> impl Iterator<Item = &Claim> {
+    let is_owner = |claim: &Claim| {
+        claim.liveness.is_alive()
+            && claim.how.certainty() == Certainty::Proven
+            && claim.identity.pid.is_some()
+    };
+    session.claims.iter().enumerate().filter_map(move |(index, claim)| {
+        let known = |other: &Claim| is_owner(other) && other.identity.pid == claim.identity.pid;
+        (is_owner(claim) && !session.claims[..index].iter().any(known)).then_some(claim)
+    })
 }
 
 /// What the hooks told last, unless the transcript has moved on since.
@@ -128,7 +161,9 @@ pub fn waiting_for<'a>(session: &'a Session, verdict: &Verdict) -> Option<&'a st
     if verdict.activity != Some(Activity::Waiting) {
         return None;
     }
-    let claimed = verdict.decided_by.and_then(|index| session.claims[index].waiting_for.as_deref());
+    let claimed = verdict
+        .decided_by
+        .and_then(|index| own_word(session, &session.claims[index])?.waiting_for.as_deref());
     let told = || told_by_hook(session)?.waiting_for.as_deref();
     claimed.or_else(told).or(match &session.digest.turn {
         Turn::Waiting(reason) => reason.as_deref(),

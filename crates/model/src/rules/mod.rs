@@ -3,6 +3,7 @@
 pub mod explain;
 pub mod guard;
 pub mod judge;
+pub mod open;
 pub mod owner;
 pub mod retain;
 pub mod track;

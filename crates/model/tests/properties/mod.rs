@@ -161,7 +161,7 @@ fn is_proved(death: Death, record: &Identity, observer: &Observer, seen: Seen) -
                 })
         }
         Death::Zombie => process.is_some_and(|p| p.state == RunState::Exited && p.threads <= 1),
-        Death::NoProcess => false,
+        Death::NoProcess | Death::Recorded | Death::NotAttached => false,
     }
 }
 

@@ -266,12 +266,16 @@ impl Ls {
         if shown.iter().any(|one| sessions::is_derived(one)) {
             output::talk("~ concluded from circumstances, not proven; `ostler why ID` tells");
         }
+        for warning in shown.iter().filter_map(|one| sessions::open_twice(one)) {
+            output::talk(&text::one_line(&format!("warning: {warning}")));
+        }
         for one in &observation.unattached {
             let place = one.cwd.as_deref().unwrap_or("an unknown directory");
-            output::talk(&format!(
-                "{} (pid {}) runs in {place} and has not written a session yet",
+            let or: String = one.perhaps.iter().map(|pid| format!(", or {pid}")).collect();
+            output::talk(&text::one_line(&format!(
+                "{} (pid {}{or}) runs in {place} and has not written a session yet",
                 one.agent, one.pid
-            ));
+            )));
         }
         report_incomplete(&observation.incomplete);
         Ok(())

@@ -247,13 +247,19 @@ impl Context {
         agents: &[String],
     ) -> Result<Observation, Error> {
         let config = self.config()?.config;
-        let dirs = sys::dirs::of_this_process().ok();
-        let cache = dirs.as_ref().map(|dirs| dirs.cache.as_path());
+        // Without a home there is nowhere to look, and that is not the same as finding nothing.
+        if env::home().is_none_or(|home| !home.is_absolute()) {
+            return Err(Error::usage(
+                "`HOME` does not name a directory, so that agents' files cannot be found",
+                "set `HOME` to an absolute path",
+            ));
+        }
+        let dirs = self.dirs()?;
         Ok(observe(&Request {
             env: flows::Env::new(&env::lookup),
             config: &config,
-            home: dirs.as_ref().map(|dirs| dirs.home.as_path()),
-            cache: cache.filter(|_| self.use_index),
+            home: Some(&dirs.home),
+            cache: Some(dirs.cache.as_path()).filter(|_| self.use_index),
             now,
             scope,
             agents,

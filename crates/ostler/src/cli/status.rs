@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use flows::daemon::AskLimits;
 use flows::observe::{Observed, Scope};
+use model::session::{How, Kind};
 use model::wire::{StatusResult, Swept, SweptSession};
 
 use crate::cli::{Context, finalize, ls};
@@ -47,7 +48,8 @@ impl Status {
         let shown: Vec<&Observed> = observation
             .sessions
             .iter()
-            .filter(|one| one.verdict.status.is_active() && here(one.session.digest.cwd.as_deref()))
+            .filter(|one| one.verdict.status.is_active() || is_unfinalized(one))
+            .filter(|one| here(one.session.digest.cwd.as_deref()))
             .collect();
         let since = context.now.minus(RECENT);
         let home = context.dirs()?.home;
@@ -63,10 +65,15 @@ impl Status {
                 incomplete: &observation.incomplete,
             })?;
         } else {
-            if let Some(swept) = swept.filter(|swept| !swept.ended.is_empty()) {
-                output::talk(finalize::tell(&swept).trim_end());
+            if let Some(swept) = swept.as_ref().filter(|swept| !swept.ended.is_empty()) {
+                output::talk(finalize::tell(swept).trim_end());
             }
-            if let Some(reason) = not_swept {
+            for one in shown.iter().filter(|one| is_unfinalized(one)) {
+                let reason = why_not_finalized(one, swept.as_ref(), not_swept.as_deref());
+                let id = &one.session.id;
+                output::talk(&text::one_line(&format!("{id} has exited; not finalized: {reason}")));
+            }
+            if let Some(reason) = not_swept.filter(|_| !self.no_sweep) {
                 output::talk(&format!("not swept: {reason}"));
             }
             output::text(&page(context, &shown, &ended))?;
@@ -78,14 +85,32 @@ impl Status {
     /// What the sweep did, or why there was none. A sweep that cannot be made is no reason not to
     /// answer.
     fn sweep(&self, context: &Context) -> Result<(Option<Swept>, Option<String>), Error> {
-        if self.no_sweep || !flows::finalize::is_anything_known(&context.dirs()?.home) {
+        if !flows::finalize::is_anything_known(&context.dirs()?.home) {
             return Ok((None, None));
+        }
+        if self.no_sweep {
+            return Ok((None, Some("`--no-sweep` was given".to_owned())));
         }
         match finalize::sweep(context, &[], false, AskLimits::SHORT) {
             Ok(swept) => Ok((Some(swept), None)),
             Err(error) => Ok((None, Some(error.to_string()))),
         }
     }
+}
+
+/// Whether a session's owner is proven to be gone, and its end is not recorded yet.
+fn is_unfinalized(one: &Observed) -> bool {
+    let told_open = one.session.claims.iter().any(|claim| claim.how == How::Hook);
+    one.session.kind == Kind::Native && one.verdict.status.is_terminal() && told_open
+}
+
+/// Why its end could not be recorded.
+fn why_not_finalized(one: &Observed, swept: Option<&Swept>, not_swept: Option<&str>) -> String {
+    let is_it =
+        |kept: &&SweptSession| kept.agent == one.session.agent && kept.session == one.session.id;
+    let kept = swept.and_then(|swept| swept.kept.iter().find(is_it));
+    let reason = kept.map(|kept| kept.reason.as_str()).or(not_swept);
+    reason.unwrap_or("the next sweep does it").to_owned()
 }
 
 fn page(context: &Context, shown: &[&Observed], ended: &[SweptSession]) -> String {

@@ -29,7 +29,7 @@ impl Why {
         let one = address::find(&observation, &self.id, &here)?;
         let evidence = explain(&one.session, &one.verdict, &observation.circumstances);
         let collect = match observation.pins.allow(&[one.session.name()]) {
-            Ok(()) => Collect::from(&one.verdict),
+            Ok(()) => Collect::of(&one.session, &one.verdict, observation.circumstances.now),
             Err(refusal) => Collect::from(&refusal),
         };
         if context.json {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use flows::observe::Observed;
 use flows::pins::Pin;
 use model::rules::judge;
-use model::session::{Certainty, Kind};
+use model::session::{Certainty, Claim, Kind};
 use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::{Evidence, LaunchView};
@@ -84,9 +84,10 @@ fn state(one: &Observed) -> Cell {
     (format!("{mark}{word}{stale}"), Some(colour))
 }
 
-/// Whether the session is called live by circumstances only.
+/// Whether the session is called live, or over, by circumstances only.
 pub(crate) fn is_derived(one: &Observed) -> bool {
-    one.verdict.liveness.is_alive() && one.verdict.certainty == Certainty::Derived
+    let liveness = one.verdict.liveness;
+    (liveness.is_alive() || liveness.is_dead()) && one.verdict.certainty == Certainty::Derived
 }
 
 /// The shortest prefixes, of at least eight characters, that tell the sessions apart.
@@ -152,13 +153,22 @@ pub(crate) fn details(one: &Observed, notes: Notes<'_>, now: Time, paint: Paint)
         Some(format!("{} ({}), {certainty}", verdict.liveness.state(), verdict.liveness.reason())),
     );
     let claim = verdict.decided_by.map(|index| &session.claims[index]);
-    if verdict.liveness.is_alive()
-        && let Some(claim) = claim
-        && let Some(pid) = claim.identity.pid
-    {
+    let owners: Vec<&Claim> = match verdict.liveness.is_alive() {
+        true => judge::owners(session).collect(),
+        false => Vec::new(),
+    };
+    let derived = claim.filter(|_| verdict.liveness.is_alive() && owners.is_empty());
+    for claim in owners.iter().copied().chain(derived) {
+        let Some(pid) = claim.identity.pid else { continue };
         let name = claim.identity.exe.as_deref().or(claim.identity.comm.as_deref());
-        line("process", Some(with(&format!("pid {pid}"), name)));
+        let does = claim.activity.filter(|_| owners.len() > 1);
+        let name = match (name, does) {
+            (Some(name), Some(does)) => Some(format!("{name}, {}", does.word())),
+            (name, _) => name.map(str::to_owned),
+        };
+        line("process", Some(with(&format!("pid {pid}"), name.as_deref())));
     }
+    line("warning", open_twice(one));
     line("pinned", notes.pin.map(|pin| pinned(pin, now)));
     line(
         "made for",
@@ -199,6 +209,16 @@ pub(crate) fn details(one: &Observed, notes: Notes<'_>, now: Time, paint: Paint)
         }),
     );
     out
+}
+
+/// That one conversation is open in several processes, which overwrite each other's work.
+pub(crate) fn open_twice(one: &Observed) -> Option<String> {
+    let pids: Vec<String> = judge::owners(&one.session)
+        .filter_map(|claim| Some(claim.identity.pid?.to_string()))
+        .collect();
+    (pids.len() > 1 && one.session.kind == Kind::Native).then(|| {
+        format!("{} is open in {} processes: pids {}", one.session.id, pids.len(), pids.join(", "))
+    })
 }
 
 fn pinned(pin: &Pin, now: Time) -> String {

@@ -208,7 +208,7 @@ fn a_transcript_is_in_the_vault_before_it_goes() {
     let home = TempHome::new();
     let id = "11111111-1111-4111-8111-111111111111";
     let transcript = claude_session(&home, id, "/w", "hello there");
-    age(&transcript, 0);
+    age(&transcript, 1);
     let bytes = std::fs::read(&transcript).unwrap();
     let line = "gc --include transcripts --older-than 0s --agent claude-code --yes --json";
     let result = run(&home, line).exits(0).result();
@@ -510,7 +510,7 @@ fn the_vault_is_kept_within_its_budget() {
     let home = TempHome::new();
     let ids = ["11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"];
     for id in ids {
-        claude_session(&home, id, "/w", &format!("hello {id}"));
+        age(&claude_session(&home, id, "/w", &format!("hello {id}")), 1);
         let line = "gc --include transcripts --older-than 0s --agent claude-code --yes";
         run(&home, line).exits(0);
     }

@@ -8,23 +8,24 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use testkit::home::TempHome;
 
+use super::collect::age;
 use super::run::{Ran, claude_session, ostler, ran, run};
 
 const ID: &str = "11111111-1111-4111-8111-111111111111";
 const OTHER: &str = "22222222-2222-4222-8222-222222222222";
 
 /// A process that looks like an agent and does nothing. Killed with the value.
-struct FakeAgent {
+pub(crate) struct FakeAgent {
     child: Child,
 }
 
 impl FakeAgent {
     /// Runs a program of that name in `directory`, with that home.
-    fn start(home: &TempHome, name: &str, directory: &Path) -> Self {
+    pub(crate) fn start(home: &TempHome, name: &str, directory: &Path) -> Self {
         Self::with(home, name, directory, |command| command.arg("1000"))
     }
 
-    fn with(
+    pub(crate) fn with(
         home: &TempHome,
         name: &str,
         directory: &Path,
@@ -41,7 +42,7 @@ impl FakeAgent {
         Self { child }
     }
 
-    fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
@@ -53,7 +54,7 @@ impl FakeAgent {
     }
 
     /// What Claude Code writes about itself.
-    fn registration(&self, session: &str, directory: &Path) -> Value {
+    pub(crate) fn registration(&self, session: &str, directory: &Path) -> Value {
         json!({
             "pid": self.pid(),
             "sessionId": session,
@@ -69,7 +70,7 @@ impl FakeAgent {
         })
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -100,23 +101,29 @@ fn pid_namespace() -> String {
 }
 
 /// A home with a repository in it.
-fn lab() -> (TempHome, PathBuf) {
+pub(crate) fn lab() -> (TempHome, PathBuf) {
     let home = TempHome::new();
     let repository = fs::canonicalize(home.path()).unwrap().join("repo");
     fs::create_dir(&repository).unwrap();
     (home, repository)
 }
 
-fn register(home: &TempHome, agent: &FakeAgent, record: &Value) -> PathBuf {
+pub(crate) fn register(home: &TempHome, agent: &FakeAgent, record: &Value) -> PathBuf {
     home.write(format!(".claude/sessions/{}.json", agent.pid()), record.to_string())
 }
 
-fn listed(home: &TempHome) -> Ran {
+pub(crate) fn listed(home: &TempHome) -> Ran {
     run(home, "ls -a --json")
 }
 
 #[track_caller]
-fn assert_liveness(session: &Value, status: &str, state: &str, reason: &str, certainty: &str) {
+pub(crate) fn assert_liveness(
+    session: &Value,
+    status: &str,
+    state: &str,
+    reason: &str,
+    certainty: &str,
+) {
     let liveness = &session["liveness"];
     let seen =
         (&session["status"], &liveness["state"], &liveness["reason"], &liveness["certainty"]);
@@ -368,7 +375,7 @@ fn a_process_in_the_directory_is_only_circumstance() {
     assert_eq!(session["liveness"]["source"], "process");
     assert_eq!(session.get("owner"), None);
     agent.kill();
-    assert_liveness(&listed(&home).session(ID), "exited", "dead", "no-process", "derived");
+    assert_liveness(&listed(&home).session(ID), "exited", "dead", "no-process", "proven");
 }
 
 #[test]
@@ -378,7 +385,7 @@ fn a_process_elsewhere_or_of_another_home_is_none_of_its() {
     let _there = FakeAgent::start(&home, "claude", elsewhere.path());
     let _stranger = FakeAgent::start(&elsewhere, "claude", &repo);
     claude_session(&home, ID, repo.to_str().unwrap(), "hello");
-    assert_liveness(&listed(&home).session(ID), "exited", "dead", "no-process", "derived");
+    assert_liveness(&listed(&home).session(ID), "exited", "dead", "no-process", "proven");
 }
 
 #[test]
@@ -398,8 +405,8 @@ fn an_agent_that_has_written_nothing_yet_is_reported_beside_the_sessions() {
 #[test]
 fn the_session_on_the_command_line_is_meant() {
     let (home, repo) = lab();
-    claude_session(&home, ID, repo.to_str().unwrap(), "old");
-    claude_session(&home, OTHER, repo.to_str().unwrap(), "newer");
+    age(&claude_session(&home, ID, repo.to_str().unwrap(), "old"), 2);
+    age(&claude_session(&home, OTHER, repo.to_str().unwrap(), "newer"), 1);
     let script = home.write(
         "bin/node_modules/@anthropic-ai/claude-code/cli.py",
         "import time; time.sleep(1000)\n",
@@ -441,7 +448,7 @@ fn an_open_turn_without_a_process_is_dead() {
     let path = claude_session(&home, ID, repo.to_str().unwrap(), "hello");
     let open = "{\"type\":\"user\",\"message\":{\"content\":\"and now?\"}}\n";
     fs::write(&path, fs::read_to_string(&path).unwrap() + open).unwrap();
-    assert_liveness(&listed(&home).session(ID), "exited", "dead", "no-process", "derived");
+    assert_liveness(&listed(&home).session(ID), "exited", "dead", "no-process", "proven");
 }
 
 #[test]
@@ -465,7 +472,7 @@ fn an_orphaned_tool_with_the_session_in_its_environment_proves_nothing() {
     let _tool = FakeAgent::with(&home, "some-tool", &repo, |command| {
         command.arg("1000").env("CLAUDE_CODE_SESSION_ID", ID).env("CLAUDECODE", "1")
     });
-    assert_liveness(&listed(&home).session(ID), "exited", "dead", "no-process", "derived");
+    assert_liveness(&listed(&home).session(ID), "exited", "dead", "no-process", "proven");
 }
 
 #[test]
@@ -512,7 +519,7 @@ fn a_server_of_many_sessions_makes_none_of_its_directory_live() {
     let ran = listed(&home);
     server.kill().unwrap();
     server.wait().unwrap();
-    assert_liveness(&ran.session(id), "exited", "dead", "no-process", "derived");
+    assert_liveness(&ran.session(id), "exited", "dead", "no-process", "proven");
     assert_eq!(ran.result().get("unattached"), None);
 }
 
@@ -574,7 +581,7 @@ fn from_inside_another_pid_namespace_nothing_is_called_dead() {
 
 /// Waits for a named condition.
 #[track_caller]
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
     while !condition() {
         assert!(std::time::Instant::now() < deadline, "waited in vain until {what}");

@@ -17,20 +17,20 @@ use super::run::{Ran, claude_session, ostler, ran};
 const NOBODY: u32 = 65_534;
 
 /// A home whose owner may not do everything.
-struct Plain {
-    home: TempHome,
+pub(crate) struct Plain {
+    pub(crate) home: TempHome,
     program: PathBuf,
 }
 
 impl Plain {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = TempHome::new();
         let program = program_for_everybody(&home);
         Self { home, program }
     }
 
     /// Gives everything in the home to whoever the commands run as.
-    fn hand_over(&self) {
+    pub(crate) fn hand_over(&self) {
         if is_root() {
             let owner = format!("{NOBODY}:{NOBODY}");
             let given = Command::new("chown").args(["-R", &owner]).arg(self.home.path()).status();
@@ -39,7 +39,7 @@ impl Plain {
     }
 
     #[track_caller]
-    fn run(&self, line: &str) -> Ran {
+    pub(crate) fn run(&self, line: &str) -> Ran {
         let like_us = ostler(&self.home);
         let mut command = Command::new(&self.program);
         command.args(line.split_whitespace()).env_clear().current_dir(self.home.path());

@@ -2,6 +2,7 @@
 
 use testkit::home::TempHome;
 
+use super::collect::age;
 use super::run::{claude_session, run, sample_home};
 
 /// What differs from run to run, replaced.
@@ -31,6 +32,8 @@ fn one_session_in_full() {
 #[test]
 fn why_it_is_called_exited() {
     let home = sample_home();
+    let id = "36daf00a-a422-47b9-af3b-8b492999df19";
+    age(&home.join(format!(".claude/projects/-home-user-repo/{id}.jsonl")), 1);
     let ran = run(&home, "why 36daf00a");
     insta::assert_snapshot!(stable(&home, &ran.stdout));
 }

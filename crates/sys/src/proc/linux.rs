@@ -24,7 +24,7 @@ use model::time::Time;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, StatxFlags};
 use rustix::io::Errno;
 
-use super::{IdentifyError, ProcessRow, Table};
+use super::{FileId, IdentifyError, MountView, ProcessRow, Table};
 use pidfd::{Pidfd, PidfdAnswer};
 use stat::Stat;
 
@@ -36,6 +36,37 @@ pub(super) use pidfd::signal;
 const MOST_ARGUMENTS: usize = 16 * 1024;
 /// Environments are read up to here (the kernel allows more than anybody uses).
 const MOST_ENVIRONMENT: usize = 1024 * 1024;
+
+const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// The parent of all threads of the kernel.
+const KTHREADD: u32 = 2;
+
+/// Whether a row is a thread of the kernel.
+pub(super) fn is_kernel_thread(row: &ProcessRow) -> bool {
+    row.uid == 0 && (row.pid == KTHREADD || row.ppid == KTHREADD)
+}
+
+/// A directory and those above it, up to the top of its mount namespace.
+fn lineage_of(mut directory: OwnedFd) -> Option<Vec<FileId>> {
+    /// Deeper than any path that can be written down.
+    const DEEPEST: usize = 4096;
+    let mut lineage: Vec<FileId> = Vec::new();
+    while lineage.len() < DEEPEST {
+        let about = rustix::fs::fstat(&directory).ok()?;
+        let id = FileId { dev: about.st_dev, ino: about.st_ino };
+        if lineage.last() == Some(&id) {
+            break;
+        }
+        lineage.push(id);
+        // One that was removed, or that may not be entered, has nothing above it that can be seen.
+        match rustix::fs::openat(&directory, "..", DIRECTORY_FLAGS, Mode::empty()) {
+            Ok(above) => directory = above,
+            Err(_) => break,
+        }
+    }
+    Some(lineage)
+}
 
 /// One process, held on to: not the number but the process.
 #[derive(Debug)]
@@ -97,6 +128,30 @@ impl Handle {
     /// Its working directory.
     pub(super) fn cwd(&self) -> Option<PathBuf> {
         self.link("cwd").map(|path| OsString::from_vec(path).into())
+    }
+
+    /// Its working directory and those above it.
+    pub(super) fn cwd_lineage(&self) -> Option<Vec<FileId>> {
+        lineage_of(rustix::fs::openat(&self.directory, "cwd", DIRECTORY_FLAGS, Mode::empty()).ok()?)
+    }
+
+    /// A directory by the name it has within the process's own root, and those above it.
+    pub(super) fn lineage_within(&self, path: &std::path::Path) -> Option<Vec<FileId>> {
+        let root = rustix::fs::openat(&self.directory, "root", DIRECTORY_FLAGS, Mode::empty());
+        let within = rustix::fs::ResolveFlags::IN_ROOT;
+        lineage_of(
+            rustix::fs::openat2(root.ok()?, path, DIRECTORY_FLAGS, Mode::empty(), within).ok()?,
+        )
+    }
+
+    /// Whether it is in our mount namespace.
+    pub(super) fn mount_view(&self) -> MountView {
+        let ours = rustix::fs::readlink("/proc/self/ns/mnt", Vec::new());
+        match (rustix::fs::readlinkat(&self.directory, "ns/mnt", Vec::new()), ours) {
+            (Ok(theirs), Ok(ours)) if theirs == ours => MountView::Ours,
+            (Ok(_), Ok(_)) => MountView::Other,
+            _ => MountView::Unreadable,
+        }
     }
 
     /// One variable of the environment it was started with.

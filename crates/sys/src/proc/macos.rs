@@ -23,7 +23,9 @@ use model::time::Time;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-use super::{IdentifyError, LockHolder, ProcessRow, SignalError, Table, machine};
+use super::{
+    FileId, IdentifyError, LockHolder, MountView, ProcessRow, SignalError, Table, machine,
+};
 
 /// The largest pid of the system.
 const LARGEST_PID: u32 = 99_999;
@@ -96,6 +98,22 @@ impl Handle {
         let info: libc::proc_vnodepathinfo =
             pid_info(self.pid, libc::PROC_PIDVNODEPATHINFO, 0).ok()?;
         path_of(&info.pvi_cdir)
+    }
+
+    /// Its working directory and those above it.
+    pub(super) fn cwd_lineage(&self) -> Option<Vec<FileId>> {
+        self.lineage_within(&self.cwd()?)
+    }
+
+    /// A directory and those above it: there are no mount namespaces here.
+    pub(super) fn lineage_within(&self, path: &std::path::Path) -> Option<Vec<FileId>> {
+        let real = std::fs::canonicalize(path).ok()?;
+        real.ancestors().map(FileId::of).collect()
+    }
+
+    /// There are no mount namespaces here.
+    pub(super) fn mount_view(&self) -> MountView {
+        MountView::Ours
     }
 
     /// One variable of the environment it was started with.
@@ -338,6 +356,11 @@ pub(crate) fn identify_held(
 /// How long before `later` the process that started at `earlier` was there.
 pub(crate) fn span_between(earlier: u64, later: u64) -> Duration {
     Duration::from_micros(later.saturating_sub(earlier))
+}
+
+/// The kernel's threads have no rows here.
+pub(super) fn is_kernel_thread(_: &ProcessRow) -> bool {
+    false
 }
 
 pub(super) fn table() -> Table {

@@ -11,7 +11,7 @@ use model::program::Appearance;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use super::{IdentifyError, LockHolder, ProcessRow, SignalError, Table};
+use super::{FileId, IdentifyError, LockHolder, MountView, ProcessRow, SignalError, Table};
 
 /// There is no process to hold on to.
 #[derive(Debug)]
@@ -39,6 +39,18 @@ impl Handle {
     }
 
     pub(super) fn cwd(&self) -> Option<PathBuf> {
+        match self.0 {}
+    }
+
+    pub(super) fn cwd_lineage(&self) -> Option<Vec<FileId>> {
+        match self.0 {}
+    }
+
+    pub(super) fn lineage_within(&self, _: &std::path::Path) -> Option<Vec<FileId>> {
+        match self.0 {}
+    }
+
+    pub(super) fn mount_view(&self) -> MountView {
         match self.0 {}
     }
 
@@ -87,6 +99,10 @@ pub(crate) fn identify_held(held: &Handle, _: &Observer) -> Result<Identity, Ide
 
 pub(crate) fn span_between(_: u64, _: u64) -> Duration {
     Duration::ZERO
+}
+
+pub(super) fn is_kernel_thread(_: &ProcessRow) -> bool {
+    false
 }
 
 pub(super) fn table() -> Table {

@@ -55,7 +55,7 @@ pub(super) fn terminals(
         let age = ended.map(|at| now.since(at));
         planned.item.age_ms = age.map(millis);
         planned.item.evidence = vec![format!("its host: {}", one.verdict.liveness.reason())];
-        let refused = guard::may_collect(&one.verdict).err();
+        let refused = guard::may_collect(&one.session, &one.verdict, now).err();
         let candidate = Candidate { age, bytes: planned.item.bytes, may_go: refused.is_none() };
         found.push((planned, refused));
         candidates.push((candidate, vec![session.name()]));

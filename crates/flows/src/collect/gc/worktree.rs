@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use model::plan::{Kind, Refusal};
+use model::rules::guard::{self, Refusal as GuardRefusal};
 use model::time::{Time, millis};
 
 use super::{Ask, Check, InUse, Planning};
@@ -41,10 +42,22 @@ pub(super) fn worktrees(
             "git says: no changes, merged, and the commits are on a remote".to_owned(),
             "no process works there".to_owned(),
         ];
-        let active = sessions().find(|one| one.verdict.status.is_active());
-        if let Some(one) = active {
-            let who = format!("the session {}", one.session.id);
-            planning.stay(planned, Refusal::WorkedIn { who });
+        let guarded = sessions().find_map(|one| {
+            let refused = guard::may_collect(&one.session, &one.verdict, now).err()?;
+            Some((one, refused))
+        });
+        if let Some((one, refused)) = guarded {
+            planning.stay(
+                planned,
+                match refused {
+                    GuardRefusal::Alive | GuardRefusal::Unproven(_) | GuardRefusal::Active => {
+                        Refusal::WorkedIn { who: format!("the session {}", one.session.id) }
+                    }
+                    doubt @ (GuardRefusal::CouldBeOpen { .. } | GuardRefusal::JustWritten) => {
+                        doubt.into()
+                    }
+                },
+            );
         } else if age.is_none_or(|age| age <= ask.older_than(ask.retention.worktrees)) {
             planning.stay(planned, Refusal::Young);
         } else if let Err(refusal) = check(&root, in_use) {

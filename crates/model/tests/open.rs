@@ -1,0 +1,260 @@
+//! Who could have a session open: the rows of the table, and random histories of runs and sessions.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::time::Duration;
+
+use ostler_model::rules::open::{
+    Attachment, Attachments, OpenCandidate, SpareRun, UnsettledRun, attach_runs,
+};
+use ostler_model::time::Time;
+use proptest::prelude::*;
+
+fn at(minute: u64) -> Time {
+    Time::from_millis(1_790_000_000_000).plus(Duration::from_secs(60 * minute))
+}
+
+fn run(began: u64) -> UnsettledRun {
+    UnsettledRun { began_at: Some(at(began)), named: None }
+}
+
+fn started_with(began: u64, named: usize) -> UnsettledRun {
+    UnsettledRun { named: Some(named), ..run(began) }
+}
+
+fn written(minute: u64) -> OpenCandidate {
+    OpenCandidate { written_at: Some(at(minute)), prompted: true, ended_at: None }
+}
+
+fn empty(minute: u64) -> OpenCandidate {
+    OpenCandidate { prompted: false, ..written(minute) }
+}
+
+fn attach(runs: &[UnsettledRun], sessions: &[OpenCandidate]) -> Attachments {
+    attach_runs(runs, sessions, |_, _| true)
+}
+
+fn states(runs: &[UnsettledRun], sessions: &[OpenCandidate]) -> Vec<Attachment> {
+    attach(runs, sessions).sessions
+}
+
+use Attachment::{Held, MaybeOpen, NoRun, NotAttached};
+
+#[test]
+fn b1_the_table() {
+    assert_eq!(states(&[], &[written(1)]), [NoRun]);
+    assert_eq!(states(&[run(5)], &[written(1)]), [NotAttached(vec![0])]);
+    assert_eq!(states(&[run(5)], &[written(6)]), [Held(vec![0])]);
+    assert_eq!(
+        states(&[run(5)], &[written(6), written(7)]),
+        [MaybeOpen(vec![0]), MaybeOpen(vec![0])]
+    );
+    assert_eq!(states(&[run(5)], &[written(1), written(7)]), [NotAttached(vec![0]), Held(vec![0])]);
+}
+
+#[test]
+fn b1_an_empty_session_does_not_outrank_one_that_is_written() {
+    let both = states(&[run(5)], &[empty(5), written(7)]);
+    assert_eq!(both, [NotAttached(vec![0]), Held(vec![0])]);
+    assert_eq!(states(&[run(5)], &[empty(5), written(1)]), [Held(vec![0]), NotAttached(vec![0])]);
+    assert_eq!(states(&[run(5)], &[empty(5), empty(6)]), [MaybeOpen(vec![0]), MaybeOpen(vec![0])]);
+}
+
+#[test]
+fn b1_killing_one_of_two_windows_swaps_nothing() {
+    // Window A, then B; B is prompted first, then A.
+    let (a, b) = (run(1), run(2));
+    let sessions = [written(4), written(3)];
+    let both = states(&[a, b], &sessions);
+    assert!(both.iter().all(|one| matches!(one, Held(_))), "{both:?}");
+    for left in [a, b] {
+        let one = states(&[left], &sessions);
+        assert_eq!(one, [MaybeOpen(vec![0]), MaybeOpen(vec![0])], "either may be the living one");
+    }
+}
+
+#[test]
+fn the_session_it_was_started_with_is_its_own_until_another_is_written() {
+    assert_eq!(states(&[started_with(5, 0)], &[written(1)]), [Held(vec![0])]);
+    assert_eq!(
+        states(&[started_with(5, 0)], &[written(1), written(6)]),
+        [NotAttached(vec![0]), Held(vec![0])],
+        "it has opened another one since"
+    );
+    assert_eq!(
+        states(&[started_with(5, 0), run(5)], &[written(1), written(6)]),
+        [Held(vec![0]), Held(vec![1, 0])]
+    );
+    assert_eq!(
+        states(&[started_with(5, 0)], &[written(1), written(2)]),
+        [Held(vec![0]), NotAttached(vec![0])],
+        "it may have resumed the other without a word"
+    );
+}
+
+#[test]
+fn p5_a_recorded_end_is_believed_until_it_is_written_again() {
+    let ended = OpenCandidate { ended_at: Some(at(7)), ..written(7) };
+    assert_eq!(states(&[run(5)], &[ended]), [NotAttached(vec![0])]);
+    let revived = OpenCandidate { ended_at: Some(at(7)), ..written(9) };
+    assert_eq!(states(&[run(5)], &[revived]), [Held(vec![0])]);
+    // Started with it after it had ended: it goes on. Started before: that is over.
+    assert_eq!(states(&[started_with(8, 0)], &[ended]), [Held(vec![0])]);
+    assert_eq!(states(&[started_with(5, 0)], &[ended]), [NotAttached(vec![0])]);
+}
+
+#[test]
+fn b4_runs_without_a_session_are_named() {
+    let spare = |runs: &[UnsettledRun], sessions: &[OpenCandidate]| attach(runs, sessions).spare;
+    let alone = |run| SpareRun { run, perhaps: Vec::new() };
+    assert_eq!(spare(&[run(5)], &[]), [alone(0)]);
+    assert_eq!(spare(&[run(5)], &[written(1)]), [alone(0)]);
+    assert_eq!(spare(&[run(5)], &[written(6)]), []);
+    assert_eq!(spare(&[run(1), run(5)], &[written(3)]), [alone(1)], "it cannot have written it");
+    let either = spare(&[run(1), run(2)], &[written(3)]);
+    assert_eq!(either.len(), 1);
+    assert_eq!(either[0].perhaps.len(), 1, "which of the two is not known: {either:?}");
+    assert_eq!(spare(&[run(5)], &[written(6), written(7)]), [], "nobody knows");
+}
+
+/// What happens on a machine.
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    /// A window is opened, in one of two directories; some agents make an empty session then.
+    Start { place: usize, with_empty: bool },
+    /// A window is opened with a session on its command line.
+    StartWith(usize),
+    /// A session is opened inside a window, without a word.
+    Resume(usize, usize),
+    /// A prompt is sent in a window.
+    Write(usize),
+    /// A window is killed.
+    Kill(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    place: usize,
+    began: u64,
+    named: Option<usize>,
+    has: Option<usize>,
+    /// Whether it wrote to what it has open.
+    wrote: bool,
+}
+
+/// The truth that the rule does not see.
+#[derive(Default, Debug)]
+struct World {
+    minute: u64,
+    windows: Vec<Window>,
+    sessions: Vec<(usize, OpenCandidate)>,
+    beyond_directory: bool,
+}
+
+impl World {
+    fn make(&mut self, place: usize, prompted: bool) -> usize {
+        let written_at = Some(at(self.minute));
+        self.sessions.push((place, OpenCandidate { written_at, prompted, ended_at: None }));
+        self.sessions.len() - 1
+    }
+
+    fn can_open(&self, window: &Window, session: usize) -> bool {
+        self.beyond_directory || self.sessions[session].0 == window.place
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        self.minute += 1;
+        let began = self.minute;
+        let window = |number: usize, world: &Self| match world.windows.len() {
+            0 => None,
+            count => Some(number % count),
+        };
+        match happening {
+            Happening::Start { place, with_empty } => {
+                let has = with_empty.then(|| self.make(place, false));
+                self.windows.push(Window { place, began, named: None, has, wrote: false });
+            }
+            Happening::StartWith(session) if !self.sessions.is_empty() => {
+                let session = session % self.sessions.len();
+                let (place, has) = (self.sessions[session].0, Some(session));
+                self.windows.push(Window { place, began, named: has, has, wrote: false });
+            }
+            Happening::Resume(number, session) if !self.sessions.is_empty() => {
+                let session = session % self.sessions.len();
+                let Some(index) = window(number, self) else { return };
+                if self.can_open(&self.windows[index], session) {
+                    self.windows[index].has = Some(session);
+                    self.windows[index].wrote = false;
+                }
+            }
+            Happening::Write(number) => {
+                let Some(index) = window(number, self) else { return };
+                let place = self.windows[index].place;
+                let session = self.windows[index].has.unwrap_or_else(|| self.make(place, true));
+                self.sessions[session].1 = written(self.minute);
+                self.windows[index].has = Some(session);
+                self.windows[index].wrote = true;
+            }
+            Happening::Kill(number) => {
+                if let Some(index) = window(number, self) {
+                    self.windows.remove(index);
+                }
+            }
+            Happening::StartWith(_) | Happening::Resume(..) => {}
+        }
+    }
+
+    fn attachments(&self) -> Attachments {
+        let run = |window: &Window| UnsettledRun { named: window.named, ..run(window.began) };
+        let runs: Vec<UnsettledRun> = self.windows.iter().map(run).collect();
+        let sessions: Vec<OpenCandidate> = self.sessions.iter().map(|(_, one)| *one).collect();
+        attach_runs(&runs, &sessions, |window, one| self.can_open(&self.windows[window], one))
+    }
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        (0usize..2, any::<bool>())
+            .prop_map(|(place, with_empty)| Happening::Start { place, with_empty }),
+        (0usize..6).prop_map(Happening::StartWith),
+        (0usize..4, 0usize..6).prop_map(|(window, session)| Happening::Resume(window, session)),
+        (0usize..4).prop_map(Happening::Write),
+        (0usize..4).prop_map(Happening::Write),
+        (0usize..4).prop_map(Happening::Kill),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn b1_whatever_happens_no_open_session_is_called_over(
+        history in prop::collection::vec(happening(), 1..40),
+        beyond_directory: bool,
+    ) {
+        let mut world = World { beyond_directory, ..World::default() };
+        for happening in history {
+            world.happen(happening);
+            let found = world.attachments();
+            for window in &world.windows {
+                let Some(session) = window.has else { continue };
+                let said = &found.sessions[session];
+                prop_assert!(*said != NoRun, "open, and called over for good: {world:#?}");
+                if window.wrote {
+                    let live = matches!(said, Held(_) | MaybeOpen(_));
+                    prop_assert!(live, "written by its window, and called {said:?}: {world:#?}");
+                }
+            }
+            for (session, said) in found.sessions.iter().enumerate() {
+                let reachable = world.windows.iter().any(|one| world.can_open(one, session));
+                prop_assert_eq!(reachable, *said != NoRun, "{:#?}", world);
+                if let Held(runs) | MaybeOpen(runs) | NotAttached(runs) = said {
+                    let able = |&run: &usize| world.can_open(&world.windows[run], session);
+                    prop_assert!(!runs.is_empty() && runs.iter().all(able));
+                }
+            }
+            let held = found.sessions.iter().filter(|said| matches!(said, Held(_))).count();
+            prop_assert!(held + found.spare.len() <= world.windows.len());
+        }
+    }
+}
