@@ -250,19 +250,20 @@ async fn take_order(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
         return say(StatusCode::SERVICE_UNAVAILABLE, "the daemon is stopping; nothing was done");
     }
     let (head, body) = request.into_parts();
-    let order = match timeout(ORDER_BODY_TIMEOUT, Limited::new(body, MOST_ORDER).collect()).await {
+    let body = timeout(ORDER_BODY_TIMEOUT, Limited::new(body, MOST_ORDER).collect()).await;
+    let order = match body {
         Ok(Ok(body)) => read_order(&head.headers, &body.to_bytes()),
         Ok(Err(_)) => {
-            Err(say(StatusCode::PAYLOAD_TOO_LARGE, "the order broke off, or is too large"))
+            Err((StatusCode::PAYLOAD_TOO_LARGE, "the order broke off, or is too large".to_owned()))
         }
-        Err(_) => Err(say(StatusCode::REQUEST_TIMEOUT, "the order did not come in time")),
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, LATE.to_owned())),
     };
     let order = match order {
         Ok(order) => order,
-        Err(refusal) => return refusal,
+        Err((status, reason)) => return say(status, reason),
     };
     if hand_over.send(order).is_err() {
-        return say(StatusCode::REQUEST_TIMEOUT, "the order did not come in time");
+        return say(StatusCode::REQUEST_TIMEOUT, LATE);
     }
     match answer.await {
         Ok(answer) => give(&answer),
@@ -270,10 +271,13 @@ async fn take_order(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
     }
 }
 
+const LATE: &str = "the order did not come in time; nothing was done";
+
 /// What is done about a daemon of another version.
 const RESTART: &str = "restart it: ostler daemon stop, then ostler daemon start";
 
-fn read_order(headers: &HeaderMap, body: &[u8]) -> Result<Order, Reply> {
+/// The order, or the status and the reason why it is none.
+fn read_order(headers: &HeaderMap, body: &[u8]) -> Result<Order, (StatusCode, String)> {
     let order = serde_json::from_slice::<Order>(body);
     // These two never change: without them a daemon of another version could not be replaced.
     if let Ok(order @ (Order::Status | Order::Stop)) = order {
@@ -281,16 +285,16 @@ fn read_order(headers: &HeaderMap, body: &[u8]) -> Result<Order, Reply> {
     }
     if header(headers, "x-ostler-protocol") != Some(PROTOCOL.to_string().as_str()) {
         let reason = format!("it speaks version {PROTOCOL} of their language; {RESTART}");
-        return Err(say(StatusCode::UPGRADE_REQUIRED, reason));
+        return Err((StatusCode::UPGRADE_REQUIRED, reason));
     }
     let order = order.map_err(|_| {
         let reason = format!("it does not understand the order; {RESTART}");
-        say(StatusCode::BAD_REQUEST, reason)
+        (StatusCode::BAD_REQUEST, reason)
     })?;
     // Without it an order would be carried out whose asker is long gone.
-    if !headers.get(EXPECT).is_some_and(|value| value.as_bytes() == b"100-continue") {
+    if headers.get(EXPECT).is_none_or(|value| value.as_bytes() != b"100-continue") {
         let reason = "an order is sent when it is asked for: expect: 100-continue";
-        return Err(say(StatusCode::PRECONDITION_REQUIRED, reason));
+        return Err((StatusCode::PRECONDITION_REQUIRED, reason.to_owned()));
     }
     Ok(order)
 }

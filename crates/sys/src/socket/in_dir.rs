@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::fs::Mode;
@@ -72,7 +72,7 @@ pub fn listen_in(dir: &Dir, name: &OsStr) -> io::Result<UnixListener> {
 fn path_in(dir: &Dir, name: &OsStr) -> io::Result<PathBuf> {
     use std::os::fd::AsRawFd;
 
-    Ok(Path::new("/proc/self/fd").join(dir.as_fd().as_raw_fd().to_string()).join(name))
+    Ok(PathBuf::from(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd())).join(name))
 }
 
 /// A path that leads to a name in the opened directory: its own, asked for and used at once.
