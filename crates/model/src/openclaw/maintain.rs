@@ -243,17 +243,13 @@ pub fn taken_by_gateway(store: &Store<'_>, plan: &Plan, request: &Request<'_>) -
             kept => matches!(kept, Keep::Place(_) | Keep::Chat),
         }
     };
-    let places = (0..entries.len()).filter(|&index| is_place(index)).count();
-    let is_over = plan.budget.is_some_and(Budget::is_over);
-    let is_full = entries.len() >= policy.high_water_entries();
-    let over_cap = |index: &usize| plan.entries[*index] == Verdict::Remove(Removal::OverCap);
-    let last_over_cap =
-        (0..entries.len()).filter(over_cap).filter_map(|at| entries[at].view.updated_at).max();
+    // From the high-water mark on, and over the budget, it takes the oldest by an order of its own.
+    let is_pressed =
+        entries.len() >= policy.high_water_entries() || plan.budget.is_some_and(Budget::is_over);
     let is_taken = |index: &usize| {
         let updated = entries[*index].view.updated_at;
         let is_stale = updated.is_some_and(|at| at < request.now.minus(policy.prune_after.value));
-        let is_oldest = is_full && (places >= policy.max_entries.value || updated <= last_over_cap);
-        !plan.entries[*index].removes() && !is_place(*index) && (is_stale || is_oldest || is_over)
+        !plan.entries[*index].removes() && !is_place(*index) && (is_stale || is_pressed)
     };
     (0..entries.len()).filter(is_taken).collect()
 }

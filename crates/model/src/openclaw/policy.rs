@@ -267,6 +267,18 @@ mod tests {
     }
 
     #[test]
+    fn p4_a_database_has_defaults_of_its_own_and_the_configuration_counts_in_both() {
+        let plain = Policy::default().for_database();
+        assert_eq!((plain.max_entries.value, plain.max_disk.value), (5000, Some(10 << 30)));
+        assert_eq!((plain.high_water.value, plain.reset_retention.value), (8 << 30, None));
+        let set = json!({ "maxEntries": 7, "maxDiskBytes": false, "resetArchiveRetention": "1d",
+            "preserveRecent": 3 });
+        let set = Policy::parse(Some(&set)).unwrap().for_database();
+        assert_eq!((set.max_entries.value, set.max_disk.value), (7, None));
+        assert_eq!((set.reset_retention.value, set.notes.len()), (Some(DAY), 0));
+    }
+
+    #[test]
     fn row_15_and_17_the_cap_is_applied_in_batches() {
         let table = [(1, 2), (49, 50), (50, 75), (250, 275), (500, 550), (5000, 5500)];
         for (max, high) in table {

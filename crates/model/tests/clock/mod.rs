@@ -40,7 +40,7 @@ impl SteppedMachine {
 }
 
 fn secs(secs: i64) -> Duration {
-    Duration::from_secs(u64::try_from(secs).unwrap())
+    Duration::from_secs(secs.unsigned_abs())
 }
 
 /// The record of a process that started at `start` and wrote it down at `written`.

@@ -1,7 +1,7 @@
 //! What holds for every store and every policy. The domains are small, so that equal and different
 //! ages, shared sessions and shared files all come up often.
 
-use ostler_model::openclaw::key::Key;
+use ostler_model::openclaw::key::{Key, Kind};
 use ostler_model::openclaw::maintain::{Act, Hold, Removal, Retire, Transcript, Trigger, Verdict};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -134,8 +134,48 @@ fn held_sessions(stage: &Stage) -> Vec<(&str, Option<&str>)> {
         .collect()
 }
 
+/// What a write of a 2026.7 gateway takes, told in its own order: first by age, then, from the high-water
+/// mark on, the oldest over the cap. Groups, channels and threads stay, and nothing else does.
+fn gateways_write(stage: &Stage) -> Vec<&str> {
+    let is_kept = |key: &str, value: &Value| {
+        let kind = Key::new(key).kind("main");
+        let chat = value["chatType"].as_str().is_some_and(|chat| chat != "direct");
+        let by_key = matches!(kind, Kind::Group | Kind::Channel | Kind::Thread | Kind::Topic);
+        by_key || (chat && !kind.is_disposable())
+    };
+    let oldest = NOW.minus(stage.policy.prune_after.value).millis();
+    let updated = |value: &Value| value["updatedAt"].as_i64();
+    let (mut taken, mut left) = (Vec::new(), Vec::new());
+    for (key, value) in stage.entries.iter().filter(|(_, value)| value.is_object()) {
+        match updated(value) {
+            Some(at) if at < oldest && !is_kept(key, value) => taken.push(key.as_str()),
+            at => left.push((at, key.as_str(), is_kept(key, value))),
+        }
+    }
+    if left.len() >= stage.policy.high_water_entries() {
+        let kept = left.iter().filter(|one| one.2).count();
+        let room = stage.policy.max_entries.value.saturating_sub(kept);
+        left.retain(|one| !one.2);
+        left.sort();
+        taken.extend(left.iter().rev().skip(room).map(|one| one.1));
+    }
+    taken
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn p3_nothing_that_a_gateways_write_takes_is_missing_from_plan_and_warning(stage in stage()) {
+        let (kept, besides) = (stage.kept(), stage.taken_besides());
+        for key in gateways_write(&stage) {
+            let key = key.to_owned();
+            prop_assert!(!kept.contains(&key) || besides.contains(&key), "{key}");
+        }
+        for key in &besides {
+            prop_assert!(kept.contains(key), "{key} is in the plan");
+        }
+    }
 
     #[test]
     fn what_is_held_or_for_keeps_is_never_removed(stage in stage()) {

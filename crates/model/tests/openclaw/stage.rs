@@ -7,6 +7,7 @@ use ostler_model::openclaw::document::Document;
 use ostler_model::openclaw::file::{File, FileKind, Reason, archived};
 use ostler_model::openclaw::maintain::{
     Act, Facts, Hold, Plan, Request, Retire, Store, Transcript, Trigger, Verdict, maintain,
+    taken_by_gateway,
 };
 use ostler_model::openclaw::policy::Policy;
 use ostler_model::time::Time;
@@ -105,7 +106,7 @@ impl Stage {
     }
 
     /// Looks at a store and plans, and says something about both.
-    fn planned<T>(&self, say: impl FnOnce(&Store<'_>, Plan) -> T) -> T {
+    fn planned<T>(&self, say: impl FnOnce(&Store<'_>, &Request<'_>, Plan) -> T) -> T {
         let text = self.text();
         let document = Document::parse(text.as_bytes()).unwrap();
         let facts = self.facts();
@@ -122,16 +123,22 @@ impl Stage {
             drop_unusable: self.drop_unusable,
             main_key: "main",
         };
-        say(&store, maintain(&store, &request))
+        say(&store, &request, maintain(&store, &request))
     }
 
     pub(crate) fn plan(&self) -> Plan {
-        self.planned(|_, plan| plan)
+        self.planned(|_, _, plan| plan)
     }
 
     /// The index after the plan was carried out.
     pub(crate) fn written(&self) -> String {
-        self.planned(|store, plan| store.document.edited(|index| plan.edit(index)))
+        self.planned(|store, _, plan| store.document.edited(|index| plan.edit(index)))
+    }
+
+    /// The keys that a gateway takes besides the plan, with any write.
+    pub(crate) fn taken_besides(&self) -> Vec<String> {
+        let taken = self.planned(|store, request, plan| taken_by_gateway(store, &plan, request));
+        taken.into_iter().map(|index| self.entries[index].0.clone()).collect()
     }
 
     /// The keys that stay, in the order of the index.

@@ -122,6 +122,36 @@ fn p3_what_only_we_could_do_waits_until_the_gateway_is_stopped() {
     assert!(!gateway.methods().contains(&"sessions.cleanup".to_owned()));
 }
 
+/// Nobody but OpenClaw can plan for a database: a person must say so, and the keys are compared afterwards.
+#[test]
+fn p3_a_database_is_cleaned_up_on_a_persons_word_and_what_went_is_listed() {
+    let answer = json!({ "allAgents": true, "mode": "enforce", "dryRun": false,
+        "stores": [{ "agentId": "main", "beforeCount": 1, "afterCount": 0, "archived": 2,
+            "capArchived": 1, "diskBudget": null, "wouldMutate": true }],
+        "partialError": { "failingStorePath": "/other", "message": "disk full" } });
+    let gateway = FakeGateway::start(Manner::Answers(answer));
+    let stage = Stage::new();
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../adapters/fixtures/openclaw/2026.9.6");
+    stage.home.lay_out(std::path::Path::new(fixtures), ".openclaw");
+    stage.config(json!({ "gateway": { "port": gateway.port, "auth": { "token": TOKEN } } }));
+    let refused = stage.run("cleanup --json").exits(13);
+    assert!(refused.message().contains("can neither be shown first nor undone"), "{refused:?}");
+    assert_eq!(gateway.methods(), Vec::<String>::new());
+    let ran = meanwhile(&stage, "cleanup --yes --json", "gateway-ask", || {
+        let database = stage.home.database(".openclaw/agents/main/agent/openclaw-agent.sqlite");
+        database.execute_batch("pragma foreign_keys = off; delete from session_nodes").unwrap();
+    });
+    let result = ran.exits(12).result();
+    assert_eq!((gateway.methods()[1].as_str(), shown(&result).len()), ("sessions.cleanup", 1));
+    assert_eq!(result["count"], 1);
+    assert!(result["incomplete"].to_string().contains("disk full"), "{result:#}");
+    let store = &result["stores"][0];
+    assert_eq!((&store["archived"], &store["capArchived"]), (&json!(2), &json!(1)));
+    let policy = &store["policy"];
+    assert_eq!(policy["maxEntries"]["value"], 5000);
+    assert_eq!(policy["maxDiskBytes"]["value"], 10_u64 << 30);
+}
+
 #[test]
 fn row_75_and_76_whatever_a_gateway_does_wrong_nothing_is_written_here() {
     for (manner, code, words) in [

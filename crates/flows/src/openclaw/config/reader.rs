@@ -39,6 +39,14 @@ fn absolute(home: &Path, path: &Path) -> PathBuf {
     plain
 }
 
+/// The configured agents.
+struct Roster<'v> {
+    /// Their ids, and what is said of each.
+    entries: Vec<(String, &'v Value)>,
+    /// Whether they are members of an object, and not elements of a list.
+    is_keyed: bool,
+}
+
 /// Turns the document into what it means here.
 pub(super) struct Reader<'a> {
     env: &'a Env<'a>,
@@ -115,7 +123,7 @@ impl<'a> Reader<'a> {
     }
 
     fn agents(&self, document: &Value, store: Option<&str>) -> Result<Vec<Agent>, Wrong> {
-        let (entries, is_keyed) = self.roster(document)?;
+        let Roster { entries, is_keyed } = self.roster(document)?;
         let chosen = |entry: &&(String, &Value)| entry.1.get("default").is_some_and(is_truthy);
         // Of a list the first is the default; of keyed entries the only one.
         let implied = entries.first().filter(|_| !is_keyed || entries.len() == 1);
@@ -143,32 +151,31 @@ impl<'a> Reader<'a> {
         Ok(agents)
     }
 
-    /// The configured agents with their ids, and whether they are keyed: `agents.entries` (since 2026.9)
-    /// counts, and `agents.list` only where that is absent. What is no object means nothing to OpenClaw
-    /// either.
-    fn roster<'v>(&self, document: &'v Value) -> Result<(Vec<(String, &'v Value)>, bool), Wrong> {
+    /// Reads the configured agents: `agents.entries` (since 2026.9) counts, and `agents.list` only where
+    /// that is absent. What is no object means nothing to OpenClaw either.
+    fn roster<'v>(&self, document: &'v Value) -> Result<Roster<'v>, Wrong> {
         let id = |id: &str| {
             normalise(id).ok_or_else(|| Wrong::shape(format!("`{id}` is not an id of an agent")))
         };
-        let mut roster = Vec::new();
+        let mut entries = Vec::new();
         match (at(document, &["agents", "entries"]), at(document, &["agents", "list"])) {
-            (Some(Value::Object(entries)), _) => {
-                for (name, entry) in entries.iter().filter(|(_, entry)| entry.is_object()) {
-                    roster.push((id(name)?, entry));
+            (Some(Value::Object(keyed)), _) => {
+                for (name, entry) in keyed.iter().filter(|(_, entry)| entry.is_object()) {
+                    entries.push((id(name)?, entry));
                 }
-                return Ok((roster, true));
+                return Ok(Roster { entries, is_keyed: true });
             }
             (Some(_), _) => return Err(Wrong::shape("`agents.entries` is not an object")),
             (None, Some(Value::Array(list))) => {
                 for entry in list.iter().filter(|entry| entry.is_object()) {
                     let name = self.text(entry, &["id"])?;
-                    roster.push((id(name.as_deref().unwrap_or(MAIN))?, entry));
+                    entries.push((id(name.as_deref().unwrap_or(MAIN))?, entry));
                 }
             }
             (None, Some(_)) => return Err(Wrong::shape("`agents.list` is not a list")),
             (None, None) => {}
         }
-        Ok((roster, false))
+        Ok(Roster { entries, is_keyed: false })
     }
 
     /// An agent about which nothing more is said.
