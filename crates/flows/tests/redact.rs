@@ -3,6 +3,8 @@
 //! `§` stands in the middle of every secret and is taken out before use, so that no scanner takes
 //! this file for a leak. The secret itself stands between `⟦` and `⟧`.
 
+#![allow(clippy::unwrap_used, reason = "a test says what it means with unwrap")]
+
 use std::fmt::Write;
 
 use ostler_flows::redact::redact;
