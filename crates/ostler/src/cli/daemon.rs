@@ -79,7 +79,7 @@ fn run(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
             return Err(Error::DaemonRuns { pid: holder.and_then(|holder| holder.pid) });
         }
     };
-    let mut writer = match writer::take(&dirs.home, LOOK_TIMEOUT) {
+    let writer = match writer::take(&dirs.home, LOOK_TIMEOUT) {
         Err(error) => {
             if let Some(earlier) = daemon::previous::status(&dirs.home, &dirs.runtime) {
                 return Err(Error::DaemonRuns { pid: earlier.pid });
@@ -187,7 +187,7 @@ fn stop(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
 }
 
 fn not_private(error: sys::private::PrivateError) -> Error {
-    Error::Order(writer::flows::writer::WriterError::from(error).into())
+    Error::Order(writer::WriterError::from(error).into())
 }
 
 /// What the daemon of this home says of itself. One that runs and does not answer is an error.
