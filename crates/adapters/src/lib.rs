@@ -39,6 +39,7 @@ pub mod openclaw;
 mod opencode;
 mod pi;
 mod qwen;
+pub mod variables;
 
 pub use files::ReadError;
 

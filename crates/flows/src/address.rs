@@ -2,23 +2,9 @@
 
 use std::path::Path;
 
-use crate::observe::{Observation, Observed};
+use model::address::AddressError;
 
-/// Why no single session is meant.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AddressError {
-    /// Nothing fits.
-    #[error("no session `{0}`")]
-    NotFound(String),
-    /// Several fit.
-    #[error("`{text}` could mean {} sessions", .candidates.len())]
-    Ambiguous {
-        /// What was typed.
-        text: String,
-        /// `agent:id` of each.
-        candidates: Vec<String>,
-    },
-}
+use crate::observe::{Observation, Observed};
 
 /// Finds the one session that `text` means. `agent:` in front narrows it to one agent.
 ///

@@ -11,7 +11,7 @@ use store::state::State;
 use sys::dirs::Dirs;
 
 use crate::observe::Observation;
-use crate::{access, finalize, hook, hooks, intake};
+use crate::{finalize, hook, hooks, intake};
 
 /// How many problems of hooks are shown.
 const SHOWN: usize = 3;
@@ -36,7 +36,7 @@ fn trash(dirs: &Dirs) -> Vec<Finding> {
         let found = format!("{}: {}; kept: {places}", matter.path, matter.reason);
         Finding::note("trash", found, matter.remedy)
     };
-    crate::collect::undecided(&dirs.home).into_iter().map(finding).collect()
+    reaper::undecided(&dirs.home).into_iter().map(finding).collect()
 }
 
 /// How far the hooks of the agents are that were ever run here.

@@ -13,10 +13,9 @@ use model::liveness::{Liveness, Observer};
 use model::plan::{Kind, Refusal};
 use model::time::{Time, millis};
 
-use crate::collect::{CollectError, Planned, Reaper, recheck};
-use crate::pins;
 use crate::terminal::{Home, remove};
-use crate::writer::Writer;
+use reaper::{CollectError, Planned, Reaper, recheck};
+use store::writer::Writer;
 
 /// No record is larger.
 const MOST: u64 = 64 << 10;
@@ -177,7 +176,7 @@ pub(crate) fn sweep(writer: &Writer, now: Time) -> Result<u64, CollectError> {
     for planned in &due {
         let may_go = |planned: &Planned| {
             let terminal = planned.item.session.as_deref().map(remove::name);
-            pins::recheck(writer, terminal.as_slice())?;
+            writer.recheck_pins(terminal.as_slice())?;
             check(&planned.path, &observer).map(|()| None)
         };
         if let Ok(checked) = recheck(planned, may_go) {

@@ -1,29 +1,24 @@
 //! The journeys of ostler, without a terminal: they return data, print nothing and never exit.
 
-pub mod access;
 pub mod address;
-pub mod collect;
 pub mod converse;
 pub mod daemon;
 pub mod disk_use;
 pub mod doctor;
-mod edit;
 pub mod events;
 pub mod finalize;
-mod hash;
+pub mod gc;
 pub mod hook;
 pub mod hooks;
 pub mod intake;
 pub mod launches;
 pub mod observe;
-pub mod openclaw;
+pub mod openclaw_store;
 pub mod pins;
 pub mod redact;
 pub mod terminal;
-mod variables;
 pub mod vault;
 pub mod work;
-pub mod writer;
 
 pub use adapters::Env;
 

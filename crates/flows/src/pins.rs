@@ -1,102 +1,23 @@
-//! Pins: what a person said is never to be collected. Whoever removes anything asks here.
+//! Pinning sessions: what a person said is never to be collected.
 
-use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use model::plan::Refusal;
+use model::address::AddressError;
+use model::failure::{Failure, FailureKind};
+use model::rules::pins::{Pin, Pins};
 use model::session::{Kind, Name};
 use model::time::Time;
 use model::wire::{PinResult, PinView};
 use store::state::{State, StateError};
 
-use crate::address::{self, AddressError};
+use crate::address;
 use crate::observe::Observation;
-use crate::work::{Failure, FailureKind};
-use crate::writer::Writer;
-
-pub use store::state::Pin;
-
-/// The pins of a home, as they were when it was looked at.
-#[derive(Clone, Debug, Default)]
-pub struct Pins {
-    held: HashMap<Name, Pin>,
-    /// Why they cannot be read: then anything may be pinned.
-    unreadable: Option<String>,
-}
-
-impl Pins {
-    /// Looks at the pins of a home.
-    pub fn read(home: &Path) -> Self {
-        Self::of(State::read(home).and_then(|state| Self::in_store(state.as_ref())))
-    }
-
-    /// What was read from a store, or why it was not.
-    pub(crate) fn of(read: Result<Vec<Pin>, StateError>) -> Self {
-        match read {
-            Ok(pins) => {
-                let held = pins.into_iter().map(|pin| (pin.session.clone(), pin)).collect();
-                Self { held, unreadable: None }
-            }
-            Err(error) => Self { held: HashMap::new(), unreadable: Some(error.to_string()) },
-        }
-    }
-
-    /// What a store holds; nothing if there is none.
-    pub(crate) fn in_store(state: Option<&State>) -> Result<Vec<Pin>, StateError> {
-        state.map(State::pins).transpose().map(Option::unwrap_or_default)
-    }
-
-    /// Whether nothing is known to be pinned.
-    pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
-    }
-
-    /// The pin of a session.
-    pub fn get(&self, session: &Name) -> Option<&Pin> {
-        self.held.get(session)
-    }
-
-    /// The sessions of one agent that are pinned, or why that cannot be told.
-    pub fn of_agent(&self, agent: &str) -> Result<HashSet<&str>, &str> {
-        if let Some(why) = &self.unreadable {
-            return Err(why);
-        }
-        let own = self.held.keys().filter(|name| name.agent == agent);
-        Ok(own.map(|name| name.id.as_str()).collect())
-    }
-
-    /// Whether something may go that belongs to these sessions.
-    pub fn allow(&self, sessions: &[Name]) -> Result<(), Refusal> {
-        match (&self.unreadable, sessions) {
-            (_, []) => Ok(()),
-            (Some(why), _) => Err(unreadable(why)),
-            (None, sessions) => match sessions.iter().find(|one| self.held.contains_key(one)) {
-                Some(session) => Err(Refusal::Pinned { session: session.to_string() }),
-                None => Ok(()),
-            },
-        }
-    }
-}
-
-fn unreadable(why: &dyn std::fmt::Display) -> Refusal {
-    Refusal::Unreadable { why: format!("it may be pinned, and {why}") }
-}
-
-/// Looks again, in the store itself: the last thing that is asked before something goes.
-/// What cannot be read may be pinned.
-pub(crate) fn recheck(writer: &Writer, sessions: &[Name]) -> Result<(), Refusal> {
-    for session in sessions {
-        let pin = writer.state().and_then(|state| state.pin_of(session));
-        if pin.map_err(|error| unreadable(&error))?.is_some() {
-            return Err(Refusal::Pinned { session: session.to_string() });
-        }
-    }
-    Ok(())
-}
+use store::writer::Writer;
 
 /// Everything that is pinned, the newest first.
 pub fn list(home: &Path) -> Result<PinResult, PinError> {
-    let pins = Pins::in_store(State::read(home)?.as_ref())?;
+    let state = State::read(home)?;
+    let pins = state.as_ref().map(State::pins).transpose()?.unwrap_or_default();
     let view = |pin: Pin| view(pin.session.clone(), Some(pin), false);
     Ok(PinResult { pins: pins.into_iter().map(view).collect(), transport: None })
 }
@@ -139,7 +60,7 @@ fn among(pins: &Pins, text: &str) -> Result<Option<Name>, AddressError> {
             !text.is_empty() && name.id.starts_with(text)
         }];
     for fits in attempts {
-        let mut found: Vec<&Name> = pins.held.keys().filter(|name| fits(name)).collect();
+        let mut found: Vec<&Name> = pins.sessions().filter(|name| fits(name)).collect();
         found.sort_unstable();
         match found[..] {
             [] => {}

@@ -4,18 +4,21 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use model::openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
+use model::failure::Failure;
 use model::session::Name;
 use model::time::Time;
 use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResult};
+use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
 use serde::{Deserialize, Serialize};
 
-use crate::collect::{self, Ask, CollectError, Consent, WhenTaken};
 use crate::daemon::{Answer, AskLimits, CallError, Order, OrderError, ask};
-use crate::openclaw::{agents, store};
+use crate::gc::{self, Ask, Consent};
 use crate::pins;
 use crate::terminal::{self, Home};
-use crate::writer::Writer;
+use openclaw::agents;
+use openclaw::store as openclaw_store;
+use reaper::WhenTaken;
+use store::writer::Writer;
 
 /// How long another writer is waited for.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,9 +49,9 @@ pub enum Work {
         older_than_ms: u64,
     },
     /// Clean up a store of OpenClaw's.
-    StoreCleanup(Box<store::Ask>),
+    StoreCleanup(Box<openclaw_store::Ask>),
     /// Write a new index for one.
-    StoreRebuild(Box<store::Ask>),
+    StoreRebuild(Box<openclaw_store::Ask>),
     /// Remove hosted sessions that are over.
     RemoveTerminals {
         /// The directory that holds `sessions/`.
@@ -96,51 +99,6 @@ pub enum Done {
     Pin(PinResult),
 }
 
-/// What kind of failure it was: it decides how the command ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FailureKind {
-    /// What was asked for makes no sense here.
-    Input,
-    /// There is no such thing.
-    NotFound,
-    /// Policy said no; nothing was changed.
-    Refused,
-    /// A file could not be read.
-    Read,
-    /// A file could not be written.
-    Write,
-    /// It was passed on to somebody else, whose answer is not known.
-    MayHaveApplied,
-}
-
-/// Why it was not done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{message}")]
-pub struct Failure {
-    /// What kind.
-    pub kind: FailureKind,
-    /// The thing and the reason.
-    pub message: String,
-    /// The remedy.
-    pub hint: String,
-}
-
-impl From<CollectError> for Failure {
-    fn from(error: CollectError) -> Self {
-        let (kind, hint) = match &error {
-            CollectError::Journal { .. } => {
-                (FailureKind::Write, "check that path and its permissions, then try again")
-            }
-            CollectError::NoReceipt(_) | CollectError::NothingToUndo => {
-                (FailureKind::NotFound, "`ostler trash ls` lists the receipts")
-            }
-            CollectError::Ambiguous { .. } => (FailureKind::Input, "type more of the receipt"),
-        };
-        Self { kind, message: error.to_string(), hint: hint.to_owned() }
-    }
-}
-
 /// Who did it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
@@ -172,21 +130,19 @@ fn perform_watched(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Done, Failure> {
     Ok(match work {
-        Work::Gc { ask, consent } => {
-            Done::Gc(collect::collect(writer, ask, consent, now, progress)?)
-        }
+        Work::Gc { ask, consent } => Done::Gc(gc::collect(writer, ask, consent, now, progress)?),
         Work::Undo { receipt, beside } => {
             let when_taken = if *beside { WhenTaken::Beside } else { WhenTaken::Refuse };
-            Done::Undo(collect::undo(writer, receipt.as_deref(), when_taken, now)?)
+            Done::Undo(reaper::undo(writer, receipt.as_deref(), when_taken, now)?)
         }
         Work::EmptyTrash { older_than_ms } => {
-            Done::EmptyTrash(collect::empty(writer, Duration::from_millis(*older_than_ms), now)?)
+            Done::EmptyTrash(reaper::empty(writer, Duration::from_millis(*older_than_ms), now)?)
         }
-        Work::StoreCleanup(ask) => {
-            Done::StoreCleanup(Box::new(store::perform_cleanup(writer, ask, now, progress)?))
-        }
+        Work::StoreCleanup(ask) => Done::StoreCleanup(Box::new(openclaw_store::perform_cleanup(
+            writer, ask, now, progress,
+        )?)),
         Work::StoreRebuild(ask) => {
-            Done::StoreRebuild(Box::new(store::perform_rebuild(writer, ask, now)?))
+            Done::StoreRebuild(Box::new(openclaw_store::perform_rebuild(writer, ask, now)?))
         }
         Work::RemoveTerminals { root, ids, command } => {
             let home = Home::at(root);
@@ -217,7 +173,7 @@ pub fn carry_out(
         Ok(Answer::Failed { reason }) => Err(OrderError::Failed(reason)),
         Ok(_) => Err(OrderError::Call(CallError::MayHaveApplied("an unknown answer".to_owned()))),
         Err(CallError::NotRunning) => {
-            let mut writer = crate::writer::take(home, WRITER_TIMEOUT)?;
+            let mut writer = store::writer::take(home, WRITER_TIMEOUT)?;
             let done = perform_watched(&mut writer, work, now, progress);
             Ok((done.map_err(OrderError::NotDone)?, Transport::Local))
         }

@@ -5,11 +5,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use model::failure::FailureKind;
 use model::session::Name;
 use ostler_flows::Env;
 use ostler_flows::daemon::{Answer, Daemon, Order, about};
-use ostler_flows::work::{Done, FailureKind, Work};
-use ostler_flows::{pins, writer};
+use ostler_flows::pins;
+use ostler_flows::work::{Done, Work};
+use store::writer;
 
 #[test]
 fn row_67_patches_are_made_in_the_order_of_the_queue_and_one_failure_is_its_own() {

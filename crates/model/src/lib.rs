@@ -4,16 +4,17 @@
 //! arguments. That is what makes every decision of ostler a pure function that can be tested by
 //! enumeration. All policy is in [`status`], [`liveness`] and [`rules`].
 
-pub mod access;
+pub mod address;
 pub mod config;
 pub mod conversation;
+pub mod edit;
 pub mod event;
+pub mod failure;
 pub mod hex;
 pub mod hosted;
 pub mod identity;
 pub mod launch;
 pub mod liveness;
-pub mod openclaw;
 pub mod plan;
 pub mod program;
 pub mod rules;

@@ -1,8 +1,8 @@
 //! What an access session's files and its ssh-agent's clients say.
 
-use flows::access::protocol::{self, Request};
-use model::access::agent_env::AgentEnv;
-use model::access::meta::{Meta, Stop, is_fingerprint};
+use access::protocol::{self, Request};
+use access::rules::agent_env::AgentEnv;
+use access::rules::meta::{Meta, Stop, is_fingerprint};
 
 /// Whatever is accepted is what we would have written ourselves, and safe to hand to a shell.
 pub fn agent_env(bytes: &[u8]) {

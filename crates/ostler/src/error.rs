@@ -2,20 +2,22 @@
 
 use std::process::ExitCode;
 
-use flows::access::AccessError;
-use flows::address::AddressError;
+use access::AccessError;
 use flows::daemon::{CallError, OrderError};
 use flows::events::EventsError;
 use flows::hooks::HooksError;
-use flows::openclaw::gateway::{self, GatewayError};
-use flows::openclaw::store::{CleanError, StoreError};
+use flows::openclaw_store::CleanError;
 use flows::pins::PinError;
 use flows::terminal::TerminalError;
 use flows::vault::VaultError;
-use flows::work::FailureKind;
-use flows::writer::WriterError;
+use model::address::AddressError;
+use model::failure::FailureKind;
 use model::hosted::{Code, Fault};
 use model::wire::{Details, ErrorBody, Incomplete};
+use openclaw::gateway::{self, GatewayError};
+use openclaw::store::StoreError;
+use store::writer::WriterError;
+use sys::writer_lock::WriterLockError;
 
 /// A documented way to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,7 +265,7 @@ impl Error {
             Self::Order(OrderError::Call(
                 CallError::Refused(_) | CallError::Socket(_) | CallError::NotTaken { .. },
             ))
-            | Self::Order(OrderError::Writer(WriterError::Held(_)))
+            | Self::Order(OrderError::Writer(WriterError::Lock(WriterLockError::Held(_))))
             | Self::DaemonRuns { .. }
             | Self::DaemonSilent { .. }
             | Self::DaemonStays { .. } => "REFUSED",
@@ -504,10 +506,10 @@ fn remedy(error: &OrderError) -> &'static str {
         }
         OrderError::Call(CallError::Socket(_)) => "remove whatever is in the place of the socket",
         OrderError::Call(_) => "`ostler daemon stop`, then try again",
-        OrderError::Writer(WriterError::Held(_)) => {
+        OrderError::Writer(WriterError::Lock(WriterLockError::Held(_))) => {
             "wait for it to finish, then try again; a daemon that does not answer: `ostler daemon stop`"
         }
-        OrderError::Writer(WriterError::NotPrivate(_)) => {
+        OrderError::Writer(WriterError::Lock(WriterLockError::NotPrivate(_))) => {
             "check that path and its permissions; `ostler doctor` tells more"
         }
         OrderError::Writer(_)

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
                 return code;
             }
         }
-        Some(flows::access::keeper::ROLE) => return cli::keep_access(args.into_iter().skip(1)),
+        Some(access::keeper::ROLE) => return cli::keep_access(args.into_iter().skip(1)),
         Some("version" | "--version" | "-V") if args.len() == 1 => return cli::version::plain(),
         _ => {}
     }

@@ -2,3 +2,4 @@
 
 pub mod index;
 pub mod state;
+pub mod writer;

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
 mod pins;
 
-pub use pins::{Pin, Pinned};
+pub use pins::{Pinned, read_pins};
 
 /// Each step brings the tables from one version to the next; steps are only ever added.
 const MIGRATIONS: &[&str] = &[

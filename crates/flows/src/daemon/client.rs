@@ -313,7 +313,7 @@ pub mod previous {
 
         let dir = sys::private::open_guarded_dir(runtime).ok()?;
         let stream = connect_at(runtime, &dir, SOCKET).ok()??;
-        let lock = crate::writer::lock_path(home);
+        let lock = sys::writer_lock::writer_lock_path(home);
         let Ok(Attempt::Held(Some(holder))) = lock.exists().then(|| sys::lock::try_take(&lock))?
         else {
             return None;

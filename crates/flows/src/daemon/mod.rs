@@ -23,8 +23,9 @@ use sys::watch::Watch;
 
 use crate::finalize::{self, SweepError, name};
 use crate::hook;
-use crate::work::{self, Done, Failure, FailureKind, Work};
-use crate::writer::Writer;
+use crate::work::{self, Done, Work};
+use model::failure::{Failure, FailureKind};
+use store::writer::Writer;
 
 mod client;
 mod place;
@@ -344,7 +345,7 @@ pub fn sweep(
         Ok(Answer::Failed { reason }) => Err(OrderError::Failed(reason)),
         Ok(_) => Err(OrderError::Call(CallError::MayHaveApplied("an unknown answer".to_owned()))),
         Err(CallError::NotRunning) => {
-            let mut writer = crate::writer::take(home, WRITER_TIMEOUT)?;
+            let mut writer = store::writer::take(home, WRITER_TIMEOUT)?;
             Ok(finalize::sweep(&mut writer, request)?)
         }
         Err(error) => Err(error.into()),
@@ -365,7 +366,7 @@ pub enum OrderError {
     NotDone(Failure),
     /// Nobody could be asked, and this process may not write.
     #[error(transparent)]
-    Writer(#[from] crate::writer::WriterError),
+    Writer(#[from] store::writer::WriterError),
     /// It was tried here and failed.
     #[error(transparent)]
     Sweep(#[from] SweepError),

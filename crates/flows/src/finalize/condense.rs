@@ -17,7 +17,7 @@ use store::state::{State, Tracked};
 use super::{Request, SweepError, lock, swept_session};
 use crate::observe::Observed;
 use crate::vault::{self, VaultError};
-use crate::writer::Writer;
+use store::writer::Writer;
 
 /// Condenses everything that is over, until the budget is used up.
 pub(super) fn all(

@@ -18,7 +18,7 @@ use store::state::{State, StateError, Tracked};
 use crate::intake::{self, IntakeError};
 use crate::launches;
 use crate::vault::VaultError;
-use crate::writer::Writer;
+use store::writer::Writer;
 
 mod condense;
 

@@ -11,8 +11,8 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use super::command::{self, Ours};
 use super::{Entry, State, Wiring, Wrong, judge};
-use crate::edit::layout::{self, Layout, Node};
-use crate::edit::splice::Splices;
+use model::edit::layout::{self, Layout, Node};
+use model::edit::splice::Splices;
 
 const HOOKS: &str = "hooks";
 const VERSION: &str = "version";

@@ -13,9 +13,9 @@ mod trust;
 
 use std::path::{Path, PathBuf};
 
-pub use crate::edit::Wrong;
 use adapters::Adapter;
 use adapters::hooks::{Hooks, Meaning, Shape};
+pub use model::edit::Wrong;
 use model::event::Happening;
 pub use model::wire::HookState as State;
 use model::wire::{FileChange, HookAgent, HookFile};

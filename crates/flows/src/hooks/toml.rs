@@ -7,7 +7,7 @@ use toml_edit::{Document, Item, Table};
 
 use super::command::{self, Ours, VERSION};
 use super::{Entry, State, Wiring, Wrong, judge};
-use crate::edit::splice::{Splices, newline};
+use model::edit::splice::{Splices, newline};
 
 const NOTIFY: &str = "notify";
 

@@ -41,7 +41,7 @@ pub(super) fn is_given(
 pub(super) fn hash(event: &str, command: &str, seconds: u32) -> String {
     let hook = json!({ "async": false, "command": command, "timeout": seconds, "type": "command" });
     let identity = json!({ "event_name": event, "hooks": [hook] });
-    format!("sha256:{}", crate::hash::sha256(identity.to_string().as_bytes()))
+    format!("sha256:{}", sys::hash::sha256(identity.to_string().as_bytes()))
 }
 
 /// `SessionStart` as `session_start`.

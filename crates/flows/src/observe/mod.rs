@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 use std::path::Path;
 
+use access::rules::AGENT;
 use adapters::{Adapter, Env, Extra, Problem, Source};
-use model::access::AGENT;
 use model::config::Config;
 use model::liveness::Observer;
 use model::rules::judge::{Circumstances, Verdict, judge};
@@ -17,11 +17,11 @@ use model::time::Time;
 use model::wire::{Incomplete, SessionView, Unattached};
 use store::state::{State, Tracked};
 
-use crate::access;
 use crate::finalize;
-use crate::pins::Pins;
 use crate::terminal::sight;
+use access;
 use ends::RecordedEnds;
+use model::rules::pins::Pins;
 
 mod discover;
 mod ends;
@@ -227,10 +227,11 @@ fn read_told(home: &Path, all: bool) -> Told {
         Ok(state) => state,
         Err(error) => {
             let untold = Some(unreadable(home, &error.to_string()));
-            return Told { pins: Pins::of(Err(error)), untold, ..Told::default() };
+            return Told { pins: Pins::from_read(Err(error)), untold, ..Told::default() };
         }
     };
-    let pins = Pins::of(Pins::in_store(state.as_ref()));
+    let pins =
+        Pins::from_read(state.as_ref().map(State::pins).transpose().map(Option::unwrap_or_default));
     let told = finalize::told_now(home, state.as_ref()).and_then(|mut tracks| {
         let ends = RecordedEnds::read(state, &tracks, all)?;
         tracks.retain(|one| one.track.is_open());

@@ -4,7 +4,7 @@ use host::screen::Personality;
 use model::hosted::{Code, Fault};
 
 use super::{Home, Session, TerminalError};
-use crate::address::AddressError;
+use model::address::AddressError;
 
 impl Home {
     /// Finds the session that `text` means: an id; under ostler's name also an unambiguous prefix, a

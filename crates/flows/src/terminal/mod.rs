@@ -16,8 +16,8 @@ use model::liveness::Liveness;
 use model::status::Status;
 use sys::private::{self, Dir, PrivateError};
 
-use crate::address::AddressError;
-use crate::hash::sha256;
+use model::address::AddressError;
+use sys::hash::sha256;
 
 pub mod agent;
 pub mod ask;

@@ -8,9 +8,8 @@ use model::session::Name;
 use model::time::Time;
 
 use super::{Home, Session, sight};
-use crate::collect::{CollectError, Planned, Reaper, recheck};
-use crate::pins;
-use crate::writer::Writer;
+use reaper::{CollectError, Planned, Reaper, recheck};
+use store::writer::Writer;
 
 pub use sys::trash::size_of;
 
@@ -69,7 +68,7 @@ fn remove_one(
         Err(_) => return Ok(Err(Refusal::Gone)),
     };
     let checked = recheck(&planned, |_| {
-        pins::recheck(writer, &[name(id)])?;
+        writer.recheck_pins(&[name(id)])?;
         let unreadable = |fault: model::hosted::Fault| Refusal::Unreadable { why: fault.message };
         let session = home.open(id).map_err(unreadable)?;
         may_go(&session).map(|()| None)

@@ -5,5 +5,6 @@ pub mod guard;
 pub mod judge;
 pub mod open;
 pub mod owner;
+pub mod pins;
 pub mod retain;
 pub mod track;

@@ -6,12 +6,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use flows::daemon::OrderError;
 use flows::observe::Scope;
-use flows::openclaw::agents::{self, AgentsError, Ask, Target};
-use flows::openclaw::config::Config;
 use flows::work::{Done, Work, carry_out};
 use model::wire::{
     AgentChange, AgentDeleteResult, AgentItem, AgentOutcome, AgentView, AgentsLsResult,
 };
+use openclaw::agents::{self, AgentsError, Ask, Target};
+use openclaw::config::Config;
 
 use crate::cli::{Context, ls};
 use crate::env;
@@ -84,7 +84,16 @@ fn list(context: &Context) -> Result<ExitCode, Error> {
     let environment = flows::Env::new(&env::lookup);
     let config = Config::read(&environment).map_err(|error| failed(error.into()))?;
     let observation = context.observe(Scope::All, &["openclaw".to_owned()])?;
-    let result = agents::list(&config, &observation);
+    let known: Vec<agents::KnownSession<'_>> = observation
+        .sessions
+        .iter()
+        .filter(|one| one.session.agent == "openclaw")
+        .filter_map(|one| {
+            let path = &one.source.as_ref()?.path;
+            Some(agents::KnownSession { path, liveness: one.verdict.liveness })
+        })
+        .collect();
+    let result = agents::list(&config, &known, observation.incomplete.clone());
     if context.json {
         context.answer(&result)?;
     } else {

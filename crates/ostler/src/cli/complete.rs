@@ -44,8 +44,8 @@ pub(crate) fn agents() -> Vec<CompletionCandidate> {
 /// Ids of access sessions.
 pub(crate) fn access_sessions() -> Vec<CompletionCandidate> {
     let Ok(dirs) = sys::dirs::of_this_process() else { return Vec::new() };
-    let world = flows::access::World::here();
-    let sessions = flows::access::list::list(&dirs.home, &world, false).unwrap_or_default();
+    let world = access::World::here();
+    let sessions = access::list::list(&dirs.home, &world, false).unwrap_or_default();
     sessions
         .iter()
         .filter(|session| is_insertable(&session.id))

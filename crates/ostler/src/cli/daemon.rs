@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use flows::daemon::{self, Answer, AskLimits, CallError, DaemonHolder, HomeId, Order};
-use flows::writer;
 use model::wire::DaemonResult;
+use store::writer;
 use sys::dirs::Dirs;
 use sys::lock::Attempt;
 use sys::watch::WatchLimitError;
@@ -89,7 +89,7 @@ fn run(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
         Ok(writer) => writer,
     };
     // A daemon that cannot note what it hears would be of no use, and is better not there.
-    writer.state().map_err(|error| Error::Order(flows::writer::WriterError::from(error).into()))?;
+    writer.state().map_err(|error| Error::Order(writer::WriterError::from(error).into()))?;
     let home = HomeId::of_path(&dirs.home)?;
     // Whoever left a socket behind was a writer, and there is none but us.
     let (listener, socket) = daemon::listen(&dirs.home, &dirs.runtime, home)
@@ -172,7 +172,10 @@ fn stop(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
         }
         Err(CallError::NotRunning) => {
             if daemon::previous::stop(&dirs.home, &dirs.runtime) {
-                let lock = sys::lock::take_within(&writer::lock_path(&dirs.home), STOP_TIMEOUT);
+                let lock = sys::lock::take_within(
+                    &sys::writer_lock::writer_lock_path(&dirs.home),
+                    STOP_TIMEOUT,
+                );
                 if let Attempt::Held(holder) = lock.map_err(not_private)? {
                     let pid = holder.and_then(|holder| holder.pid);
                     return Err(Error::DaemonStays { pid });
@@ -187,7 +190,7 @@ fn stop(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
 }
 
 fn not_private(error: sys::private::PrivateError) -> Error {
-    Error::Order(writer::WriterError::from(error).into())
+    Error::Order(writer::WriterError::Lock(error.into()).into())
 }
 
 /// What the daemon of this home says of itself. One that runs and does not answer is an error.

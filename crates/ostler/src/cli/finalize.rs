@@ -58,11 +58,11 @@ impl Finalize {
             let found: Vec<&String> = open.iter().filter(fits).collect();
             match found[..] {
                 [one] => names.push(one.clone()),
-                [] => return Err(flows::address::AddressError::NotFound(id.clone()).into()),
+                [] => return Err(model::address::AddressError::NotFound(id.clone()).into()),
                 _ => {
                     let candidates = found.into_iter().cloned().collect();
                     let text = id.clone();
-                    let error = flows::address::AddressError::Ambiguous { text, candidates };
+                    let error = model::address::AddressError::Ambiguous { text, candidates };
                     return Err(error.into());
                 }
             }

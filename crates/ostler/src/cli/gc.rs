@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use flows::collect::{self, Ask, Consent, Include};
+use flows::gc::{self, Ask, Consent, Include};
 use flows::work::{Done, Work};
 use model::time::millis;
 use model::wire::{Fate, GcResult, PlannedItem};
@@ -75,7 +75,7 @@ impl Gc {
         let dirs = context.dirs()?;
         let mut ask = self.ask(context, &dirs.runtime)?;
         let environment = flows::Env::new(&env::lookup);
-        let planning = collect::plan_here(&dirs.home, &mut ask, context.now, &environment);
+        let planning = gc::plan_here(&dirs.home, &mut ask, context.now, &environment);
         let preview = planning.preview();
         if !self.yes {
             return tell(context, preview);
@@ -89,7 +89,7 @@ impl Gc {
         let going = preview.items.iter().filter(|item| item.action == Fate::WouldGo);
         let paths: HashSet<String> = going.map(|item| item.item.path.clone()).collect();
         // With nothing to go there is nothing to do, but for finishing what an earlier run began.
-        if paths.is_empty() && !collect::is_interrupted(&dirs.home) {
+        if paths.is_empty() && !reaper::is_interrupted(&dirs.home) {
             return tell(context, GcResult { applied: true, ..preview });
         }
         let consent = Consent { plan: preview.plan, paths };

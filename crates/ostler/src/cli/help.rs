@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use access::rules::skip::SkipCode;
 use clap::Args;
-use model::access::skip::SkipCode;
 
 use crate::cli::{Context, tree};
 use crate::error::{EXITS, Error};

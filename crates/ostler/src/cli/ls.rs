@@ -81,7 +81,7 @@ enum SortKey {
 
 /// An agent that there is, or what there is.
 pub(crate) fn parse_agent(text: &str) -> Result<String, String> {
-    if flows::is_agent(text) || text == model::access::AGENT {
+    if flows::is_agent(text) || text == access::rules::AGENT {
         return Ok(text.to_owned());
     }
     let known: Vec<&str> = flows::adapter_ids().collect();

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
+use access::wire as access;
 use clap::Args;
-use model::access::wire as access;
 use model::conversation::Entry;
 use model::hosted::wire as hosted;
-use model::openclaw::wire as openclaw;
 use model::wire;
+use openclaw::wire as openclaw;
 use serde_json::{Map, Value};
 
 use crate::cli::Context;

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use flows::collect;
 use flows::work::{Done, Work, carry_out};
 use model::time::millis;
 use model::wire::{
@@ -69,7 +68,7 @@ impl Trash {
 }
 
 fn list(context: &Context) -> Result<ExitCode, Error> {
-    let (receipts, incomplete) = collect::list(&context.dirs()?.home);
+    let (receipts, incomplete) = reaper::list(&context.dirs()?.home);
     let bytes = receipts.iter().map(|receipt| receipt.bytes).sum();
     let result = TrashLsResult { bytes, receipts, incomplete };
     if context.json {
@@ -140,7 +139,7 @@ fn empty(context: &Context, older_than: Option<Duration>, yes: bool) -> Result<E
         let old = |receipt: &&ReceiptView| {
             receipt.bytes > 0 && context.now.since(receipt.at) >= older_than
         };
-        let (receipts, failed) = collect::list(&dirs.home);
+        let (receipts, failed) = reaper::list(&dirs.home);
         let old: Vec<&ReceiptView> = receipts.iter().filter(old).collect();
         let bytes = old.iter().map(|receipt| receipt.bytes).sum();
         let receipts = old.iter().map(|receipt| receipt.receipt.clone()).collect();
@@ -163,7 +162,7 @@ fn empty(context: &Context, older_than: Option<Duration>, yes: bool) -> Result<E
 }
 
 fn verify(context: &Context) -> Result<ExitCode, Error> {
-    let result = collect::verify(&context.dirs()?.home);
+    let result = reaper::verify(&context.dirs()?.home);
     if context.json {
         context.answer(&result)?;
     } else {

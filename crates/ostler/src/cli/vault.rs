@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use flows::address::AddressError;
+use model::address::AddressError;
 use model::summary::{Kept, KeptFile, Summary as Boiled};
 use model::wire::{
     Incomplete, RedactionView, SecretKindCount, VaultLsResult, VaultVerifyResult,

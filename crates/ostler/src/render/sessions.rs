@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use flows::observe::Observed;
-use flows::pins::Pin;
 use model::rules::judge;
+use model::rules::pins::Pin;
 use model::session::{Certainty, Claim, Kind};
 use model::status::{Activity, Status};
 use model::time::Time;

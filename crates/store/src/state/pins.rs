@@ -1,5 +1,8 @@
 //! Pins: what a person said is never to be collected. One row each, changed one at a time.
 
+use std::path::Path;
+
+use model::rules::pins::{Pin, Pins};
 use model::session::Name;
 use model::time::Time;
 use rusqlite::{OptionalExtension, Row, params};
@@ -9,15 +12,13 @@ use super::{State, StateError};
 /// The version of the tables that brought pins.
 const SINCE: i64 = 3;
 
-/// One pin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pin {
-    /// The session.
-    pub session: Name,
-    /// Since when.
-    pub at: Time,
-    /// Why, in the words of whoever pinned it.
-    pub note: Option<String>,
+/// The pins of a home; those of one that cannot be read are unknown, and protect everything.
+pub fn read_pins(home: &Path) -> Pins {
+    let read = State::read(home);
+    Pins::from_read(
+        read.and_then(|state| state.as_ref().map(State::pins).transpose())
+            .map(Option::unwrap_or_default),
+    )
 }
 
 /// What became of a session that was to be pinned, or not to be pinned any more.

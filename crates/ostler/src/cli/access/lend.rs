@@ -4,10 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
+use access::rules::agent_env::AgentEnv;
+use access::{World, list};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use flows::access::{World, list};
-use model::access::agent_env::AgentEnv;
 
 use super::open;
 use crate::cli::{Context, complete};

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use access::rules::escape;
+use access::wire::{AccessListResult, AccessShowResult, AccessView, KeyView};
+use access::{World, list};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use flows::access::{World, list};
-use model::access::escape;
-use model::access::wire::{AccessListResult, AccessShowResult, AccessView, KeyView};
 use model::time::Time;
 
 use crate::cli::{Context, complete};
@@ -39,7 +39,7 @@ const COLUMNS: [Column; 7] = [
 impl List {
     pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
         let sessions = list::list(&context.home()?, &World::here(), self.probe)
-            .map_err(flows::access::AccessError::from)?;
+            .map_err(access::AccessError::from)?;
         if context.json {
             context.answer(AccessListResult { sessions })?;
             return Ok(ExitCode::SUCCESS);

@@ -3,12 +3,12 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use access::log;
+use access::rules::escape;
+use access::rules::log::{Destination, Entry, Event, Peer};
+use access::wire::AccessLogResult;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use flows::access::log;
-use model::access::escape;
-use model::access::log::{Destination, Entry, Event, Peer};
-use model::access::wire::AccessLogResult;
 
 use crate::cli::{Context, complete};
 use crate::error::Error;

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use access::keeper::{self, Order};
 use clap::{Args, Subcommand};
-use flows::access::keeper::{self, Order};
 
 use crate::cli::Context;
 use crate::error::Error;

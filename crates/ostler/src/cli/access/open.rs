@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use access::rules::agent_env::AgentEnv;
+use access::rules::meta::Meta;
+use access::stop::{Reason, stop};
+use access::wire::{AccessEnvResult, Environment};
+use access::{World, list, open};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use flows::access::stop::{Reason, stop};
-use flows::access::{World, list, open};
 use flows::address;
 use flows::observe::Scope;
-use model::access::agent_env::AgentEnv;
-use model::access::meta::Meta;
-use model::access::wire::{AccessEnvResult, Environment};
 
 use super::lend;
 use crate::cli::{Context, complete};
@@ -106,11 +106,12 @@ impl Open {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn binding(&self, context: &Context) -> Result<Option<model::access::meta::Binding>, Error> {
+    fn binding(&self, context: &Context) -> Result<Option<access::rules::meta::Binding>, Error> {
         if let Some(text) = &self.session {
             let observation = context.observe(Scope::All, &[])?;
             let here = std::env::current_dir().unwrap_or_default();
-            return Ok(Some(open::bind(address::find(&observation, text, &here)?)?));
+            let found = address::find(&observation, text, &here)?;
+            return Ok(Some(open::bind(&found.session, &found.verdict)?));
         }
         let Some(program) = self.command.first() else { return Ok(None) };
         Ok(Some(open::bind_to_this_process(&program.to_string_lossy())?))

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use access::log::{Expired, expire};
+use access::prune::{Item, Outcome, prune};
+use access::rules::escape;
+use access::rules::presence::Presence;
+use access::wire::{AccessPruneResult, PruneView};
+use access::{AccessError, World};
 use clap::Args;
-use flows::access::log::{Expired, expire};
-use flows::access::prune::{Item, Outcome, prune};
-use flows::access::{AccessError, World};
-use model::access::escape;
-use model::access::presence::Presence;
-use model::access::wire::{AccessPruneResult, PruneView};
 use model::liveness::Death;
 use model::time::Time;
 

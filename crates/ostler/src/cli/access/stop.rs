@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use access::rules::escape;
+use access::stop::{Choice, Outcome, Reason, choose, stop};
+use access::wire::{AccessStopResult, StoppedView};
+use access::{AccessError, Root, World};
 use clap::{ArgGroup, Args};
 use clap_complete::ArgValueCandidates;
-use flows::access::stop::{Choice, Outcome, Reason, choose, stop};
-use flows::access::{AccessError, Root, World};
-use flows::address::AddressError;
-use model::access::escape;
-use model::access::wire::{AccessStopResult, StoppedView};
+use model::address::AddressError;
 
 use crate::cli::{Context, complete};
 use crate::error::{self, Error};

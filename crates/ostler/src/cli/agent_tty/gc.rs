@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use flows::pins::Pins;
 use flows::terminal::Home;
 use flows::terminal::remove::{self, Removed, size_of};
 use flows::work::{Done, Work, carry_out};
@@ -181,7 +180,7 @@ impl Gc {
         }
         let dirs = context.dirs()?;
         if self.dry_run {
-            let pins = Pins::read(&dirs.home);
+            let pins = store::state::read_pins(&dirs.home);
             let size = |id: &str| size_of(&home.sessions().join(id));
             let outcome = |id: String| {
                 let allowed = pins.allow(&[remove::name(&id)]);

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use flows::openclaw::config::Config;
-use flows::openclaw::store::{Ask, Selection, StoreError, clean, policy, preview};
-use flows::pins::Pins;
-use model::openclaw::wire::{PolicyView, SettingView, StoreCleanup, StoreCleanupResult, StoreItem};
+use flows::openclaw_store::clean;
+use openclaw::config::Config;
+use openclaw::store::{Ask, Selection, StoreError, policy, preview};
+use openclaw::wire::{PolicyView, SettingView, StoreCleanup, StoreCleanupResult, StoreItem};
 
 use super::ls::age;
 use crate::cli::Context;
@@ -131,7 +131,7 @@ impl Cleanup {
     ) -> Result<StoreCleanupResult, Error> {
         let policy = policy(config).map_err(Error::Store)?;
         let (places, skipped) = super::places(config, &ask.selection)?;
-        let pins = Pins::read(&context.dirs()?.home);
+        let pins = store::state::read_pins(&context.dirs()?.home);
         let cleanup = ask.cleanup(config, &policy, &pins, context.now);
         preview(&cleanup, &places, skipped).map_err(Error::Store)
     }

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use flows::openclaw::store::{Listing, Selection, list};
-use model::openclaw::wire::{StoreLsResult, StoreSession};
+use openclaw::store::{Listing, Selection, list};
+use openclaw::wire::{StoreLsResult, StoreSession};
 
 use crate::cli::Context;
 use crate::cli::ls::report_incomplete;

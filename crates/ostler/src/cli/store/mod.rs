@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use flows::openclaw::config::Config;
-use flows::openclaw::store::{Ask, Desk, Place, Selection, StoreError, find};
+use flows::openclaw_store::Desk;
 use model::wire::Incomplete;
+use openclaw::config::Config;
+use openclaw::store::{Ask, Place, Selection, StoreError, find};
 
 use crate::cli::Context;
 use crate::env;
@@ -120,7 +121,7 @@ fn plain(selection: Selection) -> Ask {
 /// Does something that may change a store.
 fn at_the_desk<T>(
     context: &Context,
-    work: impl FnOnce(&Desk<'_>) -> Result<T, flows::openclaw::store::CleanError>,
+    work: impl FnOnce(&Desk<'_>) -> Result<T, flows::openclaw_store::CleanError>,
 ) -> Result<T, Error> {
     let dirs = context.dirs()?;
     let env = flows::Env::new(&env::lookup);

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flows::openclaw::store::{Selection, preview_rebuild, rebuild};
-use model::openclaw::wire::StoreRebuildResult;
+use flows::openclaw_store::rebuild;
+use openclaw::store::{Selection, preview_rebuild};
+use openclaw::wire::StoreRebuildResult;
 
 use crate::cli::Context;
 use crate::error::Error;

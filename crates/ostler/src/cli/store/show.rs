@@ -3,9 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flows::openclaw::store::{Selection, policy, show};
-use flows::pins::Pins;
-use model::openclaw::wire::StoreShowResult;
+use openclaw::store::{Selection, policy, show};
+use openclaw::wire::StoreShowResult;
 
 use super::ls::age;
 use crate::cli::Context;
@@ -27,7 +26,7 @@ impl Show {
         let policy = policy(&config).map_err(Error::Store)?;
         let (places, _) = super::places(&config, &self.which.selection(Selection::All))?;
         let ask = super::plain(Selection::All);
-        let pins = Pins::read(&context.dirs()?.home);
+        let pins = store::state::read_pins(&context.dirs()?.home);
         let cleanup = ask.cleanup(&config, &policy, &pins, context.now);
         let result = show(&cleanup, &places, &self.key).map_err(Error::Store)?;
         if context.json {

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flows::openclaw::store::{Selection, verify};
-use model::openclaw::wire::{StoreVerified, StoreVerifyResult};
+use openclaw::store::{Selection, verify};
+use openclaw::wire::{StoreVerified, StoreVerifyResult};
 
 use crate::cli::Context;
 use crate::cli::ls::report_incomplete;

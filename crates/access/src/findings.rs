@@ -1,0 +1,147 @@
+//! What is wrong with access sessions, for `doctor`.
+
+use std::path::Path;
+
+use crate::rules::AGENT;
+
+use super::{Root, World, list};
+
+/// What kind of thing it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// The directories are not ours alone.
+    Root,
+    /// An entry breaks a rule.
+    Unknown,
+    /// The session is over and its agent is not.
+    AgentOutlives,
+    /// The session is not over and its agent is gone.
+    AgentGone,
+    /// Nobody serves the lent socket.
+    KeeperGone,
+    /// What it was lent to is gone.
+    Orphaned,
+    /// It may be pruned.
+    Finished,
+    /// An agent of ours that no record names.
+    StrayAgent,
+}
+
+impl Code {
+    /// Whether something is wrong, and not only worth knowing.
+    pub const fn is_problem(self) -> bool {
+        match self {
+            Self::Root | Self::AgentOutlives | Self::KeeperGone | Self::StrayAgent => true,
+            Self::Unknown | Self::AgentGone | Self::Orphaned | Self::Finished => false,
+        }
+    }
+}
+
+/// One thing that somebody should look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind.
+    pub code: Code,
+    /// The session, if it is about one.
+    pub id: Option<String>,
+    /// What.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// Open directories, agents that outlived their session, sessions whose agent is gone, entries that
+/// break a rule. Reads only; asks no socket.
+pub fn findings(home: &Path, world: &World<'_>) -> Vec<Finding> {
+    let sessions = match list::list(home, world, false) {
+        Ok(sessions) => sessions,
+        Err(fault) => {
+            return vec![Finding {
+                code: Code::Root,
+                id: None,
+                message: fault.to_string(),
+                remedy: "make it a directory of yours with mode 0700; look at what is in it first"
+                    .to_owned(),
+            }];
+        }
+    };
+    let mut found = Vec::new();
+    let mut agents = Vec::new();
+    for session in &sessions {
+        let id = &session.id;
+        let mut add = |code, message: String, remedy: String| {
+            found.push(Finding { code, id: Some(id.clone()), message, remedy });
+        };
+        let Some(agent) = &session.agent else {
+            let why = session.note.as_deref().unwrap_or("it cannot be read");
+            let code = session.reason.unwrap_or("SKIP_UNKNOWN");
+            add(
+                Code::Unknown,
+                format!("{code}: {why}"),
+                "look at its directory yourself; ostler will not touch it".to_owned(),
+            );
+            continue;
+        };
+        agents.push(agent.pid);
+        let words =
+            format!("its agent (pid {}) is {} ({})", agent.pid, agent.presence, agent.reason);
+        match (session.state, agent.presence) {
+            ("expired" | "stopped", "present") => {
+                let message = format!("it is {}, and {words}", session.state);
+                add(Code::AgentOutlives, message, format!("`ostler access stop {id}`"));
+            }
+            ("active", "absent") => {
+                let message = format!("it is active, but {words}");
+                add(Code::AgentGone, message, format!("`ostler access stop {id}`"));
+            }
+            ("expired" | "stopped", "absent") => {
+                let message = format!("it is {} and its agent is gone", session.state);
+                add(Code::Finished, message, "`ostler access prune`".to_owned());
+            }
+            _ => {}
+        }
+        if session.keeper == Some("dead") && agent.presence == "present" {
+            add(
+                Code::KeeperGone,
+                "its agent is there, but nobody serves its socket".to_owned(),
+                format!("`ostler access stop {id}`"),
+            );
+        }
+        if session.session.as_ref().is_some_and(|bound| bound.owner == "dead")
+            && session.state != "stopped"
+        {
+            add(
+                Code::Orphaned,
+                "the session it was lent to is gone".to_owned(),
+                "`ostler access stop --orphaned`".to_owned(),
+            );
+        }
+    }
+    found.extend(strays(home, world, &agents));
+    found
+}
+
+/// Agents that listen in our directory and that no record names: their session's directory is gone,
+/// or was never finished.
+fn strays(home: &Path, world: &World<'_>, known: &[u32]) -> Vec<Finding> {
+    let Ok(Some(root)) = Root::find(home) else { return Vec::new() };
+    let sessions = root.sessions_path();
+    let table = sys::proc::table();
+    let ours = table.rows().iter().filter(|row| {
+        row.uid == world.observer.uid && row.comm == AGENT && !known.contains(&row.pid)
+    });
+    ours.filter_map(|row| {
+        let looks = table.appearance(row.pid)?;
+        let socket = looks.args.iter().skip_while(|arg| *arg != "-a").nth(1)?;
+        Path::new(socket).starts_with(&sessions).then(|| Finding {
+            code: Code::StrayAgent,
+            id: None,
+            message: format!(
+                "an ssh-agent (pid {}) runs for a session that has no record",
+                row.pid
+            ),
+            remedy: format!("look at it (`ps {}`) and end it yourself", row.pid),
+        })
+    })
+    .collect()
+}

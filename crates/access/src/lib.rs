@@ -1,0 +1,162 @@
+//! Access sessions: lend an ssh-agent to a piece of work, and take it back safely.
+//!
+//! ```text
+//! <home>/access/                 0700, ours
+//!   sessions/<id>/               0700
+//!     meta.json agent.env        0600, written by open; meta.json last
+//!     agent.sock                 the lent socket, served by the session's keeper
+//!     keys.sock                  the ssh-agent's own socket
+//!     stop.json                  0600, written by stop
+//!   locks/<id>.lock              0600
+//!   log/<id>.jsonl               0600, outlives the session
+//! ```
+//!
+//! Everything below `access/` is reached through directory descriptors ([`root`], [`check`]); every
+//! rule and every code is in `crate::rules`. Clocks and the process table are given in a [`World`],
+//! so that a test can have another one.
+
+use std::io;
+use std::time::Duration;
+
+use crate::rules::skip::Skip;
+use crate::rules::state::Clocks;
+use model::identity::Identity;
+use model::liveness::{Liveness, Observer};
+use model::time::Time;
+
+use model::address::AddressError;
+
+pub mod check;
+pub mod client;
+mod connections;
+pub mod findings;
+pub mod keeper;
+pub mod list;
+pub mod log;
+pub mod open;
+pub mod protocol;
+mod proxy;
+pub mod prune;
+pub mod root;
+pub mod rules;
+pub mod sight;
+pub mod stop;
+pub mod wire;
+
+pub use root::{Root, RootFault};
+
+/// How long a socket may take to accept before nothing can be said.
+pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_millis(200);
+
+/// What is true around us: who looks, the clocks, and how processes are looked up.
+#[derive(Clone)]
+pub struct World<'a> {
+    /// The clocks.
+    pub clocks: Clocks,
+    /// Who is looking.
+    pub observer: Observer,
+    /// Whether a recorded process is there.
+    pub probe: &'a (dyn Fn(&Identity, &Observer) -> Liveness + Sync),
+}
+
+impl std::fmt::Debug for World<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("clocks", &self.clocks).finish_non_exhaustive()
+    }
+}
+
+impl World<'static> {
+    /// The real one, now.
+    pub fn here() -> Self {
+        Self::seen_by(sys::proc::observer(), sys::clock::now())
+    }
+
+    /// The real one, for a caller that has already gathered the observer.
+    pub fn seen_by(observer: Observer, now: Time) -> Self {
+        let clocks = Clocks {
+            now,
+            boottime_s: sys::clock::boottime().as_secs(),
+            boot: observer.boot().as_ref().map(crate::rules::meta::boot_text),
+        };
+        Self { clocks, observer, probe: &sys::proc::probe }
+    }
+}
+
+impl World<'_> {
+    /// Whether the process is there.
+    pub fn liveness(&self, recorded: &Identity) -> Liveness {
+        (self.probe)(recorded, &self.observer)
+    }
+}
+
+/// Why something about an access session did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// The directories cannot be trusted.
+    #[error(transparent)]
+    Root(#[from] RootFault),
+    /// No such session, or several.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The session breaks a rule.
+    #[error("access session `{id}` cannot be used: {}", .skip.detail)]
+    Unusable {
+        /// Which.
+        id: String,
+        /// The rule.
+        skip: Skip,
+    },
+    /// The session is over, or its agent is not there.
+    #[error("access session `{id}` is {what}")]
+    NotActive {
+        /// Which.
+        id: String,
+        /// What it is instead.
+        what: String,
+    },
+    /// A program of OpenSSH could not be started.
+    #[error("`{program}` cannot be started: {source}")]
+    Program {
+        /// Which.
+        program: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A program of OpenSSH, or the keeper, failed.
+    #[error("{what}")]
+    Failed {
+        /// What, in words.
+        what: String,
+    },
+    /// Something that was asked for is not possible.
+    #[error("{what}")]
+    Refused {
+        /// What and why.
+        what: String,
+        /// The remedy.
+        hint: String,
+    },
+    /// A file could not be read or written.
+    #[error("cannot {what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+impl AccessError {
+    /// An error of the system while something was tried.
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}
+
+/// A few characters that nobody else has chosen.
+pub(crate) fn random_word() -> io::Result<String> {
+    const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let bytes: [u8; 10] = sys::random::bytes()?;
+    Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect())
+}

@@ -1,0 +1,151 @@
+//! The log of each session: append-only lines in `log/<id>.jsonl`. It outlives the session, so that
+//! its end can be read there too, and goes only when somebody asks for that.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::rules::is_id;
+use crate::rules::log::{Entry, Event};
+use model::time::Time;
+use sys::private::{Dir, FileFault};
+
+use super::AccessError;
+use super::check::id_in;
+use super::root::{Root, RootFault};
+use model::address::AddressError;
+
+/// What is not a signature takes no more than this: a borrower that is refused a million times leaves
+/// room for what matters.
+const MOST_OTHER_BYTES: u64 = 4 * 1024 * 1024;
+/// A log takes no more than this; a borrower that signs a million times fills no disk.
+const MOST_BYTES: u64 = 32 * 1024 * 1024;
+
+fn file_name(id: &str) -> String {
+    format!("{id}.jsonl")
+}
+
+/// Adds one line. Lines are short and written at once, so those of two writers do not mix. A line that
+/// finds no room is an error, except for a refusal, of which there are enough by then.
+pub(crate) fn append(root: &Root, id: &str, event: Event) -> io::Result<()> {
+    let at = sys::clock::now();
+    let dir = root.beside("log").map_err(io::Error::other)?;
+    let mut file = dir.append_to(&file_name(id))?;
+    let length = file.metadata()?.len();
+    let is_refusal = matches!(event, Event::Refused { .. });
+    if is_refusal && length >= MOST_OTHER_BYTES {
+        return Ok(());
+    }
+    let mut line = serde_json::to_vec(&Entry { at, event })?;
+    line.push(b'\n');
+    if length + line.len() as u64 <= MOST_BYTES {
+        return file.write_all(&line);
+    }
+    if length < MOST_BYTES {
+        let mut full = serde_json::to_vec(&Entry { at, event: Event::Full })?;
+        let room = usize::try_from(MOST_BYTES - length).unwrap_or(full.len());
+        full.resize(room.max(full.len()), b' ');
+        full.push(b'\n');
+        file.write_all(&full)?;
+    }
+    Err(io::Error::new(io::ErrorKind::StorageFull, "the log is full"))
+}
+
+/// A session's log.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// The session.
+    pub id: String,
+    /// Oldest first.
+    pub entries: Vec<Entry>,
+    /// How many lines could not be understood.
+    pub damaged: usize,
+}
+
+/// Reads the log of the session that `text` means, whether or not the session is still there.
+pub fn read(home: &Path, text: &str) -> Result<Log, AccessError> {
+    let not_found = || AccessError::from(AddressError::NotFound(text.to_owned()));
+    let root = Root::find(home)?.ok_or_else(not_found)?;
+    let dir = root.existing_beside("log")?.ok_or_else(not_found)?;
+    let names = dir.names().map_err(AccessError::io("list the logs"))?;
+    let ids: Vec<&str> = names
+        .iter()
+        .filter_map(|name| name.to_str()?.strip_suffix(".jsonl"))
+        .filter(|id| is_id(id) && !text.is_empty() && id.starts_with(text))
+        .collect();
+    let id = match ids[..] {
+        [] => return Err(not_found()),
+        [one] => one,
+        _ if ids.contains(&text) => text,
+        _ => {
+            let candidates = ids.into_iter().map(str::to_owned).collect();
+            return Err(AddressError::Ambiguous { text: text.to_owned(), candidates }.into());
+        }
+    };
+    let bytes = read_whole(&dir, id)?;
+    let mut log = Log { id: id.to_owned(), ..Log::default() };
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line) {
+            Ok(entry) => log.entries.push(entry),
+            Err(_) => log.damaged += 1,
+        }
+    }
+    Ok(log)
+}
+
+/// A log that is of no use any more.
+#[derive(Debug)]
+pub struct Expired {
+    /// The session that it was about.
+    pub id: String,
+    /// When its last line was written.
+    pub last: Time,
+    /// Whether it is gone, or would be; else why not.
+    pub removed: Result<(), String>,
+}
+
+/// Removes the logs of sessions that are gone and that nobody added to after `before`; with `dry_run`
+/// it only names them. A log that cannot be read, or that has no last line, is kept.
+pub fn expire(home: &Path, before: Time, dry_run: bool) -> Result<Vec<Expired>, RootFault> {
+    let Some(root) = Root::find(home)? else { return Ok(Vec::new()) };
+    let Some(dir) = root.existing_beside("log")? else { return Ok(Vec::new()) };
+    let sessions = root.names()?;
+    let mut expired = Vec::new();
+    for name in dir.names().unwrap_or_default() {
+        let id = name.to_str().and_then(|name| name.strip_suffix(".jsonl")).filter(|id| is_id(id));
+        let Some(id) = id else { continue };
+        if sessions.iter().any(|session| id_in(session) == Some(id)) {
+            continue;
+        }
+        let Some(last) = last_line(&dir, id).filter(|last| *last < before) else { continue };
+        let removed = match dry_run {
+            true => Ok(()),
+            false => dir.unlink(OsStr::new(&name)).map_err(|error| error.to_string()),
+        };
+        expired.push(Expired { id: id.to_owned(), last, removed });
+    }
+    expired.sort_by(|one, other| one.id.cmp(&other.id));
+    Ok(expired)
+}
+
+/// When the last line of a log was written, if all is as it should be with it.
+fn last_line(dir: &Dir, id: &str) -> Option<Time> {
+    let (bytes, _) = dir.read(&file_name(id), 2 * MOST_BYTES).ok()?;
+    let line = bytes.trim_ascii_end().rsplit(|byte| *byte == b'\n').next()?;
+    serde_json::from_slice::<Entry>(line).ok().map(|entry| entry.at)
+}
+
+/// A keeper may write between the two looks of a careful read; then it is read again.
+fn read_whole(dir: &Dir, id: &str) -> Result<Vec<u8>, AccessError> {
+    let mut tries = 0;
+    loop {
+        match dir.read(&file_name(id), 2 * MOST_BYTES) {
+            Ok((bytes, _)) => return Ok(bytes),
+            Err(FileFault::Changed) if tries < 100 => tries += 1,
+            Err(fault) => {
+                let what = format!("the log of `{id}` {fault}");
+                return Err(AccessError::Failed { what });
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Between a borrower and the agent: forwards what is allowed, refuses the rest, notes signatures.
+//!
+//! The protocol is strictly one question, one answer, so each connection is one thread that blocks:
+//! nothing is done while nobody asks.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
+
+use crate::rules::log::{Destination, Event, Peer};
+use crate::rules::{KEYS_SOCKET, may_be_secret};
+use sys::private::Dir;
+
+use super::connections::ConnectionTurn;
+use super::protocol::{self, Request};
+use super::{client, log};
+use crate::root::Root;
+
+/// What a request is called that cannot be understood.
+const BROKEN: &str = "a broken request";
+
+/// What connections of one session share.
+#[derive(Debug)]
+pub(super) struct Policy {
+    pub(super) root: Root,
+    pub(super) dir: Dir,
+    pub(super) id: String,
+    /// Whether requests that add or remove keys are refused.
+    pub(super) read_only: bool,
+    /// Whether a signature that cannot be logged is given all the same.
+    pub(super) signs_unlogged: bool,
+    /// How often each kind of request was refused.
+    pub(super) refusals: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+/// Serves one connection to its end. `turn` says whether a request is under way.
+pub(super) fn serve(
+    policy: &Policy,
+    mut borrower: UnixStream,
+    turn: &ConnectionTurn,
+) -> io::Result<()> {
+    let peer = sys::socket::peer(&borrower)?;
+    if !peer.is_us() && peer.uid != 0 {
+        return Ok(());
+    }
+    let peer = describe(peer);
+    let mut agent: Option<UnixStream> = None;
+    let mut bound: Option<Destination> = None;
+    while let Some(message) = client::receive(&mut borrower)? {
+        // What cannot be understood is not passed on.
+        let request = protocol::parse(&message).unwrap_or(Request::Private(BROKEN));
+        if let Some(what) = policy.refuses(&request) {
+            policy.note_refusal(what, peer.as_ref());
+            client::send(&mut borrower, &[protocol::FAILURE])?;
+            continue;
+        }
+        let _busy = turn.begin();
+        // One connection there for each here: the agent remembers what a connection is bound to.
+        if agent.is_none() {
+            agent = Some(client::connect(&policy.dir, KEYS_SOCKET)?);
+        }
+        let Some(agent) = &mut agent else { return Ok(()) };
+        client::send(agent, &message)?;
+        let Some(answer) = client::receive(agent)? else { return Ok(()) };
+        let kind = answer.first().copied();
+        match request {
+            Request::Bind { host_key, forwarded } if kind == Some(protocol::SUCCESS) => {
+                bound = Some(Destination { user: None, host_key: Some(host_key), forwarded });
+            }
+            Request::Sign { fingerprint, destination } => {
+                let event = Event::Sign {
+                    fingerprint,
+                    peer: peer.clone(),
+                    destination: merged(destination, bound.as_ref()),
+                    granted: kind == Some(protocol::SIGN_RESPONSE),
+                };
+                // A signature leaves this process only after the line that tells of it.
+                if log::append(&policy.root, &policy.id, event).is_err() && !policy.signs_unlogged {
+                    client::send(&mut borrower, &[protocol::FAILURE])?;
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        client::send(&mut borrower, &answer)?;
+    }
+    Ok(())
+}
+
+/// What the signed data says, and what the connection was bound to.
+fn merged(signed: Option<Destination>, bound: Option<&Destination>) -> Option<Destination> {
+    match (signed, bound) {
+        (signed, None) => signed,
+        (None, Some(bound)) => Some(bound.clone()),
+        (Some(signed), Some(bound)) => Some(Destination {
+            user: signed.user,
+            host_key: signed.host_key.or_else(|| bound.host_key.clone()),
+            forwarded: bound.forwarded,
+        }),
+    }
+}
+
+/// The process at the other end, as far as it can be named.
+fn describe(peer: sys::socket::Peer) -> Option<Peer> {
+    let pid = peer.pid?;
+    let identity = sys::proc::identify(pid).ok();
+    let comm = identity.as_ref().and_then(|identity| identity.comm.clone());
+    Some(Peer {
+        pid,
+        uid: peer.uid,
+        start: identity.as_ref().and_then(|identity| identity.start),
+        comm: comm.filter(|comm| !may_be_secret(comm)),
+    })
+}
+
+impl Policy {
+    /// What a request is called, if it is not passed on.
+    fn refuses(&self, request: &Request) -> Option<&'static str> {
+        match request {
+            Request::Private(what) if self.read_only || *what == BROKEN => Some(what),
+            Request::Remove if self.read_only => Some("remove keys"),
+            _ => None,
+        }
+    }
+
+    /// Adds a line about a refusal, at the first, the second, the fourth and so on of its kind.
+    fn note_refusal(&self, what: &'static str, peer: Option<&Peer>) {
+        let times = {
+            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            let times = refusals.entry(what).or_default();
+            *times += 1;
+            *times
+        };
+        if times.is_power_of_two() {
+            let (request, peer) = (what.to_owned(), peer.cloned());
+            self.note(Event::Refused { request, peer, times: Some(times) });
+        }
+    }
+
+    /// Adds a line to the log. Nobody can be told when that fails, and a borrower must not be able
+    /// to stop the agent by filling the disk.
+    pub(super) fn note(&self, event: Event) {
+        let _ = log::append(&self.root, &self.id, event);
+    }
+}

@@ -1,0 +1,235 @@
+//! The directories that hold access sessions. If they are not ours alone, nothing in them is trusted
+//! and the whole command fails.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::rules::{SOCKET, is_id};
+use sys::lock::{self, Lock};
+use sys::private::{Dir, Facts, Kind, PrivateError};
+
+use super::AccessError;
+use model::address::AddressError;
+
+/// Why the directories cannot be trusted. Nothing was touched.
+#[derive(Debug, thiserror::Error)]
+pub enum RootFault {
+    /// Others may use it.
+    #[error("FAIL_ROOT_OPEN: `{}` is open to others (mode {mode:04o})", path.display())]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A link or a file.
+    #[error("FAIL_ROOT_NOT_DIR: `{}` is not a directory", path.display())]
+    NotDir {
+        /// Which.
+        path: PathBuf,
+    },
+    /// Somebody else's.
+    #[error("FAIL_ROOT_OWNER: `{}` belongs to user {owner}", path.display())]
+    Owner {
+        /// Which.
+        path: PathBuf,
+        /// Whose.
+        owner: u32,
+    },
+    /// The system refused.
+    #[error("`{}` cannot be used: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// The directories, checked and held.
+#[derive(Debug)]
+pub struct Root {
+    path: PathBuf,
+    access: Dir,
+    sessions: Dir,
+    device: u64,
+}
+
+impl Root {
+    /// Finds the directories below ostler's home; `None` when nothing was ever opened.
+    pub fn find(home: &Path) -> Result<Option<Self>, RootFault> {
+        let Some((path, home)) = open_home(home)? else { return Ok(None) };
+        let path = path.join("access");
+        let Some(access) = held(&home, "access", &path)? else { return Ok(None) };
+        let Some(sessions) = held(&access, "sessions", &path.join("sessions"))? else {
+            return Ok(None);
+        };
+        Self::new(path, access, sessions).map(Some)
+    }
+
+    /// Finds the directories, making those that are missing.
+    pub fn create(home: &Path) -> Result<Self, RootFault> {
+        if !home.exists() {
+            sys::private::create_private_dir(home).map_err(|error| RootFault::Io {
+                path: home.into(),
+                source: io::Error::other(error),
+            })?;
+        }
+        let missing =
+            || RootFault::Io { path: home.into(), source: io::ErrorKind::NotFound.into() };
+        let (path, home) = open_home(home)?.ok_or_else(missing)?;
+        let path = path.join("access");
+        let access = made(&home, "access", &path)?;
+        let sessions = made(&access, "sessions", &path.join("sessions"))?;
+        made(&access, "locks", &path.join("locks"))?;
+        made(&access, "log", &path.join("log"))?;
+        Self::new(path, access, sessions)
+    }
+
+    fn new(path: PathBuf, access: Dir, sessions: Dir) -> Result<Self, RootFault> {
+        let facts = sessions.facts();
+        let facts = facts.map_err(|source| RootFault::Io { path: path.clone(), source })?;
+        Ok(Self { path, access, sessions, device: facts.device })
+    }
+
+    /// `access/sessions`.
+    pub(crate) fn sessions(&self) -> &Dir {
+        &self.sessions
+    }
+
+    /// The file system that every session must be on.
+    pub(crate) fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// Where `access/sessions` is.
+    pub fn sessions_path(&self) -> PathBuf {
+        self.path.join("sessions")
+    }
+
+    /// Where a session's lent socket is, or would be.
+    pub fn socket_path(&self, id: &str) -> PathBuf {
+        self.sessions_path().join(id).join(SOCKET)
+    }
+
+    /// A directory beside `sessions`, checked; made if it is missing.
+    pub(crate) fn beside(&self, name: &str) -> Result<Dir, RootFault> {
+        made(&self.access, name, &self.path.join(name))
+    }
+
+    /// A directory beside `sessions`, checked; `None` if it is missing.
+    pub(crate) fn existing_beside(&self, name: &str) -> Result<Option<Dir>, RootFault> {
+        held(&self.access, name, &self.path.join(name))
+    }
+
+    /// Tries to lock a session; `None` when somebody else holds the lock.
+    pub(crate) fn lock(&self, id: &str) -> Result<Option<Lock>, PrivateError> {
+        self.beside("locks").map_err(|fault| PrivateError::Io {
+            path: self.path.join("locks"),
+            source: io::Error::other(fault),
+        })?;
+        Ok(lock::try_take(&self.lock_path(id))?.taken())
+    }
+
+    /// Whether a session is locked, learned without making anything.
+    pub(crate) fn is_locked(&self, id: &str) -> bool {
+        let path = self.lock_path(id);
+        path.exists() && lock::try_take(&path).is_ok_and(|attempt| attempt.taken().is_none())
+    }
+
+    /// Removes the lock file of a session that is gone, while its lock is held.
+    pub(crate) fn forget_lock(&self, id: &str) {
+        if let Ok(Some(locks)) = self.existing_beside("locks") {
+            // If it stays it is in nobody's way.
+            let _ = locks.unlink(OsStr::new(&format!("{id}.lock")));
+        }
+    }
+
+    fn lock_path(&self, id: &str) -> PathBuf {
+        self.path.join("locks").join(format!("{id}.lock"))
+    }
+
+    /// The names of everything in `sessions`.
+    pub(crate) fn names(&self) -> Result<Vec<std::ffi::OsString>, RootFault> {
+        let path = self.sessions_path();
+        self.sessions.names().map_err(|source| RootFault::Io { path, source })
+    }
+
+    /// The session that `text` means: its id or an unambiguous beginning of it.
+    pub fn resolve(&self, text: &str) -> Result<String, AccessError> {
+        let names = self.names()?;
+        let ids: Vec<&str> =
+            names.iter().filter_map(|name| name.to_str()).filter(|name| is_id(name)).collect();
+        if ids.contains(&text) {
+            return Ok(text.to_owned());
+        }
+        let fits: Vec<&str> =
+            ids.into_iter().filter(|id| !text.is_empty() && id.starts_with(text)).collect();
+        match fits[..] {
+            [] => Err(AddressError::NotFound(text.to_owned()).into()),
+            [one] => Ok(one.to_owned()),
+            _ => Err(AddressError::Ambiguous {
+                text: text.to_owned(),
+                candidates: fits.into_iter().map(str::to_owned).collect(),
+            }
+            .into()),
+        }
+    }
+}
+
+/// Opens ostler's home, wherever links lead to it. It may be readable to others, not writable.
+fn open_home(home: &Path) -> Result<Option<(PathBuf, Dir)>, RootFault> {
+    let failed = |source| RootFault::Io { path: home.into(), source };
+    let path = match std::fs::canonicalize(home) {
+        Ok(path) => path,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let dir = match Dir::open(&path) {
+        Ok(dir) => dir,
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(RootFault::NotDir { path });
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let facts = dir.facts().map_err(failed)?;
+    trusted(&facts, &path, 0o022)?;
+    Ok(Some((path, dir)))
+}
+
+fn trusted(facts: &Facts, path: &Path, forbidden: u32) -> Result<(), RootFault> {
+    match facts {
+        Facts { kind, .. } if *kind != Kind::Directory => {
+            Err(RootFault::NotDir { path: path.into() })
+        }
+        facts if !facts.is_ours() => {
+            Err(RootFault::Owner { path: path.into(), owner: facts.owner })
+        }
+        Facts { mode, .. } if mode & forbidden != 0 => {
+            Err(RootFault::Open { path: path.into(), mode: *mode })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens a directory that must be ours alone; `None` when it is missing.
+fn held(parent: &Dir, name: &str, path: &Path) -> Result<Option<Dir>, RootFault> {
+    let failed = |source| RootFault::Io { path: path.into(), source };
+    let name = OsStr::new(name);
+    let Some(facts) = parent.facts_of(name).map_err(failed)? else { return Ok(None) };
+    trusted(&facts, path, 0o077)?;
+    let dir = parent.child(name).map_err(failed)?;
+    // What is used is what was opened.
+    trusted(&dir.facts().map_err(failed)?, path, 0o077)?;
+    Ok(Some(dir))
+}
+
+fn made(parent: &Dir, name: &str, path: &Path) -> Result<Dir, RootFault> {
+    if let Some(dir) = held(parent, name, path)? {
+        return Ok(dir);
+    }
+    let failed = |source| RootFault::Io { path: path.into(), source };
+    parent.ensure_child(OsStr::new(name)).map_err(failed)?;
+    held(parent, name, path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
+}

@@ -1,0 +1,176 @@
+//! What needs a world of its own: other clocks, another boot, another process table.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use model::identity::Identity;
+use model::liveness::{Death, Doubt, Life, Liveness, Observer};
+use model::time::Time;
+use ostler_access::findings::{Code, findings};
+use ostler_access::prune::{Outcome, prune};
+use ostler_access::rules::skip::SkipCode;
+use ostler_access::{World, list, stop};
+use testkit::access::{Agent, ID, Sessions, chmod, record_of};
+
+/// A world in which every process is what we say.
+fn where_processes_are(probe: &(dyn Fn(&Identity, &Observer) -> Liveness + Sync)) -> World<'_> {
+    let World { clocks, observer, .. } = World::here();
+    World { clocks, observer, probe }
+}
+
+#[track_caller]
+fn pruned_as(sessions: &Sessions, world: &World<'_>) -> Outcome {
+    let mut report = prune(&sessions.root(), world, false).unwrap();
+    assert_eq!(report.items.len(), 1);
+    report.items.remove(0).outcome
+}
+
+#[track_caller]
+fn code(outcome: Outcome) -> SkipCode {
+    match outcome {
+        Outcome::Kept(skip) => skip.code,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn row_04_at_the_very_end_it_is_expired() {
+    let sessions = Sessions::expired();
+    let meta = sessions.meta(ID);
+    let mut world = World::here();
+    world.clocks.now = Time::parse(meta["expires_at"].as_str().unwrap()).unwrap();
+    world.clocks.boottime_s = meta["expires_boottime_s"].as_u64().unwrap();
+    let state = |world: &World<'_>| list::list(&sessions.root(), world, false).unwrap()[0].state;
+    assert_eq!(state(&world), "expired");
+    world.clocks.boottime_s -= 1;
+    assert_eq!(state(&world), "active", "a second before");
+    world.clocks.boottime_s += 1;
+    world.clocks.now = Time::from_millis(world.clocks.now.millis() - 1);
+    assert_eq!(state(&world), "active", "a millisecond before");
+}
+
+#[test]
+fn row_03_bytes_and_times_are_untouched_a_second_before_the_end() {
+    let sessions = Sessions::expired();
+    let meta = sessions.meta(ID);
+    let mut world = World::here();
+    let end = Time::parse(meta["expires_at"].as_str().unwrap()).unwrap();
+    world.clocks.now = Time::from_millis(end.millis() - 1000);
+    world.clocks.boottime_s = meta["expires_boottime_s"].as_u64().unwrap() - 1;
+    let before = sessions.home.snapshot();
+    assert_eq!(code(pruned_as(&sessions, &world)), SkipCode::Active);
+    assert!(before.changes(&sessions.home.snapshot()).is_empty());
+}
+
+/// This machine after a reboot.
+fn after_a_reboot() -> World<'static> {
+    let mut world = World::here();
+    world.observer.boot_id = Some("11111111-2222-3333-4444-555555555555".to_owned());
+    world.clocks.boot = world.observer.boot_id.clone();
+    world
+}
+
+#[test]
+fn row_40_another_boot_of_this_machine_is_a_reboot() {
+    let sessions = Sessions::expired();
+    let mut world = after_a_reboot();
+    // A machine of our own, so that the test does not depend on there being one.
+    world.observer.machine_hashed = Some("0123456789abcdef".to_owned());
+    sessions.edit(ID, |meta| {
+        meta["agent"]["machine_id"] = "0123456789abcdef".into();
+        // Of a boot that was longer than this one.
+        meta["expires_boottime_s"] = 100_000_000.into();
+    });
+    match pruned_as(&sessions, &world) {
+        Outcome::Pruned { death: Death::Rebooted, .. } => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn row_40_a_reboot_without_a_machine_is_a_doubt() {
+    let sessions = Sessions::expired();
+    assert_eq!(code(pruned_as(&sessions, &after_a_reboot())), SkipCode::PresenceUnknown);
+}
+
+#[test]
+fn row_10_an_injected_process_table_decides() {
+    let expected = [
+        (Liveness::Alive(Life::Running), Some(SkipCode::AgentAlive)),
+        (Liveness::Alive(Life::Stopped), Some(SkipCode::AgentAlive)),
+        (Liveness::Unknown(Doubt::Incomplete), Some(SkipCode::AgentAlive)),
+        (Liveness::Unknown(Doubt::ForeignHost), Some(SkipCode::ForeignHost)),
+        (Liveness::Unknown(Doubt::ForeignNamespace), Some(SkipCode::ForeignNamespace)),
+        (Liveness::Unknown(Doubt::Unreadable), Some(SkipCode::PresenceUnknown)),
+        (Liveness::Unknown(Doubt::NoProc), Some(SkipCode::PresenceUnknown)),
+        (Liveness::Unknown(Doubt::Hidden), Some(SkipCode::PresenceUnknown)),
+        (Liveness::Dead(Death::Reused), None),
+        (Liveness::Dead(Death::Zombie), None),
+    ];
+    for (liveness, skip) in expected {
+        let sessions = Sessions::expired();
+        let probe = move |_: &Identity, _: &Observer| liveness;
+        let outcome = pruned_as(&sessions, &where_processes_are(&probe));
+        match skip {
+            Some(expected) => assert_eq!(code(outcome), expected, "{liveness:?}"),
+            None => assert!(matches!(outcome, Outcome::Pruned { .. }), "{liveness:?}: {outcome:?}"),
+        }
+        assert_eq!(sessions.of(ID).exists(), skip.is_some());
+    }
+}
+
+#[test]
+fn an_agent_that_comes_back_to_life_while_it_is_removed_keeps_its_directory() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    // Dead at the first and second look, alive at the last.
+    let looks = AtomicUsize::new(0);
+    let probe = |_: &Identity, _: &Observer| match looks.fetch_add(1, Ordering::Relaxed) {
+        0 | 1 => Liveness::Dead(Death::Gone),
+        _ => Liveness::Alive(Life::Running),
+    };
+    let sessions = Sessions::expired();
+    let outcome = pruned_as(&sessions, &where_processes_are(&probe));
+    assert_eq!(code(outcome), SkipCode::AgentAlive);
+    assert_eq!(looks.load(Ordering::Relaxed), 3, "it is looked at three times");
+    assert!(sessions.file(ID, "meta.json").exists(), "under its own name");
+}
+
+#[test]
+fn stop_proves_for_itself_whom_it_signals() {
+    // Whatever a process table is made to say, a signal goes only to the recorded process.
+    let sessions = Sessions::expired();
+    let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let mut record = record_of(other.id());
+    record["start"] = (record["start"].as_u64().unwrap() - 5).into();
+    sessions.edit(ID, |meta| meta["agent"] = record.clone());
+    sessions.put_env(ID, &record["pid"].to_string());
+    let probe = |_: &Identity, _: &Observer| Liveness::Alive(Life::Running);
+    let world = where_processes_are(&probe);
+    let outcome = stop::stop(&sessions.root(), &world, ID, stop::Reason::Asked, true).unwrap();
+    assert!(matches!(outcome, stop::Outcome::StillRunning(_)), "{outcome:?}");
+    assert!(other.try_wait().unwrap().is_none(), "the other process is untouched");
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+#[test]
+fn doctor_is_told_what_is_wrong() {
+    let codes = |sessions: &Sessions| -> Vec<Code> {
+        findings(&sessions.root(), &World::here()).iter().map(|finding| finding.code).collect()
+    };
+    let sessions = Sessions::new();
+    assert!(codes(&sessions).is_empty());
+    sessions.add(ID, &testkit::access::reaped());
+    assert_eq!(codes(&sessions), [Code::Finished]);
+    sessions.ends_in(ID, 300);
+    assert_eq!(codes(&sessions), [Code::AgentGone]);
+    let agent = Agent::start(&sessions.file(ID, "agent.sock"));
+    sessions.edit(ID, |meta| meta["agent"] = agent.record.clone());
+    sessions.put_env(ID, &agent.pid().to_string());
+    assert!(codes(&sessions).is_empty(), "all is well");
+    sessions.ends_in(ID, -100);
+    assert_eq!(codes(&sessions), [Code::AgentOutlives]);
+    sessions.put(ID, "meta.json", "{");
+    assert_eq!(codes(&sessions), [Code::Unknown, Code::StrayAgent]);
+    chmod(&sessions.directory(), 0o755);
+    assert_eq!(codes(&sessions), [Code::Root]);
+}

@@ -1,0 +1,24 @@
+//! The variables that a request depends on: noted by who asks, so that whoever carries it out sees the
+//! same environment.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use crate::Env;
+
+/// Does something in an environment, and notes what was looked up in it.
+pub fn noted<T>(
+    env: &Env<'_>,
+    something: impl FnOnce(&Env<'_>) -> T,
+) -> (T, BTreeMap<String, String>) {
+    let asked: RefCell<BTreeMap<String, String>> = RefCell::default();
+    let lookup = |name: &str| {
+        let value = env.get(name)?;
+        if let Some(text) = value.to_str() {
+            asked.borrow_mut().insert(name.to_owned(), text.to_owned());
+        }
+        Some(value)
+    };
+    let done = something(&Env::new(&lookup));
+    (done, asked.into_inner())
+}

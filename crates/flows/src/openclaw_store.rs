@@ -1,0 +1,90 @@
+//! Changing OpenClaw's stores: by its gateway if that runs, else by ostler's writer.
+
+use std::path::Path;
+
+use adapters::{Env, variables};
+use model::time::Time;
+use openclaw::config::Config;
+use openclaw::gateway;
+use openclaw::store::{
+    Ask, Cleanup, Selection, StoreChangeError, StoreError, clean_beside, policy, refuse_remote,
+};
+use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
+
+use crate::daemon::{CallError, OrderError};
+use crate::work::{self, Done, Work};
+
+/// Why a store was not changed, or is not known to have been.
+#[derive(Debug, thiserror::Error)]
+pub enum CleanError {
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The gateway did not do it, or may have.
+    #[error(transparent)]
+    Gateway(#[from] gateway::GatewayError),
+    /// The writer did not do it, or may have.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+}
+
+impl From<StoreChangeError> for CleanError {
+    fn from(error: StoreChangeError) -> Self {
+        match error {
+            StoreChangeError::Store(error) => Self::Store(error),
+            StoreChangeError::Gateway(error) => Self::Gateway(error),
+            StoreChangeError::NotDone(failure) => Self::Order(OrderError::NotDone(failure)),
+        }
+    }
+}
+
+/// Who asks, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Desk<'a> {
+    /// ostler's home.
+    pub home: &'a Path,
+    /// ostler's directory for sockets.
+    pub runtime: &'a Path,
+    /// The environment.
+    pub env: &'a Env<'a>,
+    /// The time.
+    pub now: Time,
+}
+
+/// Cleans up. A store that was named by its path is never the gateway's business.
+pub fn clean(
+    desk: &Desk<'_>,
+    ask: &Ask,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<StoreCleanupResult, CleanError> {
+    let (config, variables) = variables::noted(desk.env, Config::read);
+    let config = config.map_err(StoreError::from)?;
+    let policy = policy(&config)?;
+    if !matches!(ask.selection, Selection::Path(_)) {
+        refuse_remote(&config).map_err(OrderError::NotDone)?;
+        if let Err(owned) = gateway::prove_unowned(&config) {
+            let pins = store::state::read_pins(desk.home);
+            let cleanup = ask.cleanup(&config, &policy, &pins, desk.now);
+            let cleanup = Cleanup { beside: Some(&owned.owner), ..cleanup };
+            return Ok(clean_beside(&cleanup, ask, &owned, progress)?);
+        }
+    }
+    let work = Work::StoreCleanup(Box::new(Ask { variables, ..ask.clone() }));
+    match work::carry_out(desk.home, desk.runtime, &work, desk.now, progress)? {
+        (Done::StoreCleanup(result), transport) => {
+            Ok(StoreCleanupResult { transport: Some(transport.word().into()), ..*result })
+        }
+        _ => Err(OrderError::Call(CallError::MayHaveApplied("another answer".to_owned())).into()),
+    }
+}
+
+/// Has a new index written.
+pub fn rebuild(desk: &Desk<'_>, ask: &Ask) -> Result<StoreRebuildResult, CleanError> {
+    let (config, variables) = variables::noted(desk.env, Config::read);
+    config.map_err(StoreError::from)?;
+    let work = Work::StoreRebuild(Box::new(Ask { variables, ..ask.clone() }));
+    match work::carry_out(desk.home, desk.runtime, &work, desk.now, &mut |_, _| {})? {
+        (Done::StoreRebuild(result), _) => Ok(*result),
+        _ => Err(OrderError::Call(CallError::MayHaveApplied("another answer".to_owned())).into()),
+    }
+}

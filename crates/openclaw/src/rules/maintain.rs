@@ -1,0 +1,567 @@
+//! What would go from a store, and why: the maintenance of OpenClaw, without its losses.
+//!
+//! One pure function. A preview and a run are the same call, so they cannot disagree. First what was
+//! asked for (rows of single peers, entries without a transcript), then age, then the cap, then files
+//! that nothing refers to, then the disk budget. Held entries (named as active, live, or not known to be
+//! dead) are never touched; durable ones ([`Kind::is_durable`]) go only for want of a transcript, and
+//! only if asked. What stays and leads astray from its own transcript is put right.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use crate::rules::document::{Document, Edit, Entry};
+use crate::rules::file::{self, File, FileKind, Reason};
+use crate::rules::key::{Key, Kind};
+use crate::rules::policy::{Mode, Policy};
+use model::time::Time;
+
+mod budget;
+mod references;
+mod verdict;
+
+pub use budget::Budget;
+use references::References;
+pub use verdict::{Act, Change, Keep, Removal, Verdict, Why};
+
+/// How long the gateway's probes of models are kept when there are too many entries.
+const MODEL_RUN_FOR: Duration = Duration::from_secs(24 * 3600);
+
+/// A store as it was found.
+#[derive(Debug)]
+pub struct Store<'a> {
+    /// Where it lies, as entries name it.
+    pub directory: &'a str,
+    /// Its index.
+    pub document: &'a Document<'a>,
+    /// What is known about each entry, in the same order.
+    pub facts: &'a [Facts],
+    /// The files of its directory.
+    pub files: &'a [File],
+}
+
+/// What is known about one entry besides what it says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Its transcript.
+    pub transcript: Transcript,
+    /// Which of the files that is, if it is one of them.
+    pub file: Option<usize>,
+    /// Its own transcript, which holds messages, if its `sessionFile` leads astray from it.
+    pub own: Option<usize>,
+    /// Whether somebody works on it.
+    pub hold: Option<Hold>,
+}
+
+/// The transcript of an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transcript {
+    /// It is there; or there is no telling, which comes to the same.
+    #[default]
+    Sound,
+    /// There is none.
+    Missing,
+    /// It holds nothing but its header.
+    HeaderOnly,
+    /// It lies outside of the directory, and is nobody's business.
+    Elsewhere,
+}
+
+/// Why an entry is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hold {
+    /// A live process works on it.
+    Live,
+    /// A process may be working on it: its end is not proven.
+    Unknown,
+    /// Its key was named as active.
+    Active,
+    /// A person said that it is never to be collected.
+    Pinned,
+}
+
+/// What brings maintenance about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// A write: the cap waits for the high-water mark.
+    Write,
+    /// Somebody asked: the cap holds at once.
+    Cleanup,
+}
+
+/// Whose rows of single peers go: all direct chats belong into the main session now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retire<'a> {
+    /// Nobody's.
+    #[default]
+    Nobody,
+    /// This agent's.
+    Agent(&'a str),
+    /// Every agent's: the store is not one agent's alone.
+    Everybody,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The policy that holds.
+    pub policy: &'a Policy,
+    /// Whether it acts: the mode says so, or a person did.
+    pub acts: bool,
+    /// What brings it about.
+    pub trigger: Trigger,
+    /// The time.
+    pub now: Time,
+    /// A key that must stay.
+    pub active: Option<&'a str>,
+    /// Whether entries without a transcript go, and those that lead astray from theirs are put right.
+    pub fix_missing: bool,
+    /// Whose rows of single peers go.
+    pub retire: Retire<'a>,
+    /// Whether entries that are no sessions go.
+    pub drop_unusable: bool,
+    /// What the main session is called.
+    pub main_key: &'a str,
+}
+
+/// What the cap came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cap {
+    /// How many entries may stay.
+    pub max: usize,
+    /// How many of those that stay cannot go.
+    pub kept: usize,
+    /// How many stay.
+    pub after: usize,
+}
+
+impl Cap {
+    /// Whether more must stay than may.
+    pub const fn is_unsatisfiable(self) -> bool {
+        self.kept >= self.max && self.after > self.max
+    }
+}
+
+/// What would go from a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What becomes of each entry, in the order of the index.
+    pub entries: Vec<Verdict>,
+    /// What becomes of files; each at most once.
+    pub files: Vec<Change>,
+    /// What the cap came to.
+    pub cap: Cap,
+    /// What the disk budget came to, if there is one.
+    pub budget: Option<Budget>,
+    /// How many bytes the index has afterwards.
+    pub index_bytes: usize,
+    /// The values of the entries that are put right.
+    repairs: BTreeMap<usize, String>,
+}
+
+impl Plan {
+    /// How many entries go for such a reason.
+    pub fn count(&self, which: impl Fn(Removal) -> bool) -> usize {
+        let goes = |verdict: &&Verdict| matches!(verdict, Verdict::Remove(why) if which(*why));
+        self.entries.iter().filter(goes).count()
+    }
+
+    /// How many entries go.
+    pub fn removed(&self) -> usize {
+        self.count(|_| true)
+    }
+
+    /// How many entries are put right.
+    pub fn repaired(&self) -> usize {
+        self.repairs.len()
+    }
+
+    /// What becomes of an entry in the index.
+    pub fn edit(&self, index: usize) -> Edit<'_> {
+        match self.entries[index] {
+            Verdict::Remove(_) => Edit::Remove,
+            Verdict::Keep(_) => Edit::Keep,
+            Verdict::Repair => self.repairs.get(&index).map_or(Edit::Keep, |it| Edit::Value(it)),
+        }
+    }
+
+    /// Whether the index would be changed.
+    pub fn changes_index(&self) -> bool {
+        self.removed() > 0 || self.repaired() > 0
+    }
+
+    /// Whether anything would be changed.
+    pub fn changes(&self) -> bool {
+        self.changes_index() || !self.files.is_empty()
+    }
+}
+
+/// Plans the maintenance of a store.
+pub fn maintain(store: &Store<'_>, request: &Request<'_>) -> Plan {
+    let mut work = Work::new(store, *request);
+    work.asked_for();
+    if request.acts {
+        work.model_runs();
+        work.by_age();
+        work.by_count();
+    }
+    work.files_of_removed();
+    if request.acts {
+        work.old_files();
+    }
+    let budget = work.budget();
+    let index_bytes = work.index_bytes();
+    let kept = |verdict: &&Verdict| matches!(verdict, Verdict::Keep(keep) if !may_go(*keep));
+    let cap = Cap {
+        max: request.policy.max_entries.value,
+        kept: work.verdicts.iter().filter(kept).count(),
+        after: work.left(),
+    };
+    let repairs = work.put_right();
+    Plan {
+        cap,
+        budget,
+        index_bytes,
+        repairs,
+        files: work.changes.into_values().collect(),
+        entries: work.verdicts,
+    }
+}
+
+/// What a gateway takes besides the plan when it writes the store for whatever reason. Up to 2026.7 every
+/// write applies the policy, and that keeps groups, channels, threads and topics, but neither main sessions
+/// nor what is held or pinned here. Where it is not certain, an entry counts as taken.
+pub fn taken_by_gateway(store: &Store<'_>, plan: &Plan, request: &Request<'_>) -> Vec<usize> {
+    let policy = request.policy;
+    if policy.mode.value != Mode::Enforce {
+        return Vec::new();
+    }
+    let entries = &store.document.entries;
+    let is_place = |index: usize| {
+        let kind = Key::new(&entries[index].key).kind(request.main_key);
+        match keep(&entries[index], kind, None) {
+            Keep::Place(Kind::Main | Kind::Global) => false,
+            kept => matches!(kept, Keep::Place(_) | Keep::Chat),
+        }
+    };
+    // From the high-water mark on, and over the budget, it takes the oldest by an order of its own.
+    let is_pressed =
+        entries.len() >= policy.high_water_entries() || plan.budget.is_some_and(Budget::is_over);
+    let is_taken = |index: &usize| {
+        let updated = entries[*index].view.updated_at;
+        let is_stale = updated.is_some_and(|at| at < request.now.minus(policy.prune_after.value));
+        !plan.entries[*index].removes() && !is_place(*index) && (is_stale || is_pressed)
+    };
+    (0..entries.len()).filter(is_taken).collect()
+}
+
+/// Whether age, cap and budget may take what is kept so far.
+const fn may_go(keep: Keep) -> bool {
+    matches!(keep, Keep::Recent | Keep::Undated)
+}
+
+/// A plan in the making.
+struct Work<'a> {
+    store: &'a Store<'a>,
+    request: Request<'a>,
+    verdicts: Vec<Verdict>,
+    kinds: Vec<Kind>,
+    references: References<'a>,
+    changes: BTreeMap<usize, Change>,
+    /// Values of the entries that are put right if they stay.
+    repairs: BTreeMap<usize, String>,
+}
+
+impl<'a> Work<'a> {
+    fn new(store: &'a Store<'a>, request: Request<'a>) -> Self {
+        let kinds: Vec<Kind> = store
+            .document
+            .entries
+            .iter()
+            .map(|entry| Key::new(&entry.key).kind(request.main_key))
+            .collect();
+        let holds = holds(store, request.active);
+        let verdicts = std::iter::zip(&store.document.entries, &kinds)
+            .zip(holds)
+            .map(|((entry, kind), hold)| Verdict::Keep(keep(entry, *kind, hold)))
+            .collect::<Vec<_>>();
+        let repairs = if request.fix_missing { repairs(store, &verdicts) } else { BTreeMap::new() };
+        Self {
+            store,
+            request,
+            verdicts,
+            kinds,
+            references: References::new(store, |entry| repairs.contains_key(&entry)),
+            changes: BTreeMap::new(),
+            repairs,
+        }
+    }
+
+    /// How many bytes the index has as things stand.
+    fn index_bytes(&self) -> usize {
+        let gone = |index: usize| self.verdicts[index].removes();
+        let put_right = self.repairs.iter().filter(|(index, _)| !gone(**index));
+        let mut bytes = self.store.document.size_without(gone);
+        for (&index, value) in put_right {
+            bytes = bytes + value.len() - self.entry(index).raw.len();
+        }
+        bytes
+    }
+
+    /// How many bytes of the index an entry takes.
+    fn entry_bytes(&self, index: usize) -> usize {
+        let entry = self.entry(index);
+        let value = self.repairs.get(&index).map_or(entry.raw, String::as_str);
+        entry.bytes() - entry.raw.len() + value.len()
+    }
+
+    /// Puts right what stays. Being removed comes first.
+    fn put_right(&mut self) -> BTreeMap<usize, String> {
+        let mut repairs = std::mem::take(&mut self.repairs);
+        repairs.retain(|index, _| !self.verdicts[*index].removes());
+        for index in repairs.keys() {
+            self.verdicts[*index] = Verdict::Repair;
+        }
+        repairs
+    }
+
+    fn entry(&self, index: usize) -> &'a Entry<'a> {
+        &self.store.document.entries[index]
+    }
+
+    fn left(&self) -> usize {
+        self.verdicts.iter().filter(|verdict| !verdict.removes()).count()
+    }
+
+    /// The entries that age, cap and budget may take.
+    fn removable(&self) -> Vec<usize> {
+        let may = |verdict: &Verdict| matches!(verdict, Verdict::Keep(keep) if may_go(*keep));
+        (0..self.verdicts.len()).filter(|&index| may(&self.verdicts[index])).collect()
+    }
+
+    fn is_older(&self, index: usize, than: Duration) -> bool {
+        let updated = self.entry(index).view.updated_at;
+        updated.is_some_and(|at| at < self.request.now.minus(than))
+    }
+
+    /// Removes what a person asked for. Protection by place does not count here.
+    fn asked_for(&mut self) {
+        for index in 0..self.verdicts.len() {
+            let Verdict::Keep(keep) = self.verdicts[index] else { continue };
+            let removal = match keep {
+                Keep::Held(_) => None,
+                Keep::Unusable(fault) => {
+                    self.request.drop_unusable.then_some(Removal::Unusable(fault))
+                }
+                _ if may_go(keep) && self.is_retired(index) => Some(Removal::DmScope),
+                _ if self.request.fix_missing => self.missing(index),
+                _ => None,
+            };
+            if let Some(removal) = removal {
+                self.verdicts[index] = Verdict::Remove(removal);
+            }
+        }
+    }
+
+    /// Whether an entry is a direct chat that belongs into the main session now.
+    fn is_retired(&self, index: usize) -> bool {
+        if self.request.retire == Retire::Nobody || self.kinds[index] != Kind::Direct {
+            return false;
+        }
+        let key = Key::new(&self.entry(index).key);
+        let is_meant = match self.request.retire {
+            Retire::Nobody => false,
+            Retire::Agent(agent) => key.agent() == Some(agent),
+            Retire::Everybody => true,
+        };
+        is_meant && key.is_of_one_peer()
+    }
+
+    fn missing(&self, index: usize) -> Option<Removal> {
+        let entry = self.entry(index);
+        if entry.view.session_id.is_none() {
+            // An agent's key stands for a session that has not begun yet; a bare one is a remnant.
+            let bare = Key::new(&entry.key).agent().is_none();
+            return bare.then_some(Removal::NoSession);
+        }
+        if self.repairs.contains_key(&index) {
+            return None;
+        }
+        match self.store.facts[index].transcript {
+            Transcript::Missing => Some(Removal::Missing),
+            Transcript::HeaderOnly => Some(Removal::HeaderOnly),
+            Transcript::Sound | Transcript::Elsewhere => None,
+        }
+    }
+
+    fn over_cap(&self) -> bool {
+        match self.request.trigger {
+            Trigger::Write => self.left() >= self.request.policy.high_water_entries(),
+            Trigger::Cleanup => self.left() > self.request.policy.max_entries.value,
+        }
+    }
+
+    fn model_runs(&mut self) {
+        if !self.over_cap() {
+            return;
+        }
+        for index in self.removable() {
+            if self.kinds[index] == Kind::ModelRun && self.is_older(index, MODEL_RUN_FOR) {
+                self.verdicts[index] = Verdict::Remove(Removal::ModelRun);
+            }
+        }
+    }
+
+    fn by_age(&mut self) {
+        for index in self.removable() {
+            if self.is_older(index, self.request.policy.prune_after.value) {
+                self.verdicts[index] = Verdict::Remove(Removal::Stale);
+            }
+        }
+    }
+
+    /// Those that cannot go use up the cap first. If they are more than it, as many others stay as it
+    /// allows, so that new sessions do not go the moment they are made.
+    fn by_count(&mut self) {
+        if !self.over_cap() {
+            return;
+        }
+        let max = self.request.policy.max_entries.value;
+        let removable = self.newest_first();
+        let kept = self.left() - removable.len();
+        let room = if kept >= max { max } else { max - kept };
+        for &index in removable.iter().skip(room) {
+            self.verdicts[index] = Verdict::Remove(Removal::OverCap);
+        }
+    }
+
+    /// The removable entries, newest first; without a date last; the earlier of two equals first.
+    fn newest_first(&self) -> Vec<usize> {
+        let mut removable = self.removable();
+        removable.sort_by_key(|&index| std::cmp::Reverse(self.entry(index).view.updated_at));
+        removable
+    }
+
+    fn change(&mut self, file: usize, act: Act, why: Why) {
+        if !self.store.files[file].held {
+            self.changes.insert(file, Change { file, act, why });
+        }
+    }
+
+    /// Puts away the transcripts that only removed entries refer to, and what lies beside them. Entries
+    /// that go for want of a transcript leave everything where it is.
+    fn files_of_removed(&mut self) {
+        let mut gone = Vec::new();
+        for (index, verdict) in self.verdicts.iter().enumerate() {
+            if let Verdict::Remove(removal) = verdict {
+                let freed = self.references.release(index);
+                if removal.takes_files() {
+                    gone.extend(freed);
+                }
+            }
+        }
+        for file in gone {
+            match self.store.files[file].kind {
+                FileKind::Transcript => self.change(file, Act::Archive, Why::Entry),
+                FileKind::Sidecar(_) => self.change(file, Act::Remove, Why::Entry),
+                _ => {}
+            }
+        }
+    }
+
+    /// Removes what was put away long ago, and what nothing refers to. Transcripts without an entry are
+    /// somebody's words: only the disk budget takes those.
+    fn old_files(&mut self) {
+        let Request { policy, now, .. } = self.request;
+        let before = |at: Time, span: Duration| at < now.minus(span);
+        for (index, one) in self.store.files.iter().enumerate() {
+            let stays = |file: usize| !self.changes.contains_key(&file);
+            if !stays(index) {
+                continue;
+            }
+            let prune_after = policy.prune_after.value;
+            let why = match &one.kind {
+                FileKind::Archive(Reason::Deleted, Some(at)) if before(*at, prune_after) => {
+                    Why::OldArchive
+                }
+                FileKind::Archive(Reason::Reset, Some(at))
+                    if policy.reset_retention.value.is_some_and(|span| before(*at, span)) =>
+                {
+                    Why::OldArchive
+                }
+                FileKind::Temporary if before(one.modified, file::TEMPORARY_FOR) => {
+                    Why::OldTemporary
+                }
+                FileKind::Checkpoint(_) | FileKind::Blob(_) | FileKind::Sidecar(_)
+                    if !self.references.is_referenced(index)
+                        && !self.references.has_transcript(&one.kind, stays)
+                        && before(one.modified, prune_after) =>
+                {
+                    Why::Unreferenced
+                }
+                _ => continue,
+            };
+            self.change(index, Act::Remove, why);
+        }
+    }
+}
+
+/// Why an entry stays as far as age, cap and budget are concerned.
+fn keep(entry: &Entry<'_>, kind: Kind, hold: Option<Hold>) -> Keep {
+    if let Some(hold) = hold {
+        return Keep::Held(hold);
+    }
+    if let Some(fault) = entry.fault {
+        return Keep::Unusable(fault);
+    }
+    if kind.is_durable() {
+        return Keep::Place(kind);
+    }
+    let chat = [&entry.view.chat_type, &entry.view.origin_chat_type];
+    let is_place = |chat: &str| {
+        ["group", "channel", "thread"].iter().any(|place| chat.eq_ignore_ascii_case(place))
+    };
+    if !kind.is_disposable() && chat.into_iter().flatten().any(|chat| is_place(chat)) {
+        return Keep::Chat;
+    }
+    match entry.view.updated_at {
+        Some(_) => Keep::Recent,
+        None => Keep::Undated,
+    }
+}
+
+/// What holds each entry: a session is held under every key that leads to it.
+fn holds(store: &Store<'_>, active: Option<&str>) -> Vec<Option<Hold>> {
+    let active = active.map(Key::new);
+    let own: Vec<Option<Hold>> = std::iter::zip(&store.document.entries, store.facts)
+        .map(|(entry, facts)| {
+            let named =
+                active.as_ref().is_some_and(|key| key.text() == Key::new(&entry.key).text());
+            facts.hold.or(named.then_some(Hold::Active))
+        })
+        .collect();
+    let mut by_session: HashMap<&str, Hold> = HashMap::new();
+    for (entry, hold) in std::iter::zip(&store.document.entries, &own) {
+        if let (Some(id), Some(hold)) = (entry.view.session_id.as_deref(), hold) {
+            by_session.entry(id).or_insert(*hold);
+        }
+    }
+    std::iter::zip(&store.document.entries, own)
+        .map(|(entry, own)| {
+            let shared = || by_session.get(entry.view.session_id.as_deref()?).copied();
+            own.or_else(shared)
+        })
+        .collect()
+}
+
+/// What becomes of the entries that lead astray from their own transcripts. What is held, or is no
+/// session, is left alone.
+fn repairs(store: &Store<'_>, verdicts: &[Verdict]) -> BTreeMap<usize, String> {
+    let repair = |index: usize| {
+        let own = &store.files[store.facts[index].own?];
+        let entry = &store.document.entries[index];
+        let leave = matches!(verdicts[index], Verdict::Keep(Keep::Held(_) | Keep::Unusable(_)));
+        let path = format!("{}/{}", store.directory, own.name);
+        (!leave).then(|| (index, entry.with_session_file(&path)))
+    };
+    (0..verdicts.len()).filter_map(repair).collect()
+}

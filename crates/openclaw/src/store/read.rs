@@ -1,0 +1,224 @@
+//! One look at a store: its index, the files beside it, and who holds which of them.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::Metadata;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::rules::document::Document;
+use crate::rules::file::{BLOBS, File, FileKind};
+use model::plan::Fingerprint;
+use model::time::Time;
+use sys::private::PrivateError;
+
+use super::StoreError;
+use super::find::Place;
+use crate::locks::{self, Lock};
+
+/// The largest index that is read. The largest that was seen had 120 MB.
+const MOST: u64 = 1 << 30;
+
+/// A store as it was found.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Where.
+    pub place: Place,
+    /// Its directory, all links resolved.
+    pub directory: PathBuf,
+    /// The files of its directory.
+    pub files: Vec<File>,
+    /// What each of them was.
+    pub prints: Vec<Fingerprint>,
+    /// The index; `None` if there is none.
+    pub bytes: Option<Vec<u8>>,
+    /// What that was.
+    pub print: Option<Fingerprint>,
+    /// Names of links: what they lead to is nobody's business.
+    pub links: HashSet<String>,
+    /// What is to be made of the lock of each transcript that has one.
+    pub locks: HashMap<String, Lock>,
+    /// Sessions that are never to be collected.
+    pub pinned: HashSet<String>,
+}
+
+impl Loaded {
+    /// Looks at a store. One that is not there is empty.
+    pub fn read(place: &Place) -> Result<Self, StoreError> {
+        let mut loaded = Self::at(place)?;
+        loaded.list(Path::new("")).map_err(failed(place))?;
+        loaded.list_blobs().map_err(failed(place))?;
+        // The index is read after its directory: a transcript that is made meanwhile has no entry in
+        // the list of files, and not the other way round.
+        loaded.read_index().map_err(failed(place))?;
+        loaded.judge_locks();
+        Ok(loaded)
+    }
+
+    /// Looks at the index alone.
+    pub fn read_index_alone(place: &Place) -> Result<Self, StoreError> {
+        let mut loaded = Self::at(place)?;
+        loaded.read_index().map_err(failed(place))?;
+        Ok(loaded)
+    }
+
+    fn at(place: &Place) -> Result<Self, StoreError> {
+        let given = place.path.parent().unwrap_or(Path::new("/"));
+        let directory = match std::fs::canonicalize(given) {
+            Ok(directory) => directory,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => given.to_owned(),
+            Err(error) => return Err(failed(place)(error)),
+        };
+        Ok(Self {
+            place: place.clone(),
+            directory,
+            files: Vec::new(),
+            prints: Vec::new(),
+            bytes: None,
+            print: None,
+            links: HashSet::new(),
+            locks: HashMap::new(),
+            pinned: HashSet::new(),
+        })
+    }
+
+    /// With everything held that is of these sessions, whatever has become of it.
+    #[must_use]
+    pub fn holding(mut self, sessions: &HashSet<&str>) -> Self {
+        let is_of = |name: &str, id: &str| {
+            let rest = name.strip_prefix(id);
+            rest.is_some_and(|rest| rest.starts_with('.') || rest.starts_with("-topic-"))
+        };
+        for file in &mut self.files {
+            file.held |= sessions.iter().any(|id| is_of(&file.name, id));
+        }
+        self.pinned = sessions.iter().map(|id| (*id).to_owned()).collect();
+        self
+    }
+
+    /// The index, taken apart; an index that is not there has no entries.
+    pub fn document(&self) -> Result<Document<'_>, StoreError> {
+        let bytes = self.bytes.as_deref().unwrap_or(b"{}");
+        Document::parse(bytes)
+            .map_err(|source| StoreError::Broken { path: self.place.path.clone(), source })
+    }
+
+    /// The name of the index.
+    pub fn name(&self) -> &str {
+        self.place.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    /// Where a file of the directory is.
+    pub fn path_of(&self, file: usize) -> PathBuf {
+        self.directory.join(&self.files[file].name)
+    }
+
+    fn read_index(&mut self) -> io::Result<()> {
+        let file = match sys::private::open_regular(&self.place.path) {
+            Ok(file) => file,
+            Err(PrivateError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(());
+            }
+            Err(PrivateError::Io { source, .. }) => return Err(source),
+            Err(error) => return Err(io::Error::other(error.to_string())),
+        };
+        let about = file.metadata()?;
+        if about.len() > MOST {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large"));
+        }
+        let mut bytes = Vec::with_capacity(about.len() as usize + 1);
+        file.take(MOST).read_to_end(&mut bytes)?;
+        self.print = Some(sys::fingerprint::of_metadata(&about));
+        self.bytes = Some(bytes);
+        Ok(())
+    }
+
+    /// Lists the files of the directory, or of one below it.
+    fn list(&mut self, below: &Path) -> io::Result<()> {
+        let entries = match std::fs::read_dir(self.directory.join(below)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            // A name that is no text is nothing of OpenClaw's.
+            let Ok(name) = below.join(entry.file_name()).into_os_string().into_string() else {
+                continue;
+            };
+            match entry.metadata() {
+                Ok(about) if about.is_file() => self.add(name, &about),
+                Ok(about) if about.is_symlink() => {
+                    self.links.insert(name);
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, name: String, about: &Metadata) {
+        use std::os::unix::fs::MetadataExt;
+
+        let kind = FileKind::of(&name, self.name());
+        let modified = Time::from_secs_nanos(about.mtime(), about.mtime_nsec());
+        self.files.push(File { name, bytes: about.len(), modified, kind, held: false });
+        self.prints.push(sys::fingerprint::of_metadata(about));
+    }
+
+    /// Lists the prompts that entries refer to. A link on the way is not followed.
+    fn list_blobs(&mut self) -> io::Result<()> {
+        let is_directory =
+            |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|about| about.is_dir());
+        let blobs = Path::new(BLOBS);
+        let mut way = self.directory.clone();
+        for part in blobs {
+            way.push(part);
+            if !is_directory(&way) {
+                return Ok(());
+            }
+        }
+        for shelf in std::fs::read_dir(&way)? {
+            let shelf = shelf?;
+            if shelf.file_type()?.is_dir() {
+                self.list(&blobs.join(shelf.file_name()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks of every lock whether somebody holds it. Until nobody does, its transcript is left alone.
+    fn judge_locks(&mut self) {
+        let is_lock = |file: &&File| file.kind == FileKind::Lock;
+        let names = self.files.iter().filter(is_lock).map(|file| file.name.as_str());
+        let names: Vec<String> =
+            names.filter_map(|name| name.strip_suffix(".lock")).map(str::to_owned).collect();
+        if names.is_empty() {
+            return;
+        }
+        let observer = sys::proc::observer();
+        for transcript in names {
+            let Some(lock) = locks::of(&self.directory.join(&transcript), &observer) else {
+                continue;
+            };
+            if !lock.verdict.is_free()
+                && let Some(file) = self.files.iter_mut().find(|file| file.name == transcript)
+            {
+                file.held = true;
+            }
+            self.locks.insert(transcript, lock);
+        }
+    }
+}
+
+fn failed(place: &Place) -> impl Fn(io::Error) -> StoreError {
+    let path = place.path.clone();
+    move |error| StoreError::Read { path: path.clone(), reason: plain(&error) }
+}
+
+/// The error's own words, without the number that the standard library appends.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.find(" (os error").map_or(text.clone(), |end| text[..end].to_lowercase())
+}

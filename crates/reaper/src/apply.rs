@@ -1,0 +1,420 @@
+//! Carrying a plan out, one checked thing after the other.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use model::plan::{Fingerprint, Form, Kind, Refusal};
+use model::time::Time;
+use sys::fingerprint::is_at;
+use sys::relocate::{CopiedTree, Immovable};
+use sys::trash::Existing;
+
+use super::journal::{self, Action, Begun, Journal, Line, Name, Undecided};
+use super::recheck::refusal;
+use super::{Checked, CollectError, Planned};
+use sys::writer_lock::WriterLock;
+
+/// One run of the reaper. Its receipt comes into being with the first thing that goes.
+#[derive(Debug)]
+pub struct Reaper<'a> {
+    /// Whoever has this is the writer.
+    home: &'a Path,
+    command: String,
+    at: Time,
+    id: String,
+    journal: Option<Journal>,
+    next: u32,
+    bytes: u64,
+}
+
+/// What came of trying to take one step: refused, or the journal itself failed.
+type Taken = Result<Result<(), Refusal>, CollectError>;
+
+/// What became of a thing.
+#[derive(Debug)]
+enum Outcome {
+    /// It went.
+    Gone,
+    /// It is where it was.
+    Stays(Refusal),
+    /// It did not go as it should, and could not go back: somebody else's work is in its place.
+    Parted {
+        refusal: Refusal,
+        matter: Undecided,
+        /// Whether all of it is where the step should have brought it.
+        done: bool,
+    },
+}
+
+impl From<Result<(), Refusal>> for Outcome {
+    fn from(taken: Result<(), Refusal>) -> Self {
+        taken.map_or_else(Self::Stays, |()| Self::Gone)
+    }
+}
+
+impl<'a> Reaper<'a> {
+    /// Begins a run; what an earlier one left unfinished is settled first.
+    pub fn begin(writer: &'a WriterLock, command: &str, at: Time) -> Result<Self, CollectError> {
+        super::recover(&writer.home)?;
+        Ok(Self {
+            home: &writer.home,
+            command: command.to_owned(),
+            at,
+            id: sys::clock::unique(journal::later_than_all(&writer.home, at)?),
+            journal: None,
+            next: 0,
+            bytes: 0,
+        })
+    }
+
+    /// Moves something to the trash.
+    pub fn trash(&mut self, checked: &Checked<'_>) -> Taken {
+        let planned = checked.planned;
+        let begun = self.begin_step(checked, Action::Trash)?;
+        let content = journal::content(self.home, &self.id, &begun);
+        let moved = self.move_away(planned, &content, begun.step)?;
+        self.settle(begun, moved)
+    }
+
+    /// Gives something another name, which nobody else may have.
+    pub fn rename(&mut self, checked: &Checked<'_>, to: &Path) -> Taken {
+        let planned = checked.planned;
+        let action = Action::Rename { to: Name(to.to_owned()) };
+        let begun = self.begin_step(checked, action)?;
+        sys::pause::at("reap.renaming");
+        let renamed = match rename(&planned.print, &planned.path, to) {
+            Err(error) => Outcome::Stays(refusal(to, &error)),
+            Ok(()) => stay_or_go_back(planned, to),
+        };
+        self.settle(begun, renamed)
+    }
+
+    /// Replaces the content of a file that was read as `before`; the old file goes to the trash as it
+    /// is, with its mode and times.
+    pub fn replace(&mut self, checked: &Checked<'_>, before: &[u8], after: &[u8]) -> Taken {
+        let path = &checked.planned.path;
+        let action =
+            Action::Replace { before: Some(super::hash(before)), after: super::hash(after) };
+        let begun = self.begin_step(checked, action)?;
+        let content = journal::content(self.home, &self.id, &begun);
+        let private = journal::private_name(&self.id, begun.step);
+        let replaced = copy_as(path, &content, before).and_then(|()| {
+            sys::pause::at("reap.backed-up");
+            sys::atomic::update_by(path, Some(before), after, private.as_ref())
+        });
+        let Err(error) = replaced else { return self.settle(begun, Outcome::Gone) };
+        let now = std::fs::read(path);
+        if now.as_ref().is_ok_and(|now| now == after) {
+            // It was replaced; only that this will outlast a crash of the machine is not certain.
+            return self.settle(begun, Outcome::Gone);
+        }
+        let not_reached = error.kind() == io::ErrorKind::WouldBlock;
+        if not_reached || now.is_ok_and(|now| now == before) {
+            // Nothing was replaced: the copy is of no use.
+            drop_own(&content);
+        }
+        self.settle(begun, Outcome::Stays(refusal(path, &error)))
+    }
+
+    /// Writes a file where there is none. Undoing it moves the file away.
+    pub fn create(&mut self, kind: Kind, path: &Path, why: &str, after: &[u8]) -> Taken {
+        let action = Action::Replace { before: None, after: super::hash(after) };
+        let step = self.next;
+        let begun = Begun {
+            step,
+            action,
+            path: Name(path.to_owned()),
+            kind,
+            why: why.to_owned(),
+            bytes: after.len() as u64,
+            print: None,
+            lock: None,
+        };
+        self.write_down(&begun)?;
+        let private = journal::private_name(&self.id, step);
+        let made = sys::atomic::update_by(path, None, after, private.as_ref());
+        self.settle(begun, made.map_err(|error| refusal(path, &error)).into())
+    }
+
+    /// Removes something in which there is nothing that could be given back: a dead socket.
+    pub fn discard(&mut self, checked: &Checked<'_>) -> Taken {
+        let planned = checked.planned;
+        if planned.print.form != Form::Special {
+            return Ok(Err(Refusal::Changed));
+        }
+        let begun = self.begin_step(checked, Action::Discard)?;
+        // Under a name of ours nobody can put another thing in its place.
+        let outcome = match self.set_aside(planned, begun.step)? {
+            Err(outcome) => outcome,
+            Ok(aside) => match std::fs::remove_file(&aside) {
+                Ok(()) => Outcome::Gone,
+                Err(error) => go_back(&aside, &planned.path, refusal(&aside, &error), None),
+            },
+        };
+        self.settle(begun, outcome)
+    }
+
+    /// Ends the run. Gives the name of its receipt and the bytes that went, if anything did.
+    pub fn finish(mut self) -> Result<Option<(String, u64)>, CollectError> {
+        let Some(journal) = &mut self.journal else { return Ok(None) };
+        journal.add(&Line::End { at: sys::clock::now() })?;
+        sys::pause::at("reap.ended");
+        Ok(Some((self.id, self.bytes)))
+    }
+
+    fn begin_step(&mut self, checked: &Checked<'_>, action: Action) -> Result<Begun, CollectError> {
+        let Planned { item, path, print } = checked.planned;
+        let begun = Begun {
+            step: self.next,
+            action,
+            path: Name(path.clone()),
+            kind: item.kind,
+            why: item.why.clone(),
+            bytes: item.bytes,
+            print: Some(*print),
+            lock: checked.lock_note(),
+        };
+        self.write_down(&begun)?;
+        Ok(begun)
+    }
+
+    /// Writes down what is about to be done.
+    fn write_down(&mut self, begun: &Begun) -> Result<(), CollectError> {
+        self.next += 1;
+        let slot = journal::slot(self.home, &self.id, begun.step);
+        self.journal()?.add(&Line::Begin(begun.clone()))?;
+        sys::private::create_private_dir(&slot)
+            .map_err(|error| CollectError::Journal { path: slot, reason: error.to_string() })?;
+        sys::pause::at("reap.begun");
+        Ok(())
+    }
+
+    fn journal(&mut self) -> Result<&mut Journal, CollectError> {
+        if self.journal.is_none() {
+            let mut journal = Journal::open(self.home, &self.id)?;
+            journal.add(&Line::Run {
+                receipt: self.id.clone(),
+                command: self.command.clone(),
+                at: self.at,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            })?;
+            sys::pause::at("reap.opened");
+            self.journal = Some(journal);
+        }
+        self.journal.as_mut().ok_or_else(|| CollectError::NoReceipt(self.id.clone()))
+    }
+
+    /// Writes down what became of a step.
+    fn settle(&mut self, begun: Begun, outcome: Outcome) -> Taken {
+        sys::pause::at("reap.moved");
+        let step = begun.step;
+        let taken = match outcome {
+            Outcome::Gone => {
+                self.bytes += begun.bytes;
+                self.journal()?.add(&Line::Done { step })?;
+                Ok(())
+            }
+            Outcome::Stays(refusal) => {
+                // Not empty means that something is in it: it stays.
+                let _ = std::fs::remove_dir(journal::slot(self.home, &self.id, step));
+                self.journal()?.add(&Line::Failed { step, reason: refusal.reason() })?;
+                Err(refusal)
+            }
+            Outcome::Parted { refusal, matter, done } => {
+                self.journal()?.add(&Line::Undecided { step, matter })?;
+                if done {
+                    self.journal()?.add(&Line::Done { step })?;
+                }
+                Err(refusal)
+            }
+        };
+        sys::pause::at("reap.done");
+        Ok(taken)
+    }
+
+    /// Moves something into its slot, across devices if it must.
+    fn move_away(
+        &mut self,
+        planned: &Planned,
+        content: &Path,
+        step: u32,
+    ) -> Result<Outcome, CollectError> {
+        match rename(&planned.print, &planned.path, content) {
+            Ok(()) => Ok(stay_or_go_back(planned, content)),
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                self.move_across(planned, content, step)
+            }
+            Err(error) => Ok(Outcome::Stays(refusal(&planned.path, &error))),
+        }
+    }
+
+    /// Moves something to another device: aside, where nobody finds it, then a copy, and then the original
+    /// goes file by file, as far as it is what was copied.
+    fn move_across(
+        &mut self,
+        planned: &Planned,
+        content: &Path,
+        step: u32,
+    ) -> Result<Outcome, CollectError> {
+        let path = &planned.path;
+        if let Err(immovable) = sys::relocate::check_movable(path) {
+            return Ok(Outcome::Stays(immovable_refusal(path, immovable)));
+        }
+        let aside = match self.set_aside(planned, step)? {
+            Ok(aside) => aside,
+            Err(outcome) => return Ok(outcome),
+        };
+        let copied = match copy_over(&aside, content) {
+            Ok(copied) => copied,
+            Err(refusal) => return Ok(go_back(&aside, path, refusal, None)),
+        };
+        if let Err(error) = self.journal()?.add(&Line::Copied { step }) {
+            // What became of it is found out by the next run.
+            go_back(&aside, path, Refusal::NoSpace, Some(content));
+            return Err(error);
+        }
+        sys::pause::at("reap.copied");
+        let private = journal::private_name(&self.id, step);
+        let unlinked = copied.unlink_from(&aside, private.as_ref());
+        if unlinked.as_ref().is_ok_and(|all| *all) {
+            return Ok(Outcome::Gone);
+        }
+        let refused = match unlinked {
+            Err(error) => refusal(path, &error),
+            Ok(_) => Refusal::Changed,
+        };
+        if let Err(error) = sys::relocate::complete(content, &aside, private.as_ref()) {
+            let reason = format!(
+                "it was written to while it was moved, and cannot be put together again: {error}"
+            );
+            let matter = undecided(reason, [aside.as_path(), content]);
+            return Ok(Outcome::Parted { refusal: refused, matter, done: false });
+        }
+        Ok(go_back(&aside, path, refused, Some(content)))
+    }
+
+    /// Gives something a private name in its own directory, where nobody finds it by its path.
+    fn set_aside(
+        &mut self,
+        planned: &Planned,
+        step: u32,
+    ) -> Result<Result<PathBuf, Outcome>, CollectError> {
+        let path = &planned.path;
+        let aside = journal::private_beside(path, &self.id, step);
+        self.journal()?.add(&Line::Aside { step, name: Name(aside.clone()) })?;
+        sys::pause::at("reap.setting-aside");
+        if let Err(error) = rename(&planned.print, path, &aside) {
+            return Ok(Err(Outcome::Stays(refusal(path, &error))));
+        }
+        sys::pause::at("reap.aside");
+        Ok(match is_still(planned, &aside) {
+            Ok(()) => Ok(aside),
+            Err(refusal) => Err(go_back(&aside, path, refusal, None)),
+        })
+    }
+}
+
+/// Gives something a name that is free. It is where it is, whatever was said after that.
+fn rename(print: &Fingerprint, from: &Path, to: &Path) -> io::Result<()> {
+    match sys::trash::rename(from, to) {
+        Err(_) if is_at(print, to) && !is_at(print, from) => Ok(()),
+        renamed => renamed,
+    }
+}
+
+/// Looks whether what was given another name is what was planned. If somebody put something else there in
+/// the last moment, or wrote to it, it goes back.
+fn stay_or_go_back(planned: &Planned, place: &Path) -> Outcome {
+    let Err(refused) = is_still(planned, place) else { return Outcome::Gone };
+    match go_back(place, &planned.path, refused, None) {
+        Outcome::Parted { refusal, matter, .. } => Outcome::Parted { refusal, matter, done: true },
+        back => back,
+    }
+}
+
+/// Gives something its own name again, unless somebody has that now: then both stay, and it is told.
+fn go_back(from: &Path, path: &Path, refused: Refusal, copy: Option<&Path>) -> Outcome {
+    sys::pause::at("reap.going-back");
+    match sys::trash::rename(from, path) {
+        Ok(()) => Outcome::Stays(refused),
+        Err(_) if std::fs::symlink_metadata(from).is_err() => Outcome::Stays(refused),
+        Err(error) => {
+            let reason = format!(
+                "it was to go and was changed meanwhile, and could not go back: {}",
+                refusal(path, &error).reason()
+            );
+            let matter = undecided(reason, std::iter::once(from).chain(copy));
+            Outcome::Parted { refusal: refused, matter, done: false }
+        }
+    }
+}
+
+/// What a person must decide, and where everything is.
+pub(super) fn undecided<'p>(
+    reason: String,
+    places: impl IntoIterator<Item = &'p Path>,
+) -> Undecided {
+    let places = places.into_iter().map(|place| Name(place.to_owned())).collect();
+    Undecided { reason, places }
+}
+
+fn immovable_refusal(path: &Path, immovable: Immovable) -> Refusal {
+    match immovable {
+        Immovable::Special(_) => Refusal::Special,
+        Immovable::Linked(path) => {
+            Refusal::HardLinked { path: path.to_string_lossy().into_owned() }
+        }
+        Immovable::Foreign(_, uid) => Refusal::NotOurs { uid },
+        Immovable::Mounted(_) => Refusal::Mounted,
+        Immovable::Io(error) => refusal(path, &error),
+    }
+}
+
+/// Whether what lies at a place is what was planned.
+fn is_still(planned: &Planned, place: &Path) -> Result<(), Refusal> {
+    match sys::fingerprint::of_path(place) {
+        Ok(now) if planned.print.is_same(&now) => Ok(()),
+        _ => Err(Refusal::Changed),
+    }
+}
+
+/// The name of a copy that is not whole yet.
+pub(super) fn partial(content: &Path) -> PathBuf {
+    content.with_file_name(".partial")
+}
+
+/// Drops a copy that the reaper itself was making, of something that is still where it was.
+pub(super) fn drop_own(copy: &Path) {
+    // One that cannot be removed is listed, and goes when the trash is emptied.
+    let _ = sys::trash::remove(copy);
+}
+
+/// Copies something into its slot, where it has its name only when it is whole, and when nothing was
+/// written to the original meanwhile.
+fn copy_over(aside: &Path, content: &Path) -> Result<CopiedTree, Refusal> {
+    let partial = partial(content);
+    let copied = sys::relocate::copy_tree(aside, &partial).and_then(|copied| {
+        sys::pause::at("reap.copying");
+        if !copied.is_still_at(aside)? {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "it was written to"));
+        }
+        sys::trash::rename(&partial, content)?;
+        Ok(copied)
+    });
+    copied.map_err(|error| {
+        drop_own(&partial);
+        refusal(content, &error)
+    })
+}
+
+/// Keeps a copy of a file that was read as `bytes`.
+fn copy_as(path: &Path, content: &Path, bytes: &[u8]) -> io::Result<()> {
+    let path = std::fs::canonicalize(path)?;
+    let partial = partial(content);
+    sys::trash::copy(&path, &partial, Existing::Refuse)?;
+    sys::trash::rename(&partial, content)?;
+    if std::fs::read(content)? == bytes {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody else has just changed it"))
+}

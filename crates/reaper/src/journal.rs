@@ -1,0 +1,547 @@
+//! The durable list of what was moved where: one file for each receipt, one line for each step and
+//! for what became of it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use model::plan::{Fingerprint, Kind};
+use model::time::Time;
+use model::wire::Incomplete;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::CollectError;
+
+/// The largest journal that is read: a line is a few hundred bytes.
+const MOST: u64 = 256 << 20;
+
+/// A path that is written whole, whatever bytes are in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name(pub PathBuf);
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.to_str() {
+            Some(text) => serializer.serialize_str(text),
+            None => self.0.as_os_str().as_bytes().serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Text(String),
+            Bytes(Vec<u8>),
+        }
+        Ok(Self(match Either::deserialize(deserializer)? {
+            Either::Text(text) => text.into(),
+            Either::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        }))
+    }
+}
+
+/// What is done to one thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "action")]
+pub enum Action {
+    /// It is moved to the trash.
+    Trash,
+    /// It is given another name.
+    Rename {
+        /// The new name.
+        to: Name,
+    },
+    /// Its content is replaced; the old content goes to the trash.
+    Replace {
+        /// The hash of the old content; none if there was no file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<String>,
+        /// The hash of the new content.
+        after: String,
+    },
+    /// It is removed for good: there is nothing in it that could be given back.
+    Discard,
+}
+
+/// One step of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Begun {
+    /// Its number in the run.
+    pub step: u32,
+    /// What is done.
+    #[serde(flatten)]
+    pub action: Action,
+    /// To what.
+    pub path: Name,
+    /// What kind of thing it is.
+    pub kind: Kind,
+    /// Why.
+    pub why: String,
+    /// How many bytes it takes.
+    pub bytes: u64,
+    /// What it was; none if there was nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub print: Option<Fingerprint>,
+    /// The lock that is held for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<LockNote>,
+}
+
+/// A lock of another program's that is held while a step is taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockNote {
+    /// Where it is.
+    pub path: Name,
+    /// What it is.
+    pub print: Fingerprint,
+}
+
+/// A line of the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "line")]
+pub(super) enum Line {
+    /// The first: what this run is.
+    Run { receipt: String, command: String, at: Time, version: String },
+    /// A step is about to be taken.
+    Begin(Begun),
+    /// It is about to get a private name in its own directory, from where it is copied.
+    Aside { step: u32, name: Name },
+    /// It lies in the trash as a whole copy; the original is about to be removed.
+    Copied { step: u32 },
+    /// What is left of the step is for a person to decide.
+    Undecided { step: u32, matter: Undecided },
+    /// It is about to be put back by way of this name; with what it is there, once it is whole.
+    Returning {
+        step: u32,
+        by: Name,
+        to: Name,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        print: Option<Fingerprint>,
+    },
+    /// The step was taken.
+    Done { step: u32 },
+    /// The step was not taken; everything is where it was.
+    Failed { step: u32, reason: String },
+    /// It was not put back after all, and lies where it lay.
+    Returned { step: u32 },
+    /// The step was undone.
+    Undone { step: u32, at: Time },
+    /// The run came to its end.
+    End { at: Time },
+    /// What was in the trash is being removed for good.
+    Emptied { at: Time },
+}
+
+/// What a person must decide about a step, because there is work of somebody's in more than one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Undecided {
+    /// What happened.
+    pub reason: String,
+    /// Everything that was kept, where it is.
+    pub places: Vec<Name>,
+}
+
+/// A step that is being put back, by way of a name in the directory it comes back to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Returning {
+    pub(super) by: PathBuf,
+    pub(super) to: PathBuf,
+    pub(super) print: Option<Fingerprint>,
+}
+
+/// What became of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It was begun, and nobody wrote down what became of it.
+    Begun,
+    /// It may have a private name beside its own, and nobody wrote down what became of it.
+    Aside,
+    /// It was copied whole, and nobody wrote down whether the original is gone.
+    Copied,
+    /// It was taken.
+    Done,
+    /// It was not taken.
+    Failed(String),
+    /// It was undone.
+    Undone,
+    /// What was kept of it is gone for good.
+    Emptied,
+}
+
+/// A step and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What was to be done.
+    pub begun: Begun,
+    /// What became of it.
+    pub state: State,
+    /// The private name that it was given, in its own directory.
+    pub aside: Option<PathBuf>,
+    /// What a person must decide about it.
+    pub undecided: Option<Undecided>,
+    /// How far it is on its way back.
+    pub(super) returning: Option<Returning>,
+}
+
+impl Step {
+    const fn new(begun: Begun) -> Self {
+        Self { begun, state: State::Begun, aside: None, undecided: None, returning: None }
+    }
+
+    /// Whether it was begun, and it is neither known what became of it nor left to a person.
+    pub fn is_open(&self) -> bool {
+        let open = matches!(self.state, State::Begun | State::Aside | State::Copied);
+        (open && self.undecided.is_none()) || self.returning.is_some()
+    }
+
+    /// Whether undoing it would give something back.
+    pub(super) fn can_be_undone(&self) -> bool {
+        match self.state {
+            State::Done => self.begun.action != Action::Discard,
+            State::Aside | State::Copied => self.undecided.is_some(),
+            _ => false,
+        }
+    }
+}
+
+/// A run as its journal tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Its name.
+    pub id: String,
+    /// What was run.
+    pub command: String,
+    /// When.
+    pub at: Time,
+    /// Whether it came to its end.
+    pub ended: bool,
+    /// Its steps, in the order they were taken.
+    pub steps: Vec<Step>,
+    /// Lines that cannot be understood.
+    pub unreadable: usize,
+}
+
+impl Receipt {
+    /// Steps of which it is not known what became.
+    pub fn is_unfinished(&self) -> bool {
+        self.steps.iter().any(Step::is_open)
+    }
+
+    /// Whether something of it can be undone.
+    pub fn is_undoable(&self) -> bool {
+        self.steps.iter().any(Step::can_be_undone)
+    }
+}
+
+/// Where the files of a receipt are.
+pub(super) fn place(home: &Path, receipt: &str) -> PathBuf {
+    super::directory(home).join(receipt)
+}
+
+/// The directory of one step, relative to that of its receipt.
+pub(super) fn slot(home: &Path, receipt: &str, step: u32) -> PathBuf {
+    place(home, receipt).join(step.to_string())
+}
+
+/// Where a thing lies in its slot.
+pub fn content(home: &Path, receipt: &str, begun: &Begun) -> PathBuf {
+    let name = begun.path.0.file_name().unwrap_or("content".as_ref());
+    slot(home, receipt, begun.step).join(name)
+}
+
+/// The name that nobody but this step uses, for a thing that is between its place and the trash.
+pub(super) fn private_name(receipt: &str, step: u32) -> String {
+    format!("{}{receipt}-{step}", model::plan::PRIVATE_PREFIX)
+}
+
+/// That name, beside a path.
+pub(super) fn private_beside(path: &Path, receipt: &str, step: u32) -> PathBuf {
+    path.with_file_name(private_name(receipt, step))
+}
+
+/// A journal that is open for writing.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    /// Opens the journal of a receipt, making it if it is new.
+    pub(super) fn open(home: &Path, receipt: &str) -> Result<Self, CollectError> {
+        let directory = place(home, receipt);
+        let path = directory.join("journal.jsonl");
+        let failed = |reason: String| CollectError::Journal { path: path.clone(), reason };
+        // From the outside in: a link in the place of the trash would lead everything elsewhere.
+        for directory in [&super::directory(home), &directory] {
+            sys::private::create_private_dir(directory)
+                .map_err(|error| failed(error.to_string()))?;
+        }
+        let opened = File::options().read(true).append(true).create(true).mode(0o600).open(&path);
+        let mut file = opened.map_err(|error| failed(error.to_string()))?;
+        // Whoever died in the middle of a line left it without its end.
+        let torn = ends_torn(&mut file).map_err(|error| failed(error.to_string()))?;
+        if torn {
+            file.write_all(b"\n").map_err(|error| failed(error.to_string()))?;
+        }
+        Ok(Self { path, file })
+    }
+
+    /// Adds a line, and waits until it is on the disk.
+    pub(super) fn add(&mut self, line: &Line) -> Result<(), CollectError> {
+        let failed = |reason: String| CollectError::Journal { path: self.path.clone(), reason };
+        let mut text = serde_json::to_vec(line).map_err(|error| failed(error.to_string()))?;
+        text.push(b'\n');
+        let written = self.file.write_all(&text).and_then(|()| self.file.sync_data());
+        written.map_err(|error| failed(error.to_string()))
+    }
+}
+
+fn ends_torn(file: &mut File) -> io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
+
+/// Reads the journal of a receipt.
+pub fn read(home: &Path, receipt: &str) -> Result<Receipt, CollectError> {
+    let path = place(home, receipt).join("journal.jsonl");
+    let failed = |reason: String| CollectError::Journal { path: path.clone(), reason };
+    let file = sys::private::open_private(&path).map_err(|error| failed(error.to_string()))?;
+    let mut text = Vec::new();
+    file.take(MOST).read_to_end(&mut text).map_err(|error| failed(error.to_string()))?;
+    Ok(fold(receipt, &text))
+}
+
+/// Whether its last line says that every step was settled. Only the end of the journal is read, however
+/// long it is.
+pub(super) fn is_settled(home: &Path, receipt: &str) -> bool {
+    const TAIL: u64 = 4 << 10;
+    let read_tail = || -> io::Result<Vec<u8>> {
+        let mut file = sys::private::open_private(&place(home, receipt).join("journal.jsonl"))
+            .map_err(io::Error::other)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+        let mut tail = Vec::new();
+        file.take(TAIL).read_to_end(&mut tail)?;
+        Ok(tail)
+    };
+    let Ok(tail) = read_tail() else { return false };
+    let Some(whole) = tail.strip_suffix(b"\n") else { return false };
+    let last = whole.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let last = serde_json::from_slice(last);
+    matches!(
+        last,
+        Ok(Line::End { .. } | Line::Undone { .. } | Line::Returned { .. } | Line::Emptied { .. })
+    )
+}
+
+/// What the lines of a journal come to.
+fn fold(id: &str, text: &[u8]) -> Receipt {
+    let mut receipt = Receipt {
+        id: id.to_owned(),
+        command: String::new(),
+        at: Time::from_millis(0),
+        ended: false,
+        steps: Vec::new(),
+        unreadable: 0,
+    };
+    let mut steps: BTreeMap<u32, Step> = BTreeMap::new();
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let mut change = |step: u32, change: &dyn Fn(&mut Step)| {
+            if let Some(known) = steps.get_mut(&step) {
+                change(known);
+            }
+        };
+        match serde_json::from_slice::<Line>(line) {
+            Ok(Line::Run { command, at, .. }) => (receipt.command, receipt.at) = (command, at),
+            Ok(Line::Begin(begun)) => {
+                steps.insert(begun.step, Step::new(begun));
+            }
+            Ok(Line::Aside { step, name }) => change(step, &|known| {
+                known.state = State::Aside;
+                known.aside = Some(name.0.clone());
+            }),
+            Ok(Line::Copied { step }) => change(step, &|known| known.state = State::Copied),
+            Ok(Line::Undecided { step, matter }) => {
+                change(step, &|known| known.undecided = Some(matter.clone()));
+            }
+            Ok(Line::Returning { step, by, to, print }) => change(step, &|known| {
+                let (by, to) = (by.0.clone(), to.0.clone());
+                known.returning = Some(Returning { by, to, print });
+            }),
+            Ok(Line::Returned { step }) => change(step, &|known| known.returning = None),
+            Ok(Line::Done { step }) => change(step, &|known| known.state = State::Done),
+            Ok(Line::Failed { step, reason }) => {
+                change(step, &|known| known.state = State::Failed(reason.clone()));
+            }
+            Ok(Line::Undone { step, .. }) => change(step, &|known| {
+                known.state = State::Undone;
+                (known.undecided, known.returning) = (None, None);
+            }),
+            Ok(Line::End { .. }) => receipt.ended = true,
+            Ok(Line::Emptied { .. }) => {
+                for step in steps.values_mut().filter(|step| step.state == State::Done) {
+                    step.state = State::Emptied;
+                    step.undecided = None;
+                }
+            }
+            Err(_) => receipt.unreadable += 1,
+        }
+    }
+    receipt.steps = steps.into_values().collect();
+    receipt
+}
+
+/// The names of all receipts, the oldest first. A trash that cannot be looked into is not empty.
+pub(super) fn names(home: &Path) -> Result<Vec<String>, CollectError> {
+    let path = super::directory(home);
+    let listed = match std::fs::read_dir(&path) {
+        Ok(listed) => listed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(CollectError::Journal { path, reason: error.to_string() }),
+    };
+    let mut names: Vec<String> = listed
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// A time later than that of every receipt, so that the names of receipts are in the order of their runs
+/// whatever somebody does to the clock.
+pub(super) fn later_than_all(home: &Path, at: Time) -> Result<Time, CollectError> {
+    let millis = |name: &String| i64::from_str_radix(name.split('-').next()?, 16).ok();
+    let last = names(home)?.iter().filter_map(millis).max();
+    Ok(last.map_or(at, |last| at.max(Time::from_millis(last.saturating_add(1)))))
+}
+
+/// Whether a receipt has no journal: whoever made it was killed before anything was moved.
+pub(super) fn is_missing(home: &Path, receipt: &str) -> bool {
+    let about = std::fs::symlink_metadata(place(home, receipt).join("journal.jsonl"));
+    about.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// As a line of what could not be looked at, or dealt with.
+pub(super) fn incomplete(receipt: &str, error: &CollectError) -> Incomplete {
+    let path = match error {
+        CollectError::Journal { path, .. } => Some(path.to_string_lossy().into_owned()),
+        _ => None,
+    };
+    Incomplete { source: format!("receipt {receipt}"), path, reason: error.to_string() }
+}
+
+/// The receipt that a person means: its name or the beginning of it.
+pub(super) fn find(home: &Path, text: &str) -> Result<String, CollectError> {
+    let mut found: Vec<String> =
+        names(home)?.into_iter().filter(|name| name.starts_with(text)).collect();
+    if found.iter().any(|name| name == text) {
+        return Ok(text.to_owned());
+    }
+    match found.len() {
+        0 => Err(CollectError::NoReceipt(text.to_owned())),
+        1 => Ok(found.remove(0)),
+        _ => Err(CollectError::Ambiguous { text: text.to_owned(), candidates: found }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun(step: u32, path: &[u8]) -> Begun {
+        Begun {
+            step,
+            action: Action::Trash,
+            path: Name(OsString::from_vec(path.to_vec()).into()),
+            kind: Kind::Temporary,
+            why: "because".to_owned(),
+            bytes: 3,
+            print: None,
+            lock: None,
+        }
+    }
+
+    #[test]
+    fn a_journal_is_read_as_it_was_written_whatever_a_path_is_made_of() {
+        let home = tempfile::tempdir().unwrap();
+        let at = Time::from_millis(7);
+        let mut journal = Journal::open(home.path(), "r").unwrap();
+        let (command, version) = ("gc".to_owned(), "1".to_owned());
+        journal.add(&Line::Run { receipt: "r".to_owned(), command, at, version }).unwrap();
+        journal.add(&Line::Begin(begun(0, b"/a/plain"))).unwrap();
+        journal.add(&Line::Begin(begun(1, b"/a/\xff\n\x01"))).unwrap();
+        journal.add(&Line::Done { step: 1 }).unwrap();
+        let receipt = read(home.path(), "r").unwrap();
+        assert_eq!((receipt.command.as_str(), receipt.at, receipt.ended), ("gc", at, false));
+        assert_eq!(receipt.steps[0], Step::new(begun(0, b"/a/plain")));
+        assert_eq!(receipt.steps[1].begun, begun(1, b"/a/\xff\n\x01"));
+        assert_eq!(receipt.steps[1].state, State::Done);
+        assert!(receipt.is_unfinished());
+    }
+
+    #[test]
+    fn a_torn_line_is_passed_over_and_the_next_one_is_whole() {
+        let home = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(home.path(), "r").unwrap();
+        journal.add(&Line::Begin(begun(0, b"/a"))).unwrap();
+        let path = place(home.path(), "r").join("journal.jsonl");
+        File::options().append(true).open(&path).unwrap().write_all(b"{\"line\":\"do").unwrap();
+        let mut journal = Journal::open(home.path(), "r").unwrap();
+        journal.add(&Line::Done { step: 0 }).unwrap();
+        let receipt = read(home.path(), "r").unwrap();
+        assert_eq!((receipt.unreadable, &receipt.steps[0].state), (1, &State::Done));
+    }
+
+    #[test]
+    fn a_journal_is_settled_when_its_last_line_says_so_and_only_then() {
+        let home = tempfile::tempdir().unwrap();
+        let at = Time::from_millis(7);
+        let mut journal = Journal::open(home.path(), "r").unwrap();
+        let is_settled = || is_settled(home.path(), "r");
+        assert!(!is_settled(), "nothing is written");
+        let long = vec![b'x'; 9000];
+        for (line, settled) in [
+            (Line::Begin(begun(0, b"/a")), false),
+            (Line::Copied { step: 0 }, false),
+            (Line::Done { step: 0 }, false),
+            (Line::End { at }, true),
+            (Line::Undone { step: 0, at }, true),
+            (Line::Emptied { at }, true),
+            (Line::Begin(begun(1, &long)), false),
+            (Line::Failed { step: 1, reason: "x".repeat(9000) }, false),
+            (Line::End { at }, true),
+        ] {
+            journal.add(&line).unwrap();
+            assert_eq!(is_settled(), settled, "{line:?}");
+        }
+        journal.file.write_all(b"{\"line\":\"end").unwrap();
+        assert!(!is_settled(), "somebody died while writing");
+    }
+
+    #[test]
+    fn receipts_are_found_by_their_beginning() {
+        let home = tempfile::tempdir().unwrap();
+        for name in ["abc", "abd", "x"] {
+            Journal::open(home.path(), name).unwrap();
+        }
+        assert_eq!(find(home.path(), "x").unwrap(), "x");
+        assert!(matches!(find(home.path(), "ab"), Err(CollectError::Ambiguous { .. })));
+        assert!(matches!(find(home.path(), "q"), Err(CollectError::NoReceipt(_))));
+    }
+}

@@ -1,0 +1,260 @@
+//! What lies in the trash: listing it, checking it, emptying it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::time::Time;
+use model::wire::{
+    Incomplete, ReceiptView, TrashEmptied, TrashVerified, TrashedItem, UndecidedView,
+};
+
+use super::CollectError;
+use super::journal::{self, Action, Journal, Line, Name, Receipt, State, Step};
+use sys::writer_lock::WriterLock;
+
+/// Every receipt, the newest first. One whose journal cannot be read is among what is missing.
+pub fn list(home: &Path) -> (Vec<ReceiptView>, Vec<Incomplete>) {
+    let (mut receipts, mut missing) = (Vec::new(), Vec::new());
+    let names = journal::names(home).unwrap_or_else(|error| {
+        missing.push(closed(&error));
+        Vec::new()
+    });
+    for name in names.into_iter().rev() {
+        match journal::read(home, &name) {
+            Ok(receipt) => receipts.push(view(home, &receipt)),
+            Err(error) => missing.push(journal::incomplete(&name, &error)),
+        }
+    }
+    (receipts, missing)
+}
+
+/// The trash itself cannot be looked into.
+fn closed(error: &CollectError) -> Incomplete {
+    Incomplete { source: "trash".to_owned(), ..journal::incomplete("", error) }
+}
+
+fn view(home: &Path, receipt: &Receipt) -> ReceiptView {
+    let item = |step: &Step| TrashedItem {
+        kind: step.begun.kind,
+        path: text(&step.begun.path.0),
+        action: match step.begun.action {
+            Action::Trash => "trashed",
+            Action::Rename { .. } => "renamed",
+            Action::Replace { .. } => "replaced",
+            Action::Discard => "discarded",
+        }
+        .to_owned(),
+        state: word(step).to_owned(),
+        why: step.begun.why.clone(),
+        bytes: step.begun.bytes,
+        undecided: decision(receipt, step),
+        spare_copy: spare(home, receipt, step).map(|slot| text(&slot)),
+    };
+    let held = receipt.steps.iter().filter(|step| step.state == State::Done);
+    let spare = receipt.steps.iter().filter_map(|step| spare(home, receipt, step));
+    ReceiptView {
+        receipt: receipt.id.clone(),
+        command: receipt.command.clone(),
+        at: receipt.at,
+        undoable: receipt.is_undoable(),
+        bytes: held.map(|step| step.begun.bytes).sum::<u64>()
+            + spare.map(|slot| sys::trash::size_of(&slot)).sum::<u64>(),
+        items: receipt.steps.iter().map(item).collect(),
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+const fn word(step: &Step) -> &'static str {
+    if step.undecided.is_some() {
+        return "undecided";
+    }
+    match step.state {
+        State::Begun | State::Aside | State::Copied => "interrupted",
+        State::Done => "done",
+        State::Failed(_) => "notDone",
+        State::Undone => "undone",
+        State::Emptied => "emptied",
+    }
+}
+
+/// What a person must decide about a step, and how.
+fn decision(receipt: &Receipt, step: &Step) -> Option<UndecidedView> {
+    // Whoever moved all of it away has decided.
+    let is_there = |place: &Name| std::fs::symlink_metadata(&place.0).is_ok();
+    let matter = step.undecided.as_ref().filter(|matter| matter.places.iter().any(is_there))?;
+    let id = &receipt.id;
+    let remedy = match (step.can_be_undone(), &step.begun.action) {
+        (true, Action::Replace { before: None, .. }) | (false, _) => {
+            "look at it, and keep what is yours".to_owned()
+        }
+        (true, _) => format!(
+            "compare them, then `ostler undo {id} --beside` puts it beside what is in its place"
+        ),
+    };
+    Some(UndecidedView {
+        receipt: id.clone(),
+        path: text(&step.begun.path.0),
+        reason: matter.reason.clone(),
+        places: matter.places.iter().map(|place| text(&place.0)).collect(),
+        remedy,
+    })
+}
+
+/// Everything that a person must decide.
+pub fn undecided(home: &Path) -> Vec<UndecidedView> {
+    let names = journal::names(home).unwrap_or_default();
+    let receipts = names.iter().filter_map(|name| journal::read(home, name).ok());
+    receipts
+        .flat_map(|receipt| {
+            receipt.steps.iter().filter_map(|step| decision(&receipt, step)).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// The slot of a step in which something lies that nobody needs any more: a copy of what is in its place,
+/// or what was to be emptied when somebody was killed.
+fn spare(home: &Path, receipt: &Receipt, step: &Step) -> Option<PathBuf> {
+    let over = matches!(step.state, State::Failed(_) | State::Undone | State::Emptied);
+    let slot = journal::slot(home, &receipt.id, step.begun.step);
+    let holds = || std::fs::read_dir(&slot).is_ok_and(|mut entries| entries.next().is_some());
+    (over && step.undecided.is_none() && holds()).then_some(slot)
+}
+
+/// Removes for good what was trashed longer ago than `older_than`. Journals stay: they say what was.
+pub fn empty(
+    writer: &WriterLock,
+    older_than: Duration,
+    at: Time,
+) -> Result<TrashEmptied, CollectError> {
+    let home = writer.home.as_path();
+    super::recover(home)?;
+    let mut emptied = TrashEmptied { applied: true, ..TrashEmptied::default() };
+    for name in journal::names(home)? {
+        let receipt = match journal::read(home, &name) {
+            Ok(receipt) => receipt,
+            Err(_) if journal::is_missing(home, &name) => continue,
+            Err(error) => {
+                emptied.failed.push(journal::incomplete(&name, &error));
+                continue;
+            }
+        };
+        let old = at.since(receipt.at) >= older_than;
+        let holds = old && receipt.steps.iter().any(|step| step.state == State::Done);
+        // What was said to be emptied is, however old: whoever said so was killed.
+        let slots: Vec<PathBuf> = receipt
+            .steps
+            .iter()
+            .filter_map(|step| match step.state {
+                State::Done => old.then(|| journal::slot(home, &name, step.begun.step)),
+                State::Emptied => spare(home, &receipt, step),
+                _ => spare(home, &receipt, step).filter(|_| old),
+            })
+            .collect();
+        if slots.is_empty() {
+            continue;
+        }
+        if holds {
+            // Said first: from here on nothing of it can be undone, whatever is still there.
+            Journal::open(home, &name)?.add(&Line::Emptied { at })?;
+        }
+        sys::pause::at("trash.emptying");
+        let mut gone = true;
+        for slot in slots {
+            let bytes = sys::trash::size_of(&slot);
+            match sys::trash::remove(&slot) {
+                Ok(()) => emptied.bytes += bytes,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    gone = false;
+                    emptied.failed.push(Incomplete {
+                        source: format!("receipt {name}"),
+                        path: Some(text(&slot)),
+                        reason: error.to_string(),
+                    });
+                }
+            }
+        }
+        if gone {
+            emptied.receipts.push(name);
+        }
+    }
+    Ok(emptied)
+}
+
+/// Checks that everything that was moved is where its journal says, and that nothing lies in the
+/// trash that no journal tells of.
+pub fn verify(home: &Path) -> TrashVerified {
+    let mut verified = TrashVerified {
+        receipts: 0,
+        items: 0,
+        interrupted: 0,
+        spare: 0,
+        undecided: Vec::new(),
+        problems: Vec::new(),
+    };
+    let names = journal::names(home).unwrap_or_else(|error| {
+        verified.problems.push(closed(&error));
+        Vec::new()
+    });
+    for name in names {
+        let mut problem = |path: Option<&Path>, reason: String| {
+            verified.problems.push(Incomplete {
+                source: format!("receipt {name}"),
+                path: path.map(|path| path.to_string_lossy().into_owned()),
+                reason,
+            });
+        };
+        let receipt = match journal::read(home, &name) {
+            Ok(receipt) => receipt,
+            Err(error) => {
+                if !journal::is_missing(home, &name) || !slots(home, &name).is_empty() {
+                    verified.problems.push(journal::incomplete(&name, &error));
+                }
+                continue;
+            }
+        };
+        verified.receipts += 1;
+        for step in &receipt.steps {
+            let content = journal::content(home, &name, &step.begun);
+            let lies_there = std::fs::symlink_metadata(&content).is_ok();
+            let path = step.begun.path.0.as_path();
+            verified.undecided.extend(decision(&receipt, step));
+            verified.spare += u64::from(spare(home, &receipt, step).is_some());
+            verified.interrupted += u64::from(step.is_open());
+            let is_aside =
+                step.aside.as_ref().is_some_and(|aside| std::fs::symlink_metadata(aside).is_ok());
+            match (&step.state, &step.begun.action) {
+                (State::Begun | State::Aside | State::Copied, action)
+                    if !lies_there
+                        && !is_aside
+                        && std::fs::symlink_metadata(path).is_err()
+                        && !matches!(action, Action::Rename { .. } | Action::Discard) =>
+                {
+                    problem(Some(path), "it is neither in its place nor in the trash".into());
+                }
+                (State::Done, Action::Trash | Action::Replace { before: Some(_), .. }) => {
+                    verified.items += 1;
+                    if !lies_there && step.returning.is_none() {
+                        problem(Some(path), "it is not in the trash any more".to_owned());
+                    }
+                }
+                _ => {}
+            }
+        }
+        for slot in slots(home, &name) {
+            if !receipt.steps.iter().any(|step| step.begun.step == slot) {
+                let slot = journal::slot(home, &name, slot);
+                problem(Some(&slot), "no journal tells of it".to_owned());
+            }
+        }
+    }
+    verified
+}
+
+fn slots(home: &Path, receipt: &str) -> Vec<u32> {
+    let listed = std::fs::read_dir(journal::place(home, receipt)).into_iter().flatten().flatten();
+    listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}

@@ -1,0 +1,416 @@
+//! Putting back what a run took away.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use model::plan::{Fingerprint, Refusal};
+use model::time::Time;
+use model::wire::{RefusalView, UndoResult, UndoneItem};
+use sys::fingerprint::{is_at, of_path};
+use sys::trash::Existing;
+
+use super::CollectError;
+use super::apply::drop_own;
+use super::journal::{self, Action, Begun, Journal, Line, Name, State, Step};
+use super::recheck::refusal;
+use sys::writer_lock::WriterLock;
+
+/// How many names beside its own are tried for something that comes back.
+const MOST_BESIDE: u32 = 100;
+
+/// What is done about something whose place is taken, or changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenTaken {
+    /// It stays in the trash.
+    Refuse,
+    /// It comes back beside that, by a name that says so.
+    Beside,
+}
+
+/// Undoes a run, the last step first: the one named, or the last one of which something can be
+/// undone. What cannot be put back stays in the trash, and is said.
+pub fn undo(
+    writer: &WriterLock,
+    receipt: Option<&str>,
+    when_taken: WhenTaken,
+    at: Time,
+) -> Result<UndoResult, CollectError> {
+    let home = writer.home.as_path();
+    super::recover(home)?;
+    let name = match receipt {
+        Some(text) => journal::find(home, text)?,
+        None => latest(home)?,
+    };
+    let receipt = journal::read(home, &name)?;
+    let journal = Journal::open(home, &name)?;
+    let mut return_of = Return { home, receipt: &name, journal, when_taken };
+    let mut result =
+        UndoResult { receipt: name.clone(), command: receipt.command.clone(), items: Vec::new() };
+    for step in receipt.steps.iter().rev() {
+        let begun = &step.begun;
+        let back = match step.state {
+            State::Emptied => Err(Refusal::Emptied),
+            _ if step.can_be_undone() => return_of.put_back(step)?,
+            _ => continue,
+        };
+        if let Ok(place) = &back {
+            sys::pause::at("undo.put-back");
+            return_of.journal.add(&Line::Undone { step: begun.step, at })?;
+            return_of.clear_slot(step, place);
+        }
+        result.items.push(return_of.tell(begun, back));
+    }
+    Ok(result)
+}
+
+fn latest(home: &Path) -> Result<String, CollectError> {
+    for name in journal::names(home)?.into_iter().rev() {
+        match journal::read(home, &name) {
+            Ok(receipt) if receipt.is_undoable() => return Ok(name),
+            Ok(_) => {}
+            Err(_) if journal::is_missing(home, &name) => {}
+            // It may be the last one, and an earlier one is not what was asked for.
+            Err(error) => return Err(error),
+        }
+    }
+    Err(CollectError::NothingToUndo)
+}
+
+/// Something that came back, and where it is.
+type Back = Result<PathBuf, Refusal>;
+
+/// One run that is being undone.
+struct Return<'a> {
+    home: &'a Path,
+    receipt: &'a str,
+    journal: Journal,
+    when_taken: WhenTaken,
+}
+
+impl Return<'_> {
+    fn put_back(&mut self, step: &Step) -> Result<Back, CollectError> {
+        let begun = &step.begun;
+        let path = begun.path.0.as_path();
+        let content = journal::content(self.home, self.receipt, begun);
+        match &begun.action {
+            Action::Discard => Ok(self
+                .rename_back(step.aside.as_deref().unwrap_or(path), path)
+                .map_err(|error| refusal(path, &error))),
+            Action::Trash => match step.aside.as_deref().filter(|aside| is_there(aside)) {
+                Some(aside) if step.state != State::Done => {
+                    if step.state == State::Copied && is_there(&content) {
+                        let private = journal::private_name(self.receipt, begun.step);
+                        let whole = sys::relocate::complete(&content, aside, private.as_ref());
+                        if let Err(error) = whole {
+                            return Ok(Err(refusal(path, &error)));
+                        }
+                    }
+                    Ok(self.rename_back(aside, path).map_err(|error| refusal(path, &error)))
+                }
+                _ => self.bring_back(&content, begun),
+            },
+            Action::Rename { to } => {
+                if begun.print.is_some_and(|print| is_at(&print, path)) {
+                    return Ok(Ok(path.to_owned()));
+                }
+                Ok(self.rename_back(&to.0, path).map_err(|error| refusal(path, &error)))
+            }
+            Action::Replace { before, after } => {
+                self.restore(&content, begun, before.as_deref(), after)
+            }
+        }
+    }
+
+    /// Gives something its name again, on one device.
+    fn rename_back(&self, from: &Path, path: &Path) -> io::Result<PathBuf> {
+        let mut last = io::ErrorKind::NotFound.into();
+        for to in self.places(path) {
+            match sys::trash::rename(from, &to) {
+                Ok(()) => return Ok(to),
+                Err(error) => last = error,
+            }
+            if last.kind() != io::ErrorKind::AlreadyExists {
+                break;
+            }
+        }
+        Err(last)
+    }
+
+    /// Brings something back from the trash to where nothing is, across devices if it must.
+    fn bring_back(&mut self, content: &Path, begun: &Begun) -> Result<Back, CollectError> {
+        let path = begun.path.0.as_path();
+        let failed = |error: io::Error| refusal(path, &error);
+        if !is_there(content) && begun.print.is_some_and(|print| is_at(&print, path)) {
+            // Killed after it was put back and before that was written down.
+            return Ok(Ok(path.to_owned()));
+        }
+        if let Some(parent) = path.parent()
+            && let Err(error) = std::fs::create_dir_all(parent)
+        {
+            return Ok(Err(failed(error)));
+        }
+        if is_there(path) && sys::relocate::is_same_tree(content, path).unwrap_or(false) {
+            return Ok(Ok(path.to_owned()));
+        }
+        let Some(to) = self.places(path).into_iter().find(|place| !is_there(place)) else {
+            return Ok(Err(failed(io::ErrorKind::AlreadyExists.into())));
+        };
+        let step = begun.step;
+        let print = match of_path(content) {
+            Ok(print) => Some(print),
+            Err(error) => return Ok(Err(failed(error))),
+        };
+        // So that whoever finds it in its place after a kill knows it.
+        let by = Name(self.back_name(&to, step));
+        self.journal.add(&Line::Returning { step, by, to: Name(to.clone()), print })?;
+        let back = match sys::trash::rename(content, &to) {
+            // A copy gets the name when it is whole.
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                match self.copy_beside(content, &to, step)? {
+                    Ok(by) => sys::trash::rename(&by, &to).inspect_err(|_| drop_own(&by)),
+                    Err(error) => Err(error),
+                }
+            }
+            renamed => renamed,
+        };
+        if back.is_err() {
+            self.journal.add(&Line::Returned { step })?;
+        }
+        Ok(back.map(|()| to).map_err(failed))
+    }
+
+    /// Copies something to the directory it comes back to, under a name that the journal knows. The copy
+    /// is whole and known when this returns.
+    fn copy_beside(
+        &mut self,
+        content: &Path,
+        to: &Path,
+        step: u32,
+    ) -> Result<io::Result<PathBuf>, CollectError> {
+        let by = self.back_name(to, step);
+        let returning = |print: Option<Fingerprint>| Line::Returning {
+            step,
+            by: Name(by.clone()),
+            to: Name(to.to_owned()),
+            print,
+        };
+        self.journal.add(&returning(None))?;
+        let copied = sys::trash::copy(content, &by, Existing::Refuse).and_then(|()| of_path(&by));
+        sys::pause::at("undo.copied");
+        match copied {
+            Ok(print) => {
+                self.journal.add(&returning(Some(print)))?;
+                sys::pause::at("undo.returning");
+                Ok(Ok(by))
+            }
+            Err(error) => {
+                drop_own(&by);
+                Ok(Err(error))
+            }
+        }
+    }
+
+    /// Undoes a replacement: of nothing, by moving away what was written; of a file, by exchanging it for
+    /// the old one. What comes out is looked at, so that nobody's change is replaced in its turn.
+    fn restore(
+        &mut self,
+        content: &Path,
+        begun: &Begun,
+        before: Option<&str>,
+        after: &str,
+    ) -> Result<Back, CollectError> {
+        let path = begun.path.0.as_path();
+        let failed = |error: io::Error| refusal(path, &error);
+        let now = match hash_of(path) {
+            Ok(now) => now,
+            Err(error) => return Ok(Err(failed(error))),
+        };
+        if now.as_deref() == before && now.as_deref() != Some(after) {
+            // Killed after it was put back and before that was written down.
+            return Ok(Ok(path.to_owned()));
+        }
+        let is_ours = now.as_deref() == Some(after);
+        if before.is_none() {
+            return match is_ours {
+                true => self.take_away(content, begun, after),
+                false => Ok(Err(Refusal::Changed)),
+            };
+        }
+        if !is_ours {
+            return match self.when_taken {
+                WhenTaken::Refuse => Ok(Err(Refusal::Changed)),
+                WhenTaken::Beside => self.bring_back(content, begun),
+            };
+        }
+        let back = match std::fs::canonicalize(path) {
+            Err(error) => Err(error),
+            Ok(path) => match self.copy_beside(content, &path, begun.step)? {
+                Err(error) => Err(error),
+                Ok(by) => exchange_back(&by, &path, after),
+            },
+        };
+        if back.is_err() {
+            self.journal.add(&Line::Returned { step: begun.step })?;
+        }
+        Ok(back.map(|()| path.to_owned()).map_err(failed))
+    }
+
+    /// Moves a file that was written where nothing was into the trash in its turn.
+    fn take_away(
+        &mut self,
+        content: &Path,
+        begun: &Begun,
+        after: &str,
+    ) -> Result<Back, CollectError> {
+        let path = begun.path.0.as_path();
+        let (step, written) = (begun.step, content.with_extension("written"));
+        let by = self.back_name(path, step);
+        let to = Name(written.clone());
+        self.journal.add(&Line::Returning { step, by: Name(by.clone()), to, print: None })?;
+        // Under a name that nobody else knows it is looked at, and nobody writes to it after that.
+        let taken = sys::trash::rename(path, &by).and_then(|()| {
+            sys::pause::at("undo.copied");
+            let same = hash_of(&by).is_ok_and(|now| now.as_deref() == Some(after));
+            let moved = match (same, sys::private::create_private_dir(slot_of(&written))) {
+                (false, _) => Err(io::ErrorKind::WouldBlock.into()),
+                (true, Err(error)) => Err(io::Error::other(error.to_string())),
+                (true, Ok(())) => match sys::trash::rename(&by, &written) {
+                    Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                        sys::trash::copy(&by, &written, Existing::Refuse).map(|()| drop_own(&by))
+                    }
+                    moved => moved,
+                },
+            };
+            if moved.is_err() {
+                sys::trash::rename(&by, path)?;
+            }
+            moved
+        });
+        if taken.is_err() {
+            self.journal.add(&Line::Returned { step })?;
+        }
+        Ok(taken.map(|()| path.to_owned()).map_err(|error| refusal(path, &error)))
+    }
+
+    /// The name by which something comes back to a directory. Only this step uses it.
+    fn back_name(&self, to: &Path, step: u32) -> PathBuf {
+        let mut name = OsString::from(journal::private_name(self.receipt, step));
+        name.push(".back");
+        to.with_file_name(name)
+    }
+
+    /// Where something may come back to, the best first.
+    fn places(&self, path: &Path) -> Vec<PathBuf> {
+        let mut places = vec![path.to_owned()];
+        if self.when_taken == WhenTaken::Beside {
+            places.extend((1..MOST_BESIDE).map(|count| beside(path, self.receipt, count)));
+        }
+        places
+    }
+
+    /// Removes what is left of a step in the trash, now that it is in its place: a copy of it.
+    fn clear_slot(&self, step: &Step, place: &Path) {
+        let content = journal::content(self.home, self.receipt, &step.begun);
+        let same = || sys::relocate::is_same_tree(&content, place).unwrap_or(false);
+        if is_there(&content) && same() {
+            drop_own(&content);
+        }
+        // Not empty means that something is in it: it stays until the trash is emptied.
+        let _ = std::fs::remove_dir(journal::slot(self.home, self.receipt, step.begun.step));
+    }
+
+    fn tell(&self, begun: &Begun, back: Back) -> UndoneItem {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let path = begun.path.0.as_path();
+        let content = journal::content(self.home, self.receipt, begun);
+        let beside_of = back.as_ref().ok().filter(|place| *place != path).map(|place| text(place));
+        let refused = back.err().map(|refusal| {
+            let mut view = RefusalView::from(&refusal);
+            let other = matches!(refusal, Refusal::NameTaken { .. } | Refusal::Changed);
+            if other && is_there(&content) {
+                let receipt = self.receipt;
+                view.remedy = format!(
+                    "move that away and try again, or `ostler undo {receipt} --beside` puts it \
+                     there as {}; it is kept as {}",
+                    text(&beside(path, receipt, 1)),
+                    text(&content)
+                );
+            }
+            view
+        });
+        UndoneItem {
+            kind: begun.kind,
+            path: text(path),
+            bytes: begun.bytes,
+            beside: beside_of,
+            kept_at: refused
+                .is_some()
+                .then_some(&content)
+                .filter(|at| is_there(at))
+                .map(|at| text(at)),
+            refused,
+        }
+    }
+}
+
+/// A name for something whose own is taken: it says where it comes from.
+fn beside(path: &Path, receipt: &str, count: u32) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    let short = receipt.split('-').next().unwrap_or(receipt);
+    name.push(format!(".ostler-{short}"));
+    if count > 1 {
+        name.push(format!("-{count}"));
+    }
+    path.with_file_name(name)
+}
+
+/// Exchanges a file for its old content, which is at `by`, if it is still what was written then.
+fn exchange_back(by: &Path, path: &Path, after: &str) -> io::Result<()> {
+    let is_after = |path: &Path| hash_of(path).is_ok_and(|now| now.as_deref() == Some(after));
+    let changed = || Err(io::ErrorKind::WouldBlock.into());
+    match sys::trash::exchange(by, path) {
+        Ok(()) => {
+            sys::pause::at("undo.exchanged");
+            if is_after(by) {
+                drop_own(by);
+                return Ok(());
+            }
+            // Somebody wrote in the last moment: what they wrote goes back to its place.
+            sys::trash::exchange(by, path)?;
+            drop_own(by);
+            changed()
+        }
+        // A file system that cannot: looked at first, with a moment in between.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+        {
+            if is_after(path) {
+                return std::fs::rename(by, path);
+            }
+            drop_own(by);
+            changed()
+        }
+        Err(error) => {
+            drop_own(by);
+            Err(error)
+        }
+    }
+}
+
+fn slot_of(content: &Path) -> &Path {
+    content.parent().unwrap_or(content)
+}
+
+/// The hash of a file; none if there is none.
+pub(super) fn hash_of(path: &Path) -> io::Result<Option<String>> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(Some(super::hash(&bytes))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_there(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
+}
