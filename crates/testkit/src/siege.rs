@@ -81,9 +81,8 @@ impl Numbers {
 /// What others wrote, and were told is written.
 #[derive(Debug, Default)]
 struct Written {
-    tokens: BTreeSet<String>,
-    /// Files that are saved as a whole: only what was saved last counts.
-    saved: BTreeMap<PathBuf, String>,
+    /// By what was written, where.
+    tokens: BTreeMap<String, PathBuf>,
     failed: usize,
 }
 
@@ -127,7 +126,7 @@ pub fn lay(siege: &Siege) -> Seen {
         }
     }
     let written = written.lock().unwrap();
-    seen.writes = written.tokens.len() + written.saved.len();
+    seen.writes = written.tokens.len();
     seen.failed_writes = written.failed;
     seen
 }
@@ -190,8 +189,12 @@ impl Ground {
             "timestamp": "2026-01-15T10:00:00.000Z",
             "message": { "role": "user", "content": "hello" },
         });
-        let path = self.home.write(format!(".claude/projects/p/{id}.jsonl"), format!("{line}\n"));
-        make_old(&path);
+        // It appears whole, or a writer who finds it half written would be written over.
+        let whole = self.home.write(format!("being-written/{id}"), format!("{line}\n"));
+        make_old(&whole);
+        let directory = self.home.join(".claude/projects/p");
+        fs::create_dir_all(&directory).unwrap();
+        fs::rename(&whole, directory.join(format!("{id}.jsonl"))).unwrap();
     }
 
     /// Runs something and kills it in the middle.
@@ -254,10 +257,8 @@ impl Ground {
         seen.problems.extend(strays.iter().map(|path| format!("not told of: {}", path.display())));
         let found = String::from_utf8_lossy(&found);
         let known: BTreeSet<&str> = found.split_whitespace().collect();
-        let saved = written.saved.values();
-        let missing =
-            written.tokens.iter().chain(saved).filter(|one| !known.contains(one.as_str()));
-        seen.lost.extend(missing.cloned());
+        let missing = written.tokens.iter().filter(|(token, _)| !known.contains(token.as_str()));
+        seen.lost.extend(missing.map(|(token, at)| format!("{token} in {}", at.display())));
     }
 }
 
@@ -292,31 +293,45 @@ fn write_on(root: &Path, seed: u64, stop: &AtomicBool, written: &Mutex<Written>)
     let mut serial = 0;
     while !stop.load(Ordering::Relaxed) {
         serial += 1;
-        let token = format!("token-{seed:x}-{serial}");
         let trees = worktrees(root);
-        let Some(tree) = trees.get(numbers.below(trees.len().max(1))) else { continue };
+        let Some(tree) = trees.get(numbers.below(trees.len().max(1))) else {
+            std::thread::sleep(Duration::from_millis(1));
+            continue;
+        };
         let deed = numbers.below(8);
-        let saved = tree.join(format!("build/saved-{seed:x}"));
-        let done = match deed {
-            0 => create(&tree.join(format!("build/{token}")), &token),
-            1 => append(&tree.join("build/all.log"), &token),
+        let token = format!("token-{seed:x}-{serial}-{deed}");
+        let at = match deed {
+            0 => tree.join(format!("build/{token}")),
+            1 => tree.join("build/all.log"),
             // An ignored file beside tracked ones.
-            2 => append(&tree.join(format!("d{}/notes.log", numbers.below(6))), &token),
-            3 => save(&saved, &token),
-            4 => through_handle(&tree.join("build"), &token),
-            5 => held_open(&tree.join("build/held.log"), &token),
-            6 => {
-                some_transcript(root, &mut numbers).and_then(|path| append_existing(&path, &token))
+            2 => tree.join(format!("d{}/notes.log", numbers.below(6))),
+            // Each by a name of its own: a tree may come back beside itself, and who saves over what was
+            // in the other one has removed that himself.
+            3 => tree.join(format!("build/saved-{token}")),
+            4 => tree.join("build"),
+            5 => tree.join("build/held.log"),
+            6 => match some_transcript(root, &mut numbers) {
+                Some(path) => path,
+                None => continue,
+            },
+            _ => tree.join(format!("d0/{token}.log")),
+        };
+        let done = match deed {
+            1 | 2 => append(&at, &token),
+            3 => save(&at, &token),
+            4 => through_handle(&at, &token),
+            5 => held_open(&at, &token),
+            6 => append_existing(&at, &token),
+            7 if serial % 40 == 0 => {
+                let above = at.parent().unwrap_or(root);
+                fs::create_dir_all(above).and_then(|()| create(&at, &token))
             }
-            _ if serial % 40 == 0 => fs::create_dir_all(tree.join("build"))
-                .and_then(|()| create(&tree.join(format!("build/{token}")), &token)),
-            _ => create(&tree.join(format!("d0/{token}.log")), &token),
+            _ => create(&at, &token),
         };
         let mut written = written.lock().unwrap();
-        match (done, deed) {
-            (Err(_), _) => written.failed += 1,
-            (Ok(()), 3) => drop(written.saved.insert(saved, token)),
-            (Ok(()), _) => drop(written.tokens.insert(token)),
+        match done {
+            Err(_) => written.failed += 1,
+            Ok(()) => drop(written.tokens.insert(token, at)),
         }
         drop(written);
         std::thread::sleep(Duration::from_micros(numbers.below(1500) as u64));
@@ -333,14 +348,17 @@ fn worktrees(root: &Path) -> Vec<PathBuf> {
     trees
 }
 
-fn some_transcript(root: &Path, numbers: &mut Numbers) -> io::Result<PathBuf> {
-    let listed: Vec<PathBuf> = fs::read_dir(root.join(".claude/projects/p"))?
-        .flatten()
+/// Any transcript, but for the reaper's private names: whoever lists them and writes to a copy that is being
+/// made loses that, and is the one writer that nothing is promised to (docs/decisions/0018).
+fn some_transcript(root: &Path, numbers: &mut Numbers) -> Option<PathBuf> {
+    let listed = fs::read_dir(root.join(".claude/projects/p")).ok()?.flatten();
+    let listed: Vec<PathBuf> = listed
+        .filter(|entry| !entry.file_name().to_string_lossy().starts_with(".ostler-"))
         .map(|entry| entry.path())
         .collect();
     match listed.len() {
-        0 => Err(io::ErrorKind::NotFound.into()),
-        count => Ok(listed[numbers.below(count)].clone()),
+        0 => None,
+        count => Some(listed[numbers.below(count)].clone()),
     }
 }
 

@@ -125,6 +125,7 @@ impl Bench {
     }
 }
 
+#[expect(clippy::print_stderr, reason = "whoever runs it is told")]
 fn skipped() {
     eprintln!("skipped: there is no second file system to write to");
 }
