@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
@@ -119,6 +119,8 @@ impl Target {
     #[cfg(target_os = "linux")]
     fn hold(dir: &Dir, name: &OsStr) -> Result<Self, ConnectError> {
         use std::os::fd::AsRawFd;
+
+        use rustix::fs::OFlags;
 
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let held = match rustix::fs::openat(dir.as_fd(), name, flags, Mode::empty()) {
