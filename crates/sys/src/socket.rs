@@ -129,11 +129,16 @@ pub fn listen(path: &Path) -> Result<UnixListener, SocketError> {
             Err(
                 SocketError::Io { source, .. }
                 | SocketError::NotPrivate(PrivateError::Io { source, .. }),
-            ) if source.kind() == io::ErrorKind::NotFound => {}
+            ) if has_vanished(&source) => {}
             other => return other,
         }
     }
     listen_once(path)
+}
+
+/// Making a directory fails with either when it goes away meanwhile.
+fn has_vanished(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
 }
 
 fn listen_once(path: &Path) -> Result<UnixListener, SocketError> {
