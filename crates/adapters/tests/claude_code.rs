@@ -99,6 +99,7 @@ fn a_subagent_is_its_own_part_of_the_session() {
         first_prompt: Some("please do the sub task".into()),
         started_at: time("2026-11-15T17:54:21.734Z"),
         last_activity_at: time("2026-11-15T17:54:22.746Z"),
+        ended_at: time("2026-11-15T17:54:22.746Z"),
         tokens: requests(1),
         turns: 1,
         ..common("2.1.325", "claude-opus-5-5")

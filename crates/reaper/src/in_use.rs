@@ -3,7 +3,6 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use model::liveness::RunState;
 use model::plan::Refusal;
 use sys::proc::{FileId, MountView, ProcessRow, Table};
 
@@ -42,12 +41,11 @@ impl InUse {
         let pid = row.pid;
         // The first process began before there was any directory, and nobody works in it.
         let is_system = pid == 1 || table.is_kernel_thread(pid);
-        if row.state == RunState::Exited || is_system {
+        if is_system {
             return;
         }
         let Some(lineage) = table.cwd_lineage(pid) else {
-            // One that ended meanwhile works nowhere.
-            if table.appearance(pid).is_some() {
+            if !table.has_ended(pid) {
                 self.closed.push((pid, row.uid));
             }
             return;

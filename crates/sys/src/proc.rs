@@ -254,6 +254,19 @@ impl Table {
         self.read(pid, |handle, _| Some(handle.mount_view())).unwrap_or(MountView::Unreadable)
     }
 
+    /// Whether the row's process is over by now: what cannot be read of it hides nothing. Looks again.
+    pub fn has_ended(&self, pid: u32) -> bool {
+        match (self.get(pid), look(pid)) {
+            (None, _) | (_, Seen::Absent | Seen::Thread) => true,
+            (Some(row), Seen::Process(now)) => {
+                let exited = now.state == RunState::Exited && now.threads <= 1;
+                let replaced = now.start.is_some_and(|start| start != row.start);
+                exited || replaced || Handle::open(pid).map_or(true, |handle| handle.is_leaving())
+            }
+            (Some(_), Seen::Hidden | Seen::Unreadable) => false,
+        }
+    }
+
     /// Whether it is a thread of the kernel, which works nowhere.
     pub fn is_kernel_thread(&self, pid: u32) -> bool {
         self.get(pid).is_some_and(platform::is_kernel_thread)

@@ -157,6 +157,10 @@ pub(super) fn find(observer: &Observer) -> Processes {
     // Parents have been found before their children are grouped, whatever their pids.
     found.sort_by_key(|(row, ..)| (row.start, row.pid));
     for (row, adapter, appearance) in found {
+        let mounts = table.mount_view(row.pid);
+        if mounts == MountView::Unreadable && table.has_ended(row.pid) {
+            continue;
+        }
         let id = adapter.about().id;
         let wrapper = runs
             .iter_mut()
@@ -178,7 +182,7 @@ pub(super) fn find(observer: &Observer) -> Processes {
                     roots: Vec::new(),
                     cwd_id: None,
                     root_ids: Vec::new(),
-                    mounts: table.mount_view(row.pid),
+                    mounts,
                     uid: row.uid,
                     ours: row.uid == observer.uid,
                     server: adapter.about().program.is_server(&appearance),

@@ -113,9 +113,10 @@ fn output_that_nobody_reads_is_no_error() {
 }
 
 #[test]
-fn without_a_home_it_still_answers() {
+fn b4_without_a_home_it_says_so_instead_of_finding_nothing() {
     let home = TempHome::new();
     let mut command = super::run::ostler(&home);
     let ran = super::run::ran(command.env_remove("HOME").args(["ls", "-a"]));
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, "No agent sessions.\n"), "{ran:?}");
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:?}");
+    assert!(ran.stderr.contains("`HOME`"), "{ran:?}");
 }

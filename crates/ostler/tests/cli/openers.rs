@@ -1,4 +1,5 @@
 //! Who could have a session open, end to end: real processes of agents that register nothing.
+#![allow(clippy::print_stderr, reason = "a test that was skipped says so")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -432,17 +433,20 @@ fn h3_what_another_user_hides_is_a_doubt_where_that_user_could_write() {
         eprintln!("SKIPPED: only root can be two users");
         return;
     }
+    // No other test runs this agent: every one of root's counts for whoever is not root.
     let plain = super::permissions::Plain::new();
     let repo = plain.home.join("repo");
     fs::create_dir(&repo).unwrap();
-    let path = claude_session(&plain.home, ONE, repo.to_str().unwrap(), "hello");
+    let start = json!({"type": "session_start", "id": ONE, "title": "t", "cwd": repo});
+    let path =
+        plain.home.write(format!(".factory/sessions/-repo/{ONE}.jsonl"), format!("{start}\n"));
     age(&path, 10);
     fs::create_dir_all(plain.home.join("bin")).unwrap();
-    fs::copy("/bin/sleep", plain.home.join("bin/claude")).unwrap();
+    fs::copy("/bin/sleep", plain.home.join("bin/droid")).unwrap();
     plain.hand_over();
     assert_eq!(plain.run("ls -a --json").session(ONE)["status"], "exited");
     // Root's: it cannot be looked into, and may write anywhere.
-    let agent = FakeAgent::start(&plain.home, "claude", &repo);
+    let agent = FakeAgent::start(&plain.home, "droid", &repo);
     let session = plain.run("ls --json").session(ONE);
     assert_liveness(&session, "unknown", "unknown", "blind", "derived");
     let why = plain.run(&format!("why {ONE} --json")).result();

@@ -135,6 +135,12 @@ impl Handle {
         lineage_of(rustix::fs::openat(&self.directory, "cwd", DIRECTORY_FLAGS, Mode::empty()).ok()?)
     }
 
+    /// Whether it is on its way out: it has let go of its directories, and is not a zombie yet.
+    pub(super) fn is_leaving(&self) -> bool {
+        let cwd = rustix::fs::readlinkat(&self.directory, "cwd", Vec::new());
+        matches!(cwd, Err(Errno::NOENT | Errno::SRCH))
+    }
+
     /// A directory by the name it has within the process's own root, and those above it.
     pub(super) fn lineage_within(&self, path: &std::path::Path) -> Option<Vec<FileId>> {
         let root = rustix::fs::openat(&self.directory, "root", DIRECTORY_FLAGS, Mode::empty());

@@ -46,6 +46,10 @@ impl Handle {
         match self.0 {}
     }
 
+    pub(super) fn is_leaving(&self) -> bool {
+        match self.0 {}
+    }
+
     pub(super) fn lineage_within(&self, _: &std::path::Path) -> Option<Vec<FileId>> {
         match self.0 {}
     }
