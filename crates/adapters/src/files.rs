@@ -279,7 +279,7 @@ pub fn lines(
     })
 }
 
-/// The same for anything that can be read, which stands at `offset`.
+/// The same for anything that can be read, which stands at `offset`. Empty lines are left out.
 pub fn lines_from(
     reader: impl Read,
     offset: u64,
@@ -365,6 +365,15 @@ fn lines_through(
         let mut start = 0;
         let mut search = kept;
         while let Some(length) = memchr(b'\n', &buffer[search..filled]) {
+            // A run of empty lines is left out at once: a small file can unpack to millions.
+            if length == 0 && start == search && !skipping && short == Short::Nothing {
+                let run = &buffer[search..filled];
+                let run = run.iter().position(|byte| *byte != b'\n').unwrap_or(run.len());
+                end.offset += run as u64;
+                start += run;
+                search = start;
+                continue;
+            }
             let newline = search + length;
             if !skipping {
                 each(&buffer[start..newline]);
