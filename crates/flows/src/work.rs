@@ -129,6 +129,7 @@ fn perform_watched(
     now: Time,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Done, Failure> {
+    let_go_of_locks(&writer.home);
     Ok(match work {
         Work::Gc { ask, consent } => Done::Gc(gc::collect(writer, ask, consent, now, progress)?),
         Work::Undo { receipt, beside } => {
@@ -153,6 +154,15 @@ fn perform_watched(
             Done::Pin(pins::perform(writer, sessions, note.as_deref(), *remove, now)?)
         }
     })
+}
+
+/// Lets go of OpenClaw's locks that a killed run held beside what it was at: nobody else would.
+fn let_go_of_locks(home: &Path) {
+    let directories = reaper::interrupted_directories(home);
+    if !directories.is_empty() {
+        let observer = sys::proc::observer();
+        directories.iter().for_each(|place| openclaw::locks::let_go_in(place, &observer));
+    }
 }
 
 /// Has it done: by the daemon if there is one, else here, as the writer.

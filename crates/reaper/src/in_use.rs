@@ -45,7 +45,10 @@ impl InUse {
             return;
         }
         let Some(lineage) = table.cwd_lineage(pid) else {
-            if !table.has_ended(pid) {
+            // Agents and shells of our own user let themselves be looked into; keepers of secrets (an
+            // `ssh-agent`) do not.
+            let passed_over = table.is_ours(pid) || table.is_system_service(pid);
+            if !passed_over && !table.has_ended(pid) {
                 self.closed.push((pid, row.uid));
             }
             return;

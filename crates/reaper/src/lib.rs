@@ -28,7 +28,7 @@ pub use journal::content;
 pub use journal::{Action, LockNote, Receipt, State, Step, Undecided, read as read_receipt};
 pub use recheck::refusal;
 pub use recheck::{Checked, Planned, recheck};
-pub use recover::{Recovered, is_interrupted, recover};
+pub use recover::{Recovered, interrupted_directories, is_interrupted, recover};
 use sys::hash::sha256 as hash;
 pub use trash::{empty, list, undecided, verify};
 pub use undo::{WhenTaken, undo};

@@ -5,6 +5,7 @@
 //! moved gets its name back. Where somebody else has that name now, both stay and a person is told (see
 //! [`Undecided`]). What may go after all is asked anew by the next run, with all its checks.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use model::wire::Incomplete;
@@ -40,6 +41,15 @@ enum Found {
 pub fn is_interrupted(home: &Path) -> bool {
     let names = journal::names(home).unwrap_or_default();
     names.iter().any(|name| !journal::is_missing(home, name) && !journal::is_settled(home, name))
+}
+
+/// The directories in which runs that were killed, or are at work now, changed something.
+pub fn interrupted_directories(home: &Path) -> BTreeSet<PathBuf> {
+    let names = journal::names(home).unwrap_or_default();
+    let open = names.iter().filter(|name| !journal::is_settled(home, name));
+    let receipts = open.filter_map(|name| journal::read(home, name).ok());
+    let steps = receipts.flat_map(|receipt| receipt.steps);
+    steps.filter_map(|step| step.begun.path.0.parent().map(Path::to_owned)).collect()
 }
 
 /// Settles what a run left unfinished when it was killed: a step is completed if it had happened, and put

@@ -272,6 +272,21 @@ impl Table {
         self.get(pid).is_some_and(platform::is_kernel_thread)
     }
 
+    /// Whether the kernel's records say that it is a service of the system (systemd's, in our pid
+    /// namespace), which no person started to work in a directory of theirs.
+    pub fn is_system_service(&self, pid: u32) -> bool {
+        self.read(pid, |handle, _| Some(handle.is_system_service())).unwrap_or(false)
+    }
+
+    /// Whether it is a process of our own user in our own pid namespace.
+    pub fn is_ours(&self, pid: u32) -> bool {
+        self.read(pid, |handle, row| {
+            let ours = row.uid == rustix::process::geteuid().as_raw();
+            Some(ours && handle.is_in_our_pid_namespace())
+        })
+        .unwrap_or(false)
+    }
+
     /// One variable of the environment it was started with; only for our own user's processes.
     /// The rest of the environment may hold secrets and is never handed out.
     pub fn environ_value(&self, pid: u32, name: &str) -> Option<OsString> {

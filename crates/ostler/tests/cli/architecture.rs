@@ -11,17 +11,50 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ostler-adapters", &["ostler-model", "ostler-sys"]),
     ("ostler-store", &["ostler-model", "ostler-sys"]),
     ("ostler-host", &["ostler-model", "ostler-sys", "ostler-screen"]),
+    ("ostler-reaper", &["ostler-model", "ostler-sys"]),
+    (
+        "ostler-openclaw",
+        &["ostler-model", "ostler-sys", "ostler-adapters", "ostler-store", "ostler-reaper"],
+    ),
+    ("ostler-access", &["ostler-model", "ostler-sys"]),
     (
         "ostler-flows",
-        &["ostler-model", "ostler-sys", "ostler-adapters", "ostler-store", "ostler-host"],
+        &[
+            "ostler-model",
+            "ostler-sys",
+            "ostler-adapters",
+            "ostler-store",
+            "ostler-host",
+            "ostler-reaper",
+            "ostler-openclaw",
+            "ostler-access",
+        ],
     ),
-    ("ostler", &["ostler-model", "ostler-sys", "ostler-flows"]),
+    (
+        "ostler",
+        &[
+            "ostler-model",
+            "ostler-sys",
+            "ostler-store",
+            "ostler-reaper",
+            "ostler-openclaw",
+            "ostler-access",
+            "ostler-flows",
+        ],
+    ),
     ("ostler-screen", &["ostler-model"]),
     ("ostler-testkit", &[]),
     // Asks all who read foreign bytes; nothing uses it but tests and fuzz targets.
     (
         "ostler-oracles",
-        &["ostler-model", "ostler-adapters", "ostler-screen", "ostler-host", "ostler-flows"],
+        &[
+            "ostler-model",
+            "ostler-adapters",
+            "ostler-screen",
+            "ostler-host",
+            "ostler-access",
+            "ostler-flows",
+        ],
     ),
     // Lays the same siege as the suite, for longer.
     ("xtask", &["ostler-sys", "ostler-testkit"]),

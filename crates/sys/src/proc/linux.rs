@@ -47,6 +47,24 @@ pub(super) fn is_kernel_thread(row: &ProcessRow) -> bool {
     row.uid == 0 && (row.pid == KTHREADD || row.ppid == KTHREADD)
 }
 
+/// Whether `/proc/<pid>/cgroup` says that systemd runs the process as a service of the system. Only the
+/// superuser can put a process there; what a user starts, with `sudo` too, is in a slice of the user.
+fn is_service_cgroup(cgroup: &[u8]) -> bool {
+    let is_service = |path: &[u8]| {
+        let rest = path.strip_prefix(b"/system.slice/");
+        let unit = rest.and_then(|rest| rest.split(|&byte| byte == b'/').next());
+        path == b"/init.scope" || unit.is_some_and(|unit| unit.ends_with(b".service"))
+    };
+    let mut lines = cgroup.split(|&byte| byte == b'\n');
+    lines.any(|line| match line.strip_prefix(b"0::") {
+        Some(path) => is_service(path),
+        None => line
+            .windows(b":name=systemd:".len())
+            .position(|part| part == b":name=systemd:")
+            .is_some_and(|at| is_service(&line[at + b":name=systemd:".len()..])),
+    })
+}
+
 /// A directory and those above it, up to the top of its mount namespace.
 fn lineage_of(mut directory: OwnedFd) -> Option<Vec<FileId>> {
     /// Deeper than any path that can be written down.
@@ -139,6 +157,25 @@ impl Handle {
     pub(super) fn is_leaving(&self) -> bool {
         let cwd = rustix::fs::readlinkat(&self.directory, "cwd", Vec::new());
         matches!(cwd, Err(Errno::NOENT | Errno::SRCH))
+    }
+
+    /// Whether the process is one of a system service, in our own pid namespace.
+    pub(super) fn is_system_service(&self) -> bool {
+        let mut buffer = [0; 4096];
+        let service = self.read("cgroup", &mut buffer).is_ok_and(is_service_cgroup);
+        service && self.is_in_our_pid_namespace()
+    }
+
+    /// Whether the process has one pid only: in a nested namespace it has one for each level.
+    pub(super) fn is_in_our_pid_namespace(&self) -> bool {
+        let mut buffer = [0; 4096];
+        let Ok(status) = self.read("status", &mut buffer) else { return false };
+        let pids =
+            status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
+        pids.is_some_and(|pids| {
+            let words = pids.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            words.count() == 1
+        })
     }
 
     /// A directory by the name it has within the process's own root, and those above it.
@@ -504,6 +541,28 @@ fn row_in(proc: &OwnedFd, pid: u32, booted_at: Time) -> Result<ProcessRow, Errno
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn h3_a_service_of_the_system_is_told_by_its_cgroup() {
+        for service in [
+            &b"0::/system.slice/cron.service\n"[..],
+            b"0::/init.scope\n",
+            b"0::/system.slice/ssh.service/deeper\n",
+            b"12:pids:/x\n1:name=systemd:/system.slice/cron.service\n0::/\n",
+        ] {
+            assert!(is_service_cgroup(service), "{}", String::from_utf8_lossy(service));
+        }
+        for other in [
+            &b"0::/user.slice/user-1000.slice/session-2.scope\n"[..],
+            b"0::/system.slice/docker-0123.scope\n",
+            b"0::/docker/0123\n",
+            b"0::/\n",
+            b"0::/user.slice/system.slice/cron.service\n",
+            b"",
+        ] {
+            assert!(!is_service_cgroup(other), "{}", String::from_utf8_lossy(other));
+        }
+    }
 
     #[test]
     fn arguments_survive_missing_and_doubled_terminators() {

@@ -110,6 +110,15 @@ impl Handle {
         false
     }
 
+    /// Nothing here tells services from what people start.
+    pub(super) fn is_system_service(&self) -> bool {
+        false
+    }
+
+    pub(super) fn is_in_our_pid_namespace(&self) -> bool {
+        true
+    }
+
     /// A directory and those above it: there are no mount namespaces here.
     pub(super) fn lineage_within(&self, path: &std::path::Path) -> Option<Vec<FileId>> {
         let real = std::fs::canonicalize(path).ok()?;

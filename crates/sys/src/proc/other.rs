@@ -50,6 +50,14 @@ impl Handle {
         match self.0 {}
     }
 
+    pub(super) fn is_system_service(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(super) fn is_in_our_pid_namespace(&self) -> bool {
+        match self.0 {}
+    }
+
     pub(super) fn lineage_within(&self, _: &std::path::Path) -> Option<Vec<FileId>> {
         match self.0 {}
     }
