@@ -376,17 +376,3 @@ impl Refusal {
         ]
     }
 }
-
-impl From<crate::rules::guard::Refusal> for Refusal {
-    fn from(refusal: crate::rules::guard::Refusal) -> Self {
-        use crate::rules::guard::Refusal as Guard;
-
-        match refusal {
-            Guard::Alive => Self::Alive { who: "its process".to_owned() },
-            Guard::Unproven(liveness) => Self::Unproven { why: liveness.reason().to_owned() },
-            Guard::CouldBeOpen { runs } => Self::CouldBeOpen { runs },
-            Guard::JustWritten => Self::JustWritten,
-            Guard::Active => Self::Active { status: "its status is active".to_owned() },
-        }
-    }
-}

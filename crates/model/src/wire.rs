@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::Entry;
+pub use crate::rules::explain::Evidence;
 use crate::rules::guard;
 use crate::rules::judge::{self, Verdict};
 use crate::session::{
@@ -416,24 +417,6 @@ impl From<&Verdict> for VerdictView {
             reason: verdict.liveness.reason(),
         }
     }
-}
-
-/// One fact behind a verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Evidence {
-    /// The fact.
-    pub fact: String,
-    /// Its value.
-    pub value: String,
-    /// Where it was read.
-    pub source: String,
-    /// When it was true.
-    pub observed_at: Time,
-    /// How long ago that is.
-    pub age_ms: u64,
-    /// What it did to the verdict.
-    pub effect: String,
 }
 
 /// Whether a session could be collected.

@@ -11,6 +11,7 @@ use sys::trash::Existing;
 
 use super::journal::{self, Action, Begun, Journal, Line, Name, Undecided};
 use super::recheck::refusal;
+use super::slot::{drop_own, partial, undecided};
 use super::{Checked, CollectError, Planned};
 use sys::writer_lock::WriterLock;
 
@@ -349,15 +350,6 @@ fn go_back(from: &Path, path: &Path, refused: Refusal, copy: Option<&Path>) -> O
     }
 }
 
-/// What a person must decide, and where everything is.
-pub(super) fn undecided<'p>(
-    reason: String,
-    places: impl IntoIterator<Item = &'p Path>,
-) -> Undecided {
-    let places = places.into_iter().map(|place| Name(place.to_owned())).collect();
-    Undecided { reason, places }
-}
-
 fn immovable_refusal(path: &Path, immovable: Immovable) -> Refusal {
     match immovable {
         Immovable::Special(_) => Refusal::Special,
@@ -376,17 +368,6 @@ fn is_still(planned: &Planned, place: &Path) -> Result<(), Refusal> {
         Ok(now) if planned.print.is_same(&now) => Ok(()),
         _ => Err(Refusal::Changed),
     }
-}
-
-/// The name of a copy that is not whole yet.
-pub(super) fn partial(content: &Path) -> PathBuf {
-    content.with_file_name(".partial")
-}
-
-/// Drops a copy that the reaper itself was making, of something that is still where it was.
-pub(super) fn drop_own(copy: &Path) {
-    // One that cannot be removed is listed, and goes when the trash is emptied.
-    let _ = sys::trash::remove(copy);
 }
 
 /// Copies something into its slot, where it has its name only when it is whole, and when nothing was

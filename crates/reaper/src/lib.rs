@@ -19,6 +19,7 @@ mod in_use;
 mod journal;
 mod recheck;
 mod recover;
+mod slot;
 mod trash;
 mod undo;
 

@@ -12,9 +12,8 @@ use model::wire::Incomplete;
 use sys::fingerprint::is_at;
 
 use super::CollectError;
-use super::apply::{drop_own, partial, undecided};
 use super::journal::{self, Action, Begun, Journal, Line, Returning, State, Step, Undecided};
-use super::undo::hash_of;
+use super::slot::{drop_own, hash_of, partial, undecided};
 
 /// What was settled, and what could not be.
 #[derive(Debug, Default)]

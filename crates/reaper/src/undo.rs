@@ -11,9 +11,9 @@ use sys::fingerprint::{is_at, of_path};
 use sys::trash::Existing;
 
 use super::CollectError;
-use super::apply::drop_own;
 use super::journal::{self, Action, Begun, Journal, Line, Name, State, Step};
 use super::recheck::refusal;
+use super::slot::{drop_own, hash_of};
 use sys::writer_lock::WriterLock;
 
 /// How many names beside its own are tried for something that comes back.
@@ -400,15 +400,6 @@ fn exchange_back(by: &Path, path: &Path, after: &str) -> io::Result<()> {
 
 fn slot_of(content: &Path) -> &Path {
     content.parent().unwrap_or(content)
-}
-
-/// The hash of a file; none if there is none.
-pub(super) fn hash_of(path: &Path) -> io::Result<Option<String>> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(super::hash(&bytes))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 fn is_there(path: &Path) -> bool {

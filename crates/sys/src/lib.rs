@@ -30,5 +30,6 @@ pub mod spawn;
 pub mod spread;
 pub mod terminal;
 pub mod trash;
+pub mod wall_clock;
 pub mod watch;
 pub mod writer_lock;

@@ -1,10 +1,30 @@
 //! The evidence behind a verdict, fact by fact.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::rules::judge::{Circumstances, Verdict};
 use crate::session::{Claim, How, Session};
 use crate::sighting::Turn;
 use crate::time::{Time, millis};
-use crate::wire::Evidence;
+
+/// One fact behind a verdict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// The fact.
+    pub fact: String,
+    /// Its value.
+    pub value: String,
+    /// Where it was read.
+    pub source: String,
+    /// When it was true.
+    pub observed_at: Time,
+    /// How long ago that is.
+    pub age_ms: u64,
+    /// What it did to the verdict.
+    pub effect: String,
+}
 
 /// Every fact that led to `verdict`, strongest first, with what it did.
 pub fn explain(

@@ -106,3 +106,15 @@ fn was_just_written(session: &Session, now: Time) -> bool {
         .max(changed)
         .is_some_and(|written| now.since(written) < QUIET_BEFORE_COLLECTION)
 }
+
+impl From<Refusal> for crate::plan::Refusal {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Alive => Self::Alive { who: "its process".to_owned() },
+            Refusal::Unproven(liveness) => Self::Unproven { why: liveness.reason().to_owned() },
+            Refusal::CouldBeOpen { runs } => Self::CouldBeOpen { runs },
+            Refusal::JustWritten => Self::JustWritten,
+            Refusal::Active => Self::Active { status: "its status is active".to_owned() },
+        }
+    }
+}

@@ -290,7 +290,7 @@ pub(crate) fn main() -> ExitCode {
         return version::plain();
     }
     if let Ok(dirs) = sys::dirs::of_this_process() {
-        sys::clock::keep_readings_in(&dirs.cache);
+        sys::wall_clock::keep_readings_in(&dirs.cache);
     }
     let command = cli.command.unwrap_or_else(|| Command::Ls(ls::Ls::default()));
     let context = Context {

@@ -60,7 +60,7 @@ pub(in crate::proc) fn recorder() -> Observer {
 fn watched_clock(recorder: &Observer) -> WallClock {
     match (&recorder.boot_id, recorder.clock.booted_at) {
         (Some(boot_id), Some(booted_at)) if recorder.in_initial_time_ns => {
-            crate::clock::compare_with_kept(boot_id, booted_at)
+            crate::wall_clock::compare_with_kept(boot_id, booted_at)
         }
         _ => recorder.clock,
     }

@@ -1,0 +1,35 @@
+//! What lies in a step's slot of the trash, and what is said about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::journal::{Name, Undecided};
+
+/// What a person must decide, and where everything is.
+pub(super) fn undecided<'p>(
+    reason: String,
+    places: impl IntoIterator<Item = &'p Path>,
+) -> Undecided {
+    let places = places.into_iter().map(|place| Name(place.to_owned())).collect();
+    Undecided { reason, places }
+}
+
+/// The name of a copy that is not whole yet.
+pub(super) fn partial(content: &Path) -> PathBuf {
+    content.with_file_name(".partial")
+}
+
+/// Drops a copy that the reaper itself was making, of something that is still where it was.
+pub(super) fn drop_own(copy: &Path) {
+    // One that cannot be removed is listed, and goes when the trash is emptied.
+    let _ = sys::trash::remove(copy);
+}
+
+/// The hash of a file; none if there is none.
+pub(super) fn hash_of(path: &Path) -> io::Result<Option<String>> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(Some(super::hash(&bytes))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
