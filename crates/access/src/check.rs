@@ -3,35 +3,35 @@
 use std::ffi::OsStr;
 
 use crate::rules::agent_env::AgentEnv;
-use crate::rules::meta::{Meta, Stop};
-use crate::rules::presence::{Presence, SocketAnswer};
-use crate::rules::skip::{Skip, SkipCode};
-use crate::rules::state::{Judged, judge};
+use crate::rules::meta::{AccessMeta, StopRecord};
+use crate::rules::presence::{AgentPresence, SocketAnswer};
+use crate::rules::skip::{SkipCode, SkipReason};
+use crate::rules::state::{JudgedAccess, judge_access};
 use crate::rules::{
-    AGENT_ENV, KEYS_SOCKET, META, META_BYTES, NAMES, SMALL_BYTES, SOCKET, STOP, id_of_leftover,
-    is_id,
+    AGENT_ENV_FILE, KEYS_SOCKET, LENT_SOCKET, MAX_META_BYTES, MAX_SMALL_FILE_BYTES, META_FILE,
+    SESSION_FILE_NAMES, STOP_FILE, id_of_leftover, is_id,
 };
-use sys::private::{Dir, Facts, FileFault, Kind};
-use sys::socket::{ConnectError, connect_in};
+use sys::private::{InodeFacts, InodeKind, PrivateDir, PrivateFileFault};
+use sys::socket::{SocketConnectError, connect_in};
 
-use super::root::Root;
-use super::{CONNECT_PATIENCE, World};
+use super::root::AccessRoot;
+use super::{AccessWorld, SOCKET_CONNECT_TIMEOUT};
 
 /// A session all of whose records keep the rules.
 #[derive(Debug)]
-pub struct Checked {
-    pub(crate) dir: Dir,
-    pub(crate) facts: Facts,
+pub struct CheckedAccess {
+    pub(crate) dir: PrivateDir,
+    pub(crate) facts: InodeFacts,
     /// Its record.
-    pub meta: Meta,
+    pub meta: AccessMeta,
     /// What a borrower needs. Missing only in a directory whose removal had begun.
     pub env: Option<AgentEnv>,
     /// Its stop.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopRecord>,
     /// Its state.
-    pub judged: Judged,
+    pub judged: JudgedAccess,
     /// Its known files as they were checked.
-    pub(crate) files: Vec<(&'static str, Facts)>,
+    pub(crate) files: Vec<(&'static str, InodeFacts)>,
 }
 
 /// The id of the session that an entry holds, removal begun or not.
@@ -41,52 +41,56 @@ pub(crate) fn id_in(name: &OsStr) -> Option<&str> {
 }
 
 /// Checks the entry called `name`.
-pub fn check(root: &Root, name: &OsStr, world: &World<'_>) -> Result<Checked, Skip> {
+pub fn check_entry(
+    root: &AccessRoot,
+    name: &OsStr,
+    world: &AccessWorld<'_>,
+) -> Result<CheckedAccess, SkipReason> {
     let Some(id) = id_in(name) else {
-        return Err(Skip::new(SkipCode::Unsafe, "its name is not an id"));
+        return Err(SkipReason::new(SkipCode::Unsafe, "its name is not an id"));
     };
     let (dir, facts) = open_session(root, name)?;
     let mut read = Vec::new();
-    let (bytes, facts_of_meta) = dir.read(META, META_BYTES).map_err(meta_fault)?;
-    read.push((META, facts_of_meta));
-    let meta = Meta::parse(&bytes, id)?;
-    let env = match dir.read(AGENT_ENV, SMALL_BYTES) {
+    let (bytes, facts_of_meta) = dir.read_private(META_FILE, MAX_META_BYTES).map_err(meta_fault)?;
+    read.push((META_FILE, facts_of_meta));
+    let meta = AccessMeta::parse_for(&bytes, id)?;
+    let env = match dir.read_private(AGENT_ENV_FILE, MAX_SMALL_FILE_BYTES) {
         // The removal of this one had begun, with every check passed: see `prune`.
-        Err(FileFault::Missing) if !is_id(name.to_str().unwrap_or("")) => None,
+        Err(PrivateFileFault::Missing) if !is_id(name.to_str().unwrap_or("")) => None,
         Err(fault) => return Err(env_fault(&fault)),
         Ok((bytes, facts)) => {
-            read.push((AGENT_ENV, facts));
-            Some(agree(AgentEnv::parse(&bytes)?, root, &meta)?)
+            read.push((AGENT_ENV_FILE, facts));
+            Some(check_env_agrees(AgentEnv::parse(&bytes)?, root, &meta)?)
         }
     };
-    for socket in [SOCKET, KEYS_SOCKET] {
+    for socket in [LENT_SOCKET, KEYS_SOCKET] {
         check_socket(&dir, socket)?;
     }
-    let stop = match dir.read(STOP, SMALL_BYTES) {
+    let stop = match dir.read_private(STOP_FILE, MAX_SMALL_FILE_BYTES) {
         Ok((bytes, facts)) => {
-            read.push((STOP, facts));
-            Some(Stop::parse(&bytes)?)
+            read.push((STOP_FILE, facts));
+            Some(StopRecord::parse_stop(&bytes)?)
         }
-        Err(FileFault::Missing) => None,
-        Err(fault) => return Err(file_fault(STOP, SkipCode::Malformed, &fault)),
+        Err(PrivateFileFault::Missing) => None,
+        Err(fault) => return Err(file_fault(STOP_FILE, SkipCode::Malformed, &fault)),
     };
-    let judged = judge(&meta, stop.as_ref(), &world.clocks)?;
+    let judged = judge_access(&meta, stop.as_ref(), &world.clocks)?;
     let files = files_in(&dir)?;
     // What is removed later is what was read, and not what took its place meanwhile.
     if !read.iter().all(|one| files.contains(one)) {
-        return Err(Skip::new(SkipCode::Changed, "its files changed while they were read"));
+        return Err(SkipReason::new(SkipCode::Changed, "its files changed while they were read"));
     }
-    Ok(Checked { dir, facts, meta, env, stop, judged, files })
+    Ok(CheckedAccess { dir, facts, meta, env, stop, judged, files })
 }
 
-fn open_session(root: &Root, name: &OsStr) -> Result<(Dir, Facts), Skip> {
-    let unreadable = |_| Skip::new(SkipCode::Unknown, "its directory cannot be read");
-    let unsafe_because = |why: &str| Err(Skip::new(SkipCode::Unsafe, why));
+fn open_session(root: &AccessRoot, name: &OsStr) -> Result<(PrivateDir, InodeFacts), SkipReason> {
+    let unreadable = |_| SkipReason::new(SkipCode::Unknown, "its directory cannot be read");
+    let unsafe_because = |why: &str| Err(SkipReason::new(SkipCode::Unsafe, why));
     let facts = root.sessions().facts_of(name).map_err(unreadable)?;
     let Some(facts) = facts else {
-        return Err(Skip::new(SkipCode::Changed, "it is gone"));
+        return Err(SkipReason::new(SkipCode::Changed, "it is gone"));
     };
-    if facts.kind != Kind::Directory {
+    if facts.kind != InodeKind::Directory {
         return unsafe_because("it is not a directory");
     }
     if !facts.is_ours() {
@@ -98,49 +102,53 @@ fn open_session(root: &Root, name: &OsStr) -> Result<(Dir, Facts), Skip> {
     if facts.device != root.device() {
         return unsafe_because("its directory is on another file system");
     }
-    let dir = root.sessions().child(name).map_err(unreadable)?;
-    let opened = dir.facts().map_err(unreadable)?;
+    let dir = root.sessions().open_child(name).map_err(unreadable)?;
+    let opened = dir.own_facts().map_err(unreadable)?;
     if !opened.is_same(&facts) || opened.mode != facts.mode || opened.owner != facts.owner {
-        return Err(Skip::new(SkipCode::Changed, "its directory was exchanged"));
+        return Err(SkipReason::new(SkipCode::Changed, "its directory was exchanged"));
     }
     Ok((dir, opened))
 }
 
-fn meta_fault(fault: FileFault) -> Skip {
+fn meta_fault(fault: PrivateFileFault) -> SkipReason {
     match fault {
-        FileFault::Missing => Skip::new(SkipCode::Unknown, "meta.json is missing"),
-        fault => file_fault(META, SkipCode::Malformed, &fault),
+        PrivateFileFault::Missing => SkipReason::new(SkipCode::Unknown, "meta.json is missing"),
+        fault => file_fault(META_FILE, SkipCode::Malformed, &fault),
     }
 }
 
-fn env_fault(fault: &FileFault) -> Skip {
+fn env_fault(fault: &PrivateFileFault) -> SkipReason {
     let code = match fault {
-        FileFault::Missing => SkipCode::NoAgentEnv,
-        FileFault::NotAFile | FileFault::NotOurs | FileFault::WrongMode => {
+        PrivateFileFault::Missing => SkipCode::NoAgentEnv,
+        PrivateFileFault::NotAFile | PrivateFileFault::NotOurs | PrivateFileFault::WrongMode => {
             SkipCode::AgentEnvNotPrivate
         }
-        _ => return file_fault(AGENT_ENV, SkipCode::AgentEnvBad, fault),
+        _ => return file_fault(AGENT_ENV_FILE, SkipCode::AgentEnvBad, fault),
     };
-    Skip::new(code, format!("{AGENT_ENV} {fault}"))
+    SkipReason::new(code, format!("{AGENT_ENV_FILE} {fault}"))
 }
 
-fn file_fault(name: &str, too_large: SkipCode, fault: &FileFault) -> Skip {
+fn file_fault(name: &str, too_large: SkipCode, fault: &PrivateFileFault) -> SkipReason {
     let code = match fault {
-        FileFault::TooLarge => too_large,
-        FileFault::Changed => SkipCode::Changed,
-        FileFault::Missing | FileFault::Io(_) => SkipCode::Unknown,
-        FileFault::NotAFile
-        | FileFault::NotOurs
-        | FileFault::WrongMode
-        | FileFault::WritableByOthers
-        | FileFault::HardLinked => SkipCode::Unsafe,
+        PrivateFileFault::TooLarge => too_large,
+        PrivateFileFault::Changed => SkipCode::Changed,
+        PrivateFileFault::Missing | PrivateFileFault::Io(_) => SkipCode::Unknown,
+        PrivateFileFault::NotAFile
+        | PrivateFileFault::NotOurs
+        | PrivateFileFault::WrongMode
+        | PrivateFileFault::WritableByOthers
+        | PrivateFileFault::HardLinked => SkipCode::Unsafe,
     };
-    Skip::new(code, format!("{name} {fault}"))
+    SkipReason::new(code, format!("{name} {fault}"))
 }
 
 /// The values must be those of this very session.
-fn agree(env: AgentEnv, root: &Root, meta: &Meta) -> Result<AgentEnv, Skip> {
-    let bad = |why: &str| Err(Skip::new(SkipCode::AgentEnvBad, why));
+fn check_env_agrees(
+    env: AgentEnv,
+    root: &AccessRoot,
+    meta: &AccessMeta,
+) -> Result<AgentEnv, SkipReason> {
+    let bad = |why: &str| Err(SkipReason::new(SkipCode::AgentEnvBad, why));
     if env.pid != meta.agent.pid {
         return bad("agent.env names another process than meta.json");
     }
@@ -150,38 +158,41 @@ fn agree(env: AgentEnv, root: &Root, meta: &Meta) -> Result<AgentEnv, Skip> {
     Ok(env)
 }
 
-fn check_socket(dir: &Dir, name: &str) -> Result<(), Skip> {
+fn check_socket(dir: &PrivateDir, name: &str) -> Result<(), SkipReason> {
     match dir.facts_of(OsStr::new(name)) {
         Ok(None) => Ok(()),
-        Ok(Some(facts)) if facts.kind == Kind::Socket && facts.is_private() => Ok(()),
-        Ok(Some(_)) => Err(Skip::new(SkipCode::Unsafe, format!("{name} is not a private socket"))),
-        Err(_) => Err(Skip::new(SkipCode::Unknown, format!("{name} cannot be looked at"))),
+        Ok(Some(facts)) if facts.kind == InodeKind::Socket && facts.is_private() => Ok(()),
+        Ok(Some(_)) => {
+            Err(SkipReason::new(SkipCode::Unsafe, format!("{name} is not a private socket")))
+        }
+        Err(_) => Err(SkipReason::new(SkipCode::Unknown, format!("{name} cannot be looked at"))),
     }
 }
 
 /// The known files that are there.
-pub(crate) fn files_in(dir: &Dir) -> Result<Vec<(&'static str, Facts)>, Skip> {
+pub(crate) fn files_in(dir: &PrivateDir) -> Result<Vec<(&'static str, InodeFacts)>, SkipReason> {
     let mut files = Vec::new();
-    for name in NAMES {
+    for name in SESSION_FILE_NAMES {
         let facts = dir.facts_of(OsStr::new(name));
-        let facts = facts
-            .map_err(|_| Skip::new(SkipCode::Unknown, format!("{name} cannot be looked at")))?;
+        let facts = facts.map_err(|_| {
+            SkipReason::new(SkipCode::Unknown, format!("{name} cannot be looked at"))
+        })?;
         files.extend(facts.map(|facts| (name, facts)));
     }
     Ok(files)
 }
 
-impl Checked {
+impl CheckedAccess {
     /// Whether the agent is there. With `ask`, its sockets are connected to; nothing is sent.
-    pub fn presence(&self, world: &World<'_>, ask: bool) -> Presence {
-        let process = world.liveness(&self.meta.agent.identity());
+    pub fn presence(&self, world: &AccessWorld<'_>, ask: bool) -> AgentPresence {
+        let process = world.liveness(&self.meta.agent.to_identity());
         let answer = if ask { self.ask_sockets() } else { SocketAnswer::NotAsked };
-        Presence::of(process, answer)
+        AgentPresence::from_process_and_socket(process, answer)
     }
 
     /// Whether somebody serves the lent socket.
     pub(crate) fn is_served(&self) -> bool {
-        ask_socket(&self.dir, SOCKET) == SocketAnswer::Answers
+        ask_socket(&self.dir, LENT_SOCKET) == SocketAnswer::Answers
     }
 
     fn ask_sockets(&self) -> SocketAnswer {
@@ -191,20 +202,23 @@ impl Checked {
             SocketAnswer::TimedOut => 1,
             SocketAnswer::Silent | SocketAnswer::NotAsked => 0,
         };
-        let answers = [SOCKET, KEYS_SOCKET].map(|name| ask_socket(&self.dir, name));
+        let answers = [LENT_SOCKET, KEYS_SOCKET].map(|name| ask_socket(&self.dir, name));
         answers.into_iter().max_by_key(rank).unwrap_or(SocketAnswer::Silent)
     }
 
     /// That the directory holds nothing but what ostler creates.
-    pub(crate) fn only_known_names(&self) -> Result<(), Skip> {
-        let unreadable = |_| Skip::new(SkipCode::Unknown, "its directory cannot be read");
-        let names = self.dir.names().map_err(unreadable)?;
-        let strange = names.iter().filter(|name| !NAMES.iter().any(|known| known == name)).count();
+    pub(crate) fn only_known_names(&self) -> Result<(), SkipReason> {
+        let unreadable = |_| SkipReason::new(SkipCode::Unknown, "its directory cannot be read");
+        let names = self.dir.list_names().map_err(unreadable)?;
+        let strange = names
+            .iter()
+            .filter(|name| !SESSION_FILE_NAMES.iter().any(|known| known == name))
+            .count();
         if strange == 0 {
             return Ok(());
         }
         let names = if strange == 1 { "name" } else { "names" };
-        Err(Skip::new(
+        Err(SkipReason::new(
             SkipCode::UnexpectedFiles,
             format!("it holds {strange} {names} that ostler did not create"),
         ))
@@ -216,11 +230,13 @@ impl Checked {
     }
 }
 
-fn ask_socket(dir: &Dir, name: &str) -> SocketAnswer {
-    match connect_in(dir, OsStr::new(name), CONNECT_PATIENCE) {
+fn ask_socket(dir: &PrivateDir, name: &str) -> SocketAnswer {
+    match connect_in(dir, OsStr::new(name), SOCKET_CONNECT_TIMEOUT) {
         Ok(_) => SocketAnswer::Answers,
-        Err(ConnectError::Silent) => SocketAnswer::Silent,
-        Err(ConnectError::TimedOut) => SocketAnswer::TimedOut,
-        Err(ConnectError::Refused(_) | ConnectError::NotASocket) => SocketAnswer::Refused,
+        Err(SocketConnectError::Silent) => SocketAnswer::Silent,
+        Err(SocketConnectError::TimedOut) => SocketAnswer::TimedOut,
+        Err(SocketConnectError::Refused(_) | SocketConnectError::NotASocket) => {
+            SocketAnswer::Refused
+        }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use crate::rules::AGENT;
+use crate::rules::ACCESS_AGENT_NAME;
 
-use super::{Root, World, list};
+use super::{AccessRoot, AccessWorld, list};
 
 /// What kind of thing it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
+pub enum AccessFindingCode {
     /// The directories are not ours alone.
     Root,
     /// An entry breaks a rule.
@@ -27,7 +27,7 @@ pub enum Code {
     StrayAgent,
 }
 
-impl Code {
+impl AccessFindingCode {
     /// Whether something is wrong, and not only worth knowing.
     pub const fn is_problem(self) -> bool {
         match self {
@@ -39,9 +39,9 @@ impl Code {
 
 /// One thing that somebody should look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct AccessFinding {
     /// What kind.
-    pub code: Code,
+    pub code: AccessFindingCode,
     /// The session, if it is about one.
     pub id: Option<String>,
     /// What.
@@ -52,12 +52,12 @@ pub struct Finding {
 
 /// Open directories, agents that outlived their session, sessions whose agent is gone, entries that
 /// break a rule. Reads only; asks no socket.
-pub fn findings(home: &Path, world: &World<'_>) -> Vec<Finding> {
-    let sessions = match list::list(home, world, false) {
+pub fn find_problems(home: &Path, world: &AccessWorld<'_>) -> Vec<AccessFinding> {
+    let sessions = match list::list_access(home, world, false) {
         Ok(sessions) => sessions,
         Err(fault) => {
-            return vec![Finding {
-                code: Code::Root,
+            return vec![AccessFinding {
+                code: AccessFindingCode::Root,
                 id: None,
                 message: fault.to_string(),
                 remedy: "make it a directory of yours with mode 0700; look at what is in it first"
@@ -70,13 +70,13 @@ pub fn findings(home: &Path, world: &World<'_>) -> Vec<Finding> {
     for session in &sessions {
         let id = &session.id;
         let mut add = |code, message: String, remedy: String| {
-            found.push(Finding { code, id: Some(id.clone()), message, remedy });
+            found.push(AccessFinding { code, id: Some(id.clone()), message, remedy });
         };
         let Some(agent) = &session.agent else {
             let why = session.note.as_deref().unwrap_or("it cannot be read");
             let code = session.reason.unwrap_or("SKIP_UNKNOWN");
             add(
-                Code::Unknown,
+                AccessFindingCode::Unknown,
                 format!("{code}: {why}"),
                 "look at its directory yourself; ostler will not touch it".to_owned(),
             );
@@ -88,21 +88,25 @@ pub fn findings(home: &Path, world: &World<'_>) -> Vec<Finding> {
         match (session.state, agent.presence) {
             ("expired" | "stopped", "present") => {
                 let message = format!("it is {}, and {words}", session.state);
-                add(Code::AgentOutlives, message, format!("`ostler access stop {id}`"));
+                add(
+                    AccessFindingCode::AgentOutlives,
+                    message,
+                    format!("`ostler access stop {id}`"),
+                );
             }
             ("active", "absent") => {
                 let message = format!("it is active, but {words}");
-                add(Code::AgentGone, message, format!("`ostler access stop {id}`"));
+                add(AccessFindingCode::AgentGone, message, format!("`ostler access stop {id}`"));
             }
             ("expired" | "stopped", "absent") => {
                 let message = format!("it is {} and its agent is gone", session.state);
-                add(Code::Finished, message, "`ostler access prune`".to_owned());
+                add(AccessFindingCode::Finished, message, "`ostler access prune`".to_owned());
             }
             _ => {}
         }
         if session.keeper == Some("dead") && agent.presence == "present" {
             add(
-                Code::KeeperGone,
+                AccessFindingCode::KeeperGone,
                 "its agent is there, but nobody serves its socket".to_owned(),
                 format!("`ostler access stop {id}`"),
             );
@@ -111,30 +115,30 @@ pub fn findings(home: &Path, world: &World<'_>) -> Vec<Finding> {
             && session.state != "stopped"
         {
             add(
-                Code::Orphaned,
+                AccessFindingCode::Orphaned,
                 "the session it was lent to is gone".to_owned(),
                 "`ostler access stop --orphaned`".to_owned(),
             );
         }
     }
-    found.extend(strays(home, world, &agents));
+    found.extend(find_stray_agents(home, world, &agents));
     found
 }
 
 /// Agents that listen in our directory and that no record names: their session's directory is gone,
 /// or was never finished.
-fn strays(home: &Path, world: &World<'_>, known: &[u32]) -> Vec<Finding> {
-    let Ok(Some(root)) = Root::find(home) else { return Vec::new() };
+fn find_stray_agents(home: &Path, world: &AccessWorld<'_>, known: &[u32]) -> Vec<AccessFinding> {
+    let Ok(Some(root)) = AccessRoot::find(home) else { return Vec::new() };
     let sessions = root.sessions_path();
-    let table = sys::proc::table();
+    let table = sys::proc::read_process_table();
     let ours = table.rows().iter().filter(|row| {
-        row.uid == world.observer.uid && row.comm == AGENT && !known.contains(&row.pid)
+        row.uid == world.observer.uid && row.comm == ACCESS_AGENT_NAME && !known.contains(&row.pid)
     });
     ours.filter_map(|row| {
         let looks = table.appearance(row.pid)?;
         let socket = looks.args.iter().skip_while(|arg| *arg != "-a").nth(1)?;
-        Path::new(socket).starts_with(&sessions).then(|| Finding {
-            code: Code::StrayAgent,
+        Path::new(socket).starts_with(&sessions).then(|| AccessFinding {
+            code: AccessFindingCode::StrayAgent,
             id: None,
             message: format!(
                 "an ssh-agent (pid {}) runs for a session that has no record",

@@ -15,27 +15,27 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::rules::log::Event;
-use crate::rules::meta::{Meta, ProcessRecord};
-use crate::rules::{AGENT_ENV, KEYS_SOCKET, META, META_BYTES, SOCKET};
+use crate::rules::log::AccessEvent;
+use crate::rules::meta::{AccessMeta, ProcessRecord};
+use crate::rules::{AGENT_ENV_FILE, KEYS_SOCKET, LENT_SOCKET, MAX_META_BYTES, META_FILE};
 use model::identity::Identity;
 use sys::proc::Signal;
 
 use super::connections::Connections;
-use super::proxy::{self, Policy};
-use super::root::Root;
+use super::proxy::{self, ProxyPolicy};
+use super::root::AccessRoot;
 use super::{AccessError, client};
 
 /// The first argument that makes the binary a keeper.
-pub const ROLE: &str = "__access-keeper";
+pub const KEEPER_ROLE: &str = "__access-keeper";
 /// What the opener writes when the session is written down.
 pub(super) const COMMIT: &str = "commit\n";
 /// How long an agent may take to listen.
-const START_PATIENCE: Duration = Duration::from_secs(10);
+const AGENT_START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a keeper is told.
 #[derive(Debug)]
-pub struct Order {
+pub struct KeeperOrder {
     /// ostler's home.
     pub home: PathBuf,
     /// The session.
@@ -48,11 +48,11 @@ pub struct Order {
     pub signs_unlogged: bool,
 }
 
-impl Order {
+impl KeeperOrder {
     /// As arguments.
     pub(super) fn to_args(&self) -> [OsString; 6] {
         [
-            ROLE.into(),
+            KEEPER_ROLE.into(),
             self.home.clone().into_os_string(),
             self.id.clone().into(),
             self.ttl_s.to_string().into(),
@@ -74,7 +74,7 @@ impl Order {
 }
 
 /// What a keeper waits for.
-enum Happened {
+enum KeeperEvent {
     AgentEnded,
     Committed,
     Abandoned,
@@ -85,15 +85,15 @@ enum Happened {
 /// Keeps a session until its agent ends.
 ///
 /// An opener may also be gone before the session was written down: then what it made is removed.
-pub fn keep(order: Order) -> Result<(), AccessError> {
+pub fn run_keeper(order: KeeperOrder) -> Result<(), AccessError> {
     sys::spawn::close_inherited();
-    let deadline = sys::clock::boottime() + Duration::from_secs(order.ttl_s + 1);
-    let shut = AccessError::io("keep memory to ourselves");
+    let deadline = sys::clock::time_since_boot() + Duration::from_secs(order.ttl_s + 1);
+    let shut = AccessError::io_error("keep memory to ourselves");
     sys::spawn::keep_memory_to_ourselves().map_err(shut)?;
     let nowhere = || AccessError::Failed { what: "the session's directory is missing".to_owned() };
-    let root = Root::find(&order.home)?.ok_or_else(nowhere)?;
-    let open = |root: &Root| root.sessions().child(OsStr::new(&order.id));
-    let dir = open(&root).map_err(AccessError::io("open the session's directory"))?;
+    let root = AccessRoot::find(&order.home)?.ok_or_else(nowhere)?;
+    let open = |root: &AccessRoot| root.sessions().open_child(OsStr::new(&order.id));
+    let dir = open(&root).map_err(AccessError::io_error("open the session's directory"))?;
     let path = root.sessions_path().join(&order.id);
     let (happened, inbox) = mpsc::channel();
 
@@ -109,24 +109,24 @@ pub fn keep(order: Order) -> Result<(), AccessError> {
         .map_err(|source| AccessError::Program { program: "ssh-agent", source })?;
     let pid = agent.id();
     await_agent(&dir, &mut agent)?;
-    let identity = sys::proc::identify(pid)
+    let identity = sys::proc::identify_process(pid)
         .map_err(|error| AccessError::Failed { what: error.to_string() })?;
-    let listener = sys::socket::listen(&path.join(SOCKET))
+    let listener = sys::socket::listen_private(&path.join(LENT_SOCKET))
         .map_err(|error| AccessError::Failed { what: error.to_string() })?;
-    let lent = dir.facts_of(OsStr::new(SOCKET)).ok().flatten();
+    let lent = dir.facts_of(OsStr::new(LENT_SOCKET)).ok().flatten();
 
     let ended = happened.clone();
     std::thread::spawn(move || {
         // Whatever it says: the agent is no more.
         let _ = agent.wait();
-        let _ = ended.send(Happened::AgentEnded);
+        let _ = ended.send(KeeperEvent::AgentEnded);
     });
     let over = happened.clone();
     std::thread::spawn(move || {
         sys::clock::sleep_until_boottime(deadline);
-        let _ = over.send(Happened::TimeIsOver);
+        let _ = over.send(KeeperEvent::TimeIsOver);
     });
-    let policy = Policy {
+    let policy = ProxyPolicy {
         root,
         dir,
         id: order.id.clone(),
@@ -136,69 +136,70 @@ pub fn keep(order: Order) -> Result<(), AccessError> {
     };
     let policy = Arc::new(policy);
     let serving = Arc::clone(&policy);
-    std::thread::spawn(move || accept(&listener, &serving));
+    std::thread::spawn(move || accept_borrowers(&listener, &serving));
     let told = happened.clone();
     std::thread::spawn(move || listen_to_opener(&told));
     report_ready(pid)?;
 
-    let committed = attend(&inbox, &happened, &policy, &identity, &order);
+    let committed = attend_agent(&inbox, &happened, &policy, &identity, &order);
     // Only what we made: a socket that somebody put in its place is theirs.
-    if policy.dir.facts_of(OsStr::new(SOCKET)).ok().flatten().map(|now| now.inode)
+    if policy.dir.facts_of(OsStr::new(LENT_SOCKET)).ok().flatten().map(|now| now.inode)
         == lent.map(|lent| lent.inode)
     {
-        let _ = policy.dir.unlink(OsStr::new(SOCKET));
+        let _ = policy.dir.unlink_name(OsStr::new(LENT_SOCKET));
     }
-    if !committed && matches!(policy.dir.facts_of(OsStr::new(META)), Ok(None)) {
+    if !committed && matches!(policy.dir.facts_of(OsStr::new(META_FILE)), Ok(None)) {
         // The opener died before there was a record: nobody else knows what this directory is.
-        let _ = policy.dir.unlink(OsStr::new(AGENT_ENV));
+        let _ = policy.dir.unlink_name(OsStr::new(AGENT_ENV_FILE));
         let _ = policy.root.sessions().remove_child(OsStr::new(&policy.id));
     }
     Ok(())
 }
 
 /// Waits for what happens, until the agent ends; says whether the session was written down.
-fn attend(
-    inbox: &mpsc::Receiver<Happened>,
-    happened: &Sender<Happened>,
-    policy: &Arc<Policy>,
+fn attend_agent(
+    inbox: &mpsc::Receiver<KeeperEvent>,
+    happened: &Sender<KeeperEvent>,
+    policy: &Arc<ProxyPolicy>,
     agent: &Identity,
-    order: &Order,
+    order: &KeeperOrder,
 ) -> bool {
     let mut committed = false;
     loop {
         let end_agent = || {
             // If it cannot be ended it is still recorded, and `access stop` says so.
-            let _ = sys::proc::signal(agent, Signal::Terminate, &sys::proc::observer());
+            let _ =
+                sys::proc::signal_process(agent, Signal::Terminate, &sys::proc::current_observer());
         };
         match inbox.recv() {
-            Ok(Happened::AgentEnded) | Err(_) => break,
-            Ok(Happened::Committed) => {
+            Ok(KeeperEvent::AgentEnded) | Err(_) => break,
+            Ok(KeeperEvent::Committed) => {
                 committed = true;
                 watch_owner(policy, happened.clone());
             }
-            Ok(Happened::Abandoned) => end_agent(),
-            Ok(Happened::TimeIsOver) => {
-                policy.note(Event::Expired);
+            Ok(KeeperEvent::Abandoned) => end_agent(),
+            Ok(KeeperEvent::TimeIsOver) => {
+                policy.log_event(AccessEvent::Expired);
                 end_agent();
             }
-            Ok(Happened::OwnerEnded) => stop_orphaned(order),
+            Ok(KeeperEvent::OwnerEnded) => stop_orphaned(order),
         }
     }
     if committed {
-        policy.note(Event::AgentEnded);
+        policy.log_event(AccessEvent::AgentEnded);
     }
     committed
 }
 
 /// Waits until the agent accepts connections, and is the process that we started.
 fn await_agent(
-    dir: &sys::private::Dir,
+    dir: &sys::private::PrivateDir,
     agent: &mut std::process::Child,
 ) -> Result<(), AccessError> {
     let begun = Instant::now();
     loop {
-        if let Ok(stream) = client::connect(dir, KEYS_SOCKET) {
-            let pid = sys::socket::peer(&stream).ok().and_then(|peer| peer.pid);
+        if let Ok(stream) = client::connect_agent(dir, KEYS_SOCKET) {
+            let pid = sys::socket::peer_credentials(&stream).ok().and_then(|peer| peer.pid);
             if pid.is_none_or(|pid| pid == agent.id()) {
                 return Ok(());
             }
@@ -206,7 +207,7 @@ fn await_agent(
             return Err(AccessError::Failed { what });
         }
         let exited = agent.try_wait().ok().flatten().is_some();
-        if exited || begun.elapsed() > START_PATIENCE {
+        if exited || begun.elapsed() > AGENT_START_TIMEOUT {
             // It is our own child, not yet reaped: the number is its own.
             let _ = agent.kill();
             let _ = agent.wait();
@@ -219,17 +220,17 @@ fn await_agent(
 fn report_ready(pid: u32) -> Result<(), AccessError> {
     let mut out = std::io::stdout().lock();
     let told = writeln!(out, "ready {pid} {}", std::process::id()).and_then(|()| out.flush());
-    told.map_err(AccessError::io("report to the opener"))
+    told.map_err(AccessError::io_error("report to the opener"))
 }
 
-fn listen_to_opener(happened: &Sender<Happened>) {
+fn listen_to_opener(happened: &Sender<KeeperEvent>) {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
     let committed = read.is_ok() && line == COMMIT;
-    let _ = happened.send(if committed { Happened::Committed } else { Happened::Abandoned });
+    let _ = happened.send(if committed { KeeperEvent::Committed } else { KeeperEvent::Abandoned });
 }
 
-fn accept(listener: &UnixListener, policy: &Arc<Policy>) {
+fn accept_borrowers(listener: &UnixListener, policy: &Arc<ProxyPolicy>) {
     let connections = Arc::new(Connections::default());
     for number in 0u64.. {
         connections.wait_for_room();
@@ -245,29 +246,29 @@ fn accept(listener: &UnixListener, policy: &Arc<Policy>) {
         let policy = Arc::clone(policy);
         std::thread::spawn(move || {
             // A connection that breaks is the borrower's business.
-            let _ = proxy::serve(&policy, connection, &turn);
+            let _ = proxy::serve_borrower(&policy, connection, &turn);
         });
     }
 }
 
 /// Waits for the end of the session that this access was lent to, if it was lent to one.
-fn watch_owner(policy: &Policy, happened: Sender<Happened>) {
-    let meta = policy.dir.read(META, META_BYTES).ok();
-    let meta = meta.and_then(|(bytes, _)| Meta::parse(&bytes, &policy.id).ok());
+fn watch_owner(policy: &ProxyPolicy, happened: Sender<KeeperEvent>) {
+    let meta = policy.dir.read_private(META_FILE, MAX_META_BYTES).ok();
+    let meta = meta.and_then(|(bytes, _)| AccessMeta::parse_for(&bytes, &policy.id).ok());
     let owner = meta.and_then(|meta| meta.session).map(|binding| binding.owner);
-    let Some(owner) = owner.as_ref().map(ProcessRecord::identity) else { return };
+    let Some(owner) = owner.as_ref().map(ProcessRecord::to_identity) else { return };
     std::thread::spawn(move || {
-        let observer = sys::proc::observer();
+        let observer = sys::proc::current_observer();
         // Where the system cannot tell, the next `access stop --orphaned` finds out.
         if sys::proc::wait_for_end(&owner, &observer).is_dead() {
-            let _ = happened.send(Happened::OwnerEnded);
+            let _ = happened.send(KeeperEvent::OwnerEnded);
         }
     });
 }
 
 /// Has the session stopped by the one piece of code that stops sessions, which proves everything
 /// again for itself. It ends our agent, and with it us.
-fn stop_orphaned(order: &Order) {
+fn stop_orphaned(order: &KeeperOrder) {
     let Ok(program) = sys::spawn::this_program() else { return };
     let mut program = Command::new(program);
     let started = program
@@ -284,10 +285,10 @@ fn stop_orphaned(order: &Order) {
 
 /// What an opener hears from a keeper: first that it is ready, then that it has ended.
 #[derive(Debug)]
-pub(super) struct Voice(mpsc::Receiver<String>);
+pub(super) struct KeeperOutput(mpsc::Receiver<String>);
 
-impl Voice {
-    pub(super) fn of(stdout: std::process::ChildStdout) -> Self {
+impl KeeperOutput {
+    pub(super) fn from_stdout(stdout: std::process::ChildStdout) -> Self {
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             let mut lines = std::io::BufReader::new(stdout).lines();
@@ -300,8 +301,8 @@ impl Voice {
     }
 
     /// The pids of the agent and of the keeper, once they are ready.
-    pub(super) fn ready(&self) -> Option<(u32, u32)> {
-        let line = self.0.recv_timeout(START_PATIENCE + Duration::from_secs(2)).ok()?;
+    pub(super) fn await_ready(&self) -> Option<(u32, u32)> {
+        let line = self.0.recv_timeout(AGENT_START_TIMEOUT + Duration::from_secs(2)).ok()?;
         let (agent, keeper) = line.strip_prefix("ready ")?.split_once(' ')?;
         Some((agent.parse().ok()?, keeper.parse().ok()?))
     }

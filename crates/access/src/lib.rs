@@ -12,14 +12,14 @@
 //! ```
 //!
 //! Everything below `access/` is reached through directory descriptors ([`root`], [`check`]); every
-//! rule and every code is in `crate::rules`. Clocks and the process table are given in a [`World`],
+//! rule and every code is in `crate::rules`. Clocks and the process table are given in a [`AccessWorld`],
 //! so that a test can have another one.
 
 use std::io;
 use std::time::Duration;
 
-use crate::rules::skip::Skip;
-use crate::rules::state::Clocks;
+use crate::rules::skip::SkipReason;
+use crate::rules::state::AccessClocks;
 use model::identity::Identity;
 use model::liveness::{Liveness, Observer};
 use model::time::Time;
@@ -43,46 +43,46 @@ pub mod sight;
 pub mod stop;
 pub mod wire;
 
-pub use root::{Root, RootFault};
+pub use root::{AccessRoot, RootFault};
 
 /// How long a socket may take to accept before nothing can be said.
-pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_millis(200);
+pub(crate) const SOCKET_CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// What is true around us: who looks, the clocks, and how processes are looked up.
 #[derive(Clone)]
-pub struct World<'a> {
+pub struct AccessWorld<'a> {
     /// The clocks.
-    pub clocks: Clocks,
+    pub clocks: AccessClocks,
     /// Who is looking.
     pub observer: Observer,
     /// Whether a recorded process is there.
     pub probe: &'a (dyn Fn(&Identity, &Observer) -> Liveness + Sync),
 }
 
-impl std::fmt::Debug for World<'_> {
+impl std::fmt::Debug for AccessWorld<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("World").field("clocks", &self.clocks).finish_non_exhaustive()
+        f.debug_struct("AccessWorld").field("clocks", &self.clocks).finish_non_exhaustive()
     }
 }
 
-impl World<'static> {
+impl AccessWorld<'static> {
     /// The real one, now.
     pub fn here() -> Self {
-        Self::seen_by(sys::proc::observer(), sys::clock::now())
+        Self::seen_by(sys::proc::current_observer(), sys::clock::now())
     }
 
     /// The real one, for a caller that has already gathered the observer.
     pub fn seen_by(observer: Observer, now: Time) -> Self {
-        let clocks = Clocks {
+        let clocks = AccessClocks {
             now,
-            boottime_s: sys::clock::boottime().as_secs(),
-            boot: observer.boot().as_ref().map(crate::rules::meta::boot_text),
+            boottime_s: sys::clock::time_since_boot().as_secs(),
+            boot: observer.boot_identity().as_ref().map(crate::rules::meta::boot_text),
         };
-        Self { clocks, observer, probe: &sys::proc::probe }
+        Self { clocks, observer, probe: &sys::proc::probe_liveness }
     }
 }
 
-impl World<'_> {
+impl AccessWorld<'_> {
     /// Whether the process is there.
     pub fn liveness(&self, recorded: &Identity) -> Liveness {
         (self.probe)(recorded, &self.observer)
@@ -104,7 +104,7 @@ pub enum AccessError {
         /// Which.
         id: String,
         /// The rule.
-        skip: Skip,
+        skip: SkipReason,
     },
     /// The session is over, or its agent is not there.
     #[error("access session `{id}` is {what}")]
@@ -148,7 +148,7 @@ pub enum AccessError {
 
 impl AccessError {
     /// An error of the system while something was tried.
-    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
@@ -157,6 +157,6 @@ impl AccessError {
 /// A few characters that nobody else has chosen.
 pub(crate) fn random_word() -> io::Result<String> {
     const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    let bytes: [u8; 10] = sys::random::bytes()?;
+    let bytes: [u8; 10] = sys::random::random_bytes()?;
     Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect())
 }

@@ -5,54 +5,58 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::rules::agent_env::AgentEnv;
-use crate::rules::meta::{Key, Meta};
-use crate::rules::presence::Presence;
-use crate::rules::skip::Skip;
-use crate::rules::state::State;
-use crate::wire::{AccessView, AgentView, BoundView, KeyView};
+use crate::rules::meta::{AccessMeta, LentKey};
+use crate::rules::presence::AgentPresence;
+use crate::rules::skip::SkipReason;
+use crate::rules::state::AccessState;
+use crate::wire::{AccessAgentView, AccessView, BoundView, KeyView};
 
-use super::check::{Checked, check};
-use super::root::{Root, RootFault};
-use super::{AccessError, World};
+use super::check::{CheckedAccess, check_entry};
+use super::root::{AccessRoot, RootFault};
+use super::{AccessError, AccessWorld};
 use model::address::AddressError;
 
 /// Every entry, by name. With `probe`, sockets are connected to.
-pub fn list(home: &Path, world: &World<'_>, probe: bool) -> Result<Vec<AccessView>, RootFault> {
-    let Some(root) = Root::find(home)? else { return Ok(Vec::new()) };
-    let view = |name: &std::ffi::OsString| one(&root, name, world, probe);
-    Ok(root.names()?.iter().map(view).collect())
+pub fn list_access(
+    home: &Path,
+    world: &AccessWorld<'_>,
+    probe: bool,
+) -> Result<Vec<AccessView>, RootFault> {
+    let Some(root) = AccessRoot::find(home)? else { return Ok(Vec::new()) };
+    let view = |name: &std::ffi::OsString| view_entry(&root, name, world, probe);
+    Ok(root.entry_names()?.iter().map(view).collect())
 }
 
 /// The session that `text` means.
-pub fn show(
+pub fn show_access(
     home: &Path,
-    world: &World<'_>,
+    world: &AccessWorld<'_>,
     text: &str,
     probe: bool,
 ) -> Result<AccessView, AccessError> {
     let not_found = || AddressError::NotFound(text.to_owned());
-    let root = Root::find(home)?.ok_or_else(not_found)?;
-    let id = root.resolve(text)?;
-    Ok(one(&root, OsStr::new(&id), world, probe))
+    let root = AccessRoot::find(home)?.ok_or_else(not_found)?;
+    let id = root.resolve_id(text)?;
+    Ok(view_entry(&root, OsStr::new(&id), world, probe))
 }
 
-fn one(root: &Root, name: &OsStr, world: &World<'_>, probe: bool) -> AccessView {
-    match check(root, name, world) {
+fn view_entry(root: &AccessRoot, name: &OsStr, world: &AccessWorld<'_>, probe: bool) -> AccessView {
+    match check_entry(root, name, world) {
         Ok(checked) => {
             let presence = checked.presence(world, probe);
-            let mut view = view(&checked, presence, world);
+            let mut view = checked_view(&checked, presence, world);
             view.id = name.to_string_lossy().into_owned();
             view
         }
-        Err(skip) => unknown(name, skip),
+        Err(skip) => skipped_view(name, skip),
     }
 }
 
-fn unknown(name: &OsStr, skip: Skip) -> AccessView {
+fn skipped_view(name: &OsStr, skip: SkipReason) -> AccessView {
     AccessView {
         id: name.to_string_lossy().into_owned(),
-        state: State::Unknown.word(),
-        reason: Some(skip.code.word()),
+        state: AccessState::Unknown.as_str(),
+        reason: Some(skip.code.as_str()),
         note: Some(skip.detail),
         agent: None,
         keeper: None,
@@ -69,8 +73,12 @@ fn unknown(name: &OsStr, skip: Skip) -> AccessView {
     }
 }
 
-fn view(checked: &Checked, presence: Presence, world: &World<'_>) -> AccessView {
-    let Meta { id, label, created_at, expires_at, agent, keys, .. } = &checked.meta;
+fn checked_view(
+    checked: &CheckedAccess,
+    presence: AgentPresence,
+    world: &AccessWorld<'_>,
+) -> AccessView {
+    let AccessMeta { id, label, created_at, expires_at, agent, keys, .. } = &checked.meta;
     let note = if checked.judged.clocks_disagree {
         Some("clock-disagrees".to_owned())
     } else if checked.is_half_removed() {
@@ -80,19 +88,19 @@ fn view(checked: &Checked, presence: Presence, world: &World<'_>) -> AccessView 
     };
     AccessView {
         id: id.clone(),
-        state: checked.judged.state.word(),
+        state: checked.judged.state.as_str(),
         reason: None,
         note,
-        agent: Some(AgentView {
-            presence: presence.word(),
-            reason: presence.reason(),
+        agent: Some(AccessAgentView {
+            presence: presence.as_str(),
+            reason: presence.reason_code(),
             pid: agent.pid,
         }),
         keeper: checked
             .meta
             .keeper
             .as_ref()
-            .map(|keeper| world.liveness(&keeper.identity()).state()),
+            .map(|keeper| world.liveness(&keeper.to_identity()).as_str()),
         created_at: Some(*created_at),
         expires_at: Some(*expires_at),
         stopped_at: checked.stop.as_ref().map(|stop| stop.stopped_at),
@@ -106,13 +114,13 @@ fn view(checked: &Checked, presence: Presence, world: &World<'_>) -> AccessView 
             agent: binding.agent.clone(),
             id: binding.id.clone(),
             pid: binding.owner.pid,
-            owner: world.liveness(&binding.owner.identity()).state(),
+            owner: world.liveness(&binding.owner.to_identity()).as_str(),
         }),
     }
 }
 
 /// A key as programs see it.
-pub fn key_view(key: &Key) -> KeyView {
+pub fn key_view(key: &LentKey) -> KeyView {
     KeyView {
         fingerprint: key.fingerprint.clone(),
         kind: key.kind.clone(),
@@ -121,19 +129,24 @@ pub fn key_view(key: &Key) -> KeyView {
 }
 
 /// What a borrower needs of a session that is active and whose agent is there.
-pub fn lend(home: &Path, world: &World<'_>, text: &str) -> Result<(Meta, AgentEnv), AccessError> {
+pub fn lend_access(
+    home: &Path,
+    world: &AccessWorld<'_>,
+    text: &str,
+) -> Result<(AccessMeta, AgentEnv), AccessError> {
     let not_found = || AddressError::NotFound(text.to_owned());
-    let root = Root::find(home)?.ok_or_else(not_found)?;
-    let id = root.resolve(text)?;
-    let checked = check(&root, OsStr::new(&id), world)
+    let root = AccessRoot::find(home)?.ok_or_else(not_found)?;
+    let id = root.resolve_id(text)?;
+    let checked = check_entry(&root, OsStr::new(&id), world)
         .map_err(|skip| AccessError::Unusable { id: id.clone(), skip })?;
-    if checked.judged.state != State::Active {
-        let what = checked.judged.state.word().to_owned();
+    if checked.judged.state != AccessState::Active {
+        let what = checked.judged.state.as_str().to_owned();
         return Err(AccessError::NotActive { id, what });
     }
     let presence = checked.presence(world, true);
-    if !matches!(presence, Presence::Present(_)) {
-        let what = format!("active, but its agent is {} ({})", presence.word(), presence.reason());
+    if !matches!(presence, AgentPresence::Present(_)) {
+        let what =
+            format!("active, but its agent is {} ({})", presence.as_str(), presence.reason_code());
         return Err(AccessError::NotActive { id, what });
     }
     if !checked.is_served() {

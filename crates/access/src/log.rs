@@ -6,20 +6,20 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::rules::is_id;
-use crate::rules::log::{Entry, Event};
+use crate::rules::log::{AccessEvent, AccessLogEntry};
 use model::time::Time;
-use sys::private::{Dir, FileFault};
+use sys::private::{PrivateDir, PrivateFileFault};
 
 use super::AccessError;
 use super::check::id_in;
-use super::root::{Root, RootFault};
+use super::root::{AccessRoot, RootFault};
 use model::address::AddressError;
 
 /// What is not a signature takes no more than this: a borrower that is refused a million times leaves
 /// room for what matters.
 const MOST_OTHER_BYTES: u64 = 4 * 1024 * 1024;
 /// A log takes no more than this; a borrower that signs a million times fills no disk.
-const MOST_BYTES: u64 = 32 * 1024 * 1024;
+const MAX_LOG_BYTES: u64 = 32 * 1024 * 1024;
 
 fn file_name(id: &str) -> String {
     format!("{id}.jsonl")
@@ -27,23 +27,23 @@ fn file_name(id: &str) -> String {
 
 /// Adds one line. Lines are short and written at once, so those of two writers do not mix. A line that
 /// finds no room is an error, except for a refusal, of which there are enough by then.
-pub(crate) fn append(root: &Root, id: &str, event: Event) -> io::Result<()> {
+pub(crate) fn append_event(root: &AccessRoot, id: &str, event: AccessEvent) -> io::Result<()> {
     let at = sys::clock::now();
-    let dir = root.beside("log").map_err(io::Error::other)?;
+    let dir = root.make_beside("log").map_err(io::Error::other)?;
     let mut file = dir.append_to(&file_name(id))?;
     let length = file.metadata()?.len();
-    let is_refusal = matches!(event, Event::Refused { .. });
+    let is_refusal = matches!(event, AccessEvent::Refused { .. });
     if is_refusal && length >= MOST_OTHER_BYTES {
         return Ok(());
     }
-    let mut line = serde_json::to_vec(&Entry { at, event })?;
+    let mut line = serde_json::to_vec(&AccessLogEntry { at, event })?;
     line.push(b'\n');
-    if length + line.len() as u64 <= MOST_BYTES {
+    if length + line.len() as u64 <= MAX_LOG_BYTES {
         return file.write_all(&line);
     }
-    if length < MOST_BYTES {
-        let mut full = serde_json::to_vec(&Entry { at, event: Event::Full })?;
-        let room = usize::try_from(MOST_BYTES - length).unwrap_or(full.len());
+    if length < MAX_LOG_BYTES {
+        let mut full = serde_json::to_vec(&AccessLogEntry { at, event: AccessEvent::Full })?;
+        let room = usize::try_from(MAX_LOG_BYTES - length).unwrap_or(full.len());
         full.resize(room.max(full.len()), b' ');
         full.push(b'\n');
         file.write_all(&full)?;
@@ -53,21 +53,21 @@ pub(crate) fn append(root: &Root, id: &str, event: Event) -> io::Result<()> {
 
 /// A session's log.
 #[derive(Debug, Default)]
-pub struct Log {
+pub struct AccessLog {
     /// The session.
     pub id: String,
     /// Oldest first.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<AccessLogEntry>,
     /// How many lines could not be understood.
     pub damaged: usize,
 }
 
 /// Reads the log of the session that `text` means, whether or not the session is still there.
-pub fn read(home: &Path, text: &str) -> Result<Log, AccessError> {
+pub fn read_log(home: &Path, text: &str) -> Result<AccessLog, AccessError> {
     let not_found = || AccessError::from(AddressError::NotFound(text.to_owned()));
-    let root = Root::find(home)?.ok_or_else(not_found)?;
+    let root = AccessRoot::find(home)?.ok_or_else(not_found)?;
     let dir = root.existing_beside("log")?.ok_or_else(not_found)?;
-    let names = dir.names().map_err(AccessError::io("list the logs"))?;
+    let names = dir.list_names().map_err(AccessError::io_error("list the logs"))?;
     let ids: Vec<&str> = names
         .iter()
         .filter_map(|name| name.to_str()?.strip_suffix(".jsonl"))
@@ -83,7 +83,7 @@ pub fn read(home: &Path, text: &str) -> Result<Log, AccessError> {
         }
     };
     let bytes = read_whole(&dir, id)?;
-    let mut log = Log { id: id.to_owned(), ..Log::default() };
+    let mut log = AccessLog { id: id.to_owned(), ..AccessLog::default() };
     for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match serde_json::from_slice(line) {
             Ok(entry) => log.entries.push(entry),
@@ -95,7 +95,7 @@ pub fn read(home: &Path, text: &str) -> Result<Log, AccessError> {
 
 /// A log that is of no use any more.
 #[derive(Debug)]
-pub struct Expired {
+pub struct ExpiredLog {
     /// The session that it was about.
     pub id: String,
     /// When its last line was written.
@@ -106,12 +106,12 @@ pub struct Expired {
 
 /// Removes the logs of sessions that are gone and that nobody added to after `before`; with `dry_run`
 /// it only names them. A log that cannot be read, or that has no last line, is kept.
-pub fn expire(home: &Path, before: Time, dry_run: bool) -> Result<Vec<Expired>, RootFault> {
-    let Some(root) = Root::find(home)? else { return Ok(Vec::new()) };
+pub fn expire_logs(home: &Path, before: Time, dry_run: bool) -> Result<Vec<ExpiredLog>, RootFault> {
+    let Some(root) = AccessRoot::find(home)? else { return Ok(Vec::new()) };
     let Some(dir) = root.existing_beside("log")? else { return Ok(Vec::new()) };
-    let sessions = root.names()?;
+    let sessions = root.entry_names()?;
     let mut expired = Vec::new();
-    for name in dir.names().unwrap_or_default() {
+    for name in dir.list_names().unwrap_or_default() {
         let id = name.to_str().and_then(|name| name.strip_suffix(".jsonl")).filter(|id| is_id(id));
         let Some(id) = id else { continue };
         if sessions.iter().any(|session| id_in(session) == Some(id)) {
@@ -120,28 +120,28 @@ pub fn expire(home: &Path, before: Time, dry_run: bool) -> Result<Vec<Expired>, 
         let Some(last) = last_line(&dir, id).filter(|last| *last < before) else { continue };
         let removed = match dry_run {
             true => Ok(()),
-            false => dir.unlink(OsStr::new(&name)).map_err(|error| error.to_string()),
+            false => dir.unlink_name(OsStr::new(&name)).map_err(|error| error.to_string()),
         };
-        expired.push(Expired { id: id.to_owned(), last, removed });
+        expired.push(ExpiredLog { id: id.to_owned(), last, removed });
     }
     expired.sort_by(|one, other| one.id.cmp(&other.id));
     Ok(expired)
 }
 
 /// When the last line of a log was written, if all is as it should be with it.
-fn last_line(dir: &Dir, id: &str) -> Option<Time> {
-    let (bytes, _) = dir.read(&file_name(id), 2 * MOST_BYTES).ok()?;
+fn last_line(dir: &PrivateDir, id: &str) -> Option<Time> {
+    let (bytes, _) = dir.read_private(&file_name(id), 2 * MAX_LOG_BYTES).ok()?;
     let line = bytes.trim_ascii_end().rsplit(|byte| *byte == b'\n').next()?;
-    serde_json::from_slice::<Entry>(line).ok().map(|entry| entry.at)
+    serde_json::from_slice::<AccessLogEntry>(line).ok().map(|entry| entry.at)
 }
 
 /// A keeper may write between the two looks of a careful read; then it is read again.
-fn read_whole(dir: &Dir, id: &str) -> Result<Vec<u8>, AccessError> {
+fn read_whole(dir: &PrivateDir, id: &str) -> Result<Vec<u8>, AccessError> {
     let mut tries = 0;
     loop {
-        match dir.read(&file_name(id), 2 * MOST_BYTES) {
+        match dir.read_private(&file_name(id), 2 * MAX_LOG_BYTES) {
             Ok((bytes, _)) => return Ok(bytes),
-            Err(FileFault::Changed) if tries < 100 => tries += 1,
+            Err(PrivateFileFault::Changed) if tries < 100 => tries += 1,
             Err(fault) => {
                 let what = format!("the log of `{id}` {fault}");
                 return Err(AccessError::Failed { what });

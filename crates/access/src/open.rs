@@ -9,19 +9,25 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use crate::rules::agent_env::{AgentEnv, is_socket_path};
-use crate::rules::log::Event;
-use crate::rules::meta::{Binding, LABEL_CHARS, MOST_KEYS, Meta, ProcessRecord, SCHEMA, TTL_S};
-use crate::rules::{AGENT_ENV, COMMAND, KEYS_SOCKET, META, NAMES, SOCKET, may_be_secret};
+use crate::rules::log::AccessEvent;
+use crate::rules::meta::{
+    AccessMeta, MAX_KEYS, MAX_LABEL_CHARS, META_SCHEMA_VERSION, ProcessRecord, SessionBinding,
+    TTL_SECONDS_RANGE,
+};
+use crate::rules::{
+    AGENT_ENV_FILE, COMMAND_BINDING, KEYS_SOCKET, LENT_SOCKET, META_FILE, SESSION_FILE_NAMES,
+    may_be_secret,
+};
 use model::rules::judge::Verdict;
 use model::session::{Certainty, Session};
-use sys::private::Dir;
+use sys::private::PrivateDir;
 
-use super::keeper::{COMMIT, Order, Voice};
-use super::root::Root;
+use super::keeper::{COMMIT, KeeperOrder, KeeperOutput};
+use super::root::AccessRoot;
 use super::{AccessError, client, log, random_word};
 
 /// What is to be opened.
-pub struct Request<'a> {
+pub struct OpenAccessRequest<'a> {
     /// ostler's home.
     pub home: &'a Path,
     /// How long.
@@ -43,19 +49,19 @@ pub struct Request<'a> {
     /// Whether a signature that cannot be logged is given all the same.
     pub signs_unlogged: bool,
     /// The session it is lent to.
-    pub binding: Option<Binding>,
+    pub binding: Option<SessionBinding>,
     /// The environment that a keeper is given a little of.
     pub env: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
-impl std::fmt::Debug for Request<'_> {
+impl std::fmt::Debug for OpenAccessRequest<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Request").field("home", &self.home).finish_non_exhaustive()
+        f.debug_struct("OpenAccessRequest").field("home", &self.home).finish_non_exhaustive()
     }
 }
 
 /// Variables that a person's desktop needs to be asked by the agent.
-const ASKING: [&str; 7] = [
+const DESKTOP_VARIABLES: [&str; 7] = [
     "DISPLAY",
     "WAYLAND_DISPLAY",
     "XAUTHORITY",
@@ -66,11 +72,11 @@ const ASKING: [&str; 7] = [
 ];
 
 /// Opens the session and returns its record and what a borrower needs.
-pub fn open(request: &Request<'_>) -> Result<(Meta, AgentEnv), AccessError> {
+pub fn open_access(request: &OpenAccessRequest<'_>) -> Result<(AccessMeta, AgentEnv), AccessError> {
     let version = openssh_version()?;
     refuse_nonsense(request, &version)?;
-    let root = Root::create(request.home)?;
-    let word = random_word().map_err(AccessError::io("choose an id"))?;
+    let root = AccessRoot::create(request.home)?;
+    let word = random_word().map_err(AccessError::io_error("choose an id"))?;
     let id = format!("a-{word}");
     let socket = root.socket_path(&id).to_str().map(str::to_owned);
     let socket =
@@ -82,22 +88,23 @@ pub fn open(request: &Request<'_>) -> Result<(Meta, AgentEnv), AccessError> {
             hint: "set OSTLER_HOME to a short, plain path".to_owned(),
         })?;
     let busy = || AccessError::Failed { what: format!("`{id}` is locked by another command") };
-    let locked = root.lock(&id).map_err(|error| AccessError::Failed { what: error.to_string() })?;
+    let locked =
+        root.lock_session(&id).map_err(|error| AccessError::Failed { what: error.to_string() })?;
     let _lock = locked.ok_or_else(busy)?;
     let dir = root.sessions().create_child(OsStr::new(&id));
-    let dir = dir.map_err(AccessError::io("make the session's directory"))?;
-    let opened = fill(request, &root, &dir, &id, socket, version);
+    let dir = dir.map_err(AccessError::io_error("make the session's directory"))?;
+    let opened = fill_directory(request, &root, &dir, &id, socket, version);
     if opened.is_err() {
-        take_back(&root, &dir, &id);
+        remove_failed_opening(&root, &dir, &id);
     }
     opened
 }
 
-fn refuse_nonsense(request: &Request<'_>, version: &str) -> Result<(), AccessError> {
+fn refuse_nonsense(request: &OpenAccessRequest<'_>, version: &str) -> Result<(), AccessError> {
     let refuse = |what: &str, hint: &str| {
         Err(AccessError::Refused { what: what.to_owned(), hint: hint.to_owned() })
     };
-    if !TTL_S.contains(&request.ttl.as_secs()) {
+    if !TTL_SECONDS_RANGE.contains(&request.ttl.as_secs()) {
         return refuse(
             "a session lives between a minute and a day",
             "write `--ttl` like 30m or 8h",
@@ -105,7 +112,7 @@ fn refuse_nonsense(request: &Request<'_>, version: &str) -> Result<(), AccessErr
     }
     if let Some(label) = &request.label {
         let plain = label.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-        if label.len() > LABEL_CHARS || !plain {
+        if label.len() > MAX_LABEL_CHARS || !plain {
             return refuse(
                 "a label is at most 64 plain characters",
                 "choose a shorter, plainer one",
@@ -119,7 +126,7 @@ fn refuse_nonsense(request: &Request<'_>, version: &str) -> Result<(), AccessErr
         }
     }
     let count = request.keys.len() + usize::from(request.generate);
-    if count > MOST_KEYS || request.destinations.len() > MOST_KEYS {
+    if count > MAX_KEYS || request.destinations.len() > MAX_KEYS {
         return refuse("a session holds at most 32 keys and destinations", "open two sessions");
     }
     if count == 0 && (request.confirm || !request.destinations.is_empty()) {
@@ -146,7 +153,7 @@ fn openssh_version() -> Result<String, AccessError> {
         .map_err(|source| AccessError::Program { program: "ssh", source })?;
     let text = String::from_utf8_lossy(&output.stderr);
     let word = text.split([' ', ',', '\n']).next().unwrap_or("");
-    let plain = word.chars().filter(|c| c.is_ascii_graphic()).take(LABEL_CHARS).collect();
+    let plain = word.chars().filter(|c| c.is_ascii_graphic()).take(MAX_LABEL_CHARS).collect();
     Ok(plain)
 }
 
@@ -161,14 +168,14 @@ struct Keeper {
     pid: u32,
     agent: u32,
     control: Option<ChildStdin>,
-    voice: Voice,
+    voice: KeeperOutput,
     committed: bool,
 }
 
 impl Keeper {
     fn commit(mut self) -> Result<(), AccessError> {
         let told = self.control.as_mut().map_or(Ok(()), |pipe| pipe.write_all(COMMIT.as_bytes()));
-        told.map_err(AccessError::io("tell the keeper"))?;
+        told.map_err(AccessError::io_error("tell the keeper"))?;
         self.committed = true;
         Ok(())
     }
@@ -184,17 +191,17 @@ impl Drop for Keeper {
     }
 }
 
-fn fill(
-    request: &Request<'_>,
-    root: &Root,
-    dir: &Dir,
+fn fill_directory(
+    request: &OpenAccessRequest<'_>,
+    root: &AccessRoot,
+    dir: &PrivateDir,
     id: &str,
     socket: String,
     version: String,
-) -> Result<(Meta, AgentEnv), AccessError> {
+) -> Result<(AccessMeta, AgentEnv), AccessError> {
     let read_only = !request.allow_add && (request.generate || !request.keys.is_empty());
     let ttl_s = request.ttl.as_secs();
-    let order = Order {
+    let order = KeeperOrder {
         home: request.home.to_owned(),
         id: id.to_owned(),
         ttl_s,
@@ -203,22 +210,24 @@ fn fill(
     };
     // First: what is written down must not end later than what the keeper and the keys think.
     let created_at = sys::clock::now();
-    let expires_boottime_s = sys::clock::boottime().as_secs() + ttl_s;
+    let expires_boottime_s = sys::clock::time_since_boot().as_secs() + ttl_s;
     let keeper = start_keeper(request, &order)?;
     let agent_pid = keeper.agent;
-    let agent = record(agent_pid)?;
-    let keeper_record = record(keeper.pid)?;
+    let agent = record_process(agent_pid)?;
+    let keeper_record = record_process(keeper.pid)?;
     add_keys(request, root, id)?;
-    let mut stream = client::connect(dir, KEYS_SOCKET).map_err(AccessError::io("ask the agent"))?;
-    let peer = sys::socket::peer(&stream).ok().and_then(|peer| peer.pid);
+    let mut stream =
+        client::connect_agent(dir, KEYS_SOCKET).map_err(AccessError::io_error("ask the agent"))?;
+    let peer = sys::socket::peer_credentials(&stream).ok().and_then(|peer| peer.pid);
     if peer.is_some_and(|pid| pid != agent_pid) {
         let what = "another process listens on the agent's socket".to_owned();
         return Err(AccessError::Failed { what });
     }
-    let keys = client::identities(&mut stream).map_err(AccessError::io("list the agent's keys"))?;
+    let keys = client::list_identities(&mut stream)
+        .map_err(AccessError::io_error("list the agent's keys"))?;
     let env = AgentEnv { socket, pid: agent_pid };
-    let meta = Meta {
-        schema: SCHEMA,
+    let meta = AccessMeta {
+        schema: META_SCHEMA_VERSION,
         id: id.to_owned(),
         label: request.label.clone(),
         created_at,
@@ -238,65 +247,73 @@ fn fill(
     let bytes = serde_json::to_vec_pretty(&meta)
         .map_err(|error| AccessError::Failed { what: error.to_string() })?;
     // What could not be read back must not be lent.
-    Meta::parse(&bytes, id).map_err(|skip| AccessError::Failed { what: skip.detail })?;
+    AccessMeta::parse_for(&bytes, id).map_err(|skip| AccessError::Failed { what: skip.detail })?;
     let text = env.to_text();
-    dir.write(AGENT_ENV, text.as_bytes()).map_err(AccessError::io("write agent.env"))?;
-    sys::pause::at("access-open-before-meta");
-    dir.write(META, &bytes).map_err(AccessError::io("write meta.json"))?;
-    let event = Event::opened(&meta.keys, meta.expires_at);
-    log::append(root, id, event).map_err(AccessError::io("write the log"))?;
+    dir.write_atomic(AGENT_ENV_FILE, text.as_bytes())
+        .map_err(AccessError::io_error("write agent.env"))?;
+    sys::pause::pause_at("access-open-before-meta");
+    dir.write_atomic(META_FILE, &bytes).map_err(AccessError::io_error("write meta.json"))?;
+    let event = AccessEvent::from_opening(&meta.keys, meta.expires_at);
+    log::append_event(root, id, event).map_err(AccessError::io_error("write the log"))?;
     keeper.commit()?;
     Ok((meta, env))
 }
 
-fn record(pid: u32) -> Result<ProcessRecord, AccessError> {
-    let identity = sys::proc::identify(pid)
+fn record_process(pid: u32) -> Result<ProcessRecord, AccessError> {
+    let identity = sys::proc::identify_process(pid)
         .map_err(|error| AccessError::Failed { what: error.to_string() })?;
-    ProcessRecord::of(&identity)
+    ProcessRecord::from_identity(&identity)
         .ok_or_else(|| AccessError::Failed { what: format!("process {pid} has no identity") })
 }
 
-fn start_keeper(request: &Request<'_>, order: &Order) -> Result<Keeper, AccessError> {
-    let program = sys::spawn::this_program().map_err(AccessError::io("find this program"))?;
+fn start_keeper(
+    request: &OpenAccessRequest<'_>,
+    order: &KeeperOrder,
+) -> Result<Keeper, AccessError> {
+    let program = sys::spawn::this_program().map_err(AccessError::io_error("find this program"))?;
     let mut command = Command::new(program);
     command.arg0("ostler").args(order.to_args()).current_dir("/").env_clear();
     let wanted = ["PATH", "OSTLER_PAUSE"].into_iter();
-    let asking = ASKING.into_iter().filter(|_| request.confirm);
+    let asking = DESKTOP_VARIABLES.into_iter().filter(|_| request.confirm);
     for name in wanted.chain(asking) {
         if let Some(value) = (request.env)(name) {
             command.env(name, value);
         }
     }
-    let mut child = sys::spawn::detached(sys::spawn::ask_through_pipes(&mut command))
-        .map_err(AccessError::io("start the keeper"))?;
+    let mut child = sys::spawn::spawn_detached(sys::spawn::ask_through_pipes(&mut command))
+        .map_err(AccessError::io_error("start the keeper"))?;
     let (control, stdout) = (child.stdin.take(), child.stdout.take());
     // It has handed over to the keeper, which is no child of ours.
     let _ = child.wait();
     let failed = || AccessError::Failed {
         what: "the ssh-agent could not be started; is OpenSSH installed?".to_owned(),
     };
-    let voice = Voice::of(stdout.ok_or_else(failed)?);
-    let (agent, pid) = voice.ready().ok_or_else(failed)?;
+    let voice = KeeperOutput::from_stdout(stdout.ok_or_else(failed)?);
+    let (agent, pid) = voice.await_ready().ok_or_else(failed)?;
     Ok(Keeper { pid, agent, control, voice, committed: false })
 }
 
 /// Adds the keys through the agent's own socket: the lent one may refuse.
-fn add_keys(request: &Request<'_>, root: &Root, id: &str) -> Result<(), AccessError> {
+fn add_keys(
+    request: &OpenAccessRequest<'_>,
+    root: &AccessRoot,
+    id: &str,
+) -> Result<(), AccessError> {
     let socket = root.sessions_path().join(id).join(KEYS_SOCKET);
     for file in &request.keys {
-        let mut command = ssh_add(request, &socket);
+        let mut command = ssh_add_command(request, &socket);
         // A name that begins with a dash is a file all the same.
-        let file = std::path::absolute(file).map_err(AccessError::io("name the key"))?;
-        added(command.arg(file).stdin(Stdio::null()), None)?;
+        let file = std::path::absolute(file).map_err(AccessError::io_error("name the key"))?;
+        run_ssh_add(command.arg(file).stdin(Stdio::null()), None)?;
     }
     if request.generate {
         let key = new_key(id)?;
-        added(ssh_add(request, &socket).arg("-").stdin(Stdio::piped()), Some(&key))?;
+        run_ssh_add(ssh_add_command(request, &socket).arg("-").stdin(Stdio::piped()), Some(&key))?;
     }
     Ok(())
 }
 
-fn ssh_add(request: &Request<'_>, socket: &Path) -> Command {
+fn ssh_add_command(request: &OpenAccessRequest<'_>, socket: &Path) -> Command {
     let mut command = Command::new("ssh-add");
     command.env("SSH_AUTH_SOCK", socket).env_remove("SSH_AGENT_PID");
     command.args(["-q", "-t", &request.ttl.as_secs().to_string()]);
@@ -316,7 +333,7 @@ fn ssh_add(request: &Request<'_>, socket: &Path) -> Command {
 /// A new key. It is in this process's memory and in the agent's, and never in a file.
 fn new_key(id: &str) -> Result<ssh_key::private::PrivateKey, AccessError> {
     use ssh_key::private::PrivateKey;
-    let shut = AccessError::io("keep memory to ourselves");
+    let shut = AccessError::io_error("keep memory to ourselves");
     sys::spawn::forbid_dumps().map_err(shut)?;
     let failed = |error: ssh_key::Error| AccessError::Failed { what: error.to_string() };
     let mut random = ssh_key::rand_core::OsRng;
@@ -326,7 +343,7 @@ fn new_key(id: &str) -> Result<ssh_key::private::PrivateKey, AccessError> {
 }
 
 /// Runs ssh-add; its own words are passed on when it fails, unless they could hold a key.
-fn added(
+fn run_ssh_add(
     command: &mut Command,
     key: Option<&ssh_key::private::PrivateKey>,
 ) -> Result<(), AccessError> {
@@ -335,7 +352,8 @@ fn added(
     if let (Some(key), Some(mut pipe)) = (key, child.stdin.take()) {
         let text = key.to_openssh(ssh_key::LineEnding::LF);
         let text = text.map_err(|error| AccessError::Failed { what: error.to_string() })?;
-        pipe.write_all(text.as_bytes()).map_err(AccessError::io("hand the key to ssh-add"))?;
+        pipe.write_all(text.as_bytes())
+            .map_err(AccessError::io_error("hand the key to ssh-add"))?;
     }
     let mut words = String::new();
     if let Some(stderr) = child.stderr.take() {
@@ -349,29 +367,32 @@ fn added(
     let line = words.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given");
     let line = if may_be_secret(line) { "its reason is not shown" } else { line };
     Err(AccessError::Failed {
-        what: format!("ssh-add could not add the key: {}", crate::rules::escape(line)),
+        what: format!("ssh-add could not add the key: {}", crate::rules::escape_untrusted(line)),
     })
 }
 
 /// Removes what a failed opening has made: the known names, then the empty directory.
-fn take_back(root: &Root, dir: &Dir, id: &str) {
-    for name in NAMES.into_iter().filter(|name| *name != SOCKET) {
+fn remove_failed_opening(root: &AccessRoot, dir: &PrivateDir, id: &str) {
+    for name in SESSION_FILE_NAMES.into_iter().filter(|name| *name != LENT_SOCKET) {
         // Most were never made. Whatever stays is listed as unknown.
-        let _ = dir.unlink(OsStr::new(name));
+        let _ = dir.unlink_name(OsStr::new(name));
     }
     let _ = root.sessions().remove_child(OsStr::new(id));
 }
 
 /// Binds an access to this very process and whatever it becomes: when it ends, the access does.
-pub fn bind_to_this_process(program: &str) -> Result<Binding, AccessError> {
-    let owner = record(std::process::id())?;
+pub fn bind_to_this_process(program: &str) -> Result<SessionBinding, AccessError> {
+    let owner = record_process(std::process::id())?;
     let id = program.chars().take(64).collect::<String>();
     let id = if may_be_secret(&id) { String::new() } else { id };
-    Ok(Binding { agent: COMMAND.to_owned(), id, owner })
+    Ok(SessionBinding { agent: COMMAND_BINDING.to_owned(), id, owner })
 }
 
 /// Binds an access to a session that is proven to be alive.
-pub fn bind(session: &Session, verdict: &Verdict) -> Result<Binding, AccessError> {
+pub fn bind_to_session(
+    session: &Session,
+    verdict: &Verdict,
+) -> Result<SessionBinding, AccessError> {
     let name = format!("{}:{}", session.agent, session.id);
     let refuse = |why: &str| AccessError::Refused {
         what: format!("no access can be bound to `{name}`: {why}"),
@@ -384,11 +405,12 @@ pub fn bind(session: &Session, verdict: &Verdict) -> Result<Binding, AccessError
     let recorded = claim.map(|claim| &claim.identity).ok_or_else(|| refuse("it has no process"))?;
     let pid = recorded.pid.ok_or_else(|| refuse("its process has no pid"))?;
     // What the agent wrote down may be little; what we write down is everything, about the same one.
-    let identity = sys::proc::identify(pid).map_err(|_| refuse("its process has just ended"))?;
-    let same = sys::proc::probe(recorded, &sys::proc::observer()).is_alive()
+    let identity =
+        sys::proc::identify_process(pid).map_err(|_| refuse("its process has just ended"))?;
+    let same = sys::proc::probe_liveness(recorded, &sys::proc::current_observer()).is_alive()
         && (recorded.start.is_none() || recorded.start == identity.start);
-    let owner = ProcessRecord::of(&identity).filter(|_| same);
-    Ok(Binding {
+    let owner = ProcessRecord::from_identity(&identity).filter(|_| same);
+    Ok(SessionBinding {
         agent: session.agent.to_owned(),
         id: session.id.clone(),
         owner: owner.ok_or_else(|| refuse("its process has just ended"))?,

@@ -4,14 +4,14 @@
 //! Messages that carry a private key are recognised by their number and never decoded: what a keeper
 //! does not read it cannot lose.
 
-use crate::rules::log::Destination;
-use crate::rules::meta::Key;
+use crate::rules::log::LoginDestination;
+use crate::rules::meta::LentKey;
 use base64ct::{Base64Unpadded, Encoding};
 use sha2::{Digest, Sha256};
 use ssh_encoding::{Decode, Error, Reader};
 
 /// The longest message that OpenSSH's agent takes.
-pub const MOST_BYTES: usize = 256 * 1024;
+pub const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 
 /// `SSH_AGENT_FAILURE`.
 pub const FAILURE: u8 = 5;
@@ -42,7 +42,7 @@ const USERAUTH_REQUEST: u8 = 50;
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum SshAgentRequest {
     /// The public keys.
     Identities,
     /// A signature.
@@ -50,7 +50,7 @@ pub enum Request {
         /// Which key, by its fingerprint.
         fingerprint: String,
         /// The user it logs in as, and the host key it does so with, where the data says.
-        destination: Option<Destination>,
+        destination: Option<LoginDestination>,
     },
     /// That keys are forgotten.
     Remove,
@@ -68,45 +68,50 @@ pub enum Request {
 }
 
 /// Understands one message, without the length in front.
-pub fn parse(message: &[u8]) -> Result<Request, Error> {
+pub fn parse_request(message: &[u8]) -> Result<SshAgentRequest, Error> {
     let mut reader = message;
     let kind = u8::decode(&mut reader)?;
     Ok(match kind {
-        REQUEST_IDENTITIES => Request::Identities,
+        REQUEST_IDENTITIES => SshAgentRequest::Identities,
         SIGN_REQUEST => {
             let key = Vec::<u8>::decode(&mut reader)?;
             let data = Vec::<u8>::decode(&mut reader)?;
             let _flags = u32::decode(&mut reader)?;
-            Request::Sign { fingerprint: fingerprint(&key), destination: login_in(&data) }
+            SshAgentRequest::Sign {
+                fingerprint: key_fingerprint(&key),
+                destination: login_in(&data),
+            }
         }
-        REMOVE_IDENTITY | REMOVE_ALL_IDENTITIES | REMOVE_ALL_OLD_IDENTITIES => Request::Remove,
+        REMOVE_IDENTITY | REMOVE_ALL_IDENTITIES | REMOVE_ALL_OLD_IDENTITIES => {
+            SshAgentRequest::Remove
+        }
         EXTENSION => {
             let name = String::decode(&mut reader)?;
             match name.as_str() {
                 SESSION_BIND => {
-                    let host_key = fingerprint(&Vec::<u8>::decode(&mut reader)?);
+                    let host_key = key_fingerprint(&Vec::<u8>::decode(&mut reader)?);
                     let _session = Vec::<u8>::decode(&mut reader)?;
                     let _signature = Vec::<u8>::decode(&mut reader)?;
                     let forwarded = u8::decode(&mut reader)? != 0;
-                    Request::Bind { host_key, forwarded }
+                    SshAgentRequest::Bind { host_key, forwarded }
                 }
-                QUERY => Request::Query,
-                _ => Request::Private("an unknown extension"),
+                QUERY => SshAgentRequest::Query,
+                _ => SshAgentRequest::Private("an unknown extension"),
             }
         }
-        17 => Request::Private("add a key"),
-        20 | 26 => Request::Private("add keys of a token"),
-        21 => Request::Private("remove keys of a token"),
-        22 => Request::Private("lock the agent"),
-        23 => Request::Private("unlock the agent"),
-        25 => Request::Private("add a constrained key"),
-        _ => Request::Private("an unknown request"),
+        17 => SshAgentRequest::Private("add a key"),
+        20 | 26 => SshAgentRequest::Private("add keys of a token"),
+        21 => SshAgentRequest::Private("remove keys of a token"),
+        22 => SshAgentRequest::Private("lock the agent"),
+        23 => SshAgentRequest::Private("unlock the agent"),
+        25 => SshAgentRequest::Private("add a constrained key"),
+        _ => SshAgentRequest::Private("an unknown request"),
     })
 }
 
 /// Where the data to be signed logs in, if it is a login at all (RFC 4252 §7, and OpenSSH's
 /// host-bound form of it).
-fn login_in(data: &[u8]) -> Option<Destination> {
+fn login_in(data: &[u8]) -> Option<LoginDestination> {
     let mut reader = data;
     let _session = Vec::<u8>::decode(&mut reader).ok()?;
     if u8::decode(&mut reader).ok()? != USERAUTH_REQUEST {
@@ -123,11 +128,15 @@ fn login_in(data: &[u8]) -> Option<Destination> {
         .flatten();
     let user = user.chars().take(64).collect::<String>();
     let user = (!crate::rules::may_be_secret(&user)).then_some(user);
-    Some(Destination { user, host_key: host_key.map(|key| fingerprint(&key)), forwarded: false })
+    Some(LoginDestination {
+        user,
+        host_key: host_key.map(|key| key_fingerprint(&key)),
+        forwarded: false,
+    })
 }
 
 /// The keys of an answer to [`REQUEST_IDENTITIES`].
-pub fn parse_identities(message: &[u8]) -> Result<Vec<Key>, Error> {
+pub fn parse_identities(message: &[u8]) -> Result<Vec<LentKey>, Error> {
     let mut reader = message;
     if u8::decode(&mut reader)? != IDENTITIES_ANSWER {
         return Err(Error::Length);
@@ -138,10 +147,10 @@ pub fn parse_identities(message: &[u8]) -> Result<Vec<Key>, Error> {
         let blob = Vec::<u8>::decode(&mut reader)?;
         let comment = Vec::<u8>::decode(&mut reader)?;
         let kind = String::decode(&mut blob.as_slice())?;
-        keys.push(Key {
-            fingerprint: fingerprint(&blob),
+        keys.push(LentKey {
+            fingerprint: key_fingerprint(&blob),
             kind,
-            comment: Key::plain_comment(&String::from_utf8_lossy(&comment)),
+            comment: LentKey::plain_comment(&String::from_utf8_lossy(&comment)),
         });
     }
     if reader.is_finished() {
@@ -152,7 +161,7 @@ pub fn parse_identities(message: &[u8]) -> Result<Vec<Key>, Error> {
 }
 
 /// A public key's fingerprint as OpenSSH writes it.
-pub fn fingerprint(key: &[u8]) -> String {
+pub fn key_fingerprint(key: &[u8]) -> String {
     format!("SHA256:{}", Base64Unpadded::encode_string(&Sha256::digest(key)))
 }
 
@@ -173,16 +182,20 @@ mod tests {
 
     #[test]
     fn requests_are_told_apart() {
-        assert_eq!(parse(&[11]).unwrap(), Request::Identities);
-        assert_eq!(parse(&[19]).unwrap(), Request::Remove);
+        assert_eq!(parse_request(&[11]).unwrap(), SshAgentRequest::Identities);
+        assert_eq!(parse_request(&[19]).unwrap(), SshAgentRequest::Remove);
         for kind in [17, 20, 22, 23, 25, 26, 1, 99, 255] {
-            assert!(matches!(parse(&[kind, 1, 2]).unwrap(), Request::Private(_)), "{kind}");
+            assert!(
+                matches!(parse_request(&[kind, 1, 2]).unwrap(), SshAgentRequest::Private(_)),
+                "{kind}"
+            );
         }
         let query = message(27, &[b"query"], &[]);
-        assert_eq!(parse(&query).unwrap(), Request::Query);
+        assert_eq!(parse_request(&query).unwrap(), SshAgentRequest::Query);
         let bind = message(27, &[b"session-bind@openssh.com", b"host", b"id", b"sig"], &[1]);
-        let expected = Request::Bind { host_key: fingerprint(b"host"), forwarded: true };
-        assert_eq!(parse(&bind).unwrap(), expected);
+        let expected =
+            SshAgentRequest::Bind { host_key: key_fingerprint(b"host"), forwarded: true };
+        assert_eq!(parse_request(&bind).unwrap(), expected);
     }
 
     #[test]
@@ -195,24 +208,28 @@ mod tests {
             field.encode(&mut data).unwrap();
         }
         let sign = message(13, &[b"key", &data], &[0, 0, 0, 0]);
-        let Request::Sign { fingerprint: key, destination: Some(to) } = parse(&sign).unwrap()
+        let SshAgentRequest::Sign { fingerprint: key, destination: Some(to) } =
+            parse_request(&sign).unwrap()
         else {
             panic!("not a login");
         };
-        assert_eq!(key, fingerprint(b"key"));
+        assert_eq!(key, key_fingerprint(b"key"));
         assert_eq!(to.user.as_deref(), Some("anna"));
-        assert_eq!(to.host_key, Some(fingerprint(b"host")));
+        assert_eq!(to.host_key, Some(key_fingerprint(b"host")));
         let other = message(13, &[b"key", b"a file"], &[0, 0, 0, 0]);
-        assert!(matches!(parse(&other).unwrap(), Request::Sign { destination: None, .. }));
+        assert!(matches!(
+            parse_request(&other).unwrap(),
+            SshAgentRequest::Sign { destination: None, .. }
+        ));
     }
 
     #[test]
     fn what_is_cut_off_is_an_error_and_never_a_panic() {
         let whole = message(13, &[b"key", b"data"], &[0, 0, 0, 0]);
         for end in 0..whole.len() {
-            assert!(parse(&whole[..end]).is_err(), "{end}");
+            assert!(parse_request(&whole[..end]).is_err(), "{end}");
         }
-        assert!(parse(&[13, 0xff, 0xff, 0xff, 0xff]).is_err());
+        assert!(parse_request(&[13, 0xff, 0xff, 0xff, 0xff]).is_err());
         assert!(parse_identities(&[12, 0xff, 0xff, 0xff, 0xff]).is_err());
         assert!(parse_identities(&[12, 0, 0, 0, 0, 1]).is_err());
     }
@@ -220,6 +237,6 @@ mod tests {
     #[test]
     fn a_fingerprint_is_the_one_openssh_prints() {
         // The hash of nothing, so that the encoding is known.
-        assert_eq!(fingerprint(b""), "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU");
+        assert_eq!(key_fingerprint(b""), "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU");
     }
 }

@@ -8,23 +8,23 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 
-use crate::rules::log::{Destination, Event, Peer};
+use crate::rules::log::{AccessEvent, LoginDestination, SocketPeer};
 use crate::rules::{KEYS_SOCKET, may_be_secret};
-use sys::private::Dir;
+use sys::private::PrivateDir;
 
 use super::connections::ConnectionTurn;
-use super::protocol::{self, Request};
+use super::protocol::{self, SshAgentRequest};
 use super::{client, log};
-use crate::root::Root;
+use crate::root::AccessRoot;
 
 /// What a request is called that cannot be understood.
 const BROKEN: &str = "a broken request";
 
 /// What connections of one session share.
 #[derive(Debug)]
-pub(super) struct Policy {
-    pub(super) root: Root,
-    pub(super) dir: Dir,
+pub(super) struct ProxyPolicy {
+    pub(super) root: AccessRoot,
+    pub(super) dir: PrivateDir,
     pub(super) id: String,
     /// Whether requests that add or remove keys are refused.
     pub(super) read_only: bool,
@@ -35,65 +35,70 @@ pub(super) struct Policy {
 }
 
 /// Serves one connection to its end. `turn` says whether a request is under way.
-pub(super) fn serve(
-    policy: &Policy,
+pub(super) fn serve_borrower(
+    policy: &ProxyPolicy,
     mut borrower: UnixStream,
     turn: &ConnectionTurn,
 ) -> io::Result<()> {
-    let peer = sys::socket::peer(&borrower)?;
+    let peer = sys::socket::peer_credentials(&borrower)?;
     if !peer.is_us() && peer.uid != 0 {
         return Ok(());
     }
-    let peer = describe(peer);
+    let peer = describe_peer(peer);
     let mut agent: Option<UnixStream> = None;
-    let mut bound: Option<Destination> = None;
-    while let Some(message) = client::receive(&mut borrower)? {
+    let mut bound: Option<LoginDestination> = None;
+    while let Some(message) = client::receive_message(&mut borrower)? {
         // What cannot be understood is not passed on.
-        let request = protocol::parse(&message).unwrap_or(Request::Private(BROKEN));
+        let request = protocol::parse_request(&message).unwrap_or(SshAgentRequest::Private(BROKEN));
         if let Some(what) = policy.refuses(&request) {
             policy.note_refusal(what, peer.as_ref());
-            client::send(&mut borrower, &[protocol::FAILURE])?;
+            client::send_message(&mut borrower, &[protocol::FAILURE])?;
             continue;
         }
         let _busy = turn.begin();
         // One connection there for each here: the agent remembers what a connection is bound to.
         if agent.is_none() {
-            agent = Some(client::connect(&policy.dir, KEYS_SOCKET)?);
+            agent = Some(client::connect_agent(&policy.dir, KEYS_SOCKET)?);
         }
         let Some(agent) = &mut agent else { return Ok(()) };
-        client::send(agent, &message)?;
-        let Some(answer) = client::receive(agent)? else { return Ok(()) };
+        client::send_message(agent, &message)?;
+        let Some(answer) = client::receive_message(agent)? else { return Ok(()) };
         let kind = answer.first().copied();
         match request {
-            Request::Bind { host_key, forwarded } if kind == Some(protocol::SUCCESS) => {
-                bound = Some(Destination { user: None, host_key: Some(host_key), forwarded });
+            SshAgentRequest::Bind { host_key, forwarded } if kind == Some(protocol::SUCCESS) => {
+                bound = Some(LoginDestination { user: None, host_key: Some(host_key), forwarded });
             }
-            Request::Sign { fingerprint, destination } => {
-                let event = Event::Sign {
+            SshAgentRequest::Sign { fingerprint, destination } => {
+                let event = AccessEvent::Sign {
                     fingerprint,
                     peer: peer.clone(),
-                    destination: merged(destination, bound.as_ref()),
+                    destination: merge_destinations(destination, bound.as_ref()),
                     granted: kind == Some(protocol::SIGN_RESPONSE),
                 };
                 // A signature leaves this process only after the line that tells of it.
-                if log::append(&policy.root, &policy.id, event).is_err() && !policy.signs_unlogged {
-                    client::send(&mut borrower, &[protocol::FAILURE])?;
+                if log::append_event(&policy.root, &policy.id, event).is_err()
+                    && !policy.signs_unlogged
+                {
+                    client::send_message(&mut borrower, &[protocol::FAILURE])?;
                     continue;
                 }
             }
             _ => {}
         }
-        client::send(&mut borrower, &answer)?;
+        client::send_message(&mut borrower, &answer)?;
     }
     Ok(())
 }
 
 /// What the signed data says, and what the connection was bound to.
-fn merged(signed: Option<Destination>, bound: Option<&Destination>) -> Option<Destination> {
+fn merge_destinations(
+    signed: Option<LoginDestination>,
+    bound: Option<&LoginDestination>,
+) -> Option<LoginDestination> {
     match (signed, bound) {
         (signed, None) => signed,
         (None, Some(bound)) => Some(bound.clone()),
-        (Some(signed), Some(bound)) => Some(Destination {
+        (Some(signed), Some(bound)) => Some(LoginDestination {
             user: signed.user,
             host_key: signed.host_key.or_else(|| bound.host_key.clone()),
             forwarded: bound.forwarded,
@@ -102,11 +107,11 @@ fn merged(signed: Option<Destination>, bound: Option<&Destination>) -> Option<De
 }
 
 /// The process at the other end, as far as it can be named.
-fn describe(peer: sys::socket::Peer) -> Option<Peer> {
+fn describe_peer(peer: sys::socket::PeerCredentials) -> Option<SocketPeer> {
     let pid = peer.pid?;
-    let identity = sys::proc::identify(pid).ok();
+    let identity = sys::proc::identify_process(pid).ok();
     let comm = identity.as_ref().and_then(|identity| identity.comm.clone());
-    Some(Peer {
+    Some(SocketPeer {
         pid,
         uid: peer.uid,
         start: identity.as_ref().and_then(|identity| identity.start),
@@ -114,18 +119,18 @@ fn describe(peer: sys::socket::Peer) -> Option<Peer> {
     })
 }
 
-impl Policy {
+impl ProxyPolicy {
     /// What a request is called, if it is not passed on.
-    fn refuses(&self, request: &Request) -> Option<&'static str> {
+    fn refuses(&self, request: &SshAgentRequest) -> Option<&'static str> {
         match request {
-            Request::Private(what) if self.read_only || *what == BROKEN => Some(what),
-            Request::Remove if self.read_only => Some("remove keys"),
+            SshAgentRequest::Private(what) if self.read_only || *what == BROKEN => Some(what),
+            SshAgentRequest::Remove if self.read_only => Some("remove keys"),
             _ => None,
         }
     }
 
     /// Adds a line about a refusal, at the first, the second, the fourth and so on of its kind.
-    fn note_refusal(&self, what: &'static str, peer: Option<&Peer>) {
+    fn note_refusal(&self, what: &'static str, peer: Option<&SocketPeer>) {
         let times = {
             let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
             let times = refusals.entry(what).or_default();
@@ -134,13 +139,13 @@ impl Policy {
         };
         if times.is_power_of_two() {
             let (request, peer) = (what.to_owned(), peer.cloned());
-            self.note(Event::Refused { request, peer, times: Some(times) });
+            self.log_event(AccessEvent::Refused { request, peer, times: Some(times) });
         }
     }
 
     /// Adds a line to the log. Nobody can be told when that fails, and a borrower must not be able
     /// to stop the agent by filling the disk.
-    pub(super) fn note(&self, event: Event) {
-        let _ = log::append(&self.root, &self.id, event);
+    pub(super) fn log_event(&self, event: AccessEvent) {
+        let _ = log::append_event(&self.root, &self.id, event);
     }
 }

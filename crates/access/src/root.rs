@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::rules::{SOCKET, is_id};
-use sys::lock::{self, Lock};
-use sys::private::{Dir, Facts, Kind, PrivateError};
+use crate::rules::{LENT_SOCKET, is_id};
+use sys::lock::{self, AdvisoryLock};
+use sys::private::{InodeFacts, InodeKind, PrivateDir, PrivateError};
 
 use super::AccessError;
 use model::address::AddressError;
@@ -49,20 +49,20 @@ pub enum RootFault {
 
 /// The directories, checked and held.
 #[derive(Debug)]
-pub struct Root {
+pub struct AccessRoot {
     path: PathBuf,
-    access: Dir,
-    sessions: Dir,
+    access: PrivateDir,
+    sessions: PrivateDir,
     device: u64,
 }
 
-impl Root {
+impl AccessRoot {
     /// Finds the directories below ostler's home; `None` when nothing was ever opened.
     pub fn find(home: &Path) -> Result<Option<Self>, RootFault> {
         let Some((path, home)) = open_home(home)? else { return Ok(None) };
         let path = path.join("access");
-        let Some(access) = held(&home, "access", &path)? else { return Ok(None) };
-        let Some(sessions) = held(&access, "sessions", &path.join("sessions"))? else {
+        let Some(access) = open_private(&home, "access", &path)? else { return Ok(None) };
+        let Some(sessions) = open_private(&access, "sessions", &path.join("sessions"))? else {
             return Ok(None);
         };
         Self::new(path, access, sessions).map(Some)
@@ -80,21 +80,21 @@ impl Root {
             || RootFault::Io { path: home.into(), source: io::ErrorKind::NotFound.into() };
         let (path, home) = open_home(home)?.ok_or_else(missing)?;
         let path = path.join("access");
-        let access = made(&home, "access", &path)?;
-        let sessions = made(&access, "sessions", &path.join("sessions"))?;
-        made(&access, "locks", &path.join("locks"))?;
-        made(&access, "log", &path.join("log"))?;
+        let access = make_private(&home, "access", &path)?;
+        let sessions = make_private(&access, "sessions", &path.join("sessions"))?;
+        make_private(&access, "locks", &path.join("locks"))?;
+        make_private(&access, "log", &path.join("log"))?;
         Self::new(path, access, sessions)
     }
 
-    fn new(path: PathBuf, access: Dir, sessions: Dir) -> Result<Self, RootFault> {
-        let facts = sessions.facts();
+    fn new(path: PathBuf, access: PrivateDir, sessions: PrivateDir) -> Result<Self, RootFault> {
+        let facts = sessions.own_facts();
         let facts = facts.map_err(|source| RootFault::Io { path: path.clone(), source })?;
         Ok(Self { path, access, sessions, device: facts.device })
     }
 
     /// `access/sessions`.
-    pub(crate) fn sessions(&self) -> &Dir {
+    pub(crate) fn sessions(&self) -> &PrivateDir {
         &self.sessions
     }
 
@@ -110,39 +110,39 @@ impl Root {
 
     /// Where a session's lent socket is, or would be.
     pub fn socket_path(&self, id: &str) -> PathBuf {
-        self.sessions_path().join(id).join(SOCKET)
+        self.sessions_path().join(id).join(LENT_SOCKET)
     }
 
     /// A directory beside `sessions`, checked; made if it is missing.
-    pub(crate) fn beside(&self, name: &str) -> Result<Dir, RootFault> {
-        made(&self.access, name, &self.path.join(name))
+    pub(crate) fn make_beside(&self, name: &str) -> Result<PrivateDir, RootFault> {
+        make_private(&self.access, name, &self.path.join(name))
     }
 
     /// A directory beside `sessions`, checked; `None` if it is missing.
-    pub(crate) fn existing_beside(&self, name: &str) -> Result<Option<Dir>, RootFault> {
-        held(&self.access, name, &self.path.join(name))
+    pub(crate) fn existing_beside(&self, name: &str) -> Result<Option<PrivateDir>, RootFault> {
+        open_private(&self.access, name, &self.path.join(name))
     }
 
     /// Tries to lock a session; `None` when somebody else holds the lock.
-    pub(crate) fn lock(&self, id: &str) -> Result<Option<Lock>, PrivateError> {
-        self.beside("locks").map_err(|fault| PrivateError::Io {
+    pub(crate) fn lock_session(&self, id: &str) -> Result<Option<AdvisoryLock>, PrivateError> {
+        self.make_beside("locks").map_err(|fault| PrivateError::Io {
             path: self.path.join("locks"),
             source: io::Error::other(fault),
         })?;
-        Ok(lock::try_take(&self.lock_path(id))?.taken())
+        Ok(lock::try_take(&self.lock_path(id))?.into_lock())
     }
 
     /// Whether a session is locked, learned without making anything.
     pub(crate) fn is_locked(&self, id: &str) -> bool {
         let path = self.lock_path(id);
-        path.exists() && lock::try_take(&path).is_ok_and(|attempt| attempt.taken().is_none())
+        path.exists() && lock::try_take(&path).is_ok_and(|attempt| attempt.into_lock().is_none())
     }
 
     /// Removes the lock file of a session that is gone, while its lock is held.
     pub(crate) fn forget_lock(&self, id: &str) {
         if let Ok(Some(locks)) = self.existing_beside("locks") {
             // If it stays it is in nobody's way.
-            let _ = locks.unlink(OsStr::new(&format!("{id}.lock")));
+            let _ = locks.unlink_name(OsStr::new(&format!("{id}.lock")));
         }
     }
 
@@ -151,14 +151,14 @@ impl Root {
     }
 
     /// The names of everything in `sessions`.
-    pub(crate) fn names(&self) -> Result<Vec<std::ffi::OsString>, RootFault> {
+    pub(crate) fn entry_names(&self) -> Result<Vec<std::ffi::OsString>, RootFault> {
         let path = self.sessions_path();
-        self.sessions.names().map_err(|source| RootFault::Io { path, source })
+        self.sessions.list_names().map_err(|source| RootFault::Io { path, source })
     }
 
     /// The session that `text` means: its id or an unambiguous beginning of it.
-    pub fn resolve(&self, text: &str) -> Result<String, AccessError> {
-        let names = self.names()?;
+    pub fn resolve_id(&self, text: &str) -> Result<String, AccessError> {
+        let names = self.entry_names()?;
         let ids: Vec<&str> =
             names.iter().filter_map(|name| name.to_str()).filter(|name| is_id(name)).collect();
         if ids.contains(&text) {
@@ -179,34 +179,34 @@ impl Root {
 }
 
 /// Opens ostler's home, wherever links lead to it. It may be readable to others, not writable.
-fn open_home(home: &Path) -> Result<Option<(PathBuf, Dir)>, RootFault> {
+fn open_home(home: &Path) -> Result<Option<(PathBuf, PrivateDir)>, RootFault> {
     let failed = |source| RootFault::Io { path: home.into(), source };
     let path = match std::fs::canonicalize(home) {
         Ok(path) => path,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
-    let dir = match Dir::open(&path) {
+    let dir = match PrivateDir::open(&path) {
         Ok(dir) => dir,
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(RootFault::NotDir { path });
         }
         Err(error) => return Err(failed(error)),
     };
-    let facts = dir.facts().map_err(failed)?;
-    trusted(&facts, &path, 0o022)?;
+    let facts = dir.own_facts().map_err(failed)?;
+    check_trusted(&facts, &path, 0o022)?;
     Ok(Some((path, dir)))
 }
 
-fn trusted(facts: &Facts, path: &Path, forbidden: u32) -> Result<(), RootFault> {
+fn check_trusted(facts: &InodeFacts, path: &Path, forbidden: u32) -> Result<(), RootFault> {
     match facts {
-        Facts { kind, .. } if *kind != Kind::Directory => {
+        InodeFacts { kind, .. } if *kind != InodeKind::Directory => {
             Err(RootFault::NotDir { path: path.into() })
         }
         facts if !facts.is_ours() => {
             Err(RootFault::Owner { path: path.into(), owner: facts.owner })
         }
-        Facts { mode, .. } if mode & forbidden != 0 => {
+        InodeFacts { mode, .. } if mode & forbidden != 0 => {
             Err(RootFault::Open { path: path.into(), mode: *mode })
         }
         _ => Ok(()),
@@ -214,22 +214,26 @@ fn trusted(facts: &Facts, path: &Path, forbidden: u32) -> Result<(), RootFault> 
 }
 
 /// Opens a directory that must be ours alone; `None` when it is missing.
-fn held(parent: &Dir, name: &str, path: &Path) -> Result<Option<Dir>, RootFault> {
+fn open_private(
+    parent: &PrivateDir,
+    name: &str,
+    path: &Path,
+) -> Result<Option<PrivateDir>, RootFault> {
     let failed = |source| RootFault::Io { path: path.into(), source };
     let name = OsStr::new(name);
     let Some(facts) = parent.facts_of(name).map_err(failed)? else { return Ok(None) };
-    trusted(&facts, path, 0o077)?;
-    let dir = parent.child(name).map_err(failed)?;
+    check_trusted(&facts, path, 0o077)?;
+    let dir = parent.open_child(name).map_err(failed)?;
     // What is used is what was opened.
-    trusted(&dir.facts().map_err(failed)?, path, 0o077)?;
+    check_trusted(&dir.own_facts().map_err(failed)?, path, 0o077)?;
     Ok(Some(dir))
 }
 
-fn made(parent: &Dir, name: &str, path: &Path) -> Result<Dir, RootFault> {
-    if let Some(dir) = held(parent, name, path)? {
+fn make_private(parent: &PrivateDir, name: &str, path: &Path) -> Result<PrivateDir, RootFault> {
+    if let Some(dir) = open_private(parent, name, path)? {
         return Ok(dir);
     }
     let failed = |source| RootFault::Io { path: path.into(), source };
     parent.ensure_child(OsStr::new(name)).map_err(failed)?;
-    held(parent, name, path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
+    open_private(parent, name, path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
 }

@@ -4,56 +4,62 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::rules::skip::Skip;
-use crate::rules::state::State;
-use crate::rules::{AGENT, COMMAND};
+use crate::rules::skip::SkipReason;
+use crate::rules::state::AccessState;
+use crate::rules::{ACCESS_AGENT_NAME, COMMAND_BINDING};
 use model::identity::Identity;
 use model::liveness::{Doubt, Liveness, Observer};
-use model::session::{Claim, FormatCertainty, How, Kind, Origin, Session};
-use model::sighting::Digest;
+use model::session::{
+    ClaimBasis, FormatCertainty, ProcessClaim, Session, SessionKind, SessionOrigin,
+};
+use model::sighting::TranscriptDigest;
 use model::time::Time;
-use model::wire::Incomplete;
+use model::wire::IncompleteSource;
 
-use super::World;
-use super::check::{Checked, check};
-use super::root::Root;
+use super::AccessWorld;
+use super::check::{CheckedAccess, check_entry};
+use super::root::AccessRoot;
 
 /// Every access session as a session like any other, and what could not be read.
-pub fn sessions(home: &Path, observer: &Observer, now: Time) -> (Vec<Session>, Vec<Incomplete>) {
-    let incomplete = |reason: String| Incomplete {
-        source: AGENT.to_owned(),
+pub fn access_sessions(
+    home: &Path,
+    observer: &Observer,
+    now: Time,
+) -> (Vec<Session>, Vec<IncompleteSource>) {
+    let incomplete = |reason: String| IncompleteSource {
+        source: ACCESS_AGENT_NAME.to_owned(),
         path: Some(home.join("access/sessions").to_string_lossy().into_owned()),
         reason,
     };
-    let found = Root::find(home).and_then(|root| match root {
+    let found = AccessRoot::find(home).and_then(|root| match root {
         None => Ok(None),
-        Some(root) => root.names().map(|names| Some((root, names))),
+        Some(root) => root.entry_names().map(|names| Some((root, names))),
     });
     match found {
         Ok(None) => (Vec::new(), Vec::new()),
         Ok(Some((root, names))) => {
-            let world = World::seen_by(observer.clone(), now);
-            let session = |name: &std::ffi::OsString| session(&root, name, &world);
+            let world = AccessWorld::seen_by(observer.clone(), now);
+            let session = |name: &std::ffi::OsString| observe_entry(&root, name, &world);
             (names.iter().map(session).collect(), Vec::new())
         }
         Err(fault) => (Vec::new(), vec![incomplete(fault.to_string())]),
     }
 }
 
-fn session(root: &Root, name: &OsStr, world: &World<'_>) -> Session {
+fn observe_entry(root: &AccessRoot, name: &OsStr, world: &AccessWorld<'_>) -> Session {
     let source = root.sessions_path().join(name).to_string_lossy().into_owned();
-    let (digest, claim) = match check(root, name, world) {
-        Ok(checked) => known(&checked, world, source),
-        Err(skip) => unknown(&skip, world, source),
+    let (digest, claim) = match check_entry(root, name, world) {
+        Ok(checked) => checked_digest(&checked, world, source),
+        Err(skip) => skipped_digest(&skip, world, source),
     };
     Session {
         id: name.to_string_lossy().into_owned(),
-        kind: Kind::Access,
-        agent: AGENT,
+        kind: SessionKind::Access,
+        agent: ACCESS_AGENT_NAME,
         digest: Box::new(digest),
         transcript: None,
-        origin: Origin {
-            adapter: AGENT,
+        origin: SessionOrigin {
+            adapter: ACCESS_AGENT_NAME,
             root: Arc::from(root.sessions_path().to_string_lossy()),
             format: "ostler-access-1",
             certainty: FormatCertainty::Lab,
@@ -63,18 +69,22 @@ fn session(root: &Root, name: &OsStr, world: &World<'_>) -> Session {
     }
 }
 
-fn known(checked: &Checked, world: &World<'_>, source: String) -> (Digest, Claim) {
+fn checked_digest(
+    checked: &CheckedAccess,
+    world: &AccessWorld<'_>,
+    source: String,
+) -> (TranscriptDigest, ProcessClaim) {
     let meta = &checked.meta;
-    let identity = meta.agent.identity();
+    let identity = meta.agent.to_identity();
     let state = checked.judged.state;
     let ended = match state {
-        State::Stopped => checked.stop.as_ref().map(|stop| stop.stopped_at),
-        State::Expired => Some(meta.expires_at),
-        State::Active | State::Unknown => None,
+        AccessState::Stopped => checked.stop.as_ref().map(|stop| stop.stopped_at),
+        AccessState::Expired => Some(meta.expires_at),
+        AccessState::Active | AccessState::Unknown => None,
     };
     let label = meta.label.clone().map(|label| format!("{label} "));
-    let digest = Digest {
-        title: Some(format!("{}[{}]", label.unwrap_or_default(), state.word())),
+    let digest = TranscriptDigest {
+        title: Some(format!("{}[{}]", label.unwrap_or_default(), state.as_str())),
         version: Some(meta.openssh_version.clone()),
         started_at: Some(meta.created_at),
         last_activity_at: Some(ended.unwrap_or(meta.created_at)),
@@ -82,24 +92,37 @@ fn known(checked: &Checked, world: &World<'_>, source: String) -> (Digest, Claim
         parent: meta
             .session
             .as_ref()
-            .filter(|bound| bound.agent != COMMAND && bound.id.is_ascii())
+            .filter(|bound| bound.agent != COMMAND_BINDING && bound.id.is_ascii())
             .map(|bound| bound.id.clone()),
-        ..Digest::default()
+        ..TranscriptDigest::default()
     };
     let liveness = world.liveness(&identity);
-    let claim = claim(How::Registered, liveness, identity, source, meta.created_at);
+    let claim = make_claim(ClaimBasis::Registered, liveness, identity, source, meta.created_at);
     (digest, claim)
 }
 
-fn unknown(skip: &Skip, world: &World<'_>, source: String) -> (Digest, Claim) {
-    let digest = Digest { title: Some(format!("[unknown: {skip}]")), ..Digest::default() };
+fn skipped_digest(
+    skip: &SkipReason,
+    world: &AccessWorld<'_>,
+    source: String,
+) -> (TranscriptDigest, ProcessClaim) {
+    let digest = TranscriptDigest {
+        title: Some(format!("[unknown: {skip}]")),
+        ..TranscriptDigest::default()
+    };
     let liveness = Liveness::Unknown(Doubt::Unreadable);
-    let how = How::UnreadableRegistration;
-    (digest, claim(how, liveness, Identity::default(), source, world.clocks.now))
+    let how = ClaimBasis::UnreadableRegistration;
+    (digest, make_claim(how, liveness, Identity::default(), source, world.clocks.now))
 }
 
-fn claim(how: How, liveness: Liveness, identity: Identity, source: String, at: Time) -> Claim {
-    Claim {
+fn make_claim(
+    how: ClaimBasis,
+    liveness: Liveness,
+    identity: Identity,
+    source: String,
+    at: Time,
+) -> ProcessClaim {
+    ProcessClaim {
         how,
         liveness,
         identity,

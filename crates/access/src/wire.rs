@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::rules::log::Entry;
+use crate::rules::log::AccessLogEntry;
 use model::time::Time;
 
 /// One access session.
@@ -22,7 +22,7 @@ pub struct AccessView {
     pub note: Option<String>,
     /// Its agent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<AgentView>,
+    pub agent: Option<AccessAgentView>,
     /// Whether the process that serves its socket is there: `alive`, `dead` or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keeper: Option<&'static str>,
@@ -60,7 +60,7 @@ pub struct AccessView {
 
 /// The agent of an access session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct AgentView {
+pub struct AccessAgentView {
     /// `present`, `absent` or `unknown`.
     pub presence: &'static str,
     /// A reason code.
@@ -118,7 +118,7 @@ pub struct AccessEnvResult {
     #[serde(rename = "expiresAt")]
     pub expires_at: Time,
     /// The variables that lend it.
-    pub environment: Environment,
+    pub environment: LentEnvironment,
     /// Its keys.
     pub keys: Vec<KeyView>,
 }
@@ -126,7 +126,7 @@ pub struct AccessEnvResult {
 /// What a borrower's environment needs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Environment {
+pub struct LentEnvironment {
     /// `SSH_AUTH_SOCK`.
     pub ssh_auth_sock: String,
     /// `SSH_AGENT_PID`.
@@ -189,7 +189,7 @@ pub struct AccessLogResult {
     /// The session.
     pub id: String,
     /// Oldest first.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<AccessLogEntry>,
     /// How many lines could not be understood.
     #[serde(skip_serializing_if = "is_zero")]
     pub damaged: usize,

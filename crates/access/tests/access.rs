@@ -5,29 +5,31 @@
 use model::identity::Identity;
 use model::liveness::{Death, Doubt, Life, Liveness, Observer};
 use model::time::Time;
-use ostler_access::findings::{Code, findings};
-use ostler_access::prune::{Outcome, prune};
+use ostler_access::findings::{AccessFindingCode, find_problems};
+use ostler_access::prune::{PruneOutcome, prune_access};
 use ostler_access::rules::skip::SkipCode;
-use ostler_access::{World, list, stop};
+use ostler_access::{AccessWorld, list, stop};
 use testkit::access::{Agent, ID, Sessions, chmod, record_of};
 
 /// A world in which every process is what we say.
-fn where_processes_are(probe: &(dyn Fn(&Identity, &Observer) -> Liveness + Sync)) -> World<'_> {
-    let World { clocks, observer, .. } = World::here();
-    World { clocks, observer, probe }
+fn where_processes_are(
+    probe: &(dyn Fn(&Identity, &Observer) -> Liveness + Sync),
+) -> AccessWorld<'_> {
+    let AccessWorld { clocks, observer, .. } = AccessWorld::here();
+    AccessWorld { clocks, observer, probe }
 }
 
 #[track_caller]
-fn pruned_as(sessions: &Sessions, world: &World<'_>) -> Outcome {
-    let mut report = prune(&sessions.root(), world, false).unwrap();
+fn pruned_as(sessions: &Sessions, world: &AccessWorld<'_>) -> PruneOutcome {
+    let mut report = prune_access(&sessions.root(), world, false).unwrap();
     assert_eq!(report.items.len(), 1);
     report.items.remove(0).outcome
 }
 
 #[track_caller]
-fn code(outcome: Outcome) -> SkipCode {
+fn code(outcome: PruneOutcome) -> SkipCode {
     match outcome {
-        Outcome::Kept(skip) => skip.code,
+        PruneOutcome::Kept(skip) => skip.code,
         other => panic!("{other:?}"),
     }
 }
@@ -36,15 +38,17 @@ fn code(outcome: Outcome) -> SkipCode {
 fn row_04_at_the_very_end_it_is_expired() {
     let sessions = Sessions::expired();
     let meta = sessions.meta(ID);
-    let mut world = World::here();
+    let mut world = AccessWorld::here();
     world.clocks.now = Time::parse(meta["expires_at"].as_str().unwrap()).unwrap();
     world.clocks.boottime_s = meta["expires_boottime_s"].as_u64().unwrap();
-    let state = |world: &World<'_>| list::list(&sessions.root(), world, false).unwrap()[0].state;
+    let state = |world: &AccessWorld<'_>| {
+        list::list_access(&sessions.root(), world, false).unwrap()[0].state
+    };
     assert_eq!(state(&world), "expired");
     world.clocks.boottime_s -= 1;
     assert_eq!(state(&world), "active", "a second before");
     world.clocks.boottime_s += 1;
-    world.clocks.now = Time::from_millis(world.clocks.now.millis() - 1);
+    world.clocks.now = Time::from_millis(world.clocks.now.as_millis() - 1);
     assert_eq!(state(&world), "active", "a millisecond before");
 }
 
@@ -52,9 +56,9 @@ fn row_04_at_the_very_end_it_is_expired() {
 fn row_03_bytes_and_times_are_untouched_a_second_before_the_end() {
     let sessions = Sessions::expired();
     let meta = sessions.meta(ID);
-    let mut world = World::here();
+    let mut world = AccessWorld::here();
     let end = Time::parse(meta["expires_at"].as_str().unwrap()).unwrap();
-    world.clocks.now = Time::from_millis(end.millis() - 1000);
+    world.clocks.now = Time::from_millis(end.as_millis() - 1000);
     world.clocks.boottime_s = meta["expires_boottime_s"].as_u64().unwrap() - 1;
     let before = sessions.home.snapshot();
     assert_eq!(code(pruned_as(&sessions, &world)), SkipCode::Active);
@@ -62,8 +66,8 @@ fn row_03_bytes_and_times_are_untouched_a_second_before_the_end() {
 }
 
 /// This machine after a reboot.
-fn after_a_reboot() -> World<'static> {
-    let mut world = World::here();
+fn after_a_reboot() -> AccessWorld<'static> {
+    let mut world = AccessWorld::here();
     world.observer.boot_id = Some("11111111-2222-3333-4444-555555555555".to_owned());
     world.clocks.boot = world.observer.boot_id.clone();
     world
@@ -81,7 +85,7 @@ fn row_40_another_boot_of_this_machine_is_a_reboot() {
         meta["expires_boottime_s"] = 100_000_000.into();
     });
     match pruned_as(&sessions, &world) {
-        Outcome::Pruned { death: Death::Rebooted, .. } => {}
+        PruneOutcome::Pruned { death: Death::Rebooted, .. } => {}
         other => panic!("{other:?}"),
     }
 }
@@ -112,7 +116,9 @@ fn row_10_an_injected_process_table_decides() {
         let outcome = pruned_as(&sessions, &where_processes_are(&probe));
         match skip {
             Some(expected) => assert_eq!(code(outcome), expected, "{liveness:?}"),
-            None => assert!(matches!(outcome, Outcome::Pruned { .. }), "{liveness:?}: {outcome:?}"),
+            None => {
+                assert!(matches!(outcome, PruneOutcome::Pruned { .. }), "{liveness:?}: {outcome:?}")
+            }
         }
         assert_eq!(sessions.of(ID).exists(), skip.is_some());
     }
@@ -145,8 +151,9 @@ fn stop_proves_for_itself_whom_it_signals() {
     sessions.put_env(ID, &record["pid"].to_string());
     let probe = |_: &Identity, _: &Observer| Liveness::Alive(Life::Running);
     let world = where_processes_are(&probe);
-    let outcome = stop::stop(&sessions.root(), &world, ID, stop::Reason::Asked, true).unwrap();
-    assert!(matches!(outcome, stop::Outcome::StillRunning(_)), "{outcome:?}");
+    let outcome =
+        stop::stop_access(&sessions.root(), &world, ID, stop::StopReason::Asked, true).unwrap();
+    assert!(matches!(outcome, stop::StopOutcome::StillRunning(_)), "{outcome:?}");
     assert!(other.try_wait().unwrap().is_none(), "the other process is untouched");
     other.kill().unwrap();
     other.wait().unwrap();
@@ -154,23 +161,26 @@ fn stop_proves_for_itself_whom_it_signals() {
 
 #[test]
 fn doctor_is_told_what_is_wrong() {
-    let codes = |sessions: &Sessions| -> Vec<Code> {
-        findings(&sessions.root(), &World::here()).iter().map(|finding| finding.code).collect()
+    let codes = |sessions: &Sessions| -> Vec<AccessFindingCode> {
+        find_problems(&sessions.root(), &AccessWorld::here())
+            .iter()
+            .map(|finding| finding.code)
+            .collect()
     };
     let sessions = Sessions::new();
     assert!(codes(&sessions).is_empty());
     sessions.add(ID, &testkit::access::reaped());
-    assert_eq!(codes(&sessions), [Code::Finished]);
+    assert_eq!(codes(&sessions), [AccessFindingCode::Finished]);
     sessions.ends_in(ID, 300);
-    assert_eq!(codes(&sessions), [Code::AgentGone]);
+    assert_eq!(codes(&sessions), [AccessFindingCode::AgentGone]);
     let agent = Agent::start(&sessions.file(ID, "agent.sock"));
     sessions.edit(ID, |meta| meta["agent"] = agent.record.clone());
     sessions.put_env(ID, &agent.pid().to_string());
     assert!(codes(&sessions).is_empty(), "all is well");
     sessions.ends_in(ID, -100);
-    assert_eq!(codes(&sessions), [Code::AgentOutlives]);
+    assert_eq!(codes(&sessions), [AccessFindingCode::AgentOutlives]);
     sessions.put(ID, "meta.json", "{");
-    assert_eq!(codes(&sessions), [Code::Unknown, Code::StrayAgent]);
+    assert_eq!(codes(&sessions), [AccessFindingCode::Unknown, AccessFindingCode::StrayAgent]);
     chmod(&sessions.directory(), 0o755);
-    assert_eq!(codes(&sessions), [Code::Root]);
+    assert_eq!(codes(&sessions), [AccessFindingCode::Root]);
 }

@@ -9,26 +9,26 @@
 
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::hex::hex;
-use model::program::Program;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::hex::to_hex;
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Turn};
+use model::sighting::{TranscriptDigest, TurnState};
 use sha2::{Digest as _, Sha256};
 
 use crate::files::{self, EntryKind, ReadError};
-use crate::{About, Adapter, Env, Opening, Source, Survey};
+use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource};
 
 /// Aider.
 #[derive(Debug)]
 pub(crate) struct Aider;
 
-static ABOUT: About = About {
+static AIDER_PROFILE: AgentProfile = AgentProfile {
     id: "aider",
     name: "Aider",
     version: 1,
     certainty: FormatCertainty::Documented,
-    program: Program { names: &["aider"], packages: &["aider"], servers: &[], helpers: &[] },
+    program: AgentProgram { names: &["aider"], packages: &["aider"], servers: &[], helpers: &[] },
     resume_options: &[],
     continue_options: &["--restore-chat-history"],
     session_variables: &[],
@@ -41,46 +41,53 @@ const FORMAT: &str = "aider-markdown";
 const HISTORY: &str = ".aider.chat.history.md";
 
 impl Adapter for Aider {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &AIDER_PROFILE
     }
 
     /// Repositories are not listed anywhere: the current one is all that can be known.
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        let here = env.path("PWD").filter(|here| here.is_absolute());
-        here.filter(|here| files::stamp(&here.join(HISTORY)).is_some()).into_iter().collect()
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
+        let here = env.path_of("PWD").filter(|here| here.is_absolute());
+        here.filter(|here| files::stamp_path(&here.join(HISTORY)).is_some()).into_iter().collect()
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let root = survey.root();
+    fn survey_root(&self, survey: &mut Survey) {
+        let root = survey.root_path();
         let wanted = |name: &str| name == HISTORY;
-        let entries = survey.list(&root, wanted);
+        let entries = survey.list_wanted(&root, wanted);
         for entry in entries.iter().filter(|entry| entry.name == HISTORY) {
             if entry.kind == EntryKind::File {
                 let path = root.join(HISTORY);
-                survey.found(Source::file(id_of(&root), &root, path, entry.stamp, FORMAT));
+                survey.note_source(TranscriptSource::from_file(
+                    id_of(&root),
+                    &root,
+                    path,
+                    entry.stamp,
+                    FORMAT,
+                ));
             }
         }
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         let mut reading = Reading::default();
-        let end = source.lines(0, |line| reading.line(&String::from_utf8_lossy(line)))?;
-        let mut digest = reading.finish();
+        let end = source.each_line(0, |line| reading.read_line(&String::from_utf8_lossy(line)))?;
+        let mut digest = reading.into_digest();
         digest.damage.oversized = end.oversized;
-        digest.cwd = source.path.parent().map(files::display);
+        digest.cwd = source.path.parent().map(files::display_path);
         Ok(digest)
     }
 
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
         let mut paragraph = Paragraph::default();
-        let end = source.lines(from, |line| paragraph.line(&String::from_utf8_lossy(line), say))?;
-        paragraph.end(say);
+        let end = source
+            .each_line(from, |line| paragraph.add_line(&String::from_utf8_lossy(line), say))?;
+        paragraph.emit_entry(say);
         Ok(end.offset)
     }
 }
@@ -89,7 +96,7 @@ fn id_of(directory: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
 
     let hash = Sha256::digest(directory.as_os_str().as_bytes());
-    hex(&hash[..8])
+    to_hex(&hash[..8])
 }
 
 /// What one line is.
@@ -101,7 +108,7 @@ enum Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn read(line: &'a str) -> Self {
+    fn parse_line(line: &'a str) -> Self {
         if line.starts_with("# aider chat started at ") {
             Self::Start
         } else if let Some(text) = line.strip_prefix("#### ") {
@@ -116,23 +123,23 @@ impl<'a> Line<'a> {
 
 #[derive(Default)]
 struct Reading {
-    digest: Digest,
+    digest: TranscriptDigest,
     /// The lines of the prompt being read: each is marked, and together they are one.
     prompt: Vec<String>,
     dollars: Option<f64>,
 }
 
 impl Reading {
-    fn line(&mut self, line: &str) {
-        let line = Line::read(line);
+    fn read_line(&mut self, line: &str) {
+        let line = Line::parse_line(line);
         if let Line::Prompt(text) = line {
             self.prompt.push(text.to_owned());
             return;
         }
         self.end_prompt();
         match line {
-            Line::Start => self.digest.turn = Turn::Closed,
-            Line::Program(text) => self.program(text),
+            Line::Start => self.digest.turn = TurnState::Closed,
+            Line::Program(text) => self.read_program_line(text),
             Line::Prompt(_) | Line::Answer(_) => {}
         }
     }
@@ -141,27 +148,27 @@ impl Reading {
         let prompt = std::mem::take(&mut self.prompt).join("\n");
         let is_command = prompt.starts_with('/') || prompt.starts_with('!');
         if !prompt.trim().is_empty() && !is_command {
-            self.digest.prompted(&prompt);
+            self.digest.count_prompt(&prompt);
         }
     }
 
-    fn program(&mut self, text: &str) {
+    fn read_program_line(&mut self, text: &str) {
         if let Some(version) = text.strip_prefix("Aider v") {
             self.digest.version = Some(version.trim().to_owned());
         } else if let Some(model) =
             text.strip_prefix("Main model: ").or_else(|| text.strip_prefix("Model: "))
         {
-            self.digest.answered_by(model.split(" with ").next().unwrap_or(model).trim());
+            self.digest.note_model(model.split(" with ").next().unwrap_or(model).trim());
         } else if text.starts_with("Tokens: ") {
             // Printed when an answer is complete.
-            self.digest.turn = Turn::Closed;
+            self.digest.turn = TurnState::Closed;
             if let Some(dollars) = message_cost(text) {
                 *self.dollars.get_or_insert(0.0) += dollars;
             }
         }
     }
 
-    fn finish(mut self) -> Digest {
+    fn into_digest(mut self) -> TranscriptDigest {
         self.end_prompt();
         self.digest.cost_micro_usd = self.dollars.map(|usd| (usd * 1e6).round() as u64);
         self.digest
@@ -178,35 +185,35 @@ fn message_cost(text: &str) -> Option<f64> {
 /// Lines of one kind, one after the other, are one thing said.
 #[derive(Default)]
 struct Paragraph {
-    role: Option<Role>,
+    role: Option<ConversationRole>,
     lines: Vec<String>,
 }
 
 impl Paragraph {
-    fn line(&mut self, line: &str, say: &mut dyn FnMut(Entry)) {
-        let (role, text) = match Line::read(line) {
-            Line::Prompt(text) => (Role::User, text),
-            Line::Program(text) => (Role::System, text),
-            Line::Answer(text) => (Role::Assistant, text),
-            Line::Start => (Role::System, line.trim_start_matches("# ")),
+    fn add_line(&mut self, line: &str, say: &mut dyn FnMut(ConversationEntry)) {
+        let (role, text) = match Line::parse_line(line) {
+            Line::Prompt(text) => (ConversationRole::User, text),
+            Line::Program(text) => (ConversationRole::System, text),
+            Line::Answer(text) => (ConversationRole::Assistant, text),
+            Line::Start => (ConversationRole::System, line.trim_start_matches("# ")),
         };
         let blank = text.trim().is_empty();
         // A blank line ends what a person or the program says and is part of an answer.
-        if self.role != Some(role) && !(blank && self.role == Some(Role::Assistant)) {
-            self.end(say);
+        if self.role != Some(role) && !(blank && self.role == Some(ConversationRole::Assistant)) {
+            self.emit_entry(say);
         }
-        if !blank || self.role == Some(Role::Assistant) {
+        if !blank || self.role == Some(ConversationRole::Assistant) {
             self.role = Some(role);
             self.lines.push(text.to_owned());
         }
     }
 
-    fn end(&mut self, say: &mut dyn FnMut(Entry)) {
+    fn emit_entry(&mut self, say: &mut dyn FnMut(ConversationEntry)) {
         let text = std::mem::take(&mut self.lines).join("\n");
         if let Some(role) = self.role.take()
             && !text.trim().is_empty()
         {
-            say(Entry::new(None, role, text.trim()));
+            say(ConversationEntry::new(None, role, text.trim()));
         }
     }
 }
@@ -219,11 +226,11 @@ mod tests {
     fn lines_of_a_prompt_are_one_and_commands_are_none() {
         let mut reading = Reading::default();
         for line in ["#### /add a.py", "", "#### fix", "#### this", "", "done", "#### again"] {
-            reading.line(line);
+            reading.read_line(line);
         }
-        let read = reading.finish();
+        let read = reading.into_digest();
         assert_eq!((read.turns, read.first_prompt.as_deref()), (2, Some("fix\nthis")));
-        assert_eq!(read.turn, Turn::Open);
+        assert_eq!(read.turn, TurnState::Open);
     }
 
     #[test]

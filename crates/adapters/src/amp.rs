@@ -7,25 +7,25 @@
 
 use std::path::PathBuf;
 
-use model::conversation::{Entry, Role};
-use model::program::Program;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Tokens, Turn, shorten};
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 
 use crate::files::{self, EntryKind, ReadError};
-use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Opening, Source, Survey};
+use crate::skim::{self, JsonValue};
+use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource};
 
 /// Amp.
 #[derive(Debug)]
 pub(crate) struct Amp;
 
-static ABOUT: About = About {
+static AMP_PROFILE: AgentProfile = AgentProfile {
     id: "amp",
     name: "Amp",
     version: 1,
     certainty: FormatCertainty::Documented,
-    program: Program {
+    program: AgentProgram {
         names: &["amp"],
         packages: &["@sourcegraph/amp"],
         servers: &[],
@@ -42,41 +42,47 @@ static ABOUT: About = About {
 const FORMAT: &str = "amp-thread";
 
 impl Adapter for Amp {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &AMP_PROFILE
     }
 
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         env.xdg_data().map(|data| data.join("amp")).into_iter().collect()
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let root = survey.root();
+    fn survey_root(&self, survey: &mut Survey) {
+        let root = survey.root_path();
         let threads = root.join("threads");
-        for entry in survey.list(&threads, |name| name.ends_with(".json")) {
-            if let (Some(id), EntryKind::File) = (entry.stem(".json"), entry.kind) {
+        for entry in survey.list_wanted(&threads, |name| name.ends_with(".json")) {
+            if let (Some(id), EntryKind::File) = (entry.strip_suffix(".json"), entry.kind) {
                 let path = threads.join(&entry.name);
-                survey.found(Source::file(id, &root, path, entry.stamp, FORMAT));
+                survey.note_source(TranscriptSource::from_file(
+                    id,
+                    &root,
+                    path,
+                    entry.stamp,
+                    FORMAT,
+                ));
             }
         }
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         let (document, _) = files::read_document(&source.root, &source.path)?;
         read_thread(&document)
     }
 
     /// Positions are numbers of messages. One that is still being written is told when it is done.
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
         let (document, _) = files::read_document(&source.root, &source.path)?;
-        let messages = Value::new(&document).get("messages");
+        let messages = JsonValue::new(&document).get("messages");
         let mut position = 0;
-        for message in messages.into_iter().flat_map(Value::elements) {
+        for message in messages.into_iter().flat_map(JsonValue::iter_elements) {
             if is_streaming(message) {
                 break;
             }
@@ -89,14 +95,15 @@ impl Adapter for Amp {
     }
 }
 
-fn read_thread(document: &[u8]) -> Result<Digest, ReadError> {
-    let mut digest = Digest::default();
+fn read_thread(document: &[u8]) -> Result<TranscriptDigest, ReadError> {
+    let mut digest = TranscriptDigest::default();
     let mut messages = None;
     let mut ledger = None;
     if document.trim_ascii().is_empty() {
         return Err(ReadError::Empty);
     }
-    let fields = skim::object(document).map_err(|_| ReadError::format("not a JSON object"))?;
+    let fields =
+        skim::parse_object(document).map_err(|_| ReadError::unknown_format("not a JSON object"))?;
     for field in fields {
         let Ok((key, value)) = field else {
             digest.damage.broken += 1;
@@ -104,12 +111,12 @@ fn read_thread(document: &[u8]) -> Result<Digest, ReadError> {
         };
         match key {
             b"title" => {
-                let title = value.string().filter(|title| !title.trim().is_empty());
-                digest.title = title.map(|title| shorten(&title));
+                let title = value.to_owned_string().filter(|title| !title.trim().is_empty());
+                digest.title = title.map(|title| shorten_title(&title));
             }
             b"created" => {
-                if let Some(time) = value.time() {
-                    digest.saw(time);
+                if let Some(time) = value.as_time() {
+                    digest.widen_span(time);
                 }
             }
             b"env" => read_workspace(value, &mut digest),
@@ -119,17 +126,19 @@ fn read_thread(document: &[u8]) -> Result<Digest, ReadError> {
         }
     }
     if messages.is_none() && digest.started_at.is_none() {
-        return Err(ReadError::format("no thread in it: cut off, or of an unknown version"));
+        return Err(ReadError::unknown_format(
+            "no thread in it: cut off, or of an unknown version",
+        ));
     }
-    for message in messages.into_iter().flat_map(Value::elements) {
+    for message in messages.into_iter().flat_map(JsonValue::iter_elements) {
         read_message(message, &mut digest);
     }
     // Older threads have usage only in a ledger, without what came from the cache.
     if digest.tokens.is_none() {
-        for event in ledger.into_iter().flat_map(Value::elements) {
-            let count = |name| event.at(&["tokens", name]).and_then(Value::u64);
+        for event in ledger.into_iter().flat_map(JsonValue::iter_elements) {
+            let count = |name| event.value_at(&["tokens", name]).and_then(JsonValue::as_u64);
             if let (Some(input), Some(output)) = (count("input"), count("output")) {
-                digest.spend(Tokens { input, output, ..Tokens::default() });
+                digest.add_usage(TokenUsage { input, output, ..TokenUsage::default() });
             }
         }
     }
@@ -137,19 +146,19 @@ fn read_thread(document: &[u8]) -> Result<Digest, ReadError> {
 }
 
 /// `env.initial.trees[0]`: where the thread was started.
-fn read_workspace(env: Value<'_>, digest: &mut Digest) {
-    let trees = env.at(&["initial", "trees"]);
-    let Some(tree) = trees.and_then(|trees| trees.elements().next()) else {
+fn read_workspace(env: JsonValue<'_>, digest: &mut TranscriptDigest) {
+    let trees = env.value_at(&["initial", "trees"]);
+    let Some(tree) = trees.and_then(|trees| trees.iter_elements().next()) else {
         return;
     };
-    let uri = tree.get("uri").and_then(Value::string);
-    digest.cwd = uri.and_then(|uri| uri.strip_prefix("file://").map(unescape));
-    let branch = tree.at(&["repository", "ref"]).and_then(Value::string);
+    let uri = tree.get("uri").and_then(JsonValue::to_owned_string);
+    digest.cwd = uri.and_then(|uri| uri.strip_prefix("file://").map(percent_decode));
+    let branch = tree.value_at(&["repository", "ref"]).and_then(JsonValue::to_owned_string);
     digest.branch = branch.map(|name| name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned());
 }
 
 /// The path of a URL: `%20` is a space.
-fn unescape(path: &str) -> String {
+fn percent_decode(path: &str) -> String {
     let bytes = path.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -169,25 +178,25 @@ fn unescape(path: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn read_message(message: Value<'_>, digest: &mut Digest) {
-    if let Some(time) = message.at(&["meta", "sentAt"]).and_then(Value::time) {
-        digest.saw(time);
+fn read_message(message: JsonValue<'_>, digest: &mut TranscriptDigest) {
+    if let Some(time) = message.value_at(&["meta", "sentAt"]).and_then(JsonValue::as_time) {
+        digest.widen_span(time);
     }
-    if message.get("role").is_some_and(|role| role.is("user")) {
+    if message.get("role").is_some_and(|role| role.is_string("user")) {
         let text = text_of(message);
         if text.trim().is_empty() {
-            digest.turn = Turn::Open;
+            digest.turn = TurnState::Open;
         } else {
-            digest.prompted(&text);
+            digest.count_prompt(&text);
         }
         return;
     }
     if let Some(usage) = message.get("usage") {
-        let count = |name| usage.get(name).and_then(Value::u64).unwrap_or(0);
-        if let Some(model) = usage.get("model").and_then(Value::str) {
-            digest.answered_by(&model);
+        let count = |name| usage.get(name).and_then(JsonValue::as_u64).unwrap_or(0);
+        if let Some(model) = usage.get("model").and_then(JsonValue::as_str) {
+            digest.note_model(&model);
         }
-        digest.spend(Tokens {
+        digest.add_usage(TokenUsage {
             input: count("inputTokens"),
             output: count("outputTokens"),
             cache_read: count("cacheReadInputTokens"),
@@ -196,46 +205,48 @@ fn read_message(message: Value<'_>, digest: &mut Digest) {
     }
     let state = message.get("state");
     let is = |name: &str, value: &str| {
-        state.and_then(|state| state.get(name)).is_some_and(|found| found.is(value))
+        state.and_then(|state| state.get(name)).is_some_and(|found| found.is_string(value))
     };
     digest.turn = if is("type", "streaming") || is("stopReason", "tool_use") {
-        Turn::Open
+        TurnState::Open
     } else if is("type", "complete") || is("type", "cancelled") || is("type", "error") {
-        Turn::Closed
+        TurnState::Closed
     } else {
-        Turn::Unknown
+        TurnState::Unknown
     };
 }
 
-fn is_streaming(message: Value<'_>) -> bool {
-    message.at(&["state", "type"]).is_some_and(|kind| kind.is("streaming"))
+fn is_streaming(message: JsonValue<'_>) -> bool {
+    message.value_at(&["state", "type"]).is_some_and(|kind| kind.is_string("streaming"))
 }
 
 /// The texts of a message.
-fn text_of(message: Value<'_>) -> String {
-    let blocks = message.get("content").into_iter().flat_map(Value::elements);
-    let texts = blocks.filter(|block| block.get("type").is_some_and(|kind| kind.is("text")));
-    texts.filter_map(|block| block.get("text")?.string()).collect::<Vec<_>>().join("\n")
+fn text_of(message: JsonValue<'_>) -> String {
+    let blocks = message.get("content").into_iter().flat_map(JsonValue::iter_elements);
+    let texts = blocks.filter(|block| block.get("type").is_some_and(|kind| kind.is_string("text")));
+    texts.filter_map(|block| block.get("text")?.to_owned_string()).collect::<Vec<_>>().join("\n")
 }
 
-fn converse_message(message: Value<'_>, say: &mut dyn FnMut(Entry)) {
-    let at = message.at(&["meta", "sentAt"]).and_then(Value::time);
-    let is_user = message.get("role").is_some_and(|role| role.is("user"));
-    let speaker = if is_user { Role::User } else { Role::Assistant };
-    for block in message.get("content").into_iter().flat_map(Value::elements) {
-        let text = |name| block.get(name).and_then(Value::string).unwrap_or_default();
+fn converse_message(message: JsonValue<'_>, say: &mut dyn FnMut(ConversationEntry)) {
+    let at = message.value_at(&["meta", "sentAt"]).and_then(JsonValue::as_time);
+    let is_user = message.get("role").is_some_and(|role| role.is_string("user"));
+    let speaker = if is_user { ConversationRole::User } else { ConversationRole::Assistant };
+    for block in message.get("content").into_iter().flat_map(JsonValue::iter_elements) {
+        let text = |name| block.get(name).and_then(JsonValue::to_owned_string).unwrap_or_default();
         match text("type").as_str() {
-            "text" => say(Entry::new(at, speaker, text("text"))),
+            "text" => say(ConversationEntry::new(at, speaker, text("text"))),
             "tool_use" => {
-                let input = block.get("input").map_or(&b""[..], Value::raw);
-                say(Entry::tool(at, text("name"), String::from_utf8_lossy(input)));
+                let input = block.get("input").map_or(&b""[..], JsonValue::raw);
+                say(ConversationEntry::tool_call(at, text("name"), String::from_utf8_lossy(input)));
             }
             "tool_result" => {
-                let result = block.at(&["run", "result"]).or(block.get("content"));
+                let result = block.value_at(&["run", "result"]).or(block.get("content"));
                 let text = result.map(|value| {
-                    value.string().unwrap_or(String::from_utf8_lossy(value.raw()).into_owned())
+                    value
+                        .to_owned_string()
+                        .unwrap_or(String::from_utf8_lossy(value.raw()).into_owned())
                 });
-                say(Entry::new(at, Role::Result, text.unwrap_or_default()));
+                say(ConversationEntry::new(at, ConversationRole::Result, text.unwrap_or_default()));
             }
             _ => {}
         }
@@ -248,9 +259,9 @@ mod tests {
 
     #[test]
     fn a_path_is_taken_out_of_its_url() {
-        assert_eq!(unescape("/home/user/my%20repo"), "/home/user/my repo");
-        assert_eq!(unescape("/a%2"), "/a%2");
-        assert_eq!(unescape("/a%zz%C3%A4"), "/a%zzä");
+        assert_eq!(percent_decode("/home/user/my%20repo"), "/home/user/my repo");
+        assert_eq!(percent_decode("/a%2"), "/a%2");
+        assert_eq!(percent_decode("/a%zz%C3%A4"), "/a%zzä");
     }
 
     #[test]

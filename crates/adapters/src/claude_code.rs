@@ -14,29 +14,31 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
-use model::conversation::{Entry, Role};
-use model::event::Happening;
-use model::program::Program;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::event::HookHappening;
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Tokens, Turn, shorten};
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
 
 use crate::blocks::{self, text_of};
 use crate::files::{EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning, Shape, Wiring};
-use crate::skim::{self, Place, Value};
-use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey, files};
+use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
+use crate::skim::{self, FieldPlace, JsonValue};
+use crate::{
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, files,
+};
 
 /// Claude Code.
 #[derive(Debug)]
 pub(crate) struct ClaudeCode;
 
-static ABOUT: About = About {
+static CLAUDE_CODE_PROFILE: AgentProfile = AgentProfile {
     id: "claude-code",
     name: "Claude Code",
     version: 2,
     certainty: FormatCertainty::Lab,
-    program: Program {
+    program: AgentProgram {
         names: &["claude"],
         packages: &["@anthropic-ai/claude-code", "claude/versions"],
         servers: &[],
@@ -46,27 +48,29 @@ static ABOUT: About = About {
     continue_options: &["--continue", "-c"],
     session_variables: &[],
     opening: Opening::IN_DIRECTORY,
-    hooks: Some(&Hooks {
+    hooks: Some(&AgentHooks {
         events: &[
-            ("SessionStart", Meaning::Is(Happening::SessionStart)),
-            ("UserPromptSubmit", Meaning::Prompt),
-            ("PermissionRequest", Meaning::Is(Happening::Waiting)),
-            ("Notification", Meaning::Notification),
-            ("PostToolUse", Meaning::Is(Happening::Progress)),
-            ("PostToolUseFailure", Meaning::Is(Happening::Progress)),
-            ("PreCompact", Meaning::Is(Happening::Compaction)),
-            ("SubagentStart", Meaning::Is(Happening::Sign)),
-            ("SubagentStop", Meaning::Is(Happening::Sign)),
-            ("Stop", Meaning::Is(Happening::TurnEnd)),
-            ("StopFailure", Meaning::Is(Happening::TurnEnd)),
-            ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
+            ("SessionStart", HookMeaning::Is(HookHappening::SessionStart)),
+            ("UserPromptSubmit", HookMeaning::Prompt),
+            ("PermissionRequest", HookMeaning::Is(HookHappening::Waiting)),
+            ("Notification", HookMeaning::Notification),
+            ("PostToolUse", HookMeaning::Is(HookHappening::Progress)),
+            ("PostToolUseFailure", HookMeaning::Is(HookHappening::Progress)),
+            ("PreCompact", HookMeaning::Is(HookHappening::Compaction)),
+            ("SubagentStart", HookMeaning::Is(HookHappening::Sign)),
+            ("SubagentStop", HookMeaning::Is(HookHappening::Sign)),
+            ("Stop", HookMeaning::Is(HookHappening::TurnEnd)),
+            ("StopFailure", HookMeaning::Is(HookHappening::TurnEnd)),
+            ("SessionEnd", HookMeaning::Is(HookHappening::SessionEnd)),
         ],
         pid_variables: &["CLAUDE_PID"],
-        wiring: Wiring {
-            user: |env| Some(env.root("CLAUDE_CONFIG_DIR", ".claude").pop()?.join("settings.json")),
+        wiring: HookWiring {
+            user: |env| {
+                Some(env.root_or_home("CLAUDE_CONFIG_DIR", ".claude").pop()?.join("settings.json"))
+            },
             // The one for a person: it holds a path of this machine.
             project: Some(|project| project.join(".claude/settings.local.json")),
-            shape: Shape::Groups { per_second: 1 },
+            shape: HookFileShape::Groups { per_second: 1 },
             notify: None,
         },
     }),
@@ -76,31 +80,31 @@ static ABOUT: About = About {
 const FORMAT: &str = "claude-jsonl";
 
 impl Adapter for ClaudeCode {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &CLAUDE_CODE_PROFILE
     }
 
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        env.root("CLAUDE_CONFIG_DIR", ".claude")
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
+        env.root_or_home("CLAUDE_CONFIG_DIR", ".claude")
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let root = survey.root();
-        registrations::survey(survey, &root.join("sessions"));
+    fn survey_root(&self, survey: &mut Survey) {
+        let root = survey.root_path();
+        registrations::survey_pid_files(survey, &root.join("sessions"));
         let projects: Vec<PathBuf> = survey
-            .list(&root.join("projects"), |_| true)
+            .list_wanted(&root.join("projects"), |_| true)
             .into_iter()
             .filter(|project| project.kind == EntryKind::Directory)
             .map(|project| root.join("projects").join(project.name))
             .collect();
-        survey.spread(&projects, |survey, project| survey_project(survey, project));
+        survey.survey_parallel(&projects, |survey, project| survey_project(survey, project));
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         let mut reading = Reading::default();
-        let end = source.lines(0, |line| reading.line(line))?;
+        let end = source.each_line(0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
-        let mut digest = reading.finish(source.parent.is_some());
+        let mut digest = reading.into_digest(source.parent.is_some());
         for (meta, _) in &source.beside {
             if is_finished(source, meta) {
                 digest.ended_at = digest.last_activity_at;
@@ -109,33 +113,39 @@ impl Adapter for ClaudeCode {
         Ok(digest)
     }
 
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
-        Ok(source.lines(from, |line| converse_line(line, say))?.offset)
+        Ok(source.each_line(from, |line| converse_line(line, say))?.offset)
     }
 }
 
 /// Whether `agent-<id>.meta.json` says that the sub-agent has finished. One that cannot be read says
 /// nothing.
-fn is_finished(source: &Source, meta: &Path) -> bool {
+fn is_finished(source: &TranscriptSource, meta: &Path) -> bool {
     let said = files::read_json::<serde_json::Value>(&source.root, meta);
     said.is_ok_and(|(said, _)| said.get("finished") == Some(&serde_json::Value::Bool(true)))
 }
 
 fn survey_project(survey: &mut Survey, project: &Path) {
-    let root = survey.root();
-    for entry in survey.list(project, |name| name.ends_with(".jsonl")) {
+    let root = survey.root_path();
+    for entry in survey.list_wanted(project, |name| name.ends_with(".jsonl")) {
         let path = project.join(&entry.name);
         match entry.kind {
             EntryKind::File => {
-                if let Some(id) = entry.stem(".jsonl") {
-                    survey.found(Source::file(id, &root, path, entry.stamp, FORMAT));
+                if let Some(id) = entry.strip_suffix(".jsonl") {
+                    survey.note_source(TranscriptSource::from_file(
+                        id,
+                        &root,
+                        path,
+                        entry.stamp,
+                        FORMAT,
+                    ));
                 } else if entry.name.to_string_lossy().contains(".tmp") {
-                    survey.extra(ExtraKind::Temporary, &entry, path, None);
+                    survey.note_extra(ExtraFileKind::Temporary, &entry, path, None);
                 }
             }
             EntryKind::Directory => {
@@ -150,25 +160,26 @@ fn survey_project(survey: &mut Survey, project: &Path) {
 
 /// `<session>/`: sub-agents, tool results, a custom title.
 fn survey_session_directory(survey: &mut Survey, directory: &Path, session: &str) {
-    let root = survey.root();
-    for entry in survey.list(directory, |_| false) {
+    let root = survey.root_path();
+    for entry in survey.list_wanted(directory, |_| false) {
         let path = directory.join(&entry.name);
         if entry.kind == EntryKind::File {
-            survey.extra(ExtraKind::Attachment, &entry, path, Some(session.to_owned()));
+            survey.note_extra(ExtraFileKind::Attachment, &entry, path, Some(session.to_owned()));
             continue;
         }
-        for inner in survey.list(&path, |name| name.ends_with(".jsonl")) {
+        for inner in survey.list_wanted(&path, |name| name.ends_with(".jsonl")) {
             let inner_path = path.join(&inner.name);
-            let agent = inner.stem(".jsonl").and_then(|stem| stem.strip_prefix("agent-"));
+            let agent = inner.strip_suffix(".jsonl").and_then(|stem| stem.strip_prefix("agent-"));
             match agent {
                 Some(agent) if entry.name == "subagents" && inner.kind == EntryKind::File => {
                     let meta = path.join(format!("agent-{agent}.meta.json"));
-                    let source = Source::file(agent, &root, inner_path, inner.stamp, FORMAT);
-                    let source = Source { parent: Some(session.to_owned()), ..source };
-                    survey.found(source.beside(meta));
+                    let source =
+                        TranscriptSource::from_file(agent, &root, inner_path, inner.stamp, FORMAT);
+                    let source = TranscriptSource { parent: Some(session.to_owned()), ..source };
+                    survey.note_source(source.with_side_file(meta));
                 }
-                _ => survey.extra(
-                    ExtraKind::Attachment,
+                _ => survey.note_extra(
+                    ExtraFileKind::Attachment,
                     &inner,
                     inner_path,
                     Some(session.to_owned()),
@@ -186,9 +197,9 @@ static TOOL_RESULT: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r#""type
 /// What has been read of a transcript so far.
 #[derive(Default)]
 struct Reading {
-    digest: Digest,
+    digest: TranscriptDigest,
     /// Usage of each API message, by the hash of its id.
-    counted: HashMap<u64, Tokens>,
+    counted: HashMap<u64, TokenUsage>,
     last_id: Vec<u8>,
     last_usage: Vec<u8>,
     first_time: Option<Time>,
@@ -208,69 +219,71 @@ struct Reading {
 #[derive(Default)]
 struct Line<'a> {
     kind: &'a [u8],
-    timestamp: Option<Value<'a>>,
-    cwd: Option<Value<'a>>,
-    branch: Option<Value<'a>>,
-    version: Option<Value<'a>>,
-    subtype: Option<Value<'a>>,
+    timestamp: Option<JsonValue<'a>>,
+    cwd: Option<JsonValue<'a>>,
+    branch: Option<JsonValue<'a>>,
+    version: Option<JsonValue<'a>>,
+    subtype: Option<JsonValue<'a>>,
     tool_result: bool,
     meta: bool,
     sidechain: bool,
-    text: Option<Value<'a>>,
-    cost: Option<Value<'a>>,
+    text: Option<JsonValue<'a>>,
+    cost: Option<JsonValue<'a>>,
     /// Of the message: its API id, content, model, reason to stop and usage.
     id: &'a [u8],
-    content: Option<Value<'a>>,
-    model: Option<Value<'a>>,
-    stop: Option<Value<'a>>,
-    usage: Option<Value<'a>>,
+    content: Option<JsonValue<'a>>,
+    model: Option<JsonValue<'a>>,
+    stop: Option<JsonValue<'a>>,
+    usage: Option<JsonValue<'a>>,
 }
 
 impl<'a> Line<'a> {
-    fn read(line: &'a [u8]) -> Result<Self, skim::Broken> {
+    fn parse_line(line: &'a [u8]) -> Result<Self, skim::BrokenJson> {
         Self::read_after(line, &mut Vec::new())
     }
 
     /// Reads a line. Every line repeats, in the same bytes, who wrote it and where: `repeated` is
     /// that run of fields as the line before had it, and is stepped over when it is still the same.
-    fn read_after(line: &'a [u8], repeated: &mut Vec<u8>) -> Result<Self, skim::Broken> {
+    fn read_after(line: &'a [u8], repeated: &mut Vec<u8>) -> Result<Self, skim::BrokenJson> {
         let mut found = Self::default();
-        let mut fields = skim::nested(line, "message")?;
+        let mut fields = skim::nested_fields(line, "message")?;
         let mut run = None;
         while let Some(field) = fields.next() {
             let (place, key, value) = field?;
             match (place, key) {
-                (Place::Outer, b"userType")
+                (FieldPlace::Outer, b"userType")
                     if repeated.is_empty() || !fields.step_over(repeated) =>
                 {
-                    run = Some(fields.rest());
+                    run = Some(fields.unread_bytes());
                 }
-                (Place::Outer, b"type") => found.kind = value.raw(),
-                (Place::Outer, b"timestamp") => found.timestamp = Some(value),
-                (Place::Outer, b"cwd") => found.cwd = Some(value),
-                (Place::Outer, b"gitBranch") => {
+                (FieldPlace::Outer, b"type") => found.kind = value.raw(),
+                (FieldPlace::Outer, b"timestamp") => found.timestamp = Some(value),
+                (FieldPlace::Outer, b"cwd") => found.cwd = Some(value),
+                (FieldPlace::Outer, b"gitBranch") => {
                     found.branch = Some(value);
                     if let Some(run) = run.take() {
                         repeated.clear();
-                        repeated.extend_from_slice(&run[..run.len() - fields.rest().len()]);
+                        repeated.extend_from_slice(&run[..run.len() - fields.unread_bytes().len()]);
                     }
                 }
-                (Place::Outer, b"version") => found.version = Some(value),
-                (Place::Outer, b"subtype") => found.subtype = Some(value),
-                (Place::Outer, b"toolUseResult") => found.tool_result = true,
-                (Place::Outer, b"isMeta" | b"isCompactSummary") => {
-                    found.meta |= value.bool() == Some(true);
+                (FieldPlace::Outer, b"version") => found.version = Some(value),
+                (FieldPlace::Outer, b"subtype") => found.subtype = Some(value),
+                (FieldPlace::Outer, b"toolUseResult") => found.tool_result = true,
+                (FieldPlace::Outer, b"isMeta" | b"isCompactSummary") => {
+                    found.meta |= value.as_bool() == Some(true);
                 }
-                (Place::Outer, b"isSidechain") => found.sidechain = value.bool() == Some(true),
-                (Place::Outer, b"customTitle" | b"summary" | b"aiTitle" | b"title") => {
+                (FieldPlace::Outer, b"isSidechain") => {
+                    found.sidechain = value.as_bool() == Some(true)
+                }
+                (FieldPlace::Outer, b"customTitle" | b"summary" | b"aiTitle" | b"title") => {
                     found.text = Some(value);
                 }
-                (Place::Outer, b"totalCostUSD") => found.cost = Some(value),
-                (Place::Inner, b"id") => found.id = value.raw(),
-                (Place::Inner, b"content") => found.content = Some(value),
-                (Place::Inner, b"model") => found.model = Some(value),
-                (Place::Inner, b"stop_reason") => found.stop = Some(value),
-                (Place::Inner, b"usage") => found.usage = Some(value),
+                (FieldPlace::Outer, b"totalCostUSD") => found.cost = Some(value),
+                (FieldPlace::Inner, b"id") => found.id = value.raw(),
+                (FieldPlace::Inner, b"content") => found.content = Some(value),
+                (FieldPlace::Inner, b"model") => found.model = Some(value),
+                (FieldPlace::Inner, b"stop_reason") => found.stop = Some(value),
+                (FieldPlace::Inner, b"usage") => found.usage = Some(value),
                 _ => {}
             }
         }
@@ -279,14 +292,14 @@ impl<'a> Line<'a> {
 }
 
 impl Reading {
-    fn line(&mut self, line: &[u8]) {
+    fn read_line(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() || self.passes_over(line) {
             return;
         }
-        self.settle();
+        self.read_passed_over();
         match self.try_line(line) {
             Ok(()) => self.passed_over.clear(),
-            Err(skim::Broken) => self.digest.damage.broken += 1,
+            Err(skim::BrokenJson) => self.digest.damage.broken += 1,
         }
     }
 
@@ -300,7 +313,7 @@ impl Reading {
         }
         if is_plain_tool_result(line) {
             // Most of a transcript's bytes: no more than that the turn goes on.
-            self.digest.turn = Turn::Open;
+            self.digest.turn = TurnState::Open;
             self.owed = false;
         } else if self.repeats_the_last_message(line) {
             self.owed = true;
@@ -324,7 +337,7 @@ impl Reading {
     }
 
     /// Reads a block that was passed over: how it ended its message still counts.
-    fn settle(&mut self) {
+    fn read_passed_over(&mut self) {
         if std::mem::take(&mut self.owed) {
             let owed = std::mem::take(&mut self.passed_over);
             // It was whole and like the one before; anything odd about it is no news.
@@ -334,54 +347,56 @@ impl Reading {
         }
     }
 
-    fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::Broken> {
+    fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::BrokenJson> {
         let line = Line::read_after(raw, &mut self.repeated)?;
         match line.kind {
-            br#""user""# => self.user(&line),
-            br#""assistant""# => self.assistant(&line)?,
+            br#""user""# => self.read_user(&line),
+            br#""assistant""# => self.read_assistant(&line)?,
             br#""system""# => {
                 let ended = line.subtype.is_some_and(|subtype| {
-                    subtype.is("turn_duration") || subtype.is("stop_hook_summary")
+                    subtype.is_string("turn_duration") || subtype.is_string("stop_hook_summary")
                 });
                 if ended {
-                    self.digest.turn = Turn::Closed;
+                    self.digest.turn = TurnState::Closed;
                 }
             }
-            br#""custom-title""# => self.custom_title = line.text.and_then(Value::string),
-            br#""summary""# => self.summary = line.text.and_then(Value::string),
-            br#""ai-title""# => self.ai_title = line.text.and_then(Value::string),
+            br#""custom-title""# => {
+                self.custom_title = line.text.and_then(JsonValue::to_owned_string)
+            }
+            br#""summary""# => self.summary = line.text.and_then(JsonValue::to_owned_string),
+            br#""ai-title""# => self.ai_title = line.text.and_then(JsonValue::to_owned_string),
             br#""cost-state""# => {
-                let dollars = line.cost.and_then(Value::f64);
+                let dollars = line.cost.and_then(JsonValue::as_f64);
                 self.digest.cost_micro_usd = dollars.map(|usd| (usd * 1e6).round() as u64);
                 return Ok(());
             }
             _ => {}
         }
-        self.circumstances(&line);
+        self.note_circumstances(&line);
         Ok(())
     }
 
     /// When and where a line was written.
-    fn circumstances(&mut self, line: &Line<'_>) {
+    fn note_circumstances(&mut self, line: &Line<'_>) {
         // Parsed only at the end, so what is no time stamp must not take the place of one.
         if let Some(timestamp) = line.timestamp.filter(|value| value.is_text()) {
             if self.first_time.is_none() {
-                self.first_time = timestamp.time();
+                self.first_time = timestamp.as_time();
             }
             self.last_time.clear();
             self.last_time.extend_from_slice(timestamp.raw());
         }
         if self.digest.cwd.is_none() {
-            self.digest.cwd = line.cwd.and_then(Value::string);
+            self.digest.cwd = line.cwd.and_then(JsonValue::to_owned_string);
         }
         keep_last(&mut self.digest.branch, line.branch);
         keep_last(&mut self.digest.version, line.version);
     }
 
-    fn user(&mut self, line: &Line<'_>) {
+    fn read_user(&mut self, line: &Line<'_>) {
         let Some(content) = line.content else { return };
         if line.tool_result || is_tool_result(content) {
-            self.digest.turn = Turn::Open;
+            self.digest.turn = TurnState::Open;
             return;
         }
         if line.meta {
@@ -389,42 +404,43 @@ impl Reading {
         }
         let text = text_of(content);
         if text.starts_with("[Request interrupted") {
-            self.digest.turn = Turn::Closed;
+            self.digest.turn = TurnState::Closed;
         } else if is_real_prompt(&text) {
-            self.digest.prompted(&text);
+            self.digest.count_prompt(&text);
         }
     }
 
-    fn assistant(&mut self, line: &Line<'_>) -> Result<(), skim::Broken> {
-        if let Some(model) = line.model.filter(|model| !model.is("<synthetic>"))
-            && !self.digest.model.as_deref().is_some_and(|known| model.is(known))
+    fn read_assistant(&mut self, line: &Line<'_>) -> Result<(), skim::BrokenJson> {
+        if let Some(model) = line.model.filter(|model| !model.is_string("<synthetic>"))
+            && !self.digest.model.as_deref().is_some_and(|known| model.is_string(known))
         {
-            self.digest.answered_by(&model.str().unwrap_or_default());
+            self.digest.note_model(&model.as_str().unwrap_or_default());
         }
         if let Some(usage) = line.usage {
             // The blocks of a message repeat its usage, mostly byte for byte.
             let repeats =
                 !line.id.is_empty() && self.last_id == line.id && self.last_usage == usage.raw();
             if !repeats {
-                self.count(line.id, usage)?;
+                self.count_usage(line.id, usage)?;
             }
         }
-        if !line.sidechain || self.digest.turn != Turn::Closed {
-            let ended =
-                line.stop.is_some_and(|stop| stop.is("end_turn") || stop.is("stop_sequence"));
-            self.digest.turn = if ended { Turn::Closed } else { Turn::Open };
+        if !line.sidechain || self.digest.turn != TurnState::Closed {
+            let ended = line
+                .stop
+                .is_some_and(|stop| stop.is_string("end_turn") || stop.is_string("stop_sequence"));
+            self.digest.turn = if ended { TurnState::Closed } else { TurnState::Open };
         }
         Ok(())
     }
 
     /// Counts the usage of a message once; what is still streaming grows.
-    fn count(&mut self, id: &[u8], usage: Value<'_>) -> Result<(), skim::Broken> {
+    fn count_usage(&mut self, id: &[u8], usage: JsonValue<'_>) -> Result<(), skim::BrokenJson> {
         let tokens = usage_of(usage)?;
         if id.is_empty() {
-            self.digest.spend(tokens);
+            self.digest.add_usage(tokens);
             return Ok(());
         }
-        let counted = self.counted.entry(hash(id)).or_default();
+        let counted = self.counted.entry(hash_message_id(id)).or_default();
         if tokens.output >= counted.output {
             *counted = tokens;
         }
@@ -435,42 +451,42 @@ impl Reading {
         Ok(())
     }
 
-    fn finish(mut self, is_subagent: bool) -> Digest {
-        self.settle();
+    fn into_digest(mut self, is_subagent: bool) -> TranscriptDigest {
+        self.read_passed_over();
         let passed_over = std::mem::take(&mut self.passed_over);
-        if let Ok(line) = Line::read(&passed_over) {
-            self.circumstances(&line);
+        if let Ok(line) = Line::parse_line(&passed_over) {
+            self.note_circumstances(&line);
         }
         for usage in self.counted.values() {
-            self.digest.spend(*usage);
+            self.digest.add_usage(*usage);
         }
         if let Some(first) = self.first_time {
-            self.digest.saw(first);
+            self.digest.widen_span(first);
         }
-        if let Some(last) = Value::new(&self.last_time).time() {
-            self.digest.saw(last);
+        if let Some(last) = JsonValue::new(&self.last_time).as_time() {
+            self.digest.widen_span(last);
         }
         let title = self.custom_title.or(self.ai_title).or(self.summary);
-        self.digest.title = title.as_deref().map(shorten);
+        self.digest.title = title.as_deref().map(shorten_title);
         self.digest.cost_covers_subagents = !is_subagent && self.digest.cost_micro_usd.is_some();
         self.digest
     }
 }
 
 /// Replaces what is known by what was written last, without a copy when it is the same.
-fn keep_last(known: &mut Option<String>, value: Option<Value<'_>>) {
+fn keep_last(known: &mut Option<String>, value: Option<JsonValue<'_>>) {
     if let Some(value) = value
-        && !known.as_deref().is_some_and(|known| value.is(known))
-        && let Some(text) = value.str()
+        && !known.as_deref().is_some_and(|known| value.is_string(known))
+        && let Some(text) = value.as_str()
         && !text.is_empty()
     {
         *known = Some(text.into_owned());
     }
 }
 
-fn usage_of(usage: Value<'_>) -> Result<Tokens, skim::Broken> {
-    let mut tokens = Tokens::default();
-    for field in usage.object().ok_or(skim::Broken)? {
+fn usage_of(usage: JsonValue<'_>) -> Result<TokenUsage, skim::BrokenJson> {
+    let mut tokens = TokenUsage::default();
+    for field in usage.as_object().ok_or(skim::BrokenJson)? {
         let (key, value) = field?;
         let slot = match key {
             b"input_tokens" => &mut tokens.input,
@@ -479,23 +495,23 @@ fn usage_of(usage: Value<'_>) -> Result<Tokens, skim::Broken> {
             b"cache_creation_input_tokens" => &mut tokens.cache_write,
             _ => continue,
         };
-        *slot = value.u64().unwrap_or(0);
+        *slot = value.as_u64().unwrap_or(0);
     }
     Ok(tokens)
 }
 
-fn is_tool_result(content: Value<'_>) -> bool {
-    let kind = content.first().and_then(|block| block.get("type"));
-    kind.is_some_and(|kind| kind.is("tool_result"))
+fn is_tool_result(content: JsonValue<'_>) -> bool {
+    let kind = content.first_element().and_then(|block| block.get("type"));
+    kind.is_some_and(|kind| kind.is_string("tool_result"))
 }
 
 /// A user's line that names its type early and holds a tool's result.
 fn is_plain_tool_result(line: &[u8]) -> bool {
-    const EARLY: usize = 256;
-    USER.find(&line[..line.len().min(EARLY)]).is_some() && TOOL_RESULT.find(line).is_some()
+    const EARLY_BYTES: usize = 256;
+    USER.find(&line[..line.len().min(EARLY_BYTES)]).is_some() && TOOL_RESULT.find(line).is_some()
 }
 
-fn hash(id: &[u8]) -> u64 {
+fn hash_message_id(id: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(id);
     hasher.finish()
@@ -520,33 +536,33 @@ fn is_real_prompt(text: &str) -> bool {
     !text.is_empty() && !markers.iter().any(|marker| text.starts_with(marker))
 }
 
-fn converse_line(line: &[u8], say: &mut dyn FnMut(Entry)) {
-    let Ok(line) = Line::read(line) else { return };
+fn converse_line(line: &[u8], say: &mut dyn FnMut(ConversationEntry)) {
+    let Ok(line) = Line::parse_line(line) else { return };
     let Some(content) = line.content else { return };
-    let at = line.timestamp.and_then(Value::time);
+    let at = line.timestamp.and_then(JsonValue::as_time);
     let speaker = match line.kind {
-        br#""user""# if line.meta => Role::System,
-        br#""user""# => Role::User,
-        br#""assistant""# => Role::Assistant,
+        br#""user""# if line.meta => ConversationRole::System,
+        br#""user""# => ConversationRole::User,
+        br#""assistant""# => ConversationRole::Assistant,
         _ => return,
     };
     let spoken = |text: String| {
-        let injected = speaker == Role::User && !is_real_prompt(&text);
-        Entry::new(at, if injected { Role::System } else { speaker }, text)
+        let injected = speaker == ConversationRole::User && !is_real_prompt(&text);
+        ConversationEntry::new(at, if injected { ConversationRole::System } else { speaker }, text)
     };
-    blocks::tell(content, at, spoken, say);
+    blocks::emit_blocks(content, at, spoken, say);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn digest(lines: &[&str]) -> Digest {
+    fn digest(lines: &[&str]) -> TranscriptDigest {
         let mut reading = Reading::default();
         for line in lines {
-            reading.line(line.as_bytes());
+            reading.read_line(line.as_bytes());
         }
-        reading.finish(false)
+        reading.into_digest(false)
     }
 
     #[test]
@@ -555,7 +571,7 @@ mod tests {
         let later = line.replace(r#""output_tokens":3"#, r#""output_tokens":7"#);
         let other = line.replace("m1", "m2");
         let tokens = digest(&[line, &later, &other, line, &other]).tokens.unwrap();
-        assert_eq!(tokens, Tokens { input: 20, output: 10, cache_read: 10, cache_write: 0 });
+        assert_eq!(tokens, TokenUsage { input: 20, output: 10, cache_read: 10, cache_write: 0 });
     }
 
     #[test]
@@ -601,16 +617,16 @@ mod tests {
         let (open, done) = (block("m1", "null", "11", 5), block("m1", r#""end_turn""#, "12", 5));
         let after = r#"{"type":"last-prompt"}"#;
         let twelve = "12".to_owned();
-        assert_eq!(read(&[prompt, &open, &done]), (Turn::Closed, 5, twelve.clone()));
-        assert_eq!(read(&[prompt, &open, &done, after]), (Turn::Closed, 5, twelve.clone()));
+        assert_eq!(read(&[prompt, &open, &done]), (TurnState::Closed, 5, twelve.clone()));
+        assert_eq!(read(&[prompt, &open, &done, after]), (TurnState::Closed, 5, twelve.clone()));
         assert_eq!(
             read(&[prompt, &open, &open, &open, &done, after]),
-            (Turn::Closed, 5, twelve.clone())
+            (TurnState::Closed, 5, twelve.clone())
         );
         let grown = block("m1", r#""end_turn""#, "12", 9);
-        assert_eq!(read(&[prompt, &open, &grown]), (Turn::Closed, 9, twelve.clone()));
+        assert_eq!(read(&[prompt, &open, &grown]), (TurnState::Closed, 9, twelve.clone()));
         let other = block("m2", r#""end_turn""#, "12", 5);
-        assert_eq!(read(&[prompt, &open, &other]), (Turn::Closed, 10, twelve));
+        assert_eq!(read(&[prompt, &open, &other]), (TurnState::Closed, 10, twelve));
     }
 
     #[test]
@@ -618,7 +634,7 @@ mod tests {
         let prompt = r#"{"type":"user","cwd":"/a","gitBranch":"main","timestamp":"2026-11-15T10:00:00.000Z","message":{"content":"x"}}"#;
         let result = r#"{"type":"user","gitBranch":"fix","version":"9","timestamp":"2026-11-15T11:00:00.000Z","message":{"content":[{"type":"tool_result","content":"y"}]}}"#;
         let read = digest(&[prompt, result, r#"{"type":"mode"}"#, result]);
-        assert_eq!((read.turns, &read.turn), (1, &Turn::Open));
+        assert_eq!((read.turns, &read.turn), (1, &TurnState::Open));
         assert_eq!(read.branch.as_deref(), Some("fix"));
         assert_eq!(read.version.as_deref(), Some("9"));
         assert_eq!(read.last_activity_at, Time::parse("2026-11-15T11:00:00Z"));
@@ -627,7 +643,7 @@ mod tests {
         // Something else that carries tool results does not reopen a turn.
         let done = r#"{"type":"system","subtype":"turn_duration"}"#;
         let request = r#"{"type":"api-request","params":{"messages":[{"role":"user","content":[{"type":"tool_result"}]}]}}"#;
-        assert_eq!(digest(&[prompt, result, done, request]).turn, Turn::Closed);
+        assert_eq!(digest(&[prompt, result, done, request]).turn, TurnState::Closed);
     }
 
     #[test]

@@ -13,28 +13,33 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::event::Happening;
-use model::program::Program;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::event::HookHappening;
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Proof, Registration, Scope, Tokens, Turn, shorten};
+use model::sighting::{
+    ProcessRegistration, RegistrationProof, RegistrationScope, TokenUsage, TranscriptDigest,
+    TurnState, shorten_title,
+};
 use model::time::Time;
 
 use crate::files::{EntryKind, LinesEnd, ReadError};
-use crate::hooks::{Hooks, Meaning, Notify, Shape, Wiring};
-use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey, files};
+use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring, NotifyProgram};
+use crate::skim::{self, JsonValue};
+use crate::{
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, files,
+};
 
 /// Codex CLI.
 #[derive(Debug)]
 pub(crate) struct Codex;
 
-static ABOUT: About = About {
+static CODEX_PROFILE: AgentProfile = AgentProfile {
     id: "codex",
     name: "Codex",
     version: 1,
     certainty: FormatCertainty::Lab,
-    program: Program {
+    program: AgentProgram {
         names: &["codex"],
         packages: &["@openai/codex"],
         servers: &["app-server"],
@@ -59,26 +64,28 @@ static ABOUT: About = About {
     continue_options: &["--last"],
     session_variables: &[],
     opening: Opening::IN_DIRECTORY,
-    hooks: Some(&Hooks {
+    hooks: Some(&AgentHooks {
         events: &[
-            ("SessionStart", Meaning::Is(Happening::SessionStart)),
-            ("UserPromptSubmit", Meaning::Prompt),
-            ("PermissionRequest", Meaning::Is(Happening::Waiting)),
-            ("PostToolUse", Meaning::Is(Happening::Progress)),
-            ("PreCompact", Meaning::Is(Happening::Compaction)),
-            ("SubagentStart", Meaning::Is(Happening::Sign)),
-            ("SubagentStop", Meaning::Is(Happening::Sign)),
-            ("Stop", Meaning::Is(Happening::TurnEnd)),
-            ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
-            ("notify", Meaning::Is(Happening::TurnEnd)),
+            ("SessionStart", HookMeaning::Is(HookHappening::SessionStart)),
+            ("UserPromptSubmit", HookMeaning::Prompt),
+            ("PermissionRequest", HookMeaning::Is(HookHappening::Waiting)),
+            ("PostToolUse", HookMeaning::Is(HookHappening::Progress)),
+            ("PreCompact", HookMeaning::Is(HookHappening::Compaction)),
+            ("SubagentStart", HookMeaning::Is(HookHappening::Sign)),
+            ("SubagentStop", HookMeaning::Is(HookHappening::Sign)),
+            ("Stop", HookMeaning::Is(HookHappening::TurnEnd)),
+            ("SessionEnd", HookMeaning::Is(HookHappening::SessionEnd)),
+            ("notify", HookMeaning::Is(HookHappening::TurnEnd)),
         ],
         pid_variables: &[],
-        wiring: Wiring {
-            user: |env| Some(env.root("CODEX_HOME", ".codex").pop()?.join("hooks.json")),
+        wiring: HookWiring {
+            user: |env| Some(env.root_or_home("CODEX_HOME", ".codex").pop()?.join("hooks.json")),
             project: Some(|project| project.join(".codex/hooks.json")),
-            shape: Shape::Groups { per_second: 1 },
-            notify: Some(Notify {
-                user: |env| Some(env.root("CODEX_HOME", ".codex").pop()?.join("config.toml")),
+            shape: HookFileShape::Groups { per_second: 1 },
+            notify: Some(NotifyProgram {
+                user: |env| {
+                    Some(env.root_or_home("CODEX_HOME", ".codex").pop()?.join("config.toml"))
+                },
                 event: "notify",
             }),
         },
@@ -90,33 +97,33 @@ const PLAIN: &str = "codex-rollout";
 const COMPRESSED: &str = "codex-rollout-zst";
 
 /// The most that is unpacked of one compressed rollout: a small file can unpack to anything.
-const MAX_UNPACKED: u64 = 256 << 20;
+const MAX_UNPACKED_BYTES: u64 = 256 << 20;
 
 impl Adapter for Codex {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &CODEX_PROFILE
     }
 
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        env.root("CODEX_HOME", ".codex")
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
+        env.root_or_home("CODEX_HOME", ".codex")
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let root = survey.root();
+    fn survey_root(&self, survey: &mut Survey) {
+        let root = survey.root_path();
         survey_locks(survey, &root.join("thread-writer-locks"));
         survey_rollouts(survey, &root.join("sessions"), 3);
         survey_rollouts(survey, &root.join("archived_sessions"), 3);
         let names = read_names(survey, &root.join("session_index.jsonl"));
         for source in &mut survey.sources {
             let name = names.get(&source.id).map(|name| name.trim());
-            source.name = name.filter(|name| !name.is_empty()).map(shorten);
+            source.name = name.filter(|name| !name.is_empty()).map(shorten_title);
         }
         let snapshots = root.join("shell_snapshots");
-        for entry in survey.list(&snapshots, |_| false) {
+        for entry in survey.list_wanted(&snapshots, |_| false) {
             let thread = entry.name.to_str().and_then(|name| name.split_once('.'));
             if let (EntryKind::File, Some((thread, _))) = (entry.kind, thread) {
-                survey.extra(
-                    ExtraKind::Attachment,
+                survey.note_extra(
+                    ExtraFileKind::Attachment,
                     &entry,
                     snapshots.join(&entry.name),
                     Some(thread.to_owned()),
@@ -125,33 +132,37 @@ impl Adapter for Codex {
         }
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         let mut reading = Reading { thread: &source.id, ..Reading::default() };
-        let end = lines(source, 0, |line| reading.line(line))?;
+        let end = each_line(source, 0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
-        Ok(reading.finish())
+        Ok(reading.into_digest())
     }
 
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
-        Ok(lines(source, from, |line| converse_line(line, say))?.offset)
+        Ok(each_line(source, from, |line| converse_line(line, say))?.offset)
     }
 }
 
 /// The lines of a rollout; positions in a compressed one are those of its unpacked text.
-fn lines(source: &Source, from: u64, each: impl FnMut(&[u8])) -> Result<LinesEnd, ReadError> {
+fn each_line(
+    source: &TranscriptSource,
+    from: u64,
+    each: impl FnMut(&[u8]),
+) -> Result<LinesEnd, ReadError> {
     if source.format == PLAIN {
-        return source.lines(from, each);
+        return source.each_line(from, each);
     }
-    let (file, stamp) = files::open(&source.root, &source.path)?;
+    let (file, stamp) = files::open_file(&source.root, &source.path)?;
     if stamp.bytes == 0 {
         return Err(ReadError::Empty);
     }
-    let mut unpacked = zstd::stream::read::Decoder::new(file)?.take(MAX_UNPACKED);
+    let mut unpacked = zstd::stream::read::Decoder::new(file)?.take(MAX_UNPACKED_BYTES);
     io::copy(&mut (&mut unpacked).take(from), &mut io::sink())?;
     let mut end = files::lines_from(&mut unpacked, from, each)?;
     // What was read stays true, and is remembered: an error would unpack it again at every listing.
@@ -160,17 +171,17 @@ fn lines(source: &Source, from: u64, each: impl FnMut(&[u8])) -> Result<LinesEnd
 }
 
 fn survey_locks(survey: &mut Survey, directory: &Path) {
-    for entry in survey.list(directory, |name| name.ends_with(".lock")) {
+    for entry in survey.list_wanted(directory, |name| name.ends_with(".lock")) {
         // `.coordination.lock` guards the directory, not a thread.
-        let thread = entry.stem(".lock").filter(|thread| !thread.starts_with('.'));
+        let thread = entry.strip_suffix(".lock").filter(|thread| !thread.starts_with('.'));
         if let (EntryKind::File, Some(thread)) = (entry.kind, thread) {
-            survey.registrations.push(Registration {
-                scope: Scope::Session(thread.to_owned()),
-                proof: Proof::Lock(entry.stamp),
+            survey.registrations.push(ProcessRegistration {
+                scope: RegistrationScope::Session(thread.to_owned()),
+                proof: RegistrationProof::Lock(entry.stamp),
                 source: directory.join(&entry.name),
                 activity: None,
                 waiting_for: None,
-                digest: Digest::default(),
+                digest: TranscriptDigest::default(),
             });
         }
     }
@@ -178,19 +189,21 @@ fn survey_locks(survey: &mut Survey, directory: &Path) {
 
 /// Rollouts lie three directories deep (year, month, day), archived ones directly.
 fn survey_rollouts(survey: &mut Survey, directory: &Path, depth: usize) {
-    let root = survey.root();
+    let root = survey.root_path();
     let wanted = |name: &str| depth > 0 || name.starts_with("rollout-");
-    let entries = survey.list(directory, wanted);
+    let entries = survey.list_wanted(directory, wanted);
     // While a rollout is being packed or unpacked both forms are there; the agent reads the plain.
-    let plain: HashSet<String> =
-        entries.iter().filter_map(|entry| entry.stem(".jsonl").map(str::to_owned)).collect();
+    let plain: HashSet<String> = entries
+        .iter()
+        .filter_map(|entry| entry.strip_suffix(".jsonl").map(str::to_owned))
+        .collect();
     for entry in entries {
         let path = directory.join(&entry.name);
         match entry.kind {
             EntryKind::Directory if depth > 0 => survey_rollouts(survey, &path, depth - 1),
             EntryKind::File => {
-                let packed = entry.stem(".jsonl.zst");
-                let Some(stem) = packed.or_else(|| entry.stem(".jsonl")) else {
+                let packed = entry.strip_suffix(".jsonl.zst");
+                let Some(stem) = packed.or_else(|| entry.strip_suffix(".jsonl")) else {
                     continue;
                 };
                 let Some(thread) = thread_of(stem) else {
@@ -198,11 +211,22 @@ fn survey_rollouts(survey: &mut Survey, directory: &Path, depth: usize) {
                 };
                 let superseded = packed.is_some_and(|stem| plain.contains(stem));
                 if superseded {
-                    survey.extra(ExtraKind::Temporary, &entry, path, Some(thread.to_owned()));
+                    survey.note_extra(
+                        ExtraFileKind::Temporary,
+                        &entry,
+                        path,
+                        Some(thread.to_owned()),
+                    );
                     continue;
                 }
                 let format = if packed.is_some() { COMPRESSED } else { PLAIN };
-                survey.found(Source::file(thread, &root, path, entry.stamp, format));
+                survey.note_source(TranscriptSource::from_file(
+                    thread,
+                    &root,
+                    path,
+                    entry.stamp,
+                    format,
+                ));
             }
             _ => {}
         }
@@ -219,17 +243,17 @@ fn thread_of(stem: &str) -> Option<&str> {
 /// The names that people or the agent gave to threads; the last one counts.
 fn read_names(survey: &mut Survey, index: &Path) -> HashMap<String, String> {
     let mut names = HashMap::new();
-    let read = files::open(&survey.root(), index).and_then(|(file, stamp)| {
-        files::lines(file, stamp.bytes, 0, |line| {
-            let line = Value::new(line);
-            let text = |field| line.get(field).and_then(Value::string);
+    let read = files::open_file(&survey.root_path(), index).and_then(|(file, stamp)| {
+        files::each_line(file, stamp.bytes, 0, |line| {
+            let line = JsonValue::new(line);
+            let text = |field| line.get(field).and_then(JsonValue::to_owned_string);
             if let (Some(id), Some(name)) = (text("id"), text("thread_name")) {
                 names.insert(id, name);
             }
         })
     });
     if let Err(error) = read {
-        survey.failed(index, &error);
+        survey.note_problem(index, &error);
     }
     names
 }
@@ -238,17 +262,17 @@ fn read_names(survey: &mut Survey, index: &Path) -> HashMap<String, String> {
 #[derive(Default)]
 struct Reading<'a> {
     thread: &'a str,
-    digest: Digest,
+    digest: TranscriptDigest,
     has_meta: bool,
     /// Prompts as each generation of the format writes them; one prompt may be written twice.
     prompts: [Prompts; 3],
     /// Whether turns are marked: the oldest rollouts do not mark them.
     marked: bool,
     responses: HashSet<Vec<u8>>,
-    recorded: Tokens,
+    recorded: TokenUsage,
     /// The running total of the last `token_count`.
     total: Vec<u8>,
-    counted: Option<Tokens>,
+    counted: Option<TokenUsage>,
     last_time: Vec<u8>,
 }
 
@@ -267,15 +291,15 @@ impl Prompts {
 
 /// The fields every line has. Before September 2025 the payload stood on the line itself.
 struct Line<'a> {
-    kind: Value<'a>,
-    timestamp: Option<Value<'a>>,
-    payload: Value<'a>,
+    kind: JsonValue<'a>,
+    timestamp: Option<JsonValue<'a>>,
+    payload: JsonValue<'a>,
 }
 
 impl<'a> Line<'a> {
-    fn read(raw: &'a [u8]) -> Result<Self, skim::Broken> {
+    fn parse_line(raw: &'a [u8]) -> Result<Self, skim::BrokenJson> {
         let (mut kind, mut timestamp, mut payload) = (None, None, None);
-        for field in skim::object(raw)? {
+        for field in skim::parse_object(raw)? {
             let (key, value) = field?;
             match key {
                 b"type" => kind = Some(value),
@@ -286,34 +310,34 @@ impl<'a> Line<'a> {
         }
         let (kind, payload) = match (kind, payload) {
             (Some(kind), Some(payload)) => (kind, payload),
-            (None, _) => (Value::new(br#""session_meta""#), Value::new(raw)),
-            (Some(_), None) => (Value::new(br#""response_item""#), Value::new(raw)),
+            (None, _) => (JsonValue::new(br#""session_meta""#), JsonValue::new(raw)),
+            (Some(_), None) => (JsonValue::new(br#""response_item""#), JsonValue::new(raw)),
         };
         Ok(Self { kind, timestamp, payload })
     }
 }
 
 impl Reading<'_> {
-    fn line(&mut self, line: &[u8]) {
+    fn read_line(&mut self, line: &[u8]) {
         if !line.trim_ascii().is_empty() && self.try_line(line).is_err() {
             self.digest.damage.broken += 1;
         }
     }
 
-    fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::Broken> {
-        let Line { kind, timestamp, payload } = Line::read(raw)?;
+    fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::BrokenJson> {
+        let Line { kind, timestamp, payload } = Line::parse_line(raw)?;
         match kind.raw() {
-            br#""session_meta""# => self.meta(payload),
-            br#""turn_context""# => self.context(payload),
-            br#""event_msg""# => self.event(payload),
-            br#""response_item""# => self.item(payload),
-            br#""token_usage_record""# => self.usage(payload),
+            br#""session_meta""# => self.read_meta(payload),
+            br#""turn_context""# => self.read_context(payload),
+            br#""event_msg""# => self.read_event(payload),
+            br#""response_item""# => self.read_item(payload),
+            br#""token_usage_record""# => self.read_usage(payload),
             _ => {}
         }
         // Parsed only at the end, so what is no time stamp must not take the place of one.
         if let Some(timestamp) = timestamp.filter(|value| value.is_text()) {
             if self.digest.started_at.is_none() {
-                self.saw(timestamp);
+                self.note_time(timestamp);
             }
             self.last_time.clear();
             self.last_time.extend_from_slice(timestamp.raw());
@@ -321,17 +345,17 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn saw(&mut self, time: Value<'_>) {
-        if let Some(time) = time.time() {
-            self.digest.saw(time);
+    fn note_time(&mut self, time: JsonValue<'_>) {
+        if let Some(time) = time.as_time() {
+            self.digest.widen_span(time);
         }
     }
 
-    fn meta(&mut self, meta: Value<'_>) {
+    fn read_meta(&mut self, meta: JsonValue<'_>) {
         if self.has_meta {
             return;
         }
-        let text = |path: &[&str]| meta.at(path).and_then(Value::string);
+        let text = |path: &[&str]| meta.value_at(path).and_then(JsonValue::to_owned_string);
         self.has_meta = meta.get("id").is_some();
         self.digest.cwd = text(&["cwd"]);
         self.digest.version = text(&["cli_version"]);
@@ -341,96 +365,99 @@ impl Reading<'_> {
         self.digest.parent = text(&["parent_thread_id"]).or_else(|| spawned("parent_thread_id"));
         self.digest.name = text(&["agent_nickname"]).or_else(|| spawned("agent_nickname"));
         if let Some(created) = meta.get("timestamp") {
-            self.saw(created);
+            self.note_time(created);
         }
     }
 
-    fn context(&mut self, context: Value<'_>) {
-        if let Some(model) = context.get("model").and_then(Value::str) {
-            self.digest.answered_by(&model);
+    fn read_context(&mut self, context: JsonValue<'_>) {
+        if let Some(model) = context.get("model").and_then(JsonValue::as_str) {
+            self.digest.note_model(&model);
         }
         if self.digest.cwd.is_none() {
-            self.digest.cwd = context.get("cwd").and_then(Value::string);
+            self.digest.cwd = context.get("cwd").and_then(JsonValue::to_owned_string);
         }
     }
 
-    fn event(&mut self, event: Value<'_>) {
+    fn read_event(&mut self, event: JsonValue<'_>) {
         let Some(kind) = event.get("type") else {
             return;
         };
         match kind.raw() {
             br#""task_started""# | br#""turn_started""# => {
                 self.marked = true;
-                self.digest.turn = Turn::Open;
+                self.digest.turn = TurnState::Open;
             }
             br#""task_complete""# | br#""turn_complete""# | br#""turn_aborted""# => {
                 self.marked = true;
-                self.digest.turn = Turn::Closed;
+                self.digest.turn = TurnState::Closed;
             }
             br#""item_completed""# => {
                 let item = event.get("item");
-                if item.and_then(|item| item.get("type")).is_some_and(|kind| kind.is("UserMessage"))
+                if item
+                    .and_then(|item| item.get("type"))
+                    .is_some_and(|kind| kind.is_string("UserMessage"))
                 {
                     let text = item.and_then(|item| item.get("content")).map(text_of);
-                    self.prompted(Prompts::ITEM, text.as_deref().unwrap_or_default());
+                    self.count_prompt(Prompts::ITEM, text.as_deref().unwrap_or_default());
                 }
             }
             br#""user_message""# => {
-                let text = event.get("message").and_then(Value::string).unwrap_or_default();
+                let text =
+                    event.get("message").and_then(JsonValue::to_owned_string).unwrap_or_default();
                 if !is_injected(&text) {
-                    self.prompted(Prompts::EVENT, &text);
+                    self.count_prompt(Prompts::EVENT, &text);
                 }
             }
-            br#""agent_message""# => self.answered(),
+            br#""agent_message""# => self.note_answer(),
             br#""token_count""# => self.running_total(event),
             _ => {}
         }
     }
 
-    fn item(&mut self, item: Value<'_>) {
-        let is = |field, text| item.get(field).is_some_and(|value| value.is(text));
+    fn read_item(&mut self, item: JsonValue<'_>) {
+        let is = |field, text| item.get(field).is_some_and(|value| value.is_string(text));
         if !is("type", "message") {
             return;
         }
         if is("role", "assistant") {
-            self.answered();
+            self.note_answer();
         } else if is("role", "user") {
             let text = item.get("content").map(text_of).unwrap_or_default();
             if !is_injected(&text) {
-                self.prompted(Prompts::RESPONSE_ITEM, &text);
+                self.count_prompt(Prompts::RESPONSE_ITEM, &text);
             }
         }
     }
 
-    fn prompted(&mut self, way: usize, text: &str) {
+    fn count_prompt(&mut self, way: usize, text: &str) {
         let prompts = &mut self.prompts[way];
         prompts.count += 1;
         let text = text.trim();
         if prompts.first.is_none() && !text.is_empty() {
-            prompts.first = Some(shorten(text));
+            prompts.first = Some(shorten_title(text));
         }
-        self.digest.turn = Turn::Open;
+        self.digest.turn = TurnState::Open;
     }
 
     /// An answer without turn marks may be the last one or not.
-    fn answered(&mut self) {
+    fn note_answer(&mut self) {
         if !self.marked {
-            self.digest.turn = Turn::Unknown;
+            self.digest.turn = TurnState::Unknown;
         }
     }
 
     /// `token_usage_record`: one per response, with the thread that asked.
-    fn usage(&mut self, record: Value<'_>) {
-        let own = record.get("thread_id").is_none_or(|thread| thread.is(self.thread));
-        let response = record.get("response_id").map_or(&b""[..], Value::raw);
+    fn read_usage(&mut self, record: JsonValue<'_>) {
+        let own = record.get("thread_id").is_none_or(|thread| thread.is_string(self.thread));
+        let response = record.get("response_id").map_or(&b""[..], JsonValue::raw);
         let is_new = response.is_empty() || self.responses.insert(response.to_vec());
         if let (true, true, Some(usage)) = (own, is_new, record.get("usage")) {
-            self.recorded.add(tokens_of(usage));
+            self.recorded.add_usage(tokens_of(usage));
         }
     }
 
     /// `token_count`: repeated whenever limits change, so only a new total is a new response.
-    fn running_total(&mut self, event: Value<'_>) {
+    fn running_total(&mut self, event: JsonValue<'_>) {
         let Some(info) = event.get("info") else {
             return;
         };
@@ -443,10 +470,10 @@ impl Reading<'_> {
         self.total.clear();
         self.total.extend_from_slice(total.raw());
         let last = info.get("last_token_usage").unwrap_or(total);
-        self.counted.get_or_insert_default().add(tokens_of(last));
+        self.counted.get_or_insert_default().add_usage(tokens_of(last));
     }
 
-    fn finish(mut self) -> Digest {
+    fn into_digest(mut self) -> TranscriptDigest {
         let [item, event, response_item] = self.prompts;
         let written = if item.count > event.count { item } else { event };
         let prompts = if written.count > 0 { written } else { response_item };
@@ -454,19 +481,19 @@ impl Reading<'_> {
         self.digest.first_prompt = prompts.first;
         self.digest.tokens =
             if self.responses.is_empty() { self.counted } else { Some(self.recorded) };
-        if let Some(last) = Value::new(&self.last_time).time() {
-            self.digest.saw(last);
+        if let Some(last) = JsonValue::new(&self.last_time).as_time() {
+            self.digest.widen_span(last);
         }
         self.digest
     }
 }
 
 /// Input includes what was cached; output includes reasoning.
-fn tokens_of(usage: Value<'_>) -> Tokens {
-    let number = |field| usage.get(field).and_then(Value::u64).unwrap_or(0);
+fn tokens_of(usage: JsonValue<'_>) -> TokenUsage {
+    let number = |field| usage.get(field).and_then(JsonValue::as_u64).unwrap_or(0);
     let (cache_read, cache_write) =
         (number("cached_input_tokens"), number("cache_write_input_tokens"));
-    Tokens {
+    TokenUsage {
         input: number("input_tokens").saturating_sub(cache_read).saturating_sub(cache_write),
         output: number("output_tokens"),
         cache_read,
@@ -475,18 +502,18 @@ fn tokens_of(usage: Value<'_>) -> Tokens {
 }
 
 /// The texts of a message's content, or of a tool's output.
-fn text_of(content: Value<'_>) -> String {
-    if let Some(text) = content.string() {
+fn text_of(content: JsonValue<'_>) -> String {
+    if let Some(text) = content.to_owned_string() {
         return text;
     }
-    let Some(blocks) = content.array() else {
+    let Some(blocks) = content.as_array() else {
         // `{"content": …, "success": …}`, or whatever a tool gave back.
         return match content.get("content").or_else(|| content.get("output")) {
-            Some(inner) if inner.object().is_none() => text_of(inner),
+            Some(inner) if inner.as_object().is_none() => text_of(inner),
             _ => String::from_utf8_lossy(content.raw()).into_owned(),
         };
     };
-    let texts = blocks.flatten().filter_map(|block| block.get("text")?.string());
+    let texts = blocks.flatten().filter_map(|block| block.get("text")?.to_owned_string());
     texts.collect::<Vec<_>>().join("\n")
 }
 
@@ -508,46 +535,50 @@ fn is_injected(text: &str) -> bool {
     markers.iter().any(|marker| text.starts_with(marker))
 }
 
-fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
-    let Ok(Line { kind, timestamp, payload }) = Line::read(raw) else {
+fn converse_line(raw: &[u8], say: &mut dyn FnMut(ConversationEntry)) {
+    let Ok(Line { kind, timestamp, payload }) = Line::parse_line(raw) else {
         return;
     };
-    let at = timestamp.and_then(Value::time);
-    let text = |field| payload.get(field).and_then(Value::string).unwrap_or_default();
-    if kind.is("compacted") {
-        say(Entry::new(at, Role::System, text("message")));
-    } else if kind.is("event_msg") {
+    let at = timestamp.and_then(JsonValue::as_time);
+    let text = |field| payload.get(field).and_then(JsonValue::to_owned_string).unwrap_or_default();
+    if kind.is_string("compacted") {
+        say(ConversationEntry::new(at, ConversationRole::System, text("message")));
+    } else if kind.is_string("event_msg") {
         match text("type").as_str() {
-            "error" => say(Entry::new(at, Role::System, text("message"))),
-            "turn_aborted" => say(Entry::new(at, Role::System, format!("turn {}", text("reason")))),
+            "error" => say(ConversationEntry::new(at, ConversationRole::System, text("message"))),
+            "turn_aborted" => say(ConversationEntry::new(
+                at,
+                ConversationRole::System,
+                format!("turn {}", text("reason")),
+            )),
             _ => {}
         }
-    } else if kind.is("response_item") {
+    } else if kind.is_string("response_item") {
         converse_item(at, payload, say);
     }
 }
 
-fn converse_item(at: Option<Time>, item: Value<'_>, say: &mut dyn FnMut(Entry)) {
+fn converse_item(at: Option<Time>, item: JsonValue<'_>, say: &mut dyn FnMut(ConversationEntry)) {
     let text = |field| item.get(field).map(text_of).unwrap_or_default();
     match text("type").as_str() {
         "message" => {
             let content = text("content");
             let role = match text("role").as_str() {
-                "assistant" => Role::Assistant,
-                "user" if !is_injected(&content) => Role::User,
-                _ => Role::System,
+                "assistant" => ConversationRole::Assistant,
+                "user" if !is_injected(&content) => ConversationRole::User,
+                _ => ConversationRole::System,
             };
-            say(Entry::new(at, role, content));
+            say(ConversationEntry::new(at, role, content));
         }
-        "function_call" => say(Entry::tool(at, text("name"), text("arguments"))),
-        "custom_tool_call" => say(Entry::tool(at, text("name"), text("input"))),
+        "function_call" => say(ConversationEntry::tool_call(at, text("name"), text("arguments"))),
+        "custom_tool_call" => say(ConversationEntry::tool_call(at, text("name"), text("input"))),
         kind @ ("local_shell_call" | "web_search_call") => {
-            let action = item.get("action").map_or(&b""[..], Value::raw);
+            let action = item.get("action").map_or(&b""[..], JsonValue::raw);
             let name = kind.trim_end_matches("_call");
-            say(Entry::tool(at, name, String::from_utf8_lossy(action)));
+            say(ConversationEntry::tool_call(at, name, String::from_utf8_lossy(action)));
         }
         "function_call_output" | "custom_tool_call_output" => {
-            say(Entry::new(at, Role::Result, text("output")));
+            say(ConversationEntry::new(at, ConversationRole::Result, text("output")));
         }
         _ => {}
     }
@@ -557,12 +588,12 @@ fn converse_item(at: Option<Time>, item: Value<'_>, say: &mut dyn FnMut(Entry)) 
 mod tests {
     use super::*;
 
-    fn digest(lines: &[&str]) -> Digest {
+    fn digest(lines: &[&str]) -> TranscriptDigest {
         let mut reading = Reading { thread: "t1", ..Reading::default() };
         for line in lines {
-            reading.line(line.as_bytes());
+            reading.read_line(line.as_bytes());
         }
-        reading.finish()
+        reading.into_digest()
     }
 
     #[test]
@@ -576,7 +607,7 @@ mod tests {
         let read = digest(&[no_info, &count(100), &count(100), &count(200)]);
         assert_eq!(
             read.tokens,
-            Some(Tokens { input: 80, output: 18, cache_read: 120, cache_write: 0 })
+            Some(TokenUsage { input: 80, output: 18, cache_read: 120, cache_write: 0 })
         );
     }
 
@@ -595,7 +626,7 @@ mod tests {
             count,
             &record("t1", "r2"),
         ]);
-        let tokens = Tokens { input: 20, output: 4, ..Tokens::default() };
+        let tokens = TokenUsage { input: 20, output: 4, ..TokenUsage::default() };
         assert_eq!(read.tokens, Some(tokens));
     }
 
@@ -605,8 +636,8 @@ mod tests {
         let item = r#"{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"fix it"}]}}"#;
         let answer = r#"{"type":"event_msg","payload":{"type":"agent_message","message":"done"}}"#;
         let read = digest(&[item, prompt]);
-        assert_eq!((read.turns, read.turn), (1, Turn::Open));
-        assert_eq!(digest(&[item, prompt, answer]).turn, Turn::Unknown);
+        assert_eq!((read.turns, read.turn), (1, TurnState::Open));
+        assert_eq!(digest(&[item, prompt, answer]).turn, TurnState::Unknown);
     }
 
     #[test]

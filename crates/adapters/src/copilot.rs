@@ -12,29 +12,34 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::event::Happening;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::event::HookHappening;
 use model::identity::Identity;
-use model::program::Program;
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Proof, Registration, Scope, Stamp, Tokens, Turn, shorten};
+use model::sighting::{
+    FileStamp, ProcessRegistration, RegistrationProof, RegistrationScope, TokenUsage,
+    TranscriptDigest, TurnState, shorten_title,
+};
 use model::time::Time;
 
 use crate::files::{DirEntry, EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning, Shape, Wiring};
-use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey, files};
+use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
+use crate::skim::{self, JsonValue};
+use crate::{
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, files,
+};
 
 /// GitHub Copilot CLI.
 #[derive(Debug)]
 pub(crate) struct Copilot;
 
-static ABOUT: About = About {
+static COPILOT_PROFILE: AgentProfile = AgentProfile {
     id: "copilot",
     name: "GitHub Copilot CLI",
     version: 1,
     certainty: FormatCertainty::Lab,
-    program: Program {
+    program: AgentProgram {
         names: &["copilot"],
         packages: &["@github/copilot"],
         servers: &[],
@@ -54,21 +59,23 @@ static ABOUT: About = About {
     continue_options: &["--continue"],
     session_variables: &[],
     opening: Opening { leaves_lock_behind: true, ..Opening::ANYWHERE },
-    hooks: Some(&Hooks {
+    hooks: Some(&AgentHooks {
         events: &[
-            ("sessionStart", Meaning::Is(Happening::SessionStart)),
-            ("userPromptSubmitted", Meaning::Prompt),
-            ("permissionRequest", Meaning::Is(Happening::Progress)),
-            ("postToolUse", Meaning::Is(Happening::Progress)),
-            ("preCompact", Meaning::Is(Happening::Compaction)),
-            ("agentStop", Meaning::Is(Happening::TurnEnd)),
-            ("sessionEnd", Meaning::Is(Happening::SessionEnd)),
+            ("sessionStart", HookMeaning::Is(HookHappening::SessionStart)),
+            ("userPromptSubmitted", HookMeaning::Prompt),
+            ("permissionRequest", HookMeaning::Is(HookHappening::Progress)),
+            ("postToolUse", HookMeaning::Is(HookHappening::Progress)),
+            ("preCompact", HookMeaning::Is(HookHappening::Compaction)),
+            ("agentStop", HookMeaning::Is(HookHappening::TurnEnd)),
+            ("sessionEnd", HookMeaning::Is(HookHappening::SessionEnd)),
         ],
         pid_variables: &[],
-        wiring: Wiring {
-            user: |env| Some(env.root("COPILOT_HOME", ".copilot").pop()?.join("hooks/ostler.json")),
+        wiring: HookWiring {
+            user: |env| {
+                Some(env.root_or_home("COPILOT_HOME", ".copilot").pop()?.join("hooks/ostler.json"))
+            },
             project: Some(|project| project.join(".github/hooks/ostler.json")),
-            shape: Shape::Flat { command: "bash", timeout: "timeoutSec", typed: true },
+            shape: HookFileShape::Flat { command: "bash", timeout: "timeoutSec", typed: true },
             notify: None,
         },
     }),
@@ -80,18 +87,18 @@ const EVENTS: &str = "copilot-events";
 const WORKSPACE: &str = "copilot-workspace";
 
 impl Adapter for Copilot {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &COPILOT_PROFILE
     }
 
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        env.root("COPILOT_HOME", ".copilot")
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
+        env.root_or_home("COPILOT_HOME", ".copilot")
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let root = survey.root();
+    fn survey_root(&self, survey: &mut Survey) {
+        let root = survey.root_path();
         let sessions = root.join("session-state");
-        for entry in survey.list(&sessions, |name| !name.starts_with('.')) {
+        for entry in survey.list_wanted(&sessions, |name| !name.starts_with('.')) {
             let Some(name) = entry.name.to_str().filter(|name| !name.starts_with('.')) else {
                 continue;
             };
@@ -99,8 +106,14 @@ impl Adapter for Copilot {
             match entry.kind {
                 EntryKind::Directory => survey_session(survey, &path, name),
                 EntryKind::File => {
-                    if let Some(id) = entry.stem(".jsonl") {
-                        survey.found(Source::file(id, &root, path, entry.stamp, EVENTS));
+                    if let Some(id) = entry.strip_suffix(".jsonl") {
+                        survey.note_source(TranscriptSource::from_file(
+                            id,
+                            &root,
+                            path,
+                            entry.stamp,
+                            EVENTS,
+                        ));
                     }
                 }
                 EntryKind::Escape | EntryKind::Other => {}
@@ -108,70 +121,79 @@ impl Adapter for Copilot {
         }
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         if source.format == WORKSPACE {
-            let mut digest = Digest::default();
-            read_workspace(source, &source.path)?.describe(&mut digest);
+            let mut digest = TranscriptDigest::default();
+            read_workspace(source, &source.path)?.describe_session(&mut digest);
             return Ok(digest);
         }
         let mut reading = Reading::default();
-        let end = source.lines(0, |line| reading.line(line))?;
+        let end = source.each_line(0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
-        let mut digest = reading.finish();
+        let mut digest = reading.into_digest();
         for (path, _) in &source.beside {
             match read_workspace(source, path) {
-                Ok(workspace) => workspace.describe(&mut digest),
+                Ok(workspace) => workspace.describe_session(&mut digest),
                 Err(_) => digest.damage.broken += 1,
             }
         }
         Ok(digest)
     }
 
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
         if source.format == WORKSPACE {
             return Ok(0);
         }
-        Ok(source.lines(from, |line| converse_line(line, say))?.offset)
+        Ok(source.each_line(from, |line| converse_line(line, say))?.offset)
     }
 }
 
 /// `session-state/<id>/`.
 fn survey_session(survey: &mut Survey, directory: &Path, id: &str) {
-    let root = survey.root();
+    let root = survey.root_path();
     let wanted = |name: &str| name == "events.jsonl" || name.starts_with("inuse.");
-    let entries = survey.list(directory, wanted);
+    let entries = survey.list_wanted(directory, wanted);
     let find = |name: &str| {
         entries.iter().find(|entry| entry.kind == EntryKind::File && entry.name == name)
     };
     let workspace = directory.join("workspace.yaml");
     if let Some(events) = find("events.jsonl") {
         let path = directory.join("events.jsonl");
-        survey.found(Source::file(id, &root, path, events.stamp, EVENTS).beside(workspace));
+        survey.note_source(
+            TranscriptSource::from_file(id, &root, path, events.stamp, EVENTS)
+                .with_side_file(workspace),
+        );
     } else if let Some(found) = find("workspace.yaml") {
-        survey.found(Source::file(id, &root, workspace, found.stamp, WORKSPACE));
+        survey.note_source(TranscriptSource::from_file(
+            id,
+            &root,
+            workspace,
+            found.stamp,
+            WORKSPACE,
+        ));
     }
     survey_locks(survey, directory, id, &entries);
     for entry in &entries {
         let path = directory.join(&entry.name);
         if entry.kind == EntryKind::Directory {
-            for inner in survey.list(&path, |_| false) {
-                attach(survey, &path, &inner, id);
+            for inner in survey.list_wanted(&path, |_| false) {
+                survey_attachments(survey, &path, &inner, id);
             }
         } else if entry.name != "events.jsonl" && entry.name != "workspace.yaml" {
-            attach(survey, directory, entry, id);
+            survey_attachments(survey, directory, entry, id);
         }
     }
 }
 
-fn attach(survey: &mut Survey, directory: &Path, entry: &DirEntry, id: &str) {
+fn survey_attachments(survey: &mut Survey, directory: &Path, entry: &DirEntry, id: &str) {
     if entry.kind == EntryKind::File && entry.stamp.bytes > 0 {
-        survey.extra(
-            ExtraKind::Attachment,
+        survey.note_extra(
+            ExtraFileKind::Attachment,
             entry,
             directory.join(&entry.name),
             Some(id.to_owned()),
@@ -182,15 +204,16 @@ fn attach(survey: &mut Survey, directory: &Path, entry: &DirEntry, id: &str) {
 /// `inuse.<pid>.lock` and `inuse.<pid>.hold`. The directory names the session, so that even a lock
 /// that cannot be read speaks about it.
 fn survey_locks(survey: &mut Survey, directory: &Path, id: &str, entries: &[DirEntry]) {
-    let root = survey.root();
-    let pid_of =
-        |entry: &DirEntry, ending| entry.stem(ending)?.strip_prefix("inuse.")?.parse::<u32>().ok();
+    let root = survey.root_path();
+    let pid_of = |entry: &DirEntry, ending| {
+        entry.strip_suffix(ending)?.strip_prefix("inuse.")?.parse::<u32>().ok()
+    };
     for entry in entries.iter().filter(|entry| entry.kind == EntryKind::File) {
         let Some(named) = pid_of(entry, ".lock") else {
             continue;
         };
         let path = directory.join(&entry.name);
-        let holds: Option<Stamp> = entries
+        let holds: Option<FileStamp> = entries
             .iter()
             .find(|entry| pid_of(entry, ".hold") == Some(named))
             .map(|entry| entry.stamp);
@@ -199,15 +222,16 @@ fn survey_locks(survey: &mut Survey, directory: &Path, id: &str, entries: &[DirE
                 let written = std::str::from_utf8(&content).ok();
                 let written = written.and_then(|text| text.trim().parse::<u32>().ok());
                 if written != Some(named) {
-                    let error = ReadError::format("does not hold the pid it is named after");
-                    survey.failed(&path, &error);
+                    let error =
+                        ReadError::unknown_format("does not hold the pid it is named after");
+                    survey.note_problem(&path, &error);
                 }
                 // Two numbers that disagree name no process.
                 written.is_none_or(|pid| pid == named).then_some(named)
             }
             Err(error) if error.is_absent() => continue,
             Err(error) => {
-                survey.failed(&path, &error);
+                survey.note_problem(&path, &error);
                 Some(named)
             }
         };
@@ -216,13 +240,13 @@ fn survey_locks(survey: &mut Survey, directory: &Path, id: &str, entries: &[DirE
             comm: Some("copilot".to_owned()),
             ..Identity::recorded_by_agent(pid)
         };
-        survey.registrations.push(Registration {
-            scope: Scope::Session(id.to_owned()),
-            proof: Proof::Process { identity, holds },
+        survey.registrations.push(ProcessRegistration {
+            scope: RegistrationScope::Session(id.to_owned()),
+            proof: RegistrationProof::Process { identity, holds },
             source: path,
             activity: None,
             waiting_for: None,
-            digest: Digest::default(),
+            digest: TranscriptDigest::default(),
         });
     }
 }
@@ -238,12 +262,12 @@ struct Workspace {
     updated_at: Option<Time>,
 }
 
-fn read_workspace(source: &Source, path: &Path) -> Result<Workspace, ReadError> {
+fn read_workspace(source: &TranscriptSource, path: &Path) -> Result<Workspace, ReadError> {
     let (bytes, _) = files::read_small(&source.root, path)?;
     let workspace = Workspace::parse(&String::from_utf8_lossy(&bytes));
     match workspace {
         Workspace { cwd: None, created_at: None, .. } => {
-            Err(ReadError::format("no working directory and no time in it"))
+            Err(ReadError::unknown_format("no working directory and no time in it"))
         }
         known => Ok(known),
     }
@@ -267,7 +291,7 @@ impl Workspace {
                 }
                 block.join("\n")
             } else {
-                unquote(value)
+                unquote_yaml(value)
             };
             let known = Some(value.trim()).filter(|value| !value.is_empty() && *value != "null");
             let known = known.map(str::to_owned);
@@ -285,26 +309,26 @@ impl Workspace {
     }
 
     /// Adds to a digest what the events did not say.
-    fn describe(self, digest: &mut Digest) {
+    fn describe_session(self, digest: &mut TranscriptDigest) {
         digest.cwd = digest.cwd.take().or(self.cwd);
         digest.branch = digest.branch.take().or(self.branch);
-        let name = self.name.as_deref().map(shorten);
+        let name = self.name.as_deref().map(shorten_title);
         // Until it is given a name, a session is called by its first prompt.
         digest.title =
             name.filter(|name| self.user_named || digest.first_prompt.as_ref() != Some(name));
         for time in [self.created_at, self.updated_at].into_iter().flatten() {
-            digest.saw(time);
+            digest.widen_span(time);
         }
     }
 }
 
 /// A YAML scalar on one line.
-fn unquote(value: &str) -> String {
+fn unquote_yaml(value: &str) -> String {
     if let Some(inner) = value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
         return inner.replace("''", "'");
     }
     if value.starts_with('"')
-        && let Some(text) = Value::new(value.as_bytes()).string()
+        && let Some(text) = JsonValue::new(value.as_bytes()).to_owned_string()
     {
         return text;
     }
@@ -314,7 +338,7 @@ fn unquote(value: &str) -> String {
 /// What has been read of the events so far.
 #[derive(Default)]
 struct Reading {
-    digest: Digest,
+    digest: TranscriptDigest,
     calls: HashSet<Vec<u8>>,
     /// Requests recorded since the session was last started or resumed.
     recorded: u32,
@@ -325,17 +349,17 @@ struct Reading {
 
 /// The fields of an event that matter.
 struct Event<'a> {
-    kind: Value<'a>,
-    data: Value<'a>,
-    timestamp: Option<Value<'a>>,
+    kind: JsonValue<'a>,
+    data: JsonValue<'a>,
+    timestamp: Option<JsonValue<'a>>,
     /// Set on events of sub-agents, which run inside the session.
     agent: bool,
 }
 
 impl<'a> Event<'a> {
-    fn read(raw: &'a [u8]) -> Result<Self, skim::Broken> {
+    fn parse_event(raw: &'a [u8]) -> Result<Self, skim::BrokenJson> {
         let (mut kind, mut data, mut timestamp, mut agent) = (None, None, None, false);
-        for field in skim::object(raw)? {
+        for field in skim::parse_object(raw)? {
             let (key, value) = field?;
             match key {
                 b"type" => kind = Some(value),
@@ -345,128 +369,131 @@ impl<'a> Event<'a> {
                 _ => {}
             }
         }
-        let kind = kind.ok_or(skim::Broken)?;
-        Ok(Self { kind, data: data.unwrap_or(Value::new(b"{}")), timestamp, agent })
+        let kind = kind.ok_or(skim::BrokenJson)?;
+        Ok(Self { kind, data: data.unwrap_or(JsonValue::new(b"{}")), timestamp, agent })
     }
 }
 
 impl Reading {
-    fn line(&mut self, line: &[u8]) {
+    fn read_line(&mut self, line: &[u8]) {
         if !line.trim_ascii().is_empty() && self.try_line(line).is_err() {
             self.digest.damage.broken += 1;
         }
     }
 
-    fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::Broken> {
-        let event = Event::read(raw)?;
+    fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::BrokenJson> {
+        let event = Event::parse_event(raw)?;
         // Parsed only at the end, so what is no time stamp must not take the place of one.
         if let Some(timestamp) = event.timestamp.filter(|value| value.is_text()) {
             if self.digest.started_at.is_none() {
-                self.saw(timestamp);
+                self.note_time(timestamp);
             }
             self.last_time.clear();
             self.last_time.extend_from_slice(timestamp.raw());
         }
         let data = event.data;
         match event.kind.raw() {
-            br#""session.start""# | br#""session.resume""# => self.started(data),
-            br#""session.context_changed""# => self.moved(data),
-            br#""session.usage_record""# => self.usage(data),
+            br#""session.start""# | br#""session.resume""# => self.read_start(data),
+            br#""session.context_changed""# => self.read_context(data),
+            br#""session.usage_record""# => self.read_usage(data),
             br#""session.shutdown""# => self.shut_down(&event),
             _ if event.agent => {}
             br#""user.message""# if is_typed(data) => {
                 self.digest.ended_at = None;
-                let text = data.get("content").and_then(Value::string).unwrap_or_default();
-                self.digest.prompted(&text);
+                let text =
+                    data.get("content").and_then(JsonValue::to_owned_string).unwrap_or_default();
+                self.digest.count_prompt(&text);
             }
             br#""assistant.turn_start""# => {
                 self.digest.ended_at = None;
-                self.digest.turn = Turn::Open;
+                self.digest.turn = TurnState::Open;
             }
             br#""assistant.message""# => {
-                if let Some(model) = data.get("model").and_then(Value::str) {
-                    self.digest.answered_by(&model);
+                if let Some(model) = data.get("model").and_then(JsonValue::as_str) {
+                    self.digest.note_model(&model);
                 }
-                let tools = data.get("toolRequests").and_then(Value::array);
+                let tools = data.get("toolRequests").and_then(JsonValue::as_array);
                 self.asks_for_tools = tools.is_some_and(|mut tools| tools.next().is_some());
             }
-            br#""assistant.turn_end""# if !self.asks_for_tools => self.digest.turn = Turn::Closed,
-            br#""abort""# => self.digest.turn = Turn::Closed,
+            br#""assistant.turn_end""# if !self.asks_for_tools => {
+                self.digest.turn = TurnState::Closed
+            }
+            br#""abort""# => self.digest.turn = TurnState::Closed,
             _ => {}
         }
         Ok(())
     }
 
-    fn saw(&mut self, time: Value<'_>) {
-        if let Some(time) = time.time() {
-            self.digest.saw(time);
+    fn note_time(&mut self, time: JsonValue<'_>) {
+        if let Some(time) = time.as_time() {
+            self.digest.widen_span(time);
         }
     }
 
-    fn started(&mut self, data: Value<'_>) {
+    fn read_start(&mut self, data: JsonValue<'_>) {
         self.digest.ended_at = None;
         self.recorded = 0;
         if let Some(time) = data.get("startTime") {
-            self.saw(time);
+            self.note_time(time);
         }
-        if let Some(version) = data.get("copilotVersion").and_then(Value::string) {
+        if let Some(version) = data.get("copilotVersion").and_then(JsonValue::to_owned_string) {
             self.digest.version = Some(version);
         }
         if let Some(context) = data.get("context") {
-            self.moved(context);
+            self.read_context(context);
         }
     }
 
-    fn moved(&mut self, context: Value<'_>) {
-        let text = |field| context.get(field).and_then(Value::string);
+    fn read_context(&mut self, context: JsonValue<'_>) {
+        let text = |field| context.get(field).and_then(JsonValue::to_owned_string);
         self.digest.cwd = self.digest.cwd.take().or_else(|| text("cwd"));
         self.digest.branch = text("branch").or_else(|| self.digest.branch.take());
     }
 
-    fn usage(&mut self, data: Value<'_>) {
+    fn read_usage(&mut self, data: JsonValue<'_>) {
         let Some(usage) = data.get("usage") else {
             return;
         };
         self.recorded += 1;
         let call = usage.get("apiCallId").filter(|call| call.raw() != b"null");
         if call.is_none_or(|call| self.calls.insert(call.raw().to_vec())) {
-            self.digest.spend(tokens_of(usage));
+            self.digest.add_usage(tokens_of(usage));
         }
     }
 
     /// Versions that recorded no single request at least summed them up at the end.
     fn shut_down(&mut self, event: &Event<'_>) {
-        self.digest.ended_at = event.timestamp.and_then(Value::time);
-        self.digest.turn = Turn::Closed;
+        self.digest.ended_at = event.timestamp.and_then(JsonValue::as_time);
+        self.digest.turn = TurnState::Closed;
         if self.recorded > 0 {
             return;
         }
-        let models = event.data.get("modelMetrics").and_then(Value::object);
+        let models = event.data.get("modelMetrics").and_then(JsonValue::as_object);
         for (_, metrics) in models.into_iter().flatten().flatten() {
             if let Some(usage) = metrics.get("usage") {
-                self.digest.spend(tokens_of(usage));
+                self.digest.add_usage(tokens_of(usage));
             }
         }
     }
 
-    fn finish(mut self) -> Digest {
-        if let Some(last) = Value::new(&self.last_time).time() {
-            self.digest.saw(last);
+    fn into_digest(mut self) -> TranscriptDigest {
+        if let Some(last) = JsonValue::new(&self.last_time).as_time() {
+            self.digest.widen_span(last);
         }
         self.digest
     }
 }
 
 /// Whether a person wrote the message: what the program injects carries its source.
-fn is_typed(data: Value<'_>) -> bool {
-    data.get("source").is_none_or(|source| source.raw() == b"null" || source.is("user"))
+fn is_typed(data: JsonValue<'_>) -> bool {
+    data.get("source").is_none_or(|source| source.raw() == b"null" || source.is_string("user"))
 }
 
 /// Input includes what was cached; output includes reasoning.
-fn tokens_of(usage: Value<'_>) -> Tokens {
-    let number = |field| usage.get(field).and_then(Value::u64).unwrap_or(0);
+fn tokens_of(usage: JsonValue<'_>) -> TokenUsage {
+    let number = |field| usage.get(field).and_then(JsonValue::as_u64).unwrap_or(0);
     let (cache_read, cache_write) = (number("cacheReadTokens"), number("cacheWriteTokens"));
-    Tokens {
+    TokenUsage {
         input: number("inputTokens").saturating_sub(cache_read).saturating_sub(cache_write),
         output: number("outputTokens"),
         cache_read,
@@ -474,35 +501,41 @@ fn tokens_of(usage: Value<'_>) -> Tokens {
     }
 }
 
-fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
-    let Ok(event) = Event::read(raw) else { return };
-    let at = event.timestamp.and_then(Value::time);
+fn converse_line(raw: &[u8], say: &mut dyn FnMut(ConversationEntry)) {
+    let Ok(event) = Event::parse_event(raw) else { return };
+    let at = event.timestamp.and_then(JsonValue::as_time);
     let data = event.data;
-    let text = |path: &[&str]| data.at(path).and_then(Value::string).unwrap_or_default();
+    let text = |path: &[&str]| {
+        data.value_at(path).and_then(JsonValue::to_owned_string).unwrap_or_default()
+    };
     let entry = match event.kind.raw() {
-        br#""user.message""# if is_typed(data) => Entry::new(at, Role::User, text(&["content"])),
-        br#""user.message""# | br#""system.message""# => {
-            Entry::new(at, Role::System, text(&["content"]))
+        br#""user.message""# if is_typed(data) => {
+            ConversationEntry::new(at, ConversationRole::User, text(&["content"]))
         }
-        br#""assistant.message""# => Entry::new(at, Role::Assistant, text(&["content"])),
+        br#""user.message""# | br#""system.message""# => {
+            ConversationEntry::new(at, ConversationRole::System, text(&["content"]))
+        }
+        br#""assistant.message""# => {
+            ConversationEntry::new(at, ConversationRole::Assistant, text(&["content"]))
+        }
         br#""tool.execution_start""# => {
-            let input = data.get("arguments").map_or(&b""[..], Value::raw);
-            Entry::tool(at, text(&["toolName"]), String::from_utf8_lossy(input))
+            let input = data.get("arguments").map_or(&b""[..], JsonValue::raw);
+            ConversationEntry::tool_call(at, text(&["toolName"]), String::from_utf8_lossy(input))
         }
         br#""tool.execution_complete""# => {
             let result = text(&["result", "content"]);
             let result = if result.is_empty() { text(&["error", "message"]) } else { result };
-            Entry::new(at, Role::Result, result)
+            ConversationEntry::new(at, ConversationRole::Result, result)
         }
         br#""session.error""# | br#""session.info""# | br#""session.warning""# => {
-            Entry::new(at, Role::System, text(&["message"]))
+            ConversationEntry::new(at, ConversationRole::System, text(&["message"]))
         }
         _ => return,
     };
     // An answer may be nothing but a request for tools, which follows.
-    if entry.role != Role::Assistant || !entry.text.is_empty() {
-        let agent = Value::new(raw).get("agentId").filter(|_| event.agent);
-        say(Entry { subagent: agent.and_then(Value::string), ..entry });
+    if entry.role != ConversationRole::Assistant || !entry.text.is_empty() {
+        let agent = JsonValue::new(raw).get("agentId").filter(|_| event.agent);
+        say(ConversationEntry { subagent: agent.and_then(JsonValue::to_owned_string), ..entry });
     }
 }
 
@@ -510,12 +543,12 @@ fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
 mod tests {
     use super::*;
 
-    fn digest(lines: &[&str]) -> Digest {
+    fn digest(lines: &[&str]) -> TranscriptDigest {
         let mut reading = Reading::default();
         for line in lines {
-            reading.line(line.as_bytes());
+            reading.read_line(line.as_bytes());
         }
-        reading.finish()
+        reading.into_digest()
     }
 
     const USAGE: &str = r#"{"type":"session.usage_record","data":{"usage":{"apiCallId":"c1","inputTokens":100,"outputTokens":7,"cacheReadTokens":60,"cacheWriteTokens":30}}}"#;
@@ -524,12 +557,12 @@ mod tests {
 
     #[test]
     fn a_request_counts_once_and_a_sum_only_where_nothing_else_was_recorded() {
-        let once = Tokens { input: 10, output: 7, cache_read: 60, cache_write: 30 };
+        let once = TokenUsage { input: 10, output: 7, cache_read: 60, cache_write: 30 };
         assert_eq!(digest(&[USAGE, USAGE, SHUTDOWN]).tokens, Some(once));
-        let summed = Tokens { input: 55, output: 2, ..Tokens::default() };
+        let summed = TokenUsage { input: 55, output: 2, ..TokenUsage::default() };
         assert_eq!(digest(&[SHUTDOWN]).tokens, Some(summed));
         let mut both = once;
-        both.add(summed);
+        both.add_usage(summed);
         assert_eq!(digest(&[USAGE, SHUTDOWN, RESUME, SHUTDOWN]).tokens, Some(both));
     }
 
@@ -545,8 +578,8 @@ mod tests {
         let end = r#"{"type":"assistant.turn_end","data":{}}"#;
         let asks = r#"{"type":"assistant.message","data":{"toolRequests":[{"name":"bash"}]}}"#;
         let says = r#"{"type":"assistant.message","data":{"content":"done","toolRequests":[]}}"#;
-        assert_eq!(digest(&[start, asks, end]).turn, Turn::Open);
-        assert_eq!(digest(&[start, asks, end, start, says, end]).turn, Turn::Closed);
+        assert_eq!(digest(&[start, asks, end]).turn, TurnState::Open);
+        assert_eq!(digest(&[start, asks, end, start, says, end]).turn, TurnState::Closed);
     }
 
     #[test]

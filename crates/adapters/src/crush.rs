@@ -9,27 +9,33 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::conversation::{Entry, Role};
-use model::program::Program;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Proof, Registration, Scope, Turn, shorten};
+use model::sighting::{
+    ProcessRegistration, RegistrationProof, RegistrationScope, TranscriptDigest, TurnState,
+    shorten_title,
+};
 use model::time::Time;
 use rusqlite::{Connection, Row};
 
 use crate::files::ReadError;
-use crate::skim::{Broken, Value};
-use crate::{About, Adapter, Env, Opening, Problem, Source, Survey, database, files};
+use crate::skim::{BrokenJson, JsonValue};
+use crate::{
+    Adapter, AgentProfile, EnvLookup, Opening, Survey, SurveyProblem, TranscriptSource, database,
+    files,
+};
 
 /// Crush.
 #[derive(Debug)]
 pub(crate) struct Crush;
 
-static ABOUT: About = About {
+static CRUSH_PROFILE: AgentProfile = AgentProfile {
     id: "crush",
     name: "Crush",
     version: 1,
     certainty: FormatCertainty::Documented,
-    program: Program {
+    program: AgentProgram {
         names: &["crush"],
         packages: &["@charmland/crush"],
         servers: &[],
@@ -57,25 +63,25 @@ static ABOUT: About = About {
 const FORMAT: &str = "crush-sqlite";
 
 impl Adapter for Crush {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &CRUSH_PROFILE
     }
 
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        let named = env.path("CRUSH_GLOBAL_DATA");
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
+        let named = env.path_of("CRUSH_GLOBAL_DATA");
         named.or_else(|| Some(env.xdg_data()?.join("crush"))).into_iter().collect()
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let root = survey.root();
+    fn survey_root(&self, survey: &mut Survey) {
+        let root = survey.root_path();
         let list = root.join("projects.json");
         let projects = match files::read_json::<serde_json::Value>(&root, &list) {
             Ok((json, _)) => json,
-            Err(error) => return survey.failed(&list, &error),
+            Err(error) => return survey.note_problem(&list, &error),
         };
         let Some(projects) = projects.get("projects").and_then(|list| list.as_array()) else {
             let reason = "unknown format: no list of projects".to_owned();
-            survey.problems.push(Problem { path: list, reason });
+            survey.problems.push(SurveyProblem { path: list, reason });
             return;
         };
         let mut seen = Vec::new();
@@ -94,33 +100,33 @@ impl Adapter for Crush {
     }
 
     /// Without the directory: only the list of projects knows that.
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
-        let connection = database::open(&source.root, &source.path)?;
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
+        let connection = database::open_read_only(&source.root, &source.path)?;
         let store = Store::new(&connection)?;
-        let mut statement = store.sessions("where id = ?1")?;
+        let mut statement = store.select_sessions("where id = ?1")?;
         let mut rows = statement.query([&source.id])?;
-        let row = rows.next()?.ok_or_else(|| ReadError::format("no such session"))?;
-        Ok(store.read(row)?.1)
+        let row = rows.next()?.ok_or_else(|| ReadError::unknown_format("no such session"))?;
+        Ok(store.read_session(row)?.1)
     }
 
     /// Positions are the rows' own numbers; a message that is not complete yet is told only to
     /// those who read from the start.
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
-        let connection = database::open(&source.root, &source.path)?;
+        let connection = database::open_read_only(&source.root, &source.path)?;
         let (mut position, mut held) = (from, false);
-        Store::new(&connection)?.messages(&source.id, from, |number, last, message| {
+        Store::new(&connection)?.each_message(&source.id, from, |number, last, message| {
             let Some(Ok(message)) = message else { return };
             held |= last && !message.is_complete();
             if !held {
                 position = number;
             }
             if !held || from == 0 {
-                message.converse(say);
+                message.emit_entries(say);
             }
         })?;
         Ok(position)
@@ -128,7 +134,7 @@ impl Adapter for Crush {
 }
 
 fn survey_project(survey: &mut Survey, directory: &str, data: &Path) {
-    let root = survey.root();
+    let root = survey.root_path();
     let path = data.join("crush.db");
     match read_database(&root, &path) {
         Ok(sessions) => survey.ready.extend(sessions.into_iter().map(|(source, mut digest)| {
@@ -136,29 +142,32 @@ fn survey_project(survey: &mut Survey, directory: &str, data: &Path) {
             (source, digest)
         })),
         Err(error) if error.is_absent() => return,
-        Err(error) => survey.failed(&path, &error),
+        Err(error) => survey.note_problem(&path, &error),
     }
     let lock = data.join("crush.lock");
-    if let Some(stamp) = files::stamp(&lock) {
-        survey.registrations.push(Registration {
-            scope: Scope::Store(path),
-            proof: Proof::Lock(stamp),
+    if let Some(stamp) = files::stamp_path(&lock) {
+        survey.registrations.push(ProcessRegistration {
+            scope: RegistrationScope::Store(path),
+            proof: RegistrationProof::Lock(stamp),
             source: lock,
             activity: None,
             waiting_for: None,
-            digest: Digest::default(),
+            digest: TranscriptDigest::default(),
         });
     }
 }
 
-fn read_database(root: &Arc<Path>, path: &Path) -> Result<Vec<(Source, Digest)>, ReadError> {
-    database::sessions(root, path, FORMAT, |connection| {
+fn read_database(
+    root: &Arc<Path>,
+    path: &Path,
+) -> Result<Vec<(TranscriptSource, TranscriptDigest)>, ReadError> {
+    database::list_sessions(root, path, FORMAT, |connection| {
         let store = Store::new(connection)?;
-        let mut statement = store.sessions("order by created_at, id")?;
+        let mut statement = store.select_sessions("order by created_at, id")?;
         let mut rows = statement.query([])?;
         let mut sessions = Vec::new();
         while let Some(row) = rows.next()? {
-            sessions.push(store.read(row)?);
+            sessions.push(store.read_session(row)?);
         }
         Ok(sessions)
     })
@@ -173,58 +182,60 @@ struct Store<'a> {
 impl<'a> Store<'a> {
     fn new(connection: &'a Connection) -> Result<Self, ReadError> {
         let required = ["id", "title", "created_at", "updated_at"];
-        let columns = database::columns(connection, "sessions", &required)?;
+        let columns = database::table_columns(connection, "sessions", &required)?;
         let required = ["session_id", "role", "parts", "model", "created_at"];
-        database::columns(connection, "messages", &required)?;
+        database::table_columns(connection, "messages", &required)?;
         Ok(Self { connection, columns })
     }
 
-    fn sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
+    fn select_sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
         let wanted = "id parent_session_id title cost created_at updated_at";
         let list = database::select_list(&self.columns, wanted);
         Ok(self.connection.prepare(&format!("select {list} from sessions {which}"))?)
     }
 
     /// The id of a session, what its rows say, and how many bytes its messages have.
-    fn read(&self, row: &Row<'_>) -> Result<(String, Digest, u64), ReadError> {
+    fn read_session(&self, row: &Row<'_>) -> Result<(String, TranscriptDigest, u64), ReadError> {
         // Columns of an unexpected type are read as absent: the rest of the row still counts.
         let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
-        let time = |index| row.get::<_, i64>(index).ok().filter(|&at| at > 0).map(database::epoch);
+        let time = |index| {
+            row.get::<_, i64>(index).ok().filter(|&at| at > 0).map(database::time_from_epoch)
+        };
         let id: String = row.get(0)?;
         let parent = text(1);
         let dollars: Option<f64> = row.get(3).unwrap_or(None);
-        let mut digest = Digest {
-            title: text(2).filter(|title| !is_placeholder(title)).as_deref().map(shorten),
+        let mut digest = TranscriptDigest {
+            title: text(2).filter(|title| !is_placeholder(title)).as_deref().map(shorten_title),
             cost_micro_usd: dollars.map(|dollars| (dollars * 1e6).round() as u64),
             cost_covers_subagents: parent.is_none(),
             parent,
-            ..Digest::default()
+            ..TranscriptDigest::default()
         };
-        time(4).into_iter().for_each(|at| digest.saw(at));
-        let bytes = self.messages(&id, 0, |_, _, message| match message {
+        time(4).into_iter().for_each(|at| digest.widen_span(at));
+        let bytes = self.each_message(&id, 0, |_, _, message| match message {
             Some(Ok(message)) => message.add_to(&mut digest),
-            Some(Err(Broken)) => digest.damage.broken += 1,
+            Some(Err(BrokenJson)) => digest.damage.broken += 1,
             None => digest.damage.oversized += 1,
         })?;
         if bytes == 0 {
-            time(5).into_iter().for_each(|at| digest.saw(at));
+            time(5).into_iter().for_each(|at| digest.widen_span(at));
         }
         Ok((id, digest, bytes))
     }
 
     /// Hands out the messages of a session after row `after`, with whether each is the last one;
     /// `None` is one that is too large.
-    fn messages(
+    fn each_message(
         &self,
         session: &str,
         after: u64,
-        mut each: impl FnMut(u64, bool, Option<Result<Message<'_>, Broken>>),
+        mut each: impl FnMut(u64, bool, Option<Result<Message<'_>, BrokenJson>>),
     ) -> Result<u64, ReadError> {
         let mut statement = self.connection.prepare_cached(&format!(
             "select rowid, role, model, created_at, {}, \
              rowid = (select max(rowid) from messages where session_id = ?1) \
              from messages where session_id = ?1 and rowid > ?2 order by rowid",
-            database::bounded("parts"),
+            database::bounded_column("parts"),
         ))?;
         let after = i64::try_from(after).unwrap_or(i64::MAX);
         let mut rows = statement.query(rusqlite::params![session, after])?;
@@ -232,20 +243,20 @@ impl<'a> Store<'a> {
         while let Some(row) = rows.next()? {
             let number = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
             let is_last: bool = row.get(5)?;
-            let Some(parts) = database::content(row, 4)? else {
+            let Some(parts) = database::column_bytes(row, 4)? else {
                 each(number, is_last, None);
                 continue;
             };
             bytes += parts.len() as u64;
-            let parts = Value::new(parts);
-            let is_whole = parts.array().is_some_and(|mut parts| parts.all(|part| part.is_ok()));
+            let parts = JsonValue::new(parts);
+            let is_whole = parts.as_array().is_some_and(|mut parts| parts.all(|part| part.is_ok()));
             let message = Message {
                 role: row.get(1)?,
                 model: row.get::<_, String>(2).unwrap_or_default(),
-                at: row.get::<_, i64>(3).ok().map(database::epoch),
+                at: row.get::<_, i64>(3).ok().map(database::time_from_epoch),
                 parts,
             };
-            each(number, is_last, Some(if is_whole { Ok(message) } else { Err(Broken) }));
+            each(number, is_last, Some(if is_whole { Ok(message) } else { Err(BrokenJson) }));
         }
         Ok(bytes)
     }
@@ -261,71 +272,76 @@ struct Message<'a> {
     role: String,
     model: String,
     at: Option<Time>,
-    parts: Value<'a>,
+    parts: JsonValue<'a>,
 }
 
 impl<'a> Message<'a> {
     /// The kind of each part, and what it holds.
-    fn parts(&self) -> impl Iterator<Item = (String, Value<'a>)> {
-        let parts = self.parts.array().into_iter().flatten().filter_map(Result::ok);
-        parts.filter_map(|part| Some((part.get("type")?.string()?, part.get("data")?)))
+    fn parts(&self) -> impl Iterator<Item = (String, JsonValue<'a>)> {
+        let parts = self.parts.as_array().into_iter().flatten().filter_map(Result::ok);
+        parts.filter_map(|part| Some((part.get("type")?.to_owned_string()?, part.get("data")?)))
     }
 
-    fn finish(&self) -> Option<Value<'a>> {
+    fn finish_part(&self) -> Option<JsonValue<'a>> {
         self.parts().find_map(|(kind, data)| (kind == "finish").then_some(data))
     }
 
     fn is_complete(&self) -> bool {
-        self.role != "assistant" || self.finish().is_some()
+        self.role != "assistant" || self.finish_part().is_some()
     }
 
-    fn add_to(&self, digest: &mut Digest) {
+    fn add_to(&self, digest: &mut TranscriptDigest) {
         if let Some(at) = self.at {
-            digest.saw(at);
+            digest.widen_span(at);
         }
         match self.role.as_str() {
             "user" => {
                 let texts: Vec<_> = self.parts().filter(|(kind, _)| kind == "text").collect();
                 let asked = texts.iter().find(|(_, data)| !is_hidden(*data));
                 if let Some((_, data)) = asked {
-                    let text = data.get("text").and_then(Value::string);
-                    digest.prompted(&text.unwrap_or_default());
+                    let text = data.get("text").and_then(JsonValue::to_owned_string);
+                    digest.count_prompt(&text.unwrap_or_default());
                 } else if !texts.is_empty() {
-                    digest.turn = Turn::Open;
+                    digest.turn = TurnState::Open;
                 }
             }
             "assistant" => {
-                digest.answered_by(&self.model);
-                let reason = self.finish().and_then(|finish| finish.get("reason"));
-                let open = reason.is_none_or(|reason| reason.is("tool_use"));
-                digest.turn = if open { Turn::Open } else { Turn::Closed };
+                digest.note_model(&self.model);
+                let reason = self.finish_part().and_then(|finish| finish.get("reason"));
+                let open = reason.is_none_or(|reason| reason.is_string("tool_use"));
+                digest.turn = if open { TurnState::Open } else { TurnState::Closed };
             }
-            "tool" => digest.turn = Turn::Open,
+            "tool" => digest.turn = TurnState::Open,
             _ => {}
         }
     }
 
-    fn converse(&self, say: &mut dyn FnMut(Entry)) {
+    fn emit_entries(&self, say: &mut dyn FnMut(ConversationEntry)) {
         let speaker = match self.role.as_str() {
-            "user" => Role::User,
-            "assistant" => Role::Assistant,
-            _ => Role::System,
+            "user" => ConversationRole::User,
+            "assistant" => ConversationRole::Assistant,
+            _ => ConversationRole::System,
         };
         for (kind, data) in self.parts() {
-            let text = |name| data.get(name).and_then(Value::string).unwrap_or_default();
+            let text =
+                |name| data.get(name).and_then(JsonValue::to_owned_string).unwrap_or_default();
             match kind.as_str() {
                 "text" => {
-                    let role = if is_hidden(data) { Role::System } else { speaker };
-                    say(Entry::new(self.at, role, text("text")));
+                    let role = if is_hidden(data) { ConversationRole::System } else { speaker };
+                    say(ConversationEntry::new(self.at, role, text("text")));
                 }
-                "tool_call" => say(Entry::tool(self.at, text("name"), text("input"))),
-                "tool_result" => say(Entry::new(self.at, Role::Result, text("content"))),
+                "tool_call" => {
+                    say(ConversationEntry::tool_call(self.at, text("name"), text("input")))
+                }
+                "tool_result" => {
+                    say(ConversationEntry::new(self.at, ConversationRole::Result, text("content")))
+                }
                 "shell_command" => {
-                    say(Entry::tool(self.at, "shell", text("command")));
-                    say(Entry::new(self.at, Role::Result, text("output")));
+                    say(ConversationEntry::tool_call(self.at, "shell", text("command")));
+                    say(ConversationEntry::new(self.at, ConversationRole::Result, text("output")));
                 }
                 "finish" if !text("message").is_empty() => {
-                    say(Entry::new(self.at, Role::System, text("message")));
+                    say(ConversationEntry::new(self.at, ConversationRole::System, text("message")));
                 }
                 _ => {}
             }
@@ -334,6 +350,6 @@ impl<'a> Message<'a> {
 }
 
 /// A user's message that the agent wrote to itself.
-fn is_hidden(data: Value<'_>) -> bool {
-    data.get("hidden").and_then(Value::bool) == Some(true)
+fn is_hidden(data: JsonValue<'_>) -> bool {
+    data.get("hidden").and_then(JsonValue::as_bool) == Some(true)
 }

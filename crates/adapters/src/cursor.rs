@@ -10,27 +10,27 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::event::Happening;
-use model::program::Program;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::event::HookHappening;
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Turn, shorten};
+use model::sighting::{TranscriptDigest, TurnState, shorten_title};
 
 use crate::files::{self, EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning, Shape, Wiring};
-use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Opening, Source, Survey, database};
+use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
+use crate::skim::{self, JsonValue};
+use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource, database};
 
 /// Cursor's command line agent.
 #[derive(Debug)]
-pub(crate) struct Cursor;
+pub(crate) struct CursorCli;
 
-static ABOUT: About = About {
+static CURSOR_PROFILE: AgentProfile = AgentProfile {
     id: "cursor",
     name: "Cursor CLI",
     version: 1,
     certainty: FormatCertainty::Documented,
-    program: Program {
+    program: AgentProgram {
         names: &["cursor-agent"],
         packages: &["cursor-agent/versions"],
         servers: &[],
@@ -40,19 +40,21 @@ static ABOUT: About = About {
     continue_options: &["--continue"],
     session_variables: &[],
     opening: Opening::ANYWHERE,
-    hooks: Some(&Hooks {
+    hooks: Some(&AgentHooks {
         events: &[
-            ("sessionStart", Meaning::Is(Happening::SessionStart)),
-            ("beforeSubmitPrompt", Meaning::Prompt),
-            ("postToolUse", Meaning::Is(Happening::Progress)),
-            ("stop", Meaning::Is(Happening::TurnEnd)),
-            ("sessionEnd", Meaning::Is(Happening::SessionEnd)),
+            ("sessionStart", HookMeaning::Is(HookHappening::SessionStart)),
+            ("beforeSubmitPrompt", HookMeaning::Prompt),
+            ("postToolUse", HookMeaning::Is(HookHappening::Progress)),
+            ("stop", HookMeaning::Is(HookHappening::TurnEnd)),
+            ("sessionEnd", HookMeaning::Is(HookHappening::SessionEnd)),
         ],
         pid_variables: &[],
-        wiring: Wiring {
-            user: |env| Some(env.root("CURSOR_CONFIG_DIR", ".cursor").pop()?.join("hooks.json")),
+        wiring: HookWiring {
+            user: |env| {
+                Some(env.root_or_home("CURSOR_CONFIG_DIR", ".cursor").pop()?.join("hooks.json"))
+            },
             project: Some(|project| project.join(".cursor/hooks.json")),
-            shape: Shape::Flat { command: "command", timeout: "timeout", typed: false },
+            shape: HookFileShape::Flat { command: "command", timeout: "timeout", typed: false },
             notify: None,
         },
     }),
@@ -62,51 +64,54 @@ static ABOUT: About = About {
 const TRANSCRIPT: &str = "cursor-jsonl";
 const STORE: &str = "cursor-store";
 
-impl Adapter for Cursor {
-    fn about(&self) -> &'static About {
-        &ABOUT
+impl Adapter for CursorCli {
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &CURSOR_PROFILE
     }
 
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        if let Some(root) = env.path("CURSOR_CONFIG_DIR") {
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
+        if let Some(root) = env.path_of("CURSOR_CONFIG_DIR") {
             return vec![root];
         }
-        let xdg = env.path("XDG_CONFIG_HOME").map(|config| config.join("cursor"));
+        let xdg = env.path_of("XDG_CONFIG_HOME").map(|config| config.join("cursor"));
         env.in_home(".cursor").into_iter().chain(xdg).collect()
     }
 
-    fn survey(&self, survey: &mut Survey) {
+    fn survey_root(&self, survey: &mut Survey) {
         let mut chats = list_chats(survey);
-        let projects = survey.root().join("projects");
-        for project in survey.list(&projects, |_| true) {
+        let projects = survey.root_path().join("projects");
+        for project in survey.list_wanted(&projects, |_| true) {
             if project.kind == EntryKind::Directory {
                 let transcripts = projects.join(&project.name).join("agent-transcripts");
                 survey_transcripts(survey, &transcripts, &mut chats);
             }
         }
-        let root = survey.root();
+        let root = survey.root_path();
         for (id, chat) in chats {
             let store = chat.join("store.db");
-            if let Some(stamp) = files::stamp(&store) {
-                let source = Source::file(id, &root, store, stamp, STORE);
-                survey
-                    .found(source.beside(chat.join("meta.json")).beside(chat.join("store.db-wal")));
+            if let Some(stamp) = files::stamp_path(&store) {
+                let source = TranscriptSource::from_file(id, &root, store, stamp, STORE);
+                survey.note_source(
+                    source
+                        .with_side_file(chat.join("meta.json"))
+                        .with_side_file(chat.join("store.db-wal")),
+                );
             }
         }
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         let mut reading = Reading::default();
         if source.format == STORE {
-            describe(source, &source.path, &mut reading.digest)?;
+            describe_chat(source, &source.path, &mut reading.digest)?;
         } else {
-            let end = source.lines(0, |line| reading.line(line))?;
+            let end = source.each_line(0, |line| reading.read_line(line))?;
             reading.digest.damage.oversized = end.oversized;
         }
         for (path, _) in &source.beside {
             let read = match path.file_name().and_then(|name| name.to_str()) {
                 Some("meta.json") => read_meta(source, path, &mut reading.digest),
-                Some("store.db") => describe(source, path, &mut reading.digest),
+                Some("store.db") => describe_chat(source, path, &mut reading.digest),
                 _ => continue,
             };
             // The conversation is there; only what describes it is not.
@@ -115,27 +120,27 @@ impl Adapter for Cursor {
         Ok(reading.digest)
     }
 
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
         if source.format == STORE {
             return Ok(from);
         }
-        Ok(source.lines(from, |line| converse_line(line, say))?.offset)
+        Ok(source.each_line(from, |line| converse_line(line, say))?.offset)
     }
 }
 
 /// `chats/<hash>/<id>`, by id.
 fn list_chats(survey: &mut Survey) -> HashMap<String, PathBuf> {
-    let chats = survey.root().join("chats");
+    let chats = survey.root_path().join("chats");
     let mut found = HashMap::new();
-    for workspace in survey.list(&chats, |_| true) {
+    for workspace in survey.list_wanted(&chats, |_| true) {
         if workspace.kind == EntryKind::Directory {
             let workspace = chats.join(&workspace.name);
-            for chat in survey.list(&workspace, |_| true) {
+            for chat in survey.list_wanted(&workspace, |_| true) {
                 if let (Some(id), EntryKind::Directory) = (chat.name.to_str(), chat.kind) {
                     found.insert(id.to_owned(), workspace.join(&chat.name));
                 }
@@ -147,69 +152,78 @@ fn list_chats(survey: &mut Survey) -> HashMap<String, PathBuf> {
 
 fn survey_transcripts(survey: &mut Survey, directory: &Path, chats: &mut HashMap<String, PathBuf>) {
     let is_transcript = |name: &str| name.ends_with(".jsonl");
-    for entry in survey.list(directory, |_| true) {
+    for entry in survey.list_wanted(directory, |_| true) {
         let path = directory.join(&entry.name);
         if entry.kind != EntryKind::Directory {
-            note(survey, path, &entry, None, chats);
+            note_transcript(survey, path, &entry, None, chats);
             continue;
         }
         let session = entry.name.to_str();
-        for inner in survey.list(&path, is_transcript) {
-            note(survey, path.join(&inner.name), &inner, None, chats);
+        for inner in survey.list_wanted(&path, is_transcript) {
+            note_transcript(survey, path.join(&inner.name), &inner, None, chats);
         }
         let subagents = path.join("subagents");
-        for inner in survey.list(&subagents, is_transcript) {
-            note(survey, subagents.join(&inner.name), &inner, session, chats);
+        for inner in survey.list_wanted(&subagents, is_transcript) {
+            note_transcript(survey, subagents.join(&inner.name), &inner, session, chats);
         }
     }
 }
 
-fn note(
+fn note_transcript(
     survey: &mut Survey,
     path: PathBuf,
     entry: &files::DirEntry,
     parent: Option<&str>,
     chats: &mut HashMap<String, PathBuf>,
 ) {
-    let Some(id) = entry.stem(".jsonl").filter(|_| entry.kind == EntryKind::File) else {
+    let Some(id) = entry.strip_suffix(".jsonl").filter(|_| entry.kind == EntryKind::File) else {
         return;
     };
-    let mut source = Source::file(id, &survey.root(), path, entry.stamp, TRANSCRIPT);
+    let mut source =
+        TranscriptSource::from_file(id, &survey.root_path(), path, entry.stamp, TRANSCRIPT);
     source.parent = parent.map(str::to_owned);
     if let Some(chat) = chats.remove(id) {
         source = source
-            .beside(chat.join("meta.json"))
-            .beside(chat.join("store.db"))
-            .beside(chat.join("store.db-wal"));
+            .with_side_file(chat.join("meta.json"))
+            .with_side_file(chat.join("store.db"))
+            .with_side_file(chat.join("store.db-wal"));
     }
-    survey.found(source);
+    survey.note_source(source);
 }
 
-fn read_meta(source: &Source, path: &Path, digest: &mut Digest) -> Result<(), ReadError> {
+fn read_meta(
+    source: &TranscriptSource,
+    path: &Path,
+    digest: &mut TranscriptDigest,
+) -> Result<(), ReadError> {
     let (meta, _) = files::read_json::<serde_json::Value>(&source.root, path)?;
     digest.cwd = meta.get("cwd").and_then(|cwd| cwd.as_str()).map(str::to_owned);
     Ok(())
 }
 
 /// Reads the description of a chat from its store.
-fn describe(source: &Source, path: &Path, digest: &mut Digest) -> Result<(), ReadError> {
-    let connection = database::open(&source.root, path)?;
+fn describe_chat(
+    source: &TranscriptSource,
+    path: &Path,
+    digest: &mut TranscriptDigest,
+) -> Result<(), ReadError> {
+    let connection = database::open_read_only(&source.root, path)?;
     if !database::has_column(&connection, "meta", "value")? {
-        return Err(ReadError::format(
+        return Err(ReadError::unknown_format(
             "no table meta(key, value): an unknown version of the store",
         ));
     }
     let hex: String =
         connection.query_row("select value from meta where key = '0'", [], |row| row.get(0))?;
-    let text =
-        unhex(&hex).ok_or_else(|| ReadError::format("its description is not hexadecimal"))?;
-    let description = Value::new(&text);
-    let name = description.get("name").and_then(Value::string);
-    digest.title = name.filter(|name| !is_placeholder(name)).map(|name| shorten(&name));
-    if let Some(model) = description.get("lastUsedModel").and_then(Value::str) {
-        digest.answered_by(&model);
+    let text = decode_hex(&hex)
+        .ok_or_else(|| ReadError::unknown_format("its description is not hexadecimal"))?;
+    let description = JsonValue::new(&text);
+    let name = description.get("name").and_then(JsonValue::to_owned_string);
+    digest.title = name.filter(|name| !is_placeholder(name)).map(|name| shorten_title(&name));
+    if let Some(model) = description.get("lastUsedModel").and_then(JsonValue::as_str) {
+        digest.note_model(&model);
     }
-    digest.started_at = description.get("createdAt").and_then(Value::time);
+    digest.started_at = description.get("createdAt").and_then(JsonValue::as_time);
     Ok(())
 }
 
@@ -217,7 +231,7 @@ fn is_placeholder(name: &str) -> bool {
     ["", "New Agent", "New Chat"].contains(&name.trim())
 }
 
-fn unhex(hex: &str) -> Option<Vec<u8>> {
+fn decode_hex(hex: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let pair = |pair: &[u8]| match pair {
         [high, low] => u8::try_from(digit(*high)? * 16 + digit(*low)?).ok(),
@@ -228,34 +242,34 @@ fn unhex(hex: &str) -> Option<Vec<u8>> {
 
 #[derive(Default)]
 struct Reading {
-    digest: Digest,
+    digest: TranscriptDigest,
 }
 
 impl Reading {
-    fn line(&mut self, line: &[u8]) {
+    fn read_line(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
         }
-        match Line::read(line) {
-            Ok(line) => self.record(&line),
-            Err(skim::Broken) => self.digest.damage.broken += 1,
+        match Line::parse_line(line) {
+            Ok(line) => self.read_record(&line),
+            Err(skim::BrokenJson) => self.digest.damage.broken += 1,
         }
     }
 
-    fn record(&mut self, line: &Line<'_>) {
-        if line.kind.is_some_and(|kind| kind.is("turn_ended")) {
-            self.digest.turn = Turn::Closed;
-        } else if line.speaks("user") {
-            let text = unwrapped(&line.text());
+    fn read_record(&mut self, line: &Line<'_>) {
+        if line.kind.is_some_and(|kind| kind.is_string("turn_ended")) {
+            self.digest.turn = TurnState::Closed;
+        } else if line.is_by("user") {
+            let text = unwrap_query(&line.joined_text());
             if text.is_empty() {
-                self.digest.turn = Turn::Open;
+                self.digest.turn = TurnState::Open;
             } else {
-                self.digest.prompted(&text);
+                self.digest.count_prompt(&text);
             }
-        } else if line.speaks("assistant") {
-            let is_call = |kind: Value<'_>| kind.is("tool_use");
-            let calls = line.blocks().any(|block| block.get("type").is_some_and(is_call));
-            self.digest.turn = if calls { Turn::Open } else { Turn::Closed };
+        } else if line.is_by("assistant") {
+            let is_call = |kind: JsonValue<'_>| kind.is_string("tool_use");
+            let calls = line.content_blocks().any(|block| block.get("type").is_some_and(is_call));
+            self.digest.turn = if calls { TurnState::Open } else { TurnState::Closed };
         }
     }
 }
@@ -263,15 +277,15 @@ impl Reading {
 /// The fields of a line that matter.
 #[derive(Default)]
 struct Line<'a> {
-    role: Option<Value<'a>>,
-    kind: Option<Value<'a>>,
-    content: Option<Value<'a>>,
+    role: Option<JsonValue<'a>>,
+    kind: Option<JsonValue<'a>>,
+    content: Option<JsonValue<'a>>,
 }
 
 impl<'a> Line<'a> {
-    fn read(line: &'a [u8]) -> Result<Self, skim::Broken> {
+    fn parse_line(line: &'a [u8]) -> Result<Self, skim::BrokenJson> {
         let mut found = Self::default();
-        for field in skim::object(line)? {
+        for field in skim::parse_object(line)? {
             let (key, value) = field?;
             match key {
                 b"role" => found.role = Some(value),
@@ -283,56 +297,62 @@ impl<'a> Line<'a> {
         Ok(found)
     }
 
-    fn speaks(&self, role: &str) -> bool {
-        self.role.is_some_and(|value| value.is(role))
+    fn is_by(&self, role: &str) -> bool {
+        self.role.is_some_and(|value| value.is_string(role))
     }
 
-    fn blocks(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
-        self.content.into_iter().flat_map(Value::elements)
+    fn content_blocks(&self) -> impl Iterator<Item = JsonValue<'a>> + use<'a> {
+        self.content.into_iter().flat_map(JsonValue::iter_elements)
     }
 
-    fn text(&self) -> String {
-        if let Some(text) = self.content.and_then(Value::string) {
+    fn joined_text(&self) -> String {
+        if let Some(text) = self.content.and_then(JsonValue::to_owned_string) {
             return text;
         }
-        let texts = self.blocks().filter_map(|block| block.get("text")?.string());
+        let texts = self.content_blocks().filter_map(|block| block.get("text")?.to_owned_string());
         texts.collect::<Vec<_>>().join("\n")
     }
 }
 
 /// What a person typed: the query, out of the context that the program wraps around it.
-fn unwrapped(text: &str) -> String {
+fn unwrap_query(text: &str) -> String {
     let inside = text.split_once("<user_query>").map(|(_, rest)| rest);
     let query =
         inside.map(|rest| rest.split_once("</user_query>").map_or(rest, |(query, _)| query));
     query.unwrap_or(text).trim().to_owned()
 }
 
-fn converse_line(line: &[u8], say: &mut dyn FnMut(Entry)) {
-    let Ok(line) = Line::read(line) else { return };
-    if line.speaks("user") {
-        let text = unwrapped(&line.text());
+fn converse_line(line: &[u8], say: &mut dyn FnMut(ConversationEntry)) {
+    let Ok(line) = Line::parse_line(line) else { return };
+    if line.is_by("user") {
+        let text = unwrap_query(&line.joined_text());
         if !text.is_empty() {
-            say(Entry::new(None, Role::User, text));
+            say(ConversationEntry::new(None, ConversationRole::User, text));
         }
-    } else if line.speaks("assistant") {
-        if let Some(text) = line.content.and_then(Value::string) {
-            say(Entry::new(None, Role::Assistant, text));
+    } else if line.is_by("assistant") {
+        if let Some(text) = line.content.and_then(JsonValue::to_owned_string) {
+            say(ConversationEntry::new(None, ConversationRole::Assistant, text));
         }
     } else {
         return;
     }
-    for block in line.blocks() {
-        let text = |name| block.get(name).and_then(Value::string).unwrap_or_default();
+    for block in line.content_blocks() {
+        let text = |name| block.get(name).and_then(JsonValue::to_owned_string).unwrap_or_default();
         match text("type").as_str() {
-            "text" if line.speaks("assistant") => {
-                say(Entry::new(None, Role::Assistant, text("text")));
+            "text" if line.is_by("assistant") => {
+                say(ConversationEntry::new(None, ConversationRole::Assistant, text("text")));
             }
             "tool_use" => {
-                let input = block.get("input").map_or(&b""[..], Value::raw);
-                say(Entry::tool(None, text("name"), String::from_utf8_lossy(input)));
+                let input = block.get("input").map_or(&b""[..], JsonValue::raw);
+                say(ConversationEntry::tool_call(
+                    None,
+                    text("name"),
+                    String::from_utf8_lossy(input),
+                ));
             }
-            "tool_result" => say(Entry::new(None, Role::Result, text("content"))),
+            "tool_result" => {
+                say(ConversationEntry::new(None, ConversationRole::Result, text("content")))
+            }
             _ => {}
         }
     }
@@ -346,15 +366,15 @@ mod tests {
     fn the_query_is_taken_out_of_its_wrapping() {
         let wrapped =
             "<timestamp>Monday</timestamp>\n<user_query>\nfix it\n</user_query>\n<context>x";
-        assert_eq!(unwrapped(wrapped), "fix it");
-        assert_eq!(unwrapped(" plain "), "plain");
-        assert_eq!(unwrapped("<user_query>cut off"), "cut off");
+        assert_eq!(unwrap_query(wrapped), "fix it");
+        assert_eq!(unwrap_query(" plain "), "plain");
+        assert_eq!(unwrap_query("<user_query>cut off"), "cut off");
     }
 
     #[test]
     fn hexadecimal_is_read_or_refused() {
-        assert_eq!(unhex("7b7d"), Some(b"{}".to_vec()));
-        assert_eq!(unhex("7b7"), None);
-        assert_eq!(unhex("zz"), None);
+        assert_eq!(decode_hex("7b7d"), Some(b"{}".to_vec()));
+        assert_eq!(decode_hex("7b7"), None);
+        assert_eq!(decode_hex("zz"), None);
     }
 }

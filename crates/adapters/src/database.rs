@@ -12,13 +12,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::sighting::Digest;
+use model::sighting::TranscriptDigest;
 use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::Source;
-use crate::files::{self, MAX_RECORD, ReadError};
+use crate::TranscriptSource;
+use crate::files::{self, MAX_RECORD_BYTES, ReadError};
 
 /// The processor time that reading one database may take. It is not the time on the clock: whoever
 /// reads the answer slowly must not make it an error.
@@ -29,29 +29,29 @@ const STEPS_BETWEEN_LOOKS: i32 = 20_000;
 
 /// Opens a database below `root` for reading.
 #[expect(clippy::disallowed_methods, reason = "the one place that opens foreign databases")]
-pub fn open(root: &Path, path: &Path) -> Result<Connection, ReadError> {
+pub fn open_read_only(root: &Path, path: &Path) -> Result<Connection, ReadError> {
     // Everything a plain file is refused for is refused here too.
-    let (_, stamp) = files::open(root, path)?;
+    let (_, stamp) = files::open_file(root, path)?;
     if stamp.bytes == 0 {
         return Err(ReadError::Empty);
     }
     let beside = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
-        files::stamp(Path::new(&name))
+        files::stamp_path(Path::new(&name))
     };
     let how = match (beside("-wal"), beside("-shm")) {
         (None, _) => "immutable=1",
         (Some(_), Some(_)) => "readonly_shm=1",
         (Some(log), None) if log.bytes == 0 => "immutable=1",
         (Some(_), None) => {
-            return Err(ReadError::format(
+            return Err(ReadError::unknown_format(
                 "its write-ahead log has lost its index (-shm) and cannot be read without writing \
                  there; start the agent once",
             ));
         }
     };
-    let uri = format!("file:{}?mode=ro&{how}", escape(path));
+    let uri = format!("file:{}?mode=ro&{how}", escape_uri_path(path));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -71,19 +71,19 @@ pub fn open(root: &Path, path: &Path) -> Result<Connection, ReadError> {
 
 /// The sessions of a store: `read` gives id, digest and bytes of each, all from one snapshot, so that
 /// a session does not change between its row and its messages.
-pub(crate) fn sessions(
+pub(crate) fn list_sessions(
     root: &Arc<Path>,
     path: &Path,
     format: &'static str,
-    read: impl FnOnce(&Connection) -> Result<Vec<(String, Digest, u64)>, ReadError>,
-) -> Result<Vec<(Source, Digest)>, ReadError> {
-    let connection = open(root, path)?;
+    read: impl FnOnce(&Connection) -> Result<Vec<(String, TranscriptDigest, u64)>, ReadError>,
+) -> Result<Vec<(TranscriptSource, TranscriptDigest)>, ReadError> {
+    let connection = open_read_only(root, path)?;
     let snapshot = connection.unchecked_transaction()?;
-    let stamp = files::stamp(path).unwrap_or_default();
-    let source = |id: String, parent: Option<String>, bytes: u64| Source {
+    let stamp = files::stamp_path(path).unwrap_or_default();
+    let source = |id: String, parent: Option<String>, bytes: u64| TranscriptSource {
         parent,
         bytes: Some(bytes),
-        ..Source::file(id, root, path.to_owned(), stamp, format)
+        ..TranscriptSource::from_file(id, root, path.to_owned(), stamp, format)
     };
     let sessions = read(&snapshot)?
         .into_iter()
@@ -100,7 +100,7 @@ pub fn has_column(connection: &Connection, table: &str, column: &str) -> Result<
 
 /// The columns of a table that must have at least `required`. Anything else is a schema that is
 /// not known, and says so by name: it must never look like an empty store.
-pub fn columns(
+pub fn table_columns(
     connection: &Connection,
     table: &str,
     required: &[&str],
@@ -111,7 +111,7 @@ pub fn columns(
         .next()
         .transpose()?;
     if let Some(form) = form.filter(|form| form != "table") {
-        return Err(ReadError::format(format!(
+        return Err(ReadError::unknown_format(format!(
             "unknown schema: `{table}` is a {form} and not a table"
         )));
     }
@@ -122,9 +122,9 @@ pub fn columns(
     match required.iter().find(missing) {
         None => Ok(columns),
         Some(_) if columns.is_empty() => {
-            Err(ReadError::format(format!("unknown schema: no table `{table}`")))
+            Err(ReadError::unknown_format(format!("unknown schema: no table `{table}`")))
         }
-        Some(name) => Err(ReadError::format(format!(
+        Some(name) => Err(ReadError::unknown_format(format!(
             "unknown schema: table `{table}` has no column `{name}`"
         ))),
     }
@@ -140,18 +140,18 @@ pub fn select_list(columns: &[String], wanted: &str) -> String {
 }
 
 /// A column that is read only if it is no larger than any record may be; else it is `null`.
-pub fn bounded(column: &str) -> String {
-    format!("case when octet_length({column}) <= {MAX_RECORD} then {column} end")
+pub fn bounded_column(column: &str) -> String {
+    format!("case when octet_length({column}) <= {MAX_RECORD_BYTES} then {column} end")
 }
 
 /// A time that is stored as seconds, or as milliseconds by some versions.
-pub fn epoch(time: i64) -> model::time::Time {
+pub fn time_from_epoch(time: i64) -> model::time::Time {
     let in_seconds = time.abs() < 100_000_000_000;
     model::time::Time::from_millis(if in_seconds { time.saturating_mul(1000) } else { time })
 }
 
 /// The bytes of a text or blob.
-pub fn content<'a>(
+pub fn column_bytes<'a>(
     row: &'a rusqlite::Row<'_>,
     index: usize,
 ) -> Result<Option<&'a [u8]>, ReadError> {
@@ -162,7 +162,7 @@ pub fn content<'a>(
 }
 
 /// A path as the path part of an SQLite URI.
-fn escape(path: &Path) -> String {
+fn escape_uri_path(path: &Path) -> String {
     use std::fmt::Write;
     use std::os::unix::ffi::OsStrExt;
 

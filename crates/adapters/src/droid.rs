@@ -9,28 +9,30 @@
 
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::event::Happening;
-use model::program::Program;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::event::HookHappening;
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Tokens, Turn, shorten};
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 
 use crate::blocks::{self, has_block};
 use crate::files::{EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning, Shape, Wiring};
-use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey, files};
+use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
+use crate::skim::{self, JsonValue};
+use crate::{
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, files,
+};
 
 /// Factory Droid.
 #[derive(Debug)]
 pub(crate) struct Droid;
 
-static ABOUT: About = About {
+static DROID_PROFILE: AgentProfile = AgentProfile {
     id: "droid",
     name: "Factory Droid",
     version: 1,
     certainty: FormatCertainty::Lab,
-    program: Program {
+    program: AgentProgram {
         names: &["droid"],
         packages: &["droid/bin", "@factory/cli"],
         servers: &[],
@@ -40,23 +42,23 @@ static ABOUT: About = About {
     continue_options: &[],
     session_variables: &[],
     opening: Opening::ANYWHERE,
-    hooks: Some(&Hooks {
+    hooks: Some(&AgentHooks {
         events: &[
-            ("SessionStart", Meaning::Is(Happening::SessionStart)),
-            ("UserPromptSubmit", Meaning::Prompt),
-            ("Notification", Meaning::Notification),
-            ("PreToolUse", Meaning::Is(Happening::Progress)),
-            ("PostToolUse", Meaning::Is(Happening::Progress)),
-            ("PreCompact", Meaning::Is(Happening::Compaction)),
-            ("SubagentStop", Meaning::Is(Happening::Sign)),
-            ("Stop", Meaning::Is(Happening::TurnEnd)),
-            ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
+            ("SessionStart", HookMeaning::Is(HookHappening::SessionStart)),
+            ("UserPromptSubmit", HookMeaning::Prompt),
+            ("Notification", HookMeaning::Notification),
+            ("PreToolUse", HookMeaning::Is(HookHappening::Progress)),
+            ("PostToolUse", HookMeaning::Is(HookHappening::Progress)),
+            ("PreCompact", HookMeaning::Is(HookHappening::Compaction)),
+            ("SubagentStop", HookMeaning::Is(HookHappening::Sign)),
+            ("Stop", HookMeaning::Is(HookHappening::TurnEnd)),
+            ("SessionEnd", HookMeaning::Is(HookHappening::SessionEnd)),
         ],
         pid_variables: &[],
-        wiring: Wiring {
-            user: |env| Some(hooks_file(&home(env)?.join(".factory"))),
+        wiring: HookWiring {
+            user: |env| Some(hooks_file(&droid_home(env)?.join(".factory"))),
             project: Some(|project| hooks_file(&project.join(".factory"))),
-            shape: Shape::Groups { per_second: 1 },
+            shape: HookFileShape::Groups { per_second: 1 },
             notify: None,
         },
     }),
@@ -65,8 +67,8 @@ static ABOUT: About = About {
 
 const FORMAT: &str = "droid-jsonl";
 
-fn home(env: &Env<'_>) -> Option<PathBuf> {
-    env.path("FACTORY_HOME_OVERRIDE").or_else(|| env.home())
+fn droid_home(env: &EnvLookup<'_>) -> Option<PathBuf> {
+    env.path_of("FACTORY_HOME_OVERRIDE").or_else(|| env.home_dir())
 }
 
 /// Hooks stand in a file of their own, or else among the settings. The former would hide the
@@ -77,31 +79,31 @@ fn hooks_file(directory: &Path) -> PathBuf {
 }
 
 impl Adapter for Droid {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &DROID_PROFILE
     }
 
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        home(env).map(|home| home.join(".factory")).into_iter().collect()
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
+        droid_home(env).map(|home| home.join(".factory")).into_iter().collect()
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let sessions = survey.root().join("sessions");
+    fn survey_root(&self, survey: &mut Survey) {
+        let sessions = survey.root_path().join("sessions");
         survey_directory(survey, &sessions, 2);
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         let mut reading = Reading::default();
-        let end = source.lines(0, |line| reading.line(line))?;
+        let end = source.each_line(0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
-        let mut digest = reading.finish();
+        let mut digest = reading.into_digest();
         for (path, _) in &source.beside {
             let settings = files::read_small(&source.root, path).map(|(bytes, _)| bytes);
             let whole = settings.as_deref().is_ok_and(|bytes| {
-                skim::object(bytes).is_ok_and(|mut fields| fields.all(|field| field.is_ok()))
+                skim::parse_object(bytes).is_ok_and(|mut fields| fields.all(|field| field.is_ok()))
             });
             if let (true, Ok(bytes)) = (whole, &settings) {
-                digest.tokens = Value::new(bytes).get("tokenUsage").map(tokens_of);
+                digest.tokens = JsonValue::new(bytes).get("tokenUsage").map(tokens_of);
             } else {
                 digest.damage.broken += 1;
             }
@@ -109,29 +111,29 @@ impl Adapter for Droid {
         Ok(digest)
     }
 
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
-        Ok(source.lines(from, |line| converse_line(line, say))?.offset)
+        Ok(source.each_line(from, |line| converse_line(line, say))?.offset)
     }
 }
 
 fn survey_directory(survey: &mut Survey, directory: &Path, depth: usize) {
-    let root = survey.root();
-    for entry in survey.list(directory, |name| depth > 0 || name.ends_with(".jsonl")) {
+    let root = survey.root_path();
+    for entry in survey.list_wanted(directory, |name| depth > 0 || name.ends_with(".jsonl")) {
         let path = directory.join(&entry.name);
         match entry.kind {
             EntryKind::Directory if depth > 0 => survey_directory(survey, &path, depth - 1),
             EntryKind::File => {
-                if let Some(id) = entry.stem(".jsonl") {
+                if let Some(id) = entry.strip_suffix(".jsonl") {
                     let settings = directory.join(format!("{id}.settings.json"));
-                    let source = Source::file(id, &root, path, entry.stamp, FORMAT);
-                    survey.found(source.beside(settings));
+                    let source = TranscriptSource::from_file(id, &root, path, entry.stamp, FORMAT);
+                    survey.note_source(source.with_side_file(settings));
                 } else if let Some((id, _)) = entry.name.to_str().and_then(|n| n.split_once('.')) {
-                    survey.extra(ExtraKind::Attachment, &entry, path, Some(id.to_owned()));
+                    survey.note_extra(ExtraFileKind::Attachment, &entry, path, Some(id.to_owned()));
                 }
             }
             _ => {}
@@ -142,22 +144,22 @@ fn survey_directory(survey: &mut Survey, directory: &Path, depth: usize) {
 /// What has been read of a transcript so far.
 #[derive(Default)]
 struct Reading {
-    digest: Digest,
+    digest: TranscriptDigest,
     title: Option<String>,
     titled_by_hand: bool,
     last_time: Vec<u8>,
 }
 
 impl Reading {
-    fn line(&mut self, line: &[u8]) {
+    fn read_line(&mut self, line: &[u8]) {
         if !line.trim_ascii().is_empty() && self.try_line(line).is_err() {
             self.digest.damage.broken += 1;
         }
     }
 
-    fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::Broken> {
+    fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::BrokenJson> {
         let (mut kind, mut timestamp, mut message) = (None, None, None);
-        for field in skim::object(raw)? {
+        for field in skim::parse_object(raw)? {
             let (key, value) = field?;
             match key {
                 b"type" => kind = Some(value),
@@ -169,68 +171,70 @@ impl Reading {
         // Parsed only at the end, so what is no time stamp must not take the place of one.
         if let Some(timestamp) = timestamp.filter(|value| value.is_text()) {
             if self.digest.started_at.is_none()
-                && let Some(time) = timestamp.time()
+                && let Some(time) = timestamp.as_time()
             {
-                self.digest.saw(time);
+                self.digest.widen_span(time);
             }
             self.last_time.clear();
             self.last_time.extend_from_slice(timestamp.raw());
         }
-        let kind = kind.ok_or(skim::Broken)?;
-        if kind.is("session_start") {
-            self.start(Value::new(raw));
-        } else if kind.is("agent_turn_outcome") {
-            self.digest.turn = Turn::Closed;
-        } else if let (true, Some(message)) = (kind.is("message"), message) {
-            self.message(message, timestamp);
+        let kind = kind.ok_or(skim::BrokenJson)?;
+        if kind.is_string("session_start") {
+            self.read_start(JsonValue::new(raw));
+        } else if kind.is_string("agent_turn_outcome") {
+            self.digest.turn = TurnState::Closed;
+        } else if let (true, Some(message)) = (kind.is_string("message"), message) {
+            self.read_message(message, timestamp);
         }
         Ok(())
     }
 
-    fn start(&mut self, line: Value<'_>) {
-        let text = |field| line.get(field).and_then(Value::string);
+    fn read_start(&mut self, line: JsonValue<'_>) {
+        let text = |field| line.get(field).and_then(JsonValue::to_owned_string);
         self.digest.cwd = text("cwd");
         // A fork (`parent`) is a session of its own; what a session called belongs to it.
         self.digest.parent = text("callingSessionId");
         self.titled_by_hand =
-            line.get("isSessionTitleManuallySet").and_then(Value::bool) == Some(true);
+            line.get("isSessionTitleManuallySet").and_then(JsonValue::as_bool) == Some(true);
         self.title = text("sessionTitle").or_else(|| text("title"));
     }
 
-    fn message(&mut self, message: Value<'_>, timestamp: Option<Value<'_>>) {
-        let is = |field, text| message.get(field).is_some_and(|value: Value<'_>| value.is(text));
+    fn read_message(&mut self, message: JsonValue<'_>, timestamp: Option<JsonValue<'_>>) {
+        let is = |field, text| {
+            message.get(field).is_some_and(|value: JsonValue<'_>| value.is_string(text))
+        };
         if let Some(hook) = message.get("hookEventName") {
-            let ended = hook.is("SessionEnd");
-            self.digest.ended_at = timestamp.and_then(Value::time).filter(|_| ended);
+            let ended = hook.is_string("SessionEnd");
+            self.digest.ended_at = timestamp.and_then(JsonValue::as_time).filter(|_| ended);
             return;
         }
         self.digest.ended_at = None;
         let content = message.get("content");
         if is("role", "assistant") {
-            if let Some(model) = message.get("modelId").and_then(Value::str) {
-                self.digest.answered_by(&model);
+            if let Some(model) = message.get("modelId").and_then(JsonValue::as_str) {
+                self.digest.note_model(&model);
             }
             // Versions without `agent_turn_outcome` do not say which answer is the last one.
             let asks = content.is_some_and(|content| has_block(content, "tool_use"));
-            self.digest.turn = if asks { Turn::Open } else { Turn::Unknown };
+            self.digest.turn = if asks { TurnState::Open } else { TurnState::Unknown };
         } else if is("role", "user") {
             let Some(content) = content else { return };
             if has_block(content, "tool_result") {
-                self.digest.turn = Turn::Open;
+                self.digest.turn = TurnState::Open;
                 return;
             }
             let prompt = prompt_of(content);
             if !prompt.is_empty() {
-                self.digest.prompted(&prompt);
+                self.digest.count_prompt(&prompt);
             }
         }
     }
 
-    fn finish(mut self) -> Digest {
-        if let Some(last) = Value::new(&self.last_time).time() {
-            self.digest.saw(last);
+    fn into_digest(mut self) -> TranscriptDigest {
+        if let Some(last) = JsonValue::new(&self.last_time).as_time() {
+            self.digest.widen_span(last);
         }
-        let title = self.title.map(|title| shorten(title.trim()));
+        let title = self.title.map(|title| shorten_title(title.trim()));
         // Until it is given a title, a session is called by its first prompt.
         self.digest.title = title.filter(|title| {
             let is_prompt = self.digest.first_prompt.as_ref() == Some(title);
@@ -242,9 +246,9 @@ impl Reading {
 }
 
 /// Totals of the session without its sub-agents. Reasoning is part of the output.
-fn tokens_of(usage: Value<'_>) -> Tokens {
-    let number = |field| usage.get(field).and_then(Value::u64).unwrap_or(0);
-    Tokens {
+fn tokens_of(usage: JsonValue<'_>) -> TokenUsage {
+    let number = |field| usage.get(field).and_then(JsonValue::as_u64).unwrap_or(0);
+    TokenUsage {
         input: number("inputTokens"),
         output: number("outputTokens"),
         cache_read: number("cacheReadTokens"),
@@ -257,45 +261,45 @@ fn is_reminder(text: &str) -> bool {
 }
 
 /// What a person wrote: the texts that are not reminders.
-fn prompt_of(content: Value<'_>) -> String {
-    if let Some(text) = content.string() {
+fn prompt_of(content: JsonValue<'_>) -> String {
+    if let Some(text) = content.to_owned_string() {
         return if is_reminder(&text) { String::new() } else { text };
     }
-    let texts = content.elements().filter_map(|block| block.get("text")?.string());
+    let texts = content.iter_elements().filter_map(|block| block.get("text")?.to_owned_string());
     texts.filter(|text| !is_reminder(text)).collect::<Vec<_>>().join("\n")
 }
 
-fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
-    let line = Value::new(raw);
+fn converse_line(raw: &[u8], say: &mut dyn FnMut(ConversationEntry)) {
+    let line = JsonValue::new(raw);
     let Some(message) = line.get("message") else {
         return;
     };
-    let at = line.get("timestamp").and_then(Value::time);
+    let at = line.get("timestamp").and_then(JsonValue::as_time);
     let speaker = match message.get("role") {
-        Some(role) if role.is("assistant") => Role::Assistant,
-        Some(role) if role.is("user") => Role::User,
-        _ => Role::System,
+        Some(role) if role.is_string("assistant") => ConversationRole::Assistant,
+        Some(role) if role.is_string("user") => ConversationRole::User,
+        _ => ConversationRole::System,
     };
     let spoken = |text: String| {
-        let role = if is_reminder(&text) { Role::System } else { speaker };
-        Entry::new(at, role, text)
+        let role = if is_reminder(&text) { ConversationRole::System } else { speaker };
+        ConversationEntry::new(at, role, text)
     };
     let Some(content) = message.get("content") else {
         return;
     };
-    blocks::tell(content, at, spoken, say);
+    blocks::emit_blocks(content, at, spoken, say);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn digest(lines: &[&str]) -> Digest {
+    fn digest(lines: &[&str]) -> TranscriptDigest {
         let mut reading = Reading::default();
         for line in lines {
-            reading.line(line.as_bytes());
+            reading.read_line(line.as_bytes());
         }
-        reading.finish()
+        reading.into_digest()
     }
 
     fn start(more: &str) -> String {
@@ -308,7 +312,7 @@ mod tests {
     fn a_prompt_is_what_is_left_without_reminders_and_is_no_title() {
         let read = digest(&[&start(""), PROMPT]);
         assert_eq!((read.first_prompt.as_deref(), read.title), (Some("fix it"), None));
-        assert_eq!((read.turns, read.turn), (1, Turn::Open));
+        assert_eq!((read.turns, read.turn), (1, TurnState::Open));
         let by_hand = start(r#","isSessionTitleManuallySet":true"#);
         assert_eq!(digest(&[&by_hand, PROMPT]).title.as_deref(), Some("fix it"));
         let generated = start(r#","sessionTitle":"Parser fix""#);
@@ -326,8 +330,8 @@ mod tests {
     fn only_an_outcome_closes_a_turn() {
         let answer = r#"{"type":"message","message":{"role":"assistant","content":[{"type":"text","text":"done"}]}}"#;
         let outcome = r#"{"type":"agent_turn_outcome","reason":"completed"}"#;
-        assert_eq!(digest(&[PROMPT, answer]).turn, Turn::Unknown);
-        assert_eq!(digest(&[PROMPT, answer, outcome]).turn, Turn::Closed);
-        assert_eq!(digest(&[PROMPT, answer, outcome, PROMPT]).turn, Turn::Open);
+        assert_eq!(digest(&[PROMPT, answer]).turn, TurnState::Unknown);
+        assert_eq!(digest(&[PROMPT, answer, outcome]).turn, TurnState::Closed);
+        assert_eq!(digest(&[PROMPT, answer, outcome, PROMPT]).turn, TurnState::Open);
     }
 }

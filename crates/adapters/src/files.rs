@@ -12,18 +12,18 @@ use std::path::{Path, PathBuf};
 
 use memchr::memchr;
 use model::plan::Fingerprint;
-use model::sighting::Stamp;
+use model::sighting::FileStamp;
 use rustix::fs::{AtFlags, FileType, Stat};
-use sys::beneath::{BeneathError, Target};
+use sys::beneath::{BeneathError, BeneathTarget};
 
 /// The longest record that is read whole. Longer ones are skipped and counted.
-pub const MAX_RECORD: usize = 32 << 20;
+pub const MAX_RECORD_BYTES: usize = 32 << 20;
 
 /// The largest small file (registration, settings) that is read whole.
-const MAX_SMALL_FILE: u64 = 8 << 20;
+const MAX_SMALL_FILE_BYTES: u64 = 8 << 20;
 
 /// The largest transcript that is one document.
-const MAX_DOCUMENT: u64 = 256 << 20;
+const MAX_DOCUMENT_BYTES: u64 = 256 << 20;
 
 /// The largest file of lines that is read whole. Of a larger one (a sparse file can claim any size)
 /// the beginning and the end are read: who it is, and what happened last.
@@ -34,13 +34,13 @@ const LARGE_FILE_HEAD: u64 = 256 << 20;
 const LARGE_FILE_TAIL: u64 = 64 << 20;
 
 /// Copies of this size stay in the second-level cache; larger ones measured three times slower.
-const CHUNK: usize = 128 << 10;
+const CHUNK_BYTES: usize = 128 << 10;
 
 /// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The operating system said no.
-    #[error("{}", plain(.0))]
+    #[error("{}", error_text(.0))]
     Io(#[from] io::Error),
     /// A FIFO, socket, device or directory stands where a file should be.
     #[error("not a regular file")]
@@ -76,7 +76,7 @@ impl From<rusqlite::Error> for ReadError {
 }
 
 /// The error's own words, without the number that the standard library appends.
-fn plain(error: &io::Error) -> String {
+fn error_text(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_lowercase(),
@@ -101,7 +101,7 @@ impl From<rustix::io::Errno> for ReadError {
 
 impl ReadError {
     /// An error that says what the format lacks.
-    pub fn format(text: impl Into<String>) -> Self {
+    pub fn unknown_format(text: impl Into<String>) -> Self {
         Self::Format(text.into())
     }
 
@@ -133,21 +133,21 @@ pub struct DirEntry {
     /// What it is (a link inside the root counts as what it leads to).
     pub kind: EntryKind,
     /// Its stamp.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// What it is itself: a link, if it is one.
     pub print: Fingerprint,
 }
 
 impl DirEntry {
     /// The name without `suffix`, if it ends in that and the rest is plain text.
-    pub fn stem(&self, suffix: &str) -> Option<&str> {
+    pub fn strip_suffix(&self, suffix: &str) -> Option<&str> {
         self.name.to_str()?.strip_suffix(suffix).filter(|stem| !stem.is_empty())
     }
 }
 
 /// Lists a directory below `root`. Entries that vanish meanwhile are left out.
-pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
-    let fd = sys::beneath::open(root, path, Target::Directory)?;
+pub fn list_directory(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
+    let fd = sys::beneath::open_beneath(root, path, BeneathTarget::Directory)?;
     let mut entries = Vec::new();
     let mut dir = rustix::fs::Dir::read_from(&fd)?;
     while let Some(entry) = dir.read() {
@@ -164,7 +164,7 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
         let (kind, stamp) = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => (EntryKind::File, stamp_of(&stat)),
             FileType::Directory => (EntryKind::Directory, stamp_of(&stat)),
-            FileType::Symlink => follow(root, &path.join(&name), &stat),
+            FileType::Symlink => resolve_link(root, &path.join(&name), &stat),
             _ => (EntryKind::Other, stamp_of(&stat)),
         };
         let print = sys::fingerprint::of_stat(&stat);
@@ -174,7 +174,7 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<DirEntry>, ReadError> {
 }
 
 /// What a symbolic link leads to, if that is inside the root.
-fn follow(root: &Path, link: &Path, own: &Stat) -> (EntryKind, Stamp) {
+fn resolve_link(root: &Path, link: &Path, own: &Stat) -> (EntryKind, FileStamp) {
     let inside = std::fs::canonicalize(link).ok().filter(|target| target.starts_with(root));
     let stat = inside.and_then(|target| rustix::fs::lstat(target).ok());
     match stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stamp_of(&stat))) {
@@ -185,8 +185,8 @@ fn follow(root: &Path, link: &Path, own: &Stat) -> (EntryKind, Stamp) {
 }
 
 /// Opens a regular file below `root` for reading.
-pub fn open(root: &Path, path: &Path) -> Result<(File, Stamp), ReadError> {
-    let fd = sys::beneath::open(root, path, Target::File)?;
+pub fn open_file(root: &Path, path: &Path) -> Result<(File, FileStamp), ReadError> {
+    let fd = sys::beneath::open_beneath(root, path, BeneathTarget::File)?;
     let stat = rustix::fs::fstat(&fd)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(ReadError::NotAFile);
@@ -195,17 +195,17 @@ pub fn open(root: &Path, path: &Path) -> Result<(File, Stamp), ReadError> {
 }
 
 /// Reads a small file whole.
-pub fn read_small(root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
-    read_up_to(MAX_SMALL_FILE, root, path)
+pub fn read_small(root: &Path, path: &Path) -> Result<(Vec<u8>, FileStamp), ReadError> {
+    read_up_to(MAX_SMALL_FILE_BYTES, root, path)
 }
 
 /// Reads a transcript that is one document, and not a list of lines, whole.
-pub fn read_document(root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
-    read_up_to(MAX_DOCUMENT, root, path)
+pub fn read_document(root: &Path, path: &Path) -> Result<(Vec<u8>, FileStamp), ReadError> {
+    read_up_to(MAX_DOCUMENT_BYTES, root, path)
 }
 
-fn read_up_to(limit: u64, root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), ReadError> {
-    let (file, stamp) = open(root, path)?;
+fn read_up_to(limit: u64, root: &Path, path: &Path) -> Result<(Vec<u8>, FileStamp), ReadError> {
+    let (file, stamp) = open_file(root, path)?;
     if stamp.bytes > limit {
         return Err(ReadError::TooLarge(stamp.bytes));
     }
@@ -220,7 +220,7 @@ fn read_up_to(limit: u64, root: &Path, path: &Path) -> Result<(Vec<u8>, Stamp), 
 /// The first bytes of a file: enough for a header line that names the session.
 pub fn read_head(root: &Path, path: &Path) -> Result<Vec<u8>, ReadError> {
     const HEAD: usize = 4 << 10;
-    let (file, _) = open(root, path)?;
+    let (file, _) = open_file(root, path)?;
     let mut bytes = Vec::with_capacity(HEAD);
     file.take(HEAD as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -230,13 +230,14 @@ pub fn read_head(root: &Path, path: &Path) -> Result<Vec<u8>, ReadError> {
 pub fn read_json<T: serde::de::DeserializeOwned>(
     root: &Path,
     path: &Path,
-) -> Result<(T, Stamp), ReadError> {
+) -> Result<(T, FileStamp), ReadError> {
     let (bytes, stamp) = read_small(root, path)?;
     if bytes.trim_ascii().is_empty() {
         return Err(ReadError::Empty);
     }
-    let value = serde_json::from_slice(&bytes)
-        .map_err(|error| ReadError::format(format!("not the JSON it should be: {error}")))?;
+    let value = serde_json::from_slice(&bytes).map_err(|error| {
+        ReadError::unknown_format(format!("not the JSON it should be: {error}"))
+    })?;
     Ok((value, stamp))
 }
 
@@ -245,7 +246,7 @@ pub fn read_json<T: serde::de::DeserializeOwned>(
 pub struct LinesEnd {
     /// The offset just after the last complete line that was handed out.
     pub offset: u64,
-    /// Lines longer than [`MAX_RECORD`], which were skipped; the middle of a file that is too large
+    /// Lines longer than [`MAX_RECORD_BYTES`], which were skipped; the middle of a file that is too large
     /// to be read whole counts as one.
     pub oversized: u32,
 }
@@ -255,7 +256,7 @@ pub struct LinesEnd {
 ///
 /// A last line without a newline is handed out too (it may be whole or torn: `each` finds out),
 /// but `LinesEnd::offset` stays before it, so that a follower reads it again when it is whole.
-pub fn lines(
+pub fn each_line(
     mut file: File,
     bytes: u64,
     offset: u64,
@@ -292,10 +293,10 @@ fn with_scratch<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     SCRATCH.with(|scratch| {
         let mut buffer = scratch.take();
         if buffer.is_empty() {
-            buffer.resize(CHUNK, 0);
+            buffer.resize(CHUNK_BYTES, 0);
         }
         let done = work(&mut buffer);
-        if buffer.len() <= 8 * CHUNK {
+        if buffer.len() <= 8 * CHUNK_BYTES {
             scratch.replace(buffer);
         }
         done
@@ -335,8 +336,8 @@ fn lines_through(
     let mut ended = false;
     loop {
         if kept == buffer.len() {
-            if buffer.len() < MAX_RECORD {
-                buffer.resize((buffer.len() * 2).min(MAX_RECORD), 0);
+            if buffer.len() < MAX_RECORD_BYTES {
+                buffer.resize((buffer.len() * 2).min(MAX_RECORD_BYTES), 0);
             } else {
                 end.offset += kept as u64;
                 kept = 0;
@@ -344,7 +345,7 @@ fn lines_through(
                 skipping = true;
             }
         }
-        let room = (kept + CHUNK).min(buffer.len());
+        let room = (kept + CHUNK_BYTES).min(buffer.len());
         let count = match ended {
             true => 0,
             false => match reader.read(&mut buffer[kept..room]) {
@@ -390,8 +391,8 @@ fn lines_through(
 
 /// The stamp of an open file or a path that was just looked at.
 #[allow(clippy::unnecessary_cast, reason = "the widths differ between platforms")]
-fn stamp_of(stat: &Stat) -> Stamp {
-    Stamp {
+fn stamp_of(stat: &Stat) -> FileStamp {
+    FileStamp {
         dev: stat.st_dev as u64,
         ino: stat.st_ino as u64,
         bytes: u64::try_from(stat.st_size).unwrap_or(0),
@@ -402,12 +403,12 @@ fn stamp_of(stat: &Stat) -> Stamp {
 }
 
 /// The stamp of a path, symbolic links not followed.
-pub fn stamp(path: &Path) -> Option<Stamp> {
+pub fn stamp_path(path: &Path) -> Option<FileStamp> {
     rustix::fs::lstat(path).ok().map(|stat| stamp_of(&stat))
 }
 
 /// `path` as text for JSON and messages.
-pub fn display(path: &Path) -> String {
+pub fn display_path(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 

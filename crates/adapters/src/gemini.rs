@@ -11,34 +11,34 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use model::conversation::Entry;
-use model::event::Happening;
-use model::hex::hex;
-use model::program::Program;
+use model::conversation::ConversationEntry;
+use model::event::HookHappening;
+use model::hex::to_hex;
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Tokens, Turn, shorten};
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use sha2::{Digest as _, Sha256};
 
 use crate::blocks::text_of;
 use crate::files::{self, DirEntry, EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning, Shape, Wiring};
-use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey};
+use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
+use crate::skim::{self, JsonValue};
+use crate::{Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource};
 
 mod telling;
 
-use telling::Telling;
+use telling::GeminiConversation;
 
 /// Gemini CLI.
 #[derive(Debug)]
 pub(crate) struct Gemini;
 
-static ABOUT: About = About {
+static GEMINI_PROFILE: AgentProfile = AgentProfile {
     id: "gemini",
     name: "Gemini CLI",
     version: 1,
     certainty: FormatCertainty::Lab,
-    program: Program {
+    program: AgentProgram {
         names: &["gemini"],
         packages: &["@google/gemini-cli"],
         servers: &[],
@@ -48,21 +48,21 @@ static ABOUT: About = About {
     continue_options: &[],
     session_variables: &[],
     opening: Opening::IN_DIRECTORY,
-    hooks: Some(&Hooks {
+    hooks: Some(&AgentHooks {
         events: &[
-            ("SessionStart", Meaning::Is(Happening::SessionStart)),
-            ("BeforeAgent", Meaning::Prompt),
-            ("Notification", Meaning::Notification),
-            ("AfterTool", Meaning::Is(Happening::Progress)),
-            ("PreCompress", Meaning::Is(Happening::Compaction)),
-            ("AfterAgent", Meaning::Is(Happening::TurnEnd)),
-            ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
+            ("SessionStart", HookMeaning::Is(HookHappening::SessionStart)),
+            ("BeforeAgent", HookMeaning::Prompt),
+            ("Notification", HookMeaning::Notification),
+            ("AfterTool", HookMeaning::Is(HookHappening::Progress)),
+            ("PreCompress", HookMeaning::Is(HookHappening::Compaction)),
+            ("AfterAgent", HookMeaning::Is(HookHappening::TurnEnd)),
+            ("SessionEnd", HookMeaning::Is(HookHappening::SessionEnd)),
         ],
         pid_variables: &[],
-        wiring: Wiring {
-            user: |env| Some(home(env)?.join(".gemini/settings.json")),
+        wiring: HookWiring {
+            user: |env| Some(gemini_home(env)?.join(".gemini/settings.json")),
             project: Some(|project| project.join(".gemini/settings.json")),
-            shape: Shape::Groups { per_second: 1000 },
+            shape: HookFileShape::Groups { per_second: 1000 },
             notify: None,
         },
     }),
@@ -73,57 +73,57 @@ const FORMAT: &str = "gemini-jsonl";
 const OLD_FORMAT: &str = "gemini-json";
 
 /// The variable stands for the home directory, not for `.gemini` in it.
-fn home(env: &Env<'_>) -> Option<PathBuf> {
-    env.path("GEMINI_CLI_HOME").or_else(|| env.home())
+fn gemini_home(env: &EnvLookup<'_>) -> Option<PathBuf> {
+    env.path_of("GEMINI_CLI_HOME").or_else(|| env.home_dir())
 }
 
 impl Adapter for Gemini {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &GEMINI_PROFILE
     }
 
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        home(env).map(|home| home.join(".gemini")).into_iter().collect()
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
+        gemini_home(env).map(|home| home.join(".gemini")).into_iter().collect()
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let projects = survey.root().join("tmp");
-        for project in survey.list(&projects, |_| true) {
+    fn survey_root(&self, survey: &mut Survey) {
+        let projects = survey.root_path().join("tmp");
+        for project in survey.list_wanted(&projects, |_| true) {
             if project.kind == EntryKind::Directory {
                 survey_project(survey, &projects.join(&project.name));
             }
         }
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         let mut reading = Reading::default();
         if source.format == OLD_FORMAT {
             let (document, _) = files::read_document(&source.root, &source.path)?;
-            reading.document(&document)?;
+            reading.read_document(&document)?;
         } else {
-            let end = source.lines(0, |line| reading.line(line))?;
+            let end = source.each_line(0, |line| reading.read_line(line))?;
             reading.digest.damage.oversized = end.oversized;
         }
-        Ok(reading.finish(working_directory(source)))
+        Ok(reading.into_digest(working_directory(source)))
     }
 
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
-        let mut telling = Telling::default();
+        let mut telling = GeminiConversation::default();
         if source.format == OLD_FORMAT {
             let (document, _) = files::read_document(&source.root, &source.path)?;
-            let messages = Value::new(&document).get("messages").and_then(Value::array);
+            let messages = JsonValue::new(&document).get("messages").and_then(JsonValue::as_array);
             let mut count = 0;
             for message in messages.into_iter().flatten().flatten() {
                 count += 1;
                 if count > from
-                    && let Ok(message) = Message::read(message.raw())
+                    && let Ok(message) = Message::parse_message(message.raw())
                 {
-                    telling.message(&message, say);
+                    telling.tell_message(&message, say);
                 }
             }
             return Ok(count);
@@ -131,32 +131,38 @@ impl Adapter for Gemini {
         if from > 0 {
             telling.remember_until(source, from)?;
         }
-        Ok(source.lines(from, |line| telling.line(line, say))?.offset)
+        Ok(source.each_line(from, |line| telling.tell_line(line, say))?.offset)
     }
 }
 
 fn survey_project(survey: &mut Survey, project: &Path) {
-    let root = survey.root();
+    let root = survey.root_path();
     let chats = project.join("chats");
     let wanted = |name: &str| name.ends_with(".jsonl") || name.ends_with(".json");
-    let entries = survey.list(&chats, wanted);
+    let entries = survey.list_wanted(&chats, wanted);
     for entry in &entries {
         let path = chats.join(&entry.name);
         match entry.kind {
             EntryKind::Directory => survey_subagents(survey, &path, entry),
             EntryKind::File => {
-                let format = match (entry.stem(".jsonl"), entry.stem(".json")) {
+                let format = match (entry.strip_suffix(".jsonl"), entry.strip_suffix(".json")) {
                     (Some(_), _) => FORMAT,
                     (_, Some(stem)) if is_continued(&entries, stem) => {
                         let id = session_id(&root, &path, entry);
-                        survey.extra(ExtraKind::Attachment, entry, path, Some(id));
+                        survey.note_extra(ExtraFileKind::Attachment, entry, path, Some(id));
                         continue;
                     }
                     (_, Some(_)) => OLD_FORMAT,
                     _ => continue,
                 };
                 let id = session_id(&root, &path, entry);
-                survey.found(with_directory(Source::file(id, &root, path, entry.stamp, format)));
+                survey.note_source(with_directory(TranscriptSource::from_file(
+                    id,
+                    &root,
+                    path,
+                    entry.stamp,
+                    format,
+                )));
             }
             EntryKind::Escape | EntryKind::Other => {}
         }
@@ -165,30 +171,32 @@ fn survey_project(survey: &mut Survey, project: &Path) {
 
 /// `chats/<parent>/<id>.jsonl`.
 fn survey_subagents(survey: &mut Survey, directory: &Path, parent: &DirEntry) {
-    let root = survey.root();
+    let root = survey.root_path();
     let Some(parent) = parent.name.to_str() else {
         return;
     };
-    for entry in survey.list(directory, |name| name.ends_with(".jsonl")) {
-        let Some(id) = entry.stem(".jsonl").filter(|_| entry.kind == EntryKind::File) else {
+    for entry in survey.list_wanted(directory, |name| name.ends_with(".jsonl")) {
+        let Some(id) = entry.strip_suffix(".jsonl").filter(|_| entry.kind == EntryKind::File)
+        else {
             continue;
         };
         let path = directory.join(&entry.name);
-        let source = with_directory(Source::file(id, &root, path, entry.stamp, FORMAT));
-        survey.found(Source { parent: Some(parent.to_owned()), ..source });
+        let source =
+            with_directory(TranscriptSource::from_file(id, &root, path, entry.stamp, FORMAT));
+        survey.note_source(TranscriptSource { parent: Some(parent.to_owned()), ..source });
     }
 }
 
 /// Whether the single document was resumed: its lines then go on in a file of the same stem.
 fn is_continued(entries: &[DirEntry], stem: &str) -> bool {
-    entries.iter().any(|other| other.stem(".jsonl") == Some(stem))
+    entries.iter().any(|other| other.strip_suffix(".jsonl") == Some(stem))
 }
 
 /// The header's session id. The file name has only the beginning of it, which still names the
 /// session when the header is damaged.
 fn session_id(root: &Path, path: &Path, entry: &DirEntry) -> String {
     let head = files::read_head(root, path).unwrap_or_default();
-    let written = Value::new(&head).get("sessionId").and_then(Value::string);
+    let written = JsonValue::new(&head).get("sessionId").and_then(JsonValue::to_owned_string);
     written.filter(|id| !id.is_empty()).unwrap_or_else(|| {
         let name = entry.name.to_string_lossy();
         let stem = name.split('.').next().unwrap_or(&name);
@@ -198,25 +206,25 @@ fn session_id(root: &Path, path: &Path, entry: &DirEntry) -> String {
 
 /// Notes the file that says which directory the project is. `projects.json` changes with every
 /// new project, so it is asked only where `.project_root` is missing.
-fn with_directory(source: Source) -> Source {
+fn with_directory(source: TranscriptSource) -> TranscriptSource {
     let Some(project) = project_of(&source) else {
         return source;
     };
     let marker = project.join(".project_root");
-    if files::stamp(&marker).is_some() {
-        return source.beside(marker);
+    if files::stamp_path(&marker).is_some() {
+        return source.with_side_file(marker);
     }
     let map = source.root.join("projects.json");
-    source.beside(map)
+    source.with_side_file(map)
 }
 
 /// `tmp/<slug>`.
-fn project_of(source: &Source) -> Option<PathBuf> {
+fn project_of(source: &TranscriptSource) -> Option<PathBuf> {
     let below = source.path.strip_prefix(source.root.join("tmp")).ok()?;
     Some(source.root.join("tmp").join(below.components().next()?))
 }
 
-fn working_directory(source: &Source) -> Option<String> {
+fn working_directory(source: &TranscriptSource) -> Option<String> {
     let (path, _) = source.beside.first()?;
     let (bytes, _) = files::read_small(&source.root, path).ok()?;
     if path.ends_with(".project_root") {
@@ -234,38 +242,38 @@ fn working_directory(source: &Source) -> Option<String> {
 }
 
 fn hex_sha256(text: &str) -> String {
-    hex(&Sha256::digest(text.as_bytes()))
+    to_hex(&Sha256::digest(text.as_bytes()))
 }
 
 /// A message, or a header or patch with the fields that matter.
 #[derive(Default)]
 struct Message<'a> {
-    id: Option<Value<'a>>,
+    id: Option<JsonValue<'a>>,
     kind: &'a [u8],
-    timestamp: Option<Value<'a>>,
-    content: Option<Value<'a>>,
-    shown: Option<Value<'a>>,
-    tokens: Option<Value<'a>>,
-    model: Option<Value<'a>>,
-    calls: Option<Value<'a>>,
-    set: Option<Value<'a>>,
+    timestamp: Option<JsonValue<'a>>,
+    content: Option<JsonValue<'a>>,
+    shown: Option<JsonValue<'a>>,
+    tokens: Option<JsonValue<'a>>,
+    model: Option<JsonValue<'a>>,
+    calls: Option<JsonValue<'a>>,
+    set: Option<JsonValue<'a>>,
     rewound: bool,
-    start: Option<Value<'a>>,
-    updated: Option<Value<'a>>,
-    summary: Option<Value<'a>>,
-    messages: Option<Value<'a>>,
+    start: Option<JsonValue<'a>>,
+    updated: Option<JsonValue<'a>>,
+    summary: Option<JsonValue<'a>>,
+    messages: Option<JsonValue<'a>>,
 }
 
 impl<'a> Message<'a> {
-    fn read(line: &'a [u8]) -> Result<Self, skim::Broken> {
+    fn parse_message(line: &'a [u8]) -> Result<Self, skim::BrokenJson> {
         let mut found = Self::default();
-        for field in skim::object(line)? {
-            found.note(field?);
+        for field in skim::parse_object(line)? {
+            found.note_field(field?);
         }
         Ok(found)
     }
 
-    fn note(&mut self, (key, value): (&'a [u8], Value<'a>)) {
+    fn note_field(&mut self, (key, value): (&'a [u8], JsonValue<'a>)) {
         match key {
             b"id" => self.id = Some(value),
             b"type" => self.kind = value.raw(),
@@ -286,17 +294,17 @@ impl<'a> Message<'a> {
     }
 
     fn id(&self) -> &'a [u8] {
-        self.id.map_or(&b""[..], Value::raw)
+        self.id.map_or(&b""[..], JsonValue::raw)
     }
 
-    fn text(&self) -> String {
+    fn joined_text(&self) -> String {
         self.content.map(text_of).unwrap_or_default()
     }
 
     /// What a person typed, if that is what this is: not the context that opens every chat, not a
     /// tool's answer, not a command of the program.
-    fn prompt(&self) -> Option<String> {
-        let answers = self.content.is_some_and(|content| responses(content).next().is_some());
+    fn typed_prompt(&self) -> Option<String> {
+        let answers = self.content.is_some_and(|content| tool_responses(content).next().is_some());
         if self.kind != br#""user""# || answers {
             return None;
         }
@@ -305,8 +313,8 @@ impl<'a> Message<'a> {
         (!text.trim().is_empty() && !injected && !is_command(&text)).then_some(text)
     }
 
-    fn calls(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
-        self.calls.into_iter().flat_map(Value::elements)
+    fn tool_calls(&self) -> impl Iterator<Item = JsonValue<'a>> + use<'a> {
+        self.calls.into_iter().flat_map(JsonValue::iter_elements)
     }
 }
 
@@ -320,123 +328,128 @@ fn is_command(text: &str) -> bool {
 }
 
 /// The tools' answers among the parts.
-fn responses<'a>(content: Value<'a>) -> impl Iterator<Item = Value<'a>> + use<'a> {
-    content.elements().filter_map(|part| part.get("functionResponse"))
+fn tool_responses<'a>(content: JsonValue<'a>) -> impl Iterator<Item = JsonValue<'a>> + use<'a> {
+    content.iter_elements().filter_map(|part| part.get("functionResponse"))
 }
 
 /// What has been read of a transcript so far.
 #[derive(Default)]
 struct Reading {
-    digest: Digest,
+    digest: TranscriptDigest,
     /// Usage by message id: the last writing of a message is the one that counts.
-    usage: HashMap<Vec<u8>, Tokens>,
+    usage: HashMap<Vec<u8>, TokenUsage>,
     prompts: HashSet<Vec<u8>>,
 }
 
 impl Reading {
-    fn line(&mut self, line: &[u8]) {
+    fn read_line(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
         }
-        match Message::read(line) {
-            Ok(record) => self.record(&record),
-            Err(skim::Broken) => self.digest.damage.broken += 1,
+        match Message::parse_message(line) {
+            Ok(record) => self.read_record(&record),
+            Err(skim::BrokenJson) => self.digest.damage.broken += 1,
         }
     }
 
     /// The older format: header and messages in one object.
-    fn document(&mut self, document: &[u8]) -> Result<(), ReadError> {
+    fn read_document(&mut self, document: &[u8]) -> Result<(), ReadError> {
         let mut whole = Message::default();
         if document.trim_ascii().is_empty() {
             return Err(ReadError::Empty);
         }
-        let fields = skim::object(document).map_err(|_| ReadError::format("not a JSON object"))?;
+        let fields = skim::parse_object(document)
+            .map_err(|_| ReadError::unknown_format("not a JSON object"))?;
         for field in fields {
             match field {
-                Ok(field) => whole.note(field),
-                Err(skim::Broken) => self.digest.damage.broken += 1,
+                Ok(field) => whole.note_field(field),
+                Err(skim::BrokenJson) => self.digest.damage.broken += 1,
             }
         }
         if whole.start.is_none() && whole.messages.is_none() {
-            return Err(ReadError::format("no chat in it: cut off, or of an unknown version"));
+            return Err(ReadError::unknown_format(
+                "no chat in it: cut off, or of an unknown version",
+            ));
         }
-        self.header(&whole);
-        for message in whole.messages.into_iter().flat_map(Value::elements) {
-            self.line(message.raw());
+        self.read_header(&whole);
+        for message in whole.messages.into_iter().flat_map(JsonValue::iter_elements) {
+            self.read_line(message.raw());
         }
         Ok(())
     }
 
-    fn record(&mut self, record: &Message<'_>) {
+    fn read_record(&mut self, record: &Message<'_>) {
         if record.rewound {
-            self.digest.turn = Turn::Closed;
+            self.digest.turn = TurnState::Closed;
         } else if let Some(set) = record.set {
-            if let Ok(patch) = Message::read(set.raw()) {
-                self.header(&patch);
+            if let Ok(patch) = Message::parse_message(set.raw()) {
+                self.read_header(&patch);
                 // A listing of the history, not something that happens now: no prompts, no turn.
-                for message in patch.messages.into_iter().flat_map(Value::elements) {
-                    if let Ok(message) = Message::read(message.raw()) {
-                        self.spend(&message);
+                for message in patch.messages.into_iter().flat_map(JsonValue::iter_elements) {
+                    if let Ok(message) = Message::parse_message(message.raw()) {
+                        self.add_usage(&message);
                     }
                 }
             }
         } else if record.id.is_some() {
-            self.message(record);
+            self.read_message(record);
         } else {
-            self.header(record);
+            self.read_header(record);
         }
     }
 
-    fn header(&mut self, header: &Message<'_>) {
+    fn read_header(&mut self, header: &Message<'_>) {
         for time in [header.start, header.updated] {
-            if let Some(time) = time.and_then(Value::time) {
-                self.digest.saw(time);
+            if let Some(time) = time.and_then(JsonValue::as_time) {
+                self.digest.widen_span(time);
             }
         }
-        if let Some(summary) = header.summary.and_then(Value::string) {
-            self.digest.title = Some(summary.trim()).filter(|s| !s.is_empty()).map(shorten);
+        if let Some(summary) = header.summary.and_then(JsonValue::to_owned_string) {
+            self.digest.title = Some(summary.trim()).filter(|s| !s.is_empty()).map(shorten_title);
         }
     }
 
-    fn message(&mut self, message: &Message<'_>) {
-        if let Some(time) = message.timestamp.and_then(Value::time) {
-            self.digest.saw(time);
+    fn read_message(&mut self, message: &Message<'_>) {
+        if let Some(time) = message.timestamp.and_then(JsonValue::as_time) {
+            self.digest.widen_span(time);
         }
-        self.spend(message);
+        self.add_usage(message);
         match message.kind {
             br#""user""# => {
-                if let Some(prompt) = message.prompt() {
+                if let Some(prompt) = message.typed_prompt() {
                     if self.prompts.insert(message.id().to_vec()) {
-                        self.digest.prompted(&prompt);
+                        self.digest.count_prompt(&prompt);
                     }
-                } else if message.content.is_some_and(|content| responses(content).next().is_some())
+                } else if message
+                    .content
+                    .is_some_and(|content| tool_responses(content).next().is_some())
                 {
-                    self.digest.turn = Turn::Open;
+                    self.digest.turn = TurnState::Open;
                 }
             }
             br#""gemini""# => {
-                if let Some(model) = message.model.and_then(Value::str) {
-                    self.digest.answered_by(&model);
+                if let Some(model) = message.model.and_then(JsonValue::as_str) {
+                    self.digest.note_model(&model);
                 }
                 self.digest.turn = turn_after(message);
             }
-            br#""error""# => self.digest.turn = Turn::Closed,
-            br#""info""# if message.text().starts_with("Request cancelled") => {
-                self.digest.turn = Turn::Closed;
+            br#""error""# => self.digest.turn = TurnState::Closed,
+            br#""info""# if message.joined_text().starts_with("Request cancelled") => {
+                self.digest.turn = TurnState::Closed;
             }
             _ => {}
         }
     }
 
-    fn spend(&mut self, message: &Message<'_>) {
+    fn add_usage(&mut self, message: &Message<'_>) {
         if let Some(tokens) = message.tokens.and_then(usage_of) {
             self.usage.insert(message.id().to_vec(), tokens);
         }
     }
 
-    fn finish(mut self, cwd: Option<String>) -> Digest {
+    fn into_digest(mut self, cwd: Option<String>) -> TranscriptDigest {
         for tokens in self.usage.into_values() {
-            self.digest.spend(tokens);
+            self.digest.add_usage(tokens);
         }
         self.digest.cwd = cwd;
         self.digest
@@ -445,26 +458,30 @@ impl Reading {
 
 /// An answer is first written with its text; its tool calls follow when they are done and go back
 /// to the model. An answer without either is one whose tools are running.
-fn turn_after(message: &Message<'_>) -> Turn {
-    let mut calls = message.calls().peekable();
+fn turn_after(message: &Message<'_>) -> TurnState {
+    let mut calls = message.tool_calls().peekable();
     if calls.peek().is_none() {
-        return if message.text().trim().is_empty() { Turn::Open } else { Turn::Closed };
+        return if message.joined_text().trim().is_empty() {
+            TurnState::Open
+        } else {
+            TurnState::Closed
+        };
     }
     let mut cancelled = true;
     for call in calls {
         let status = call.get("status");
-        if status.is_some_and(|status| status.is("awaiting_approval")) {
-            return Turn::Waiting(call.get("name").and_then(Value::string));
+        if status.is_some_and(|status| status.is_string("awaiting_approval")) {
+            return TurnState::Waiting(call.get("name").and_then(JsonValue::to_owned_string));
         }
-        cancelled &= status.is_some_and(|status| status.is("cancelled"));
+        cancelled &= status.is_some_and(|status| status.is_string("cancelled"));
     }
-    if cancelled { Turn::Closed } else { Turn::Open }
+    if cancelled { TurnState::Closed } else { TurnState::Open }
 }
 
 /// `input` includes what was read from the cache; thoughts and tool prompts are counted apart.
-fn usage_of(tokens: Value<'_>) -> Option<Tokens> {
+fn usage_of(tokens: JsonValue<'_>) -> Option<TokenUsage> {
     let mut count = [0; 5];
-    for (key, value) in tokens.object()?.flatten() {
+    for (key, value) in tokens.as_object()?.flatten() {
         let slot = match key {
             b"input" => 0,
             b"output" => 1,
@@ -473,10 +490,10 @@ fn usage_of(tokens: Value<'_>) -> Option<Tokens> {
             b"tool" => 4,
             _ => continue,
         };
-        count[slot] = value.u64().unwrap_or(0);
+        count[slot] = value.as_u64().unwrap_or(0);
     }
     let [input, output, cached, thoughts, tool] = count;
-    Some(Tokens {
+    Some(TokenUsage {
         input: input.saturating_sub(cached).saturating_add(tool),
         output: output.saturating_add(thoughts),
         cache_read: cached,
@@ -488,12 +505,12 @@ fn usage_of(tokens: Value<'_>) -> Option<Tokens> {
 mod tests {
     use super::*;
 
-    fn digest(lines: &[&str]) -> Digest {
+    fn digest(lines: &[&str]) -> TranscriptDigest {
         let mut reading = Reading::default();
         for line in lines {
-            reading.line(line.as_bytes());
+            reading.read_line(line.as_bytes());
         }
-        reading.finish(None)
+        reading.into_digest(None)
     }
 
     const ANSWER: &str = r#"{"id":"m1","timestamp":"2026-01-02T03:04:05.000Z","type":"gemini","content":"hi","tokens":{"input":100,"output":7,"cached":40,"thoughts":3,"tool":2,"total":112},"model":"g"}"#;
@@ -501,7 +518,7 @@ mod tests {
     #[test]
     fn cached_input_is_taken_out_and_thoughts_are_output() {
         let tokens = digest(&[ANSWER]).tokens.unwrap();
-        assert_eq!(tokens, Tokens { input: 62, output: 10, cache_read: 40, cache_write: 0 });
+        assert_eq!(tokens, TokenUsage { input: 62, output: 10, cache_read: 40, cache_write: 0 });
     }
 
     #[test]
@@ -536,23 +553,23 @@ mod tests {
         let done = with(r#"{"id":"1","name":"sh","status":"success"}"#);
         let asks = with(r#"{"id":"1","name":"sh","status":"awaiting_approval"}"#);
         let refused = with(r#"{"id":"1","name":"sh","status":"cancelled"}"#);
-        assert_eq!(digest(&[ANSWER]).turn, Turn::Closed);
-        assert_eq!(digest(&[&ANSWER.replace("\"hi\"", "\"\"")]).turn, Turn::Open);
-        assert_eq!(digest(&[ANSWER, &done]).turn, Turn::Open);
-        assert_eq!(digest(&[&asks]).turn, Turn::Waiting(Some("sh".into())));
-        assert_eq!(digest(&[&refused]).turn, Turn::Closed);
-        assert_eq!(digest(&[&done, r#"{"$rewindTo":"m1"}"#]).turn, Turn::Closed);
+        assert_eq!(digest(&[ANSWER]).turn, TurnState::Closed);
+        assert_eq!(digest(&[&ANSWER.replace("\"hi\"", "\"\"")]).turn, TurnState::Open);
+        assert_eq!(digest(&[ANSWER, &done]).turn, TurnState::Open);
+        assert_eq!(digest(&[&asks]).turn, TurnState::Waiting(Some("sh".into())));
+        assert_eq!(digest(&[&refused]).turn, TurnState::Closed);
+        assert_eq!(digest(&[&done, r#"{"$rewindTo":"m1"}"#]).turn, TurnState::Closed);
         let cancelled = r#"{"id":"i","type":"info","content":"Request cancelled."}"#;
-        assert_eq!(digest(&[&done, cancelled]).turn, Turn::Closed);
+        assert_eq!(digest(&[&done, cancelled]).turn, TurnState::Closed);
     }
 
     #[test]
     fn a_document_that_is_cut_off_keeps_what_it_says() {
         let mut reading = Reading::default();
         let text = br#"{"sessionId":"s","startTime":"2026-01-02T03:04:05.000Z","messages":[{"id""#;
-        reading.document(text).unwrap();
+        reading.read_document(text).unwrap();
         assert_eq!(reading.digest.damage.broken, 1);
         assert!(reading.digest.started_at.is_some());
-        assert!(Reading::default().document(br#"{"sessionId":"#).is_err());
+        assert!(Reading::default().read_document(br#"{"sessionId":"#).is_err());
     }
 }

@@ -10,27 +10,29 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::conversation::{Entry, Role};
-use model::program::Program;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Tokens, Turn, shorten};
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
 use rusqlite::{Connection, Row};
 
 use crate::files::{EntryKind, ReadError};
-use crate::skim::{self, Broken, Value};
-use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey, database};
+use crate::skim::{self, BrokenJson, JsonValue};
+use crate::{
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, database,
+};
 
 /// Goose.
 #[derive(Debug)]
 pub(crate) struct Goose;
 
-static ABOUT: About = About {
+static GOOSE_PROFILE: AgentProfile = AgentProfile {
     id: "goose",
     name: "Goose",
     version: 1,
     certainty: FormatCertainty::Documented,
-    program: Program {
+    program: AgentProgram {
         names: &["goose", "goosed"],
         packages: &[],
         servers: &[],
@@ -57,88 +59,98 @@ const DATABASE: &str = "goose-sqlite";
 const TRANSCRIPT: &str = "goose-jsonl";
 
 impl Adapter for Goose {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &GOOSE_PROFILE
     }
 
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        let named = env.path("GOOSE_PATH_ROOT").map(|root| root.join("data"));
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
+        let named = env.path_of("GOOSE_PATH_ROOT").map(|root| root.join("data"));
         named.or_else(|| Some(env.xdg_data()?.join("goose"))).into_iter().collect()
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let root = survey.root();
+    fn survey_root(&self, survey: &mut Survey) {
+        let root = survey.root_path();
         let directory = root.join("sessions");
         let path = directory.join("sessions.db");
         match read_database(&root, &path) {
             Ok(sessions) => survey.ready.extend(sessions),
-            Err(error) => survey.failed(&path, &error),
+            Err(error) => survey.note_problem(&path, &error),
         }
         let imported: HashSet<String> =
             survey.ready.iter().map(|(source, _)| source.id.clone()).collect();
-        for entry in survey.list(&directory, |name| name.ends_with(".jsonl")) {
-            let Some(id) = entry.stem(".jsonl").filter(|_| entry.kind == EntryKind::File) else {
+        for entry in survey.list_wanted(&directory, |name| name.ends_with(".jsonl")) {
+            let Some(id) = entry.strip_suffix(".jsonl").filter(|_| entry.kind == EntryKind::File)
+            else {
                 continue;
             };
             let path = directory.join(&entry.name);
             if imported.contains(id) {
-                survey.extra(ExtraKind::Attachment, &entry, path, Some(id.to_owned()));
+                survey.note_extra(ExtraFileKind::Attachment, &entry, path, Some(id.to_owned()));
             } else {
-                survey.found(Source::file(id, &root, path, entry.stamp, TRANSCRIPT));
+                survey.note_source(TranscriptSource::from_file(
+                    id,
+                    &root,
+                    path,
+                    entry.stamp,
+                    TRANSCRIPT,
+                ));
             }
         }
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         if source.format == TRANSCRIPT {
             let mut reading = Reading::default();
-            let end = source.lines(0, |line| reading.line(line))?;
+            let end = source.each_line(0, |line| reading.read_line(line))?;
             reading.digest.damage.oversized = end.oversized;
             return Ok(reading.digest);
         }
-        let connection = database::open(&source.root, &source.path)?;
+        let connection = database::open_read_only(&source.root, &source.path)?;
         let store = Store::new(&connection)?;
-        let mut statement = store.sessions("where id = ?1")?;
+        let mut statement = store.select_sessions("where id = ?1")?;
         let mut rows = statement.query([&source.id])?;
-        let row = rows.next()?.ok_or_else(|| ReadError::format("no such session"))?;
-        Ok(store.read(row)?.1)
+        let row = rows.next()?.ok_or_else(|| ReadError::unknown_format("no such session"))?;
+        Ok(store.read_session(row)?.1)
     }
 
     /// Positions in the database are the messages' own numbers.
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
         if source.format == TRANSCRIPT {
-            let end = source.lines(from, |line| {
-                if let Ok(message) = Message::read(line) {
-                    message.converse(say);
+            let end = source.each_line(from, |line| {
+                if let Ok(message) = Message::parse_line(line) {
+                    message.emit_entries(say);
                 }
             })?;
             return Ok(end.offset);
         }
-        let connection = database::open(&source.root, &source.path)?;
+        let connection = database::open_read_only(&source.root, &source.path)?;
         let mut position = from;
-        Store::new(&connection)?.messages(&source.id, from, |number, message| {
+        Store::new(&connection)?.each_message(&source.id, from, |number, message| {
             position = number;
             if let Some(Ok(message)) = message {
-                message.converse(say);
+                message.emit_entries(say);
             }
         })?;
         Ok(position)
     }
 }
 
-fn read_database(root: &Arc<Path>, path: &Path) -> Result<Vec<(Source, Digest)>, ReadError> {
-    database::sessions(root, path, DATABASE, |connection| {
+fn read_database(
+    root: &Arc<Path>,
+    path: &Path,
+) -> Result<Vec<(TranscriptSource, TranscriptDigest)>, ReadError> {
+    database::list_sessions(root, path, DATABASE, |connection| {
         let store = Store::new(connection)?;
-        let mut statement = store.sessions("order by created_at, id")?;
+        let mut statement = store.select_sessions("order by created_at, id")?;
         let mut rows = statement.query([])?;
         let mut sessions = Vec::new();
         while let Some(row) = rows.next()? {
-            sessions.push(store.read(row)?);
+            sessions.push(store.read_session(row)?);
         }
         Ok(sessions)
     })
@@ -158,19 +170,19 @@ const SESSION_COLUMNS: &str = "id working_dir name description user_set_name cre
 impl<'a> Store<'a> {
     fn new(connection: &'a Connection) -> Result<Self, ReadError> {
         let required = ["id", "working_dir", "created_at", "updated_at"];
-        let sessions = database::columns(connection, "sessions", &required)?;
+        let sessions = database::table_columns(connection, "sessions", &required)?;
         let required = ["id", "session_id", "role", "content_json", "created_timestamp"];
-        let messages = database::columns(connection, "messages", &required)?;
+        let messages = database::table_columns(connection, "messages", &required)?;
         Ok(Self { connection, sessions, messages })
     }
 
-    fn sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
+    fn select_sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
         let list = database::select_list(&self.sessions, SESSION_COLUMNS);
         Ok(self.connection.prepare(&format!("select {list} from sessions {which}"))?)
     }
 
     /// The id of a session, what its rows say, and how many bytes its messages have.
-    fn read(&self, row: &Row<'_>) -> Result<(String, Digest, u64), ReadError> {
+    fn read_session(&self, row: &Row<'_>) -> Result<(String, TranscriptDigest, u64), ReadError> {
         // Columns of an unexpected type are read as absent: the rest of the row still counts.
         let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
         let count = |index| row.get::<_, i64>(index).ok().and_then(|n| u64::try_from(n).ok());
@@ -180,64 +192,70 @@ impl<'a> Store<'a> {
         digest.cwd = text(1);
         let named_by_person = row.get(4).unwrap_or(false);
         let title = text(2).or_else(|| text(3));
-        digest.title =
-            title.filter(|title| named_by_person || !is_placeholder(title)).as_deref().map(shorten);
+        digest.title = title
+            .filter(|title| named_by_person || !is_placeholder(title))
+            .as_deref()
+            .map(shorten_title);
         digest.model = text(7).and_then(|config| {
-            Value::new(config.as_bytes()).get("model_name").and_then(Value::string)
+            JsonValue::new(config.as_bytes()).get("model_name").and_then(JsonValue::to_owned_string)
         });
         digest.parent = text(8);
         let dollars: Option<f64> = row.get(9).unwrap_or(None);
         digest.cost_micro_usd = dollars.map(|dollars| (dollars * 1e6).round() as u64);
         if let (Some(input), Some(output), Some(cache_read)) = (count(10), count(11), count(12)) {
             let cache_write = count(13).unwrap_or(0);
-            digest.spend(Tokens {
+            digest.add_usage(TokenUsage {
                 input: input.saturating_sub(cache_read).saturating_sub(cache_write),
                 output,
                 cache_read,
                 cache_write,
             });
         }
-        text(5).and_then(|created| parse_time(&created)).into_iter().for_each(|at| digest.saw(at));
-        let bytes = self.messages(&id, 0, |_, message| match message {
-            Some(Ok(message)) => reading.message(&message),
-            Some(Err(Broken)) => reading.digest.damage.broken += 1,
+        text(5)
+            .and_then(|created| parse_time(&created))
+            .into_iter()
+            .for_each(|at| digest.widen_span(at));
+        let bytes = self.each_message(&id, 0, |_, message| match message {
+            Some(Ok(message)) => reading.read_message(&message),
+            Some(Err(BrokenJson)) => reading.digest.damage.broken += 1,
             None => reading.digest.damage.oversized += 1,
         })?;
         if bytes == 0 {
             let updated = text(6).and_then(|updated| parse_time(&updated));
-            updated.into_iter().for_each(|at| reading.digest.saw(at));
+            updated.into_iter().for_each(|at| reading.digest.widen_span(at));
         }
         Ok((id, reading.digest, bytes))
     }
 
     /// Hands out the messages of a session after number `after`; `None` is one that is too large.
-    fn messages(
+    fn each_message(
         &self,
         session: &str,
         after: u64,
-        mut each: impl FnMut(u64, Option<Result<Message<'_>, Broken>>),
+        mut each: impl FnMut(u64, Option<Result<Message<'_>, BrokenJson>>),
     ) -> Result<u64, ReadError> {
         let metadata = database::select_list(&self.messages, "metadata_json");
         let mut statement = self.connection.prepare_cached(&format!(
             "select id, role, created_timestamp, {}, {metadata} from messages \
              where session_id = ?1 and id > ?2 order by id",
-            database::bounded("content_json"),
+            database::bounded_column("content_json"),
         ))?;
         let after = i64::try_from(after).unwrap_or(i64::MAX);
         let mut rows = statement.query(rusqlite::params![session, after])?;
         let mut bytes = 0;
         while let Some(row) = rows.next()? {
             let number = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
-            let Some(content) = database::content(row, 3)? else {
+            let Some(content) = database::column_bytes(row, 3)? else {
                 each(number, None);
                 continue;
             };
             bytes += content.len() as u64;
-            let visible = database::content(row, 4)?
-                .and_then(|metadata| Value::new(metadata).get("userVisible").and_then(Value::bool));
+            let visible = database::column_bytes(row, 4)?.and_then(|metadata| {
+                JsonValue::new(metadata).get("userVisible").and_then(JsonValue::as_bool)
+            });
             let role: String = row.get(1)?;
-            let at = row.get::<_, i64>(2).ok().map(database::epoch);
-            each(number, Some(Message::new(&role, at, Value::new(content), visible)));
+            let at = row.get::<_, i64>(2).ok().map(database::time_from_epoch);
+            each(number, Some(Message::new(&role, at, JsonValue::new(content), visible)));
         }
         Ok(bytes)
     }
@@ -257,7 +275,7 @@ fn is_placeholder(name: &str) -> bool {
 struct Message<'a> {
     is_user: bool,
     at: Option<Time>,
-    content: Value<'a>,
+    content: JsonValue<'a>,
     /// Written for the model's eyes only.
     hidden: bool,
 }
@@ -266,65 +284,68 @@ impl<'a> Message<'a> {
     fn new(
         role: &str,
         at: Option<Time>,
-        content: Value<'a>,
+        content: JsonValue<'a>,
         visible: Option<bool>,
-    ) -> Result<Self, Broken> {
-        let is_whole = content.array().is_some_and(|mut blocks| blocks.all(|block| block.is_ok()));
+    ) -> Result<Self, BrokenJson> {
+        let is_whole =
+            content.as_array().is_some_and(|mut blocks| blocks.all(|block| block.is_ok()));
         if !is_whole || !matches!(role, "user" | "assistant") {
-            return Err(Broken);
+            return Err(BrokenJson);
         }
         Ok(Self { is_user: role == "user", at, content, hidden: visible == Some(false) })
     }
 
     /// A line of an older file.
-    fn read(line: &'a [u8]) -> Result<Self, Broken> {
+    fn parse_line(line: &'a [u8]) -> Result<Self, BrokenJson> {
         let (mut role, mut at, mut content, mut visible) = (None, None, None, None);
-        for field in skim::object(line)? {
+        for field in skim::parse_object(line)? {
             let (key, value) = field?;
             match key {
-                b"role" => role = value.string(),
-                b"created" => at = value.i64().map(database::epoch),
+                b"role" => role = value.to_owned_string(),
+                b"created" => at = value.as_i64().map(database::time_from_epoch),
                 b"content" => content = Some(value),
-                b"metadata" => visible = value.get("userVisible").and_then(Value::bool),
+                b"metadata" => visible = value.get("userVisible").and_then(JsonValue::as_bool),
                 _ => {}
             }
         }
-        Self::new(&role.ok_or(Broken)?, at, content.ok_or(Broken)?, visible)
+        Self::new(&role.ok_or(BrokenJson)?, at, content.ok_or(BrokenJson)?, visible)
     }
 
-    fn blocks(&self) -> impl Iterator<Item = Value<'a>> {
-        self.content.array().into_iter().flatten().filter_map(Result::ok)
+    fn content_blocks(&self) -> impl Iterator<Item = JsonValue<'a>> {
+        self.content.as_array().into_iter().flatten().filter_map(Result::ok)
     }
 
-    fn has(&self, kind: &str) -> bool {
-        self.blocks().any(|block| block.get("type").is_some_and(|found| found.is(kind)))
+    fn has_block(&self, kind: &str) -> bool {
+        self.content_blocks()
+            .any(|block| block.get("type").is_some_and(|found| found.is_string(kind)))
     }
 
-    fn text(&self) -> String {
-        let texts = self.blocks().filter_map(|block| block.get("text")?.string());
+    fn joined_text(&self) -> String {
+        let texts = self.content_blocks().filter_map(|block| block.get("text")?.to_owned_string());
         texts.collect::<Vec<_>>().join("\n")
     }
 
-    fn converse(&self, say: &mut dyn FnMut(Entry)) {
+    fn emit_entries(&self, say: &mut dyn FnMut(ConversationEntry)) {
         let speaker = match (self.hidden, self.is_user) {
-            (true, _) => Role::System,
-            (false, true) => Role::User,
-            (false, false) => Role::Assistant,
+            (true, _) => ConversationRole::System,
+            (false, true) => ConversationRole::User,
+            (false, false) => ConversationRole::Assistant,
         };
-        for block in self.blocks() {
-            let text = |name| block.get(name).and_then(Value::string).unwrap_or_default();
+        for block in self.content_blocks() {
+            let text =
+                |name| block.get(name).and_then(JsonValue::to_owned_string).unwrap_or_default();
             match text("type").as_str() {
-                "text" => say(Entry::new(self.at, speaker, text("text"))),
+                "text" => say(ConversationEntry::new(self.at, speaker, text("text"))),
                 "toolRequest" => {
-                    let call = block.get("toolCall").and_then(succeeded);
-                    let name = call.and_then(|call| call.get("name")?.string());
+                    let call = block.get("toolCall").and_then(success_value);
+                    let name = call.and_then(|call| call.get("name")?.to_owned_string());
                     let input = call.and_then(|call| call.get("arguments"));
-                    let input = String::from_utf8_lossy(input.map_or(&b""[..], Value::raw));
-                    say(Entry::tool(self.at, name.unwrap_or_default(), input));
+                    let input = String::from_utf8_lossy(input.map_or(&b""[..], JsonValue::raw));
+                    say(ConversationEntry::tool_call(self.at, name.unwrap_or_default(), input));
                 }
                 "toolResponse" => {
                     let result = block.get("toolResult").map(result_text).unwrap_or_default();
-                    say(Entry::new(self.at, Role::Result, result));
+                    say(ConversationEntry::new(self.at, ConversationRole::Result, result));
                 }
                 _ => {}
             }
@@ -333,60 +354,62 @@ impl<'a> Message<'a> {
 }
 
 /// The value of a call or result that worked; older versions wrote `Ok` around it.
-fn succeeded(outcome: Value<'_>) -> Option<Value<'_>> {
+fn success_value(outcome: JsonValue<'_>) -> Option<JsonValue<'_>> {
     outcome.get("value").or_else(|| outcome.get("Ok"))
 }
 
-fn result_text(outcome: Value<'_>) -> String {
-    let Some(value) = succeeded(outcome) else {
-        return outcome.get("error").and_then(Value::string).unwrap_or_default();
+fn result_text(outcome: JsonValue<'_>) -> String {
+    let Some(value) = success_value(outcome) else {
+        return outcome.get("error").and_then(JsonValue::to_owned_string).unwrap_or_default();
     };
-    let blocks = value.array().or_else(|| value.get("content")?.array());
-    let texts = blocks.into_iter().flatten().filter_map(|block| block.ok()?.get("text")?.string());
+    let blocks = value.as_array().or_else(|| value.get("content")?.as_array());
+    let texts =
+        blocks.into_iter().flatten().filter_map(|block| block.ok()?.get("text")?.to_owned_string());
     texts.collect::<Vec<_>>().join("\n")
 }
 
 /// What has been read of a session so far.
 #[derive(Default)]
 struct Reading {
-    digest: Digest,
+    digest: TranscriptDigest,
     begun: bool,
 }
 
 impl Reading {
-    fn message(&mut self, message: &Message<'_>) {
+    fn read_message(&mut self, message: &Message<'_>) {
         if let Some(at) = message.at {
-            self.digest.saw(at);
+            self.digest.widen_span(at);
         }
-        let waits = message.has("toolConfirmationRequest") || message.has("actionRequired");
+        let waits =
+            message.has_block("toolConfirmationRequest") || message.has_block("actionRequired");
         if waits {
-            self.digest.turn = Turn::Waiting(Some("permission".to_owned()));
-        } else if message.is_user && !message.has("toolResponse") && !message.hidden {
-            self.digest.prompted(&message.text());
-        } else if message.is_user || message.has("toolRequest") {
-            self.digest.turn = Turn::Open;
+            self.digest.turn = TurnState::Waiting(Some("permission".to_owned()));
+        } else if message.is_user && !message.has_block("toolResponse") && !message.hidden {
+            self.digest.count_prompt(&message.joined_text());
+        } else if message.is_user || message.has_block("toolRequest") {
+            self.digest.turn = TurnState::Open;
         } else {
-            self.digest.turn = Turn::Closed;
+            self.digest.turn = TurnState::Closed;
         }
     }
 
     /// A line of an older file; the first is about the session.
-    fn line(&mut self, line: &[u8]) {
+    fn read_line(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
         }
-        let value = Value::new(line);
+        let value = JsonValue::new(line);
         if !std::mem::replace(&mut self.begun, true) && value.get("role").is_none() {
-            let text = |name| value.get(name).and_then(Value::string);
+            let text = |name| value.get(name).and_then(JsonValue::to_owned_string);
             self.digest.cwd = text("working_dir");
             let title = text("description").filter(|title| !title.is_empty());
             self.digest.title =
-                title.filter(|title| !is_placeholder(title)).as_deref().map(shorten);
+                title.filter(|title| !is_placeholder(title)).as_deref().map(shorten_title);
             return;
         }
-        match Message::read(line) {
-            Ok(message) => self.message(&message),
-            Err(Broken) => self.digest.damage.broken += 1,
+        match Message::parse_line(line) {
+            Ok(message) => self.read_message(&message),
+            Err(BrokenJson) => self.digest.damage.broken += 1,
         }
     }
 }

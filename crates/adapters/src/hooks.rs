@@ -3,40 +3,40 @@
 
 use std::path::{Path, PathBuf};
 
-use model::event::{Happening, HookEvent};
+use model::event::{HookEvent, HookHappening};
 use model::session::is_safe_id;
 
-use crate::skim::{self, Value};
+use crate::skim::{self, JsonValue};
 
-use crate::Env;
+use crate::EnvLookup;
 
 /// An agent's hooks.
 #[derive(Debug)]
-pub struct Hooks {
+pub struct AgentHooks {
     /// The events that ostler asks for, and what they mean.
-    pub events: &'static [(&'static str, Meaning)],
+    pub events: &'static [(&'static str, HookMeaning)],
     /// Environment variables in which the agent names its own pid.
     pub pid_variables: &'static [&'static str],
     /// How the agent is told to run them.
-    pub wiring: Wiring,
+    pub wiring: HookWiring,
 }
 
 /// How an agent is told to run hooks. What is not here is the same for every agent.
 #[derive(Debug)]
-pub struct Wiring {
+pub struct HookWiring {
     /// The file for all of the user's work.
-    pub user: fn(&Env<'_>) -> Option<PathBuf>,
+    pub user: fn(&EnvLookup<'_>) -> Option<PathBuf>,
     /// The file for one project, below its directory, if the agent has one.
     pub project: Option<fn(&Path) -> PathBuf>,
     /// How the file is written.
-    pub shape: Shape,
+    pub shape: HookFileShape,
     /// Another way in, for as long as the agent does not trust the hooks.
-    pub notify: Option<Notify>,
+    pub notify: Option<NotifyProgram>,
 }
 
 /// How hooks are written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum HookFileShape {
     /// JSON: `hooks.<event>[].hooks[]`, each with `type`, `command` and `timeout`.
     Groups {
         /// How many of the timeout's units make a second.
@@ -63,16 +63,16 @@ pub enum Shape {
 
 /// A program that the agent runs at the end of each turn without having been asked to trust it.
 #[derive(Debug)]
-pub struct Notify {
+pub struct NotifyProgram {
     /// The TOML file whose key `notify` names the program.
-    pub user: fn(&Env<'_>) -> Option<PathBuf>,
+    pub user: fn(&EnvLookup<'_>) -> Option<PathBuf>,
     /// The event that it reports.
     pub event: &'static str,
 }
 
-impl Hooks {
+impl AgentHooks {
     /// The events to write into the agent's hooks file.
-    pub fn wired(&self) -> impl Iterator<Item = (&'static str, Meaning)> + '_ {
+    pub fn wired_events(&self) -> impl Iterator<Item = (&'static str, HookMeaning)> + '_ {
         let apart = self.wiring.notify.as_ref().map(|notify| notify.event);
         self.events.iter().copied().filter(move |(event, _)| Some(*event) != apart)
     }
@@ -80,9 +80,9 @@ impl Hooks {
 
 /// What an event means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
+pub enum HookMeaning {
     /// Always this.
-    Is(Happening),
+    Is(HookHappening),
     /// It depends on what the notification is about.
     Notification,
     /// A turn starts, or the same turn goes on if there is no new prompt.
@@ -90,86 +90,89 @@ pub enum Meaning {
 }
 
 /// Longest text that is taken from a payload; the payload itself may be spilled whole.
-const MOST_TEXT: usize = 16 << 10;
+const MAX_TEXT_BYTES: usize = 16 << 10;
 
 /// Names under which agents give one thing.
-const SESSION: &[&str] = &["session_id", "sessionId", "thread-id", "conversation_id"];
-const SUBAGENT: &[&str] = &["agent_id", "agentId"];
-const TRANSCRIPT: &[&str] = &["transcript_path", "transcriptPath"];
-const PROMPT: &[&str] = &["prompt", "initialPrompt"];
-const MESSAGE: &[&str] =
+const SESSION_FIELDS: &[&str] = &["session_id", "sessionId", "thread-id", "conversation_id"];
+const SUBAGENT_FIELDS: &[&str] = &["agent_id", "agentId"];
+const TRANSCRIPT_FIELDS: &[&str] = &["transcript_path", "transcriptPath"];
+const PROMPT_FIELDS: &[&str] = &["prompt", "initialPrompt"];
+const MESSAGE_FIELDS: &[&str] =
     &["last_assistant_message", "last-assistant-message", "prompt_response", "message"];
-const DETAIL: &[&str] = &["reason", "tool_name", "toolName", "source", "trigger", "stopReason"];
+const DETAIL_FIELDS: &[&str] =
+    &["reason", "tool_name", "toolName", "source", "trigger", "stopReason"];
 
 /// The fields of a payload. One that was cut off still has those before the cut.
-struct Fields<'a>(Vec<(&'a [u8], Value<'a>)>);
+struct Fields<'a>(Vec<(&'a [u8], JsonValue<'a>)>);
 
 impl<'a> Fields<'a> {
-    fn of(payload: &'a [u8]) -> Option<Self> {
-        let object = skim::object(payload).ok()?;
+    fn parse_fields(payload: &'a [u8]) -> Option<Self> {
+        let object = skim::parse_object(payload).ok()?;
         Some(Self(object.map_while(Result::ok).collect()))
     }
 
-    fn get(&self, name: &str) -> Option<Value<'a>> {
+    fn get(&self, name: &str) -> Option<JsonValue<'a>> {
         self.0.iter().find(|(key, _)| *key == name.as_bytes()).map(|(_, value)| *value)
     }
 
     /// The first of these fields that is a text with something in it.
-    fn text(&self, names: &[&str]) -> Option<String> {
-        names.iter().find_map(|name| cut(&self.get(name)?.str()?))
+    fn first_text(&self, names: &[&str]) -> Option<String> {
+        names.iter().find_map(|name| truncate_text(&self.get(name)?.as_str()?))
     }
 
     /// A prompt that is a list of blocks: their texts.
-    fn blocks(&self, names: &[&str]) -> Option<String> {
+    fn first_blocks(&self, names: &[&str]) -> Option<String> {
         let blocks = names.iter().find_map(|name| self.get(name))?;
-        let text = |block: Value<'a>| block.get("text")?.string();
-        let texts: Vec<String> = blocks.elements().filter_map(text).collect();
-        cut(&texts.join("\n"))
+        let text = |block: JsonValue<'a>| block.get("text")?.to_owned_string();
+        let texts: Vec<String> = blocks.iter_elements().filter_map(text).collect();
+        truncate_text(&texts.join("\n"))
     }
 }
 
 /// What a payload says. An event that is not in the table, or a payload that names no session, says
 /// nothing.
-pub fn read(hooks: &Hooks, event: &str, payload: &[u8]) -> Option<HookEvent> {
+pub fn read_hook_event(hooks: &AgentHooks, event: &str, payload: &[u8]) -> Option<HookEvent> {
     let &(_, meaning) = hooks.events.iter().find(|(name, _)| *name == event)?;
-    let fields = Fields::of(payload)?;
-    let session = fields.text(SESSION).filter(|id| is_safe_id(id))?;
-    let prompt = fields.text(PROMPT).or_else(|| fields.blocks(PROMPT));
+    let fields = Fields::parse_fields(payload)?;
+    let session = fields.first_text(SESSION_FIELDS).filter(|id| is_safe_id(id))?;
+    let prompt = fields.first_text(PROMPT_FIELDS).or_else(|| fields.first_blocks(PROMPT_FIELDS));
     let happening = match meaning {
-        Meaning::Is(happening) => happening,
-        Meaning::Prompt if prompt.is_some() => Happening::TurnStart,
-        Meaning::Prompt => Happening::Progress,
-        Meaning::Notification => about(fields.text(&["notification_type"]).as_deref()),
+        HookMeaning::Is(happening) => happening,
+        HookMeaning::Prompt if prompt.is_some() => HookHappening::TurnStart,
+        HookMeaning::Prompt => HookHappening::Progress,
+        HookMeaning::Notification => {
+            notification_happening(fields.first_text(&["notification_type"]).as_deref())
+        }
     };
     Some(HookEvent {
         happening,
-        subagent: fields.text(SUBAGENT),
-        cwd: fields.text(&["cwd"]),
-        transcript: fields.text(TRANSCRIPT),
-        prompt: prompt.filter(|_| happening == Happening::TurnStart),
-        message: fields.text(MESSAGE),
-        detail: fields.text(DETAIL),
-        model: fields.text(&["model"]),
+        subagent: fields.first_text(SUBAGENT_FIELDS),
+        cwd: fields.first_text(&["cwd"]),
+        transcript: fields.first_text(TRANSCRIPT_FIELDS),
+        prompt: prompt.filter(|_| happening == HookHappening::TurnStart),
+        message: fields.first_text(MESSAGE_FIELDS),
+        detail: fields.first_text(DETAIL_FIELDS),
+        model: fields.first_text(&["model"]),
         session,
     })
 }
 
 /// The pid that the payload gives as the agent's own.
 pub fn claimed_pid(payload: &[u8]) -> Option<u32> {
-    u32::try_from(Fields::of(payload)?.get("pid")?.u64()?).ok()
+    u32::try_from(Fields::parse_fields(payload)?.get("pid")?.as_u64()?).ok()
 }
 
 /// What a notification tells about the session.
-fn about(kind: Option<&str>) -> Happening {
+fn notification_happening(kind: Option<&str>) -> HookHappening {
     match kind {
         Some("permission_prompt" | "elicitation_dialog" | "agent_needs_input") => {
-            Happening::Waiting
+            HookHappening::Waiting
         }
-        _ => Happening::Sign,
+        _ => HookHappening::Sign,
     }
 }
 
-fn cut(text: &str) -> Option<String> {
-    let end = text.floor_char_boundary(MOST_TEXT);
+fn truncate_text(text: &str) -> Option<String> {
+    let end = text.floor_char_boundary(MAX_TEXT_BYTES);
     Some(text[..end].to_owned()).filter(|text| !text.is_empty())
 }

@@ -10,28 +10,30 @@
 
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::event::Happening;
-use model::program::Program;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::event::HookHappening;
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Tokens, Turn, shorten};
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 
 use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning, Shape, Wiring};
-use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey, files};
+use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
+use crate::skim::{self, JsonValue};
+use crate::{
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, files,
+};
 
 /// Kimi Code.
 #[derive(Debug)]
 pub(crate) struct Kimi;
 
-static ABOUT: About = About {
+static KIMI_PROFILE: AgentProfile = AgentProfile {
     id: "kimi",
     name: "Kimi Code",
     version: 1,
     certainty: FormatCertainty::Lab,
-    program: Program {
+    program: AgentProgram {
         names: &["kimi", "kimi-code"],
         packages: &["@moonshot-ai/kimi-code"],
         servers: &[],
@@ -52,20 +54,22 @@ static ABOUT: About = About {
     continue_options: &["--continue", "-c"],
     session_variables: &[],
     opening: Opening::ANYWHERE,
-    hooks: Some(&Hooks {
+    hooks: Some(&AgentHooks {
         events: &[
-            ("SessionStart", Meaning::Is(Happening::SessionStart)),
-            ("UserPromptSubmit", Meaning::Prompt),
-            ("PreToolUse", Meaning::Is(Happening::Progress)),
-            ("PostToolUse", Meaning::Is(Happening::Progress)),
-            ("Stop", Meaning::Is(Happening::TurnEnd)),
-            ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
+            ("SessionStart", HookMeaning::Is(HookHappening::SessionStart)),
+            ("UserPromptSubmit", HookMeaning::Prompt),
+            ("PreToolUse", HookMeaning::Is(HookHappening::Progress)),
+            ("PostToolUse", HookMeaning::Is(HookHappening::Progress)),
+            ("Stop", HookMeaning::Is(HookHappening::TurnEnd)),
+            ("SessionEnd", HookMeaning::Is(HookHappening::SessionEnd)),
         ],
         pid_variables: &[],
-        wiring: Wiring {
-            user: |env| Some(env.root("KIMI_CODE_HOME", ".kimi-code").pop()?.join("config.toml")),
+        wiring: HookWiring {
+            user: |env| {
+                Some(env.root_or_home("KIMI_CODE_HOME", ".kimi-code").pop()?.join("config.toml"))
+            },
             project: None,
-            shape: Shape::Tables,
+            shape: HookFileShape::Tables,
             notify: None,
         },
     }),
@@ -77,22 +81,22 @@ const WIRE: &str = "kimi-wire";
 const STATE: &str = "kimi-state";
 
 impl Adapter for Kimi {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &KIMI_PROFILE
     }
 
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        env.root("KIMI_CODE_HOME", ".kimi-code")
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
+        env.root_or_home("KIMI_CODE_HOME", ".kimi-code")
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let sessions = survey.root().join("sessions");
-        for workspace in survey.list(&sessions, |name| name.starts_with("wd_")) {
+    fn survey_root(&self, survey: &mut Survey) {
+        let sessions = survey.root_path().join("sessions");
+        for workspace in survey.list_wanted(&sessions, |name| name.starts_with("wd_")) {
             if workspace.kind != EntryKind::Directory || !starts_with(&workspace, "wd_") {
                 continue;
             }
             let workspace = sessions.join(&workspace.name);
-            for session in survey.list(&workspace, |name| name.starts_with("session_")) {
+            for session in survey.list_wanted(&workspace, |name| name.starts_with("session_")) {
                 let path = workspace.join(&session.name);
                 if let (EntryKind::Directory, Some(id)) = (session.kind, session.name.to_str()) {
                     survey_session(survey, &path, id);
@@ -101,34 +105,34 @@ impl Adapter for Kimi {
         }
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         if source.format == STATE {
-            let mut digest = Digest::default();
-            describe(&mut digest, source, &source.path)?;
+            let mut digest = TranscriptDigest::default();
+            describe_session(&mut digest, source, &source.path)?;
             return Ok(digest);
         }
         let mut reading = Reading::default();
-        let end = source.lines(0, |line| reading.line(line))?;
+        let end = source.each_line(0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
         let mut digest = reading.digest;
         for (path, _) in &source.beside {
-            if describe(&mut digest, source, path).is_err() {
+            if describe_session(&mut digest, source, path).is_err() {
                 digest.damage.broken += 1;
             }
         }
         Ok(digest)
     }
 
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
         if source.format == STATE {
             return Ok(0);
         }
-        Ok(source.lines(from, |line| converse_line(line, say))?.offset)
+        Ok(source.each_line(from, |line| converse_line(line, say))?.offset)
     }
 }
 
@@ -138,53 +142,63 @@ fn starts_with(entry: &files::DirEntry, prefix: &str) -> bool {
 
 /// `session_<uuid>/`.
 fn survey_session(survey: &mut Survey, directory: &Path, id: &str) {
-    let root = survey.root();
+    let root = survey.root_path();
     let state = directory.join("state.json");
     let mut has_wire = false;
     let agents = directory.join("agents");
-    for agent in survey.list(&agents, |_| true) {
+    for agent in survey.list_wanted(&agents, |_| true) {
         let Some(name) = agent.name.to_str().filter(|_| agent.kind == EntryKind::Directory) else {
             continue;
         };
         let path = agents.join(name).join("wire.jsonl");
-        let Some(stamp) = files::stamp(&path) else {
+        let Some(stamp) = files::stamp_path(&path) else {
             continue;
         };
         if name == "main" {
             has_wire = true;
-            let source = Source::file(id, &root, path, stamp, WIRE);
-            survey.found(source.beside(state.clone()));
+            let source = TranscriptSource::from_file(id, &root, path, stamp, WIRE);
+            survey.note_source(source.with_side_file(state.clone()));
         } else {
             // Names of sub-agents are numbers within their session.
-            let source = Source::file(format!("{id}/{name}"), &root, path, stamp, WIRE);
-            survey.found(Source { parent: Some(id.to_owned()), ..source });
+            let source =
+                TranscriptSource::from_file(format!("{id}/{name}"), &root, path, stamp, WIRE);
+            survey.note_source(TranscriptSource { parent: Some(id.to_owned()), ..source });
         }
     }
-    if let (false, Some(stamp)) = (has_wire, files::stamp(&state)) {
-        survey.found(Source::file(id, &root, state, stamp, STATE));
+    if let (false, Some(stamp)) = (has_wire, files::stamp_path(&state)) {
+        survey.note_source(TranscriptSource::from_file(id, &root, state, stamp, STATE));
     }
     let logs = directory.join("logs");
-    for log in survey.list(&logs, |_| false) {
+    for log in survey.list_wanted(&logs, |_| false) {
         if log.kind == EntryKind::File {
-            survey.extra(ExtraKind::Attachment, &log, logs.join(&log.name), Some(id.to_owned()));
+            survey.note_extra(
+                ExtraFileKind::Attachment,
+                &log,
+                logs.join(&log.name),
+                Some(id.to_owned()),
+            );
         }
     }
 }
 
 /// Adds what `state.json` says to a digest.
-fn describe(digest: &mut Digest, source: &Source, path: &Path) -> Result<(), ReadError> {
+fn describe_session(
+    digest: &mut TranscriptDigest,
+    source: &TranscriptSource,
+    path: &Path,
+) -> Result<(), ReadError> {
     let (state, _) = files::read_json::<serde_json::Value>(&source.root, path)?;
     let text = |field: &str| state.get(field).and_then(serde_json::Value::as_str);
     digest.cwd = text("cwd").map(str::to_owned);
     let by_hand = state.get("isCustomTitle") == Some(&serde_json::Value::Bool(true));
-    let title = text("title").map(|title| shorten(title.trim()));
+    let title = text("title").map(|title| shorten_title(title.trim()));
     digest.title = title.filter(|title| {
         let is_prompt = digest.first_prompt.as_ref() == Some(title);
         !title.is_empty() && (by_hand || !is_prompt)
     });
     for field in ["createdAt", "updatedAt"] {
         if let Some(millis) = state.get(field).and_then(serde_json::Value::as_i64) {
-            digest.saw(model::time::Time::from_millis(millis));
+            digest.widen_span(model::time::Time::from_millis(millis));
         }
     }
     Ok(())
@@ -193,15 +207,15 @@ fn describe(digest: &mut Digest, source: &Source, path: &Path) -> Result<(), Rea
 /// What has been read of a wire so far.
 #[derive(Default)]
 struct Reading {
-    digest: Digest,
+    digest: TranscriptDigest,
     /// The model of the request under way; usage names only its alias.
     asked: Option<String>,
 }
 
 /// The kind of a line and when it was written.
-fn head(line: &[u8]) -> Result<(Value<'_>, Option<Value<'_>>), skim::Broken> {
+fn line_head(line: &[u8]) -> Result<(JsonValue<'_>, Option<JsonValue<'_>>), skim::BrokenJson> {
     let (mut kind, mut time) = (None, None);
-    for field in skim::object(line)? {
+    for field in skim::parse_object(line)? {
         let (key, value) = field?;
         match key {
             b"type" => kind = Some(value),
@@ -209,46 +223,48 @@ fn head(line: &[u8]) -> Result<(Value<'_>, Option<Value<'_>>), skim::Broken> {
             _ => {}
         }
     }
-    Ok((kind.ok_or(skim::Broken)?, time))
+    Ok((kind.ok_or(skim::BrokenJson)?, time))
 }
 
 /// Whether a person is the origin of a prompt or message.
-fn is_typed(line: Value<'_>) -> bool {
-    line.at(&["origin", "kind"]).is_none_or(|kind| kind.is("user"))
+fn is_typed(line: JsonValue<'_>) -> bool {
+    line.value_at(&["origin", "kind"]).is_none_or(|kind| kind.is_string("user"))
 }
 
 impl Reading {
-    fn line(&mut self, line: &[u8]) {
+    fn read_line(&mut self, line: &[u8]) {
         if !line.trim_ascii().is_empty() && self.try_line(line).is_err() {
             self.digest.damage.broken += 1;
         }
     }
 
-    fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::Broken> {
-        let (kind, time) = head(raw)?;
-        if let Some(time) = time.and_then(Value::time) {
-            self.digest.saw(time);
+    fn try_line(&mut self, raw: &[u8]) -> Result<(), skim::BrokenJson> {
+        let (kind, time) = line_head(raw)?;
+        if let Some(time) = time.and_then(JsonValue::as_time) {
+            self.digest.widen_span(time);
         }
-        let line = Value::new(raw);
+        let line = JsonValue::new(raw);
         match kind.raw() {
             br#""turn.prompt""# => {
                 let text = line.get("input").map(text_of).unwrap_or_default();
                 if is_typed(line) {
-                    self.digest.prompted(&text);
+                    self.digest.count_prompt(&text);
                 } else {
-                    self.digest.turn = Turn::Open;
+                    self.digest.turn = TurnState::Open;
                 }
             }
-            br#""agent.turn.started""# => self.digest.turn = Turn::Open,
-            br#""agent.turn.ended""# | br#""turn.ended""# => self.digest.turn = Turn::Closed,
-            br#""llm.request""# => self.asked = line.get("model").and_then(Value::string),
+            br#""agent.turn.started""# => self.digest.turn = TurnState::Open,
+            br#""agent.turn.ended""# | br#""turn.ended""# => self.digest.turn = TurnState::Closed,
+            br#""llm.request""# => {
+                self.asked = line.get("model").and_then(JsonValue::to_owned_string)
+            }
             br#""usage.record""# => {
                 if let Some(usage) = line.get("usage") {
-                    self.digest.spend(tokens_of(usage));
+                    self.digest.add_usage(tokens_of(usage));
                 }
-                let alias = || line.get("model").and_then(Value::string);
+                let alias = || line.get("model").and_then(JsonValue::to_owned_string);
                 if let Some(model) = self.asked.take().or_else(alias) {
-                    self.digest.answered_by(&model);
+                    self.digest.note_model(&model);
                 }
             }
             _ => {}
@@ -258,9 +274,9 @@ impl Reading {
 }
 
 /// Input is counted without what was cached.
-fn tokens_of(usage: Value<'_>) -> Tokens {
-    let number = |field| usage.get(field).and_then(Value::u64).unwrap_or(0);
-    Tokens {
+fn tokens_of(usage: JsonValue<'_>) -> TokenUsage {
+    let number = |field| usage.get(field).and_then(JsonValue::as_u64).unwrap_or(0);
+    TokenUsage {
         input: number("inputOther"),
         output: number("output"),
         cache_read: number("inputCacheRead"),
@@ -268,35 +284,47 @@ fn tokens_of(usage: Value<'_>) -> Tokens {
     }
 }
 
-fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
-    let Ok((kind, time)) = head(raw) else { return };
-    let at = time.and_then(Value::time);
-    let line = Value::new(raw);
-    if kind.is("context.append_message") {
+fn converse_line(raw: &[u8], say: &mut dyn FnMut(ConversationEntry)) {
+    let Ok((kind, time)) = line_head(raw) else { return };
+    let at = time.and_then(JsonValue::as_time);
+    let line = JsonValue::new(raw);
+    if kind.is_string("context.append_message") {
         let Some(message) = line.get("message") else {
             return;
         };
         let role = match message.get("role") {
-            Some(role) if role.is("assistant") => Role::Assistant,
-            Some(role) if role.is("user") && is_typed(message) => Role::User,
-            _ => Role::System,
+            Some(role) if role.is_string("assistant") => ConversationRole::Assistant,
+            Some(role) if role.is_string("user") && is_typed(message) => ConversationRole::User,
+            _ => ConversationRole::System,
         };
         let text = message.get("content").map(text_of).unwrap_or_default();
-        say(Entry::new(at, role, text));
-    } else if kind.is("context.append_loop_event") {
+        say(ConversationEntry::new(at, role, text));
+    } else if kind.is_string("context.append_loop_event") {
         let Some(event) = line.get("event") else {
             return;
         };
-        let text = |path: &[&str]| event.at(path).map(text_of).unwrap_or_default();
+        let text = |path: &[&str]| event.value_at(path).map(text_of).unwrap_or_default();
         match text(&["type"]).as_str() {
             "content.part" if text(&["part", "type"]) == "text" => {
-                say(Entry::new(at, Role::Assistant, text(&["part", "text"])));
+                say(ConversationEntry::new(
+                    at,
+                    ConversationRole::Assistant,
+                    text(&["part", "text"]),
+                ));
             }
             "tool.call" => {
-                let input = event.get("args").map_or(&b""[..], Value::raw);
-                say(Entry::tool(at, text(&["name"]), String::from_utf8_lossy(input)));
+                let input = event.get("args").map_or(&b""[..], JsonValue::raw);
+                say(ConversationEntry::tool_call(
+                    at,
+                    text(&["name"]),
+                    String::from_utf8_lossy(input),
+                ));
             }
-            "tool.result" => say(Entry::new(at, Role::Result, text(&["result", "output"]))),
+            "tool.result" => say(ConversationEntry::new(
+                at,
+                ConversationRole::Result,
+                text(&["result", "output"]),
+            )),
             _ => {}
         }
     }
@@ -306,10 +334,10 @@ fn converse_line(raw: &[u8], say: &mut dyn FnMut(Entry)) {
 mod tests {
     use super::*;
 
-    fn digest(lines: &[&str]) -> Digest {
+    fn digest(lines: &[&str]) -> TranscriptDigest {
         let mut reading = Reading::default();
         for line in lines {
-            reading.line(line.as_bytes());
+            reading.read_line(line.as_bytes());
         }
         reading.digest
     }
@@ -322,7 +350,7 @@ mod tests {
             r#"{"type":"context.append_loop_event","event":{"type":"step.end","usage":{"inputOther":5,"output":2}}}"#,
             r#"{"type":"agent.message.appended","message":{"meta":{"usage":{"inputOther":5,"output":2}}}}"#,
         ]);
-        let tokens = Tokens { input: 5, output: 2, cache_read: 7, cache_write: 1 };
+        let tokens = TokenUsage { input: 5, output: 2, cache_read: 7, cache_write: 1 };
         assert_eq!((read.tokens, read.model.as_deref()), (Some(tokens), Some("k3")));
     }
 
@@ -331,6 +359,6 @@ mod tests {
         let read = digest(&[
             r#"{"type":"turn.prompt","input":[{"type":"text","text":"go on"}],"origin":{"kind":"hook"}}"#,
         ]);
-        assert_eq!((read.turns, read.turn, read.first_prompt), (0, Turn::Open, None));
+        assert_eq!((read.turns, read.turn, read.first_prompt), (0, TurnState::Open, None));
     }
 }

@@ -1,8 +1,8 @@
 //! Other tools' files, read only: one module per coding agent.
 //!
 //! An adapter is a passive source of facts. It says where its agent keeps things, lists them
-//! cheaply ([`Adapter::survey`]), and reads one of them when asked ([`Adapter::digest`],
-//! [`Adapter::converse`]). It judges nothing, prints nothing, and cannot write: files are opened by
+//! cheaply ([`Adapter::survey_root`]), and reads one of them when asked ([`Adapter::read_digest`],
+//! [`Adapter::read_conversation`]). It judges nothing, prints nothing, and cannot write: files are opened by
 //! [`files`], foreign databases by [`database`], and both only read. To add an agent, see
 //! docs/guides/add-an-adapter.md; the one existing file that changes is this one.
 
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use model::conversation::Entry;
+use model::conversation::ConversationEntry;
 use model::plan::Fingerprint;
-use model::program::Program;
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Registration, Stamp};
+use model::sighting::{FileStamp, ProcessRegistration, TranscriptDigest};
 
 pub mod database;
 pub mod files;
@@ -44,7 +44,7 @@ pub mod variables;
 pub use files::ReadError;
 
 /// Every adapter, in the order people see them.
-pub static ALL: &[&dyn Adapter] = &[
+pub static ALL_ADAPTERS: &[&dyn Adapter] = &[
     &claude_code::ClaudeCode,
     &codex::Codex,
     &opencode::OpenCode,
@@ -56,7 +56,7 @@ pub static ALL: &[&dyn Adapter] = &[
     &droid::Droid,
     &kimi::Kimi,
     &cline::Cline,
-    &cursor::Cursor,
+    &cursor::CursorCli,
     &goose::Goose,
     &amp::Amp,
     &aider::Aider,
@@ -65,28 +65,28 @@ pub static ALL: &[&dyn Adapter] = &[
 
 /// The adapter of that id.
 pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
-    ALL.iter().copied().find(|adapter| adapter.about().id == id)
+    ALL_ADAPTERS.iter().copied().find(|adapter| adapter.agent_profile().id == id)
 }
 
 /// One coding agent's files and processes.
 pub trait Adapter: Sync + std::fmt::Debug {
     /// What is always true of the agent.
-    fn about(&self) -> &'static About;
+    fn agent_profile(&self) -> &'static AgentProfile;
 
     /// Where the agent keeps its sessions in this environment. A root that does not exist is fine.
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf>;
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf>;
 
     /// Lists what is under `survey.root()`: sources, registrations, other files, problems. It may
     /// read small files and query indexes; it must not read transcripts.
-    fn survey(&self, survey: &mut Survey);
+    fn survey_root(&self, survey: &mut Survey);
 
     /// Reads one transcript. The result may depend on nothing but the files whose stamps are in
     /// the source: it is cached under them.
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError>;
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError>;
 
     /// Whether `gc` may take the file of a session. A part of something bigger never: neither a row
     /// of a database nor an entry of an index has a file of its own.
-    fn removable(&self, source: &Source) -> Removable {
+    fn check_removable(&self, source: &TranscriptSource) -> Removable {
         let extension = source.path.extension().and_then(|extension| extension.to_str());
         match extension {
             Some("jsonl" | "json" | "md") if source.bytes.is_none() => Removable::WholeFile,
@@ -96,27 +96,27 @@ pub trait Adapter: Sync + std::fmt::Debug {
 
     /// Tells the conversation from position `from` on (0 is the beginning) and returns where to go
     /// on later. Positions are the adapter's own; a transcript that only grows uses byte offsets.
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError>;
 }
 
 /// What is always true of an agent.
 #[derive(Debug)]
-pub struct About {
+pub struct AgentProfile {
     /// The id used in JSON and filters.
     pub id: &'static str,
     /// The name people use.
     pub name: &'static str,
-    /// Raised whenever `digest` would give another answer for the same bytes.
+    /// Raised whenever `read_digest` would give another answer for the same bytes.
     pub version: u32,
     /// How well the formats are known.
     pub certainty: FormatCertainty,
     /// How its processes look.
-    pub program: Program,
+    pub program: AgentProgram,
     /// Options that are followed by (or joined by `=` to) a session id on its command line.
     pub resume_options: &'static [&'static str],
     /// Options that mean "go on with the newest session of this directory".
@@ -126,7 +126,7 @@ pub struct About {
     /// How its sessions are opened.
     pub opening: Opening,
     /// What its hooks can tell, if it has any.
-    pub hooks: Option<&'static hooks::Hooks>,
+    pub hooks: Option<&'static hooks::AgentHooks>,
     /// What `ostler adapters` says about how far the knowledge goes.
     pub note: &'static str,
 }
@@ -163,17 +163,17 @@ impl Opening {
 
 /// The environment an agent's roots depend on: ostler's own, or another process's.
 #[derive(Clone, Copy)]
-pub struct Env<'a> {
+pub struct EnvLookup<'a> {
     lookup: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
-impl std::fmt::Debug for Env<'_> {
+impl std::fmt::Debug for EnvLookup<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Env").field("home", &self.home()).finish()
+        f.debug_struct("EnvLookup").field("home", &self.home_dir()).finish()
     }
 }
 
-impl<'a> Env<'a> {
+impl<'a> EnvLookup<'a> {
     /// An environment that answers through `lookup`.
     pub fn new(lookup: &'a dyn Fn(&str) -> Option<OsString>) -> Self {
         Self { lookup }
@@ -185,39 +185,39 @@ impl<'a> Env<'a> {
     }
 
     /// The value of a variable as a path.
-    pub fn path(&self, name: &str) -> Option<PathBuf> {
+    pub fn path_of(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from)
     }
 
     /// The home directory.
-    pub fn home(&self) -> Option<PathBuf> {
-        self.path("HOME")
+    pub fn home_dir(&self) -> Option<PathBuf> {
+        self.path_of("HOME")
     }
 
     /// `$HOME/below`, unless there is no home.
     pub fn in_home(&self, below: &str) -> Option<PathBuf> {
-        self.home().map(|home| home.join(below))
+        self.home_dir().map(|home| home.join(below))
     }
 
     /// `$name`, else `$HOME/fallback`: the usual way to find a root.
-    pub fn root(&self, name: &str, fallback: &str) -> Vec<PathBuf> {
-        self.path(name).or_else(|| self.in_home(fallback)).into_iter().collect()
+    pub fn root_or_home(&self, name: &str, fallback: &str) -> Vec<PathBuf> {
+        self.path_of(name).or_else(|| self.in_home(fallback)).into_iter().collect()
     }
 
     /// `$XDG_DATA_HOME`, else `$HOME/.local/share`.
     pub fn xdg_data(&self) -> Option<PathBuf> {
-        self.path("XDG_DATA_HOME").or_else(|| self.in_home(".local/share"))
+        self.path_of("XDG_DATA_HOME").or_else(|| self.in_home(".local/share"))
     }
 
     /// `$XDG_CONFIG_HOME`, else `$HOME/.config`.
     pub fn xdg_config(&self) -> Option<PathBuf> {
-        self.path("XDG_CONFIG_HOME").or_else(|| self.in_home(".config"))
+        self.path_of("XDG_CONFIG_HOME").or_else(|| self.in_home(".config"))
     }
 }
 
 /// Something on disk that holds one session (or one sub-agent's part of it).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct TranscriptSource {
     /// The agent's own session id.
     pub id: String,
     /// The session this is a sub-agent or fork of, where the place on disk says so.
@@ -232,9 +232,9 @@ pub struct Source {
     /// The file; for a store of many sessions, the database.
     pub path: PathBuf,
     /// What the file was when it was listed.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// Other files that the digest depends on.
-    pub beside: Vec<(PathBuf, Stamp)>,
+    pub beside: Vec<(PathBuf, FileStamp)>,
     /// The bytes of this session, where they are not simply those of the file.
     pub bytes: Option<u64>,
     /// The name of the format, e.g. `claude-jsonl`.
@@ -243,7 +243,7 @@ pub struct Source {
 
 /// Bytes of an agent that are no session: what `du` shows beside transcripts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Extra {
+pub struct ExtraFile {
     /// The file or directory.
     pub path: PathBuf,
     /// Its size.
@@ -251,14 +251,14 @@ pub struct Extra {
     /// What was seen there. A link, if it is one.
     pub print: Fingerprint,
     /// What it is.
-    pub kind: ExtraKind,
+    pub kind: ExtraFileKind,
     /// The session it belongs to.
     pub session: Option<String>,
 }
 
 /// What an extra file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExtraKind {
+pub enum ExtraFileKind {
     /// Belongs to a session: snapshots, tool output, settings beside the transcript.
     Attachment,
     /// A finished session that the agent itself put away.
@@ -269,7 +269,7 @@ pub enum ExtraKind {
 
 /// Something that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct SurveyProblem {
     /// What.
     pub path: PathBuf,
     /// Why, and where it helps what to do.
@@ -281,25 +281,25 @@ pub struct Problem {
 pub struct Survey {
     root: std::sync::Arc<Path>,
     /// Transcripts to be digested. Boxed: there may be ten thousand, and they are passed on.
-    pub sources: Vec<Box<Source>>,
+    pub sources: Vec<Box<TranscriptSource>>,
     /// Sessions that the survey itself read from an index or database.
-    pub ready: Vec<(Source, Digest)>,
+    pub ready: Vec<(TranscriptSource, TranscriptDigest)>,
     /// What the agent wrote down about processes.
-    pub registrations: Vec<Registration>,
+    pub registrations: Vec<ProcessRegistration>,
     /// Other bytes of the agent.
-    pub extras: Vec<Extra>,
+    pub extras: Vec<ExtraFile>,
     /// What could not be read.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<SurveyProblem>,
 }
 
 impl Survey {
     /// A survey of `root`. The root itself may be a link; nothing below it is followed out of it.
     pub fn new(root: &Path) -> Self {
         let resolved = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
-        Self::of(resolved.into())
+        Self::of_shared_root(resolved.into())
     }
 
-    fn of(root: std::sync::Arc<Path>) -> Self {
+    fn of_shared_root(root: std::sync::Arc<Path>) -> Self {
         Self {
             root,
             sources: Vec::new(),
@@ -311,18 +311,22 @@ impl Survey {
     }
 
     /// The directory to survey.
-    pub fn root(&self) -> std::sync::Arc<Path> {
+    pub fn root_path(&self) -> std::sync::Arc<Path> {
         self.root.clone()
     }
 
     /// The entries of a directory. One that is not there is empty; one that cannot be read is a
     /// problem. Entries that are neither files nor directories become problems when `wanted` says
     /// that their name is one the adapter would read.
-    pub fn list(&mut self, path: &Path, wanted: impl Fn(&str) -> bool) -> Vec<files::DirEntry> {
-        let entries = match files::list(&self.root, path) {
+    pub fn list_wanted(
+        &mut self,
+        path: &Path,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Vec<files::DirEntry> {
+        let entries = match files::list_directory(&self.root, path) {
             Ok(entries) => entries,
             Err(error) => {
-                self.failed(path, &error);
+                self.note_problem(path, &error);
                 return Vec::new();
             }
         };
@@ -335,7 +339,7 @@ impl Survey {
                     files::EntryKind::Escape => ReadError::Escapes,
                     _ => ReadError::NotAFile,
                 };
-                self.failed(&path.join(&entry.name), &error);
+                self.note_problem(&path.join(&entry.name), &error);
             }
         }
         good
@@ -344,27 +348,27 @@ impl Survey {
     /// Every entry of a directory, whatever it is: for registrations, where one that cannot be read
     /// still says that there may be a process. Reading it finds out what is wrong with it.
     pub fn list_all(&mut self, path: &Path) -> Vec<files::DirEntry> {
-        files::list(&self.root, path).unwrap_or_else(|error| {
-            self.failed(path, &error);
+        files::list_directory(&self.root, path).unwrap_or_else(|error| {
+            self.note_problem(path, &error);
             Vec::new()
         })
     }
 
     /// Notes bytes that are no session.
-    pub fn extra(
+    pub fn note_extra(
         &mut self,
-        kind: ExtraKind,
+        kind: ExtraFileKind,
         entry: &files::DirEntry,
         path: PathBuf,
         session: Option<String>,
     ) {
         let (bytes, print) = (entry.stamp.bytes, entry.print);
-        self.extras.push(Extra { path, bytes, print, kind, session });
+        self.extras.push(ExtraFile { path, bytes, print, kind, session });
     }
 
     /// Surveys many places on all cores: `each` is given a survey of its own for every one of
     /// `places`, and what they find is put together in their order.
-    pub fn spread<T: Sync>(&mut self, places: &[T], each: impl Fn(&mut Self, &T) + Sync) {
+    pub fn survey_parallel<T: Sync>(&mut self, places: &[T], each: impl Fn(&mut Self, &T) + Sync) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let found: Vec<OnceLock<Self>> = places.iter().map(|_| OnceLock::new()).collect();
         let next = AtomicUsize::new(0);
@@ -372,7 +376,7 @@ impl Survey {
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(place) = places.get(index) else { return };
-                let mut own = Self::of(self.root.clone());
+                let mut own = Self::of_shared_root(self.root.clone());
                 each(&mut own, place);
                 // Each index is handed out once.
                 let _ = found[index].set(own);
@@ -399,25 +403,25 @@ impl Survey {
     }
 
     /// Notes a problem, unless the thing is simply not there.
-    pub fn failed(&mut self, path: &Path, error: &ReadError) {
+    pub fn note_problem(&mut self, path: &Path, error: &ReadError) {
         if !error.is_absent() {
-            self.problems.push(Problem { path: path.to_owned(), reason: error.to_string() });
+            self.problems.push(SurveyProblem { path: path.to_owned(), reason: error.to_string() });
         }
     }
 
     /// Notes a transcript to be digested.
-    pub fn found(&mut self, source: Source) {
+    pub fn note_source(&mut self, source: TranscriptSource) {
         self.sources.push(Box::new(source));
     }
 }
 
-impl Source {
+impl TranscriptSource {
     /// A source with nothing but a file.
-    pub fn file(
+    pub fn from_file(
         id: impl Into<String>,
         root: &std::sync::Arc<Path>,
         path: PathBuf,
-        stamp: Stamp,
+        stamp: FileStamp,
         format: &'static str,
     ) -> Self {
         Self {
@@ -435,23 +439,23 @@ impl Source {
     }
 
     /// The same with another file that the digest depends on, if that exists.
-    pub fn beside(mut self, path: PathBuf) -> Self {
-        if let Some(stamp) = files::stamp(&path) {
+    pub fn with_side_file(mut self, path: PathBuf) -> Self {
+        if let Some(stamp) = files::stamp_path(&path) {
             self.beside.push((path, stamp));
         }
         self
     }
 
     /// Hands every line of the transcript from `offset` on to `each`.
-    pub fn lines(
+    pub fn each_line(
         &self,
         offset: u64,
         each: impl FnMut(&[u8]),
     ) -> Result<files::LinesEnd, ReadError> {
-        let (file, stamp) = files::open(&self.root, &self.path)?;
+        let (file, stamp) = files::open_file(&self.root, &self.path)?;
         if stamp.bytes == 0 {
             return Err(ReadError::Empty);
         }
-        files::lines(file, stamp.bytes, offset, each)
+        files::each_line(file, stamp.bytes, offset, each)
     }
 }

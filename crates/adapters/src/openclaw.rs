@@ -10,32 +10,37 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::conversation::Entry;
+use model::conversation::ConversationEntry;
 use model::identity::Identity;
-use model::program::Program;
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Proof, Registration, Scope, shorten};
+use model::sighting::{
+    ProcessRegistration, RegistrationProof, RegistrationScope, TranscriptDigest, shorten_title,
+};
 use model::time::Time;
 use rusqlite::{Connection, Row};
 
 use crate::files::{EntryKind, ReadError};
-use crate::{About, Adapter, Env, Opening, Problem, Removable, Source, Survey, database};
+use crate::{
+    Adapter, AgentProfile, EnvLookup, Opening, Removable, Survey, SurveyProblem, TranscriptSource,
+    database,
+};
 
 mod events;
 mod files;
 
-use events::Reading;
+use events::OpenClawReading;
 
 /// OpenClaw.
 #[derive(Debug)]
 pub(crate) struct OpenClaw;
 
-static ABOUT: About = About {
+static OPENCLAW_PROFILE: AgentProfile = AgentProfile {
     id: "openclaw",
     name: "OpenClaw",
     version: 1,
     certainty: FormatCertainty::Lab,
-    program: Program {
+    program: AgentProgram {
         names: &["openclaw", "openclaw-agent", "openclaw-gateway"],
         packages: &["node_modules/openclaw"],
         servers: &["gateway"],
@@ -71,30 +76,30 @@ const DATABASE: &str = "openclaw-sqlite";
 const KNOWN_SCHEMA: i64 = 23;
 
 /// The largest event; the schema allows no larger one.
-const MAX_EVENT: usize = 4 << 20;
+const MAX_EVENT_BYTES: usize = 4 << 20;
 
 impl Adapter for OpenClaw {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &OPENCLAW_PROFILE
     }
 
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         let profile = env.get("OPENCLAW_PROFILE").filter(|profile| profile != "default");
         let mut directory = std::ffi::OsString::from(".openclaw");
         if let Some(profile) = profile {
             directory.push("-");
             directory.push(profile);
         }
-        let home = env.path("OPENCLAW_HOME").or_else(|| env.home());
-        let state = env.path("OPENCLAW_STATE_DIR").or_else(|| Some(home?.join(directory)));
+        let home = env.path_of("OPENCLAW_HOME").or_else(|| env.home_dir());
+        let state = env.path_of("OPENCLAW_STATE_DIR").or_else(|| Some(home?.join(directory)));
         state.into_iter().collect()
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let agents = survey.root().join("agents");
+    fn survey_root(&self, survey: &mut Survey) {
+        let agents = survey.root_path().join("agents");
         let mut stores = Vec::new();
         let mut kin = Kin::default();
-        let listed = survey.list(&agents, |_| true);
+        let listed = survey.list_wanted(&agents, |_| true);
         let names: Vec<&str> = listed
             .iter()
             .filter(|entry| entry.kind == EntryKind::Directory)
@@ -107,45 +112,45 @@ impl Adapter for OpenClaw {
             }
         }
         for agent in &names {
-            files::survey(survey, &agents.join(agent).join("sessions"), &mut kin);
+            files::survey_sessions(survey, &agents.join(agent).join("sessions"), &mut kin);
         }
-        kin.settle(survey);
+        kin.assign_parents(survey);
         survey_leases(survey, &stores);
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         if source.format != DATABASE {
-            return files::digest(source);
+            return files::digest_transcript(source);
         }
-        let connection = database::open(&source.root, &source.path)?;
+        let connection = database::open_read_only(&source.root, &source.path)?;
         let store = Store::new(&connection)?;
-        let mut statement = store.windows("where session = ?1")?;
+        let mut statement = store.select_windows("where session = ?1")?;
         let mut rows = statement.query([&source.id])?;
-        let row = rows.next()?.ok_or_else(|| ReadError::format("no such session"))?;
-        Ok(store.read(&Window::new(row)?)?.0)
+        let row = rows.next()?.ok_or_else(|| ReadError::unknown_format("no such session"))?;
+        Ok(store.read_window(&Window::new(row)?)?.0)
     }
 
     /// Its index, its gateway and its own policy know every file; `gc` knows none of them.
-    fn removable(&self, _: &Source) -> Removable {
+    fn check_removable(&self, _: &TranscriptSource) -> Removable {
         Removable::OnlyThrough("ostler store cleanup")
     }
 
     /// Positions in a database are the events' own numbers.
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
         if source.format != DATABASE {
-            return files::converse(source, from, say);
+            return files::converse_transcript(source, from, say);
         }
-        let connection = database::open(&source.root, &source.path)?;
+        let connection = database::open_read_only(&source.root, &source.path)?;
         let mut position = from;
-        Store::new(&connection)?.events(&source.id, from, |seq, event| {
+        Store::new(&connection)?.each_event(&source.id, from, |seq, event| {
             position = seq + 1;
             if let Some(event) = event {
-                events::converse(event, say);
+                events::emit_event(event, say);
             }
         })?;
         Ok(position)
@@ -154,7 +159,7 @@ impl Adapter for OpenClaw {
 
 /// A key of an agent's database, and the session behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct SessionNode {
     /// The key.
     pub key: String,
     /// The session behind it now.
@@ -166,9 +171,9 @@ pub struct Node {
 }
 
 /// The keys of an agent's database, in their order.
-pub fn nodes(path: &Path) -> Result<Vec<Node>, ReadError> {
+pub fn list_nodes(path: &Path) -> Result<Vec<SessionNode>, ReadError> {
     let root = path.parent().unwrap_or(Path::new("/"));
-    let connection = database::open(root, path)?;
+    let connection = database::open_read_only(root, path)?;
     let store = Store::new(&connection)?;
     let column = |name: &str| {
         let known = store.nodes.iter().any(|column| column == name);
@@ -180,7 +185,7 @@ pub fn nodes(path: &Path) -> Result<Vec<Node>, ReadError> {
         column("entry_json"),
     ))?;
     let node = |row: &Row<'_>| {
-        Ok(Node {
+        Ok(SessionNode {
             key: row.get(0)?,
             session: row.get(1)?,
             updated: row.get(2).unwrap_or(0),
@@ -191,9 +196,9 @@ pub fn nodes(path: &Path) -> Result<Vec<Node>, ReadError> {
 }
 
 /// What SQLite itself finds wrong with a database; nothing if it is sound.
-pub fn check(path: &Path) -> Result<Vec<String>, ReadError> {
+pub fn check_database(path: &Path) -> Result<Vec<String>, ReadError> {
     let root = path.parent().unwrap_or(Path::new("/"));
-    let connection = database::open(root, path)?;
+    let connection = database::open_read_only(root, path)?;
     let mut statement = connection.prepare("pragma quick_check(20)")?;
     let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
     let lines: Vec<String> = lines.collect::<Result<_, _>>()?;
@@ -213,7 +218,7 @@ struct Kin {
 
 impl Kin {
     /// Tells every listed session its parent.
-    fn settle(&self, survey: &mut Survey) {
+    fn assign_parents(&self, survey: &mut Survey) {
         let parents: HashMap<&str, &str> = self
             .spawned
             .iter()
@@ -232,47 +237,47 @@ impl Kin {
 
 /// Lists the sessions of a database; `false` if there is none.
 fn survey_database(survey: &mut Survey, path: &Path, kin: &mut Kin) -> bool {
-    let root = survey.root();
+    let root = survey.root_path();
     match read_database(&root, path, kin) {
         Ok((sessions, schema)) => {
             survey.ready.extend(sessions);
             if schema > KNOWN_SCHEMA {
                 let reason =
                     format!("schema {schema} is newer than {KNOWN_SCHEMA}: it may hold more");
-                survey.problems.push(Problem { path: path.to_owned(), reason });
+                survey.problems.push(SurveyProblem { path: path.to_owned(), reason });
             }
         }
         Err(error) if error.is_absent() => return false,
-        Err(error) => survey.failed(path, &error),
+        Err(error) => survey.note_problem(path, &error),
     }
     true
 }
 
-type Sessions = Vec<(Source, Digest)>;
+type Sessions = Vec<(TranscriptSource, TranscriptDigest)>;
 
 fn read_database(
     root: &Arc<Path>,
     path: &Path,
     kin: &mut Kin,
 ) -> Result<(Sessions, i64), ReadError> {
-    let connection = database::open(root, path)?;
+    let connection = database::open_read_only(root, path)?;
     // One snapshot for all queries: a session must not change between its row and its events.
     let snapshot = connection.unchecked_transaction()?;
-    let stamp = crate::files::stamp(path).unwrap_or_default();
+    let stamp = crate::files::stamp_path(path).unwrap_or_default();
     let store = Store::new(&snapshot)?;
-    let mut statement = store.windows("order by created, session")?;
+    let mut statement = store.select_windows("order by created, session")?;
     let mut rows = statement.query([])?;
     let mut sessions = Vec::new();
     while let Some(row) = rows.next()? {
         let window = Window::new(row)?;
-        let (digest, bytes) = store.read(&window)?;
+        let (digest, bytes) = store.read_window(&window)?;
         kin.in_database.insert(window.id.clone(), Time::from_millis(window.updated));
         if let Some(key) = window.spawned_by {
             kin.spawned.push((window.id.clone(), key));
         }
-        let source = Source {
+        let source = TranscriptSource {
             bytes: Some(bytes),
-            ..Source::file(window.id, root, path.to_owned(), stamp, DATABASE)
+            ..TranscriptSource::from_file(window.id, root, path.to_owned(), stamp, DATABASE)
         };
         sessions.push((source, digest));
     }
@@ -326,8 +331,10 @@ impl<'a> Store<'a> {
     fn new(connection: &'a Connection) -> Result<Self, ReadError> {
         let schema = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         let columns = |table: &str, required: &[&str]| {
-            database::columns(connection, table, required).map_err(|error| {
-                ReadError::format(format!("{error} (version {schema}, known is {KNOWN_SCHEMA})"))
+            database::table_columns(connection, table, required).map_err(|error| {
+                ReadError::unknown_format(format!(
+                    "{error} (version {schema}, known is {KNOWN_SCHEMA})"
+                ))
             })
         };
         Ok(Self {
@@ -339,7 +346,7 @@ impl<'a> Store<'a> {
         })
     }
 
-    fn windows(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
+    fn select_windows(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
         let column = |table: &str, columns: &[String], name: &str| {
             let known = columns.iter().any(|column| column == name);
             if known { format!("{table}.{name}") } else { "null".to_owned() }
@@ -366,54 +373,54 @@ impl<'a> Store<'a> {
     }
 
     /// What the session's rows say, and how many bytes its events have.
-    fn read(&self, window: &Window) -> Result<(Digest, u64), ReadError> {
-        let mut reading = Reading::new(Some(window.key.clone()));
-        reading.digest.title = window.title.as_deref().map(shorten);
+    fn read_window(&self, window: &Window) -> Result<(TranscriptDigest, u64), ReadError> {
+        let mut reading = OpenClawReading::new(Some(window.key.clone()));
+        reading.digest.title = window.title.as_deref().map(shorten_title);
         reading.chosen_model.clone_from(&window.model);
         if window.created > 0 {
-            reading.digest.saw(Time::from_millis(window.created));
+            reading.digest.widen_span(Time::from_millis(window.created));
         }
-        let bytes = self.events(&window.id, 0, |_, event| match event {
-            Some(event) => reading.event(event),
+        let bytes = self.each_event(&window.id, 0, |_, event| match event {
+            Some(event) => reading.read_event(event),
             None => reading.digest.damage.broken += 1,
         })?;
         if bytes == 0 && window.updated > 0 {
-            reading.digest.saw(Time::from_millis(window.updated));
+            reading.digest.widen_span(Time::from_millis(window.updated));
         }
-        Ok((reading.finish(), bytes))
+        Ok((reading.into_digest(), bytes))
     }
 
     /// Hands out the events of a session from number `from` on; `None` is one that cannot be
     /// unpacked. Returns the bytes that they take.
-    fn events(
+    fn each_event(
         &self,
         session: &str,
         from: u64,
         mut each: impl FnMut(u64, Option<&[u8]>),
     ) -> Result<u64, ReadError> {
         let packed = if self.events.iter().any(|column| column == "event_zstd") {
-            database::bounded("event_zstd")
+            database::bounded_column("event_zstd")
         } else {
             "null".to_owned()
         };
         let mut statement = self.connection.prepare_cached(&format!(
             "select seq, {}, {packed} from transcript_events \
              where session_id = ?1 and seq >= ?2 order by seq",
-            database::bounded("event_json"),
+            database::bounded_column("event_json"),
         ))?;
         let from = i64::try_from(from).unwrap_or(i64::MAX);
         let mut rows = statement.query(rusqlite::params![session, from])?;
         let mut bytes = 0;
         while let Some(row) = rows.next()? {
             let seq = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
-            match (database::content(row, 1)?, database::content(row, 2)?) {
+            match (database::column_bytes(row, 1)?, database::column_bytes(row, 2)?) {
                 (Some(event), _) => {
                     bytes += event.len() as u64;
                     each(seq, Some(event));
                 }
                 (None, Some(packed)) => {
                     bytes += packed.len() as u64;
-                    each(seq, zstd::bulk::decompress(packed, MAX_EVENT).ok().as_deref());
+                    each(seq, zstd::bulk::decompress(packed, MAX_EVENT_BYTES).ok().as_deref());
                 }
                 (None, None) => each(seq, None),
             }
@@ -424,16 +431,16 @@ impl<'a> Store<'a> {
 
 /// Which processes have an agent's database open.
 fn survey_leases(survey: &mut Survey, stores: &[(&str, PathBuf)]) {
-    let root = survey.root();
+    let root = survey.root_path();
     let path = root.join("state/openclaw.sqlite");
     match read_leases(&root, &path, stores) {
         Ok(leases) => survey.registrations.extend(leases),
         Err(error) if error.is_absent() => {}
         Err(error) => {
             // Somebody may have any of them open, and who that is cannot be read.
-            survey.failed(&path, &error);
+            survey.note_problem(&path, &error);
             let unknown = |(_, store): &(&str, PathBuf)| {
-                lease(&path, store.clone(), Identity::recorded_by_agent(None))
+                lease_registration(&path, store.clone(), Identity::recorded_by_agent(None))
             };
             survey.registrations.extend(stores.iter().map(unknown));
         }
@@ -444,15 +451,15 @@ fn read_leases(
     root: &Arc<Path>,
     path: &Path,
     stores: &[(&str, PathBuf)],
-) -> Result<Vec<Registration>, ReadError> {
-    let connection = database::open(root, path)?;
+) -> Result<Vec<ProcessRegistration>, ReadError> {
+    let connection = database::open_read_only(root, path)?;
     // The table is made by the first process that needs it.
     let table = "select 1 from sqlite_schema where name = 'agent_database_leases'";
     if !connection.prepare(table)?.exists([])? {
         return Ok(Vec::new());
     }
     let required = ["agent_id", "path", "owner_pid", "owner_start_time", "opened_at"];
-    database::columns(&connection, "agent_database_leases", &required)?;
+    database::table_columns(&connection, "agent_database_leases", &required)?;
     let mut statement = connection.prepare(
         "select agent_id, path, owner_pid, owner_start_time, max(opened_at) \
          from agent_database_leases group by agent_id, path, owner_pid, owner_start_time",
@@ -469,7 +476,7 @@ fn read_leases(
             ..Identity::recorded_by_agent(number(2).and_then(|pid| u32::try_from(pid).ok()))
         };
         let store = leased_store(&agent, PathBuf::from(row.get::<_, String>(1)?), stores);
-        leases.push(lease(path, store, identity));
+        leases.push(lease_registration(path, store, identity));
     }
     Ok(leases)
 }
@@ -488,13 +495,13 @@ fn leased_store(agent: &str, path: PathBuf, stores: &[(&str, PathBuf)]) -> PathB
     found.map_or_else(|| path.clone(), |(_, store)| store.clone())
 }
 
-fn lease(source: &Path, store: PathBuf, identity: Identity) -> Registration {
-    Registration {
-        scope: Scope::Store(store),
-        proof: Proof::Process { identity, holds: None },
+fn lease_registration(source: &Path, store: PathBuf, identity: Identity) -> ProcessRegistration {
+    ProcessRegistration {
+        scope: RegistrationScope::Store(store),
+        proof: RegistrationProof::Process { identity, holds: None },
         source: source.to_owned(),
         activity: None,
         waiting_for: None,
-        digest: Digest::default(),
+        digest: TranscriptDigest::default(),
     }
 }

@@ -9,35 +9,35 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::event::Happening;
-use model::program::Program;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::event::HookHappening;
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Tokens, Turn, shorten};
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
 
 use crate::files::{EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning, Shape, Wiring};
-use crate::skim::{Broken, Value};
-use crate::{About, Adapter, Env, Opening, Source, Survey, database};
+use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
+use crate::skim::{BrokenJson, JsonValue};
+use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource, database};
 
 mod storage;
 mod store;
 mod telling;
 
-use store::{SessionRow, Store};
-use telling::Telling;
+use store::{OpenCodeDatabase, OpenCodeSessionRow};
+use telling::OpenCodeConversation;
 
 /// OpenCode.
 #[derive(Debug)]
 pub(crate) struct OpenCode;
 
-static ABOUT: About = About {
+static OPENCODE_PROFILE: AgentProfile = AgentProfile {
     id: "opencode",
     name: "OpenCode",
     version: 1,
     certainty: FormatCertainty::Lab,
-    program: Program {
+    program: AgentProgram {
         names: &["opencode"],
         packages: &["opencode-ai"],
         servers: &[],
@@ -50,20 +50,20 @@ static ABOUT: About = About {
     continue_options: &["--continue", "-c"],
     session_variables: &[],
     opening: Opening::ANYWHERE,
-    hooks: Some(&Hooks {
+    hooks: Some(&AgentHooks {
         events: &[
-            ("session-start", Meaning::Is(Happening::SessionStart)),
-            ("turn-start", Meaning::Prompt),
-            ("waiting", Meaning::Is(Happening::Waiting)),
-            ("progress", Meaning::Is(Happening::Progress)),
-            ("turn-end", Meaning::Is(Happening::TurnEnd)),
-            ("session-end", Meaning::Is(Happening::SessionEnd)),
+            ("session-start", HookMeaning::Is(HookHappening::SessionStart)),
+            ("turn-start", HookMeaning::Prompt),
+            ("waiting", HookMeaning::Is(HookHappening::Waiting)),
+            ("progress", HookMeaning::Is(HookHappening::Progress)),
+            ("turn-end", HookMeaning::Is(HookHappening::TurnEnd)),
+            ("session-end", HookMeaning::Is(HookHappening::SessionEnd)),
         ],
         pid_variables: &["OPENCODE_PID"],
-        wiring: Wiring {
+        wiring: HookWiring {
             user: |env| Some(env.xdg_config()?.join("opencode/plugin/ostler.js")),
             project: Some(|project| project.join(".opencode/plugin/ostler.js")),
-            shape: Shape::Script { template: include_str!("../scripts/opencode.js") },
+            shape: HookFileShape::Script { template: include_str!("../scripts/opencode.js") },
             notify: None,
         },
     }),
@@ -74,14 +74,14 @@ const DATABASE: &str = "opencode-sqlite";
 const STORAGE: &str = "opencode-json";
 
 impl Adapter for OpenCode {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &OPENCODE_PROFILE
     }
 
     /// A database that `OPENCODE_DB` puts elsewhere is a root of its own: the file itself.
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         let data = env.xdg_data().map(|data| data.join("opencode"));
-        let named = env.path("OPENCODE_DB").filter(|named| named.as_os_str() != ":memory:");
+        let named = env.path_of("OPENCODE_DB").filter(|named| named.as_os_str() != ":memory:");
         let elsewhere = named.and_then(|named| match &data {
             _ if named.is_absolute() => Some(named),
             Some(data) => Some(data.join(named)),
@@ -94,46 +94,46 @@ impl Adapter for OpenCode {
         data.clone().into_iter().chain(elsewhere.filter(|path| !listed_anyway(path))).collect()
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let root = survey.root();
+    fn survey_root(&self, survey: &mut Survey) {
+        let root = survey.root_path();
         let mut newest = HashMap::new();
         if !root.is_dir() {
             survey_database(survey, &root, &mut newest);
             return;
         }
-        for entry in survey.list(&root, is_database) {
+        for entry in survey.list_wanted(&root, is_database) {
             if entry.kind == EntryKind::File && entry.name.to_str().is_some_and(is_database) {
                 survey_database(survey, &root.join(&entry.name), &mut newest);
             }
         }
-        storage::survey(survey, &root.join("storage"), &newest);
+        storage::survey_storage(survey, &root.join("storage"), &newest);
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         if source.format == STORAGE {
-            return storage::digest(source);
+            return storage::digest_session(source);
         }
-        let connection = database::open(&source.root, &source.path)?;
-        let store = Store::new(&connection)?;
-        let mut statement = store.sessions("where id = ?1")?;
+        let connection = database::open_read_only(&source.root, &source.path)?;
+        let store = OpenCodeDatabase::new(&connection)?;
+        let mut statement = store.select_sessions("where id = ?1")?;
         let mut rows = statement.query([&source.id])?;
-        let row = rows.next()?.ok_or_else(|| ReadError::format("no such session"))?;
-        store.read(&SessionRow::new(row)?)
+        let row = rows.next()?.ok_or_else(|| ReadError::unknown_format("no such session"))?;
+        store.read_session(&OpenCodeSessionRow::new(row)?)
     }
 
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
-        let mut telling = Telling::new(from, say);
+        let mut telling = OpenCodeConversation::new(from, say);
         if source.format == STORAGE {
-            storage::converse(source, &mut telling);
+            storage::converse_session(source, &mut telling);
         } else {
             telling.skip_to(from);
-            let connection = database::open(&source.root, &source.path)?;
-            Store::new(&connection)?.converse(&source.id, &mut telling)?;
+            let connection = database::open_read_only(&source.root, &source.path)?;
+            OpenCodeDatabase::new(&connection)?.converse_session(&source.id, &mut telling)?;
         }
         Ok(telling.position())
     }
@@ -148,10 +148,10 @@ fn is_database(name: &str) -> bool {
 type Newest = HashMap<String, (usize, i64)>;
 
 fn survey_database(survey: &mut Survey, path: &Path, newest: &mut Newest) {
-    let root = survey.root();
+    let root = survey.root_path();
     let sessions = match store::read_database(&root, path) {
         Ok(sessions) => sessions,
-        Err(error) => return survey.failed(path, &error),
+        Err(error) => return survey.note_problem(path, &error),
     };
     for (source, digest, updated) in sessions {
         match newest.get_mut(&source.id) {
@@ -171,37 +171,39 @@ fn survey_database(survey: &mut Survey, path: &Path, newest: &mut Newest) {
 /// The fields of a message that matter.
 #[derive(Default)]
 struct Message<'a> {
-    role: Option<Role>,
+    role: Option<ConversationRole>,
     created: Option<Time>,
     completed: Option<Time>,
     failed: bool,
-    error: Option<Value<'a>>,
+    error: Option<JsonValue<'a>>,
     goes_on: bool,
-    model: Option<Value<'a>>,
-    tokens: Option<Tokens>,
+    model: Option<JsonValue<'a>>,
+    tokens: Option<TokenUsage>,
     cost: Option<f64>,
 }
 
 impl<'a> Message<'a> {
-    fn read(data: &'a [u8]) -> Result<Self, Broken> {
+    fn parse_message(data: &'a [u8]) -> Result<Self, BrokenJson> {
         let mut message = Self::default();
-        for field in crate::skim::object(data)? {
+        for field in crate::skim::parse_object(data)? {
             let (key, value) = field?;
             match key {
-                b"role" if value.is("user") => message.role = Some(Role::User),
-                b"role" if value.is("assistant") => message.role = Some(Role::Assistant),
+                b"role" if value.is_string("user") => message.role = Some(ConversationRole::User),
+                b"role" if value.is_string("assistant") => {
+                    message.role = Some(ConversationRole::Assistant)
+                }
                 b"time" => {
-                    message.created = value.get("created").and_then(Value::time);
-                    message.completed = value.get("completed").and_then(Value::time);
+                    message.created = value.get("created").and_then(JsonValue::as_time);
+                    message.completed = value.get("completed").and_then(JsonValue::as_time);
                 }
-                b"error" if value.object().is_some() => {
+                b"error" if value.as_object().is_some() => {
                     message.failed = true;
-                    message.error = value.at(&["data", "message"]).or(value.get("name"));
+                    message.error = value.value_at(&["data", "message"]).or(value.get("name"));
                 }
-                b"finish" => message.goes_on = value.is("tool-calls"),
+                b"finish" => message.goes_on = value.is_string("tool-calls"),
                 b"modelID" => message.model = Some(value),
-                b"tokens" => message.tokens = usage(value),
-                b"cost" => message.cost = value.f64(),
+                b"tokens" => message.tokens = token_usage(value),
+                b"cost" => message.cost = value.as_f64(),
                 _ => {}
             }
         }
@@ -209,29 +211,29 @@ impl<'a> Message<'a> {
     }
 
     fn is_settled(&self) -> bool {
-        self.role != Some(Role::Assistant) || self.completed.is_some() || self.failed
+        self.role != Some(ConversationRole::Assistant) || self.completed.is_some() || self.failed
     }
 }
 
 /// Reasoning is counted beside the output, except by versions whose own total shows that the
 /// output already holds it.
-fn usage(tokens: Value<'_>) -> Option<Tokens> {
-    tokens.object()?;
-    let count = |path: &[&str]| tokens.at(path).and_then(Value::u64).unwrap_or(0);
-    let mut usage = Tokens {
+fn token_usage(tokens: JsonValue<'_>) -> Option<TokenUsage> {
+    tokens.as_object()?;
+    let count = |path: &[&str]| tokens.value_at(path).and_then(JsonValue::as_u64).unwrap_or(0);
+    let mut usage = TokenUsage {
         input: count(&["input"]),
         output: count(&["output"]),
         cache_read: count(&["cache", "read"]),
         cache_write: count(&["cache", "write"]),
     };
-    let total = tokens.get("total").and_then(Value::u64);
-    if total != Some(sum(usage)) {
+    let total = tokens.get("total").and_then(JsonValue::as_u64);
+    if total != Some(total_tokens(usage)) {
         usage.output = usage.output.saturating_add(count(&["reasoning"]));
     }
     Some(usage)
 }
 
-fn sum(tokens: Tokens) -> u64 {
+fn total_tokens(tokens: TokenUsage) -> u64 {
     [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write]
         .into_iter()
         .fold(0, u64::saturating_add)
@@ -239,63 +241,68 @@ fn sum(tokens: Tokens) -> u64 {
 
 /// What has been read of a session so far.
 struct Reading {
-    digest: Digest,
+    digest: TranscriptDigest,
     /// Totals that the session itself keeps.
-    kept: Tokens,
+    kept: TokenUsage,
     kept_cost: Option<f64>,
     cost: Option<f64>,
 }
 
 impl Reading {
-    fn new(session: &SessionRow) -> Self {
-        let mut digest = Digest {
+    fn new(session: &OpenCodeSessionRow) -> Self {
+        let mut digest = TranscriptDigest {
             cwd: session.directory.clone(),
-            title: session.title.as_deref().filter(|title| !is_placeholder(title)).map(shorten),
+            title: session
+                .title
+                .as_deref()
+                .filter(|title| !is_placeholder(title))
+                .map(shorten_title),
             version: session.version.clone(),
             parent: session.parent.clone(),
-            ..Digest::default()
+            ..TranscriptDigest::default()
         };
         if session.created > 0 {
-            digest.saw(Time::from_millis(session.created));
+            digest.widen_span(Time::from_millis(session.created));
         }
         Self { digest, kept: session.tokens, kept_cost: session.cost, cost: None }
     }
 
     /// Reads the next message; says who wrote it.
-    fn message(&mut self, data: Option<&[u8]>) -> Option<Role> {
+    fn read_message(&mut self, data: Option<&[u8]>) -> Option<ConversationRole> {
         let Some(data) = data else {
             self.digest.damage.oversized += 1;
             return None;
         };
-        let Ok(message) = Message::read(data) else {
+        let Ok(message) = Message::parse_message(data) else {
             self.digest.damage.broken += 1;
             return None;
         };
         for time in [message.created, message.completed].into_iter().flatten() {
-            self.digest.saw(time);
+            self.digest.widen_span(time);
         }
-        if message.role == Some(Role::Assistant) {
-            if let Some(model) = message.model.and_then(Value::str) {
-                self.digest.answered_by(&model);
+        if message.role == Some(ConversationRole::Assistant) {
+            if let Some(model) = message.model.and_then(JsonValue::as_str) {
+                self.digest.note_model(&model);
             }
             // Until it is complete, a message says that it used nothing and cost nothing.
             let known = message.is_settled();
-            if let Some(tokens) = message.tokens.filter(|&tokens| known || sum(tokens) > 0) {
-                self.digest.spend(tokens);
+            if let Some(tokens) = message.tokens.filter(|&tokens| known || total_tokens(tokens) > 0)
+            {
+                self.digest.add_usage(tokens);
             }
             if let Some(cost) = message.cost.filter(|&cost| known || cost > 0.0) {
                 self.cost = Some(self.cost.unwrap_or(0.0) + cost);
             }
             let open = !message.is_settled() || (message.goes_on && !message.failed);
-            self.digest.turn = if open { Turn::Open } else { Turn::Closed };
+            self.digest.turn = if open { TurnState::Open } else { TurnState::Closed };
         }
         message.role
     }
 
     /// The session's own totals start at zero when it is taken over from files, and messages go
     /// when they are undone: whichever is more has seen more.
-    fn finish(mut self) -> Digest {
-        if sum(self.kept) > self.digest.tokens.map_or(0, sum) {
+    fn into_digest(mut self) -> TranscriptDigest {
+        if total_tokens(self.kept) > self.digest.tokens.map_or(0, total_tokens) {
             self.digest.tokens = Some(self.kept);
         }
         let cost = match (self.cost, self.kept_cost) {
@@ -323,19 +330,20 @@ struct Prompt {
 }
 
 impl Prompt {
-    fn part(&mut self, data: Option<&[u8]>) {
-        let Some(part) = data.map(Value::new) else {
+    fn add_part(&mut self, data: Option<&[u8]>) {
+        let Some(part) = data.map(JsonValue::new) else {
             self.asked = true;
             return;
         };
         let kind = part.get("type");
-        let is = |name| kind.is_some_and(|kind: Value<'_>| kind.is(name));
+        let is = |name| kind.is_some_and(|kind: JsonValue<'_>| kind.is_string(name));
         if is("compaction") || is_synthetic(part) {
             self.injected = true;
         } else if is("text") {
             self.asked = true;
             if self.text.is_empty() {
-                self.text = part.get("text").and_then(Value::string).unwrap_or_default();
+                self.text =
+                    part.get("text").and_then(JsonValue::to_owned_string).unwrap_or_default();
             }
         } else if is("file") || is("subtask") || is("agent") {
             self.asked = true;
@@ -343,17 +351,17 @@ impl Prompt {
     }
 
     /// A message without parts has been sent a moment ago: its parts are still to be written.
-    fn end(self, digest: &mut Digest) {
+    fn count_into(self, digest: &mut TranscriptDigest) {
         if self.asked || !self.injected {
-            digest.prompted(&self.text);
+            digest.count_prompt(&self.text);
         } else {
-            digest.turn = Turn::Open;
+            digest.turn = TurnState::Open;
         }
     }
 }
 
-fn is_synthetic(part: Value<'_>) -> bool {
-    part.get("synthetic").and_then(Value::bool) == Some(true)
+fn is_synthetic(part: JsonValue<'_>) -> bool {
+    part.get("synthetic").and_then(JsonValue::as_bool) == Some(true)
 }
 
 #[cfg(test)]
@@ -361,7 +369,7 @@ mod tests {
     use super::*;
 
     fn output(tokens: &str) -> u64 {
-        usage(Value::new(tokens.as_bytes())).unwrap().output
+        token_usage(JsonValue::new(tokens.as_bytes())).unwrap().output
     }
 
     #[test]
@@ -373,11 +381,11 @@ mod tests {
             r#"{"total":108,"input":100,"output":5,"reasoning":3,"cache":{"read":2,"write":1}}"#;
         assert_eq!(output(within), 5);
         assert_eq!(output(r#"{"input":100,"output":5,"reasoning":3}"#), 8);
-        assert_eq!(usage(Value::new(b"7")), None);
+        assert_eq!(token_usage(JsonValue::new(b"7")), None);
     }
 
-    fn turn_after(message: &str) -> Turn {
-        let session = SessionRow {
+    fn turn_after(message: &str) -> TurnState {
+        let session = OpenCodeSessionRow {
             id: String::new(),
             parent: None,
             directory: None,
@@ -386,22 +394,25 @@ mod tests {
             created: 0,
             updated: 0,
             cost: None,
-            tokens: Tokens::default(),
+            tokens: TokenUsage::default(),
         };
         let mut reading = Reading::new(&session);
-        reading.message(Some(message.as_bytes()));
-        reading.finish().turn
+        reading.read_message(Some(message.as_bytes()));
+        reading.into_digest().turn
     }
 
     #[test]
     fn a_turn_is_open_until_an_answer_is_complete_and_asks_for_no_tool() {
         let answer = |rest: &str| format!(r#"{{"role":"assistant","time":{{"created":1{rest}}}"#);
-        assert_eq!(turn_after(&answer("}")), Turn::Open);
-        assert_eq!(turn_after(&answer(r#","completed":2},"finish":"tool-calls""#)), Turn::Open);
-        assert_eq!(turn_after(&answer(r#","completed":2},"finish":"stop""#)), Turn::Closed);
+        assert_eq!(turn_after(&answer("}")), TurnState::Open);
+        assert_eq!(
+            turn_after(&answer(r#","completed":2},"finish":"tool-calls""#)),
+            TurnState::Open
+        );
+        assert_eq!(turn_after(&answer(r#","completed":2},"finish":"stop""#)), TurnState::Closed);
         let aborted = r#"},"error":{"name":"MessageAbortedError","data":{"message":"Aborted"}}"#;
-        assert_eq!(turn_after(&answer(aborted)), Turn::Closed);
-        assert_eq!(turn_after(r#"{"role":"narrator"}"#), Turn::Unknown);
+        assert_eq!(turn_after(&answer(aborted)), TurnState::Closed);
+        assert_eq!(turn_after(r#"{"role":"narrator"}"#), TurnState::Unknown);
     }
 
     #[test]

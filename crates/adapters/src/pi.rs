@@ -8,29 +8,29 @@
 
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::event::Happening;
-use model::program::Program;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::event::HookHappening;
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Tokens, Turn, shorten};
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
 
 use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning, Shape, Wiring};
-use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, Opening, Source, Survey};
+use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
+use crate::skim::{self, JsonValue};
+use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource};
 
 /// Pi.
 #[derive(Debug)]
 pub(crate) struct Pi;
 
-static ABOUT: About = About {
+static PI_PROFILE: AgentProfile = AgentProfile {
     id: "pi",
     name: "Pi",
     version: 1,
     certainty: FormatCertainty::Lab,
-    program: Program {
+    program: AgentProgram {
         names: &["pi"],
         packages: &["@mariozechner/pi-coding-agent", "@earendil-works/pi-coding-agent"],
         servers: &[],
@@ -40,25 +40,25 @@ static ABOUT: About = About {
     continue_options: &["--continue", "-c"],
     session_variables: &[],
     opening: Opening::ANYWHERE,
-    hooks: Some(&Hooks {
+    hooks: Some(&AgentHooks {
         events: &[
-            ("session-start", Meaning::Is(Happening::SessionStart)),
-            ("turn-start", Meaning::Prompt),
-            ("progress", Meaning::Is(Happening::Progress)),
-            ("turn-end", Meaning::Is(Happening::TurnEnd)),
-            ("session-end", Meaning::Is(Happening::SessionEnd)),
+            ("session-start", HookMeaning::Is(HookHappening::SessionStart)),
+            ("turn-start", HookMeaning::Prompt),
+            ("progress", HookMeaning::Is(HookHappening::Progress)),
+            ("turn-end", HookMeaning::Is(HookHappening::TurnEnd)),
+            ("session-end", HookMeaning::Is(HookHappening::SessionEnd)),
         ],
         pid_variables: &[],
-        wiring: Wiring {
+        wiring: HookWiring {
             user: |env| {
                 Some(
-                    env.root("PI_CODING_AGENT_DIR", ".pi/agent")
+                    env.root_or_home("PI_CODING_AGENT_DIR", ".pi/agent")
                         .pop()?
                         .join("extensions/ostler.ts"),
                 )
             },
             project: Some(|project| project.join(".pi/extensions/ostler.ts")),
-            shape: Shape::Script { template: include_str!("../scripts/pi.ts") },
+            shape: HookFileShape::Script { template: include_str!("../scripts/pi.ts") },
             notify: None,
         },
     }),
@@ -68,14 +68,14 @@ static ABOUT: About = About {
 const FORMAT: &str = "pi-jsonl";
 
 impl Adapter for Pi {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &PI_PROFILE
     }
 
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
-        let mut roots = env.root("PI_CODING_AGENT_DIR", ".pi/agent");
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
+        let mut roots = env.root_or_home("PI_CODING_AGENT_DIR", ".pi/agent");
         // Sessions alone may live elsewhere.
-        if let Some(sessions) = env.path("PI_CODING_AGENT_SESSION_DIR")
+        if let Some(sessions) = env.path_of("PI_CODING_AGENT_SESSION_DIR")
             && !roots.iter().any(|root| sessions.starts_with(root))
         {
             roots.push(sessions);
@@ -83,52 +83,58 @@ impl Adapter for Pi {
         roots
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let root = survey.root();
+    fn survey_root(&self, survey: &mut Survey) {
+        let root = survey.root_path();
         // A directory for sessions alone holds files, or directories of files.
         survey_sessions(survey, &root, |name| name == "sessions" || name.starts_with("--"));
         survey_sessions(survey, &root.join("sessions"), |_| true);
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         let mut reading = Reading::default();
-        let end = source.lines(0, |line| reading.line(line))?;
+        let end = source.each_line(0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
-        Ok(reading.finish())
+        Ok(reading.into_digest())
     }
 
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
-        Ok(source.lines(from, |line| converse_line(line, say))?.offset)
+        Ok(source.each_line(from, |line| converse_line(line, say))?.offset)
     }
 }
 
 /// Transcripts in a directory and in those of its directories that `holds_sessions`.
 fn survey_sessions(survey: &mut Survey, directory: &Path, holds_sessions: fn(&str) -> bool) {
     let is_transcript = |name: &str| name.ends_with(".jsonl");
-    for entry in survey.list(directory, |name| is_transcript(name) || holds_sessions(name)) {
+    for entry in survey.list_wanted(directory, |name| is_transcript(name) || holds_sessions(name)) {
         let path = directory.join(&entry.name);
         if entry.kind == EntryKind::Directory
             && entry.name != "sessions"
             && entry.name.to_str().is_none_or(holds_sessions)
         {
-            for inner in survey.list(&path, is_transcript) {
-                note(survey, path.join(&inner.name), &inner);
+            for inner in survey.list_wanted(&path, is_transcript) {
+                note_session(survey, path.join(&inner.name), &inner);
             }
         } else {
-            note(survey, path, &entry);
+            note_session(survey, path, &entry);
         }
     }
 }
 
-fn note(survey: &mut Survey, path: PathBuf, entry: &crate::files::DirEntry) {
-    if let Some(stem) = entry.stem(".jsonl").filter(|_| entry.kind == EntryKind::File) {
-        let root = survey.root();
-        survey.found(Source::file(id_of(stem), &root, path, entry.stamp, FORMAT));
+fn note_session(survey: &mut Survey, path: PathBuf, entry: &crate::files::DirEntry) {
+    if let Some(stem) = entry.strip_suffix(".jsonl").filter(|_| entry.kind == EntryKind::File) {
+        let root = survey.root_path();
+        survey.note_source(TranscriptSource::from_file(
+            id_of(stem),
+            &root,
+            path,
+            entry.stamp,
+            FORMAT,
+        ));
     }
 }
 
@@ -141,21 +147,21 @@ fn id_of(stem: &str) -> &str {
 #[derive(Default)]
 struct Line<'a> {
     kind: &'a [u8],
-    timestamp: Option<Value<'a>>,
-    message: Option<Value<'a>>,
-    cwd: Option<Value<'a>>,
-    parent: Option<Value<'a>>,
-    name: Option<Value<'a>>,
-    model: Option<Value<'a>>,
-    usage: Option<Value<'a>>,
-    summary: Option<Value<'a>>,
-    content: Option<Value<'a>>,
+    timestamp: Option<JsonValue<'a>>,
+    message: Option<JsonValue<'a>>,
+    cwd: Option<JsonValue<'a>>,
+    parent: Option<JsonValue<'a>>,
+    name: Option<JsonValue<'a>>,
+    model: Option<JsonValue<'a>>,
+    usage: Option<JsonValue<'a>>,
+    summary: Option<JsonValue<'a>>,
+    content: Option<JsonValue<'a>>,
 }
 
 impl<'a> Line<'a> {
-    fn read(line: &'a [u8]) -> Result<Self, skim::Broken> {
+    fn parse_line(line: &'a [u8]) -> Result<Self, skim::BrokenJson> {
         let mut found = Self::default();
-        for field in skim::object(line)? {
+        for field in skim::parse_object(line)? {
             let (key, value) = field?;
             match key {
                 b"type" => found.kind = value.raw(),
@@ -178,58 +184,58 @@ impl<'a> Line<'a> {
 /// What has been read of a transcript so far.
 #[derive(Default)]
 struct Reading {
-    digest: Digest,
+    digest: TranscriptDigest,
     dollars: Option<f64>,
     /// The model that was chosen, which answers only once it is asked.
     chosen: Option<String>,
 }
 
 impl Reading {
-    fn line(&mut self, line: &[u8]) {
+    fn read_line(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
         }
-        match Line::read(line) {
-            Ok(line) => self.entry(&line),
-            Err(skim::Broken) => self.digest.damage.broken += 1,
+        match Line::parse_line(line) {
+            Ok(line) => self.read_entry(&line),
+            Err(skim::BrokenJson) => self.digest.damage.broken += 1,
         }
     }
 
-    fn entry(&mut self, line: &Line<'_>) {
-        if let Some(time) = line.timestamp.and_then(Value::time) {
-            self.digest.saw(time);
+    fn read_entry(&mut self, line: &Line<'_>) {
+        if let Some(time) = line.timestamp.and_then(JsonValue::as_time) {
+            self.digest.widen_span(time);
         }
         match line.kind {
             br#""session""# => {
-                self.digest.cwd = line.cwd.and_then(Value::string);
-                let parent = line.parent.and_then(Value::string);
+                self.digest.cwd = line.cwd.and_then(JsonValue::to_owned_string);
+                let parent = line.parent.and_then(JsonValue::to_owned_string);
                 self.digest.parent = parent.as_deref().and_then(|path| {
                     let stem = Path::new(path).file_stem()?.to_str()?;
                     Some(id_of(stem).to_owned())
                 });
-                self.chosen = line.model.and_then(Value::string);
+                self.chosen = line.model.and_then(JsonValue::to_owned_string);
             }
             br#""message""# => {
                 if let Some(message) = line.message {
-                    self.message(message);
+                    self.read_message(message);
                 }
             }
-            br#""model_change""# => self.chosen = line.model.and_then(Value::string),
+            br#""model_change""# => self.chosen = line.model.and_then(JsonValue::to_owned_string),
             br#""session_info""# => {
-                let name = line.name.and_then(Value::string);
+                let name = line.name.and_then(JsonValue::to_owned_string);
                 self.digest.title =
-                    name.filter(|name| !name.trim().is_empty()).map(|n| shorten(&n));
+                    name.filter(|name| !name.trim().is_empty()).map(|n| shorten_title(&n));
             }
             _ => {}
         }
         // Summaries of a branch or of old context cost a request of their own.
         if let Some(usage) = line.usage {
-            self.spend(usage);
+            self.add_usage(usage);
         }
     }
 
-    fn message(&mut self, message: Value<'_>) {
-        let Some(fields) = message.object() else {
+    fn read_message(&mut self, message: JsonValue<'_>) {
+        let Some(fields) = message.as_object() else {
             return;
         };
         let (mut role, mut content, mut model, mut usage, mut stop) =
@@ -245,28 +251,29 @@ impl Reading {
             }
         }
         if let Some(usage) = usage {
-            self.spend(usage);
+            self.add_usage(usage);
         }
-        match role.map_or(&b""[..], Value::raw) {
+        match role.map_or(&b""[..], JsonValue::raw) {
             br#""user""# => {
                 let text = content.map(text_of).unwrap_or_default();
-                self.digest.prompted(&text);
+                self.digest.count_prompt(&text);
             }
-            br#""toolResult""# => self.digest.turn = Turn::Open,
+            br#""toolResult""# => self.digest.turn = TurnState::Open,
             br#""assistant""# => {
-                if let Some(model) = model.and_then(Value::str) {
-                    self.digest.answered_by(&model);
+                if let Some(model) = model.and_then(JsonValue::as_str) {
+                    self.digest.note_model(&model);
                 }
-                let goes_on = stop.is_none_or(|stop| stop.is("toolUse") || stop.is("pending"));
-                self.digest.turn = if goes_on { Turn::Open } else { Turn::Closed };
+                let goes_on =
+                    stop.is_none_or(|stop| stop.is_string("toolUse") || stop.is_string("pending"));
+                self.digest.turn = if goes_on { TurnState::Open } else { TurnState::Closed };
             }
             _ => {}
         }
     }
 
-    fn spend(&mut self, usage: Value<'_>) {
-        let Some(fields) = usage.object() else { return };
-        let mut tokens = Tokens::default();
+    fn add_usage(&mut self, usage: JsonValue<'_>) {
+        let Some(fields) = usage.as_object() else { return };
+        let mut tokens = TokenUsage::default();
         for (key, value) in fields.flatten() {
             let slot = match key {
                 b"input" => &mut tokens.input,
@@ -274,19 +281,19 @@ impl Reading {
                 b"cacheRead" => &mut tokens.cache_read,
                 b"cacheWrite" => &mut tokens.cache_write,
                 b"cost" => {
-                    if let Some(total) = value.get("total").and_then(Value::f64) {
+                    if let Some(total) = value.get("total").and_then(JsonValue::as_f64) {
                         *self.dollars.get_or_insert(0.0) += total;
                     }
                     continue;
                 }
                 _ => continue,
             };
-            *slot = value.u64().unwrap_or(0);
+            *slot = value.as_u64().unwrap_or(0);
         }
-        self.digest.spend(tokens);
+        self.digest.add_usage(tokens);
     }
 
-    fn finish(mut self) -> Digest {
+    fn into_digest(mut self) -> TranscriptDigest {
         self.digest.cost_micro_usd = self.dollars.map(|usd| (usd * 1e6).round() as u64);
         if self.digest.model.is_none() {
             self.digest.model = self.chosen;
@@ -295,48 +302,67 @@ impl Reading {
     }
 }
 
-fn converse_line(line: &[u8], say: &mut dyn FnMut(Entry)) {
-    let Ok(line) = Line::read(line) else { return };
-    let at = line.timestamp.and_then(Value::time);
+fn converse_line(line: &[u8], say: &mut dyn FnMut(ConversationEntry)) {
+    let Ok(line) = Line::parse_line(line) else { return };
+    let at = line.timestamp.and_then(JsonValue::as_time);
     match (line.kind, line.message) {
         (br#""message""#, Some(message)) => converse_message(message, at, say),
         (br#""custom_message""#, _) => {
             let text = line.content.map(text_of).unwrap_or_default();
-            say(Entry::new(at, Role::System, text));
+            say(ConversationEntry::new(at, ConversationRole::System, text));
         }
         (br#""compaction""# | br#""branch_summary""#, _) => {
-            let text = line.summary.and_then(Value::string).unwrap_or_default();
-            say(Entry::new(at, Role::System, text));
+            let text = line.summary.and_then(JsonValue::to_owned_string).unwrap_or_default();
+            say(ConversationEntry::new(at, ConversationRole::System, text));
         }
         _ => {}
     }
 }
 
-fn converse_message(message: Value<'_>, at: Option<Time>, say: &mut dyn FnMut(Entry)) {
-    let text = |name| message.get(name).and_then(Value::string).unwrap_or_default();
+fn converse_message(
+    message: JsonValue<'_>,
+    at: Option<Time>,
+    say: &mut dyn FnMut(ConversationEntry),
+) {
+    let text = |name| message.get(name).and_then(JsonValue::to_owned_string).unwrap_or_default();
     let content = message.get("content");
     match text("role").as_str() {
-        "user" => say(Entry::new(at, Role::User, content.map(text_of).unwrap_or_default())),
-        "toolResult" => say(Entry::new(at, Role::Result, content.map(text_of).unwrap_or_default())),
+        "user" => say(ConversationEntry::new(
+            at,
+            ConversationRole::User,
+            content.map(text_of).unwrap_or_default(),
+        )),
+        "toolResult" => say(ConversationEntry::new(
+            at,
+            ConversationRole::Result,
+            content.map(text_of).unwrap_or_default(),
+        )),
         "bashExecution" => {
-            say(Entry::tool(at, "bash", text("command")));
-            say(Entry::new(at, Role::Result, text("output")));
+            say(ConversationEntry::tool_call(at, "bash", text("command")));
+            say(ConversationEntry::new(at, ConversationRole::Result, text("output")));
         }
         "assistant" => {
-            for block in content.into_iter().flat_map(Value::elements) {
-                let field = |name| block.get(name).and_then(Value::string).unwrap_or_default();
+            for block in content.into_iter().flat_map(JsonValue::iter_elements) {
+                let field =
+                    |name| block.get(name).and_then(JsonValue::to_owned_string).unwrap_or_default();
                 match field("type").as_str() {
-                    "text" => say(Entry::new(at, Role::Assistant, field("text"))),
+                    "text" => {
+                        say(ConversationEntry::new(at, ConversationRole::Assistant, field("text")))
+                    }
                     "toolCall" => {
-                        let input = block.get("arguments").map_or(&b""[..], Value::raw);
-                        say(Entry::tool(at, field("name"), String::from_utf8_lossy(input)));
+                        let input = block.get("arguments").map_or(&b""[..], JsonValue::raw);
+                        say(ConversationEntry::tool_call(
+                            at,
+                            field("name"),
+                            String::from_utf8_lossy(input),
+                        ));
                     }
                     _ => {}
                 }
             }
             let error = text("errorMessage");
             if !error.is_empty() {
-                say(Entry::new(at, Role::System, error));
+                say(ConversationEntry::new(at, ConversationRole::System, error));
             }
         }
         _ => {}
@@ -347,12 +373,12 @@ fn converse_message(message: Value<'_>, at: Option<Time>, say: &mut dyn FnMut(En
 mod tests {
     use super::*;
 
-    fn digest(lines: &[&str]) -> Digest {
+    fn digest(lines: &[&str]) -> TranscriptDigest {
         let mut reading = Reading::default();
         for line in lines {
-            reading.line(line.as_bytes());
+            reading.read_line(line.as_bytes());
         }
-        reading.finish()
+        reading.into_digest()
     }
 
     const ANSWER: &str = r#"{"type":"message","id":"2","parentId":"1","timestamp":"2026-01-02T03:04:05.000Z","message":{"role":"assistant","content":[{"type":"text","text":"hi"}],"model":"m","usage":{"input":10,"output":2,"cacheRead":5,"cacheWrite":1,"cost":{"total":0.0000015}},"stopReason":"stop"}}"#;
@@ -362,7 +388,7 @@ mod tests {
         let summary = r#"{"type":"branch_summary","id":"3","parentId":"1","summary":"s","usage":{"input":3,"output":4,"cost":{"total":0.000001}}}"#;
         let other = ANSWER.replace(r#""id":"2""#, r#""id":"4""#);
         let read = digest(&[ANSWER, summary, &other]);
-        let tokens = Tokens { input: 23, output: 8, cache_read: 10, cache_write: 2 };
+        let tokens = TokenUsage { input: 23, output: 8, cache_read: 10, cache_write: 2 };
         assert_eq!(read.tokens, Some(tokens));
         assert_eq!(read.cost_micro_usd, Some(4));
     }
@@ -383,11 +409,11 @@ mod tests {
     #[test]
     fn a_turn_ends_with_its_stop_reason() {
         let stop = |reason: &str| digest(&[&ANSWER.replace(r#""stop""#, reason)]).turn;
-        assert_eq!(stop(r#""stop""#), Turn::Closed);
-        assert_eq!(stop(r#""aborted""#), Turn::Closed);
-        assert_eq!(stop(r#""toolUse""#), Turn::Open);
+        assert_eq!(stop(r#""stop""#), TurnState::Closed);
+        assert_eq!(stop(r#""aborted""#), TurnState::Closed);
+        assert_eq!(stop(r#""toolUse""#), TurnState::Open);
         let shell = r#"{"type":"message","id":"9","message":{"role":"bashExecution","command":"ls","output":"x"}}"#;
         let read = digest(&[ANSWER, shell]);
-        assert_eq!((read.turn, read.turns), (Turn::Closed, 0));
+        assert_eq!((read.turn, read.turns), (TurnState::Closed, 0));
     }
 }

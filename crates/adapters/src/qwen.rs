@@ -9,16 +9,16 @@
 
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::event::Happening;
-use model::program::Program;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::event::HookHappening;
+use model::program::AgentProgram;
 use model::session::FormatCertainty;
-use model::sighting::{Digest, Tokens, Turn, shorten};
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 
 use crate::files::{EntryKind, ReadError};
-use crate::hooks::{Hooks, Meaning, Shape, Wiring};
-use crate::skim::{self, Value};
-use crate::{About, Adapter, Env, ExtraKind, Opening, Source, Survey};
+use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
+use crate::skim::{self, JsonValue};
+use crate::{Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource};
 
 mod registrations;
 
@@ -26,12 +26,12 @@ mod registrations;
 #[derive(Debug)]
 pub(crate) struct Qwen;
 
-static ABOUT: About = About {
+static QWEN_PROFILE: AgentProfile = AgentProfile {
     id: "qwen",
     name: "Qwen Code",
     version: 1,
     certainty: FormatCertainty::Lab,
-    program: Program {
+    program: AgentProgram {
         names: &["qwen"],
         packages: &["@qwen-code/qwen-code"],
         servers: &[],
@@ -41,26 +41,26 @@ static ABOUT: About = About {
     continue_options: &["--continue", "-c"],
     session_variables: &[],
     opening: Opening::IN_DIRECTORY,
-    hooks: Some(&Hooks {
+    hooks: Some(&AgentHooks {
         events: &[
-            ("SessionStart", Meaning::Is(Happening::SessionStart)),
-            ("UserPromptSubmit", Meaning::Prompt),
-            ("PermissionRequest", Meaning::Is(Happening::Waiting)),
-            ("Notification", Meaning::Notification),
-            ("PostToolUse", Meaning::Is(Happening::Progress)),
-            ("PostToolUseFailure", Meaning::Is(Happening::Progress)),
-            ("PreCompact", Meaning::Is(Happening::Compaction)),
-            ("SubagentStart", Meaning::Is(Happening::Sign)),
-            ("SubagentStop", Meaning::Is(Happening::Sign)),
-            ("Stop", Meaning::Is(Happening::TurnEnd)),
-            ("StopFailure", Meaning::Is(Happening::TurnEnd)),
-            ("SessionEnd", Meaning::Is(Happening::SessionEnd)),
+            ("SessionStart", HookMeaning::Is(HookHappening::SessionStart)),
+            ("UserPromptSubmit", HookMeaning::Prompt),
+            ("PermissionRequest", HookMeaning::Is(HookHappening::Waiting)),
+            ("Notification", HookMeaning::Notification),
+            ("PostToolUse", HookMeaning::Is(HookHappening::Progress)),
+            ("PostToolUseFailure", HookMeaning::Is(HookHappening::Progress)),
+            ("PreCompact", HookMeaning::Is(HookHappening::Compaction)),
+            ("SubagentStart", HookMeaning::Is(HookHappening::Sign)),
+            ("SubagentStop", HookMeaning::Is(HookHappening::Sign)),
+            ("Stop", HookMeaning::Is(HookHappening::TurnEnd)),
+            ("StopFailure", HookMeaning::Is(HookHappening::TurnEnd)),
+            ("SessionEnd", HookMeaning::Is(HookHappening::SessionEnd)),
         ],
         pid_variables: &[],
-        wiring: Wiring {
-            user: |env| Some(env.root("QWEN_HOME", ".qwen").pop()?.join("settings.json")),
+        wiring: HookWiring {
+            user: |env| Some(env.root_or_home("QWEN_HOME", ".qwen").pop()?.join("settings.json")),
             project: Some(|project| project.join(".qwen/settings.json")),
-            shape: Shape::Groups { per_second: 1 },
+            shape: HookFileShape::Groups { per_second: 1 },
             notify: None,
         },
     }),
@@ -70,14 +70,14 @@ static ABOUT: About = About {
 const FORMAT: &str = "qwen-jsonl";
 
 impl Adapter for Qwen {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &QWEN_PROFILE
     }
 
-    fn roots(&self, env: &Env<'_>) -> Vec<PathBuf> {
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         // Registrations stay in the home; transcripts go to the runtime directory if there is one.
-        let mut roots = env.root("QWEN_HOME", ".qwen");
-        if let Some(runtime) = env.path("QWEN_RUNTIME_DIR")
+        let mut roots = env.root_or_home("QWEN_HOME", ".qwen");
+        if let Some(runtime) = env.path_of("QWEN_RUNTIME_DIR")
             && !roots.contains(&runtime)
         {
             roots.push(runtime);
@@ -85,13 +85,13 @@ impl Adapter for Qwen {
         roots
     }
 
-    fn survey(&self, survey: &mut Survey) {
-        let root = survey.root();
-        registrations::survey(survey, &root.join("sessions"));
+    fn survey_root(&self, survey: &mut Survey) {
+        let root = survey.root_path();
+        registrations::survey_pid_files(survey, &root.join("sessions"));
         // Old versions kept their projects below `tmp`.
         for place in ["projects", "tmp"] {
             let projects = root.join(place);
-            for project in survey.list(&projects, |_| true) {
+            for project in survey.list_wanted(&projects, |_| true) {
                 if project.kind == EntryKind::Directory {
                     survey_project(survey, &projects.join(&project.name));
                 }
@@ -99,41 +99,41 @@ impl Adapter for Qwen {
         }
     }
 
-    fn digest(&self, source: &Source) -> Result<Digest, ReadError> {
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
         let mut reading = Reading { own_files: subagent_files(source), ..Reading::default() };
-        let end = source.lines(0, |line| reading.line(line))?;
+        let end = source.each_line(0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
         Ok(reading.digest)
     }
 
-    fn converse(
+    fn read_conversation(
         &self,
-        source: &Source,
+        source: &TranscriptSource,
         from: u64,
-        say: &mut dyn FnMut(Entry),
+        say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError> {
-        Ok(source.lines(from, |line| converse_line(line, say))?.offset)
+        Ok(source.each_line(from, |line| converse_line(line, say))?.offset)
     }
 }
 
 fn survey_project(survey: &mut Survey, project: &Path) {
-    let root = survey.root();
+    let root = survey.root_path();
     let subagents = survey_subagents(survey, &project.join("subagents"));
     let chats = project.join("chats");
     let wanted = |name: &str| name.ends_with(".jsonl") || name.ends_with(".runtime.json");
-    for entry in survey.list(&chats, wanted) {
+    for entry in survey.list_wanted(&chats, wanted) {
         if entry.kind != EntryKind::File {
             continue;
         }
         let path = chats.join(&entry.name);
-        if let Some(id) = entry.stem(".jsonl") {
-            let mut source = Source::file(id, &root, path, entry.stamp, FORMAT);
+        if let Some(id) = entry.strip_suffix(".jsonl") {
+            let mut source = TranscriptSource::from_file(id, &root, path, entry.stamp, FORMAT);
             for subagent in subagents.iter().filter(|s| s.parent.as_deref() == Some(id)) {
                 source.beside.push((subagent.path.clone(), subagent.stamp));
             }
-            survey.found(source);
-        } else if let Some(id) = entry.stem(".runtime.json") {
-            survey.extra(ExtraKind::Attachment, &entry, path.clone(), Some(id.to_owned()));
+            survey.note_source(source);
+        } else if let Some(id) = entry.strip_suffix(".runtime.json") {
+            survey.note_extra(ExtraFileKind::Attachment, &entry, path.clone(), Some(id.to_owned()));
             registrations::survey_runtime(survey, path);
         }
     }
@@ -141,20 +141,20 @@ fn survey_project(survey: &mut Survey, project: &Path) {
 }
 
 /// `subagents/<session>/agent-<id>.jsonl`.
-fn survey_subagents(survey: &mut Survey, directory: &Path) -> Vec<Source> {
-    let root = survey.root();
+fn survey_subagents(survey: &mut Survey, directory: &Path) -> Vec<TranscriptSource> {
+    let root = survey.root_path();
     let mut found = Vec::new();
-    for session in survey.list(directory, |_| true) {
+    for session in survey.list_wanted(directory, |_| true) {
         let (Some(parent), EntryKind::Directory) = (session.name.to_str(), session.kind) else {
             continue;
         };
         let inside = directory.join(&session.name);
-        for entry in survey.list(&inside, |name| name.ends_with(".jsonl")) {
-            let id = entry.stem(".jsonl").and_then(|stem| stem.strip_prefix("agent-"));
+        for entry in survey.list_wanted(&inside, |name| name.ends_with(".jsonl")) {
+            let id = entry.strip_suffix(".jsonl").and_then(|stem| stem.strip_prefix("agent-"));
             if let (Some(id), EntryKind::File) = (id, entry.kind) {
                 let path = inside.join(&entry.name);
-                let source = Source::file(id, &root, path, entry.stamp, FORMAT);
-                found.push(Source { parent: Some(parent.to_owned()), ..source });
+                let source = TranscriptSource::from_file(id, &root, path, entry.stamp, FORMAT);
+                found.push(TranscriptSource { parent: Some(parent.to_owned()), ..source });
             }
         }
     }
@@ -162,7 +162,7 @@ fn survey_subagents(survey: &mut Survey, directory: &Path) -> Vec<Source> {
 }
 
 /// The ids of the sub-agents that have a transcript of their own.
-fn subagent_files(source: &Source) -> Vec<String> {
+fn subagent_files(source: &TranscriptSource) -> Vec<String> {
     let ids = source.beside.iter().filter_map(|(path, _)| {
         let stem = path.file_stem()?.to_str()?;
         stem.strip_prefix("agent-").map(str::to_owned)
@@ -174,23 +174,23 @@ fn subagent_files(source: &Source) -> Vec<String> {
 #[derive(Default)]
 struct Line<'a> {
     kind: &'a [u8],
-    subtype: Option<Value<'a>>,
-    provenance: Option<Value<'a>>,
-    timestamp: Option<Value<'a>>,
-    cwd: Option<Value<'a>>,
-    version: Option<Value<'a>>,
-    branch: Option<Value<'a>>,
-    model: Option<Value<'a>>,
-    message: Option<Value<'a>>,
-    usage: Option<Value<'a>>,
-    payload: Option<Value<'a>>,
-    forked_from: Option<Value<'a>>,
+    subtype: Option<JsonValue<'a>>,
+    provenance: Option<JsonValue<'a>>,
+    timestamp: Option<JsonValue<'a>>,
+    cwd: Option<JsonValue<'a>>,
+    version: Option<JsonValue<'a>>,
+    branch: Option<JsonValue<'a>>,
+    model: Option<JsonValue<'a>>,
+    message: Option<JsonValue<'a>>,
+    usage: Option<JsonValue<'a>>,
+    payload: Option<JsonValue<'a>>,
+    forked_from: Option<JsonValue<'a>>,
 }
 
 impl<'a> Line<'a> {
-    fn read(line: &'a [u8]) -> Result<Self, skim::Broken> {
+    fn parse_line(line: &'a [u8]) -> Result<Self, skim::BrokenJson> {
         let mut found = Self::default();
-        for field in skim::object(line)? {
+        for field in skim::parse_object(line)? {
             let (key, value) = field?;
             match key {
                 b"type" => found.kind = value.raw(),
@@ -211,28 +211,29 @@ impl<'a> Line<'a> {
         Ok(found)
     }
 
-    fn is(&self, subtype: &str) -> bool {
-        self.subtype.is_some_and(|value| value.is(subtype))
+    fn is_subtype(&self, subtype: &str) -> bool {
+        self.subtype.is_some_and(|value| value.is_string(subtype))
     }
 
-    fn parts(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
+    fn message_parts(&self) -> impl Iterator<Item = JsonValue<'a>> + use<'a> {
         let parts = self.message.and_then(|message| message.get("parts"));
-        parts.into_iter().flat_map(Value::elements)
+        parts.into_iter().flat_map(JsonValue::iter_elements)
     }
 
     /// The texts of the message, without the model's thoughts.
-    fn text(&self) -> String {
-        let spoken =
-            self.parts().filter(|part| part.get("thought").and_then(Value::bool) != Some(true));
-        spoken.filter_map(|part| part.get("text")?.string()).collect::<Vec<_>>().join("\n")
+    fn joined_text(&self) -> String {
+        let spoken = self
+            .message_parts()
+            .filter(|part| part.get("thought").and_then(JsonValue::as_bool) != Some(true));
+        spoken.filter_map(|part| part.get("text")?.to_owned_string()).collect::<Vec<_>>().join("\n")
     }
 
     /// Whether a person wrote it. Older versions do not say who did; notices and scheduled tasks
     /// are marked by their subtype.
     fn is_prompt(&self) -> bool {
         let by_person = match self.provenance {
-            Some(provenance) => provenance.is("real_user"),
-            None => self.subtype.is_none() || self.is("mid_turn_user_message"),
+            Some(provenance) => provenance.is_string("real_user"),
+            None => self.subtype.is_none() || self.is_subtype("mid_turn_user_message"),
         };
         self.kind == br#""user""# && by_person
     }
@@ -241,83 +242,84 @@ impl<'a> Line<'a> {
 /// What has been read of a transcript so far.
 #[derive(Default)]
 struct Reading {
-    digest: Digest,
+    digest: TranscriptDigest,
     /// Sub-agents whose usage is counted in their own transcripts.
     own_files: Vec<String>,
 }
 
 impl Reading {
-    fn line(&mut self, line: &[u8]) {
+    fn read_line(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
         }
-        match Line::read(line) {
-            Ok(line) => self.record(&line),
-            Err(skim::Broken) => self.digest.damage.broken += 1,
+        match Line::parse_line(line) {
+            Ok(line) => self.read_record(&line),
+            Err(skim::BrokenJson) => self.digest.damage.broken += 1,
         }
     }
 
-    fn record(&mut self, line: &Line<'_>) {
+    fn read_record(&mut self, line: &Line<'_>) {
         match line.kind {
             br#""user""# if line.is_prompt() => {
-                let shown = line.payload.and_then(|payload| payload.get("displayText")?.string());
-                let text = shown.unwrap_or_else(|| line.text());
+                let shown =
+                    line.payload.and_then(|payload| payload.get("displayText")?.to_owned_string());
+                let text = shown.unwrap_or_else(|| line.joined_text());
                 if !text.trim().is_empty() {
-                    self.digest.prompted(&text);
+                    self.digest.count_prompt(&text);
                 }
             }
-            br#""tool_result""# => self.digest.turn = Turn::Open,
+            br#""tool_result""# => self.digest.turn = TurnState::Open,
             br#""assistant""# => {
-                if let Some(model) = line.model.and_then(Value::str) {
-                    self.digest.answered_by(&model);
+                if let Some(model) = line.model.and_then(JsonValue::as_str) {
+                    self.digest.note_model(&model);
                 }
                 if let Some(tokens) = line.usage.and_then(usage_of) {
-                    self.digest.spend(tokens);
+                    self.digest.add_usage(tokens);
                 }
-                let calls = line.parts().any(|part| part.get("functionCall").is_some());
-                self.digest.turn = if calls { Turn::Open } else { Turn::Closed };
+                let calls = line.message_parts().any(|part| part.get("functionCall").is_some());
+                self.digest.turn = if calls { TurnState::Open } else { TurnState::Closed };
             }
-            br#""system""# => self.system(line),
+            br#""system""# => self.read_system(line),
             _ => {}
         }
-        if let Some(time) = line.timestamp.and_then(Value::time) {
-            self.digest.saw(time);
+        if let Some(time) = line.timestamp.and_then(JsonValue::as_time) {
+            self.digest.widen_span(time);
         }
         if self.digest.cwd.is_none() {
-            self.digest.cwd = line.cwd.and_then(Value::string);
+            self.digest.cwd = line.cwd.and_then(JsonValue::to_owned_string);
         }
         keep_last(&mut self.digest.version, line.version);
         keep_last(&mut self.digest.branch, line.branch);
         if self.digest.parent.is_none() {
-            let parent = line.forked_from.and_then(|from| from.get("sessionId")?.string());
+            let parent = line.forked_from.and_then(|from| from.get("sessionId")?.to_owned_string());
             self.digest.parent = parent;
         }
     }
 
-    fn system(&mut self, line: &Line<'_>) {
+    fn read_system(&mut self, line: &Line<'_>) {
         let Some(payload) = line.payload else { return };
-        if line.is("custom_title") {
-            let title = payload.get("customTitle").and_then(Value::string);
-            self.digest.title = title.filter(|t| !t.trim().is_empty()).map(|t| shorten(&t));
-        } else if line.is("rewind") {
-            self.digest.turn = Turn::Closed;
-        } else if line.is("ui_telemetry")
+        if line.is_subtype("custom_title") {
+            let title = payload.get("customTitle").and_then(JsonValue::to_owned_string);
+            self.digest.title = title.filter(|t| !t.trim().is_empty()).map(|t| shorten_title(&t));
+        } else if line.is_subtype("rewind") {
+            self.digest.turn = TurnState::Closed;
+        } else if line.is_subtype("ui_telemetry")
             && let Some(event) = payload.get("uiEvent")
-            && event.get("event.name").is_some_and(|name| name.is("qwen-code.api_response"))
-            && let Some(subagent) = event.get("subagent_id").and_then(Value::string)
+            && event.get("event.name").is_some_and(|name| name.is_string("qwen-code.api_response"))
+            && let Some(subagent) = event.get("subagent_id").and_then(JsonValue::to_owned_string)
             && !self.own_files.contains(&subagent)
             && let Some(tokens) = usage_of(event)
         {
-            self.digest.spend(tokens);
+            self.digest.add_usage(tokens);
         }
     }
 }
 
 /// Replaces what is known by what was written last.
-fn keep_last(known: &mut Option<String>, value: Option<Value<'_>>) {
+fn keep_last(known: &mut Option<String>, value: Option<JsonValue<'_>>) {
     if let Some(value) = value
-        && !known.as_deref().is_some_and(|known| value.is(known))
-        && let Some(text) = value.string().filter(|text| !text.is_empty())
+        && !known.as_deref().is_some_and(|known| value.is_string(known))
+        && let Some(text) = value.to_owned_string().filter(|text| !text.is_empty())
     {
         *known = Some(text);
     }
@@ -326,10 +328,10 @@ fn keep_last(known: &mut Option<String>, value: Option<Value<'_>>) {
 /// Usage of an answer, or of a telemetry event. The prompt includes what came from the cache.
 /// Thoughts are part of the output for some providers and apart from it for others; only the
 /// total tells.
-fn usage_of(usage: Value<'_>) -> Option<Tokens> {
+fn usage_of(usage: JsonValue<'_>) -> Option<TokenUsage> {
     let (mut input, mut output, mut cached, mut thoughts, mut total) = (0, 0, 0, 0, None);
-    for (key, value) in usage.object()?.flatten() {
-        let count = value.u64();
+    for (key, value) in usage.as_object()?.flatten() {
+        let count = value.as_u64();
         match key {
             b"promptTokenCount" | b"input_token_count" => input = count?,
             b"candidatesTokenCount" | b"output_token_count" => output = count.unwrap_or(0),
@@ -343,7 +345,7 @@ fn usage_of(usage: Value<'_>) -> Option<Tokens> {
     }
     let with_thoughts = output.saturating_add(thoughts);
     let apart = total.is_none_or(|total| total >= input.saturating_add(with_thoughts));
-    Some(Tokens {
+    Some(TokenUsage {
         input: input.saturating_sub(cached),
         output: if apart { with_thoughts } else { output },
         cache_read: cached,
@@ -351,29 +353,29 @@ fn usage_of(usage: Value<'_>) -> Option<Tokens> {
     })
 }
 
-fn converse_line(line: &[u8], say: &mut dyn FnMut(Entry)) {
-    let Ok(line) = Line::read(line) else { return };
-    let at = line.timestamp.and_then(Value::time);
+fn converse_line(line: &[u8], say: &mut dyn FnMut(ConversationEntry)) {
+    let Ok(line) = Line::parse_line(line) else { return };
+    let at = line.timestamp.and_then(JsonValue::as_time);
     let speaker = match line.kind {
-        br#""assistant""# => Role::Assistant,
-        br#""user""# if line.is_prompt() => Role::User,
-        br#""user""# => Role::System,
-        br#""tool_result""# => Role::Result,
+        br#""assistant""# => ConversationRole::Assistant,
+        br#""user""# if line.is_prompt() => ConversationRole::User,
+        br#""user""# => ConversationRole::System,
+        br#""tool_result""# => ConversationRole::Result,
         _ => return,
     };
-    let text = line.text();
+    let text = line.joined_text();
     if !text.is_empty() {
-        say(Entry::new(at, speaker, text));
+        say(ConversationEntry::new(at, speaker, text));
     }
-    for part in line.parts() {
+    for part in line.message_parts() {
         if let Some(call) = part.get("functionCall") {
-            let name = call.get("name").and_then(Value::string).unwrap_or_default();
-            let input = call.get("args").map_or(&b""[..], Value::raw);
-            say(Entry::tool(at, name, String::from_utf8_lossy(input)));
-        } else if let Some(response) = part.at(&["functionResponse", "response"]) {
-            let output = response.get("output").and_then(Value::string);
+            let name = call.get("name").and_then(JsonValue::to_owned_string).unwrap_or_default();
+            let input = call.get("args").map_or(&b""[..], JsonValue::raw);
+            say(ConversationEntry::tool_call(at, name, String::from_utf8_lossy(input)));
+        } else if let Some(response) = part.value_at(&["functionResponse", "response"]) {
+            let output = response.get("output").and_then(JsonValue::to_owned_string);
             let raw = || String::from_utf8_lossy(response.raw()).into_owned();
-            say(Entry::new(at, Role::Result, output.unwrap_or_else(raw)));
+            say(ConversationEntry::new(at, ConversationRole::Result, output.unwrap_or_else(raw)));
         }
     }
 }
@@ -382,10 +384,10 @@ fn converse_line(line: &[u8], say: &mut dyn FnMut(Entry)) {
 mod tests {
     use super::*;
 
-    fn digest(lines: &[&str]) -> Digest {
+    fn digest(lines: &[&str]) -> TranscriptDigest {
         let mut reading = Reading { own_files: vec!["own".into()], ..Reading::default() };
         for line in lines {
-            reading.line(line.as_bytes());
+            reading.read_line(line.as_bytes());
         }
         reading.digest
     }
@@ -396,7 +398,7 @@ mod tests {
             let text = format!(
                 r#"{{"promptTokenCount":100,"cachedContentTokenCount":30,"candidatesTokenCount":20,"thoughtsTokenCount":5,"totalTokenCount":{total}}}"#
             );
-            usage_of(Value::new(text.as_bytes())).unwrap()
+            usage_of(JsonValue::new(text.as_bytes())).unwrap()
         };
         assert_eq!(usage(120).output, 20);
         assert_eq!(usage(125).output, 25);

@@ -14,22 +14,22 @@ use memchr::memchr;
 /// The bytes are not the JSON they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not valid JSON")]
-pub struct Broken;
+pub struct BrokenJson;
 
 /// One JSON value, not looked into yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Value<'a>(&'a [u8]);
+pub struct JsonValue<'a>(&'a [u8]);
 
 /// The fields of a JSON object, in the order they are written.
 #[derive(Clone, Debug)]
-pub struct Object<'a> {
+pub struct JsonObject<'a> {
     rest: &'a [u8],
     done: bool,
 }
 
 /// The elements of a JSON array.
 #[derive(Clone, Debug)]
-pub struct Array<'a> {
+pub struct JsonArray<'a> {
     rest: &'a [u8],
     done: bool,
 }
@@ -39,15 +39,15 @@ pub struct Array<'a> {
 /// Skipping a field that holds most of a line and then looking into it reads the line twice; this
 /// reads it once.
 #[derive(Clone, Debug)]
-pub struct Nested<'a> {
-    outer: Object<'a>,
-    inner: Option<Object<'a>>,
+pub struct NestedFields<'a> {
+    outer: JsonObject<'a>,
+    inner: Option<JsonObject<'a>>,
     enter: &'static str,
 }
 
-/// Where a field of [`Nested`] stands.
+/// Where a field of [`NestedFields`] stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FieldPlace {
     /// In the object itself.
     Outer,
     /// In the object inside it.
@@ -55,13 +55,16 @@ pub enum Place {
 }
 
 /// The fields of the object that `text` holds and of the object in its field `enter`.
-pub fn nested<'a>(text: &'a [u8], enter: &'static str) -> Result<Nested<'a>, Broken> {
-    Ok(Nested { outer: object(text)?, inner: None, enter })
+pub fn nested_fields<'a>(
+    text: &'a [u8],
+    enter: &'static str,
+) -> Result<NestedFields<'a>, BrokenJson> {
+    Ok(NestedFields { outer: parse_object(text)?, inner: None, enter })
 }
 
-impl<'a> Nested<'a> {
+impl<'a> NestedFields<'a> {
     /// What has not been read yet, from the next key of the outer object on.
-    pub fn rest(&self) -> &'a [u8] {
+    pub fn unread_bytes(&self) -> &'a [u8] {
         self.outer.rest
     }
 
@@ -79,26 +82,26 @@ impl<'a> Nested<'a> {
     }
 }
 
-impl<'a> Iterator for Nested<'a> {
-    type Item = Result<(Place, &'a [u8], Value<'a>), Broken>;
+impl<'a> Iterator for NestedFields<'a> {
+    type Item = Result<(FieldPlace, &'a [u8], JsonValue<'a>), BrokenJson>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(inner) = &mut self.inner {
                 match inner.next() {
-                    Some(Ok((key, value))) => return Some(Ok((Place::Inner, key, value))),
-                    Some(Err(Broken)) => {
+                    Some(Ok((key, value))) => return Some(Ok((FieldPlace::Inner, key, value))),
+                    Some(Err(BrokenJson)) => {
                         (self.inner, self.outer.done) = (None, true);
-                        return Some(Err(Broken));
+                        return Some(Err(BrokenJson));
                     }
                     None => {
                         // `rest` stands at the closing bracket.
                         match after_element(&inner.rest[1..], b'}') {
                             Ok(rest) => self.outer.rest = rest,
-                            Err(Broken) => {
+                            Err(BrokenJson) => {
                                 (self.inner, self.outer.done) = (None, true);
-                                return Some(Err(Broken));
+                                return Some(Err(BrokenJson));
                             }
                         }
                         self.inner = None;
@@ -109,22 +112,22 @@ impl<'a> Iterator for Nested<'a> {
                 self.outer.done = true;
                 return None;
             }
-            let entered = self.outer.key().map(|(key, text)| {
+            let entered = self.outer.next_key().map(|(key, text)| {
                 let enters = key == self.enter.as_bytes() && text.first() == Some(&b'{');
                 (key, text, enters)
             });
             match entered {
                 Ok((_, text, true)) => {
-                    self.inner = Some(Object { rest: trim_start(&text[1..]), done: false });
+                    self.inner = Some(JsonObject { rest: trim_start(&text[1..]), done: false });
                 }
                 Ok((key, text, false)) => {
-                    let field = self.outer.value(text);
+                    let field = self.outer.next_value(text);
                     self.outer.done |= field.is_err();
-                    return Some(field.map(|value| (Place::Outer, key, value)));
+                    return Some(field.map(|value| (FieldPlace::Outer, key, value)));
                 }
-                Err(Broken) => {
+                Err(BrokenJson) => {
                     self.outer.done = true;
-                    return Some(Err(Broken));
+                    return Some(Err(BrokenJson));
                 }
             }
         }
@@ -132,11 +135,11 @@ impl<'a> Iterator for Nested<'a> {
 }
 
 /// The object that `text` holds, with nothing but white space around it.
-pub fn object(text: &[u8]) -> Result<Object<'_>, Broken> {
-    Value(trim(text)).object().ok_or(Broken)
+pub fn parse_object(text: &[u8]) -> Result<JsonObject<'_>, BrokenJson> {
+    JsonValue(trim(text)).as_object().ok_or(BrokenJson)
 }
 
-impl<'a> Value<'a> {
+impl<'a> JsonValue<'a> {
     /// The value that makes up the whole of `text`; not validated.
     pub fn new(text: &'a [u8]) -> Self {
         Self(trim(text))
@@ -148,26 +151,26 @@ impl<'a> Value<'a> {
     }
 
     /// The fields, if it is an object.
-    pub fn object(self) -> Option<Object<'a>> {
+    pub fn as_object(self) -> Option<JsonObject<'a>> {
         let inner = self.0.strip_prefix(b"{")?;
-        Some(Object { rest: trim_start(inner), done: false })
+        Some(JsonObject { rest: trim_start(inner), done: false })
     }
 
     /// The elements, if it is an array.
-    pub fn array(self) -> Option<Array<'a>> {
+    pub fn as_array(self) -> Option<JsonArray<'a>> {
         let inner = self.0.strip_prefix(b"[")?;
-        Some(Array { rest: trim_start(inner), done: false })
+        Some(JsonArray { rest: trim_start(inner), done: false })
     }
 
     /// The elements that can be read, if it is an array; none otherwise.
-    pub fn elements(self) -> impl Iterator<Item = Value<'a>> + use<'a> {
-        self.array().into_iter().flatten().filter_map(Result::ok)
+    pub fn iter_elements(self) -> impl Iterator<Item = JsonValue<'a>> + use<'a> {
+        self.as_array().into_iter().flatten().filter_map(Result::ok)
     }
 
     /// The text, if it is a string. Invalid UTF-8 is replaced, not refused: it is shown to people.
-    pub fn str(self) -> Option<Cow<'a, str>> {
+    pub fn as_str(self) -> Option<Cow<'a, str>> {
         let inner = self.0.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-        if find(b'\\', inner).is_none() {
+        if find_byte(b'\\', inner).is_none() {
             return Some(String::from_utf8_lossy(inner));
         }
         match serde_json::from_slice::<String>(self.0) {
@@ -185,12 +188,12 @@ impl<'a> Value<'a> {
     }
 
     /// The text as an owned string.
-    pub fn string(self) -> Option<String> {
-        self.str().map(Cow::into_owned)
+    pub fn to_owned_string(self) -> Option<String> {
+        self.as_str().map(Cow::into_owned)
     }
 
     /// The number, if it is a whole one that fits.
-    pub fn u64(self) -> Option<u64> {
+    pub fn as_u64(self) -> Option<u64> {
         // Short runs of digits, without the detour over text.
         if self.0.len() <= 18 && !self.0.is_empty() && self.0.iter().all(u8::is_ascii_digit) {
             return Some(self.0.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')));
@@ -203,7 +206,7 @@ impl<'a> Value<'a> {
     }
 
     /// The number, if it is a whole one, with its sign.
-    pub fn i64(self) -> Option<i64> {
+    pub fn as_i64(self) -> Option<i64> {
         let text = std::str::from_utf8(self.0).ok()?;
         text.parse().ok().or_else(|| {
             let float = text.parse::<f64>().ok()?;
@@ -212,7 +215,7 @@ impl<'a> Value<'a> {
     }
 
     /// The number.
-    pub fn f64(self) -> Option<f64> {
+    pub fn as_f64(self) -> Option<f64> {
         let first = *self.0.first()?;
         if !(first == b'-' || first.is_ascii_digit()) {
             return None;
@@ -221,7 +224,7 @@ impl<'a> Value<'a> {
     }
 
     /// The truth value.
-    pub fn bool(self) -> Option<bool> {
+    pub fn as_bool(self) -> Option<bool> {
         match self.0 {
             b"true" => Some(true),
             b"false" => Some(false),
@@ -230,15 +233,15 @@ impl<'a> Value<'a> {
     }
 
     /// Whether it is exactly this string, written without escapes.
-    pub fn is(self, text: &str) -> bool {
+    pub fn is_string(self, text: &str) -> bool {
         self.0.len() == text.len() + 2
             && self.0.starts_with(b"\"")
             && &self.0[1..=text.len()] == text.as_bytes()
     }
 
     /// The first field of that name, if it is an object that has one.
-    pub fn get(self, name: &str) -> Option<Value<'a>> {
-        self.object()?.find_map(|field| match field {
+    pub fn get(self, name: &str) -> Option<JsonValue<'a>> {
+        self.as_object()?.find_map(|field| match field {
             Ok((key, value)) if key == name.as_bytes() => Some(value),
             _ => None,
         })
@@ -246,28 +249,28 @@ impl<'a> Value<'a> {
 
     /// The first element, if it is an array that has one: only to look into, since where it ends
     /// has not been looked for.
-    pub fn first(self) -> Option<Value<'a>> {
+    pub fn first_element(self) -> Option<JsonValue<'a>> {
         let inner = trim_start(self.0.strip_prefix(b"[")?);
-        (inner.first() != Some(&b']')).then_some(Value(inner))
+        (inner.first() != Some(&b']')).then_some(JsonValue(inner))
     }
 
     /// The value at the end of a path of names.
-    pub fn at(self, path: &[&str]) -> Option<Value<'a>> {
+    pub fn value_at(self, path: &[&str]) -> Option<JsonValue<'a>> {
         path.iter().try_fold(self, |value, name| value.get(name))
     }
 
     /// An RFC 3339 string, or milliseconds since the epoch.
-    pub fn time(self) -> Option<model::time::Time> {
+    pub fn as_time(self) -> Option<model::time::Time> {
         match self.0.first()? {
-            b'"' => model::time::Time::parse(&self.str()?),
-            _ => self.i64().map(model::time::Time::from_millis),
+            b'"' => model::time::Time::parse(&self.as_str()?),
+            _ => self.as_i64().map(model::time::Time::from_millis),
         }
     }
 }
 
-impl<'a> Iterator for Object<'a> {
+impl<'a> Iterator for JsonObject<'a> {
     /// The raw key (escapes are left as they are) and its value.
-    type Item = Result<(&'a [u8], Value<'a>), Broken>;
+    type Item = Result<(&'a [u8], JsonValue<'a>), BrokenJson>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.done {
@@ -277,33 +280,33 @@ impl<'a> Iterator for Object<'a> {
             self.done = true;
             return None;
         }
-        let field = self.key().and_then(|(key, text)| Ok((key, self.value(text)?)));
+        let field = self.next_key().and_then(|(key, text)| Ok((key, self.next_value(text)?)));
         self.done |= field.is_err();
         Some(field)
     }
 }
 
-impl<'a> Object<'a> {
+impl<'a> JsonObject<'a> {
     /// The next key, and the text from its value on.
     #[inline(always)]
-    fn key(&mut self) -> Result<(&'a [u8], &'a [u8]), Broken> {
+    fn next_key(&mut self) -> Result<(&'a [u8], &'a [u8]), BrokenJson> {
         let end = string_end(self.rest)?;
         let after_key = trim_start(&self.rest[end..]);
-        let text = trim_start(after_key.strip_prefix(b":").ok_or(Broken)?);
+        let text = trim_start(after_key.strip_prefix(b":").ok_or(BrokenJson)?);
         Ok((&self.rest[1..end - 1], text))
     }
 
     /// The value at the start of `text`, and on to the next key.
     #[inline(always)]
-    fn value(&mut self, text: &'a [u8]) -> Result<Value<'a>, Broken> {
+    fn next_value(&mut self, text: &'a [u8]) -> Result<JsonValue<'a>, BrokenJson> {
         let end = value_end(text)?;
         self.rest = after_element(&text[end..], b'}')?;
-        Ok(Value(&text[..end]))
+        Ok(JsonValue(&text[..end]))
     }
 }
 
-impl<'a> Iterator for Array<'a> {
-    type Item = Result<Value<'a>, Broken>;
+impl<'a> Iterator for JsonArray<'a> {
+    type Item = Result<JsonValue<'a>, BrokenJson>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.done {
@@ -314,7 +317,7 @@ impl<'a> Iterator for Array<'a> {
             return None;
         }
         let element = value_end(self.rest).and_then(|end| {
-            let value = Value(&self.rest[..end]);
+            let value = JsonValue(&self.rest[..end]);
             self.rest = after_element(&self.rest[end..], b']')?;
             Ok(value)
         });
@@ -325,18 +328,18 @@ impl<'a> Iterator for Array<'a> {
 
 /// Steps over the comma after an element, or stays at the closing bracket.
 #[inline(always)]
-fn after_element(text: &[u8], close: u8) -> Result<&[u8], Broken> {
+fn after_element(text: &[u8], close: u8) -> Result<&[u8], BrokenJson> {
     let text = trim_start(text);
     match text.first() {
         Some(b',') => Ok(trim_start(&text[1..])),
         Some(&byte) if byte == close => Ok(text),
-        _ => Err(Broken),
+        _ => Err(BrokenJson),
     }
 }
 
 /// The length of the value at the start of `text`.
 #[inline]
-fn value_end(text: &[u8]) -> Result<usize, Broken> {
+fn value_end(text: &[u8]) -> Result<usize, BrokenJson> {
     match text.first() {
         Some(b'"') => string_end(text),
         Some(b'{' | b'[') => container_end(text),
@@ -344,19 +347,19 @@ fn value_end(text: &[u8]) -> Result<usize, Broken> {
             .iter()
             .position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n'))
             .unwrap_or(text.len())),
-        _ => Err(Broken),
+        _ => Err(BrokenJson),
     }
 }
 
 /// The length of the string at the start of `text`, quotes included.
 #[inline(always)]
-fn string_end(text: &[u8]) -> Result<usize, Broken> {
+fn string_end(text: &[u8]) -> Result<usize, BrokenJson> {
     if text.first() != Some(&b'"') {
-        return Err(Broken);
+        return Err(BrokenJson);
     }
     let mut from = 1;
     loop {
-        let quote = from + find_quote(&text[from..]).ok_or(Broken)?;
+        let quote = from + find_quote(&text[from..]).ok_or(BrokenJson)?;
         if text[quote - 1] != b'\\' || is_unescaped(&text[1..quote]) {
             return Ok(quote + 1);
         }
@@ -385,13 +388,13 @@ fn find_quote(text: &[u8]) -> Option<usize> {
         }
         at += 16;
     }
-    find(b'"', &text[at..]).map(|found| at + found)
+    find_byte(b'"', &text[at..]).map(|found| at + found)
 }
 
 /// The place of a byte. Asking what the processor can do takes longer than looking through a short
 /// text without that, and a hook looks through nothing else.
 #[inline]
-fn find(byte: u8, text: &[u8]) -> Option<usize> {
+fn find_byte(byte: u8, text: &[u8]) -> Option<usize> {
     const SHORT: usize = 1024;
     if text.len() < SHORT { One::new(byte).find(text) } else { memchr(byte, text) }
 }
@@ -407,7 +410,7 @@ fn quotes_in(eight: &[u8]) -> u64 {
 
 /// The length of the object or array at the start of `text`. Brackets of either kind are counted
 /// together: which one closes which is not checked for what is skipped.
-fn container_end(text: &[u8]) -> Result<usize, Broken> {
+fn container_end(text: &[u8]) -> Result<usize, BrokenJson> {
     let mut depth = 0usize;
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -427,7 +430,7 @@ fn container_end(text: &[u8]) -> Result<usize, Broken> {
         }
         at += 1;
     }
-    Err(Broken)
+    Err(BrokenJson)
 }
 
 #[inline(always)]
@@ -449,26 +452,26 @@ mod tests {
     #[test]
     fn fields_are_found_and_the_rest_is_skipped() {
         let line = br#" {"a": {"x":[1,{"y":"}\""}]}, "type" :"user","n":-3,"t":true,"e":"q\n\u00e9","z":null} "#;
-        let value = Value::new(line);
-        assert!(value.get("type").unwrap().is("user"));
-        assert_eq!(value.get("n").unwrap().i64(), Some(-3));
-        assert_eq!(value.get("t").unwrap().bool(), Some(true));
-        assert_eq!(value.get("e").unwrap().str().unwrap(), "q\né");
-        assert_eq!(value.at(&["a", "x"]).unwrap().array().unwrap().count(), 2);
+        let value = JsonValue::new(line);
+        assert!(value.get("type").unwrap().is_string("user"));
+        assert_eq!(value.get("n").unwrap().as_i64(), Some(-3));
+        assert_eq!(value.get("t").unwrap().as_bool(), Some(true));
+        assert_eq!(value.get("e").unwrap().as_str().unwrap(), "q\né");
+        assert_eq!(value.value_at(&["a", "x"]).unwrap().as_array().unwrap().count(), 2);
         assert_eq!(value.get("missing"), None);
     }
 
     #[test]
     fn one_object_inside_is_read_in_the_same_pass() {
         let line = br#"{"a":1,"m":{"x":[{"m":2}],"y":"}"},"b":{"m":3},"m":4}"#;
-        let fields: Vec<_> = nested(line, "m")
+        let fields: Vec<_> = nested_fields(line, "m")
             .unwrap()
             .map(|field| {
                 let (place, key, value) = field.unwrap();
                 (place, key[0], value.raw().len())
             })
             .collect();
-        let (outer, inner) = (Place::Outer, Place::Inner);
+        let (outer, inner) = (FieldPlace::Outer, FieldPlace::Inner);
         assert_eq!(
             fields,
             [
@@ -481,16 +484,22 @@ mod tests {
         );
         for broken in [r#"{"m":{"#, r#"{"m":{}"#, r#"{"m":{"x"}}"#, r#"{"m":{"x":1}"b":2}"#] {
             assert!(
-                nested(broken.as_bytes(), "m").unwrap().any(|field| field.is_err()),
+                nested_fields(broken.as_bytes(), "m").unwrap().any(|field| field.is_err()),
                 "{broken}"
             );
         }
-        assert_eq!(nested(br#"{"m":{}}"#, "m").unwrap().count(), 0);
+        assert_eq!(nested_fields(br#"{"m":{}}"#, "m").unwrap().count(), 0);
         assert_eq!(
-            Value::new(br#"[{"type":"x"},1]"#).first().unwrap().get("type").unwrap().str().unwrap(),
+            JsonValue::new(br#"[{"type":"x"},1]"#)
+                .first_element()
+                .unwrap()
+                .get("type")
+                .unwrap()
+                .as_str()
+                .unwrap(),
             "x"
         );
-        assert_eq!(Value::new(b"[ ]").first(), None);
+        assert_eq!(JsonValue::new(b"[ ]").first_element(), None);
     }
 
     #[test]
@@ -507,8 +516,8 @@ mod tests {
             "nul",
             r#"{"a":}"#,
         ] {
-            let broken = match object(line.as_bytes()) {
-                Err(Broken) => true,
+            let broken = match parse_object(line.as_bytes()) {
+                Err(BrokenJson) => true,
                 Ok(fields) => fields.into_iter().any(|field| field.is_err()),
             };
             assert!(broken, "{line}");
@@ -532,21 +541,21 @@ mod tests {
         })
     }
 
-    fn read(value: Value<'_>) -> serde_json::Value {
-        if let Some(object) = value.object() {
+    fn read(value: JsonValue<'_>) -> serde_json::Value {
+        if let Some(object) = value.as_object() {
             let fields = object.map(|field| {
                 let (key, value) = field.unwrap();
                 let mut quoted = vec![b'"'];
                 quoted.extend_from_slice(key);
                 quoted.push(b'"');
-                (Value::new(&quoted).string().unwrap(), read(value))
+                (JsonValue::new(&quoted).to_owned_string().unwrap(), read(value))
             });
             return serde_json::Value::Object(fields.collect());
         }
-        if let Some(array) = value.array() {
+        if let Some(array) = value.as_array() {
             return array.map(|element| read(element.unwrap())).collect();
         }
-        if let Some(text) = value.str() {
+        if let Some(text) = value.as_str() {
             return text.into_owned().into();
         }
         serde_json::from_slice(value.raw()).unwrap()
@@ -556,28 +565,28 @@ mod tests {
         #[test]
         fn skimming_agrees_with_a_full_parser(value in json(), pretty in any::<bool>()) {
             let text = if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) }.unwrap();
-            prop_assert_eq!(read(Value::new(&text)), value);
+            prop_assert_eq!(read(JsonValue::new(&text)), value);
         }
 
         #[test]
         fn hostile_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(fields) = nested(&bytes, "a") {
+            if let Ok(fields) = nested_fields(&bytes, "a") {
                 for (_, _, value) in fields.flatten() {
-                    let _ = (value.str(), value.u64(), value.f64(), value.time(), value.get("a"));
+                    let _ = (value.as_str(), value.as_u64(), value.as_f64(), value.as_time(), value.get("a"));
                 }
             }
         }
 
         #[test]
         fn almost_json_never_panics(text in r#"[\[\]{}:,"\\a1 ]{0,60}"#) {
-            for element in Value::new(text.as_bytes()).array().into_iter().flatten() {
+            for element in JsonValue::new(text.as_bytes()).as_array().into_iter().flatten() {
                 let _ = element.map(|value| value.get("a"));
             }
-            for field in object(text.as_bytes()).into_iter().flatten() {
-                let _ = field.map(|(_, value)| value.string());
+            for field in parse_object(text.as_bytes()).into_iter().flatten() {
+                let _ = field.map(|(_, value)| value.to_owned_string());
             }
-            for field in nested(text.as_bytes(), "a").into_iter().flatten() {
-                let _ = field.map(|(_, _, value)| (value.first(), value.string()));
+            for field in nested_fields(text.as_bytes(), "a").into_iter().flatten() {
+                let _ = field.map(|(_, _, value)| (value.first_element(), value.to_owned_string()));
             }
         }
     }

@@ -4,12 +4,12 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use crate::Env;
+use crate::EnvLookup;
 
 /// Does something in an environment, and notes what was looked up in it.
-pub fn noted<T>(
-    env: &Env<'_>,
-    something: impl FnOnce(&Env<'_>) -> T,
+pub fn record_lookups<T>(
+    env: &EnvLookup<'_>,
+    something: impl FnOnce(&EnvLookup<'_>) -> T,
 ) -> (T, BTreeMap<String, String>) {
     let asked: RefCell<BTreeMap<String, String>> = RefCell::default();
     let lookup = |name: &str| {
@@ -19,6 +19,6 @@ pub fn noted<T>(
         }
         Some(value)
     };
-    let done = something(&Env::new(&lookup));
+    let done = something(&EnvLookup::new(&lookup));
     (done, asked.into_inner())
 }

@@ -2,8 +2,8 @@
 
 mod observe;
 
-use model::conversation::Role;
-use model::sighting::{Digest, Turn};
+use model::conversation::ConversationRole;
+use model::sighting::{TranscriptDigest, TurnState};
 use observe::{fixtures, observe};
 use testkit::home::TempHome;
 
@@ -15,7 +15,7 @@ fn the_history_of_the_current_directory_is_one_session() {
     let observed = observe(adapter, &home, &[("PWD", "repo")]);
     let (id, (_, digest)) = observed.sessions.first_key_value().unwrap();
     let directory = home.path().canonicalize().unwrap().join("repo");
-    let expected = Digest {
+    let expected = TranscriptDigest {
         cwd: Some(directory.to_str().unwrap().into()),
         first_prompt: Some("fix the parser\nand its tests".into()),
         model: Some("openai/other-model".into()),
@@ -23,19 +23,22 @@ fn the_history_of_the_current_directory_is_one_session() {
         version: Some("0.86.2".into()),
         cost_micro_usd: Some(2000),
         turns: 2,
-        turn: Turn::Closed,
-        ..Digest::default()
+        turn: TurnState::Closed,
+        ..TranscriptDigest::default()
     };
     assert_eq!(*digest, expected);
     assert_eq!(observed.sessions.len(), 1);
-    let spoken: Vec<_> =
-        observed.said(id).into_iter().filter(|(role, _)| *role != Role::System).collect();
+    let spoken: Vec<_> = observed
+        .said(id)
+        .into_iter()
+        .filter(|(role, _)| *role != ConversationRole::System)
+        .collect();
     let expected = [
-        (Role::User, "fix the parser\nand its tests"),
-        (Role::Assistant, "The parser returned 1.\n\nIt returns 0 now."),
-        (Role::User, "/add README.md"),
-        (Role::User, "say hello"),
-        (Role::Assistant, "hello"),
+        (ConversationRole::User, "fix the parser\nand its tests"),
+        (ConversationRole::Assistant, "The parser returned 1.\n\nIt returns 0 now."),
+        (ConversationRole::User, "/add README.md"),
+        (ConversationRole::User, "say hello"),
+        (ConversationRole::Assistant, "hello"),
     ];
     assert_eq!(spoken, expected.map(|(role, text)| (role, text.to_owned())));
 }
@@ -64,5 +67,5 @@ fn a_directory_without_a_history_is_no_root() {
     let observed = observe(adapter, &home, &[("PWD", "repo")]);
     assert!(observed.sessions.is_empty() && observed.problems.is_empty());
     let relative = |name: &str| (name == "PWD").then(|| ".".into());
-    assert!(adapter.roots(&ostler_adapters::Env::new(&relative)).is_empty());
+    assert!(adapter.session_roots(&ostler_adapters::EnvLookup::new(&relative)).is_empty());
 }

@@ -2,8 +2,8 @@
 
 mod observe;
 
-use model::conversation::Role;
-use model::sighting::{Digest, Tokens, Turn};
+use model::conversation::ConversationRole;
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState};
 use model::time::Time;
 use observe::{fixtures, observe};
 use testkit::home::TempHome;
@@ -16,7 +16,7 @@ fn threads_are_read_whole() {
     let home = TempHome::new();
     home.lay_out(&fixtures("amp/2026.03"), ".local/share/amp");
     let observed = observe(ostler_adapters::by_id("amp").unwrap(), &home, &[]);
-    let expected = Digest {
+    let expected = TranscriptDigest {
         cwd: Some("/home/user/my repo".into()),
         title: Some("Fix the parser".into()),
         first_prompt: Some("fix the parser".into()),
@@ -24,24 +24,24 @@ fn threads_are_read_whole() {
         branch: Some("main".into()),
         started_at: Some(Time::from_millis(1_771_449_540_000)),
         last_activity_at: Some(Time::from_millis(1_771_449_541_000)),
-        tokens: Some(Tokens { input: 22, output: 120, cache_read: 11_200, cache_write: 1500 }),
+        tokens: Some(TokenUsage { input: 22, output: 120, cache_read: 11_200, cache_write: 1500 }),
         turns: 1,
-        turn: Turn::Closed,
-        ..Digest::default()
+        turn: TurnState::Closed,
+        ..TranscriptDigest::default()
     };
     assert_eq!(*observed.digest(FIRST), expected);
     let said = observed.said(FIRST);
     let expected = [
-        (Role::User, "fix the parser"),
-        (Role::Tool, "Read"),
-        (Role::Result, "int main(void) { return 1; }"),
-        (Role::Assistant, "It returns 0 now."),
+        (ConversationRole::User, "fix the parser"),
+        (ConversationRole::Tool, "Read"),
+        (ConversationRole::Result, "int main(void) { return 1; }"),
+        (ConversationRole::Assistant, "It returns 0 now."),
     ];
     assert_eq!(said, expected.map(|(role, text)| (role, text.to_owned())));
     let open = observed.digest(SECOND);
-    assert_eq!((open.turn.clone(), open.turns, open.tokens), (Turn::Open, 1, None));
+    assert_eq!((open.turn.clone(), open.turns, open.tokens), (TurnState::Open, 1, None));
     // The answer is still being written.
-    assert_eq!(observed.said(SECOND), [(Role::User, "list the files".to_owned())]);
+    assert_eq!(observed.said(SECOND), [(ConversationRole::User, "list the files".to_owned())]);
     assert!(observed.problems.is_empty(), "{:?}", observed.problems);
 }
 

@@ -6,9 +6,12 @@ mod fixture;
 use std::path::{Path, PathBuf};
 
 use fixture::time;
-use model::conversation::Role;
+use model::conversation::ConversationRole;
 use model::identity::Identity;
-use model::sighting::{Digest, Proof, Registration, Scope, Tokens, Turn};
+use model::sighting::{
+    ProcessRegistration, RegistrationProof, RegistrationScope, TokenUsage, TranscriptDigest,
+    TurnState,
+};
 use model::status::Activity;
 use ostler_adapters::files;
 
@@ -33,7 +36,7 @@ fn a_finished_session_says_everything_and_registers_nobody() {
     assert_eq!(survey.sources.len(), 2);
     assert_eq!(
         fixture::digest("cline", &survey, ENDED),
-        Digest {
+        TranscriptDigest {
             cwd: Some("/home/user/repo".into()),
             first_prompt: Some("[[tool:echo hi-from-tool]] hi there".into()),
             model: Some("fake-model".into()),
@@ -42,14 +45,14 @@ fn a_finished_session_says_everything_and_registers_nobody() {
             started_at: time("2026-11-15T18:11:50.728Z"),
             last_activity_at: time("2026-11-15T18:11:54.278Z"),
             ended_at: time("2026-11-15T18:11:54.278Z"),
-            tokens: Some(Tokens { input: 1234, output: 56, cache_read: 0, cache_write: 0 }),
+            tokens: Some(TokenUsage { input: 1234, output: 56, cache_read: 0, cache_write: 0 }),
             cost_micro_usd: Some(0),
             turns: 1,
-            turn: Turn::Closed,
-            ..Digest::default()
+            turn: TurnState::Closed,
+            ..TranscriptDigest::default()
         }
     );
-    let ended = Scope::Session(ENDED.into());
+    let ended = RegistrationScope::Session(ENDED.into());
     assert!(survey.registrations.iter().all(|registration| registration.scope != ended));
 }
 
@@ -58,7 +61,7 @@ fn the_first_turn_is_open_before_there_is_a_message() {
     let survey = fixture::survey("cline", &root());
     assert_eq!(
         fixture::digest("cline", &survey, KILLED),
-        Digest {
+        TranscriptDigest {
             cwd: Some("/home/user/repo".into()),
             first_prompt: Some(
                 "Reply to prompt-four [[say:answer to prompt-four]] [[delay:100]]".into()
@@ -68,8 +71,8 @@ fn the_first_turn_is_open_before_there_is_a_message() {
             started_at: time("2026-11-15T21:23:32.261Z"),
             last_activity_at: time("2026-11-15T21:23:32.261Z"),
             turns: 1,
-            turn: Turn::Open,
-            ..Digest::default()
+            turn: TurnState::Open,
+            ..TranscriptDigest::default()
         }
     );
 }
@@ -85,24 +88,24 @@ fn a_session_that_goes_on_registers_its_pid_and_the_database_it_holds() {
         std::fs::canonicalize(&sessions).unwrap().join(KILLED).join(format!("{KILLED}.json"));
     assert_eq!(
         survey.registrations,
-        [Registration {
-            scope: Scope::Session(KILLED.into()),
-            proof: Proof::Process {
+        [ProcessRegistration {
+            scope: RegistrationScope::Session(KILLED.into()),
+            proof: RegistrationProof::Process {
                 identity: Identity {
                     recorded_at: time("2026-11-15T21:23:32.261Z"),
                     comm: Some("cline".into()),
                     ..Identity::recorded_by_agent(Some(26373))
                 },
-                holds: files::stamp(&database),
+                holds: files::stamp_path(&database),
             },
             source,
             activity: Some(Activity::Working),
             waiting_for: None,
-            digest: Digest {
+            digest: TranscriptDigest {
                 cwd: Some("/home/user/repo".into()),
                 version: Some("3.0.65".into()),
                 started_at: time("2026-11-15T21:23:32.261Z"),
-                ..Digest::default()
+                ..TranscriptDigest::default()
             },
         }]
     );
@@ -115,9 +118,9 @@ fn a_manifest_that_cannot_be_read_protects_its_session() {
     std::fs::write(&manifest, r#"{"version":1,"#).unwrap();
     let survey = fixture::survey("cline", &sessions);
     assert_eq!(survey.problems.len(), 1);
-    let protects = |registration: &Registration| {
-        registration.scope == Scope::Session(ENDED.into())
-            && matches!(&registration.proof, Proof::Process { identity, .. } if identity.pid.is_none())
+    let protects = |registration: &ProcessRegistration| {
+        registration.scope == RegistrationScope::Session(ENDED.into())
+            && matches!(&registration.proof, RegistrationProof::Process { identity, .. } if identity.pid.is_none())
     };
     assert!(survey.registrations.iter().any(protects));
     let read = fixture::digest("cline", &survey, ENDED);
@@ -134,7 +137,10 @@ fn messages_that_are_cut_off_are_damage_and_not_an_empty_session() {
         let survey = fixture::survey("cline", &sessions);
         let read = fixture::digest("cline", &survey, ENDED);
         assert_eq!((read.damage.broken, read.turns), (1, 1), "{cut} bytes");
-        assert_eq!(read.tokens, Some(Tokens { input: 1234, output: 56, ..Tokens::default() }));
+        assert_eq!(
+            read.tokens,
+            Some(TokenUsage { input: 1234, output: 56, ..TokenUsage::default() })
+        );
     }
     std::fs::remove_file(&messages).unwrap();
     let survey = fixture::survey("cline", &sessions);
@@ -160,7 +166,7 @@ fn the_conversation_is_told_message_by_message() {
     let survey = fixture::survey("cline", &root());
     let source = fixture::source(&survey, ENDED);
     let (said, end) = fixture::converse("cline", source, 0);
-    assert_eq!(fixture::roles(&said), [Role::User, Role::Assistant]);
+    assert_eq!(fixture::roles(&said), [ConversationRole::User, ConversationRole::Assistant]);
     assert_eq!(said[0].text, "[[tool:echo hi-from-tool]] hi there");
     assert_eq!(end, 2);
     assert_eq!(fixture::converse("cline", source, 1), (said[1..].to_vec(), 2));

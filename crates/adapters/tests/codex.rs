@@ -6,8 +6,10 @@ mod fixture;
 use std::path::PathBuf;
 
 use fixture::time;
-use model::conversation::Role;
-use model::sighting::{Digest, Proof, Scope, Tokens, Turn};
+use model::conversation::ConversationRole;
+use model::sighting::{
+    RegistrationProof, RegistrationScope, TokenUsage, TranscriptDigest, TurnState,
+};
 
 const EXEC: &str = "01a1e059-e0bc-7313-8247-ecfc1125a526";
 const TOOL: &str = "01a1e05a-8afe-7023-9c06-c72dd0ed785c";
@@ -34,7 +36,7 @@ fn a_headless_turn_says_everything() {
     let survey = fixture::survey("codex", &root());
     assert_eq!(
         fixture::digest("codex", &survey, EXEC),
-        Digest {
+        TranscriptDigest {
             cwd: Some("/home/user/repo".into()),
             first_prompt: Some("hi there".into()),
             model: Some("fake-model".into()),
@@ -42,10 +44,10 @@ fn a_headless_turn_says_everything() {
             version: Some("0.166.0".into()),
             started_at: time("2026-11-15T17:55:49.084Z"),
             last_activity_at: time("2026-11-15T17:55:49.515Z"),
-            tokens: Some(Tokens { input: 1234, output: 56, cache_read: 0, cache_write: 0 }),
+            tokens: Some(TokenUsage { input: 1234, output: 56, cache_read: 0, cache_write: 0 }),
             turns: 1,
-            turn: Turn::Closed,
-            ..Digest::default()
+            turn: TurnState::Closed,
+            ..TranscriptDigest::default()
         }
     );
 }
@@ -55,14 +57,14 @@ fn two_responses_of_one_turn_are_counted_once_each() {
     let survey = fixture::survey("codex", &root());
     let read = fixture::digest("codex", &survey, TOOL);
     assert_eq!(read.turns, 1);
-    assert_eq!(read.tokens, Some(Tokens { input: 2468, output: 112, ..Tokens::default() }));
+    assert_eq!(read.tokens, Some(TokenUsage { input: 2468, output: 112, ..TokenUsage::default() }));
 }
 
 #[test]
 fn an_interrupted_turn_is_closed_and_its_notice_is_no_prompt() {
     let survey = fixture::survey("codex", &root());
     let read = fixture::digest("codex", &survey, INTERRUPTED);
-    assert_eq!((read.turns, read.turn), (2, Turn::Closed));
+    assert_eq!((read.turns, read.turn), (2, TurnState::Closed));
     assert_eq!(read.first_prompt.as_deref(), Some("[[delay:3]] codex first prompt"));
     assert_eq!(read.last_activity_at, time("2026-11-15T17:57:59.995Z"));
 }
@@ -71,7 +73,7 @@ fn an_interrupted_turn_is_closed_and_its_notice_is_no_prompt() {
 fn a_killed_turn_is_open_and_has_spent_nothing() {
     let survey = fixture::survey("codex", &root());
     let read = fixture::digest("codex", &survey, KILLED);
-    assert_eq!((read.turn, read.tokens, read.turns), (Turn::Open, None, 1));
+    assert_eq!((read.turn, read.tokens, read.turns), (TurnState::Open, None, 1));
 }
 
 #[test]
@@ -89,9 +91,11 @@ fn a_writer_lock_is_a_registration_of_its_thread() {
         .registrations
         .iter()
         .map(|registration| {
-            let stamp = ostler_adapters::files::stamp(&registration.source).unwrap();
-            assert_eq!(registration.proof, Proof::Lock(stamp));
-            let Scope::Session(id) = &registration.scope else { panic!("{registration:?}") };
+            let stamp = ostler_adapters::files::stamp_path(&registration.source).unwrap();
+            assert_eq!(registration.proof, RegistrationProof::Lock(stamp));
+            let RegistrationScope::Session(id) = &registration.scope else {
+                panic!("{registration:?}")
+            };
             id.as_str()
         })
         .collect();
@@ -101,7 +105,7 @@ fn a_writer_lock_is_a_registration_of_its_thread() {
 
 #[test]
 fn the_conversation_is_told_and_can_be_followed() {
-    use Role::{Assistant, Result, System, Tool, User};
+    use ConversationRole::{Assistant, Result, System, Tool, User};
     let survey = fixture::survey("codex", &root());
     let source = fixture::source(&survey, TOOL);
     let (said, end) = fixture::converse("codex", source, 0);
@@ -139,7 +143,7 @@ fn a_compressed_rollout_reads_like_a_plain_one() {
     // Cut off, it is an error, not a shorter session.
     std::fs::write(&packed_path, &packed[..packed.len() / 2]).unwrap();
     let cut = fixture::survey("codex", home.path());
-    assert!(fixture::adapter("codex").digest(fixture::source(&cut, TOOL)).is_err());
+    assert!(fixture::adapter("codex").read_digest(fixture::source(&cut, TOOL)).is_err());
 
     // With both forms there, the plain one counts.
     std::fs::write(archive.join(name), &bytes).unwrap();

@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bench::{Bench, Shape, TABLE, each};
-use model::sighting::{Damage, Digest, Proof, Scope};
+use model::sighting::{RegistrationProof, RegistrationScope, TranscriptDamage, TranscriptDigest};
 use observe::{fixtures, observe};
-use ostler_adapters::{ALL, Source};
+use ostler_adapters::{ALL_ADAPTERS, TranscriptSource};
 use testkit::home::{TempHome, lay_out_samples};
 
 const ANY: &[Shape] = &[Shape::Lines, Shape::Document, Shape::Text, Shape::Database];
@@ -29,10 +29,14 @@ const FLAT: &[Shape] = &[Shape::Lines, Shape::Document, Shape::Text];
 
 #[test]
 fn every_adapter_has_one_line_and_every_id_is_unique() {
-    for adapter in ALL {
-        let id = adapter.about().id;
+    for adapter in ALL_ADAPTERS {
+        let id = adapter.agent_profile().id;
         assert_eq!(TABLE.iter().filter(|line| line.agent == id).count(), 1, "{id}");
-        assert_eq!(ALL.iter().filter(|other| other.about().id == id).count(), 1, "{id}");
+        assert_eq!(
+            ALL_ADAPTERS.iter().filter(|other| other.agent_profile().id == id).count(),
+            1,
+            "{id}"
+        );
     }
 }
 
@@ -41,7 +45,7 @@ fn all_agents_in_one_home() {
     let home = TempHome::new();
     lay_out_samples(&home, &fixtures(""));
     let tree = home.snapshot();
-    for adapter in ALL {
+    for adapter in ALL_ADAPTERS {
         let bench = Bench::new(*adapter);
         let observed = observe(*adapter, &home, bench.line.variables);
         // More where a fixture has several versions.
@@ -54,7 +58,7 @@ fn all_agents_in_one_home() {
 
 #[test]
 fn empty_home() {
-    for adapter in ALL {
+    for adapter in ALL_ADAPTERS {
         let bench = Bench::new(*adapter);
         let empty = TempHome::new();
         for _ in ["no directory of the agent", "an empty one"] {
@@ -105,7 +109,7 @@ fn line_of_20_mb() {
             _ => bench.home.append(bench.victim(), [&filler[..], b"\n"].concat()),
         }
         let observed = bench.look_unharmed(&bench.victim());
-        bench.check_same(&observed, Damage::default());
+        bench.check_same(&observed, TranscriptDamage::default());
     });
 }
 
@@ -121,7 +125,7 @@ fn line_that_is_too_long_to_be_read() {
         let observed = bench.look_unharmed(&bench.victim());
         bench.check_visible(&observed);
         if bench.line.shape != Shape::Document {
-            bench.check_same(&observed, Damage { broken: 0, oversized: 1 });
+            bench.check_same(&observed, TranscriptDamage { broken: 0, oversized: 1 });
         }
     });
 }
@@ -176,7 +180,7 @@ fn unknown_records_and_fields() {
             bench.home.write(bench.victim(), lines.collect::<Vec<_>>().join("\n"));
         }
         let observed = bench.look_unharmed(&bench.victim());
-        bench.check_same(&observed, Damage::default());
+        bench.check_same(&observed, TranscriptDamage::default());
     });
     each(&[Shape::Database], |bench| {
         change_database(bench, |database| {
@@ -192,7 +196,7 @@ fn unknown_records_and_fields() {
             database.execute_batch("create table zz_unknown (a)").unwrap();
         });
         let observed = bench.look_unharmed(&bench.victim());
-        bench.check_same(&observed, Damage::default());
+        bench.check_same(&observed, TranscriptDamage::default());
     });
 }
 
@@ -211,7 +215,7 @@ fn future_version() {
             if let Some((_, digest)) = observed.sessions.get(id) {
                 let before = bench.before.digest(id).clone();
                 let version = digest.version.clone();
-                assert_eq!(*digest, Digest { version, ..before }, "{}", bench.agent());
+                assert_eq!(*digest, TranscriptDigest { version, ..before }, "{}", bench.agent());
             }
         }
     });
@@ -366,7 +370,7 @@ fn file_of_zero_bytes() {
         for id in bench.victims() {
             // Invented is what only the empty file could have said. Another file may tell of the
             // session, but then it shows that something is missing.
-            let known_otherwise = |(source, digest): &(Source, Digest)| {
+            let known_otherwise = |(source, digest): &(TranscriptSource, TranscriptDigest)| {
                 let other = source.beside.iter().any(|(_, stamp)| stamp.bytes > 0);
                 other && !digest.damage.is_none()
             };
@@ -416,7 +420,7 @@ fn file_growing_while_it_is_read() {
         let observed = bench.look_unharmed(&bench.victim());
         for id in bench.victims() {
             let (was, is) = (bench.before.digest(id), observed.digest(id));
-            assert_eq!(is.damage, Damage::default(), "{}", bench.agent());
+            assert_eq!(is.damage, TranscriptDamage::default(), "{}", bench.agent());
             assert_eq!((is.turns, &is.cwd), (was.turns, &was.cwd), "{}", bench.agent());
         }
     });
@@ -457,10 +461,10 @@ fn registration_that_cannot_be_read() {
             let agent = bench.agent();
             assert!(observed.names(&bench.home.join(&file)), "{agent}, {way}: {observed:#?}");
             let warned = observed.registrations.iter().any(|registration| {
-                let Proof::Process { identity, .. } = &registration.proof else {
+                let RegistrationProof::Process { identity, .. } = &registration.proof else {
                     return false;
                 };
-                registration.scope == Scope::Unreadable && identity.pid == Some(pid)
+                registration.scope == RegistrationScope::Unreadable && identity.pid == Some(pid)
             });
             assert!(warned, "{agent}, {way}: {:?}", observed.registrations);
         });

@@ -6,9 +6,11 @@ mod fixture;
 use std::path::PathBuf;
 
 use fixture::time;
-use model::conversation::Role;
+use model::conversation::ConversationRole;
 use model::identity::Identity;
-use model::sighting::{Digest, Proof, Scope, Tokens, Turn};
+use model::sighting::{
+    RegistrationProof, RegistrationScope, TokenUsage, TranscriptDigest, TurnState,
+};
 use ostler_adapters::files;
 
 const ENDED: &str = "6125af29-0762-4b33-a944-13a0f18430cf";
@@ -26,7 +28,7 @@ fn a_finished_session_says_everything() {
     assert_eq!(survey.sources.len(), 3);
     assert_eq!(
         fixture::digest("copilot", &survey, ENDED),
-        Digest {
+        TranscriptDigest {
             cwd: Some("/home/user/repo".into()),
             first_prompt: Some("[[delay:4]][[tool:env | grep -E 'COPILOT_[A-Z_]*SESSION|COPILOT_CLI|AGENT'; sleep 2]] go".into()),
             model: Some("fake-model".into()),
@@ -35,10 +37,10 @@ fn a_finished_session_says_everything() {
             started_at: time("2026-11-15T18:03:27.781Z"),
             last_activity_at: time("2026-11-15T18:03:38.978Z"),
             ended_at: time("2026-11-15T18:03:38.978Z"),
-            tokens: Some(Tokens { input: 2468, output: 112, cache_read: 0, cache_write: 0 }),
+            tokens: Some(TokenUsage { input: 2468, output: 112, cache_read: 0, cache_write: 0 }),
             turns: 1,
-            turn: Turn::Closed,
-            ..Digest::default()
+            turn: TurnState::Closed,
+            ..TranscriptDigest::default()
         }
     );
 }
@@ -47,7 +49,10 @@ fn a_finished_session_says_everything() {
 fn a_session_in_the_middle_of_a_turn_is_open() {
     let survey = fixture::survey("copilot", &root());
     let read = fixture::digest("copilot", &survey, MIDTURN);
-    assert_eq!((read.turn, read.turns, read.ended_at, read.tokens), (Turn::Open, 1, None, None));
+    assert_eq!(
+        (read.turn, read.turns, read.ended_at, read.tokens),
+        (TurnState::Open, 1, None, None)
+    );
     assert_eq!(read.started_at, time("2026-11-15T21:21:03.783Z"));
     assert_eq!(read.last_activity_at, time("2026-11-15T21:21:11.491Z"));
 }
@@ -59,13 +64,13 @@ fn a_session_without_events_is_known_by_its_workspace() {
     assert_eq!(source.format, "copilot-workspace");
     assert_eq!(
         fixture::digest("copilot", &survey, KILLED),
-        Digest {
+        TranscriptDigest {
             cwd: Some("/home/user/repo".into()),
             title: Some("Reply to prompt-four [[say:answer to prompt-four]] [[delay:100]]".into()),
             branch: Some("main".into()),
             started_at: time("2026-11-15T21:21:25.984Z"),
             last_activity_at: time("2026-11-15T21:21:26.239Z"),
-            ..Digest::default()
+            ..TranscriptDigest::default()
         }
     );
     assert_eq!(fixture::converse("copilot", source, 0), (vec![], 0));
@@ -78,19 +83,19 @@ fn a_lock_names_the_process_and_the_file_it_holds() {
     let registration = survey
         .registrations
         .iter()
-        .find(|registration| registration.scope == Scope::Session(MIDTURN.into()))
+        .find(|registration| registration.scope == RegistrationScope::Session(MIDTURN.into()))
         .unwrap();
     assert_eq!(registration.source, directory.join("inuse.22350.lock"));
-    let lock = files::stamp(&registration.source).unwrap();
+    let lock = files::stamp_path(&registration.source).unwrap();
     assert_eq!(
         registration.proof,
-        Proof::Process {
+        RegistrationProof::Process {
             identity: Identity {
                 recorded_at: Some(lock.modified_at()),
                 comm: Some("copilot".into()),
                 ..Identity::recorded_by_agent(Some(22350))
             },
-            holds: files::stamp(&directory.join("inuse.22350.hold")),
+            holds: files::stamp_path(&directory.join("inuse.22350.hold")),
         }
     );
     assert_eq!(survey.registrations.len(), 2);
@@ -106,9 +111,9 @@ fn a_lock_that_contradicts_its_name_is_a_problem_and_proves_nothing() {
         let registration = survey
             .registrations
             .iter()
-            .find(|registration| registration.scope == Scope::Session(KILLED.into()))
+            .find(|registration| registration.scope == RegistrationScope::Session(KILLED.into()))
             .unwrap();
-        let Proof::Process { identity, .. } = &registration.proof else { panic!() };
+        let RegistrationProof::Process { identity, .. } = &registration.proof else { panic!() };
         (identity.pid, survey.problems.len())
     };
     assert_eq!(pid_with("23461\n"), (Some(23461), 0));
@@ -118,7 +123,7 @@ fn a_lock_that_contradicts_its_name_is_a_problem_and_proves_nothing() {
 
 #[test]
 fn the_conversation_is_told() {
-    use Role::{Assistant, Result, System, Tool, User};
+    use ConversationRole::{Assistant, Result, System, Tool, User};
     let survey = fixture::survey("copilot", &root());
     let source = fixture::source(&survey, ENDED);
     let (said, end) = fixture::converse("copilot", source, 0);

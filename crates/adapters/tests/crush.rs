@@ -8,10 +8,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::sighting::{Digest, Proof, Scope, Turn};
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::sighting::{RegistrationProof, RegistrationScope, TranscriptDigest, TurnState};
 use model::time::Time;
-use ostler_adapters::{Adapter, Env, Source, Survey, by_id, files};
+use ostler_adapters::{Adapter, EnvLookup, Survey, TranscriptSource, by_id, files};
 use rusqlite::Connection;
 use testkit::sql::load_sql;
 
@@ -40,17 +40,18 @@ fn home(data_dir: &str) -> (tempfile::TempDir, PathBuf, Connection) {
 
 fn survey(home: &Path) -> Survey {
     let mut survey = Survey::new(&home.join("data"));
-    crush().survey(&mut survey);
+    crush().survey_root(&mut survey);
     survey
 }
 
-fn converse(source: &Source, from: u64) -> (Vec<Entry>, u64) {
+fn converse(source: &TranscriptSource, from: u64) -> (Vec<ConversationEntry>, u64) {
     let mut entries = Vec::new();
-    let position = crush().converse(source, from, &mut |entry| entries.push(entry)).unwrap();
+    let position =
+        crush().read_conversation(source, from, &mut |entry| entries.push(entry)).unwrap();
     (entries, position)
 }
 
-fn told(entries: &[Entry]) -> Vec<(Role, &str)> {
+fn told(entries: &[ConversationEntry]) -> Vec<(ConversationRole, &str)> {
     entries.iter().map(|entry| (entry.role, entry.text.as_str())).collect()
 }
 
@@ -63,7 +64,7 @@ fn a_project_is_listed_once_with_its_sessions_and_its_lock() {
     let (source, digest) = &survey.ready[0];
     assert_eq!(source.id, "b7e1c6de-0001-4000-8000-000000000001");
     assert_eq!((source.bytes, &source.path), (Some(764), &project.join(".crush/crush.db")));
-    let expected = Digest {
+    let expected = TranscriptDigest {
         cwd: Some(project.to_str().unwrap().into()),
         title: Some("Rename a function".into()),
         first_prompt: Some("rename foo to bar".into()),
@@ -76,21 +77,21 @@ fn a_project_is_listed_once_with_its_sessions_and_its_lock() {
         cost_micro_usd: Some(12_500),
         cost_covers_subagents: true,
         turns: 1,
-        turn: Turn::Closed,
-        ..Digest::default()
+        turn: TurnState::Closed,
+        ..TranscriptDigest::default()
     };
     assert_eq!(digest, &expected);
-    assert_eq!(crush().digest(source).unwrap(), Digest { cwd: None, ..expected });
+    assert_eq!(crush().read_digest(source).unwrap(), TranscriptDigest { cwd: None, ..expected });
     let (child, digest) = &survey.ready[1];
     assert_eq!(child.parent.as_deref(), Some(source.id.as_str()));
-    assert_eq!((digest.title.as_deref(), digest.turn.clone()), (None, Turn::Open));
+    assert_eq!((digest.title.as_deref(), digest.turn.clone()), (None, TurnState::Open));
     assert!(!digest.cost_covers_subagents);
 
     assert_eq!(survey.registrations.len(), 1);
     let lock = &survey.registrations[0];
-    assert_eq!(lock.scope, Scope::Store(source.path.clone()));
+    assert_eq!(lock.scope, RegistrationScope::Store(source.path.clone()));
     let file = project.join(".crush/crush.lock");
-    assert_eq!(lock.proof, Proof::Lock(files::stamp(&file).unwrap()));
+    assert_eq!(lock.proof, RegistrationProof::Lock(files::stamp_path(&file).unwrap()));
     assert_eq!(lock.source, file);
 }
 
@@ -102,12 +103,12 @@ fn a_message_that_is_being_written_is_not_told_to_followers() {
     assert_eq!(
         told(&entries),
         [
-            (Role::User, "rename foo to bar"),
-            (Role::Assistant, "I search."),
-            (Role::Tool, r#"{"pattern":"foo"}"#),
-            (Role::Result, "main.go:3"),
-            (Role::System, "Continue."),
-            (Role::Assistant, "Renamed."),
+            (ConversationRole::User, "rename foo to bar"),
+            (ConversationRole::Assistant, "I search."),
+            (ConversationRole::Tool, r#"{"pattern":"foo"}"#),
+            (ConversationRole::Result, "main.go:3"),
+            (ConversationRole::System, "Continue."),
+            (ConversationRole::Assistant, "Renamed."),
         ]
     );
     assert_eq!((entries[2].tool.as_deref(), position), (Some("grep"), 5));
@@ -122,14 +123,14 @@ fn a_message_that_is_being_written_is_not_told_to_followers() {
     write(r#"[{"type":"text","data":{"text":"And"}}]"#);
     assert_eq!(converse(&source, 5), (vec![], 5));
     let (entries, position) = converse(&source, 0);
-    assert_eq!((told(&entries).last(), position), (Some(&(Role::Assistant, "And")), 5));
-    assert_eq!(survey(home.path()).ready[0].1.turn, Turn::Open);
+    assert_eq!((told(&entries).last(), position), (Some(&(ConversationRole::Assistant, "And")), 5));
+    assert_eq!(survey(home.path()).ready[0].1.turn, TurnState::Open);
     write(
         r#"[{"type":"text","data":{"text":"And more"}},{"type":"finish","data":{"reason":"canceled","time":1}}]"#,
     );
     let (entries, position) = converse(&source, 5);
-    assert_eq!((told(&entries), position), (vec![(Role::Assistant, "And more")], 7));
-    assert_eq!(survey(home.path()).ready[0].1.turn, Turn::Closed);
+    assert_eq!((told(&entries), position), (vec![(ConversationRole::Assistant, "And more")], 7));
+    assert_eq!(survey(home.path()).ready[0].1.turn, TurnState::Closed);
 }
 
 #[test]
@@ -163,7 +164,7 @@ fn roots_follow_the_environment() {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        crush().roots(&Env::new(&lookup))
+        crush().session_roots(&EnvLookup::new(&lookup))
     };
     assert_eq!(roots(&[("HOME", "/h")]), [PathBuf::from("/h/.local/share/crush")]);
     assert_eq!(roots(&[("HOME", "/h"), ("CRUSH_GLOBAL_DATA", "/c")]), [PathBuf::from("/c")]);

@@ -2,8 +2,8 @@
 
 mod observe;
 
-use model::conversation::Role;
-use model::sighting::{Digest, Turn};
+use model::conversation::ConversationRole;
+use model::sighting::{TranscriptDigest, TurnState};
 use model::time::Time;
 use observe::{fixtures, observe};
 use testkit::home::TempHome;
@@ -19,25 +19,25 @@ fn home() -> TempHome {
 #[test]
 fn a_transcript_is_described_by_its_chat() {
     let observed = observe(ostler_adapters::by_id("cursor").unwrap(), &home(), &[]);
-    let expected = Digest {
+    let expected = TranscriptDigest {
         cwd: Some("/home/user/repo".into()),
         title: Some("Parser fix".into()),
         first_prompt: Some("fix the parser".into()),
         model: Some("gpt-5.5".into()),
         started_at: Some(Time::parse("2026-09-07T10:00:00Z").unwrap()),
         turns: 2,
-        turn: Turn::Closed,
-        ..Digest::default()
+        turn: TurnState::Closed,
+        ..TranscriptDigest::default()
     };
     assert_eq!(*observed.digest(FIRST), expected);
     let said = observed.said(FIRST);
     let expected = [
-        (Role::User, "fix the parser"),
-        (Role::Assistant, "I look at it."),
-        (Role::Tool, "Read"),
-        (Role::Assistant, "It returns 0 now."),
-        (Role::User, "and the tests?"),
-        (Role::Assistant, "They pass."),
+        (ConversationRole::User, "fix the parser"),
+        (ConversationRole::Assistant, "I look at it."),
+        (ConversationRole::Tool, "Read"),
+        (ConversationRole::Assistant, "It returns 0 now."),
+        (ConversationRole::User, "and the tests?"),
+        (ConversationRole::Assistant, "They pass."),
     ];
     assert_eq!(said, expected.map(|(role, text)| (role, text.to_owned())));
     assert!(observed.problems.is_empty(), "{:?}", observed.problems);
@@ -50,16 +50,16 @@ fn subagents_open_turns_and_chats_without_a_transcript() {
     let (subagent, _) = &observed.sessions["c0ffee00-0000-4000-8000-000000000009"];
     assert_eq!(subagent.parent.as_deref(), Some(FIRST));
     let open = observed.digest("c0ffee00-0000-4000-8000-000000000002");
-    assert_eq!((open.turn.clone(), open.turns, open.cwd.clone()), (Turn::Open, 1, None));
+    assert_eq!((open.turn.clone(), open.turns, open.cwd.clone()), (TurnState::Open, 1, None));
     let (source, chat) = &observed.sessions["c0ffee00-0000-4000-8000-000000000003"];
     assert_eq!(source.format, "cursor-store");
-    let expected = Digest {
+    let expected = TranscriptDigest {
         cwd: Some("/home/user/other".into()),
         // Its name is only what every new chat is called.
         title: None,
         model: Some("composer-2".into()),
         started_at: Some(Time::parse("2026-09-07T11:00:00Z").unwrap()),
-        ..Digest::default()
+        ..TranscriptDigest::default()
     };
     assert_eq!(*chat, expected);
 }

@@ -19,7 +19,7 @@ fn writer(home: &TempHome) -> Connection {
 
 fn count(home: &TempHome, name: &str) -> i64 {
     let root = std::fs::canonicalize(home.path()).unwrap();
-    let connection = database::open(&root, &root.join(name)).unwrap();
+    let connection = database::open_read_only(&root, &root.join(name)).unwrap();
     connection.query_row("select count(*) from t", [], |row| row.get(0)).unwrap()
 }
 
@@ -47,7 +47,7 @@ fn a_log_without_its_index_is_named_not_ignored() {
     copy(&home, &["", "-wal"]);
     let before = home.snapshot();
     let root = std::fs::canonicalize(home.path()).unwrap();
-    let error = database::open(&root, &root.join("left.db")).unwrap_err();
+    let error = database::open_read_only(&root, &root.join("left.db")).unwrap_err();
     assert!(error.to_string().contains("write-ahead log"), "{error}");
     assert_eq!(before.changes(&home.snapshot()), Vec::<String>::new());
 }

@@ -6,8 +6,8 @@ mod fixture;
 use std::path::PathBuf;
 
 use fixture::time;
-use model::conversation::Role;
-use model::sighting::{Digest, Tokens, Turn};
+use model::conversation::ConversationRole;
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState};
 
 const TOOL: &str = "040b39a0-ca85-4785-84a6-9e74397d5763";
 const PLAIN: &str = "1f57f7ee-1192-47b0-9c4b-2ba91bcae1ef";
@@ -24,16 +24,16 @@ fn a_headless_turn_says_everything() {
     assert_eq!(survey.sources.len(), 3);
     assert_eq!(
         fixture::digest("droid", &survey, PLAIN),
-        Digest {
+        TranscriptDigest {
             cwd: Some("/home/user/repo".into()),
             first_prompt: Some("hi there".into()),
             model: Some("custom:Fake-0".into()),
             started_at: time("2026-11-15T18:05:40.502Z"),
             last_activity_at: time("2026-11-15T18:05:41.153Z"),
-            tokens: Some(Tokens { input: 1234, output: 56, cache_read: 0, cache_write: 0 }),
+            tokens: Some(TokenUsage { input: 1234, output: 56, cache_read: 0, cache_write: 0 }),
             turns: 1,
-            turn: Turn::Closed,
-            ..Digest::default()
+            turn: TurnState::Closed,
+            ..TranscriptDigest::default()
         }
     );
 }
@@ -42,18 +42,18 @@ fn a_headless_turn_says_everything() {
 fn hooks_are_no_prompts_and_the_last_one_ends_the_session() {
     let survey = fixture::survey("droid", &root());
     let read = fixture::digest("droid", &survey, TOOL);
-    assert_eq!((read.turns, read.turn), (1, Turn::Closed));
+    assert_eq!((read.turns, read.turn), (1, TurnState::Closed));
     assert_eq!(read.ended_at, time("2026-11-15T18:06:21.587Z"));
     assert_eq!(read.started_at, time("2026-11-15T18:06:08.551Z"));
-    assert_eq!(read.tokens, Some(Tokens { input: 2468, output: 112, ..Tokens::default() }));
+    assert_eq!(read.tokens, Some(TokenUsage { input: 2468, output: 112, ..TokenUsage::default() }));
 }
 
 #[test]
 fn a_killed_turn_is_open() {
     let survey = fixture::survey("droid", &root());
     let read = fixture::digest("droid", &survey, KILLED);
-    assert_eq!((read.turn, read.turns, read.ended_at), (Turn::Open, 1, None));
-    assert_eq!(read.tokens, Some(Tokens::default()));
+    assert_eq!((read.turn, read.turns, read.ended_at), (TurnState::Open, 1, None));
+    assert_eq!(read.tokens, Some(TokenUsage::default()));
     assert_eq!(read.model, None);
 }
 
@@ -82,11 +82,11 @@ fn an_old_session_lies_beside_the_projects() {
 
 #[test]
 fn the_conversation_is_told() {
-    use Role::{Assistant, Result, System, Tool, User};
+    use ConversationRole::{Assistant, Result, System, Tool, User};
     let survey = fixture::survey("droid", &root());
     let source = fixture::source(&survey, TOOL);
     let (said, end) = fixture::converse("droid", source, 0);
-    let roles: Vec<Role> =
+    let roles: Vec<ConversationRole> =
         fixture::roles(&said).into_iter().filter(|role| *role != System).collect();
     assert_eq!(roles, [User, Tool, Result, Assistant]);
     let tool = said.iter().find(|entry| entry.role == Tool).unwrap();

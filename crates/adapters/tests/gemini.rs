@@ -3,8 +3,8 @@
 
 mod observe;
 
-use model::conversation::Role;
-use model::sighting::{Digest, Tokens, Turn};
+use model::conversation::ConversationRole;
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState};
 use model::time::Time;
 use observe::{Observed, fixtures, observe};
 use testkit::home::TempHome;
@@ -23,14 +23,14 @@ fn time(text: &str) -> Option<Time> {
     Some(Time::parse(text).unwrap())
 }
 
-fn tokens(input: u64, output: u64) -> Option<Tokens> {
-    Some(Tokens { input, output, cache_read: 0, cache_write: 0 })
+fn tokens(input: u64, output: u64) -> Option<TokenUsage> {
+    Some(TokenUsage { input, output, cache_read: 0, cache_write: 0 })
 }
 
 #[test]
 fn a_turn_with_a_tool_counts_each_message_once() {
     let observed = look(&home());
-    let expected = Digest {
+    let expected = TranscriptDigest {
         cwd: Some("/home/user/repo".into()),
         first_prompt: Some("[[delay:5]][[tool:env | grep -E 'GEMINI|AGENT'; sleep 2]] go".into()),
         model: Some("gemini-3.8-flash".into()),
@@ -39,8 +39,8 @@ fn a_turn_with_a_tool_counts_each_message_once() {
         // Three lines carry usage, two messages do.
         tokens: tokens(2468, 112),
         turns: 1,
-        turn: Turn::Closed,
-        ..Digest::default()
+        turn: TurnState::Closed,
+        ..TranscriptDigest::default()
     };
     assert_eq!(*observed.digest("361de265-539f-4574-b148-d55d51b38392"), expected);
     assert!(observed.problems.is_empty(), "{:?}", observed.problems);
@@ -51,7 +51,7 @@ fn a_turn_with_a_tool_counts_each_message_once() {
 #[test]
 fn short_sessions_and_a_generated_title() {
     let observed = look(&home());
-    let plain = Digest {
+    let plain = TranscriptDigest {
         cwd: Some("/home/user/repo".into()),
         first_prompt: Some("hello interactive".into()),
         model: Some("gemini-2.5-flash".into()),
@@ -59,8 +59,8 @@ fn short_sessions_and_a_generated_title() {
         last_activity_at: time("2026-11-15T18:31:24.560Z"),
         tokens: tokens(1234, 56),
         turns: 1,
-        turn: Turn::Closed,
-        ..Digest::default()
+        turn: TurnState::Closed,
+        ..TranscriptDigest::default()
     };
     assert_eq!(*observed.digest("7d755d05-0326-4434-8e4c-60af30df46eb"), plain);
     let other = observed.digest("fdf5a3db-899e-4ac6-b4f4-f4d82b777a63");
@@ -76,7 +76,7 @@ fn short_sessions_and_a_generated_title() {
 fn a_session_killed_in_mid_turn_is_open() {
     let observed = look(&home());
     let killed = observed.digest("cfc6d7d8-1ab1-44e8-8d30-5f9b27cfbae4");
-    assert_eq!((killed.turn.clone(), killed.turns, killed.tokens), (Turn::Open, 1, None));
+    assert_eq!((killed.turn.clone(), killed.turns, killed.tokens), (TurnState::Open, 1, None));
     assert_eq!(killed.model, None);
 }
 
@@ -86,7 +86,15 @@ fn the_conversation_is_told_once_from_the_start_and_when_followed() {
     let observed = look(&home);
     let said = observed.said("361de265-539f-4574-b148-d55d51b38392");
     let roles: Vec<_> = said.iter().map(|(role, _)| *role).collect();
-    assert_eq!(roles, [Role::User, Role::Tool, Role::Result, Role::Assistant]);
+    assert_eq!(
+        roles,
+        [
+            ConversationRole::User,
+            ConversationRole::Tool,
+            ConversationRole::Result,
+            ConversationRole::Assistant
+        ]
+    );
     assert_eq!(said[1].1, "run_shell_command");
     assert!(said[2].1.contains("GEMINI_CLI=1"), "{}", said[2].1);
     assert_eq!(said[3].1, "hello from the fake model");
@@ -100,7 +108,8 @@ fn the_conversation_is_told_once_from_the_start_and_when_followed() {
     let (mut followed, mut position) = (Vec::new(), 0);
     for line in whole.split_inclusive(|byte| *byte == b'\n') {
         home.append(file, line);
-        position = adapter.converse(source, position, &mut |entry| followed.push(entry)).unwrap();
+        position =
+            adapter.read_conversation(source, position, &mut |entry| followed.push(entry)).unwrap();
     }
     assert_eq!(position, whole.len() as u64);
     assert_eq!(followed, observed.conversations["361de265-539f-4574-b148-d55d51b38392"]);
@@ -112,7 +121,7 @@ fn the_older_document_is_read_and_a_resumed_one_lives_on_as_lines() {
     home.lay_out(&fixtures("gemini/0.9.0"), ".gemini");
     let observed = look(&home);
     let old = observed.digest("1f2e3d4c-0000-4000-8000-000000000001");
-    let expected = Digest {
+    let expected = TranscriptDigest {
         // By the hash of the path: the directory has no other name.
         cwd: Some("/home/user/repo".into()),
         title: Some("Fix the parser".into()),
@@ -120,10 +129,10 @@ fn the_older_document_is_read_and_a_resumed_one_lives_on_as_lines() {
         model: Some("gemini-2.5-pro".into()),
         started_at: time("2025-09-20T10:00:00.000Z"),
         last_activity_at: time("2025-09-20T10:01:00.000Z"),
-        tokens: Some(Tokens { input: 1700, output: 150, cache_read: 300, cache_write: 0 }),
+        tokens: Some(TokenUsage { input: 1700, output: 150, cache_read: 300, cache_write: 0 }),
         turns: 1,
-        turn: Turn::Closed,
-        ..Digest::default()
+        turn: TurnState::Closed,
+        ..TranscriptDigest::default()
     };
     assert_eq!(*old, expected);
     let roles: Vec<_> = observed
@@ -131,7 +140,15 @@ fn the_older_document_is_read_and_a_resumed_one_lives_on_as_lines() {
         .into_iter()
         .map(|(role, _)| role)
         .collect();
-    assert_eq!(roles, [Role::User, Role::Tool, Role::Result, Role::Assistant]);
+    assert_eq!(
+        roles,
+        [
+            ConversationRole::User,
+            ConversationRole::Tool,
+            ConversationRole::Result,
+            ConversationRole::Assistant
+        ]
+    );
 
     let hash = "c26848463faf0f27a9b73be872230455e679bd57c1733c045f9dc28f8352bd2a";
     let old_path = format!(".gemini/tmp/{hash}/chats/session-2025-09-20T10-00-1f2e3d4c.json");

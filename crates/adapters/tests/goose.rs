@@ -8,10 +8,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::sighting::{Digest, Tokens, Turn};
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState};
 use model::time::Time;
-use ostler_adapters::{Adapter, Env, Source, Survey, by_id};
+use ostler_adapters::{Adapter, EnvLookup, Survey, TranscriptSource, by_id};
 use rusqlite::Connection;
 use testkit::sql::load_sql;
 
@@ -29,17 +29,18 @@ fn home() -> (tempfile::TempDir, Connection) {
 
 fn survey(root: &Path) -> Survey {
     let mut survey = Survey::new(root);
-    goose().survey(&mut survey);
+    goose().survey_root(&mut survey);
     survey
 }
 
-fn converse(source: &Source, from: u64) -> (Vec<Entry>, u64) {
+fn converse(source: &TranscriptSource, from: u64) -> (Vec<ConversationEntry>, u64) {
     let mut entries = Vec::new();
-    let position = goose().converse(source, from, &mut |entry| entries.push(entry)).unwrap();
+    let position =
+        goose().read_conversation(source, from, &mut |entry| entries.push(entry)).unwrap();
     (entries, position)
 }
 
-fn told(entries: &[Entry]) -> Vec<(Role, &str)> {
+fn told(entries: &[ConversationEntry]) -> Vec<(ConversationRole, &str)> {
     entries.iter().map(|entry| (entry.role, entry.text.as_str())).collect()
 }
 
@@ -51,7 +52,7 @@ fn a_session_of_the_database() {
     assert_eq!((survey.ready.len(), survey.sources.len()), (2, 0));
     let (source, digest) = &survey.ready[0];
     assert_eq!((source.id.as_str(), source.bytes), ("20261115_1", Some(509)));
-    let expected = Digest {
+    let expected = TranscriptDigest {
         cwd: Some("/home/user/repo".into()),
         title: Some("Count the files".into()),
         first_prompt: Some("how many files are here?".into()),
@@ -59,18 +60,18 @@ fn a_session_of_the_database() {
         started_at: Time::parse("2026-11-15T18:00:00Z"),
         last_activity_at: Some(Time::from_millis(1_794_765_609_000)),
         // 1200 in, of which 700 read from and 200 written to the cache.
-        tokens: Some(Tokens { input: 300, output: 100, cache_read: 700, cache_write: 200 }),
+        tokens: Some(TokenUsage { input: 300, output: 100, cache_read: 700, cache_write: 200 }),
         cost_micro_usd: Some(12_500),
         turns: 1,
-        turn: Turn::Closed,
-        ..Digest::default()
+        turn: TurnState::Closed,
+        ..TranscriptDigest::default()
     };
     assert_eq!(digest, &expected);
-    assert_eq!(goose().digest(source).unwrap(), expected);
+    assert_eq!(goose().read_digest(source).unwrap(), expected);
     let (child, digest) = &survey.ready[1];
     assert_eq!(child.parent.as_deref(), Some("20261115_1"));
     assert_eq!((digest.title.as_deref(), digest.tokens), (None, None));
-    assert_eq!((digest.turn.clone(), digest.turns), (Turn::Open, 1));
+    assert_eq!((digest.turn.clone(), digest.turns), (TurnState::Open, 1));
 }
 
 #[test]
@@ -81,12 +82,12 @@ fn the_conversation_tells_calls_results_and_what_was_injected() {
     assert_eq!(
         told(&entries),
         [
-            (Role::User, "how many files are here?"),
-            (Role::Assistant, "Let me look."),
-            (Role::Tool, r#"{"command":"ls"}"#),
-            (Role::Result, "a\nb"),
-            (Role::System, "(the conversation was compacted)"),
-            (Role::Assistant, "Two."),
+            (ConversationRole::User, "how many files are here?"),
+            (ConversationRole::Assistant, "Let me look."),
+            (ConversationRole::Tool, r#"{"command":"ls"}"#),
+            (ConversationRole::Result, "a\nb"),
+            (ConversationRole::System, "(the conversation was compacted)"),
+            (ConversationRole::Assistant, "Two."),
         ]
     );
     assert_eq!(entries[2].tool.as_deref(), Some("developer__shell"));
@@ -96,7 +97,7 @@ fn the_conversation_tells_calls_results_and_what_was_injected() {
         .execute("insert into messages (id, session_id, role, content_json, created_timestamp) values (9, '20261115_1', 'assistant', '[{\"type\":\"toolConfirmationRequest\",\"id\":\"x\"}]', 1794765700000)", [])
         .unwrap();
     let digest = survey(home.path()).ready.remove(0).1;
-    assert_eq!(digest.turn, Turn::Waiting(Some("permission".into())));
+    assert_eq!(digest.turn, TurnState::Waiting(Some("permission".into())));
     assert_eq!(digest.last_activity_at, Some(Time::from_millis(1_794_765_700_000)));
     assert_eq!(converse(&source, 5).1, 9);
 }
@@ -143,14 +144,21 @@ fn older_files_are_read_unless_the_database_has_them() {
     assert_eq!(survey.extras[0].session.as_deref(), Some("20261115_1"));
     let source = &survey.sources[0];
     assert_eq!(source.id, "20250620_013617");
-    let digest = goose().digest(source).unwrap();
+    let digest = goose().read_digest(source).unwrap();
     assert_eq!(digest.cwd.as_deref(), Some("/home/user/old"));
     assert_eq!(digest.title.as_deref(), Some("An old one"));
     assert_eq!(digest.first_prompt.as_deref(), Some("fix it"));
-    assert_eq!((digest.turns, digest.turn, digest.damage.broken), (1, Turn::Open, 1));
+    assert_eq!((digest.turns, digest.turn, digest.damage.broken), (1, TurnState::Open, 1));
     assert_eq!(digest.last_activity_at, Some(Time::from_millis(1_700_000_003_000)));
     let (entries, position) = converse(source, 0);
-    assert_eq!(told(&entries), [(Role::User, "fix it"), (Role::Tool, "{}"), (Role::Result, "ok")]);
+    assert_eq!(
+        told(&entries),
+        [
+            (ConversationRole::User, "fix it"),
+            (ConversationRole::Tool, "{}"),
+            (ConversationRole::Result, "ok")
+        ]
+    );
     assert_eq!(position, lines.len() as u64);
 }
 
@@ -161,7 +169,7 @@ fn roots_follow_the_environment() {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        goose().roots(&Env::new(&lookup))
+        goose().session_roots(&EnvLookup::new(&lookup))
     };
     assert_eq!(roots(&[("HOME", "/h")]), [PathBuf::from("/h/.local/share/goose")]);
     assert_eq!(roots(&[("HOME", "/h"), ("XDG_DATA_HOME", "/d")]), [PathBuf::from("/d/goose")]);

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it means with unwrap")]
 #![allow(clippy::disallowed_methods, reason = "fixtures of our own")]
 
-use model::event::Happening;
+use model::event::HookHappening;
 use ostler_adapters::{self as adapters, hooks};
 use serde_json::value::RawValue;
 
@@ -18,10 +18,10 @@ struct Line<'a> {
 fn told(agent: &str, version: &str) -> Vec<(String, Option<model::event::HookEvent>)> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/hook-payloads");
     let lines = std::fs::read_to_string(format!("{directory}/{agent}-{version}.jsonl")).unwrap();
-    let hooks = adapters::by_id(agent).unwrap().about().hooks.unwrap();
+    let hooks = adapters::by_id(agent).unwrap().agent_profile().hooks.unwrap();
     let read = |line: &str| {
         let line: Line<'_> = serde_json::from_str(line).unwrap();
-        let told = hooks::read(hooks, &line.event, line.payload.get().as_bytes());
+        let told = hooks::read_hook_event(hooks, &line.event, line.payload.get().as_bytes());
         (line.event, told)
     };
     lines.lines().map(read).collect()
@@ -30,7 +30,7 @@ fn told(agent: &str, version: &str) -> Vec<(String, Option<model::event::HookEve
 /// The happenings of the main conversation, with repetitions as they came.
 fn happenings(agent: &str, version: &str) -> Vec<&'static str> {
     let events = told(agent, version).into_iter().filter_map(|(_, event)| event);
-    events.filter(|event| event.subagent.is_none()).map(|event| event.happening.word()).collect()
+    events.filter(|event| event.subagent.is_none()).map(|event| event.happening.as_str()).collect()
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn every_payload_names_a_session_its_directory_and_only_starts_carry_a_prompt() 
             let Some(event) = event else { continue };
             assert!(event.session.len() > 20, "{agent} {name}");
             assert_eq!(event.cwd.as_deref(), Some("/home/user/repo"), "{agent} {name}");
-            let starts = event.happening == Happening::TurnStart;
+            let starts = event.happening == HookHappening::TurnStart;
             assert_eq!(event.prompt.is_some(), starts, "{agent} {name}");
         }
     }
@@ -127,17 +127,17 @@ fn every_payload_names_a_session_its_directory_and_only_starts_carry_a_prompt() 
 
 #[test]
 fn the_notify_program_of_codex_tells_of_the_end_of_a_turn() {
-    let hooks = adapters::by_id("codex").unwrap().about().hooks.unwrap();
+    let hooks = adapters::by_id("codex").unwrap().agent_profile().hooks.unwrap();
     let payload = br#"{"type":"agent-turn-complete","thread-id":"01a1e05b","turn-id":"t",
         "cwd":"/home/user/repo","input-messages":["hi"],"last-assistant-message":"hello"}"#;
-    let event = hooks::read(hooks, "notify", payload).unwrap();
-    assert_eq!((event.session.as_str(), event.happening), ("01a1e05b", Happening::TurnEnd));
+    let event = hooks::read_hook_event(hooks, "notify", payload).unwrap();
+    assert_eq!((event.session.as_str(), event.happening), ("01a1e05b", HookHappening::TurnEnd));
     assert_eq!(event.message.as_deref(), Some("hello"));
 }
 
 #[test]
 fn what_cannot_be_understood_says_nothing() {
-    let hooks = adapters::by_id("claude-code").unwrap().about().hooks.unwrap();
+    let hooks = adapters::by_id("claude-code").unwrap().agent_profile().hooks.unwrap();
     let garbage: [&[u8]; 9] = [
         b"",
         b"{",
@@ -150,7 +150,7 @@ fn what_cannot_be_understood_says_nothing() {
         b"{\"cwd\":\"/\"}",
     ];
     for payload in garbage {
-        assert_eq!(hooks::read(hooks, "Stop", payload), None);
+        assert_eq!(hooks::read_hook_event(hooks, "Stop", payload), None);
     }
-    assert_eq!(hooks::read(hooks, "Nonsense", b"{\"session_id\":\"a\"}"), None);
+    assert_eq!(hooks::read_hook_event(hooks, "Nonsense", b"{\"session_id\":\"a\"}"), None);
 }

@@ -6,8 +6,8 @@ mod fixture;
 use std::path::PathBuf;
 
 use fixture::time;
-use model::conversation::Role;
-use model::sighting::{Digest, Tokens, Turn};
+use model::conversation::ConversationRole;
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState};
 
 const TOOL: &str = "session_1378c799-a803-4174-9079-f682ee580d4a";
 const PLAIN: &str = "session_bc61c280-a4ba-4919-9035-99a46ce7a180";
@@ -27,28 +27,28 @@ fn a_turn_with_a_tool_says_everything() {
     assert_eq!(ids, [TOOL, PLAIN, MIDTURN]);
     assert_eq!(
         fixture::digest("kimi", &survey, TOOL),
-        Digest {
+        TranscriptDigest {
             cwd: Some("/home/user/repo".into()),
             first_prompt: Some("[[delay:4]][[tool:env | grep -E 'KIMI|AGENT'; sleep 2]] go".into()),
             model: Some("fake-model".into()),
             // createdAt 1794766266628 and updatedAt 1794766277437 of state.json.
             started_at: time("2026-11-15T18:11:06.628Z"),
             last_activity_at: time("2026-11-15T18:11:17.437Z"),
-            tokens: Some(Tokens { input: 2468, output: 112, cache_read: 0, cache_write: 0 }),
+            tokens: Some(TokenUsage { input: 2468, output: 112, cache_read: 0, cache_write: 0 }),
             turns: 1,
-            turn: Turn::Closed,
-            ..Digest::default()
+            turn: TurnState::Closed,
+            ..TranscriptDigest::default()
         }
     );
     let plain = fixture::digest("kimi", &survey, PLAIN);
-    assert_eq!(plain.tokens, Some(Tokens { input: 1234, output: 56, ..Tokens::default() }));
+    assert_eq!(plain.tokens, Some(TokenUsage { input: 1234, output: 56, ..TokenUsage::default() }));
 }
 
 #[test]
 fn a_session_in_the_middle_of_a_turn_is_open_and_its_prompt_is_no_title() {
     let survey = fixture::survey("kimi", &root());
     let read = fixture::digest("kimi", &survey, MIDTURN);
-    assert_eq!((read.turn, read.turns, read.tokens), (Turn::Open, 1, None));
+    assert_eq!((read.turn, read.turns, read.tokens), (TurnState::Open, 1, None));
     assert_eq!((read.title, read.model), (None, None));
     assert_eq!(read.last_activity_at, time("2026-11-15T21:22:06.190Z"));
 }
@@ -80,12 +80,12 @@ fn a_sub_agent_belongs_to_its_session_and_a_silent_session_is_known_by_its_state
     assert_eq!(fixture::source(&survey, PLAIN).format, "kimi-state");
     let read = fixture::digest("kimi", &survey, PLAIN);
     assert_eq!(read.cwd.as_deref(), Some("/home/user/repo"));
-    assert_eq!((read.turns, read.turn), (0, Turn::Unknown));
+    assert_eq!((read.turns, read.turn), (0, TurnState::Unknown));
 }
 
 #[test]
 fn the_conversation_is_told() {
-    use Role::{Assistant, Result, System, Tool, User};
+    use ConversationRole::{Assistant, Result, System, Tool, User};
     let survey = fixture::survey("kimi", &root());
     let source = fixture::source(&survey, TOOL);
     let (said, end) = fixture::converse("kimi", source, 0);

@@ -8,11 +8,14 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::identity::{Identity, Recorder};
-use model::sighting::{Digest, Proof, Registration, Scope, Tokens, Turn};
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::identity::{Identity, IdentityRecorder};
+use model::sighting::{
+    ProcessRegistration, RegistrationProof, RegistrationScope, TokenUsage, TranscriptDigest,
+    TurnState,
+};
 use model::time::Time;
-use ostler_adapters::{Adapter, Env, ExtraKind, Source, Survey, by_id};
+use ostler_adapters::{Adapter, EnvLookup, ExtraFileKind, Survey, TranscriptSource, by_id};
 use rusqlite::Connection;
 use testkit::sql::load_sql;
 
@@ -39,19 +42,20 @@ fn home() -> (tempfile::TempDir, Connection) {
 
 fn survey(root: &Path) -> Survey {
     let mut survey = Survey::new(root);
-    openclaw().survey(&mut survey);
+    openclaw().survey_root(&mut survey);
     survey
 }
 
-fn converse(source: &Source, from: u64) -> (Vec<Entry>, u64) {
+fn converse(source: &TranscriptSource, from: u64) -> (Vec<ConversationEntry>, u64) {
     let mut entries = Vec::new();
-    let position = openclaw().converse(source, from, &mut |entry| entries.push(entry)).unwrap();
+    let position =
+        openclaw().read_conversation(source, from, &mut |entry| entries.push(entry)).unwrap();
     (entries, position)
 }
 
-fn identity(registration: &Registration) -> &Identity {
+fn identity(registration: &ProcessRegistration) -> &Identity {
     match &registration.proof {
-        Proof::Process { identity, holds: None } => identity,
+        RegistrationProof::Process { identity, holds: None } => identity,
         other => panic!("{other:?}"),
     }
 }
@@ -65,21 +69,21 @@ fn a_session_of_the_database() {
     let (source, digest) = &survey.ready[0];
     assert_eq!((source.id.as_str(), source.bytes), (SESSION, Some(5380)));
     assert_eq!(source.path, std::fs::canonicalize(home.path()).unwrap().join(DATABASE));
-    let expected = Digest {
+    let expected = TranscriptDigest {
         cwd: Some("/home/user/workspace".into()),
         first_prompt: Some("hi there".into()),
         name: Some("agent:main:main".into()),
         model: Some("fake-model".into()),
         started_at: Some(Time::from_millis(1_794_766_105_496)),
         last_activity_at: Time::parse("2026-11-15T18:11:00.313Z"),
-        tokens: Some(Tokens { input: 3702, output: 168, cache_read: 0, cache_write: 0 }),
+        tokens: Some(TokenUsage { input: 3702, output: 168, cache_read: 0, cache_write: 0 }),
         cost_micro_usd: Some(4038),
         turns: 2,
-        turn: Turn::Closed,
-        ..Digest::default()
+        turn: TurnState::Closed,
+        ..TranscriptDigest::default()
     };
     assert_eq!(digest, &expected);
-    assert_eq!(openclaw().digest(source).unwrap(), expected);
+    assert_eq!(openclaw().read_digest(source).unwrap(), expected);
 }
 
 #[test]
@@ -90,7 +94,14 @@ fn the_conversation_goes_on_where_it_was_left() {
     let roles: Vec<_> = entries.iter().map(|entry| entry.role).collect();
     assert_eq!(
         roles,
-        [Role::User, Role::Assistant, Role::User, Role::Tool, Role::Result, Role::Assistant]
+        [
+            ConversationRole::User,
+            ConversationRole::Assistant,
+            ConversationRole::User,
+            ConversationRole::Tool,
+            ConversationRole::Result,
+            ConversationRole::Assistant
+        ]
     );
     assert_eq!(entries[3].tool.as_deref(), Some("exec"));
     assert_eq!(entries[3].text, r#"{"command":"env | grep -E 'OPENCLAW|AGENT'; sleep 2"}"#);
@@ -105,7 +116,7 @@ fn the_conversation_goes_on_where_it_was_left() {
         .unwrap();
     let (entries, position) = converse(&source, 13);
     assert_eq!((entries.len(), entries[0].text.as_str(), position), (1, "more", 14));
-    assert_eq!(survey(home.path()).ready[0].1.turn, Turn::Open);
+    assert_eq!(survey(home.path()).ready[0].1.turn, TurnState::Open);
 }
 
 #[test]
@@ -120,10 +131,10 @@ fn packed_events_are_unpacked_and_broken_ones_are_counted() {
             .unwrap();
     }
     let digest = survey(home.path()).ready.remove(0).1;
-    let expected = Tokens { input: 3703, output: 170, cache_read: 3, cache_write: 4 };
+    let expected = TokenUsage { input: 3703, output: 170, cache_read: 3, cache_write: 4 };
     assert_eq!(digest.tokens, Some(expected), "one response is counted once");
     assert_eq!(digest.cost_micro_usd, Some(504_038));
-    assert_eq!((digest.turn, digest.damage.broken), (Turn::Open, 1));
+    assert_eq!((digest.turn, digest.damage.broken), (TurnState::Open, 1));
     assert_eq!(digest.model.as_deref(), Some("big"));
     assert_eq!(digest.other_models, ["fake-model"]);
 }
@@ -136,12 +147,12 @@ fn leases_of_a_killed_process_name_it_once_for_its_store() {
     assert_eq!(survey.problems, []);
     assert_eq!(survey.registrations.len(), 1, "three rows, one process");
     let lease = &survey.registrations[0];
-    assert_eq!(lease.scope, Scope::Store(survey.ready[0].0.path.clone()));
+    assert_eq!(lease.scope, RegistrationScope::Store(survey.ready[0].0.path.clone()));
     let expected = Identity {
         pid: Some(25902),
         start: Some(224_474),
         recorded_at: Some(Time::from_millis(1_794_777_792_017)),
-        recorder: Recorder::Agent,
+        recorder: IdentityRecorder::Agent,
         comm: Some("openclaw".into()),
         ..Identity::default()
     };
@@ -156,7 +167,10 @@ fn leases_that_cannot_be_read_leave_every_store_in_doubt() {
     let survey = survey(home.path());
     assert_eq!(survey.problems.len(), 1);
     assert_eq!(survey.registrations.len(), 1);
-    assert_eq!(survey.registrations[0].scope, Scope::Store(survey.ready[0].0.path.clone()));
+    assert_eq!(
+        survey.registrations[0].scope,
+        RegistrationScope::Store(survey.ready[0].0.path.clone())
+    );
     assert_eq!(identity(&survey.registrations[0]).pid, None);
 }
 
@@ -248,41 +262,48 @@ fn a_file_store_gives_transcripts_entries_and_leftovers() {
     );
     let kinds = |kind| survey.extras.iter().filter(|extra| extra.kind == kind).count();
     assert_eq!(
-        (kinds(ExtraKind::Attachment), kinds(ExtraKind::Archive), kinds(ExtraKind::Temporary)),
+        (
+            kinds(ExtraFileKind::Attachment),
+            kinds(ExtraFileKind::Archive),
+            kinds(ExtraFileKind::Temporary)
+        ),
         (1, 1, 1)
     );
 
     let main = survey.sources.iter().find(|source| source.id == "a").unwrap();
     assert_eq!(main.title.as_deref(), Some("Main thing"));
-    let expected = Digest {
+    let expected = TranscriptDigest {
         cwd: Some("/w".into()),
         first_prompt: Some("hello".into()),
         name: Some("agent:main:main".into()),
         started_at: Time::parse("2026-06-01T10:00:00Z"),
         last_activity_at: Time::parse("2026-06-01T10:01:30Z"),
         turns: 1,
-        turn: Turn::Open,
-        ..Digest::default()
+        turn: TurnState::Open,
+        ..TranscriptDigest::default()
     };
-    assert_eq!(openclaw().digest(main).unwrap(), expected);
+    assert_eq!(openclaw().read_digest(main).unwrap(), expected);
     let (entries, position) = converse(main, 0);
     let roles: Vec<_> = entries.iter().map(|entry| entry.role).collect();
-    assert_eq!(roles, [Role::User, Role::System, Role::System]);
+    assert_eq!(roles, [ConversationRole::User, ConversationRole::System, ConversationRole::System]);
     assert_eq!(position, main.stamp.bytes);
 
     assert_eq!(survey.ready.len(), 1, "an entry without a transcript is not lost");
     let (source, digest) = &survey.ready[0];
     assert_eq!((source.id.as_str(), source.parent.as_deref()), ("c", Some("a")));
     assert_eq!((digest.title.as_deref(), digest.model.as_deref()), (Some("Lost"), Some("m")));
-    assert_eq!(digest.turn, Turn::Open);
+    assert_eq!(digest.turn, TurnState::Open);
     assert_eq!(digest.started_at, Some(Time::from_millis(1_780_307_000_000)));
-    assert_eq!(openclaw().digest(source).unwrap().name.as_deref(), Some("agent:main:subagent:q"));
+    assert_eq!(
+        openclaw().read_digest(source).unwrap().name.as_deref(),
+        Some("agent:main:subagent:q")
+    );
 
     let reasons: Vec<_> = survey.problems.iter().map(|problem| problem.reason.as_str()).collect();
     assert!(reasons.contains(&"1 entries without a usable session id"), "{reasons:?}");
     assert_eq!(reasons.len(), 2, "the lock that is cut off is the other");
     let lock = |id: &str| {
-        let scope = Scope::Session(id.to_owned());
+        let scope = RegistrationScope::Session(id.to_owned());
         identity(survey.registrations.iter().find(|lock| lock.scope == scope).unwrap())
     };
     assert_eq!((lock("a").pid, lock("a").start), (Some(4242), Some(99)));
@@ -323,7 +344,7 @@ fn roots_follow_the_environment() {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        openclaw().roots(&Env::new(&lookup))
+        openclaw().session_roots(&EnvLookup::new(&lookup))
     };
     assert_eq!(roots(&[("HOME", "/h")]), [PathBuf::from("/h/.openclaw")]);
     assert_eq!(roots(&[("HOME", "/h"), ("OPENCLAW_HOME", "/o")]), [PathBuf::from("/o/.openclaw")]);

@@ -9,10 +9,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::sighting::{Digest, Tokens, Turn};
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState};
 use model::time::Time;
-use ostler_adapters::{Adapter, Env, Source, Survey, by_id};
+use ostler_adapters::{Adapter, EnvLookup, Survey, TranscriptSource, by_id};
 use testkit::sql::load_sql;
 
 fn opencode() -> &'static dyn Adapter {
@@ -33,11 +33,11 @@ fn home(version: &str) -> (tempfile::TempDir, rusqlite::Connection) {
 
 fn survey(root: &Path) -> Survey {
     let mut survey = Survey::new(root);
-    opencode().survey(&mut survey);
+    opencode().survey_root(&mut survey);
     survey
 }
 
-fn only(root: &Path, id: &str) -> (Source, Digest) {
+fn only(root: &Path, id: &str) -> (TranscriptSource, TranscriptDigest) {
     let survey = survey(root);
     assert_eq!(survey.problems, []);
     let mut found: Vec<_> = survey.ready.into_iter().filter(|(s, _)| s.id == id).collect();
@@ -45,13 +45,14 @@ fn only(root: &Path, id: &str) -> (Source, Digest) {
     found.remove(0)
 }
 
-fn converse(source: &Source, from: u64) -> (Vec<Entry>, u64) {
+fn converse(source: &TranscriptSource, from: u64) -> (Vec<ConversationEntry>, u64) {
     let mut entries = Vec::new();
-    let position = opencode().converse(source, from, &mut |entry| entries.push(entry)).unwrap();
+    let position =
+        opencode().read_conversation(source, from, &mut |entry| entries.push(entry)).unwrap();
     (entries, position)
 }
 
-fn told(entries: &[Entry]) -> Vec<(Role, &str)> {
+fn told(entries: &[ConversationEntry]) -> Vec<(ConversationRole, &str)> {
     entries.iter().map(|entry| (entry.role, entry.text.as_str())).collect()
 }
 
@@ -69,7 +70,7 @@ fn a_finished_session_of_the_database() {
     assert_eq!(source.bytes, Some(size as u64 * 4 / 11));
     assert_eq!(source.parent, None);
     assert_eq!(source.path, std::fs::canonicalize(home.path()).unwrap().join("opencode.db"));
-    let expected = Digest {
+    let expected = TranscriptDigest {
         cwd: Some("/home/user/repo".into()),
         title: Some("hello from the fake model".into()),
         first_prompt: Some("\"hi there\"".into()),
@@ -77,21 +78,21 @@ fn a_finished_session_of_the_database() {
         version: Some("1.18.33".into()),
         started_at: Some(Time::from_millis(1_794_765_497_640)),
         last_activity_at: Some(Time::from_millis(1_794_765_505_030)),
-        tokens: Some(Tokens { input: 1234, output: 56, cache_read: 0, cache_write: 0 }),
+        tokens: Some(TokenUsage { input: 1234, output: 56, cache_read: 0, cache_write: 0 }),
         cost_micro_usd: Some(1346),
         turns: 1,
-        turn: Turn::Closed,
-        ..Digest::default()
+        turn: TurnState::Closed,
+        ..TranscriptDigest::default()
     };
     assert_eq!(digest, expected);
-    assert_eq!(opencode().digest(&source).unwrap(), expected);
+    assert_eq!(opencode().read_digest(&source).unwrap(), expected);
 }
 
 #[test]
 fn two_answers_of_one_turn_are_counted_once_each() {
     let (home, _connection) = home("1.18.33");
     let (_, digest) = only(home.path(), WITH_TOOL);
-    let expected = Tokens { input: 2468, output: 112, cache_read: 0, cache_write: 0 };
+    let expected = TokenUsage { input: 2468, output: 112, cache_read: 0, cache_write: 0 };
     assert_eq!(digest.tokens, Some(expected));
     assert_eq!((digest.turns, digest.cost_micro_usd), (1, Some(2692)));
     assert_eq!(digest.last_activity_at, Some(Time::from_millis(1_794_765_548_341)));
@@ -104,7 +105,12 @@ fn the_conversation_is_told_with_calls_and_results() {
     let (entries, position) = converse(&source, 0);
     assert_eq!(
         entries.iter().map(|entry| entry.role).collect::<Vec<_>>(),
-        [Role::User, Role::Tool, Role::Result, Role::Assistant]
+        [
+            ConversationRole::User,
+            ConversationRole::Tool,
+            ConversationRole::Result,
+            ConversationRole::Assistant
+        ]
     );
     assert_eq!(entries[1].tool.as_deref(), Some("bash"));
     assert!(entries[1].text.starts_with(r#"{"command":"env | grep -E 'OPENCODE|AGENT'; sleep 2""#));
@@ -133,7 +139,7 @@ fn in_the_middle_of_a_turn_the_turn_is_open_and_nothing_is_spent() {
     let before = names();
     let (source, digest) = only(home.path(), MIDTURN);
     assert_eq!(names(), before, "reading must leave no trace");
-    assert_eq!((digest.turn, digest.turns), (Turn::Open, 1));
+    assert_eq!((digest.turn, digest.turns), (TurnState::Open, 1));
     assert_eq!((digest.tokens, digest.cost_micro_usd), (None, None));
     assert_eq!(digest.title, None, "a placeholder is no title");
     assert_eq!(digest.last_activity_at, Some(Time::from_millis(1_794_777_242_885)));
@@ -153,7 +159,10 @@ fn in_the_middle_of_a_turn_the_turn_is_open_and_nothing_is_spent() {
         r#"{"type":"tool","tool":"bash","state":{"status":"running","input":{"command":"ls"}}}"#;
     part("prt_2", running);
     let (entries, position) = converse(&source, position);
-    assert_eq!((told(&entries), position), (vec![(Role::Tool, r#"{"command":"ls"}"#)], 3));
+    assert_eq!(
+        (told(&entries), position),
+        (vec![(ConversationRole::Tool, r#"{"command":"ls"}"#)], 3)
+    );
     assert_eq!(converse(&source, position), (vec![], 3));
     part(
         "prt_2",
@@ -161,11 +170,11 @@ fn in_the_middle_of_a_turn_the_turn_is_open_and_nothing_is_spent() {
     );
     part("prt_3", r#"{"type":"text","text":"par","time":{"start":5}}"#);
     let (entries, position) = converse(&source, position);
-    assert_eq!((told(&entries), position), (vec![(Role::Result, "a")], 4));
-    assert_eq!(told(&converse(&source, 0).0).last(), Some(&(Role::Assistant, "par")));
+    assert_eq!((told(&entries), position), (vec![(ConversationRole::Result, "a")], 4));
+    assert_eq!(told(&converse(&source, 0).0).last(), Some(&(ConversationRole::Assistant, "par")));
     part("prt_3", r#"{"type":"text","text":"partial","time":{"start":5,"end":6}}"#);
     let (entries, position) = converse(&source, position);
-    assert_eq!((told(&entries), position), (vec![(Role::Assistant, "partial")], 6));
+    assert_eq!((told(&entries), position), (vec![(ConversationRole::Assistant, "partial")], 6));
 }
 
 #[test]
@@ -183,10 +192,10 @@ fn a_sub_agent_knows_its_parent_and_injected_messages_are_no_prompts() {
     let (child, digest) = only(home.path(), WITH_TOOL);
     assert_eq!((child.parent.as_deref(), digest.parent.as_deref()), (Some(HELLO), Some(HELLO)));
     let (_, digest) = only(home.path(), HELLO);
-    assert_eq!((digest.turns, digest.turn, digest.damage.broken), (1, Turn::Closed, 1));
+    assert_eq!((digest.turns, digest.turn, digest.damage.broken), (1, TurnState::Closed, 1));
     assert_eq!(
         digest.tokens,
-        Some(Tokens { input: 1244, output: 61, cache_read: 70, cache_write: 30 })
+        Some(TokenUsage { input: 1244, output: 61, cache_read: 70, cache_write: 30 })
     );
     assert_eq!(digest.model.as_deref(), Some("other"));
     assert_eq!(digest.other_models, ["fake-model"]);
@@ -246,8 +255,8 @@ fn the_files_of_older_versions_are_read() {
     assert_eq!((survey.problems.len(), survey.ready.len(), survey.sources.len()), (0, 0, 1));
     let source = &survey.sources[0];
     assert_eq!(source.beside.len(), 2, "each message has its stamp");
-    let digest = opencode().digest(source).unwrap();
-    let expected = Digest {
+    let digest = opencode().read_digest(source).unwrap();
+    let expected = TranscriptDigest {
         cwd: Some("/home/user/old".into()),
         title: Some("An old one".into()),
         first_prompt: Some("fix it".into()),
@@ -255,15 +264,18 @@ fn the_files_of_older_versions_are_read() {
         version: Some("1.1.4".into()),
         started_at: Some(Time::from_millis(1_700_000_000_000)),
         last_activity_at: Some(Time::from_millis(1_700_000_003_000)),
-        tokens: Some(Tokens { input: 3, output: 9, cache_read: 6, cache_write: 7 }),
+        tokens: Some(TokenUsage { input: 3, output: 9, cache_read: 6, cache_write: 7 }),
         cost_micro_usd: Some(500_000),
         turns: 1,
-        turn: Turn::Closed,
-        ..Digest::default()
+        turn: TurnState::Closed,
+        ..TranscriptDigest::default()
     };
     assert_eq!(digest, expected);
     let (entries, position) = converse(source, 0);
-    assert_eq!(told(&entries), [(Role::User, "fix it"), (Role::Assistant, "done")]);
+    assert_eq!(
+        told(&entries),
+        [(ConversationRole::User, "fix it"), (ConversationRole::Assistant, "done")]
+    );
     assert_eq!(converse(source, position), (vec![], 4));
 }
 
@@ -300,7 +312,7 @@ fn roots_follow_the_environment() {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        opencode().roots(&Env::new(&lookup))
+        opencode().session_roots(&EnvLookup::new(&lookup))
     };
     let data = "/h/.local/share/opencode";
     let expect = |variables: &[(&str, &str)], expected: &[&str]| {

@@ -3,9 +3,12 @@
 
 mod observe;
 
-use model::conversation::Role;
-use model::identity::{Boot, Identity, Recorder};
-use model::sighting::{Digest, Proof, Registration, Scope, Tokens, Turn};
+use model::conversation::ConversationRole;
+use model::identity::{BootId, Identity, IdentityRecorder};
+use model::sighting::{
+    ProcessRegistration, RegistrationProof, RegistrationScope, TokenUsage, TranscriptDigest,
+    TurnState,
+};
 use model::time::Time;
 use observe::{Observed, fixtures, observe};
 use testkit::home::TempHome;
@@ -27,17 +30,17 @@ fn time(text: &str) -> Option<Time> {
     Some(Time::parse(text).unwrap())
 }
 
-fn identity(registration: &Registration) -> &Identity {
+fn identity(registration: &ProcessRegistration) -> &Identity {
     match &registration.proof {
-        Proof::Process { identity, .. } => identity,
-        Proof::Lock(_) => panic!("a lock"),
+        RegistrationProof::Process { identity, .. } => identity,
+        RegistrationProof::Lock(_) => panic!("a lock"),
     }
 }
 
 #[test]
 fn a_headless_turn_with_a_tool() {
     let observed = look(&home());
-    let expected = Digest {
+    let expected = TranscriptDigest {
         cwd: Some("/home/user/repo".into()),
         first_prompt: Some(
             "[[delay:4]][[tool:env | grep -E 'QWEN|AGENT|GEMINI'; sleep 2]] go".into(),
@@ -48,16 +51,24 @@ fn a_headless_turn_with_a_tool() {
         started_at: time("2026-11-15T18:02:43.596Z"),
         last_activity_at: time("2026-11-15T18:02:55.995Z"),
         // As usage_record.jsonl has it for this session.
-        tokens: Some(Tokens { input: 2468, output: 112, cache_read: 0, cache_write: 0 }),
+        tokens: Some(TokenUsage { input: 2468, output: 112, cache_read: 0, cache_write: 0 }),
         turns: 1,
-        turn: Turn::Closed,
-        ..Digest::default()
+        turn: TurnState::Closed,
+        ..TranscriptDigest::default()
     };
     assert_eq!(*observed.digest(HEADLESS), expected);
     assert!(observed.problems.is_empty(), "{:?}", observed.problems);
     let said = observed.said(HEADLESS);
     let roles: Vec<_> = said.iter().map(|(role, _)| *role).collect();
-    assert_eq!(roles, [Role::User, Role::Tool, Role::Result, Role::Assistant]);
+    assert_eq!(
+        roles,
+        [
+            ConversationRole::User,
+            ConversationRole::Tool,
+            ConversationRole::Result,
+            ConversationRole::Assistant
+        ]
+    );
     assert_eq!(said[1].1, "run_shell_command");
     assert_eq!(said[3].1, "hello from the fake model");
 }
@@ -65,7 +76,7 @@ fn a_headless_turn_with_a_tool() {
 #[test]
 fn an_interactive_session_counts_the_subagent_that_kept_no_transcript() {
     let observed = look(&home());
-    let expected = Digest {
+    let expected = TranscriptDigest {
         cwd: Some("/home/user/repo".into()),
         first_prompt: Some("hello interactive".into()),
         model: Some("fake-model".into()),
@@ -74,10 +85,10 @@ fn an_interactive_session_counts_the_subagent_that_kept_no_transcript() {
         started_at: time("2026-11-15T18:31:22.766Z"),
         last_activity_at: time("2026-11-15T18:31:23.986Z"),
         // 1234 + 56 for the answer, and again for the memory extractor.
-        tokens: Some(Tokens { input: 2468, output: 112, cache_read: 0, cache_write: 0 }),
+        tokens: Some(TokenUsage { input: 2468, output: 112, cache_read: 0, cache_write: 0 }),
         turns: 1,
-        turn: Turn::Closed,
-        ..Digest::default()
+        turn: TurnState::Closed,
+        ..TranscriptDigest::default()
     };
     assert_eq!(*observed.digest(INTERACTIVE), expected);
 }
@@ -86,7 +97,7 @@ fn an_interactive_session_counts_the_subagent_that_kept_no_transcript() {
 fn a_session_killed_in_mid_turn_is_open() {
     let observed = look(&home());
     let killed = observed.digest("99739ab8-2589-42c2-8e1e-8faabffa820f");
-    assert_eq!((killed.turn.clone(), killed.turns, killed.tokens), (Turn::Open, 1, None));
+    assert_eq!((killed.turn.clone(), killed.turns, killed.tokens), (TurnState::Open, 1, None));
     assert_eq!(killed.branch.as_deref(), Some("main"));
     assert_eq!(observed.sessions.len(), 3);
 }
@@ -101,14 +112,14 @@ fn a_registration_says_all_it_knows_and_no_secret() {
     home.write(path, text);
     let observed = look(&home);
     let [registered, runtime] = &observed.registrations[..] else { panic!("{observed:?}") };
-    assert_eq!(registered.scope, Scope::Session(INTERACTIVE.into()));
+    assert_eq!(registered.scope, RegistrationScope::Session(INTERACTIVE.into()));
     let expected = Identity {
         pid: Some(29453),
         start: Some(298_547),
-        boot: Some(Boot::Id("00000000-0000-0000-0000-000000000000".into())),
+        boot: Some(BootId::Id("00000000-0000-0000-0000-000000000000".into())),
         pid_ns: Some(4_026_531_836),
         recorded_at: Some(Time::from_millis(1_794_767_469_926)),
-        recorder: Recorder::Agent,
+        recorder: IdentityRecorder::Agent,
         comm: Some("qwen".into()),
         ..Identity::default()
     };
@@ -118,11 +129,11 @@ fn a_registration_says_all_it_knows_and_no_secret() {
     assert_eq!(registered.digest.version.as_deref(), Some("0.24.4"));
     assert_eq!(registered.digest.started_at, Some(Time::from_millis(1_794_767_469_926)));
 
-    assert_eq!(runtime.scope, Scope::Session(INTERACTIVE.into()));
+    assert_eq!(runtime.scope, RegistrationScope::Session(INTERACTIVE.into()));
     let expected = Identity {
         pid: Some(29453),
         recorded_at: Some(Time::from_millis(1_794_767_469_117)),
-        recorder: Recorder::Agent,
+        recorder: IdentityRecorder::Agent,
         comm: Some("qwen".into()),
         ..Identity::default()
     };
@@ -138,11 +149,11 @@ fn a_process_that_turned_to_another_session_is_not_claimed_for_the_old_one() {
     let text = String::from_utf8(home.read(path)).unwrap().replace(INTERACTIVE, "new-session");
     home.write(path, text);
     let scopes: Vec<_> = look(&home).registrations.into_iter().map(|r| r.scope).collect();
-    assert_eq!(scopes, [Scope::Session("new-session".into())]);
+    assert_eq!(scopes, [RegistrationScope::Session("new-session".into())]);
     // Without a registration the runtime file is all there is.
     home.remove(path);
     let scopes: Vec<_> = look(&home).registrations.into_iter().map(|r| r.scope).collect();
-    assert_eq!(scopes, [Scope::Session(INTERACTIVE.into())]);
+    assert_eq!(scopes, [RegistrationScope::Session(INTERACTIVE.into())]);
 }
 
 #[test]
@@ -151,8 +162,11 @@ fn a_registration_that_cannot_be_read_still_names_its_process() {
     home.write(".qwen/sessions/29453.json", r#"{"schemaVersion":1,"pid":294"#);
     let observed = look(&home);
     assert!(observed.names(&home.join(".qwen/sessions/29453.json")));
-    let unreadable: Vec<_> =
-        observed.registrations.iter().filter(|r| r.scope == Scope::Unreadable).collect();
+    let unreadable: Vec<_> = observed
+        .registrations
+        .iter()
+        .filter(|r| r.scope == RegistrationScope::Unreadable)
+        .collect();
     assert_eq!(unreadable.len(), 1);
     assert_eq!(identity(unreadable[0]).pid, Some(29453));
 }

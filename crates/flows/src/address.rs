@@ -9,7 +9,7 @@ use crate::observe::{Observation, Observed};
 /// Finds the one session that `text` means. `agent:` in front narrows it to one agent.
 ///
 /// An exact id beats a name, a name beats a prefix, and nothing is ever guessed.
-pub fn find<'a>(
+pub fn resolve_session<'a>(
     observation: &'a Observation,
     text: &str,
     here: &Path,

@@ -1,17 +1,17 @@
 //! The conversation of a session, whichever agent held it.
 
-use adapters::{ReadError, Source};
-use model::conversation::Entry;
+use adapters::{ReadError, TranscriptSource};
+use model::conversation::ConversationEntry;
 
 /// Reads the conversation from `position` on; returns where to go on later.
-pub fn converse(
+pub fn read_conversation(
     agent: &str,
-    source: &Source,
+    source: &TranscriptSource,
     position: u64,
-    say: &mut dyn FnMut(Entry),
+    say: &mut dyn FnMut(ConversationEntry),
 ) -> Result<u64, ReadError> {
     match adapters::by_id(agent) {
-        Some(adapter) => adapter.converse(source, position, say),
+        Some(adapter) => adapter.read_conversation(source, position, say),
         None => Ok(position),
     }
 }

@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use adapters::ExtraKind;
-use model::session::Kind;
+use adapters::ExtraFileKind;
+use model::session::SessionKind;
 use model::wire::{AgentUse, DuResult, ProjectUse, SessionUse};
 
 use crate::observe::Observation;
 use crate::terminal::sight;
 
 /// How many of the biggest sessions are named per agent.
-const BIGGEST: usize = 10;
+const MAX_BIGGEST_SESSIONS: usize = 10;
 
 /// Adds up an observation of everything.
 pub fn disk_use(observation: &Observation) -> DuResult {
@@ -33,9 +33,9 @@ pub fn disk_use(observation: &Observation) -> DuResult {
 
 /// Hosted sessions: their logs, and what was made of them.
 fn terminal_use(observation: &Observation) -> AgentUse {
-    let mut total = AgentUse { agent: sight::AGENT, ..AgentUse::default() };
+    let mut total = AgentUse { agent: sight::TERMINAL_AGENT, ..AgentUse::default() };
     let mut projects: HashMap<Option<&str>, ProjectUse> = HashMap::new();
-    let hosted = observation.sessions.iter().filter(|one| one.session.kind == Kind::Hosted);
+    let hosted = observation.sessions.iter().filter(|one| one.session.kind == SessionKind::Hosted);
     for session in hosted.map(|one| &one.session) {
         let log = session.transcript.as_ref();
         let directory = log.and_then(|log| log.path.parent());
@@ -48,7 +48,7 @@ fn terminal_use(observation: &Observation) -> AgentUse {
         let project = projects.entry(session.digest.cwd.as_deref()).or_default();
         project.sessions += 1;
         project.bytes += bytes;
-        let title = session.title().map(str::to_owned);
+        let title = session.display_title().map(str::to_owned);
         total.biggest.push(SessionUse { id: session.id.clone(), title, bytes });
     }
     let named = projects.into_iter();
@@ -56,12 +56,12 @@ fn terminal_use(observation: &Observation) -> AgentUse {
         named.map(|(cwd, used)| ProjectUse { cwd: cwd.map(str::to_owned), ..used }).collect();
     total.projects.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.cwd.cmp(&b.cwd)));
     total.biggest.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.id.cmp(&b.id)));
-    total.biggest.truncate(BIGGEST);
+    total.biggest.truncate(MAX_BIGGEST_SESSIONS);
     total
 }
 
 fn agent_use(observation: &Observation, report: &crate::observe::AgentReport) -> AgentUse {
-    let agent = report.adapter.about().id;
+    let agent = report.adapter.agent_profile().id;
     let mut total = AgentUse { agent, ..AgentUse::default() };
     let mut projects: HashMap<Option<&str>, ProjectUse> = HashMap::new();
     let mut sessions: HashMap<&str, SessionUse> = HashMap::new();
@@ -74,7 +74,7 @@ fn agent_use(observation: &Observation, report: &crate::observe::AgentReport) ->
         total.sessions += 1;
         projects.entry(cwd).or_default().sessions += 1;
         project_of.insert(&session.id, cwd);
-        let title = session.title().map(str::to_owned);
+        let title = session.display_title().map(str::to_owned);
         sessions.insert(&session.id, SessionUse { id: session.id.clone(), title, bytes: 0 });
     }
     let mut count = |session: Option<&str>, bytes: u64| {
@@ -93,9 +93,9 @@ fn agent_use(observation: &Observation, report: &crate::observe::AgentReport) ->
     }
     for extra in &report.extras {
         match extra.kind {
-            ExtraKind::Attachment => total.attachment_bytes += extra.bytes,
-            ExtraKind::Archive => total.archive_bytes += extra.bytes,
-            ExtraKind::Temporary => total.temporary_bytes += extra.bytes,
+            ExtraFileKind::Attachment => total.attachment_bytes += extra.bytes,
+            ExtraFileKind::Archive => total.archive_bytes += extra.bytes,
+            ExtraFileKind::Temporary => total.temporary_bytes += extra.bytes,
         }
         count(extra.session.as_deref(), extra.bytes);
     }
@@ -110,6 +110,6 @@ fn agent_use(observation: &Observation, report: &crate::observe::AgentReport) ->
     total.projects.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.cwd.cmp(&b.cwd)));
     total.biggest = sessions.into_values().collect();
     total.biggest.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.id.cmp(&b.id)));
-    total.biggest.truncate(BIGGEST);
+    total.biggest.truncate(MAX_BIGGEST_SESSIONS);
     total
 }

@@ -3,122 +3,122 @@
 use std::io;
 use std::path::Path;
 
-use model::config::Config;
+use model::config::OstlerConfig;
 use model::status::Activity;
 use model::time::Time;
-use model::wire::{Finding, HookState};
-use store::state::State;
+use model::wire::{DoctorFinding, HookState};
+use store::state::StateStore;
 use sys::dirs::Dirs;
 
 use crate::observe::Observation;
 use crate::{finalize, hook, hooks, intake};
 
 /// How many problems of hooks are shown.
-const SHOWN: usize = 3;
+const MAX_PROBLEMS_SHOWN: usize = 3;
 
 /// Looks at ostler's own files.
-pub fn examine(dirs: &Dirs, config: &Config, now: Time) -> Vec<Finding> {
+pub fn examine_home(dirs: &Dirs, config: &OstlerConfig, now: Time) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
-    findings.push(directory("home", &dirs.home));
+    findings.push(examine_directory("home", &dirs.home));
     findings.push(runtime(dirs));
     findings.extend(hook_problems(dirs));
-    findings.extend(spool(dirs));
-    findings.extend(store(dirs, config, now));
-    findings.extend(lent(dirs));
+    findings.extend(examine_spool(dirs));
+    findings.extend(examine_store(dirs, config, now));
+    findings.extend(examine_access(dirs));
     findings.extend(trash(dirs));
     findings
 }
 
 /// What the reaper left for a person to decide.
-fn trash(dirs: &Dirs) -> Vec<Finding> {
+fn trash(dirs: &Dirs) -> Vec<DoctorFinding> {
     let finding = |matter: model::wire::UndecidedView| {
         let places = matter.places.join(", ");
         let found = format!("{}: {}; kept: {places}", matter.path, matter.reason);
-        Finding::note("trash", found, matter.remedy)
+        DoctorFinding::note("trash", found, matter.remedy)
     };
     reaper::undecided(&dirs.home).into_iter().map(finding).collect()
 }
 
 /// How far the hooks of the agents are that were ever run here.
-pub fn hooks(env: adapters::Env<'_>, program: &Path) -> Vec<Finding> {
-    let request = hooks::Request { env, program, project: None, home: None };
+pub fn examine_hooks(env: adapters::EnvLookup<'_>, program: &Path) -> Vec<DoctorFinding> {
+    let request = hooks::HooksRequest { env, program, project: None, home: None };
     let agents = crate::adapter_ids().filter(|agent| {
-        let known = adapters::by_id(agent).is_some_and(|one| one.about().hooks.is_some());
+        let known = adapters::by_id(agent).is_some_and(|one| one.agent_profile().hooks.is_some());
         known && hooks::is_present(agent, &env)
     });
     let finding = |agent: &'static str| {
         let check = format!("hooks of {agent}");
         let install = format!("`ostler hooks install {agent}`");
-        match hooks::status(agent, &request).map(|status| status.state) {
-            Ok(None | Some(HookState::Installed)) => Finding::ok(check, "installed"),
-            Ok(Some(HookState::NotInstalled)) => Finding::note(
+        match hooks::hooks_status(agent, &request).map(|status| status.state) {
+            Ok(None | Some(HookState::Installed)) => DoctorFinding::ok(check, "installed"),
+            Ok(Some(HookState::NotInstalled)) => DoctorFinding::note(
                 check,
                 "not installed: its ends are known only when looked for",
                 install,
             ),
-            Ok(Some(HookState::NotTrusted)) => Finding::note(
+            Ok(Some(HookState::NotTrusted)) => DoctorFinding::note(
                 check,
                 "installed, and not run until you trust them",
                 "trust them in it",
             ),
             Ok(Some(HookState::Outdated)) => {
-                Finding::note(check, "of another version or place", install)
+                DoctorFinding::note(check, "of another version or place", install)
             }
             Ok(Some(HookState::ForeignEdited)) => {
-                Finding::note(check, "changed by somebody else", install)
+                DoctorFinding::note(check, "changed by somebody else", install)
             }
-            Err(error) => Finding::problem(check, error.to_string(), "put the file right"),
+            Err(error) => DoctorFinding::problem(check, error.to_string(), "put the file right"),
         }
     };
     agents.map(finding).collect()
 }
 
 /// Access sessions that somebody should look at.
-fn lent(dirs: &Dirs) -> Vec<Finding> {
-    let found = access::findings::findings(&dirs.home, &access::World::here());
+fn examine_access(dirs: &Dirs) -> Vec<DoctorFinding> {
+    let found = access::findings::find_problems(&dirs.home, &access::AccessWorld::here());
     if found.is_empty() {
-        return vec![Finding::ok("access", "no access session needs attention")];
+        return vec![DoctorFinding::ok("access", "no access session needs attention")];
     }
-    let finding = |one: access::findings::Finding| {
+    let finding = |one: access::findings::AccessFinding| {
         let id = one.id.map(|id| format!("{id}: ")).unwrap_or_default();
         let words = format!("{id}{}", one.message);
         if one.code.is_problem() {
-            Finding::problem("access", words, one.remedy)
+            DoctorFinding::problem("access", words, one.remedy)
         } else {
-            Finding::note("access", words, one.remedy)
+            DoctorFinding::note("access", words, one.remedy)
         }
     };
     found.into_iter().map(finding).collect()
 }
 
 /// Agents' files that could not be read.
-pub fn sources(observation: &Observation) -> Vec<Finding> {
+pub fn examine_sources(observation: &Observation) -> Vec<DoctorFinding> {
     let found = observation.incomplete.iter().map(|one| {
         let path = one.path.as_deref().unwrap_or("");
         let found = format!("{path}: {}", one.reason);
-        Finding::note(format!("{} files", one.source), found, "`ostler ls --json` lists them")
+        DoctorFinding::note(format!("{} files", one.source), found, "`ostler ls --json` lists them")
     });
     found.collect()
 }
 
-fn directory(check: &str, path: &Path) -> Finding {
+fn examine_directory(check: &str, path: &Path) -> DoctorFinding {
     let shown = path.display();
     match sys::private::verify_private_dir(path) {
-        Ok(()) => Finding::ok(check, format!("{shown} is private")),
+        Ok(()) => DoctorFinding::ok(check, format!("{shown} is private")),
         Err(sys::private::PrivateError::Io { source, .. })
             if source.kind() == io::ErrorKind::NotFound =>
         {
-            Finding::ok(check, format!("{shown} is made when it is needed"))
+            DoctorFinding::ok(check, format!("{shown} is made when it is needed"))
         }
         Err(error) => {
             let remedy = format!("make it yours alone: chmod 700 {shown}");
-            Finding::problem(check, error.to_string(), remedy)
+            DoctorFinding::problem(check, error.to_string(), remedy)
         }
     }
 }
 
 /// One that cannot be used is no fault of this user's, and sockets have another place.
-fn runtime(dirs: &Dirs) -> Finding {
+fn runtime(dirs: &Dirs) -> DoctorFinding {
     use sys::private::{PrivateError, open_guarded_dir};
 
     const CHECK: &str = "runtime directory";
@@ -128,77 +128,85 @@ fn runtime(dirs: &Dirs) -> Finding {
             let instead = crate::daemon::fallback_directory(&dirs.home);
             let found = format!("{error}; sockets are in {} instead", instead.display());
             let remedy = "nothing has to be done; XDG_RUNTIME_DIR can name another directory";
-            Finding::note(CHECK, found, remedy)
+            DoctorFinding::note(CHECK, found, remedy)
         }
-        _ => directory(CHECK, &dirs.runtime),
+        _ => examine_directory(CHECK, &dirs.runtime),
     }
 }
 
-fn hook_problems(dirs: &Dirs) -> Vec<Finding> {
+fn hook_problems(dirs: &Dirs) -> Vec<DoctorFinding> {
     let logs = hook::problem_logs(Some(&dirs.home), &dirs.runtime);
     let texts = logs.iter().filter_map(|log| std::fs::read_to_string(log).ok());
     let text: String = texts.collect();
     let lines: Vec<&str> = text.lines().collect();
     if lines.is_empty() {
-        return vec![Finding::ok("hooks", "no problems logged")];
+        return vec![DoctorFinding::ok("hooks", "no problems logged")];
     }
-    let last = lines[lines.len().saturating_sub(SHOWN)..].join("; ");
+    let last = lines[lines.len().saturating_sub(MAX_PROBLEMS_SHOWN)..].join("; ");
     let found = format!("{} problems logged, last: {last}", lines.len());
     let remedy = "mend what they name, then set the log aside";
-    vec![Finding { fixable: true, ..Finding::problem("hooks", found, remedy) }]
+    vec![DoctorFinding { fixable: true, ..DoctorFinding::problem("hooks", found, remedy) }]
 }
 
-fn spool(dirs: &Dirs) -> Vec<Finding> {
-    let rejected = std::fs::read(intake::rejected(&dirs.home)).unwrap_or_default();
+fn examine_spool(dirs: &Dirs) -> Vec<DoctorFinding> {
+    let rejected = std::fs::read(intake::rejected_path(&dirs.home)).unwrap_or_default();
     let lines = rejected.iter().filter(|byte| **byte == b'\n').count();
     if lines == 0 {
-        return vec![Finding::ok("spool", "every line was understood")];
+        return vec![DoctorFinding::ok("spool", "every line was understood")];
     }
-    let path = intake::rejected(&dirs.home).display().to_string();
+    let path = intake::rejected_path(&dirs.home).display().to_string();
     let found = format!("{lines} lines could not be understood; they are in {path}");
-    vec![Finding::note("spool", found, "a full disk tears lines; nothing else is lost")]
+    vec![DoctorFinding::note("spool", found, "a full disk tears lines; nothing else is lost")]
 }
 
-fn store(dirs: &Dirs, config: &Config, now: Time) -> Vec<Finding> {
-    let state = match State::read(&dirs.home) {
+fn examine_store(dirs: &Dirs, config: &OstlerConfig, now: Time) -> Vec<DoctorFinding> {
+    let state = match StateStore::open_read_only(&dirs.home) {
         Ok(Some(state)) => state,
-        Ok(None) => return vec![Finding::ok("store", "nothing recorded yet")],
+        Ok(None) => return vec![DoctorFinding::ok("store", "nothing recorded yet")],
         Err(error) => {
-            return vec![Finding::problem("store", error.to_string(), "use a newer ostler")];
+            return vec![DoctorFinding::problem("store", error.to_string(), "use a newer ostler")];
         }
     };
     let mut findings = Vec::new();
-    match state.integrity() {
-        Ok(wrong) if wrong.is_empty() => findings.push(Finding::ok("store", "sound")),
+    match state.check_integrity() {
+        Ok(wrong) if wrong.is_empty() => findings.push(DoctorFinding::ok("store", "sound")),
         Ok(wrong) => {
             let remedy = "move it aside; sessions are still told from agents' own files";
-            findings.push(Finding::problem("store", wrong.join("; "), remedy));
+            findings.push(DoctorFinding::problem("store", wrong.join("; "), remedy));
         }
-        Err(error) => findings.push(Finding::problem("store", error.to_string(), "see the reason")),
+        Err(error) => {
+            findings.push(DoctorFinding::problem("store", error.to_string(), "see the reason"))
+        }
     }
     match finalize::open_now(&dirs.home, Some(&state)) {
-        Ok(open) => findings.extend(stuck(&open, config, now)),
-        Err(error) => findings.push(Finding::problem("spool", error.to_string(), "see the reason")),
+        Ok(open) => findings.extend(examine_stuck(&open, config, now)),
+        Err(error) => {
+            findings.push(DoctorFinding::problem("spool", error.to_string(), "see the reason"))
+        }
     }
     findings
 }
 
 /// Open sessions of which nothing can be said, or that should have said something.
-fn stuck(open: &[store::state::Tracked], config: &Config, now: Time) -> Vec<Finding> {
-    let observer = sys::proc::observer();
+fn examine_stuck(
+    open: &[store::state::TrackedSession],
+    config: &OstlerConfig,
+    now: Time,
+) -> Vec<DoctorFinding> {
+    let observer = sys::proc::current_observer();
     let mut findings = Vec::new();
     for one in open {
-        let name = finalize::name(&one.agent, &one.id);
+        let name = finalize::session_name(&one.agent, &one.id);
         let quiet = one.track.last_sign_at.is_some_and(|at| now.since(at) > config.stale_after);
         let owner = one.track.owner.as_ref();
-        let liveness = owner.map(|owner| sys::proc::probe(owner, &observer));
+        let liveness = owner.map(|owner| sys::proc::probe_liveness(owner, &observer));
         let (found, remedy) = match liveness {
             None if quiet => (
                 "its agent could not be found when it was last heard of".to_owned(),
                 "it is left alone; its next turn names its agent again",
             ),
             Some(liveness) if !liveness.is_alive() && !liveness.is_dead() => (
-                format!("its agent cannot be seen from here ({})", liveness.reason()),
+                format!("its agent cannot be seen from here ({})", liveness.reason_code()),
                 "run `ostler finalize` where the agent ran",
             ),
             Some(liveness) if liveness.is_dead() => {
@@ -210,18 +218,18 @@ fn stuck(open: &[store::state::Tracked], config: &Config, now: Time) -> Vec<Find
             ),
             _ => continue,
         };
-        findings.push(Finding::note(format!("session {name}"), found, remedy));
+        findings.push(DoctorFinding::note(format!("session {name}"), found, remedy));
     }
     findings
 }
 
 /// Does what fixable findings name: sets logs of problems aside.
-pub fn fix(dirs: &Dirs) -> io::Result<Vec<String>> {
+pub fn fix_problem_logs(dirs: &Dirs) -> io::Result<Vec<String>> {
     let mut done = Vec::new();
     for log in hook::problem_logs(Some(&dirs.home), &dirs.runtime) {
         if log.exists() {
             let aside = log.with_extension("log.old");
-            sys::atomic::put(&log, &aside)?;
+            sys::atomic::rename_over(&log, &aside)?;
             done.push(format!("set {} aside as {}", log.display(), aside.display()));
         }
     }

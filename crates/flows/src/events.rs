@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use model::wire::EventView;
-use store::state::{State, StateError};
-use sys::watch::Watch;
+use store::state::{StateError, StateStore};
+use sys::watch::DirectoryWatch;
 
 /// How many events are read at once.
-const PORTION: usize = 500;
+const EVENTS_PER_READ: usize = 500;
 
 /// Why the stream cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum EventsError {
 }
 
 /// Hands out every event after `cursor`, and with `follow` goes on until `each` says stop.
-pub fn read(
+pub fn read_events(
     home: &Path,
     mut cursor: i64,
     follow: bool,
@@ -33,17 +33,17 @@ pub fn read(
     let watch = match follow {
         true => {
             sys::private::create_private_dir(home)?;
-            Some(Watch::directory(home)?)
+            Some(DirectoryWatch::watch_directory(home)?)
         }
         false => None,
     };
     let mut state = None;
     loop {
         if state.is_none() {
-            state = State::read(home)?;
+            state = StateStore::open_read_only(home)?;
         }
         while let Some(open) = &state {
-            let events = open.events_after(cursor, PORTION)?;
+            let events = open.events_after(cursor, EVENTS_PER_READ)?;
             if events.is_empty() {
                 break;
             }
@@ -62,6 +62,6 @@ pub fn read(
 }
 
 /// The cursor of the newest event; 0 when there is none.
-pub fn newest(home: &Path) -> Result<i64, StateError> {
-    State::read(home)?.map_or(Ok(0), |state| state.newest_event())
+pub fn newest_cursor(home: &Path) -> Result<i64, StateError> {
+    StateStore::open_read_only(home)?.map_or(Ok(0), |state| state.newest_event())
 }

@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use adapters::hooks;
-use model::event::Report;
+use model::event::HookReport;
 
 /// The most of a payload that is read.
-const MOST_PAYLOAD: usize = 1 << 20;
+const MAX_PAYLOAD_BYTES: usize = 1 << 20;
 
 /// How long an agent may take to hand its payload over.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PAYLOAD_READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How large the log of problems may grow.
-const MOST_PROBLEMS: u64 = 64 << 10;
+const MAX_PROBLEM_LOG_BYTES: u64 = 64 << 10;
 
 /// The spool below ostler's home.
-pub fn spool(home: &Path) -> PathBuf {
+pub fn spool_path(home: &Path) -> PathBuf {
     home.join("spool/events.jsonl")
 }
 
@@ -40,7 +40,7 @@ pub fn problem_logs(home: Option<&Path>, runtime: &Path) -> Vec<PathBuf> {
 
 /// One call of the hook command.
 #[derive(Debug)]
-pub struct Call<'a, I> {
+pub struct HookCall<'a, I> {
     /// The adapter's id.
     pub agent: &'a str,
     /// What the agent calls the event.
@@ -56,66 +56,69 @@ pub struct Call<'a, I> {
 }
 
 /// Takes one report in. There is nothing to return: nobody is to act on it.
-pub fn receive<I: AsFd>(call: &Call<'_, I>, variable: &dyn Fn(&str) -> Option<OsString>) {
-    if let Err(problem) = try_receive(call, variable) {
+pub fn receive_report<I: AsFd>(
+    call: &HookCall<'_, I>,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) {
+    if let Err(problem) = try_receive_report(call, variable) {
         log_problem(call, &problem);
     }
 }
 
-fn try_receive<I: AsFd>(
-    call: &Call<'_, I>,
+fn try_receive_report<I: AsFd>(
+    call: &HookCall<'_, I>,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<(), String> {
     let home = call.home.clone()?;
     let adapter = adapters::by_id(call.agent).ok_or("there is no adapter of that name")?;
-    let about = adapter.about();
+    let about = adapter.agent_profile();
     let known = about.hooks.ok_or("this agent has no hooks that are understood")?;
     if call.event.is_empty() {
         return Err("no event was named".to_owned());
     }
-    let (payload, cut) = payload(call)?;
-    let Some(event) = hooks::read(known, call.event, &payload) else {
+    let (payload, cut) = read_payload(call)?;
+    let Some(event) = hooks::read_hook_event(known, call.event, &payload) else {
         let asked = known.events.iter().any(|(name, _)| *name == call.event);
         // An event that nobody asked for is no problem; one that cannot be understood is.
         return if asked { Err(not_understood(&payload)) } else { Ok(()) };
     };
-    let env = adapters::Env::new(variable);
+    let env = adapters::EnvLookup::new(variable);
     let named = known.pid_variables.iter().filter_map(|name| env.get(name));
     let named = named.filter_map(|value| value.to_str()?.parse().ok());
     let claims: Vec<u32> = named.chain(hooks::claimed_pid(&payload)).collect();
-    let owner = sys::owner::capture(&[(about.id, about.program)], &claims);
+    let owner = sys::owner::capture_owner(&[(about.id, about.program)], &claims);
     let at = sys::clock::now();
-    let mut report = Report {
-        id: sys::clock::unique(at),
+    let mut report = HookReport {
+        id: sys::clock::unique_suffix(at),
         at,
         agent: about.id.to_owned(),
         event: call.event.to_owned(),
         hook: event,
-        root: adapter.roots(&env).first().map(|root| root.to_string_lossy().into_owned()),
+        root: adapter.session_roots(&env).first().map(|root| root.to_string_lossy().into_owned()),
         owner: owner.map(|owner| owner.identity),
         spill: None,
         cut,
     };
     if cut || report.is_shortened() {
         let name = format!("{}.json", report.id);
-        let spilled = sys::append::append(&spill_directory(home).join(&name), &payload);
+        let spilled = sys::append::append_bytes(&spill_directory(home).join(&name), &payload);
         match spilled {
             Ok(()) => report.spill = Some(name),
             // The line matters more.
             Err(error) => log_problem(call, &format!("the payload could not be kept: {error}")),
         }
     }
-    let line = report.line().ok_or("the report does not fit into a line")?;
-    sys::append::append(&spool(home), &line)
+    let line = report.to_line().ok_or("the report does not fit into a line")?;
+    sys::append::append_bytes(&spool_path(home), &line)
         .map_err(|error| format!("the spool could not be written: {error}"))
 }
 
-fn payload<I: AsFd>(call: &Call<'_, I>) -> Result<(Vec<u8>, bool), String> {
+fn read_payload<I: AsFd>(call: &HookCall<'_, I>) -> Result<(Vec<u8>, bool), String> {
     if let Some(argument) = call.argument {
-        let end = argument.floor_char_boundary(MOST_PAYLOAD);
+        let end = argument.floor_char_boundary(MAX_PAYLOAD_BYTES);
         return Ok((argument.as_bytes()[..end].to_vec(), end < argument.len()));
     }
-    let input = sys::input::read_bounded(&call.stdin, MOST_PAYLOAD, PATIENCE)
+    let input = sys::input::read_bounded(&call.stdin, MAX_PAYLOAD_BYTES, PAYLOAD_READ_TIMEOUT)
         .map_err(|error| format!("the payload could not be read: {error}"))?;
     Ok((input.bytes, input.cut || !input.ended))
 }
@@ -130,13 +133,13 @@ fn not_understood(payload: &[u8]) -> String {
     }
 }
 
-fn log_problem<I>(call: &Call<'_, I>, problem: &dyn Display) {
+fn log_problem<I>(call: &HookCall<'_, I>, problem: &dyn Display) {
     let name =
         |text: &str| -> String { text.chars().take(64).flat_map(char::escape_default).collect() };
     let (agent, event) = (name(call.agent), name(call.event));
     let line = format!("{} {agent} {event}: {problem}\n", sys::clock::now());
     for log in problem_logs(call.home.as_ref().ok().copied(), call.runtime) {
-        if sys::append::append_up_to(MOST_PROBLEMS, &log, line.as_bytes()).is_ok() {
+        if sys::append::append_up_to(MAX_PROBLEM_LOG_BYTES, &log, line.as_bytes()).is_ok() {
             return;
         }
     }

@@ -9,22 +9,22 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use model::event::Report;
-use store::state::{Mark, State, StateError};
+use model::event::HookReport;
+use store::state::{SpoolMark, StateError, StateStore};
 
 use crate::hook;
 
 /// A file of this size is set aside once it has been taken in.
-const SET_ASIDE: u64 = 256 << 10;
+const ROTATE_SIZE: u64 = 256 << 10;
 
 /// How much is read at once.
-const CHUNK: u64 = 1 << 20;
+const READ_SIZE: u64 = 1 << 20;
 
 /// How many bytes before a mark are remembered with it.
-const TAIL: usize = 64;
+const MARK_TAIL: usize = 64;
 
 /// How large the file of rejected lines may grow.
-const MOST_REJECTED: u64 = 4 << 20;
+const MAX_REJECTED_BYTES: u64 = 4 << 20;
 
 /// Why the spool could not be taken in.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ pub enum IntakeError {
 
 /// What was taken in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Drained {
+pub struct DrainedSpool {
     /// Reports that were new.
     pub reports: u64,
     /// Lines that could not be understood.
@@ -52,36 +52,36 @@ pub struct Drained {
 }
 
 /// The lines that could not be understood.
-pub fn rejected(home: &Path) -> PathBuf {
+pub fn rejected_path(home: &Path) -> PathBuf {
     home.join("spool/rejected.log")
 }
 
 /// Takes in everything that is in the spool.
-pub fn drain(home: &Path, state: &mut State) -> Result<Drained, IntakeError> {
-    let mut drained = Drained::default();
-    let current = hook::spool(home);
-    for path in files(home).into_iter().chain([current.clone()]) {
+pub fn drain_spool(home: &Path, state: &mut StateStore) -> Result<DrainedSpool, IntakeError> {
+    let mut drained = DrainedSpool::default();
+    let current = hook::spool_path(home);
+    for path in rotated_files(home).into_iter().chain([current.clone()]) {
         let failed = |source| IntakeError::Io { path: path.clone(), source };
-        let Some(mut file) = open(&path).map_err(failed)? else { continue };
+        let Some(mut file) = open_if_present(&path).map_err(failed)? else { continue };
         let ino = file.metadata().map_err(failed)?.ino();
         let is_aside = path != current;
         // Asked before the last look: whoever could add something has done so by then.
         let is_final = is_aside && sys::append::is_sole_opener(&file);
         let end = drain_file(home, &path, &mut file, state, &mut drained)?;
         if is_final {
-            remove(&path, ino, state)?;
-        } else if !is_aside && end >= SET_ASIDE {
-            sys::pause::at("intake.set-aside");
-            let name = format!("events.{}.jsonl", sys::clock::unique(sys::clock::now()));
-            sys::atomic::put(&path, &path.with_file_name(name)).map_err(failed)?;
+            remove_drained(&path, ino, state)?;
+        } else if !is_aside && end >= ROTATE_SIZE {
+            sys::pause::pause_at("intake.set-aside");
+            let name = format!("events.{}.jsonl", sys::clock::unique_suffix(sys::clock::now()));
+            sys::atomic::rename_over(&path, &path.with_file_name(name)).map_err(failed)?;
         }
     }
     Ok(drained)
 }
 
 /// Files that were set aside, the oldest first.
-fn files(home: &Path) -> Vec<PathBuf> {
-    let spool = hook::spool(home);
+fn rotated_files(home: &Path) -> Vec<PathBuf> {
+    let spool = hook::spool_path(home);
     let listed = spool.parent().and_then(|directory| std::fs::read_dir(directory).ok());
     let mut files: Vec<PathBuf> = listed
         .into_iter()
@@ -96,7 +96,7 @@ fn files(home: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn open(path: &Path) -> io::Result<Option<File>> {
+fn open_if_present(path: &Path) -> io::Result<Option<File>> {
     match sys::private::open_private(path) {
         Ok(file) => Ok(Some(file)),
         Err(sys::private::PrivateError::Io { source, .. })
@@ -113,13 +113,13 @@ fn drain_file(
     home: &Path,
     path: &Path,
     file: &mut File,
-    state: &mut State,
-    drained: &mut Drained,
+    state: &mut StateStore,
+    drained: &mut DrainedSpool,
 ) -> Result<u64, IntakeError> {
     let failed = |source| IntakeError::Io { path: path.to_owned(), source };
     let ino = file.metadata().map_err(failed)?.ino();
-    let known = state.mark(ino)?;
-    let mut mark = trusted(known, ino, file).map_err(failed)?;
+    let known = state.spool_mark(ino)?;
+    let mut mark = trusted_mark(known, ino, file).map_err(failed)?;
     loop {
         let batch = read_batch(file, &mark).map_err(failed)?;
         if batch.end == mark.offset {
@@ -130,18 +130,18 @@ fn drain_file(
             let mut line = line.clone();
             line.push(b'\n');
             // Nothing is lost, but nothing may fill the disk either.
-            let _ = sys::append::append_up_to(MOST_REJECTED, &rejected(home), &line);
+            let _ = sys::append::append_up_to(MAX_REJECTED_BYTES, &rejected_path(home), &line);
         }
-        mark = Mark { ino, offset: batch.end, tail: batch.tail };
-        sys::pause::at("intake.read");
+        mark = SpoolMark { ino, offset: batch.end, tail: batch.tail };
+        sys::pause::pause_at("intake.read");
         drained.reports += state.take_in(&batch.reports, &mark)? as u64;
-        sys::pause::at("intake.taken-in");
+        sys::pause::pause_at("intake.taken-in");
     }
 }
 
 /// The mark, if it was really made in this file; else the beginning.
-fn trusted(known: Option<Mark>, ino: u64, file: &mut File) -> io::Result<Mark> {
-    let start = Mark { ino, ..Mark::default() };
+fn trusted_mark(known: Option<SpoolMark>, ino: u64, file: &mut File) -> io::Result<SpoolMark> {
+    let start = SpoolMark { ino, ..SpoolMark::default() };
     let Some(mark) = known.filter(|mark| mark.offset >= mark.tail.len() as u64) else {
         return Ok(start);
     };
@@ -152,8 +152,8 @@ fn trusted(known: Option<Mark>, ino: u64, file: &mut File) -> io::Result<Mark> {
 }
 
 /// Some lines of the spool.
-struct Batch {
-    reports: Vec<Report>,
+struct SpoolBatch {
+    reports: Vec<HookReport>,
     rejected: Vec<Vec<u8>>,
     end: u64,
     tail: Vec<u8>,
@@ -161,22 +161,22 @@ struct Batch {
 
 /// Reads complete lines after the mark. A last line without its end is left for later: it may be
 /// half written, and whoever comes next begins with a line break.
-fn read_batch(file: &mut File, mark: &Mark) -> io::Result<Batch> {
+fn read_batch(file: &mut File, mark: &SpoolMark) -> io::Result<SpoolBatch> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(mark.offset))?;
-    file.take(CHUNK).read_to_end(&mut bytes)?;
+    file.take(READ_SIZE).read_to_end(&mut bytes)?;
     // No line is as long as a chunk: what has no line break in so many bytes is no line at all.
-    let endless = if bytes.len() as u64 == CHUNK { bytes.len() } else { 0 };
+    let endless = if bytes.len() as u64 == READ_SIZE { bytes.len() } else { 0 };
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(endless, |last| last + 1);
     bytes.truncate(end);
-    let mut batch = Batch {
+    let mut batch = SpoolBatch {
         reports: Vec::new(),
         rejected: Vec::new(),
         end: mark.offset + end as u64,
-        tail: bytes[end.saturating_sub(TAIL)..].to_vec(),
+        tail: bytes[end.saturating_sub(MARK_TAIL)..].to_vec(),
     };
     for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        match Report::parse(line) {
+        match HookReport::parse(line) {
             Some(report) => batch.reports.push(report),
             None => batch.rejected.push(line.to_vec()),
         }
@@ -185,10 +185,10 @@ fn read_batch(file: &mut File, mark: &Mark) -> io::Result<Batch> {
 }
 
 /// Removes a file that was taken in whole and that nobody can add to.
-fn remove(path: &Path, ino: u64, state: &mut State) -> Result<(), IntakeError> {
+fn remove_drained(path: &Path, ino: u64, state: &mut StateStore) -> Result<(), IntakeError> {
     // What was taken in must be on the disk before its source goes.
     state.checkpoint()?;
-    sys::pause::at("intake.remove");
+    sys::pause::pause_at("intake.remove");
     #[expect(clippy::disallowed_methods, reason = "everything in it is in the store, on the disk")]
     std::fs::remove_file(path)
         .map_err(|source| IntakeError::Io { path: path.to_owned(), source })?;
@@ -197,20 +197,23 @@ fn remove(path: &Path, ino: u64, state: &mut State) -> Result<(), IntakeError> {
 }
 
 /// Reports that are in the spool and not in the store yet, in order. Nothing is changed.
-pub fn waiting(home: &Path, state: Option<&State>) -> Result<Vec<Report>, IntakeError> {
+pub fn read_waiting(
+    home: &Path,
+    state: Option<&StateStore>,
+) -> Result<Vec<HookReport>, IntakeError> {
     let mut reports = Vec::new();
-    for path in files(home).into_iter().chain([hook::spool(home)]) {
+    for path in rotated_files(home).into_iter().chain([hook::spool_path(home)]) {
         let failed = |source| IntakeError::Io { path: path.clone(), source };
-        let Some(mut file) = open(&path).map_err(failed)? else { continue };
+        let Some(mut file) = open_if_present(&path).map_err(failed)? else { continue };
         let ino = file.metadata().map_err(failed)?.ino();
-        let known = state.map(|state| state.mark(ino)).transpose()?.flatten();
-        let mut mark = trusted(known, ino, &mut file).map_err(failed)?;
+        let known = state.map(|state| state.spool_mark(ino)).transpose()?.flatten();
+        let mut mark = trusted_mark(known, ino, &mut file).map_err(failed)?;
         loop {
             let batch = read_batch(&mut file, &mark).map_err(failed)?;
             if batch.end == mark.offset {
                 break;
             }
-            mark = Mark { ino, offset: batch.end, tail: batch.tail };
+            mark = SpoolMark { ino, offset: batch.end, tail: batch.tail };
             reports.extend(batch.reports);
         }
     }

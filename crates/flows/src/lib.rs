@@ -20,16 +20,16 @@ pub mod terminal;
 pub mod vault;
 pub mod work;
 
-pub use adapters::Env;
+pub use adapters::EnvLookup;
 
 /// The ids of every adapter, in the order people see them.
 pub fn adapter_ids() -> impl Iterator<Item = &'static str> {
-    adapters::ALL.iter().map(|adapter| adapter.about().id)
+    adapters::ALL_ADAPTERS.iter().map(|adapter| adapter.agent_profile().id)
 }
 
 /// Whether sessions can be of that agent: an adapter's id, or `terminal`.
 pub fn is_agent(id: &str) -> bool {
-    is_adapter(id) || id == terminal::sight::AGENT
+    is_adapter(id) || id == terminal::sight::TERMINAL_AGENT
 }
 
 /// Whether there is an adapter of that id.

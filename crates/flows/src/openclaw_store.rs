@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
-use adapters::{Env, variables};
+use adapters::{EnvLookup, variables};
 use model::time::Time;
-use openclaw::config::Config;
+use openclaw::config::OpenClawConfig;
 use openclaw::gateway;
 use openclaw::store::{
-    Ask, Cleanup, Selection, StoreChangeError, StoreError, clean_beside, policy, refuse_remote,
+    CleanupRequest, SessionStoreRequest, StoreChangeError, StoreError, StoreSelection,
+    clean_beside, read_policy, refuse_remote,
 };
 use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
 
-use crate::daemon::{CallError, OrderError};
-use crate::work::{self, Done, Work};
+use crate::daemon::{DaemonCallError, OrderError};
+use crate::work::{self, Work, WorkDone};
 
 /// Why a store was not changed, or is not known to have been.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +47,7 @@ pub struct Desk<'a> {
     /// ostler's directory for sockets.
     pub runtime: &'a Path,
     /// The environment.
-    pub env: &'a Env<'a>,
+    pub env: &'a EnvLookup<'a>,
     /// The time.
     pub now: Time,
 }
@@ -54,37 +55,46 @@ pub struct Desk<'a> {
 /// Cleans up. A store that was named by its path is never the gateway's business.
 pub fn clean(
     desk: &Desk<'_>,
-    ask: &Ask,
+    ask: &SessionStoreRequest,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<StoreCleanupResult, CleanError> {
-    let (config, variables) = variables::noted(desk.env, Config::read);
+    let (config, variables) = variables::record_lookups(desk.env, OpenClawConfig::load);
     let config = config.map_err(StoreError::from)?;
-    let policy = policy(&config)?;
-    if !matches!(ask.selection, Selection::Path(_)) {
+    let policy = read_policy(&config)?;
+    if !matches!(ask.selection, StoreSelection::Path(_)) {
         refuse_remote(&config).map_err(OrderError::NotDone)?;
         if let Err(owned) = gateway::prove_unowned(&config) {
             let pins = store::state::read_pins(desk.home);
-            let cleanup = ask.cleanup(&config, &policy, &pins, desk.now);
-            let cleanup = Cleanup { beside: Some(&owned.owner), ..cleanup };
+            let cleanup = ask.cleanup_request(&config, &policy, &pins, desk.now);
+            let cleanup = CleanupRequest { beside: Some(&owned.owner), ..cleanup };
             return Ok(clean_beside(&cleanup, ask, &owned, progress)?);
         }
     }
-    let work = Work::StoreCleanup(Box::new(Ask { variables, ..ask.clone() }));
-    match work::carry_out(desk.home, desk.runtime, &work, desk.now, progress)? {
-        (Done::StoreCleanup(result), transport) => {
-            Ok(StoreCleanupResult { transport: Some(transport.word().into()), ..*result })
+    let work = Work::StoreCleanup(Box::new(SessionStoreRequest { variables, ..ask.clone() }));
+    match work::carry_out_work(desk.home, desk.runtime, &work, desk.now, progress)? {
+        (WorkDone::StoreCleanup(result), transport) => {
+            Ok(StoreCleanupResult { transport: Some(transport.as_str().into()), ..*result })
         }
-        _ => Err(OrderError::Call(CallError::MayHaveApplied("another answer".to_owned())).into()),
+        _ => {
+            Err(OrderError::Call(DaemonCallError::MayHaveApplied("another answer".to_owned()))
+                .into())
+        }
     }
 }
 
 /// Has a new index written.
-pub fn rebuild(desk: &Desk<'_>, ask: &Ask) -> Result<StoreRebuildResult, CleanError> {
-    let (config, variables) = variables::noted(desk.env, Config::read);
+pub fn rebuild(
+    desk: &Desk<'_>,
+    ask: &SessionStoreRequest,
+) -> Result<StoreRebuildResult, CleanError> {
+    let (config, variables) = variables::record_lookups(desk.env, OpenClawConfig::load);
     config.map_err(StoreError::from)?;
-    let work = Work::StoreRebuild(Box::new(Ask { variables, ..ask.clone() }));
-    match work::carry_out(desk.home, desk.runtime, &work, desk.now, &mut |_, _| {})? {
-        (Done::StoreRebuild(result), _) => Ok(*result),
-        _ => Err(OrderError::Call(CallError::MayHaveApplied("another answer".to_owned())).into()),
+    let work = Work::StoreRebuild(Box::new(SessionStoreRequest { variables, ..ask.clone() }));
+    match work::carry_out_work(desk.home, desk.runtime, &work, desk.now, &mut |_, _| {})? {
+        (WorkDone::StoreRebuild(result), _) => Ok(*result),
+        _ => {
+            Err(OrderError::Call(DaemonCallError::MayHaveApplied("another answer".to_owned()))
+                .into())
+        }
     }
 }

@@ -4,21 +4,21 @@ use std::path::Path;
 
 use model::address::AddressError;
 use model::failure::{Failure, FailureKind};
-use model::rules::pins::{Pin, Pins};
-use model::session::{Kind, Name};
+use model::rules::pins::{PinRecord, Pins};
+use model::session::{SessionKind, SessionName};
 use model::time::Time;
 use model::wire::{PinResult, PinView};
-use store::state::{State, StateError};
+use store::state::{StateError, StateStore};
 
 use crate::address;
 use crate::observe::Observation;
-use store::writer::Writer;
+use store::writer::StoreWriter;
 
 /// Everything that is pinned, the newest first.
-pub fn list(home: &Path) -> Result<PinResult, PinError> {
-    let state = State::read(home)?;
-    let pins = state.as_ref().map(State::pins).transpose()?.unwrap_or_default();
-    let view = |pin: Pin| view(pin.session.clone(), Some(pin), false);
+pub fn list_pins(home: &Path) -> Result<PinResult, PinError> {
+    let state = StateStore::open_read_only(home)?;
+    let pins = state.as_ref().map(StateStore::list_pins).transpose()?.unwrap_or_default();
+    let view = |pin: PinRecord| pin_view(pin.session.clone(), Some(pin), false);
     Ok(PinResult { pins: pins.into_iter().map(view).collect(), transport: None })
 }
 
@@ -37,30 +37,30 @@ pub enum PinError {
 }
 
 /// The session that `text` means. To take a pin away it need not be there any more.
-pub fn find(
+pub fn find_pinnable(
     observation: &Observation,
     text: &str,
     here: &Path,
     to_remove: bool,
-) -> Result<Name, PinError> {
-    if to_remove && let Some(name) = among(&observation.pins, text)? {
+) -> Result<SessionName, PinError> {
+    if to_remove && let Some(name) = find_pin(&observation.pins, text)? {
         return Ok(name);
     }
-    let session = &address::find(observation, text, here)?.session;
+    let session = &address::resolve_session(observation, text, here)?.session;
     match session.kind {
-        Kind::Native | Kind::Hosted => Ok(session.name()),
-        Kind::Access => Err(PinError::Access(session.id.clone())),
+        SessionKind::Native | SessionKind::Hosted => Ok(session.session_name()),
+        SessionKind::Access => Err(PinError::Access(session.id.clone())),
     }
 }
 
 /// The pin that is meant: by its whole name, its id, or the beginning of that.
-fn among(pins: &Pins, text: &str) -> Result<Option<Name>, AddressError> {
-    let attempts: [&dyn Fn(&Name) -> bool; 3] =
+fn find_pin(pins: &Pins, text: &str) -> Result<Option<SessionName>, AddressError> {
+    let attempts: [&dyn Fn(&SessionName) -> bool; 3] =
         [&|name| name.to_string() == text, &|name| name.id == text, &|name| {
             !text.is_empty() && name.id.starts_with(text)
         }];
     for fits in attempts {
-        let mut found: Vec<&Name> = pins.sessions().filter(|name| fits(name)).collect();
+        let mut found: Vec<&SessionName> = pins.sessions().filter(|name| fits(name)).collect();
         found.sort_unstable();
         match found[..] {
             [] => {}
@@ -75,19 +75,19 @@ fn among(pins: &Pins, text: &str) -> Result<Option<Name>, AddressError> {
 }
 
 /// Pins sessions, or takes their pins away. Whoever calls this is the writer.
-pub(crate) fn perform(
-    writer: &mut Writer,
-    sessions: &[Name],
+pub(crate) fn perform_pin(
+    writer: &mut StoreWriter,
+    sessions: &[SessionName],
     note: Option<&str>,
     remove: bool,
     now: Time,
 ) -> Result<PinResult, Failure> {
     let mut result = PinResult::default();
     for session in sessions {
-        sys::pause::at("pin.begun");
+        sys::pause::pause_at("pin.begun");
         let done = match remove {
-            true => writer.state_mut().and_then(|state| state.unpin(session)),
-            false => writer.state_mut().and_then(|state| state.pin(session, note, now)),
+            true => writer.state_mut().and_then(|state| state.remove_pin(session)),
+            false => writer.state_mut().and_then(|state| state.add_pin(session, note, now)),
         };
         let pinned = done.map_err(|error| Failure {
             kind: FailureKind::Write,
@@ -98,13 +98,13 @@ pub(crate) fn perform(
             }
             .to_owned(),
         })?;
-        sys::pause::at("pin.noted");
-        result.pins.push(view(session.clone(), pinned.pin, pinned.changed));
+        sys::pause::pause_at("pin.noted");
+        result.pins.push(pin_view(session.clone(), pinned.pin, pinned.changed));
     }
     Ok(result)
 }
 
-fn view(session: Name, pin: Option<Pin>, changed: bool) -> PinView {
+fn pin_view(session: SessionName, pin: Option<PinRecord>, changed: bool) -> PinView {
     PinView {
         agent: session.agent,
         session: session.id,

@@ -7,12 +7,12 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
-use model::hex::hex;
+use model::hex::to_hex;
 use model::summary::{KeptFile, KeptForm};
 use sha2::{Digest, Sha256};
 
 /// How hard copies are compressed: fast, and about ten times smaller for transcripts.
-const LEVEL: i32 = 3;
+const COMPRESSION_LEVEL: i32 = 3;
 
 /// Why a copy cannot be given back.
 #[derive(Debug, thiserror::Error)]
@@ -40,13 +40,13 @@ pub enum VaultError {
 }
 
 /// Where a copy is.
-pub(crate) fn place(home: &Path, sha256: &str) -> PathBuf {
+pub(crate) fn copy_path(home: &Path, sha256: &str) -> PathBuf {
     let shelf = sha256.get(..2).unwrap_or("00");
     home.join("vault").join(shelf).join(format!("{sha256}.zst"))
 }
 
 /// Keeps a copy of everything that `from` gives. `path` says where it came from.
-pub fn keep(
+pub fn keep_copy(
     home: &Path,
     path: &str,
     form: KeptForm,
@@ -55,19 +55,19 @@ pub fn keep(
     let vault = home.join("vault");
     let failed = |source| VaultError::Io { path: vault.clone(), source };
     sys::private::create_private_dir(&vault).map_err(|error| failed(io::Error::other(error)))?;
-    let temporary = vault.join(format!(".{}.tmp", sys::clock::unique(sys::clock::now())));
+    let temporary = vault.join(format!(".{}.tmp", sys::clock::unique_suffix(sys::clock::now())));
     let kept = write_copy(&temporary, &mut from).and_then(|(sha256, bytes)| {
-        let place = place(home, &sha256);
+        let place = copy_path(home, &sha256);
         let kept_bytes = temporary.metadata()?.len();
         if let Some(shelf) = place.parent() {
             sys::private::create_private_dir(shelf).map_err(io::Error::other)?;
         }
-        sys::pause::at("vault.written");
-        sys::atomic::put(&temporary, &place)?;
+        sys::pause::pause_at("vault.written");
+        sys::atomic::rename_over(&temporary, &place)?;
         Ok(KeptFile { path: path.to_owned(), sha256, bytes, kept_bytes, form: Some(form) })
     });
     if kept.is_err() {
-        sys::atomic::abandon(&temporary);
+        sys::atomic::remove_own(&temporary);
     }
     kept.map_err(failed)
 }
@@ -76,7 +76,7 @@ fn write_copy(temporary: &Path, from: &mut impl Read) -> io::Result<(String, u64
     use std::os::unix::fs::OpenOptionsExt;
 
     let file = File::options().write(true).create_new(true).mode(0o600).open(temporary)?;
-    let mut encoder = zstd::Encoder::new(BufWriter::new(file), LEVEL)?;
+    let mut encoder = zstd::Encoder::new(BufWriter::new(file), COMPRESSION_LEVEL)?;
     encoder.include_checksum(true)?;
     let (mut hash, mut bytes) = (Sha256::new(), 0);
     let mut chunk = vec![0; 64 << 10];
@@ -93,12 +93,12 @@ fn write_copy(temporary: &Path, from: &mut impl Read) -> io::Result<(String, u64
     }
     let file = encoder.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.sync_all()?;
-    Ok((hex(&hash.finalize()), bytes))
+    Ok((to_hex(&hash.finalize()), bytes))
 }
 
 /// Gives a copy back, checked to the end.
-pub fn fetch(home: &Path, kept: &KeptFile, out: &mut dyn Write) -> Result<(), VaultError> {
-    let place = place(home, &kept.sha256);
+pub fn fetch_copy(home: &Path, kept: &KeptFile, out: &mut dyn Write) -> Result<(), VaultError> {
+    let place = copy_path(home, &kept.sha256);
     let failed = |source| VaultError::Io { path: place.clone(), source };
     let damaged = || VaultError::Damaged { path: place.clone() };
     let file =
@@ -116,7 +116,7 @@ pub fn fetch(home: &Path, kept: &KeptFile, out: &mut dyn Write) -> Result<(), Va
         bytes += count as u64;
         out.write_all(&chunk[..count]).map_err(failed)?;
     }
-    if bytes != kept.bytes || hex(&hash.finalize()) != kept.sha256 {
+    if bytes != kept.bytes || to_hex(&hash.finalize()) != kept.sha256 {
         return Err(damaged());
     }
     Ok(())
@@ -143,12 +143,12 @@ pub fn place_to_restore(kept: &KeptFile, to: Option<&Path>) -> Result<PathBuf, V
 }
 
 /// Writes a copy to `path`, where nothing may be yet.
-pub fn restore(home: &Path, kept: &KeptFile, path: &Path) -> Result<(), VaultError> {
+pub fn restore_copy(home: &Path, kept: &KeptFile, path: &Path) -> Result<(), VaultError> {
     use std::os::unix::fs::OpenOptionsExt;
 
     let failed = |source| VaultError::Io { path: path.to_owned(), source };
     let mut bytes = Vec::new();
-    fetch(home, kept, &mut bytes)?;
+    fetch_copy(home, kept, &mut bytes)?;
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).map_err(failed)?;
     }
@@ -165,12 +165,12 @@ mod tests {
     fn what_was_kept_comes_back_and_the_same_is_kept_once() {
         let home = tempfile::tempdir().unwrap();
         let text = b"a line of a transcript\n".repeat(10_000);
-        let first = keep(home.path(), "/a", KeptForm::File, &text[..]).unwrap();
-        let second = keep(home.path(), "/a", KeptForm::File, &text[..]).unwrap();
+        let first = keep_copy(home.path(), "/a", KeptForm::File, &text[..]).unwrap();
+        let second = keep_copy(home.path(), "/a", KeptForm::File, &text[..]).unwrap();
         assert_eq!(first, second);
         assert!(first.kept_bytes * 10 < first.bytes);
         let mut back = Vec::new();
-        fetch(home.path(), &first, &mut back).unwrap();
+        fetch_copy(home.path(), &first, &mut back).unwrap();
         assert_eq!(back, text);
     }
 
@@ -211,20 +211,20 @@ mod tests {
     fn damage_is_noticed_wherever_it_is() {
         let home = tempfile::tempdir().unwrap();
         let kept =
-            keep(home.path(), "/a", KeptForm::File, &b"some words that matter".repeat(9)[..])
+            keep_copy(home.path(), "/a", KeptForm::File, &b"some words that matter".repeat(9)[..])
                 .unwrap();
-        let place = place(home.path(), &kept.sha256);
+        let place = copy_path(home.path(), &kept.sha256);
         let sound = std::fs::read(&place).unwrap();
         for index in 0..sound.len() {
             let mut bad = sound.clone();
             bad[index] ^= 0x10;
             std::fs::write(&place, bad).unwrap();
-            let back = fetch(home.path(), &kept, &mut Vec::new());
+            let back = fetch_copy(home.path(), &kept, &mut Vec::new());
             assert!(back.is_err() || index < 6, "byte {index}");
         }
         std::fs::write(&place, &sound[..sound.len() / 2]).unwrap();
         assert!(matches!(
-            fetch(home.path(), &kept, &mut Vec::new()),
+            fetch_copy(home.path(), &kept, &mut Vec::new()),
             Err(VaultError::Damaged { .. })
         ));
     }

@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::failure::Failure;
-use model::session::Name;
+use model::session::SessionName;
 use model::time::Time;
 use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResult};
 use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
 use serde::{Deserialize, Serialize};
 
-use crate::daemon::{Answer, AskLimits, CallError, Order, OrderError, ask};
-use crate::gc::{self, Ask, Consent};
+use crate::daemon::{AskLimits, DaemonAnswer, DaemonCallError, DaemonOrder, OrderError, ask};
+use crate::gc::{self, GcConsent, GcRequest};
 use crate::pins;
-use crate::terminal::{self, Home};
+use crate::terminal::{self, TerminalHome};
 use openclaw::agents;
 use openclaw::store as openclaw_store;
 use reaper::WhenTaken;
-use store::writer::Writer;
+use store::writer::StoreWriter;
 
 /// How long another writer is waited for.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,9 +30,9 @@ pub enum Work {
     /// Collect what may go.
     Gc {
         /// What is asked for.
-        ask: Box<Ask>,
+        ask: Box<GcRequest>,
         /// What was shown, and consented to.
-        consent: Consent,
+        consent: GcConsent,
     },
     /// Undo a run of the reaper.
     Undo {
@@ -49,9 +49,9 @@ pub enum Work {
         older_than_ms: u64,
     },
     /// Clean up a store of OpenClaw's.
-    StoreCleanup(Box<openclaw_store::Ask>),
+    StoreCleanup(Box<openclaw_store::SessionStoreRequest>),
     /// Write a new index for one.
-    StoreRebuild(Box<openclaw_store::Ask>),
+    StoreRebuild(Box<openclaw_store::SessionStoreRequest>),
     /// Remove hosted sessions that are over.
     RemoveTerminals {
         /// The directory that holds `sessions/`.
@@ -64,12 +64,12 @@ pub enum Work {
     /// Delete one of OpenClaw's agents.
     DeleteAgent {
         /// Which.
-        ask: agents::Ask,
+        ask: agents::AgentDeleteRequest,
     },
     /// Pin sessions, or take their pins away.
     Pin {
         /// Which.
-        sessions: Vec<Name>,
+        sessions: Vec<SessionName>,
         /// Why, in the words of whoever pins them.
         note: Option<String>,
         /// Whether the pins are taken away.
@@ -80,7 +80,7 @@ pub enum Work {
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "done", content = "result")]
-pub enum Done {
+pub enum WorkDone {
     /// What was collected.
     Gc(GcResult),
     /// What was undone.
@@ -92,7 +92,7 @@ pub enum Done {
     /// What a new index holds.
     StoreRebuild(Box<StoreRebuildResult>),
     /// What became of each session.
-    RemoveTerminals(Vec<terminal::remove::Removed>),
+    RemoveTerminals(Vec<terminal::remove::RemovedTerminal>),
     /// What became of the agent.
     DeleteAgent(Box<AgentDeleteResult>),
     /// Which sessions are pinned now.
@@ -110,7 +110,7 @@ pub enum Transport {
 
 impl Transport {
     /// In a word.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Daemon => "daemon",
             Self::Local => "local",
@@ -119,39 +119,47 @@ impl Transport {
 }
 
 /// Does it. Whoever calls this is the writer.
-pub fn perform(writer: &mut Writer, work: &Work, now: Time) -> Result<Done, Failure> {
-    perform_watched(writer, work, now, &mut |_, _| {})
+pub fn perform_work(writer: &mut StoreWriter, work: &Work, now: Time) -> Result<WorkDone, Failure> {
+    perform_watched_work(writer, work, now, &mut |_, _| {})
 }
 
-fn perform_watched(
-    writer: &mut Writer,
+fn perform_watched_work(
+    writer: &mut StoreWriter,
     work: &Work,
     now: Time,
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<Done, Failure> {
+) -> Result<WorkDone, Failure> {
     let_go_of_locks(&writer.home);
     Ok(match work {
-        Work::Gc { ask, consent } => Done::Gc(gc::collect(writer, ask, consent, now, progress)?),
+        Work::Gc { ask, consent } => {
+            WorkDone::Gc(gc::carry_out_gc(writer, ask, consent, now, progress)?)
+        }
         Work::Undo { receipt, beside } => {
             let when_taken = if *beside { WhenTaken::Beside } else { WhenTaken::Refuse };
-            Done::Undo(reaper::undo(writer, receipt.as_deref(), when_taken, now)?)
+            WorkDone::Undo(reaper::undo_receipt(writer, receipt.as_deref(), when_taken, now)?)
         }
-        Work::EmptyTrash { older_than_ms } => {
-            Done::EmptyTrash(reaper::empty(writer, Duration::from_millis(*older_than_ms), now)?)
-        }
-        Work::StoreCleanup(ask) => Done::StoreCleanup(Box::new(openclaw_store::perform_cleanup(
-            writer, ask, now, progress,
-        )?)),
+        Work::EmptyTrash { older_than_ms } => WorkDone::EmptyTrash(reaper::empty_trash(
+            writer,
+            Duration::from_millis(*older_than_ms),
+            now,
+        )?),
+        Work::StoreCleanup(ask) => WorkDone::StoreCleanup(Box::new(
+            openclaw_store::perform_cleanup(writer, ask, now, progress)?,
+        )),
         Work::StoreRebuild(ask) => {
-            Done::StoreRebuild(Box::new(openclaw_store::perform_rebuild(writer, ask, now)?))
+            WorkDone::StoreRebuild(Box::new(openclaw_store::perform_rebuild(writer, ask, now)?))
         }
         Work::RemoveTerminals { root, ids, command } => {
-            let home = Home::at(root);
-            Done::RemoveTerminals(terminal::remove::remove(writer, &home, ids, command, now)?)
+            let home = TerminalHome::at_root(root);
+            WorkDone::RemoveTerminals(terminal::remove::remove_terminals(
+                writer, &home, ids, command, now,
+            )?)
         }
-        Work::DeleteAgent { ask } => Done::DeleteAgent(Box::new(agents::delete(writer, ask, now)?)),
+        Work::DeleteAgent { ask } => {
+            WorkDone::DeleteAgent(Box::new(agents::delete_agent(writer, ask, now)?))
+        }
         Work::Pin { sessions, note, remove } => {
-            Done::Pin(pins::perform(writer, sessions, note.as_deref(), *remove, now)?)
+            WorkDone::Pin(pins::perform_pin(writer, sessions, note.as_deref(), *remove, now)?)
         }
     })
 }
@@ -160,7 +168,7 @@ fn perform_watched(
 fn let_go_of_locks(home: &Path) {
     let directories = reaper::interrupted_directories(home);
     if !directories.is_empty() {
-        let observer = sys::proc::observer();
+        let observer = sys::proc::current_observer();
         directories.iter().for_each(|place| openclaw::locks::let_go_in(place, &observer));
     }
 }
@@ -169,22 +177,24 @@ fn let_go_of_locks(home: &Path) {
 ///
 /// Only a daemon that never took the order is replaced by doing it here, and the lock says whether that
 /// may be. One that took it and then did not answer may have done it, and its answer is not known.
-pub fn carry_out(
+pub fn carry_out_work(
     home: &Path,
     runtime: &Path,
     work: &Work,
     now: Time,
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<(Done, Transport), OrderError> {
-    sys::pause::at("work.asked");
-    match ask(home, runtime, &Order::Work(Box::new(work.clone())), AskLimits::LONG) {
-        Ok(Answer::Done(done)) => Ok((*done, Transport::Daemon)),
-        Ok(Answer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
-        Ok(Answer::Failed { reason }) => Err(OrderError::Failed(reason)),
-        Ok(_) => Err(OrderError::Call(CallError::MayHaveApplied("an unknown answer".to_owned()))),
-        Err(CallError::NotRunning) => {
-            let mut writer = store::writer::take(home, WRITER_TIMEOUT)?;
-            let done = perform_watched(&mut writer, work, now, progress);
+) -> Result<(WorkDone, Transport), OrderError> {
+    sys::pause::pause_at("work.asked");
+    match ask(home, runtime, &DaemonOrder::Work(Box::new(work.clone())), AskLimits::LONG) {
+        Ok(DaemonAnswer::Done(done)) => Ok((*done, Transport::Daemon)),
+        Ok(DaemonAnswer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
+        Ok(DaemonAnswer::Failed { reason }) => Err(OrderError::Failed(reason)),
+        Ok(_) => {
+            Err(OrderError::Call(DaemonCallError::MayHaveApplied("an unknown answer".to_owned())))
+        }
+        Err(DaemonCallError::NotRunning) => {
+            let mut writer = store::writer::become_writer(home, WRITER_TIMEOUT)?;
+            let done = perform_watched_work(&mut writer, work, now, progress);
             Ok((done.map_err(OrderError::NotDone)?, Transport::Local))
         }
         Err(error) => Err(error.into()),

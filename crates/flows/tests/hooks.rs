@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use ostler_flows::Env;
-use ostler_flows::hooks::{Action, Request, State, change, status};
+use ostler_flows::EnvLookup;
+use ostler_flows::hooks::{HookAction, HooksRequest, State, change_hooks, hooks_status};
 use proptest::prelude::*;
 
 /// Blanks and comments as they may stand between any two tokens.
@@ -115,10 +115,10 @@ fn document() -> impl Strategy<Value = String> {
     )
 }
 
-fn within<T>(home: &Path, act: impl FnOnce(&Request<'_>) -> T) -> T {
+fn within<T>(home: &Path, act: impl FnOnce(&HooksRequest<'_>) -> T) -> T {
     let lookup = |name: &str| (name == "HOME").then(|| OsString::from(home));
     let program = Path::new("/usr/bin/ostler");
-    act(&Request { env: Env::new(&lookup), program, project: None, home: None })
+    act(&HooksRequest { env: EnvLookup::new(&lookup), program, project: None, home: None })
 }
 
 fn is_within(text: &str, longer: &str) -> bool {
@@ -135,8 +135,8 @@ fn codex_trusts_exactly_the_hooks_that_its_user_has_seen() {
     let hooks = home.path().join(".codex/hooks.json");
     let settings = home.path().join(".codex/config.toml");
     within(home.path(), |request| {
-        let state = || status("codex", request).unwrap().state;
-        change("codex", request, Action::Install, false).unwrap();
+        let state = || hooks_status("codex", request).unwrap().state;
+        change_hooks("codex", request, HookAction::Install, false).unwrap();
         assert_eq!(state(), Some(State::NotTrusted));
         let written: serde_json::Value =
             serde_json::from_slice(&fs::read(&hooks).unwrap()).unwrap();
@@ -176,12 +176,12 @@ proptest! {
         fs::create_dir(home.path().join(".claude")).unwrap();
         fs::write(&file, &document).unwrap();
         within(home.path(), |request| {
-            change("claude-code", request, Action::Install, false).unwrap();
+            change_hooks("claude-code", request, HookAction::Install, false).unwrap();
             let installed = fs::read_to_string(&file).unwrap();
             prop_assert!(is_within(&document, &installed), "{}", installed);
-            let state = status("claude-code", request).unwrap().state;
+            let state = hooks_status("claude-code", request).unwrap().state;
             prop_assert_eq!(state, Some(State::Installed), "{}", installed);
-            change("claude-code", request, Action::Uninstall, false).unwrap();
+            change_hooks("claude-code", request, HookAction::Uninstall, false).unwrap();
             prop_assert_eq!(&fs::read_to_string(&file).unwrap(), &document);
             Ok(())
         })?;
@@ -195,15 +195,15 @@ proptest! {
         fs::create_dir(home.path().join(".claude")).unwrap();
         fs::write(&file, &document).unwrap();
         within(home.path(), |request| {
-            change("claude-code", request, Action::Install, false).unwrap();
+            change_hooks("claude-code", request, HookAction::Install, false).unwrap();
             let installed = fs::read_to_string(&file).unwrap();
             fs::write(&file, format!("{installed} /* more */")).unwrap();
-            change("claude-code", request, Action::Uninstall, false).unwrap();
+            change_hooks("claude-code", request, HookAction::Uninstall, false).unwrap();
             let after = fs::read_to_string(&file).unwrap();
             prop_assert!(!after.contains("ostler-hooks"), "{}", after);
             let blanks = |text: &str| text.split_whitespace().collect::<String>();
             prop_assert_eq!(blanks(&after), blanks(&format!("{document} /* more */")), "{}", after);
-            let state = status("claude-code", request).unwrap().state;
+            let state = hooks_status("claude-code", request).unwrap().state;
             prop_assert_eq!(state, Some(State::NotInstalled));
             Ok(())
         })?;

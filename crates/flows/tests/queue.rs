@@ -6,56 +6,56 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use model::failure::FailureKind;
-use model::session::Name;
-use ostler_flows::Env;
-use ostler_flows::daemon::{Answer, Daemon, Order, about};
+use model::session::SessionName;
+use ostler_flows::EnvLookup;
+use ostler_flows::daemon::{Daemon, DaemonAnswer, DaemonOrder, describe_daemon};
 use ostler_flows::pins;
-use ostler_flows::work::{Done, Work};
+use ostler_flows::work::{Work, WorkDone};
 use store::writer;
 
 #[test]
 fn row_67_patches_are_made_in_the_order_of_the_queue_and_one_failure_is_its_own() {
     let directory = tempfile::tempdir().unwrap();
     let home = directory.path().join("home");
-    let writer = writer::take(&home, Duration::ZERO).unwrap();
+    let writer = writer::become_writer(&home, Duration::ZERO).unwrap();
     let nothing = |_: &str| None;
-    let about = about(directory.path(), "test", sys::clock::now());
-    let (daemon, queue) = Daemon::new(writer, Env::new(&nothing), about).unwrap();
+    let about = describe_daemon(directory.path(), "test", sys::clock::now());
+    let (daemon, queue) = Daemon::new(writer, EnvLookup::new(&nothing), about).unwrap();
     let answers = Arc::new(Mutex::new(Vec::new()));
     for number in 0..50 {
         let work = match number {
             30 => Work::Undo { receipt: Some("nothing".to_owned()), beside: false },
             // Each two patch the same row: the later note is the one that stays.
             _ => Work::Pin {
-                sessions: vec![Name::new("codex", (number / 2).to_string())],
+                sessions: vec![SessionName::new("codex", (number / 2).to_string())],
                 note: Some(format!("note {number}")),
                 remove: false,
             },
         };
         let answers = Arc::clone(&answers);
         let reply = move |answer| answers.lock().unwrap().push((number, answer));
-        queue.put(Order::Work(Box::new(work)), reply);
+        queue.put(DaemonOrder::Work(Box::new(work)), reply);
     }
-    queue.put(Order::Stop, |_| {});
+    queue.put(DaemonOrder::Stop, |_| {});
     drop(daemon.run(&mut |problem| panic!("{problem}")).unwrap());
     let answers = answers.lock().unwrap();
     assert_eq!(answers.len(), 50);
     for (place, (number, answer)) in answers.iter().enumerate() {
         assert_eq!(place, *number, "answered in the order of the queue");
         match answer {
-            Answer::Done(done) => {
-                let Done::Pin(result) = &**done else { panic!("{done:?}") };
+            DaemonAnswer::Done(done) => {
+                let WorkDone::Pin(result) = &**done else { panic!("{done:?}") };
                 assert_eq!(result.pins[0].note, Some(format!("note {number}")));
                 assert!(result.pins[0].changed);
             }
-            Answer::NotDone(failure) => {
+            DaemonAnswer::NotDone(failure) => {
                 assert_eq!((*number, failure.kind), (30, FailureKind::NotFound));
                 assert!(failure.message.contains("nothing"), "{failure}");
             }
             other => panic!("{number}: {other:?}"),
         }
     }
-    let mut notes: Vec<(usize, String)> = pins::list(&home)
+    let mut notes: Vec<(usize, String)> = pins::list_pins(&home)
         .unwrap()
         .pins
         .into_iter()

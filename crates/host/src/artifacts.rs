@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use model::hex::hex;
+use model::hex::to_hex;
 use model::hosted::wire::ArtifactsHealth;
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 use model::time::Time;
 use screen::Personality;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use sys::private::read_regular;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct List {
+struct ArtifactList {
     version: u32,
     session_id: String,
     artifacts: Vec<Artifact>,
@@ -27,7 +27,7 @@ struct List {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Artifact {
     id: String,
-    kind: Kind,
+    kind: ArtifactKind,
     filename: String,
     session_id: String,
     captured_at_seq: i64,
@@ -42,7 +42,7 @@ struct Artifact {
 /// What kind of thing it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ArtifactKind {
     /// A picture.
     Screenshot,
     /// A screen as data.
@@ -53,8 +53,8 @@ pub enum Kind {
     Video,
 }
 
-impl Kind {
-    const fn word(self) -> &'static str {
+impl ArtifactKind {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Screenshot => "screenshot",
             Self::Snapshot => "snapshot",
@@ -66,7 +66,7 @@ impl Kind {
 
 /// Where the artifacts of one session are.
 #[derive(Clone, Copy, Debug)]
-pub struct Shelf<'a> {
+pub struct ArtifactDir<'a> {
     /// The session's directory.
     pub session: &'a Path,
     /// Its id.
@@ -77,7 +77,7 @@ pub struct Shelf<'a> {
     pub patience: Duration,
 }
 
-impl Shelf<'_> {
+impl ArtifactDir<'_> {
     /// The directory, which is made when something is kept.
     pub fn directory(&self) -> PathBuf {
         self.session.join("artifacts")
@@ -86,9 +86,9 @@ impl Shelf<'_> {
 
 /// Something to be kept.
 #[derive(Debug)]
-pub struct New<'a> {
+pub struct NewArtifact<'a> {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ArtifactKind,
     /// Its name in the list.
     pub filename: String,
     /// The last event behind it.
@@ -100,9 +100,12 @@ pub struct New<'a> {
 }
 
 /// Writes it and adds it to the list. Gives its path and hash.
-pub fn keep(shelf: Shelf<'_>, new: New<'_>) -> Result<(PathBuf, String), Fault> {
+pub fn keep_artifact(
+    shelf: ArtifactDir<'_>,
+    new: NewArtifact<'_>,
+) -> Result<(PathBuf, String), HostFault> {
     let directory = shelf.directory();
-    let hash = hex(&Sha256::digest(new.content));
+    let hash = to_hex(&Sha256::digest(new.content));
     let path = directory.join(&new.filename);
     if shelf.personality == Personality::Ostler && is_kept(&directory, &new, &hash) {
         return Ok((path, hash));
@@ -110,24 +113,24 @@ pub fn keep(shelf: Shelf<'_>, new: New<'_>) -> Result<(PathBuf, String), Fault> 
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
         .create(&directory)
         .map_err(|error| cannot_write(&directory, &error))?;
-    sys::atomic::replace(&path, new.content).map_err(|error| cannot_write(&path, &error))?;
-    let New { kind, filename, seq, content, metadata } = new;
+    sys::atomic::write_unsynced(&path, new.content).map_err(|error| cannot_write(&path, &error))?;
+    let NewArtifact { kind, filename, seq, content, metadata } = new;
     let bytes = content.len() as u64;
-    let listing = Listing { kind, filename, seq, sha256: &hash, bytes, metadata };
-    list(shelf, &listing).inspect_err(|_| {
+    let listing = ArtifactListing { kind, filename, seq, sha256: &hash, bytes, metadata };
+    add_to_list(shelf, &listing).inspect_err(|_| {
         // What is not in the list would never be found again.
-        sys::atomic::abandon(&path);
+        sys::atomic::remove_own(&path);
     })?;
     Ok((path, hash))
 }
 
 /// Whether the very same thing is there and listed already: a screen that did not change is asked for
 /// often, and replacing files is what costs most.
-fn is_kept(directory: &Path, new: &New<'_>, hash: &str) -> bool {
+fn is_kept(directory: &Path, new: &NewArtifact<'_>, hash: &str) -> bool {
     let same = read_regular(&directory.join(&new.filename)).is_ok_and(|found| found == new.content);
     let listed = || {
         let list = read_regular(&directory.join("manifest.json")).ok()?;
-        let list: List = serde_json::from_slice(&list).ok()?;
+        let list: ArtifactList = serde_json::from_slice(&list).ok()?;
         let fits =
             |one: &Artifact| one.filename == new.filename && one.sha256.as_deref() == Some(hash);
         Some(list.artifacts.iter().any(fits))
@@ -137,9 +140,9 @@ fn is_kept(directory: &Path, new: &New<'_>, hash: &str) -> bool {
 
 /// What the list says about something.
 #[derive(Debug)]
-pub struct Listing<'a> {
+pub struct ArtifactListing<'a> {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ArtifactKind,
     /// Its name.
     pub filename: String,
     /// The last event behind it.
@@ -153,27 +156,27 @@ pub struct Listing<'a> {
 }
 
 /// Adds something to the list.
-pub fn list(shelf: Shelf<'_>, new: &Listing<'_>) -> Result<(), Fault> {
+pub fn add_to_list(shelf: ArtifactDir<'_>, new: &ArtifactListing<'_>) -> Result<(), HostFault> {
     let directory = shelf.directory();
     let write = |error: &dyn std::fmt::Display| {
-        Fault::new(Code::StorageWriteError, format!("cannot list the artifact: {error}"))
+        HostFault::new(FaultCode::StorageWriteError, format!("cannot list the artifact: {error}"))
     };
     let lock = sys::lock::take_within(&directory.join(".lock"), shelf.patience)
         .map_err(|error| write(&error))?
-        .taken()
+        .into_lock()
         .ok_or_else(|| write(&"somebody else holds the list"))?;
     let path = directory.join("manifest.json");
     let mut list = match read_regular(&path) {
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
             let message = format!("the artifact list {} is not valid: {error}", path.display());
-            Fault::new(Code::ManifestValidationError, message)
+            HostFault::new(FaultCode::ManifestValidationError, message)
         })?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            List { version: 1, session_id: shelf.id.to_owned(), artifacts: Vec::new() }
+            ArtifactList { version: 1, session_id: shelf.id.to_owned(), artifacts: Vec::new() }
         }
         Err(error) => {
             let message = format!("cannot read {}: {error}", path.display());
-            return Err(Fault::new(Code::StorageReadError, message));
+            return Err(HostFault::new(FaultCode::StorageReadError, message));
         }
     };
     if shelf.personality == Personality::Ostler {
@@ -181,7 +184,7 @@ pub fn list(shelf: Shelf<'_>, new: &Listing<'_>) -> Result<(), Fault> {
         list.artifacts.retain(|one| one.filename != new.filename);
     }
     list.artifacts.push(Artifact {
-        id: sys::random::id().map_err(|error| write(&error))?,
+        id: sys::random::new_ulid().map_err(|error| write(&error))?,
         kind: new.kind,
         filename: new.filename.clone(),
         session_id: shelf.id.to_owned(),
@@ -192,17 +195,21 @@ pub fn list(shelf: Shelf<'_>, new: &Listing<'_>) -> Result<(), Fault> {
         metadata: new.metadata.clone(),
     });
     let text = serde_json::to_string_pretty(&list).map_err(|error| write(&error))? + "\n";
-    sys::atomic::replace(&path, text.as_bytes()).map_err(|error| cannot_write(&path, &error))?;
+    sys::atomic::write_unsynced(&path, text.as_bytes())
+        .map_err(|error| cannot_write(&path, &error))?;
     drop(lock);
     Ok(())
 }
 
-fn cannot_write(path: &Path, error: &std::io::Error) -> Fault {
-    Fault::new(Code::StorageWriteError, format!("cannot write {}: {error}", path.display()))
+fn cannot_write(path: &Path, error: &std::io::Error) -> HostFault {
+    HostFault::new(
+        FaultCode::StorageWriteError,
+        format!("cannot write {}: {error}", path.display()),
+    )
 }
 
 /// Whether everything that is listed is there.
-pub fn health(shelf: Shelf<'_>) -> ArtifactsHealth {
+pub fn artifacts_health(shelf: ArtifactDir<'_>) -> ArtifactsHealth {
     let directory = shelf.directory();
     let nothing = |health| ArtifactsHealth {
         total: 0,
@@ -211,7 +218,7 @@ pub fn health(shelf: Shelf<'_>) -> ArtifactsHealth {
         health,
         missing: Vec::new(),
     };
-    let list: List = match read_regular(&directory.join("manifest.json")) {
+    let list: ArtifactList = match read_regular(&directory.join("manifest.json")) {
         Ok(bytes) => match serde_json::from_slice(&bytes) {
             Ok(list) => list,
             Err(_) => return nothing("manifest-invalid"),
@@ -223,7 +230,7 @@ pub fn health(shelf: Shelf<'_>) -> ArtifactsHealth {
     };
     let mut by_kind = BTreeMap::new();
     for one in &list.artifacts {
-        *by_kind.entry(one.kind.word().to_owned()).or_insert(0) += 1;
+        *by_kind.entry(one.kind.as_str().to_owned()).or_insert(0) += 1;
     }
     let missing: Vec<String> = list
         .artifacts

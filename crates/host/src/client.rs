@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use model::hosted::protocol::{HostDialect, HostQuery, request_line};
 use model::hosted::wire::{AttachParams, AttachResult};
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -24,12 +24,12 @@ pub struct HostAddress<'a> {
 }
 
 #[derive(Deserialize)]
-struct Response<'a> {
+struct ResponseLine<'a> {
     ok: bool,
     #[serde(borrow, default)]
     result: Option<&'a RawValue>,
     #[serde(default)]
-    error: Option<Fault>,
+    error: Option<HostFault>,
 }
 
 /// Asks a host. Without a `timeout` its answer may take for ever.
@@ -37,7 +37,7 @@ pub fn ask_host<Q: HostQuery>(
     host: HostAddress<'_>,
     query: &Q,
     timeout: Option<Duration>,
-) -> Result<Q::Answer, Fault> {
+) -> Result<Q::Answer, HostFault> {
     exchange(host, query, timeout).map(|(answer, _)| answer)
 }
 
@@ -45,11 +45,11 @@ pub fn ask_host<Q: HostQuery>(
 pub fn attach_to_host(
     host: HostAddress<'_>,
     params: &AttachParams,
-) -> Result<(AttachResult, Vec<u8>, UnixStream), Fault> {
+) -> Result<(AttachResult, Vec<u8>, UnixStream), HostFault> {
     let (answer, reader) = exchange(host, params, Some(HOST_ANSWER_TIMEOUT))?;
     let early = reader.buffer().to_vec();
     let stream = reader.into_inner();
-    stream.set_read_timeout(None).map_err(|error| unreachable(host.socket, &error))?;
+    stream.set_read_timeout(None).map_err(|error| host_unreachable(host.socket, &error))?;
     Ok((answer, early, stream))
 }
 
@@ -57,19 +57,19 @@ fn exchange<Q: HostQuery>(
     host: HostAddress<'_>,
     query: &Q,
     timeout: Option<Duration>,
-) -> Result<(Q::Answer, BufReader<UnixStream>), Fault> {
+) -> Result<(Q::Answer, BufReader<UnixStream>), HostFault> {
     let (socket, method) = (host.socket, Q::METHOD);
     let line = request_line(query, host.dialect)?;
-    let mut stream = sys::socket::connect(socket).map_err(|error| match error {
-        sys::socket::SocketError::Io { source, .. } => unreachable(socket, &source),
-        other => Fault::new(Code::HostUnreachable, other.to_string()),
+    let mut stream = sys::socket::connect_private(socket).map_err(|error| match error {
+        sys::socket::UnixSocketError::Io { source, .. } => host_unreachable(socket, &source),
+        other => HostFault::new(FaultCode::HostUnreachable, other.to_string()),
     })?;
     let io = |error: io::Error| match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Fault::new(
-            Code::HostTimeout,
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => HostFault::new(
+            FaultCode::HostTimeout,
             format!("the session's host did not answer `{method}` in time"),
         ),
-        _ => unreachable(socket, &error),
+        _ => host_unreachable(socket, &error),
     };
     stream.set_write_timeout(Some(HOST_ANSWER_TIMEOUT)).map_err(io)?;
     stream.set_read_timeout(timeout).map_err(io)?;
@@ -84,15 +84,15 @@ fn exchange<Q: HostQuery>(
     if answer.last() != Some(&b'\n') {
         let message =
             format!("the session's host closed the connection before it answered `{method}`");
-        return Err(Fault::new(Code::HostUnreachable, message));
+        return Err(HostFault::new(FaultCode::HostUnreachable, message));
     }
     let wrong = |reason: String| {
-        Fault::new(
-            Code::ProtocolError,
+        HostFault::new(
+            FaultCode::ProtocolError,
             format!("the host's answer to `{method}` is not understood: {reason}"),
         )
     };
-    let response: Response<'_> =
+    let response: ResponseLine<'_> =
         serde_json::from_slice(&answer).map_err(|error| wrong(error.to_string()))?;
     match (response.ok, response.result, response.error) {
         (true, Some(result), _) => {
@@ -112,7 +112,7 @@ fn read_line(reader: &mut BufReader<UnixStream>) -> io::Result<Vec<u8>> {
         let chunk = match reader.fill_buf() {
             Ok(chunk) => chunk,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                if sys::signals::interruption().is_some() {
+                if sys::signals::received_interruption().is_some() {
                     return Ok(Vec::new());
                 }
                 continue;
@@ -129,7 +129,7 @@ fn read_line(reader: &mut BufReader<UnixStream>) -> io::Result<Vec<u8>> {
     }
 }
 
-fn unreachable(socket: &Path, error: &io::Error) -> Fault {
+fn host_unreachable(socket: &Path, error: &io::Error) -> HostFault {
     let message = format!("cannot reach the session's host at {}: {error}", socket.display());
-    Fault::new(Code::HostUnreachable, message)
+    HostFault::new(FaultCode::HostUnreachable, message)
 }

@@ -6,20 +6,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::hosted::{Code, Fault, Manifest};
+use model::hosted::{FaultCode, HostFault, SessionManifest};
 use model::identity::Identity;
 use screen::Screen;
 use serde::{Deserialize, Serialize};
-use sys::private::{Dir, FileFault, PrivateError};
+use sys::private::{PrivateDir, PrivateError, PrivateFileFault};
 
 /// The manifest.
-pub const MANIFEST: &str = "session.json";
+pub const MANIFEST_FILE: &str = "session.json";
 
 /// Who holds the terminal: ostler's own, beside the manifest, which is strict.
-pub const HOLDER: &str = "host.json";
+pub const HOLDER_FILE: &str = "host.json";
 
 /// The screen at some point of the log, so that it need not be replayed from the start. A cache.
-pub const KEYFRAME: &str = "keyframe";
+pub const KEYFRAME_FILE: &str = "keyframe";
 
 /// The processes behind a session, so that they can be told from others for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,12 +54,12 @@ pub enum Durability {
 #[derive(Clone, Debug)]
 pub struct SessionDir {
     path: PathBuf,
-    dir: Arc<Dir>,
+    dir: Arc<PrivateDir>,
 }
 
 impl SessionDir {
     /// Opens the directory called `id` in `sessions`, whose own path is `path`.
-    pub fn open_in(sessions: &Dir, path: &Path, id: &str) -> Result<Self, PrivateError> {
+    pub fn open_in(sessions: &PrivateDir, path: &Path, id: &str) -> Result<Self, PrivateError> {
         let path = path.join(id);
         let dir = sys::private::open_unwritable_child(sessions, OsStr::new(id), &path)?;
         Ok(Self { path, dir: Arc::new(dir) })
@@ -81,28 +81,28 @@ impl SessionDir {
     }
 
     /// Reads the manifest.
-    pub fn read_manifest(&self) -> Result<Manifest, Fault> {
-        let path = self.path.join(MANIFEST);
-        let bytes = match self.dir.read_unwritable(MANIFEST, LARGEST_RECORD) {
+    pub fn read_manifest(&self) -> Result<SessionManifest, HostFault> {
+        let path = self.path.join(MANIFEST_FILE);
+        let bytes = match self.dir.read_unwritable(MANIFEST_FILE, LARGEST_RECORD) {
             Ok(bytes) => bytes,
-            Err(FileFault::Missing) => {
+            Err(PrivateFileFault::Missing) => {
                 let message = format!("no session `{}`", self.id());
-                return Err(Fault::new(Code::SessionNotFound, message));
+                return Err(HostFault::new(FaultCode::SessionNotFound, message));
             }
-            Err(FileFault::Io(error)) => {
+            Err(PrivateFileFault::Io(error)) => {
                 let message = format!("cannot read {}: {error}", path.display());
-                return Err(Fault::new(Code::StorageReadError, message));
+                return Err(HostFault::new(FaultCode::StorageReadError, message));
             }
             Err(fault) => {
                 let message = format!("the manifest {} {fault}", path.display());
-                return Err(Fault::new(Code::StorageReadError, message));
+                return Err(HostFault::new(FaultCode::StorageReadError, message));
             }
         };
         let invalid = |reason: String| {
             let message = format!("the manifest {} is not valid: {reason}", path.display());
-            Fault::new(Code::ManifestValidationError, message)
+            HostFault::new(FaultCode::ManifestValidationError, message)
         };
-        let manifest: Manifest =
+        let manifest: SessionManifest =
             serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
         if manifest.version != 1 {
             return Err(invalid(format!("it has version {}, not 1", manifest.version)));
@@ -114,29 +114,33 @@ impl SessionDir {
     }
 
     /// Writes the manifest, whole or not at all.
-    pub fn write_manifest(&self, manifest: &Manifest, durability: Durability) -> io::Result<()> {
+    pub fn write_manifest(
+        &self,
+        manifest: &SessionManifest,
+        durability: Durability,
+    ) -> io::Result<()> {
         let mut text = serde_json::to_string_pretty(manifest)?;
         text.push('\n');
         match durability {
-            Durability::System => self.dir.replace(MANIFEST, text.as_bytes()),
-            Durability::Disk => self.dir.write(MANIFEST, text.as_bytes()),
+            Durability::System => self.dir.write_unsynced(MANIFEST_FILE, text.as_bytes()),
+            Durability::Disk => self.dir.write_atomic(MANIFEST_FILE, text.as_bytes()),
         }
     }
 
     /// Makes the manifest durable as it stands.
     pub(crate) fn settle_on_disk(&self) -> io::Result<()> {
-        sys::private::open_regular(&self.path.join(MANIFEST))?.sync_all()?;
+        sys::private::open_regular(&self.path.join(MANIFEST_FILE))?.sync_all()?;
         self.dir.sync()
     }
 
     /// Who holds the terminal; `None` when ostler did not write it down, or somebody else could have.
     pub fn read_holder(&self) -> Option<Holder> {
-        let (bytes, _) = self.dir.read(HOLDER, LARGEST_RECORD).ok()?;
+        let (bytes, _) = self.dir.read_private(HOLDER_FILE, LARGEST_RECORD).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
     pub(crate) fn write_holder(&self, holder: &Holder) -> io::Result<()> {
-        self.dir.replace(HOLDER, &serde_json::to_vec(holder)?)
+        self.dir.write_unsynced(HOLDER_FILE, &serde_json::to_vec(holder)?)
     }
 }
 
@@ -152,7 +156,7 @@ pub struct Keyframe {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Head {
+struct KeyframeHead {
     seq: i64,
     offset: u64,
 }
@@ -163,17 +167,17 @@ pub(crate) fn write_keyframe(
     offset: u64,
     screen: &Screen,
 ) -> io::Result<()> {
-    let mut bytes = serde_json::to_vec(&Head { seq, offset })?;
+    let mut bytes = serde_json::to_vec(&KeyframeHead { seq, offset })?;
     bytes.push(b'\n');
-    bytes.extend_from_slice(&screen.keyframe());
-    sys::atomic::replace(&directory.join(KEYFRAME), &bytes)
+    bytes.extend_from_slice(&screen.to_keyframe());
+    sys::atomic::write_unsynced(&directory.join(KEYFRAME_FILE), &bytes)
 }
 
 /// The latest keyframe, if there is one that can be believed.
 pub fn read_keyframe(directory: &Path) -> Option<Keyframe> {
-    let bytes = sys::private::read_regular(&directory.join(KEYFRAME)).ok()?;
+    let bytes = sys::private::read_regular(&directory.join(KEYFRAME_FILE)).ok()?;
     let end = memchr::memchr(b'\n', &bytes)?;
-    let Head { seq, offset } = serde_json::from_slice(&bytes[..end]).ok()?;
+    let KeyframeHead { seq, offset } = serde_json::from_slice(&bytes[..end]).ok()?;
     let screen = Screen::from_keyframe(&bytes[end + 1..]).ok()?;
     Some(Keyframe { seq, offset, screen })
 }

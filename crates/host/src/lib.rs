@@ -18,5 +18,5 @@ pub use screen;
 
 /// What a person would read of a terminal's output, without replaying it.
 pub fn plain_text(output: &[u8]) -> String {
-    String::from_utf8_lossy(&server::plain::text(output)).into_owned()
+    String::from_utf8_lossy(&server::plain::strip_sequences(output)).into_owned()
 }

@@ -1,35 +1,35 @@
 //! A picture of a session's screen, and the profiles it is drawn with.
 
 use model::hosted::wire::ScreenshotResult;
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 use screen::Screen;
 use screen::png::{self, Profile, ShowCursor};
 use serde_json::{Map, Value};
 
-use crate::artifacts::{self, Kind, New, Shelf};
+use crate::artifacts::{self, ArtifactDir, ArtifactKind, NewArtifact};
 
 /// What draws screens, by its name.
-pub const RENDERER: &str = "ostler";
+pub const RENDERER_NAME: &str = "ostler";
 
 /// How many pixels a picture may have: drawing it must neither hold up its host for long nor take much
 /// memory.
 const MOST_PIXELS: u64 = 40_000_000;
 
 /// The longest name of a profile.
-const LONGEST_NAME: usize = 100;
+const MAX_PROFILE_NAME: usize = 100;
 
 /// Finds a profile by its name, among `own` and those that are always there.
-pub fn profile(name: &str, own: &[Profile]) -> Result<Profile, Fault> {
-    if name.chars().count() > LONGEST_NAME {
-        return Err(Fault::input("Screenshot request is invalid."));
+pub fn find_profile(name: &str, own: &[Profile]) -> Result<Profile, HostFault> {
+    if name.chars().count() > MAX_PROFILE_NAME {
+        return Err(HostFault::invalid_input("Screenshot request is invalid."));
     }
     own.iter()
         .find(|profile| profile.name == name)
         .cloned()
-        .or_else(|| Profile::reference(name))
+        .or_else(|| Profile::find_reference(name))
         .ok_or_else(|| {
             let own = own.iter().map(|profile| format!(", {}", profile.name));
-            Fault::input(format!(
+            HostFault::invalid_input(format!(
                 "unknown render profile `{name}`; there are: reference-dark, reference-light{}",
                 own.collect::<String>()
             ))
@@ -37,12 +37,12 @@ pub fn profile(name: &str, own: &[Profile]) -> Result<Profile, Fault> {
 }
 
 /// Draws the screen and keeps the picture.
-pub fn screenshot(
-    shelf: Shelf<'_>,
+pub fn draw_screenshot(
+    shelf: ArtifactDir<'_>,
     (screen, seq): (&Screen, i64),
     profile: &Profile,
     cursor: ShowCursor,
-) -> Result<ScreenshotResult, Fault> {
+) -> Result<ScreenshotResult, HostFault> {
     let (pixel_width, pixel_height) = png::pixel_size(screen, profile);
     let size = screen.size();
     if u64::from(pixel_width) * u64::from(pixel_height) > MOST_PIXELS {
@@ -51,9 +51,9 @@ pub fn screenshot(
              make the terminal smaller (`resize`), or take a snapshot",
             size.cols, size.rows
         );
-        return Err(Fault::new(Code::InvalidDimensions, message));
+        return Err(HostFault::new(FaultCode::InvalidDimensions, message));
     }
-    let picture = png::draw(screen, profile, cursor);
+    let picture = png::draw_png(screen, profile, cursor);
     // An event's number is never negative in the list.
     let listed = seq.max(0);
     let (hash, name) = (profile.hash(), profile.name.clone());
@@ -65,12 +65,12 @@ pub fn screenshot(
         ("cols".to_owned(), size.cols.into()),
         ("rows".to_owned(), size.rows.into()),
         ("pngSizeBytes".to_owned(), picture.len().into()),
-        ("rendererBackend".to_owned(), RENDERER.into()),
+        ("rendererBackend".to_owned(), RENDERER_NAME.into()),
     ]);
-    let (path, sha256) = artifacts::keep(
+    let (path, sha256) = artifacts::keep_artifact(
         shelf,
-        New {
-            kind: Kind::Screenshot,
+        NewArtifact {
+            kind: ArtifactKind::Screenshot,
             filename: format!("screenshot-{listed}-{}.png", file_name(&name)),
             seq: listed,
             content: &picture,
@@ -84,11 +84,11 @@ pub fn screenshot(
         cols: size.cols,
         rows: size.rows,
         artifact_path: path.to_str().map(str::to_owned).ok_or_else(|| {
-            Fault::new(Code::StorageWriteError, "the path of the picture is not text")
+            HostFault::new(FaultCode::StorageWriteError, "the path of the picture is not text")
         })?,
         png_size_bytes: picture.len() as u64,
         cursor_visible: cursor == ShowCursor::Yes && screen.cursor().visible,
-        renderer_backend: RENDERER.to_owned(),
+        renderer_backend: RENDERER_NAME.to_owned(),
         pixel_width,
         pixel_height,
         sha256,

@@ -3,7 +3,7 @@
 //! A frame is a kind, a length (four bytes, big end first) and that many bytes.
 
 /// The longest frame that is accepted.
-const LONGEST: usize = 1 << 20;
+const MAX_FRAME_BYTES: usize = 1 << 20;
 
 /// What a frame is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +60,8 @@ impl FrameKind {
 }
 
 /// Appends a frame.
-pub fn put(out: &mut Vec<u8>, kind: FrameKind, payload: &[u8]) {
-    for part in payload.chunks(LONGEST).chain(payload.is_empty().then_some(&[][..])) {
+pub fn put_frame(out: &mut Vec<u8>, kind: FrameKind, payload: &[u8]) {
+    for part in payload.chunks(MAX_FRAME_BYTES).chain(payload.is_empty().then_some(&[][..])) {
         out.push(kind as u8);
         out.extend_from_slice(&u32::try_from(part.len()).unwrap_or(0).to_be_bytes());
         out.extend_from_slice(part);
@@ -74,12 +74,12 @@ pub fn put(out: &mut Vec<u8>, kind: FrameKind, payload: &[u8]) {
 pub struct NotAFrame;
 
 /// Takes the next whole frame off the front of `bytes`.
-pub fn take(bytes: &mut Vec<u8>) -> Result<Option<(FrameKind, Vec<u8>)>, NotAFrame> {
+pub fn take_frame(bytes: &mut Vec<u8>) -> Result<Option<(FrameKind, Vec<u8>)>, NotAFrame> {
     let Some((&first, rest)) = bytes.split_first() else { return Ok(None) };
     let kind = *FrameKind::ALL.iter().find(|kind| **kind as u8 == first).ok_or(NotAFrame)?;
     let Some((length, rest)) = rest.split_first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
-    if length > LONGEST {
+    if length > MAX_FRAME_BYTES {
         return Err(NotAFrame);
     }
     let Some(payload) = rest.get(..length) else { return Ok(None) };
@@ -97,12 +97,12 @@ mod tests {
         fn frames_come_back_however_they_are_cut(payloads: Vec<Vec<u8>>, cut in 1usize..9) {
             let mut sent = Vec::new();
             for payload in &payloads {
-                put(&mut sent, FrameKind::Bytes, payload);
+                put_frame(&mut sent, FrameKind::Bytes, payload);
             }
             let (mut buffer, mut came) = (Vec::new(), Vec::new());
             for part in sent.chunks(cut) {
                 buffer.extend_from_slice(part);
-                while let Some((kind, payload)) = take(&mut buffer).unwrap() {
+                while let Some((kind, payload)) = take_frame(&mut buffer).unwrap() {
                     proptest::prop_assert_eq!(kind, FrameKind::Bytes);
                     came.push(payload);
                 }
@@ -112,7 +112,7 @@ mod tests {
 
         #[test]
         fn garbage_is_refused_and_never_panics(mut bytes: Vec<u8>) {
-            while let Ok(Some(_)) = take(&mut bytes) {}
+            while let Ok(Some(_)) = take_frame(&mut bytes) {}
         }
     }
 }

@@ -7,18 +7,18 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use model::hosted::{Fact, Payload};
+use model::hosted::{LogFact, LogPayload};
 use model::time::Time;
-use ostler_host::log::{self, Reader, Writer};
+use ostler_host::log::{self, LogReader, LogWriter};
 use screen::Personality;
 
 const AT: Time = Time::from_millis(1_794_765_224_662);
 
-fn outputs(directory: &Path) -> (Vec<Vec<u8>>, Reader) {
-    let mut reader = Reader::open(directory).unwrap();
+fn outputs(directory: &Path) -> (Vec<Vec<u8>>, LogReader) {
+    let mut reader = LogReader::open(directory).unwrap();
     let mut all = Vec::new();
     while let Some(event) = reader.next_event().unwrap() {
-        if let Payload::Output(bytes) = event.payload {
+        if let LogPayload::Output(bytes) = event.payload {
             all.push(bytes.to_vec());
         }
     }
@@ -26,9 +26,9 @@ fn outputs(directory: &Path) -> (Vec<Vec<u8>>, Reader) {
 }
 
 fn write(directory: &Path, dialect: Personality, chunks: &[&[u8]]) {
-    let mut writer = Writer::create(directory, dialect).unwrap();
+    let mut writer = LogWriter::create(directory, dialect).unwrap();
     for chunk in chunks {
-        writer.output(AT, chunk);
+        writer.push_output(AT, chunk);
         writer.flush(AT);
     }
     writer.close(AT);
@@ -44,7 +44,7 @@ fn invalid_utf8_and_binary_noise_are_byte_exact() {
     let (read, reader) = outputs(directory.path());
     assert_eq!(read, chunks.map(<[u8]>::to_vec));
     assert!(reader.problems.is_empty() && reader.torn.is_none());
-    let text = fs::read_to_string(directory.path().join(log::FILE)).unwrap();
+    let text = fs::read_to_string(directory.path().join(log::LOG_FILE)).unwrap();
     let raws: Vec<bool> = text.lines().map(|line| line.contains("\"raw\":")).collect();
     assert_eq!(raws, [false, true, true, false], "only where text is not enough");
 }
@@ -52,16 +52,16 @@ fn invalid_utf8_and_binary_noise_are_byte_exact() {
 #[test]
 fn lines_are_as_agent_tty_writes_them() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = Writer::create(directory.path(), Personality::AgentTty).unwrap();
-    writer.output(AT, b"a\xffb");
-    writer.push(AT, &Fact::InputRun { command: "ls".into(), no_wait: true, marker: None });
+    let mut writer = LogWriter::create(directory.path(), Personality::AgentTty).unwrap();
+    writer.push_output(AT, b"a\xffb");
+    writer.push(AT, &LogFact::InputRun { command: "ls".into(), no_wait: true, marker: None });
     writer.push(
         AT,
-        &Fact::RunComplete { marker: "m".into(), input_run_seq: Some(1), exit_code: Some(0) },
+        &LogFact::RunComplete { marker: "m".into(), input_run_seq: Some(1), exit_code: Some(0) },
     );
-    writer.push(AT, &Fact::Exit { exit_code: Some(0), exit_signal: None });
+    writer.push(AT, &LogFact::Exit { exit_code: Some(0), exit_signal: None });
     writer.close(AT);
-    let text = fs::read_to_string(directory.path().join(log::FILE)).unwrap();
+    let text = fs::read_to_string(directory.path().join(log::LOG_FILE)).unwrap();
     let ts = "\"ts\":\"2026-11-15T17:53:44.662Z\"";
     let expected = [
         format!("{{\"seq\":0,{ts},\"type\":\"output\",\"payload\":{{\"data\":\"a\u{fffd}b\"}}}}"),
@@ -82,23 +82,23 @@ fn lines_are_as_agent_tty_writes_them() {
 fn a_torn_tail_is_told_and_repaired() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), Personality::Ostler, &[b"one", b"two"]);
-    let path = directory.path().join(log::FILE);
+    let path = directory.path().join(log::LOG_FILE);
     let whole = fs::metadata(&path).unwrap().len();
     let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
     file.write_all(b"{\"seq\":2,\"ts\":\"2026").unwrap();
     let (read, reader) = outputs(directory.path());
     assert_eq!(read, [b"one", b"two"]);
     assert_eq!(reader.torn, Some(19));
-    assert_eq!(log::repair(directory.path()).unwrap(), Some(19));
+    assert_eq!(log::repair_log(directory.path()).unwrap(), Some(19));
     assert_eq!(fs::metadata(&path).unwrap().len(), whole);
-    assert_eq!(log::repair(directory.path()).unwrap(), None);
+    assert_eq!(log::repair_log(directory.path()).unwrap(), None);
 }
 
 #[test]
 fn a_bad_line_in_the_middle_is_named_with_its_place_and_skipped() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), Personality::Ostler, &[b"one", b"two", b"three"]);
-    let path = directory.path().join(log::FILE);
+    let path = directory.path().join(log::LOG_FILE);
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     fs::write(&path, format!("{}\n{{oh no\n{}\n", lines[0], lines[2])).unwrap();
@@ -112,7 +112,7 @@ fn a_bad_line_in_the_middle_is_named_with_its_place_and_skipped() {
 fn a_missing_line_is_noticed() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), Personality::Ostler, &[b"one", b"two", b"three"]);
-    let path = directory.path().join(log::FILE);
+    let path = directory.path().join(log::LOG_FILE);
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     fs::write(&path, format!("{}\n{}\n", lines[0], lines[2])).unwrap();
@@ -124,7 +124,7 @@ fn a_missing_line_is_noticed() {
 fn after_the_greatest_number_any_number_may_come() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), Personality::Ostler, &[b"one"]);
-    let path = directory.path().join(log::FILE);
+    let path = directory.path().join(log::LOG_FILE);
     let line = fs::read_to_string(&path).unwrap();
     let last = line.replacen("\"seq\":0", &format!("\"seq\":{}", u64::MAX), 1);
     fs::write(&path, format!("{last}{{oh no\n{line}")).unwrap();
@@ -137,9 +137,9 @@ fn after_the_greatest_number_any_number_may_come() {
 fn a_line_that_is_being_written_is_read_once_it_is_whole() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), Personality::Ostler, &[b"one"]);
-    let path = directory.path().join(log::FILE);
+    let path = directory.path().join(log::LOG_FILE);
     let line = fs::read_to_string(&path).unwrap().replacen("\"seq\":0", "\"seq\":1", 1);
-    let mut reader = Reader::open(directory.path()).unwrap();
+    let mut reader = LogReader::open(directory.path()).unwrap();
     reader.next_event().unwrap().unwrap();
     let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
     file.write_all(&line.as_bytes()[..20]).unwrap();
@@ -151,7 +151,7 @@ fn a_line_that_is_being_written_is_read_once_it_is_whole() {
 
 /// A log of lines that hold so many bytes of output each.
 fn write_lines(directory: &Path, lengths: &[usize]) {
-    let file = fs::File::create(directory.join(log::FILE)).unwrap();
+    let file = fs::File::create(directory.join(log::LOG_FILE)).unwrap();
     let mut file = std::io::BufWriter::new(file);
     for (seq, length) in lengths.iter().enumerate() {
         let data = "x".repeat(*length);
@@ -173,7 +173,7 @@ fn lines_longer_than_what_is_read_at_once_are_whole() {
     assert_eq!(read.iter().map(Vec::len).collect::<Vec<_>>(), lengths);
     assert!(read.concat().iter().all(|byte| *byte == b'x'));
     assert!(reader.problems.is_empty() && reader.torn.is_none());
-    assert_eq!(reader.offset(), fs::metadata(directory.path().join(log::FILE)).unwrap().len());
+    assert_eq!(reader.offset(), fs::metadata(directory.path().join(log::LOG_FILE)).unwrap().len());
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_line_that_is_too_long_is_named_and_skipped() {
     assert_eq!(read.iter().map(Vec::len).collect::<Vec<_>>(), [3, 4]);
     let problems: Vec<String> = reader.problems.iter().map(ToString::to_string).collect();
     assert_eq!(problems, ["at byte 83: a line of 73400400 bytes, which is too long"]);
-    assert_eq!(reader.offset(), fs::metadata(directory.path().join(log::FILE)).unwrap().len());
+    assert_eq!(reader.offset(), fs::metadata(directory.path().join(log::LOG_FILE)).unwrap().len());
 }
 
 #[test]
@@ -192,7 +192,8 @@ fn the_chain_shows_a_log_that_was_changed() {
     let directory = tempfile::tempdir().unwrap();
     let block = vec![b'x'; 3 << 20];
     write(directory.path(), Personality::Ostler, &[&block, &block, &block, b"end"]);
-    let (log, chain) = (directory.path().join(log::FILE), directory.path().join(log::CHAIN_FILE));
+    let (log, chain) =
+        (directory.path().join(log::LOG_FILE), directory.path().join(log::CHAIN_FILE));
     let length = fs::metadata(&log).unwrap().len();
     let sound = log::verify_chain(&log, &chain).unwrap().unwrap();
     assert_eq!((sound.bytes, sound.broken), (length, None));
@@ -222,33 +223,33 @@ fn on_a_full_disk_the_log_pauses_and_the_gap_is_recorded() {
     }
     let ballast = mount.path().join("ballast");
     fs::write(&ballast, vec![0; 100 << 10]).unwrap();
-    let mut writer = Writer::create(mount.path(), Personality::Ostler).unwrap();
+    let mut writer = LogWriter::create(mount.path(), Personality::Ostler).unwrap();
     let chunk = [b'x'; 10_000];
     let mut sent = 0u64;
-    while writer.paused().is_none() {
-        writer.output(AT, &chunk);
+    while writer.pause_report().is_none() {
+        writer.push_output(AT, &chunk);
         writer.flush(AT);
         sent += 1;
         assert!(sent < 100, "256 KiB are never full");
     }
-    let last = writer.last();
-    assert_eq!(writer.output(AT, &chunk), last.unwrap() + 1, "a lost event takes no number");
+    let last = writer.last_seq();
+    assert_eq!(writer.push_output(AT, &chunk), last.unwrap() + 1, "a lost event takes no number");
     fs::remove_file(&ballast).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(1100));
     writer.flush(AT);
-    assert_eq!(writer.paused(), None);
-    writer.output(AT, b"after");
+    assert_eq!(writer.pause_report(), None);
+    writer.push_output(AT, b"after");
     writer.close(AT);
 
-    let mut reader = Reader::open(mount.path()).unwrap();
+    let mut reader = LogReader::open(mount.path()).unwrap();
     let (mut whole, mut gap, mut count) = (0, None, 0);
     while let Some(event) = reader.next_event().unwrap() {
         assert_eq!(event.seq, count);
         count += 1;
         match event.payload {
-            Payload::Output(b"after") => assert!(gap.is_some(), "the gap comes first"),
-            Payload::Output(bytes) => whole += bytes.len() as u64,
-            Payload::Fact(Fact::Gap { bytes, events, .. }) => gap = Some((bytes, events)),
+            LogPayload::Output(b"after") => assert!(gap.is_some(), "the gap comes first"),
+            LogPayload::Output(bytes) => whole += bytes.len() as u64,
+            LogPayload::Fact(LogFact::Gap { bytes, events, .. }) => gap = Some((bytes, events)),
             other => panic!("{other:?}"),
         }
     }
@@ -269,7 +270,7 @@ proptest::proptest! {
     fn garbage_between_events_never_panics_and_is_always_named(garbage: Vec<u8>) {
         let directory = tempfile::tempdir().unwrap();
         write(directory.path(), Personality::Ostler, &[b"one", b"two"]);
-        let path = directory.path().join(log::FILE);
+        let path = directory.path().join(log::LOG_FILE);
         let text = fs::read(&path).unwrap();
         let middle = text.iter().position(|byte| *byte == b'\n').unwrap() + 1;
         let damaged = [&text[..middle], &garbage, b"\n", &text[middle..]].concat();

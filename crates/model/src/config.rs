@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// ostler's settings, with their defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct OstlerConfig {
     /// How long *working* may go without a sign of life before it is called stale.
     pub stale_after: Duration,
     /// Adapters that are not asked.
@@ -59,7 +59,7 @@ impl Default for Retention {
     }
 }
 
-impl Default for Config {
+impl Default for OstlerConfig {
     fn default() -> Self {
         Self {
             stale_after: Duration::from_secs(3600),

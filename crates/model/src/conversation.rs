@@ -8,7 +8,7 @@ use crate::time::Time;
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum ConversationRole {
     /// The person.
     User,
     /// The agent.
@@ -24,12 +24,12 @@ pub enum Role {
 /// One thing that was said or done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry {
+pub struct ConversationEntry {
     /// When, where the transcript says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
     /// Who.
-    pub role: Role,
+    pub role: ConversationRole,
     /// The name of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
@@ -40,14 +40,14 @@ pub struct Entry {
     pub subagent: Option<String>,
 }
 
-impl Entry {
+impl ConversationEntry {
     /// An entry with nothing but a speaker and a text.
-    pub fn new(at: Option<Time>, role: Role, text: impl Into<String>) -> Self {
+    pub fn new(at: Option<Time>, role: ConversationRole, text: impl Into<String>) -> Self {
         Self { at, role, tool: None, text: text.into(), subagent: None }
     }
 
     /// A tool call.
-    pub fn tool(at: Option<Time>, tool: impl Into<String>, input: impl Into<String>) -> Self {
-        Self { tool: Some(tool.into()), ..Self::new(at, Role::Tool, input) }
+    pub fn tool_call(at: Option<Time>, tool: impl Into<String>, input: impl Into<String>) -> Self {
+        Self { tool: Some(tool.into()), ..Self::new(at, ConversationRole::Tool, input) }
     }
 }

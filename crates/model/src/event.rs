@@ -9,7 +9,7 @@ use crate::time::Time;
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Happening {
+pub enum HookHappening {
     /// The agent opened the session.
     SessionStart,
     /// A prompt was given.
@@ -28,7 +28,7 @@ pub enum Happening {
     Sign,
 }
 
-impl Happening {
+impl HookHappening {
     /// Everything that can happen.
     pub const ALL: [Self; 8] = [
         Self::SessionStart,
@@ -42,7 +42,7 @@ impl Happening {
     ];
 
     /// The word used in JSON and on screen.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::SessionStart => "session-start",
             Self::TurnStart => "turn-start",
@@ -63,7 +63,7 @@ pub struct HookEvent {
     /// The agent's own session id.
     pub session: String,
     /// What happened.
-    pub happening: Happening,
+    pub happening: HookHappening,
     /// The sub-agent it happened to, if it was not the session itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagent: Option<String>,
@@ -89,7 +89,7 @@ pub struct HookEvent {
 
 impl HookEvent {
     /// A report without any detail.
-    pub fn new(session: impl Into<String>, happening: Happening) -> Self {
+    pub fn new(session: impl Into<String>, happening: HookHappening) -> Self {
         Self {
             session: session.into(),
             happening,
@@ -107,7 +107,7 @@ impl HookEvent {
 /// One line of the spool: a report, when it came, and whose process it came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct HookReport {
     /// Unique: a line that is read twice counts once.
     pub id: String,
     /// When the hook ran.
@@ -133,9 +133,9 @@ pub struct Report {
     pub cut: bool,
 }
 
-impl Report {
+impl HookReport {
     /// The longest line.
-    pub const LONGEST_LINE: usize = 4096;
+    pub const MAX_LINE_BYTES: usize = 4096;
 
     /// Reads one line of the spool.
     pub fn parse(line: &[u8]) -> Option<Self> {
@@ -143,13 +143,13 @@ impl Report {
     }
 
     /// The line, between two line breaks: one before it keeps a torn line of somebody else apart
-    /// from this one. Texts are shortened until it is no longer than [`Self::LONGEST_LINE`].
-    pub fn line(&self) -> Option<Vec<u8>> {
+    /// from this one. Texts are shortened until it is no longer than [`Self::MAX_LINE_BYTES`].
+    pub fn to_line(&self) -> Option<Vec<u8>> {
         let mut report = self.clone();
         for room in [usize::MAX, 600, 100, 0] {
             let hook = &mut report.hook;
             for text in [&mut hook.prompt, &mut hook.message, &mut hook.detail] {
-                shorten(text, room);
+                truncate_text(text, room);
             }
             if room == 0 {
                 for text in [&mut hook.transcript, &mut hook.cwd, &mut hook.model] {
@@ -162,7 +162,7 @@ impl Report {
             line.push(b'\n');
             serde_json::to_writer(&mut line, &report).ok()?;
             line.push(b'\n');
-            if line.len() <= Self::LONGEST_LINE {
+            if line.len() <= Self::MAX_LINE_BYTES {
                 return Some(line);
             }
         }
@@ -175,12 +175,12 @@ impl Report {
         let hook = &self.hook;
         let texts = [&hook.prompt, &hook.message, &hook.detail];
         let bytes: usize = texts.iter().filter_map(|text| text.as_ref()).map(String::len).sum();
-        bytes > 256 && self.line().is_some_and(|line| Self::parse(&line).as_ref() != Some(self))
+        bytes > 256 && self.to_line().is_some_and(|line| Self::parse(&line).as_ref() != Some(self))
     }
 }
 
 /// Cuts a text to at most so many bytes, at the end of a character.
-fn shorten(text: &mut Option<String>, room: usize) {
+fn truncate_text(text: &mut Option<String>, room: usize) {
     if let Some(text) = text {
         let mut end = room.min(text.len());
         while !text.is_char_boundary(end) {
@@ -199,10 +199,10 @@ mod tests {
 
     use super::*;
 
-    fn report(prompt: &str) -> Report {
-        let mut hook = HookEvent::new("s", Happening::TurnStart);
+    fn report(prompt: &str) -> HookReport {
+        let mut hook = HookEvent::new("s", HookHappening::TurnStart);
         hook.prompt = Some(prompt.to_owned()).filter(|prompt| !prompt.is_empty());
-        Report {
+        HookReport {
             id: "1.2.3".into(),
             at: Time::from_millis(1_794_765_081_031),
             agent: "claude-code".into(),
@@ -217,9 +217,9 @@ mod tests {
 
     #[test]
     fn words_are_what_json_says() {
-        for happening in Happening::ALL {
+        for happening in HookHappening::ALL {
             let json = serde_json::to_string(&happening).unwrap();
-            assert_eq!(json, format!("\"{}\"", happening.word()));
+            assert_eq!(json, format!("\"{}\"", happening.as_str()));
         }
     }
 
@@ -227,18 +227,18 @@ mod tests {
     fn a_session_id_longer_than_a_line_is_no_line() {
         let mut report = report("");
         report.hook.session = "x".repeat(5000);
-        assert_eq!(report.line(), None);
+        assert_eq!(report.to_line(), None);
     }
 
     proptest! {
         #[test]
         fn every_line_is_short_and_reads_back(prompt in "\\PC{0,3000}") {
             let report = report(&prompt);
-            let line = report.line().unwrap();
-            prop_assert!(line.len() <= Report::LONGEST_LINE);
+            let line = report.to_line().unwrap();
+            prop_assert!(line.len() <= HookReport::MAX_LINE_BYTES);
             prop_assert_eq!(line.first(), Some(&b'\n'));
             prop_assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 2);
-            let back = Report::parse(&line).unwrap();
+            let back = HookReport::parse(&line).unwrap();
             prop_assert_eq!(report.is_shortened(), back != report);
             let (long, short) = (report.hook.prompt, back.hook.prompt.unwrap_or_default());
             prop_assert!(long.unwrap_or_default().starts_with(&short));
@@ -246,7 +246,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_a_line_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Report::parse(&bytes);
+            let _ = HookReport::parse(&bytes);
         }
     }
 }

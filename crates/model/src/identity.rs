@@ -12,7 +12,7 @@ use crate::time::Time;
 /// values of different sources are never compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Boot {
+pub enum BootId {
     /// The kernel's random boot id.
     Id(String),
     /// The kernel's boot time in seconds, where no boot id can be read.
@@ -22,7 +22,7 @@ pub enum Boot {
 /// Which machine a process belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Machine {
+pub enum MachineId {
     /// The machine id hashed with an application key: what ostler itself records.
     Hashed(String),
     /// The machine id as another tool wrote it down.
@@ -33,7 +33,7 @@ pub enum Machine {
 /// agents record less, and there a field that was not recorded is no mismatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Recorder {
+pub enum IdentityRecorder {
     /// ostler.
     #[default]
     Ostler,
@@ -52,9 +52,9 @@ pub struct Identity {
     /// Kernel start time in the platform's own unit (Linux: clock ticks since boot).
     pub start: Option<u64>,
     /// The boot it belongs to.
-    pub boot: Option<Boot>,
+    pub boot: Option<BootId>,
     /// The machine it ran on.
-    pub machine: Option<Machine>,
+    pub machine: Option<MachineId>,
     /// Inode of its pid namespace.
     pub pid_ns: Option<u64>,
     /// Inode of its time namespace.
@@ -64,7 +64,7 @@ pub struct Identity {
     /// When the record was written, by the recorder's clock.
     pub recorded_at: Option<Time>,
     /// Who wrote it down.
-    pub recorder: Recorder,
+    pub recorder: IdentityRecorder,
     /// Short name, for people.
     pub comm: Option<String>,
     /// Executable, for people.
@@ -74,6 +74,6 @@ pub struct Identity {
 impl Identity {
     /// An identity that an agent wrote down, with only a pid so far.
     pub fn recorded_by_agent(pid: Option<u32>) -> Self {
-        Self { pid, recorder: Recorder::Agent, ..Self::default() }
+        Self { pid, recorder: IdentityRecorder::Agent, ..Self::default() }
     }
 }

@@ -13,12 +13,12 @@ use crate::plan::Refusal;
 use crate::time::Time;
 
 /// The version of the format.
-pub const VERSION: u32 = 1;
+pub const LAUNCH_FORMAT_VERSION: u32 = 1;
 
 /// One agent that was started in a hosted terminal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Launch {
+pub struct AgentLaunch {
     /// The version of the format.
     pub version: u32,
     /// The adapter's id.
@@ -37,7 +37,7 @@ pub struct Launch {
 
 /// What becomes of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum LaunchFate {
     /// It goes: its process has been gone for so long.
     Due(Duration),
     /// It stays a while yet: its process has been gone for so long.
@@ -46,40 +46,42 @@ pub enum Fate {
     Stays(Refusal),
 }
 
-impl Launch {
+impl AgentLaunch {
     /// Reads a record.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let launch: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         match launch.version {
-            VERSION => Ok(launch),
-            other => Err(format!("its version is {other}, and this ostler knows {VERSION}")),
+            LAUNCH_FORMAT_VERSION => Ok(launch),
+            other => Err(format!(
+                "its version is {other}, and this ostler knows {LAUNCH_FORMAT_VERSION}"
+            )),
         }
     }
 
     /// How long it is kept after its process is gone.
-    pub const fn ttl(&self) -> Duration {
+    pub const fn retention_ttl(&self) -> Duration {
         Duration::from_millis(self.ttl_ms)
     }
 
     /// What becomes of it. When a process ended is nowhere written down: it is counted from the last
     /// sign of its terminal, and without one from the start.
-    pub fn fate(
+    pub fn decide_fate(
         &self,
         liveness: Liveness,
         last_sign: Option<Time>,
         ttl: Duration,
         now: Time,
-    ) -> Fate {
+    ) -> LaunchFate {
         match liveness {
             Liveness::Alive(_) => {
-                Fate::Stays(Refusal::Alive { who: format!("the {} it tells of", self.agent) })
+                LaunchFate::Stays(Refusal::Alive { who: format!("the {} it tells of", self.agent) })
             }
             Liveness::Unknown(_) => {
-                Fate::Stays(Refusal::Unproven { why: liveness.reason().to_owned() })
+                LaunchFate::Stays(Refusal::Unproven { why: liveness.reason_code().to_owned() })
             }
             Liveness::Dead(_) => {
                 let gone = now.since(self.at.max(last_sign.unwrap_or(self.at)));
-                if gone > ttl { Fate::Due(gone) } else { Fate::Young(gone) }
+                if gone > ttl { LaunchFate::Due(gone) } else { LaunchFate::Young(gone) }
             }
         }
     }
@@ -92,9 +94,9 @@ mod tests {
     use super::*;
     use crate::liveness::{Death, Doubt, Life};
 
-    fn launch(at: i64) -> Launch {
-        Launch {
-            version: VERSION,
+    fn launch(at: i64) -> AgentLaunch {
+        AgentLaunch {
+            version: LAUNCH_FORMAT_VERSION,
             agent: "codex".to_owned(),
             process: Identity::default(),
             session: "0123".to_owned(),
@@ -126,24 +128,24 @@ mod tests {
         ) {
             let launch = launch(at);
             let sign = last_sign.map(Time::from_millis);
-            let fate = launch.fate(liveness, sign, launch.ttl(), Time::from_millis(now));
+            let fate = launch.decide_fate(liveness, sign, launch.retention_ttl(), Time::from_millis(now));
             let since = now - at.max(last_sign.unwrap_or(at));
-            let is_due = matches!(fate, Fate::Due(_));
+            let is_due = matches!(fate, LaunchFate::Due(_));
             prop_assert_eq!(is_due, liveness.is_dead() && since > 1000, "{:?}", fate);
-            prop_assert_eq!(matches!(fate, Fate::Stays(_)), !liveness.is_dead());
+            prop_assert_eq!(matches!(fate, LaunchFate::Stays(_)), !liveness.is_dead());
         }
     }
 
     #[test]
     fn a_record_says_everything_or_is_damaged() {
         let whole = serde_json::to_vec(&launch(5)).unwrap();
-        assert_eq!(Launch::parse(&whole), Ok(launch(5)));
+        assert_eq!(AgentLaunch::parse(&whole), Ok(launch(5)));
         for end in 0..whole.len() {
-            assert!(Launch::parse(&whole[..end]).is_err());
+            assert!(AgentLaunch::parse(&whole[..end]).is_err());
         }
-        let newer = Launch { version: 2, ..launch(5) };
-        let refused = Launch::parse(&serde_json::to_vec(&newer).unwrap()).unwrap_err();
+        let newer = AgentLaunch { version: 2, ..launch(5) };
+        let refused = AgentLaunch::parse(&serde_json::to_vec(&newer).unwrap()).unwrap_err();
         assert!(refused.contains("version is 2"), "{refused}");
-        assert!(Launch::parse(b"{}").is_err() && Launch::parse(b"null").is_err());
+        assert!(AgentLaunch::parse(b"{}").is_err() && AgentLaunch::parse(b"null").is_err());
     }
 }

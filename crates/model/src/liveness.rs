@@ -1,6 +1,6 @@
 //! Is the process that a session belongs to still there?
 //!
-//! [`decide`] is the whole answer: a pure function over what was recorded, who is looking and what
+//! [`decide_liveness`] is the whole answer: a pure function over what was recorded, who is looking and what
 //! was seen. The first matching rule wins. *Dead* is only said on positive proof; every doubt is
 //! *unknown*, and unknown protects.
 //!
@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use crate::identity::{Boot, Identity, Machine, Recorder};
+use crate::identity::{BootId, Identity, IdentityRecorder, MachineId};
 use crate::time::Time;
 
 /// Alive, dead or unknown, with the reason.
@@ -82,7 +82,7 @@ pub enum Doubt {
 
 impl Liveness {
     /// `alive`, `dead` or `unknown`.
-    pub const fn state(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Alive(_) => "alive",
             Self::Dead(_) => "dead",
@@ -91,7 +91,7 @@ impl Liveness {
     }
 
     /// The reason code of the JSON contract.
-    pub const fn reason(self) -> &'static str {
+    pub const fn reason_code(self) -> &'static str {
         match self {
             Self::Alive(Life::Running) => "running",
             Self::Alive(Life::Stopped) => "stopped",
@@ -175,13 +175,13 @@ impl Observer {
     }
 
     /// This boot, as identities name it: its id, else its time.
-    pub fn boot(&self) -> Option<Boot> {
-        self.boot_id.clone().map(Boot::Id).or_else(|| self.boot_time().map(Boot::Time))
+    pub fn boot_identity(&self) -> Option<BootId> {
+        self.boot_id.clone().map(BootId::Id).or_else(|| self.boot_time().map(BootId::Time))
     }
 
     /// When this boot began, in whole seconds.
     pub fn boot_time(&self) -> Option<u64> {
-        u64::try_from(self.clock.booted_at?.millis().div_euclid(1000)).ok()
+        u64::try_from(self.clock.booted_at?.as_millis().div_euclid(1000)).ok()
     }
 }
 
@@ -217,20 +217,20 @@ const STEP_SLACK: Duration = Duration::from_secs(1);
 
 impl ClockReading {
     /// The first reading of this boot.
-    pub const fn first(boot_id: String, since_boot: Duration, booted_at: Time) -> Self {
+    pub const fn first_reading(boot_id: String, since_boot: Duration, booted_at: Time) -> Self {
         Self { boot_id, since_boot, booted_at, earliest_boot: booted_at }
     }
 
     /// What is to be kept after this reading: the one that was kept before for as long as the clock
     /// has not been set, else this one, from which the clock is watched anew.
-    pub fn after(self, kept: Option<Self>) -> Self {
+    pub fn after_kept(self, kept: Option<Self>) -> Self {
         let Some(kept) = kept.filter(|kept| {
             // What claims to come from the future of this boot was not read in it.
             kept.boot_id == self.boot_id && kept.since_boot <= self.since_boot
         }) else {
             return self;
         };
-        let apart = kept.booted_at.millis().abs_diff(self.booted_at.millis());
+        let apart = kept.booted_at.as_millis().abs_diff(self.booted_at.as_millis());
         if u128::from(apart) <= STEP_SLACK.as_millis() {
             return kept;
         }
@@ -249,7 +249,7 @@ impl ClockReading {
 
 /// What the process table shows for a pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum PidLookup {
     /// No such pid.
     Absent,
     /// The kernel has such a pid, but the process table does not show it.
@@ -292,7 +292,7 @@ pub enum RunState {
 
 /// Clock readings of two recorders are compared with this much slack: boot times are known to the
 /// second, and a wrong "after" would call a live process dead.
-const CLOCK_SLACK: Duration = Duration::from_secs(2);
+const RECORDER_CLOCK_SLACK: Duration = Duration::from_secs(2);
 
 /// Rules 1 to 6 of the decision: whether looking the pid up can prove anything at all.
 /// `Some` is the final answer without looking.
@@ -301,7 +301,7 @@ pub fn decide_before_looking(recorded: &Identity, observer: &Observer) -> Option
 }
 
 /// The whole decision table; `seen` is what looking the pid up showed.
-pub fn decide(recorded: &Identity, observer: &Observer, seen: Seen) -> Liveness {
+pub fn decide_liveness(recorded: &Identity, observer: &Observer, seen: PidLookup) -> Liveness {
     let boot = match judge_place(recorded, observer) {
         Ok(boot) => boot,
         Err(verdict) => return verdict,
@@ -311,7 +311,7 @@ pub fn decide(recorded: &Identity, observer: &Observer, seen: Seen) -> Liveness 
         BootSeen::Earlier => Liveness::Dead(Death::Rebooted),
     };
     let process = match seen {
-        Seen::Absent => {
+        PidLookup::Absent => {
             let visible = recorded.uid == Some(observer.uid) || !observer.hides_pids;
             return match boot {
                 _ if !visible => Liveness::Unknown(Doubt::Hidden),
@@ -319,12 +319,14 @@ pub fn decide(recorded: &Identity, observer: &Observer, seen: Seen) -> Liveness 
                 BootSeen::Earlier => Liveness::Dead(Death::Rebooted),
             };
         }
-        Seen::Hidden => return Liveness::Unknown(Doubt::Hidden),
-        Seen::Unreadable => return Liveness::Unknown(Doubt::Unreadable),
-        Seen::Thread => return reused,
-        Seen::Process(process) => process,
+        PidLookup::Hidden => return Liveness::Unknown(Doubt::Hidden),
+        PidLookup::Unreadable => return Liveness::Unknown(Doubt::Unreadable),
+        PidLookup::Thread => return reused,
+        PidLookup::Process(process) => process,
     };
-    if differ(recorded.start, process.start) || differ(recorded.pidfd_ino, process.pidfd_ino) {
+    if are_known_to_differ(recorded.start, process.start)
+        || are_known_to_differ(recorded.pidfd_ino, process.pidfd_ino)
+    {
         return reused;
     }
     // A lone zombie is dead whether it is the recorded process or has taken its pid.
@@ -357,7 +359,7 @@ fn judge_by_age(recorded: &Identity, observer: &Observer, process: &SeenProcess)
     else {
         return Liveness::Unknown(Doubt::Incomplete);
     };
-    if booted_at.plus(since_boot) <= recorded_at.plus(CLOCK_SLACK) {
+    if booted_at.plus(since_boot) <= recorded_at.plus(RECORDER_CLOCK_SLACK) {
         return Liveness::Unknown(Doubt::Incomplete);
     }
     if observer.in_initial_time_ns && clock.steady_since.is_some_and(|since| since <= since_boot) {
@@ -400,8 +402,8 @@ enum SameMachine {
 fn compare_machine(recorded: &Identity, observer: &Observer) -> SameMachine {
     let (theirs, ours) = match &recorded.machine {
         None => return SameMachine::NotRecorded,
-        Some(Machine::Hashed(theirs)) => (theirs, &observer.machine_hashed),
-        Some(Machine::Plain(theirs)) => (theirs, &observer.machine_plain),
+        Some(MachineId::Hashed(theirs)) => (theirs, &observer.machine_hashed),
+        Some(MachineId::Plain(theirs)) => (theirs, &observer.machine_plain),
     };
     match ours {
         None => SameMachine::NotComparable,
@@ -416,13 +418,13 @@ fn judge_boot(recorded: &Identity, observer: &Observer) -> Result<BootSeen, Live
     let unknown = |doubt| Err(Liveness::Unknown(doubt));
     if observer.boots == BootKnowledge::InStartTime {
         return match (machine, recorded.recorder) {
-            (SameMachine::Yes, _) | (SameMachine::NotRecorded, Recorder::Agent) => {
+            (SameMachine::Yes, _) | (SameMachine::NotRecorded, IdentityRecorder::Agent) => {
                 Ok(BootSeen::This)
             }
             _ => unknown(Doubt::ForeignHost),
         };
     }
-    if let (Some(Boot::Id(theirs)), Some(ours)) = (&recorded.boot, &observer.boot_id) {
+    if let (Some(BootId::Id(theirs)), Some(ours)) = (&recorded.boot, &observer.boot_id) {
         // A boot id is unique, whatever the machine is called.
         return match machine {
             _ if theirs == ours => Ok(BootSeen::This),
@@ -437,13 +439,13 @@ fn judge_boot(recorded: &Identity, observer: &Observer) -> Result<BootSeen, Live
     match (&recorded.boot, machine) {
         // Machines that were switched on together share a boot time.
         (_, SameMachine::No) => unknown(Doubt::ForeignHost),
-        (_, SameMachine::NotComparable) | (Some(Boot::Id(_)), _) => unknown(Doubt::BootUnknown),
-        (Some(Boot::Time(theirs)), _) => {
+        (_, SameMachine::NotComparable) | (Some(BootId::Id(_)), _) => unknown(Doubt::BootUnknown),
+        (Some(BootId::Time(theirs)), _) => {
             // A boot time is read off the wall clock. Where it differs the clock may have been set:
             // of a process of this machine looking tells more, of others nothing is known.
             let same = observer
                 .boot_time()
-                .is_some_and(|ours| theirs.abs_diff(ours) <= CLOCK_SLACK.as_secs());
+                .is_some_and(|ours| theirs.abs_diff(ours) <= RECORDER_CLOCK_SLACK.as_secs());
             if same_boot_clock(recorded, observer) && (same || machine == SameMachine::Yes) {
                 Ok(BootSeen::This)
             } else {
@@ -451,7 +453,7 @@ fn judge_boot(recorded: &Identity, observer: &Observer) -> Result<BootSeen, Live
             }
         }
         // ostler itself failed to record it.
-        (None, _) if recorded.recorder == Recorder::Ostler => unknown(Doubt::BootUnknown),
+        (None, _) if recorded.recorder == IdentityRecorder::Ostler => unknown(Doubt::BootUnknown),
         (None, SameMachine::Yes | SameMachine::NotRecorded) => Ok(BootSeen::This),
     }
 }
@@ -462,7 +464,7 @@ fn is_before_this_boot(recorded: &Identity, observer: &Observer) -> bool {
     match (recorded.recorded_at, booted_at.or(observer.clock.booted_at)) {
         // Elsewhere the boot seems to have begun at another time than it did.
         (Some(recorded_at), Some(booted_at)) if observer.in_initial_time_ns => {
-            recorded_at.plus(CLOCK_SLACK) < booted_at
+            recorded_at.plus(RECORDER_CLOCK_SLACK) < booted_at
         }
         _ => false,
     }
@@ -480,7 +482,7 @@ fn same_boot_clock(recorded: &Identity, observer: &Observer) -> bool {
 fn judge_namespaces(recorded: &Identity, observer: &Observer) -> Option<Liveness> {
     // What an agent did not record is no mismatch; ostler leaves out only what does not exist.
     let foreign = |theirs: Option<u64>, ours: Option<u64>| {
-        theirs != ours && (theirs.is_some() || recorded.recorder == Recorder::Ostler)
+        theirs != ours && (theirs.is_some() || recorded.recorder == IdentityRecorder::Ostler)
     };
     if foreign(recorded.pid_ns, observer.pid_ns) || foreign(recorded.time_ns, observer.time_ns) {
         return Some(Liveness::Unknown(Doubt::ForeignNamespace));
@@ -493,6 +495,6 @@ fn judge_namespaces(recorded: &Identity, observer: &Observer) -> Option<Liveness
 }
 
 /// Both known, and not the same.
-fn differ(recorded: Option<u64>, seen: Option<u64>) -> bool {
+fn are_known_to_differ(recorded: Option<u64>, seen: Option<u64>) -> bool {
     matches!((recorded, seen), (Some(a), Some(b)) if a != b)
 }

@@ -14,7 +14,7 @@ pub const PRIVATE_PREFIX: &str = ".ostler-";
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
-pub enum Kind {
+pub enum RemovableKind {
     /// A hosted terminal: its log and everything made from it.
     HostedSession,
     /// A record of something that ostler started.
@@ -43,9 +43,9 @@ pub enum Kind {
     Configuration,
 }
 
-impl Kind {
+impl RemovableKind {
     /// In words.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::HostedSession => "terminal",
             Self::LaunchRecord => "launch record",
@@ -73,7 +73,7 @@ pub struct Fingerprint {
     /// The number of the file on it.
     pub ino: u64,
     /// File, directory or link.
-    pub form: Form,
+    pub form: FileForm,
     /// Permission bits.
     pub mode: u32,
     /// Whose it is.
@@ -94,7 +94,7 @@ impl Fingerprint {
     /// is the same while it is the same one: what is in it is asked of whoever planned.
     pub fn is_same(&self, now: &Self) -> bool {
         match self.form {
-            Form::Directory => (self.dev, self.ino, self.form) == (now.dev, now.ino, now.form),
+            FileForm::Directory => (self.dev, self.ino, self.form) == (now.dev, now.ino, now.form),
             _ => self == now,
         }
     }
@@ -103,7 +103,7 @@ impl Fingerprint {
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Form {
+pub enum FileForm {
     /// A regular file.
     File,
     /// A directory.
@@ -117,9 +117,9 @@ pub enum Form {
 /// One thing that would go, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Item {
+pub struct PlanItem {
     /// What it is.
-    pub kind: Kind,
+    pub kind: RemovableKind,
     /// Where it is.
     pub path: String,
     /// Whose: an agent's id, or `ostler`.
@@ -259,7 +259,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// The reason, for people.
-    pub fn reason(&self) -> String {
+    pub fn reason_text(&self) -> String {
         match self {
             Self::Alive { who } => format!("it is alive: {who}"),
             Self::Unproven { why } => format!("it cannot be proved dead from here ({why})"),
@@ -339,7 +339,7 @@ impl Refusal {
     }
 
     /// One of each, for tests and documentation.
-    pub fn examples() -> Vec<Self> {
+    pub fn one_of_each() -> Vec<Self> {
         let text = || "…".to_owned();
         vec![
             Self::Alive { who: text() },

@@ -6,7 +6,7 @@
 
 /// How one agent's processes look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct AgentProgram {
     /// Base names of the executable, or of `argv[0]`.
     pub names: &'static [&'static str],
     /// Parts of the path of a script run by an interpreter, or of the executable, e.g. the name of
@@ -21,7 +21,7 @@ pub struct Program {
 
 /// What the process table says about a process, for recognition only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Appearance {
+pub struct ProcessAppearance {
     /// The kernel's short name (15 bytes).
     pub comm: String,
     /// The executable's path, without the kernel's " (deleted)".
@@ -31,27 +31,28 @@ pub struct Appearance {
 }
 
 /// How many bytes of a name the kernel keeps.
-const SHORT_NAME: usize = 15;
+const MAX_COMM_BYTES: usize = 15;
 
 /// Programs that run another program's script.
 const INTERPRETERS: [&str; 9] =
     ["node", "nodejs", "bun", "deno", "tsx", "python", "python3", "ruby", "MainThread"];
 
-impl Program {
+impl AgentProgram {
     /// Whether a process that looks like this is this agent, and one that can have a session.
-    pub fn matches(&self, seen: &Appearance) -> bool {
-        self.find(seen).is_some_and(|own| !begins_with_any(seen, own, self.helpers))
+    pub fn matches(&self, seen: &ProcessAppearance) -> bool {
+        self.find_agent_argument(seen).is_some_and(|own| !begins_with_any(seen, own, self.helpers))
     }
 
     /// Whether a process that looks like this is this agent's program at all, helpers included.
-    pub fn is_program(&self, seen: &Appearance) -> bool {
-        self.find(seen).is_some()
+    pub fn is_program(&self, seen: &ProcessAppearance) -> bool {
+        self.find_agent_argument(seen).is_some()
     }
 
     /// Whether a process that looks like this is a server of this agent.
-    pub fn is_server(&self, seen: &Appearance) -> bool {
+    pub fn is_server(&self, seen: &ProcessAppearance) -> bool {
         let titled = seen.args.first().is_some_and(|title| self.is_server_title(title));
-        self.find(seen).is_some_and(|own| titled || begins_with_any(seen, own, self.servers))
+        self.find_agent_argument(seen)
+            .is_some_and(|own| titled || begins_with_any(seen, own, self.servers))
     }
 
     /// `<name>-<server>`: a title that some servers give themselves.
@@ -62,7 +63,7 @@ impl Program {
     }
 
     /// The index of the first argument that belongs to the agent, if this is the agent at all.
-    fn find(&self, seen: &Appearance) -> Option<usize> {
+    fn find_agent_argument(&self, seen: &ProcessAppearance) -> Option<usize> {
         let exe = seen.exe.as_deref().unwrap_or("");
         let interpreted =
             is_interpreter(base_name(exe)) || (exe.is_empty() && is_interpreter(&seen.comm));
@@ -103,10 +104,10 @@ impl Program {
     }
 
     /// `argv[0]` is the agent's name alone: a rewritten title, or a symlink it was started by.
-    fn is_titled(&self, seen: &Appearance) -> bool {
+    fn is_titled(&self, seen: &ProcessAppearance) -> bool {
         let Some(title) = seen.args.first() else {
             // Nothing is left of one that ends but the kernel's short name.
-            let short = |name: &str| name.get(..SHORT_NAME).unwrap_or(name) == seen.comm;
+            let short = |name: &str| name.get(..MAX_COMM_BYTES).unwrap_or(name) == seen.comm;
             return self.names.iter().any(|name| short(name));
         };
         let word = title.split(' ').next().unwrap_or(title);
@@ -115,7 +116,7 @@ impl Program {
 }
 
 /// Whether the agent's own arguments, from index `own` on, begin with one of these commands.
-fn begins_with_any(seen: &Appearance, own: usize, commands: &[&str]) -> bool {
+fn begins_with_any(seen: &ProcessAppearance, own: usize, commands: &[&str]) -> bool {
     let own = seen.args.get(own..).unwrap_or_default();
     commands.iter().any(|command| {
         let mut words = command.split(' ').zip(own);
@@ -149,15 +150,15 @@ pub fn is_shell(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    const CLAUDE: Program = Program {
+    const CLAUDE: AgentProgram = AgentProgram {
         names: &["claude"],
         packages: &["@anthropic-ai/claude-code"],
         servers: &[],
         helpers: &["bg-spare", "daemon", "server watch"],
     };
 
-    fn seen(comm: &str, exe: &str, args: &[&str]) -> Appearance {
-        Appearance {
+    fn seen(comm: &str, exe: &str, args: &[&str]) -> ProcessAppearance {
+        ProcessAppearance {
             comm: comm.into(),
             exe: (!exe.is_empty()).then(|| exe.into()),
             args: args.iter().map(|&arg| arg.into()).collect(),
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn one_that_ends_is_known_by_its_short_name() {
-        let program = Program { names: &["claude-long-gateway"], ..CLAUDE };
+        let program = AgentProgram { names: &["claude-long-gateway"], ..CLAUDE };
         assert!(program.is_program(&seen("claude-long-gat", "", &[])));
         assert!(!program.is_program(&seen("claude-long", "", &[])));
         assert!(CLAUDE.is_program(&seen("claude", "", &[])));
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_server_is_the_agent_but_of_no_directory() {
-        let program = Program { servers: &["app-server"], ..CLAUDE };
+        let program = AgentProgram { servers: &["app-server"], ..CLAUDE };
         let server = seen("claude", "/x/bin/claude", &["claude", "app-server", "--listen", "x"]);
         assert!(program.matches(&server) && program.is_server(&server));
         let session = seen("claude", "/x/bin/claude", &["claude", "-p", "app-server"]);

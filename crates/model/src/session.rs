@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::Identity;
 use crate::liveness::Liveness;
-use crate::sighting::{Digest, Stamp};
+use crate::sighting::{FileStamp, TranscriptDigest};
 use crate::status::Activity;
 use crate::time::Time;
 
 /// What kind of session it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum SessionKind {
     /// An agent's own.
     Native,
     /// A terminal that ostler hosts.
@@ -34,21 +34,21 @@ pub fn is_safe_id(id: &str) -> bool {
 /// The name of a session for ever: agents give ids, and two of them may give the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Name {
+pub struct SessionName {
     /// The adapter's id, or `terminal`.
     pub agent: String,
     /// The agent's own id of it.
     pub id: String,
 }
 
-impl Name {
+impl SessionName {
     /// That session of that agent.
     pub fn new(agent: impl Into<String>, id: impl Into<String>) -> Self {
         Self { agent: agent.into(), id: id.into() }
     }
 }
 
-impl std::fmt::Display for Name {
+impl std::fmt::Display for SessionName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.agent, self.id)
     }
@@ -66,7 +66,7 @@ pub enum FormatCertainty {
 
 /// Which knowledge a session came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Origin {
+pub struct SessionOrigin {
     /// The adapter that read it.
     pub adapter: &'static str,
     /// The directory it was found under.
@@ -79,11 +79,11 @@ pub struct Origin {
 
 /// A transcript on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transcript {
+pub struct TranscriptFile {
     /// Its path.
     pub path: PathBuf,
     /// Its identity on disk. For a store that holds many sessions, of the store.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// Bytes that belong to this session.
     pub bytes: u64,
     /// Whether the file holds other sessions too.
@@ -96,24 +96,24 @@ pub struct Session {
     /// The agent's own id.
     pub id: String,
     /// What kind.
-    pub kind: Kind,
+    pub kind: SessionKind,
     /// Which agent.
     pub agent: &'static str,
     /// What its transcript and registrations say. Boxed: thousands of sessions are moved and sorted.
-    pub digest: Box<Digest>,
+    pub digest: Box<TranscriptDigest>,
     /// Where it is written.
-    pub transcript: Option<Transcript>,
+    pub transcript: Option<TranscriptFile>,
     /// Where the knowledge came from.
-    pub origin: Origin,
+    pub origin: SessionOrigin,
     /// The processes that may be working on it.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<ProcessClaim>,
     /// The terminal that it runs in; of a terminal, the agents' sessions in it.
-    pub linked: Vec<Linked>,
+    pub linked: Vec<LinkedSession>,
 }
 
 /// Another session that one belongs together with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Linked {
+pub struct LinkedSession {
     /// Its agent, or `terminal`.
     pub agent: &'static str,
     /// Its id.
@@ -122,8 +122,8 @@ pub struct Linked {
 
 impl Session {
     /// Its name.
-    pub fn name(&self) -> Name {
-        Name::new(self.agent, &self.id)
+    pub fn session_name(&self) -> SessionName {
+        SessionName::new(self.agent, &self.id)
     }
 
     /// The last sign of life: the conversation's own time, else that of a registration's or file's
@@ -144,16 +144,16 @@ impl Session {
     }
 
     /// The title people see: given, else the first prompt.
-    pub fn title(&self) -> Option<&str> {
+    pub fn display_title(&self) -> Option<&str> {
         self.digest.title.as_deref().or(self.digest.first_prompt.as_deref())
     }
 }
 
 /// One process that is said, or thought, to be working on a session.
 #[derive(Clone, Debug)]
-pub struct Claim {
+pub struct ProcessClaim {
     /// How the association was made.
-    pub how: How,
+    pub how: ClaimBasis,
     /// Whether that process is there.
     pub liveness: Liveness,
     /// The process.
@@ -174,7 +174,7 @@ pub struct Claim {
 
 /// How a process was associated with a session, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum How {
+pub enum ClaimBasis {
     /// The process holds the session's terminal.
     Hosts,
     /// The agent's own registration names the session and the process.
@@ -229,7 +229,7 @@ pub enum EvidenceSource {
     None,
 }
 
-impl How {
+impl ClaimBasis {
     /// How sure a living process found this way is.
     pub const fn certainty(self) -> Certainty {
         match self {
@@ -250,7 +250,7 @@ impl How {
     }
 
     /// Where the evidence came from.
-    pub const fn source(self) -> EvidenceSource {
+    pub const fn evidence_source(self) -> EvidenceSource {
         match self {
             Self::Hosts => EvidenceSource::Host,
             Self::Registered | Self::Locked | Self::Store | Self::UnreadableRegistration => {
@@ -267,7 +267,7 @@ impl How {
     }
 
     /// The fact in words, for `why`.
-    pub const fn words(self) -> &'static str {
+    pub const fn describe_fact(self) -> &'static str {
         match self {
             Self::Hosts => "this process holds the session's terminal",
             Self::Registered => "the agent registered this process for the session",

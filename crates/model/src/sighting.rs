@@ -1,8 +1,8 @@
 //! Sightings: facts read from one source at one time, before anything is merged or judged.
 //!
-//! Adapters produce them from agents' files, the process table adds to them. A [`Digest`] is what
+//! Adapters produce them from agents' files, the process table adds to them. A [`TranscriptDigest`] is what
 //! one transcript says; it depends on nothing but the bytes of its files, so it can be cached. A
-//! [`Registration`] is what an agent wrote down about a live process; it is never cached.
+//! [`ProcessRegistration`] is what an agent wrote down about a live process; it is never cached.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::time::Time;
 
 /// What one transcript says about its session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Digest {
+pub struct TranscriptDigest {
     /// Where the agent worked.
     pub cwd: Option<String>,
     /// A title that a person or the agent gave.
@@ -38,7 +38,7 @@ pub struct Digest {
     /// When the transcript itself says that the session ended.
     pub ended_at: Option<Time>,
     /// Token usage, each API message counted once.
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<TokenUsage>,
     /// Cost, where the agent states it, in millionths of a dollar.
     pub cost_micro_usd: Option<u64>,
     /// Whether `cost_micro_usd` already covers the sub-agents of this session.
@@ -46,22 +46,22 @@ pub struct Digest {
     /// User prompts.
     pub turns: u32,
     /// Where the last turn stands.
-    pub turn: Turn,
+    pub turn: TurnState,
     /// The session this one belongs to (sub-agent, fork), where the transcript says.
     pub parent: Option<String>,
     /// How many records could not be understood as far as they had to be.
-    pub damage: Damage,
+    pub damage: TranscriptDamage,
 }
 
-impl Digest {
+impl TranscriptDigest {
     /// Widens the time span to include `time`.
-    pub fn saw(&mut self, time: Time) {
+    pub fn widen_span(&mut self, time: Time) {
         self.started_at = Some(self.started_at.map_or(time, |first| first.min(time)));
         self.last_activity_at = Some(self.last_activity_at.map_or(time, |last| last.max(time)));
     }
 
     /// Notes that `model` answered.
-    pub fn answered_by(&mut self, model: &str) {
+    pub fn note_model(&mut self, model: &str) {
         if model.is_empty() || self.model.as_deref() == Some(model) {
             return;
         }
@@ -72,26 +72,26 @@ impl Digest {
     }
 
     /// Counts one user prompt; the first one is kept for the title.
-    pub fn prompted(&mut self, text: &str) {
+    pub fn count_prompt(&mut self, text: &str) {
         self.turns += 1;
-        self.turn = Turn::Open;
+        self.turn = TurnState::Open;
         if self.first_prompt.is_none() && !text.trim().is_empty() {
-            self.first_prompt = Some(shorten(text.trim()));
+            self.first_prompt = Some(shorten_title(text.trim()));
         }
     }
 
     /// Adds the usage of one API message.
-    pub fn spend(&mut self, tokens: Tokens) {
-        self.tokens.get_or_insert_default().add(tokens);
+    pub fn add_usage(&mut self, tokens: TokenUsage) {
+        self.tokens.get_or_insert_default().add_usage(tokens);
     }
 }
 
 /// The longest title, in characters.
-const TITLE_CHARS: usize = 200;
+const MAX_TITLE_CHARS: usize = 200;
 
 /// Cuts a title or prompt to what lists show, on a character boundary.
-pub fn shorten(text: &str) -> String {
-    match text.char_indices().nth(TITLE_CHARS) {
+pub fn shorten_title(text: &str) -> String {
+    match text.char_indices().nth(MAX_TITLE_CHARS) {
         Some((end, _)) => text[..end].to_owned(),
         None => text.to_owned(),
     }
@@ -102,7 +102,7 @@ pub fn shorten(text: &str) -> String {
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
-pub struct Tokens {
+pub struct TokenUsage {
     /// Input that was not read from a cache.
     pub input: u64,
     /// Output, including hidden reasoning.
@@ -113,9 +113,9 @@ pub struct Tokens {
     pub cache_write: u64,
 }
 
-impl Tokens {
+impl TokenUsage {
     /// Adds other usage to this.
-    pub fn add(&mut self, other: Self) {
+    pub fn add_usage(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);
         self.output = self.output.saturating_add(other.output);
         self.cache_read = self.cache_read.saturating_add(other.cache_read);
@@ -125,7 +125,7 @@ impl Tokens {
 
 /// Where the last turn of a transcript stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Turn {
+pub enum TurnState {
     /// The transcript does not say.
     #[default]
     Unknown,
@@ -137,7 +137,7 @@ pub enum Turn {
     Closed,
 }
 
-impl Turn {
+impl TurnState {
     /// The activity of a live session whose transcript stands here.
     pub const fn activity(&self) -> Activity {
         match self {
@@ -151,14 +151,14 @@ impl Turn {
 
 /// What was wrong with a transcript, short of being unreadable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Damage {
+pub struct TranscriptDamage {
     /// Complete lines or rows that are not what the format promises.
     pub broken: u32,
     /// Records too large to be read whole.
     pub oversized: u32,
 }
 
-impl Damage {
+impl TranscriptDamage {
     /// Whether anything was lost.
     pub const fn is_none(self) -> bool {
         self.broken == 0 && self.oversized == 0
@@ -167,7 +167,7 @@ impl Damage {
 
 /// Device, inode, size and time of one file: if they are the same, so is the content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Stamp {
+pub struct FileStamp {
     /// Device.
     pub dev: u64,
     /// Inode.
@@ -178,7 +178,7 @@ pub struct Stamp {
     pub mtime_ns: i64,
 }
 
-impl Stamp {
+impl FileStamp {
     /// The modification time.
     pub const fn modified_at(&self) -> Time {
         Time::from_millis(self.mtime_ns.div_euclid(1_000_000))
@@ -187,11 +187,11 @@ impl Stamp {
 
 /// What an agent wrote down about a process that is (or was) working on a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registration {
+pub struct ProcessRegistration {
     /// What it speaks about.
-    pub scope: Scope,
+    pub scope: RegistrationScope,
     /// What would prove it.
-    pub proof: Proof,
+    pub proof: RegistrationProof,
     /// The file it was read from.
     pub source: PathBuf,
     /// What the agent says it is doing.
@@ -199,12 +199,12 @@ pub struct Registration {
     /// What it waits for.
     pub waiting_for: Option<String>,
     /// Further facts about the session that no transcript may hold yet.
-    pub digest: Digest,
+    pub digest: TranscriptDigest,
 }
 
 /// What a registration speaks about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum RegistrationScope {
     /// One session.
     Session(String),
     /// Whatever session is newest among those of one store (a database or directory).
@@ -219,14 +219,14 @@ pub enum Scope {
     reason = "there are few registrations, and most are processes"
 )]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub enum RegistrationProof {
     /// A recorded identity; `holds` is a file that the very process keeps open.
     Process {
         /// The process.
         identity: Identity,
         /// A file only that process holds open.
-        holds: Option<Stamp>,
+        holds: Option<FileStamp>,
     },
     /// An advisory lock on a file, held by whoever writes the session.
-    Lock(Stamp),
+    Lock(FileStamp),
 }

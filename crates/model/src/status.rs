@@ -23,7 +23,7 @@ macro_rules! statuses {
             pub const ALL: [Self; [$($word),*].len()] = [$(Self::$name),*];
 
             /// The word used in JSON, filters and tables.
-            pub const fn word(self) -> &'static str {
+            pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)*
                 }
@@ -51,7 +51,7 @@ statuses! {
 
 /// One row of the policy table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct StatusPolicy {
     /// Listed by default, and never collected.
     pub active: bool,
     /// Over for good, unless a later sign of life revives it.
@@ -68,7 +68,7 @@ pub struct Policy {
     pub destroyed: bool,
 }
 
-const NOTHING: Policy = Policy {
+const NO_PERMISSIONS: StatusPolicy = StatusPolicy {
     active: false,
     terminal: false,
     commandable: false,
@@ -78,7 +78,7 @@ const NOTHING: Policy = Policy {
     destroyed: false,
 };
 
-impl Policy {
+impl StatusPolicy {
     /// Whether the row keeps the invariants that the rest of ostler relies on.
     pub const fn is_sound(self) -> bool {
         (self.active != self.terminal)
@@ -90,7 +90,7 @@ impl Policy {
 }
 
 /// Refuses, at compile time, a table with a row that is not sound.
-pub const fn assert_sound(table: &[Policy]) {
+pub const fn assert_sound(table: &[StatusPolicy]) {
     let mut row = 0;
     while row < table.len() {
         assert!(table[row].is_sound(), "a status policy row breaks an invariant");
@@ -99,7 +99,7 @@ pub const fn assert_sound(table: &[Policy]) {
 }
 
 const _: () = {
-    let mut rows = [NOTHING; Status::ALL.len()];
+    let mut rows = [NO_PERMISSIONS; Status::ALL.len()];
     let mut row = 0;
     while row < rows.len() {
         rows[row] = Status::ALL[row].policy();
@@ -110,22 +110,29 @@ const _: () = {
 
 impl Status {
     /// The table.
-    pub const fn policy(self) -> Policy {
+    pub const fn policy(self) -> StatusPolicy {
         match self {
-            Self::Running => Policy { active: true, commandable: true, live_host: true, ..NOTHING },
-            Self::Exiting => Policy { active: true, live_host: true, ..NOTHING },
-            Self::Exited | Self::Failed => {
-                Policy { terminal: true, offline_replay: true, collectable: true, ..NOTHING }
+            Self::Running => {
+                StatusPolicy { active: true, commandable: true, live_host: true, ..NO_PERMISSIONS }
             }
-            Self::Destroying => Policy { active: true, offline_replay: true, ..NOTHING },
-            Self::Destroyed => Policy {
+            Self::Exiting => StatusPolicy { active: true, live_host: true, ..NO_PERMISSIONS },
+            Self::Exited | Self::Failed => StatusPolicy {
+                terminal: true,
+                offline_replay: true,
+                collectable: true,
+                ..NO_PERMISSIONS
+            },
+            Self::Destroying => {
+                StatusPolicy { active: true, offline_replay: true, ..NO_PERMISSIONS }
+            }
+            Self::Destroyed => StatusPolicy {
                 terminal: true,
                 offline_replay: true,
                 collectable: true,
                 destroyed: true,
-                ..NOTHING
+                ..NO_PERMISSIONS
             },
-            Self::Unknown => Policy { active: true, offline_replay: true, ..NOTHING },
+            Self::Unknown => StatusPolicy { active: true, offline_replay: true, ..NO_PERMISSIONS },
         }
     }
 
@@ -184,7 +191,7 @@ impl Activity {
     pub const ALL: [Self; 4] = [Self::Working, Self::Waiting, Self::Idle, Self::Unknown];
 
     /// The word used in JSON, filters and tables.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Working => "working",
             Self::Waiting => "waiting",
@@ -215,7 +222,7 @@ mod tests {
                     p.destroyed,
                 ]
                 .map(|mark| if mark { 'x' } else { '.' });
-                format!("{:<10} {}", status.word(), String::from_iter(marks))
+                format!("{:<10} {}", status.as_str(), String::from_iter(marks))
             })
             .collect();
         assert_eq!(
@@ -235,10 +242,10 @@ mod tests {
     #[test]
     fn words_are_the_json_words() {
         for status in Status::ALL {
-            assert_eq!(serde_json::to_value(status).unwrap(), status.word());
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
         }
         for activity in Activity::ALL {
-            assert_eq!(serde_json::to_value(activity).unwrap(), activity.word());
+            assert_eq!(serde_json::to_value(activity).unwrap(), activity.as_str());
         }
     }
 }

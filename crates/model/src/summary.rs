@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::conversation::{Entry, Role};
-use crate::sighting::{Digest, Tokens};
+use crate::conversation::{ConversationEntry, ConversationRole};
+use crate::sighting::{TokenUsage, TranscriptDigest};
 use crate::time::Time;
 
 /// A session boiled down.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Summary {
+pub struct SessionSummary {
     /// The title, or the first prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -22,7 +22,7 @@ pub struct Summary {
     pub branch: Option<String>,
     /// Every model that answered.
     pub models: Vec<String>,
-    /// What people asked, shortened, at most [`MOST_PROMPTS`] of them.
+    /// What people asked, shortened, at most [`MAX_PROMPTS`] of them.
     pub prompts: Vec<String>,
     /// How many prompts there were.
     pub turns: u32,
@@ -30,7 +30,7 @@ pub struct Summary {
     pub files: Vec<String>,
     /// Tokens, each API message counted once, sub-agents included.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<TokenUsage>,
     /// Cost where the agent states it, in millionths of a dollar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_micro_usd: Option<u64>,
@@ -48,17 +48,17 @@ pub struct Summary {
 }
 
 /// How many prompts a summary holds.
-pub const MOST_PROMPTS: usize = 50;
+pub const MAX_PROMPTS: usize = 50;
 
 /// How many files a summary holds.
-pub const MOST_FILES: usize = 200;
+pub const MAX_FILES: usize = 200;
 
 /// How long a text in a summary is, in characters.
-const MOST_TEXT: usize = 500;
+const MAX_TEXT_CHARS: usize = 500;
 
-impl Summary {
+impl SessionSummary {
     /// What a transcript's digest says.
-    pub fn of(digest: &Digest) -> Self {
+    pub fn from_digest(digest: &TranscriptDigest) -> Self {
         Self {
             title: digest.title.clone().or_else(|| digest.first_prompt.clone()),
             cwd: digest.cwd.clone(),
@@ -74,32 +74,37 @@ impl Summary {
     }
 
     /// Takes one entry of the conversation in.
-    pub fn hear(&mut self, entry: &Entry) {
+    pub fn add_entry(&mut self, entry: &ConversationEntry) {
         match entry.role {
-            Role::User if entry.subagent.is_none() => {
-                if self.prompts.len() < MOST_PROMPTS {
-                    self.prompts.push(shorten(&entry.text));
+            ConversationRole::User if entry.subagent.is_none() => {
+                if self.prompts.len() < MAX_PROMPTS {
+                    self.prompts.push(shorten_text(&entry.text));
                 }
             }
-            Role::Assistant if entry.subagent.is_none() && !entry.text.trim().is_empty() => {
-                self.last_message = Some(shorten(&entry.text));
+            ConversationRole::Assistant
+                if entry.subagent.is_none() && !entry.text.trim().is_empty() =>
+            {
+                self.last_message = Some(shorten_text(&entry.text));
             }
-            Role::Tool => {
+            ConversationRole::Tool => {
                 let tool = entry.tool.as_deref().unwrap_or("");
                 for file in files_written(tool, &entry.text) {
-                    if self.files.len() < MOST_FILES && !self.files.contains(&file) {
+                    if self.files.len() < MAX_FILES && !self.files.contains(&file) {
                         self.files.push(file);
                     }
                 }
             }
-            Role::User | Role::Assistant | Role::Result | Role::System => {}
+            ConversationRole::User
+            | ConversationRole::Assistant
+            | ConversationRole::Result
+            | ConversationRole::System => {}
         }
     }
 
     /// Adds what a sub-agent used.
-    pub fn add_subagent(&mut self, digest: &Digest, parent_cost_covers: bool) {
+    pub fn add_subagent(&mut self, digest: &TranscriptDigest, parent_cost_covers: bool) {
         if let Some(tokens) = digest.tokens {
-            self.tokens.get_or_insert_default().add(tokens);
+            self.tokens.get_or_insert_default().add_usage(tokens);
         }
         if let Some(cost) = digest.cost_micro_usd.filter(|_| !parent_cost_covers) {
             *self.cost_micro_usd.get_or_insert_default() += cost;
@@ -107,8 +112,8 @@ impl Summary {
     }
 }
 
-fn shorten(text: &str) -> String {
-    text.trim().chars().take(MOST_TEXT).collect()
+fn shorten_text(text: &str) -> String {
+    text.trim().chars().take(MAX_TEXT_CHARS).collect()
 }
 
 /// The files that a call of a tool writes to, as far as its input says.
@@ -178,7 +183,7 @@ impl KeptFile {
 /// What the vault holds of one session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Kept {
+pub struct KeptSession {
     /// The agent.
     pub agent: String,
     /// The agent's own session id.
@@ -186,7 +191,7 @@ pub struct Kept {
     /// When it was condensed.
     pub kept_at: Time,
     /// The summary.
-    pub summary: Summary,
+    pub summary: SessionSummary,
     /// Its files, the transcript first. None if it never wrote any.
     pub files: Vec<KeptFile>,
 }
@@ -197,7 +202,7 @@ mod tests {
 
     #[test]
     fn files_come_from_the_input_of_tools_that_write() {
-        let mut summary = Summary::default();
+        let mut summary = SessionSummary::default();
         for (tool, input) in [
             ("Edit", r#"{"file_path":"/a.rs","old_string":"x"}"#),
             ("Write", r#"{"file_path":"/b.rs","content":"y"}"#),
@@ -207,18 +212,18 @@ mod tests {
             ("apply_patch", r#"{"input":"*** Begin Patch\n*** Delete File: e.rs\n"}"#),
             ("write_file", "not json"),
         ] {
-            summary.hear(&Entry::tool(None, tool, input));
+            summary.add_entry(&ConversationEntry::tool_call(None, tool, input));
         }
         assert_eq!(summary.files, ["/a.rs", "/b.rs", "src/c.rs", "d", "e.rs"]);
     }
 
     #[test]
     fn the_last_word_is_the_agents_own() {
-        let mut summary = Summary::default();
-        summary.hear(&Entry::new(None, Role::User, "do it"));
-        summary.hear(&Entry::new(None, Role::Assistant, "done"));
-        let aside = Entry::new(None, Role::Assistant, "sub done");
-        summary.hear(&Entry { subagent: Some("s".into()), ..aside });
+        let mut summary = SessionSummary::default();
+        summary.add_entry(&ConversationEntry::new(None, ConversationRole::User, "do it"));
+        summary.add_entry(&ConversationEntry::new(None, ConversationRole::Assistant, "done"));
+        let aside = ConversationEntry::new(None, ConversationRole::Assistant, "sub done");
+        summary.add_entry(&ConversationEntry { subagent: Some("s".into()), ..aside });
         assert_eq!(summary.last_message.as_deref(), Some("done"));
         assert_eq!(summary.prompts, ["do it"]);
     }

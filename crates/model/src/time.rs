@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Whole milliseconds; a span that no number holds is as long as the greatest.
-pub fn millis(span: Duration) -> u64 {
+pub fn whole_millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -30,7 +30,7 @@ impl Time {
     }
 
     /// Milliseconds since the Unix epoch.
-    pub const fn millis(self) -> i64 {
+    pub const fn as_millis(self) -> i64 {
         self.0
     }
 
@@ -40,7 +40,7 @@ impl Time {
     }
 
     /// The text of a time between 1970 and 9998, as [`fmt::Display`] writes it.
-    fn text(self) -> Option<[u8; 24]> {
+    fn to_rfc3339(self) -> Option<[u8; 24]> {
         const DAY: i64 = 86_400_000;
         if !(0..253_370_764_800_000).contains(&self.0) {
             return None;
@@ -94,7 +94,7 @@ impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
             // A listing writes four times a session: the usual years take a short cut.
-            match self.text() {
+            match self.to_rfc3339() {
                 Some(text) => serializer.serialize_str(std::str::from_utf8(&text).unwrap_or("")),
                 None => serializer.collect_str(self),
             }
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_time_is_written_with_milliseconds_and_read_back() {
         let time = Time::parse("2026-11-15T17:53:44.662Z").unwrap();
-        assert_eq!(time.millis(), 1_794_765_224_662);
+        assert_eq!(time.as_millis(), 1_794_765_224_662);
         assert_eq!(time.to_string(), "2026-11-15T17:53:44.662Z");
         assert_eq!(
             Time::parse("2026-11-15T18:53:44+01:00").unwrap().to_string(),
@@ -148,16 +148,16 @@ mod tests {
     #[test]
     fn the_short_cut_writes_the_same() {
         let mut millis: i64 = 0;
-        while let Some(text) = Time(millis).text() {
+        while let Some(text) = Time(millis).to_rfc3339() {
             assert_eq!(std::str::from_utf8(&text).unwrap(), Time(millis).to_string());
             millis += 86_400_000 * 37 + 12_345_678_901 % 86_399_999;
         }
         for millis in [0, 951_782_399_999, 951_782_400_000, 1_709_164_800_000, 253_370_764_799_999]
         {
-            let text = Time(millis).text().unwrap();
+            let text = Time(millis).to_rfc3339().unwrap();
             assert_eq!(std::str::from_utf8(&text).unwrap(), Time(millis).to_string());
         }
-        assert_eq!(Time(-1).text(), None);
+        assert_eq!(Time(-1).to_rfc3339(), None);
         assert_eq!(serde_json::to_string(&Time(-1)).unwrap(), "\"1969-12-31T23:59:59.999Z\"");
     }
 

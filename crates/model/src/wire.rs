@@ -8,14 +8,15 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::conversation::Entry;
+use crate::conversation::ConversationEntry;
 pub use crate::rules::explain::Evidence;
 use crate::rules::guard;
 use crate::rules::judge::{self, Verdict};
 use crate::session::{
-    Certainty, Claim, EvidenceSource, FormatCertainty, How, Kind, Linked, Origin, Session,
+    Certainty, ClaimBasis, EvidenceSource, FormatCertainty, LinkedSession, ProcessClaim, Session,
+    SessionKind, SessionOrigin,
 };
-use crate::sighting::Tokens;
+use crate::sighting::TokenUsage;
 use crate::status::{Activity, Status};
 use crate::time::Time;
 
@@ -37,7 +38,7 @@ pub use pins::*;
 
 /// The envelope around every result.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Success<'a, T> {
+pub struct SuccessEnvelope<'a, T> {
     /// Always true.
     pub ok: bool,
     /// The command that was run.
@@ -50,7 +51,7 @@ pub struct Success<'a, T> {
 
 /// The envelope around every error.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Failure<'a> {
+pub struct ErrorEnvelope<'a> {
     /// Always false.
     pub ok: bool,
     /// The command that was run.
@@ -74,12 +75,12 @@ pub struct ErrorBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// More, by code.
-    pub details: Details,
+    pub details: ErrorDetails,
 }
 
 /// Details of an error.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct Details {
+pub struct ErrorDetails {
     /// Ids that an ambiguous prefix could mean.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<String>,
@@ -95,7 +96,7 @@ pub struct SessionView<'a> {
     /// The agent's own session id. Unique together with `agent`.
     pub id: &'a str,
     /// What kind of session.
-    pub kind: Kind,
+    pub kind: SessionKind,
     /// The adapter id.
     pub agent: &'a str,
     /// The lifecycle state.
@@ -152,7 +153,7 @@ pub struct SessionView<'a> {
     pub ended_at: Option<Time>,
     /// Each API message counted once, sub-agents included.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<TokenUsage>,
     /// Only where the agent states cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_micro_usd: Option<u64>,
@@ -165,12 +166,12 @@ pub struct SessionView<'a> {
     /// The hosted terminal that it runs in; of a terminal, the agents' sessions in it. Only while both
     /// are there: it is concluded from their processes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub linked: Vec<&'a Linked>,
+    pub linked: Vec<&'a LinkedSession>,
     /// Where it is written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transcript: Option<TranscriptView<'a>>,
     /// Which knowledge this came from.
-    pub origin: &'a Origin,
+    pub origin: &'a SessionOrigin,
 }
 
 /// Liveness with its reason.
@@ -240,15 +241,15 @@ impl<'a> SessionView<'a> {
             stale: verdict.stale,
             pinned: false,
             liveness: LivenessView {
-                state: verdict.liveness.state(),
-                reason: verdict.liveness.reason(),
+                state: verdict.liveness.as_str(),
+                reason: verdict.liveness.reason_code(),
                 source: verdict.source,
                 certainty: verdict.certainty,
             },
-            owner: owner(session, verdict),
-            owners: owners(session, verdict),
+            owner: owner_view(session, verdict),
+            owners: owner_views(session, verdict),
             cwd: digest.cwd.as_deref(),
-            title: session.title(),
+            title: session.display_title(),
             name: digest.name.as_deref(),
             model: digest.model.as_deref(),
             models,
@@ -277,7 +278,7 @@ impl<'a> SessionView<'a> {
 }
 
 /// The owner is only named when it is proven to be there.
-fn owner<'a>(session: &'a Session, verdict: &Verdict) -> Option<OwnerView<'a>> {
+fn owner_view<'a>(session: &'a Session, verdict: &Verdict) -> Option<OwnerView<'a>> {
     if !verdict.liveness.is_alive() || verdict.certainty != Certainty::Proven {
         return None;
     }
@@ -285,15 +286,15 @@ fn owner<'a>(session: &'a Session, verdict: &Verdict) -> Option<OwnerView<'a>> {
 }
 
 /// All owners, where there are several.
-fn owners<'a>(session: &'a Session, verdict: &Verdict) -> Vec<OwnerView<'a>> {
+fn owner_views<'a>(session: &'a Session, verdict: &Verdict) -> Vec<OwnerView<'a>> {
     if !verdict.liveness.is_alive() {
         return Vec::new();
     }
-    let owners: Vec<_> = judge::owners(session).filter_map(view_owner).collect();
+    let owners: Vec<_> = judge::proven_owners(session).filter_map(view_owner).collect();
     if owners.len() > 1 { owners } else { Vec::new() }
 }
 
-fn view_owner(claim: &Claim) -> Option<OwnerView<'_>> {
+fn view_owner(claim: &ProcessClaim) -> Option<OwnerView<'_>> {
     let identity = &claim.identity;
     Some(OwnerView {
         pid: identity.pid?,
@@ -308,12 +309,12 @@ fn view_owner(claim: &Claim) -> Option<OwnerView<'_>> {
 /// When it ended by the record that decided.
 fn recorded_end(session: &Session, verdict: &Verdict) -> Option<Time> {
     let claim = &session.claims[verdict.decided_by?];
-    (claim.how == How::RecordedEnd).then_some(claim.observed_at)
+    (claim.how == ClaimBasis::RecordedEnd).then_some(claim.observed_at)
 }
 
 /// Something that could not be read: the answer is right as far as it goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Incomplete {
+pub struct IncompleteSource {
     /// The adapter or part of the system.
     pub source: String,
     /// The file.
@@ -326,7 +327,7 @@ pub struct Incomplete {
 /// An agent process that has not written a session yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Unattached {
+pub struct UnattachedAgent {
     /// The adapter id.
     pub agent: &'static str,
     /// Its pid.
@@ -352,10 +353,10 @@ pub struct LsResult<'a> {
     /// How many of them are shown.
     pub shown: usize,
     /// What could not be read.
-    pub incomplete: &'a [Incomplete],
+    pub incomplete: &'a [IncompleteSource],
     /// Agent processes that have not written a session yet.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub unattached: &'a [Unattached],
+    pub unattached: &'a [UnattachedAgent],
 }
 
 /// The result of `show`.
@@ -372,7 +373,7 @@ pub struct ShowResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launch: Option<LaunchView>,
     /// What could not be read.
-    pub incomplete: &'a [Incomplete],
+    pub incomplete: &'a [IncompleteSource],
 }
 
 /// The result of `why`.
@@ -385,9 +386,9 @@ pub struct WhyResult<'a> {
     /// Every fact that led there.
     pub evidence: Vec<Evidence>,
     /// Whether it could be collected.
-    pub collect: Collect,
+    pub collect: Collectability,
     /// What could not be read.
-    pub incomplete: &'a [Incomplete],
+    pub incomplete: &'a [IncompleteSource],
 }
 
 /// A verdict.
@@ -413,15 +414,15 @@ impl From<&Verdict> for VerdictView {
             status: verdict.status,
             activity: verdict.activity,
             stale: verdict.stale,
-            liveness: verdict.liveness.state(),
-            reason: verdict.liveness.reason(),
+            liveness: verdict.liveness.as_str(),
+            reason: verdict.liveness.reason_code(),
         }
     }
 }
 
 /// Whether a session could be collected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Collect {
+pub struct Collectability {
     /// Whether.
     pub allowed: bool,
     /// Why, or why not.
@@ -431,28 +432,28 @@ pub struct Collect {
     pub remedy: Option<String>,
 }
 
-impl Collect {
+impl Collectability {
     /// What the guard says.
-    pub fn of(session: &Session, verdict: &Verdict, now: Time) -> Self {
+    pub fn from_guard(session: &Session, verdict: &Verdict, now: Time) -> Self {
         match guard::may_collect(session, verdict, now) {
             Ok(()) => Self {
                 allowed: true,
-                reason: format!("it is over ({})", verdict.liveness.reason()),
+                reason: format!("it is over ({})", verdict.liveness.reason_code()),
                 remedy: None,
             },
             Err(refusal) => Self {
                 allowed: false,
-                reason: refusal.reason(),
+                reason: refusal.reason_text(),
                 remedy: Some(refusal.remedy().to_owned()),
             },
         }
     }
 }
 
-impl From<&crate::plan::Refusal> for Collect {
+impl From<&crate::plan::Refusal> for Collectability {
     fn from(refusal: &crate::plan::Refusal) -> Self {
         let remedy = Some(refusal.remedy().to_owned());
-        Self { allowed: false, reason: refusal.reason(), remedy }
+        Self { allowed: false, reason: refusal.reason_text(), remedy }
     }
 }
 
@@ -464,7 +465,7 @@ pub struct LogsResult<'a> {
     /// The adapter id.
     pub agent: &'a str,
     /// The conversation, oldest first.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ConversationEntry>,
     /// How many earlier entries were left out.
     pub omitted: usize,
 }
@@ -479,7 +480,7 @@ pub struct DuResult {
     pub total_bytes: u64,
     /// What could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub incomplete: Vec<Incomplete>,
+    pub incomplete: Vec<IncompleteSource>,
 }
 
 /// Bytes of one agent.
@@ -561,7 +562,7 @@ pub struct AdapterView {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
     /// What could not be read.
-    pub problems: Vec<Incomplete>,
+    pub problems: Vec<IncompleteSource>,
 }
 
 /// The result of `version`.
@@ -582,12 +583,12 @@ pub struct ConfigResult {
     /// The file that was read, or would be.
     pub file: String,
     /// Every setting.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<ConfigSetting>,
 }
 
 /// One setting and where it comes from.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Setting {
+pub struct ConfigSetting {
     /// The key.
     pub key: &'static str,
     /// The value as it would be written in the file.

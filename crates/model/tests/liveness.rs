@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use ostler_model::identity::{Boot, Identity, Machine, Recorder};
+use ostler_model::identity::{BootId, Identity, IdentityRecorder, MachineId};
 use ostler_model::liveness::{
-    BootKnowledge, ClockReading, Death, Doubt, Life, Liveness, Observer, RunState, Seen,
-    SeenProcess, WallClock, decide, decide_before_looking,
+    BootKnowledge, ClockReading, Death, Doubt, Life, Liveness, Observer, PidLookup, RunState,
+    SeenProcess, WallClock, decide_before_looking, decide_liveness,
 };
 use ostler_model::time::Time;
 
@@ -45,13 +45,13 @@ fn recorded() -> Identity {
         pid: Some(100),
         uid: Some(1000),
         start: Some(5000),
-        boot: Some(Boot::Id("boot".into())),
-        machine: Some(Machine::Hashed("hashed".into())),
+        boot: Some(BootId::Id("boot".into())),
+        machine: Some(MachineId::Hashed("hashed".into())),
         pid_ns: Some(1),
         time_ns: Some(2),
         pidfd_ino: Some(77),
         recorded_at: Some(after_boot(100)),
-        recorder: Recorder::Ostler,
+        recorder: IdentityRecorder::Ostler,
         comm: None,
         exe: None,
     }
@@ -87,8 +87,8 @@ fn unknown(doubt: Doubt) -> Liveness {
 }
 
 #[track_caller]
-fn expect(recorded: &Identity, observer: &Observer, seen: Seen, expected: Liveness) {
-    assert_eq!(decide(recorded, observer, seen), expected);
+fn expect(recorded: &Identity, observer: &Observer, seen: PidLookup, expected: Liveness) {
+    assert_eq!(decide_liveness(recorded, observer, seen), expected);
     if let Some(early) = decide_before_looking(recorded, observer) {
         assert_eq!(early, expected, "the answer without looking is the same");
     }
@@ -98,49 +98,50 @@ fn expect(recorded: &Identity, observer: &Observer, seen: Seen, expected: Livene
 fn row_1_no_plausible_pid_is_incomplete() {
     for pid in [None, Some(0), Some(1), Some(32769), Some(u32::MAX)] {
         let record = Identity { pid, ..recorded() };
-        expect(&record, &observer(), Seen::Absent, unknown(Doubt::Incomplete));
+        expect(&record, &observer(), PidLookup::Absent, unknown(Doubt::Incomplete));
     }
     let record = Identity { pid: Some(32768), ..recorded() };
-    expect(&record, &observer(), Seen::Absent, dead(Death::Gone));
+    expect(&record, &observer(), PidLookup::Absent, dead(Death::Gone));
 }
 
 #[test]
 fn row_2_without_a_process_table_nothing_is_known() {
     let blind = Observer { introspects: false, ..observer() };
-    expect(&recorded(), &blind, Seen::Absent, unknown(Doubt::NoProc));
-    let other_boot = Identity { boot: Some(Boot::Id("other".into())), ..recorded() };
-    expect(&other_boot, &blind, Seen::Absent, unknown(Doubt::NoProc));
+    expect(&recorded(), &blind, PidLookup::Absent, unknown(Doubt::NoProc));
+    let other_boot = Identity { boot: Some(BootId::Id("other".into())), ..recorded() };
+    expect(&other_boot, &blind, PidLookup::Absent, unknown(Doubt::NoProc));
 }
 
 #[test]
 fn row_3_the_same_boot_goes_on_whatever_the_machine_is_called() {
-    let renamed = Identity { machine: Some(Machine::Hashed("other".into())), ..recorded() };
-    expect(&renamed, &observer(), Seen::Process(there()), ALIVE);
+    let renamed = Identity { machine: Some(MachineId::Hashed("other".into())), ..recorded() };
+    expect(&renamed, &observer(), PidLookup::Process(there()), ALIVE);
 }
 
 #[test]
 fn row_4_another_boot_of_this_machine_is_dead() {
-    let record = Identity { boot: Some(Boot::Id("other".into())), ..recorded() };
-    expect(&record, &observer(), Seen::Process(there()), dead(Death::Rebooted));
+    let record = Identity { boot: Some(BootId::Id("other".into())), ..recorded() };
+    expect(&record, &observer(), PidLookup::Process(there()), dead(Death::Rebooted));
 }
 
 #[test]
 fn row_5_boots_that_cannot_be_compared_are_unknown() {
     let other_machine = Identity {
-        boot: Some(Boot::Id("other".into())),
-        machine: Some(Machine::Hashed("other".into())),
+        boot: Some(BootId::Id("other".into())),
+        machine: Some(MachineId::Hashed("other".into())),
         ..recorded()
     };
-    expect(&other_machine, &observer(), Seen::Absent, unknown(Doubt::ForeignHost));
+    expect(&other_machine, &observer(), PidLookup::Absent, unknown(Doubt::ForeignHost));
 
-    let no_machine = Identity { boot: Some(Boot::Id("other".into())), machine: None, ..recorded() };
-    expect(&no_machine, &observer(), Seen::Absent, unknown(Doubt::BootUnknown));
+    let no_machine =
+        Identity { boot: Some(BootId::Id("other".into())), machine: None, ..recorded() };
+    expect(&no_machine, &observer(), PidLookup::Absent, unknown(Doubt::BootUnknown));
 
     let no_boot = Identity { boot: None, ..recorded() };
-    expect(&no_boot, &observer(), Seen::Absent, unknown(Doubt::BootUnknown));
+    expect(&no_boot, &observer(), PidLookup::Absent, unknown(Doubt::BootUnknown));
 
     let no_boot_id = Observer { boot_id: None, ..observer() };
-    expect(&recorded(), &no_boot_id, Seen::Absent, unknown(Doubt::BootUnknown));
+    expect(&recorded(), &no_boot_id, PidLookup::Absent, unknown(Doubt::BootUnknown));
 }
 
 #[test]
@@ -154,13 +155,13 @@ fn row_5_on_macos_the_machine_decides() {
         ..observer()
     };
     let record = Identity { boot: None, pid_ns: None, time_ns: None, ..recorded() };
-    expect(&record, &mac, Seen::Process(there()), ALIVE);
-    expect(&record, &mac, Seen::Absent, dead(Death::Gone));
-    let elsewhere = Identity { machine: Some(Machine::Hashed("other".into())), ..record.clone() };
-    expect(&elsewhere, &mac, Seen::Absent, unknown(Doubt::ForeignHost));
+    expect(&record, &mac, PidLookup::Process(there()), ALIVE);
+    expect(&record, &mac, PidLookup::Absent, dead(Death::Gone));
+    let elsewhere = Identity { machine: Some(MachineId::Hashed("other".into())), ..record.clone() };
+    expect(&elsewhere, &mac, PidLookup::Absent, unknown(Doubt::ForeignHost));
     let nowhere = Identity { machine: None, ..record };
-    expect(&nowhere, &mac, Seen::Absent, unknown(Doubt::ForeignHost));
-    expect(&by_agent(), &mac, Seen::Absent, dead(Death::Gone));
+    expect(&nowhere, &mac, PidLookup::Absent, unknown(Doubt::ForeignHost));
+    expect(&by_agent(), &mac, PidLookup::Absent, dead(Death::Gone));
 }
 
 #[test]
@@ -168,14 +169,14 @@ fn row_6_another_namespace_is_unknown() {
     for record in [
         Identity { pid_ns: Some(9), ..recorded() },
         Identity { time_ns: Some(9), ..recorded() },
-        Identity { pid_ns: Some(9), recorder: Recorder::Agent, ..recorded() },
+        Identity { pid_ns: Some(9), recorder: IdentityRecorder::Agent, ..recorded() },
         Identity { pid_ns: None, ..recorded() },
     ] {
-        expect(&record, &observer(), Seen::Absent, unknown(Doubt::ForeignNamespace));
-        expect(&record, &observer(), Seen::Thread, unknown(Doubt::ForeignNamespace));
+        expect(&record, &observer(), PidLookup::Absent, unknown(Doubt::ForeignNamespace));
+        expect(&record, &observer(), PidLookup::Thread, unknown(Doubt::ForeignNamespace));
     }
     let lost = Observer { pid_ns: None, ..observer() };
-    expect(&recorded(), &lost, Seen::Absent, unknown(Doubt::ForeignNamespace));
+    expect(&recorded(), &lost, PidLookup::Absent, unknown(Doubt::ForeignNamespace));
 }
 
 #[test]
@@ -183,53 +184,53 @@ fn row_7_no_such_pid_is_gone_unless_it_may_be_hidden() {
     let hidepid = Observer { hides_pids: true, ..observer() };
     let theirs = Identity { uid: Some(2000), ..recorded() };
     let nobodys = Identity { uid: None, ..recorded() };
-    expect(&recorded(), &observer(), Seen::Absent, dead(Death::Gone));
-    expect(&theirs, &observer(), Seen::Absent, dead(Death::Gone));
-    expect(&recorded(), &hidepid, Seen::Absent, dead(Death::Gone));
-    expect(&theirs, &hidepid, Seen::Absent, unknown(Doubt::Hidden));
-    expect(&nobodys, &hidepid, Seen::Absent, unknown(Doubt::Hidden));
+    expect(&recorded(), &observer(), PidLookup::Absent, dead(Death::Gone));
+    expect(&theirs, &observer(), PidLookup::Absent, dead(Death::Gone));
+    expect(&recorded(), &hidepid, PidLookup::Absent, dead(Death::Gone));
+    expect(&theirs, &hidepid, PidLookup::Absent, unknown(Doubt::Hidden));
+    expect(&nobodys, &hidepid, PidLookup::Absent, unknown(Doubt::Hidden));
     // The kernel still has the pid: not even our own user's process is gone then.
-    expect(&recorded(), &hidepid, Seen::Hidden, unknown(Doubt::Hidden));
-    expect(&recorded(), &observer(), Seen::Hidden, unknown(Doubt::Hidden));
+    expect(&recorded(), &hidepid, PidLookup::Hidden, unknown(Doubt::Hidden));
+    expect(&recorded(), &observer(), PidLookup::Hidden, unknown(Doubt::Hidden));
 }
 
 #[test]
 fn row_8_what_cannot_be_read_is_unknown() {
-    expect(&recorded(), &observer(), Seen::Unreadable, unknown(Doubt::Unreadable));
+    expect(&recorded(), &observer(), PidLookup::Unreadable, unknown(Doubt::Unreadable));
 }
 
 #[test]
 fn row_9_a_pid_that_is_now_a_thread_was_reused() {
-    expect(&recorded(), &observer(), Seen::Thread, dead(Death::Reused));
+    expect(&recorded(), &observer(), PidLookup::Thread, dead(Death::Reused));
 }
 
 #[test]
 fn row_10_another_start_or_pidfd_is_another_process() {
-    let later = Seen::Process(SeenProcess { start: Some(5001), ..there() });
+    let later = PidLookup::Process(SeenProcess { start: Some(5001), ..there() });
     expect(&recorded(), &observer(), later, dead(Death::Reused));
     // Inside one clock tick only the pidfd tells them apart.
-    let same_tick = Seen::Process(SeenProcess { pidfd_ino: Some(78), ..there() });
+    let same_tick = PidLookup::Process(SeenProcess { pidfd_ino: Some(78), ..there() });
     expect(&recorded(), &observer(), same_tick, dead(Death::Reused));
-    let old_kernel = Seen::Process(SeenProcess { pidfd_ino: None, ..there() });
+    let old_kernel = PidLookup::Process(SeenProcess { pidfd_ino: None, ..there() });
     expect(&recorded(), &observer(), old_kernel, ALIVE);
 }
 
 #[test]
 fn row_11_a_zombie_is_dead() {
     let zombie = SeenProcess { state: RunState::Exited, ..there() };
-    expect(&recorded(), &observer(), Seen::Process(zombie), dead(Death::Zombie));
+    expect(&recorded(), &observer(), PidLookup::Process(zombie), dead(Death::Zombie));
     let released = SeenProcess { threads: 0, ..zombie };
-    expect(&recorded(), &observer(), Seen::Process(released), dead(Death::Zombie));
+    expect(&recorded(), &observer(), PidLookup::Process(released), dead(Death::Zombie));
     let reused = SeenProcess { start: Some(5001), ..zombie };
-    expect(&recorded(), &observer(), Seen::Process(reused), dead(Death::Reused));
+    expect(&recorded(), &observer(), PidLookup::Process(reused), dead(Death::Reused));
     // Whoever the zombie is, nothing that was recorded runs under this pid.
-    expect(&by_agent(), &observer(), Seen::Process(zombie), dead(Death::Zombie));
+    expect(&by_agent(), &observer(), PidLookup::Process(zombie), dead(Death::Zombie));
 }
 
 #[test]
 fn row_11_a_leader_that_exited_before_its_threads_is_alive() {
     let leader = SeenProcess { state: RunState::Exited, threads: 2, ..there() };
-    expect(&recorded(), &observer(), Seen::Process(leader), ALIVE);
+    expect(&recorded(), &observer(), PidLookup::Process(leader), ALIVE);
 }
 
 #[test]
@@ -239,7 +240,7 @@ fn row_12_alive_in_three_ways() {
         (RunState::Stopped, Life::Stopped),
         (RunState::Traced, Life::Traced),
     ] {
-        let seen = Seen::Process(SeenProcess { state, ..there() });
+        let seen = PidLookup::Process(SeenProcess { state, ..there() });
         expect(&recorded(), &observer(), seen, Liveness::Alive(life));
     }
 }
@@ -268,6 +269,6 @@ fn every_answer_has_a_state_and_a_reason() {
         (unknown(Doubt::ClockUnproven), "unknown clock-unproven"),
         (unknown(Doubt::MaybeOpen), "unknown maybe-open"),
     ] {
-        assert_eq!(format!("{} {}", liveness.state(), liveness.reason()), words);
+        assert_eq!(format!("{} {}", liveness.as_str(), liveness.reason_code()), words);
     }
 }

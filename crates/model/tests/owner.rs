@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use ostler_model::program::{Appearance, Program};
-use ostler_model::rules::owner::{Ancestor, Basis, Choice, MOST_ANCESTORS, Question, choose};
+use ostler_model::program::{AgentProgram, ProcessAppearance};
+use ostler_model::rules::owner::{
+    MAX_ANCESTORS, OwnerBasis, OwnerChoice, OwnerQuestion, ProcessAncestor, choose_owner,
+};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-const CLAUDE: (&str, Program) = (
+const CLAUDE: (&str, AgentProgram) = (
     "claude",
-    Program {
+    AgentProgram {
         names: &["claude"],
         packages: &["@anthropic-ai/claude-code"],
         servers: &[],
@@ -22,17 +24,17 @@ const OLD: Duration = Duration::from_secs(60);
 const YOUNG: Duration = Duration::from_millis(999);
 
 /// A chain of programs, nearest first, numbered from 100; all of our user and all old.
-fn chain(programs: &[&str]) -> Vec<Ancestor> {
+fn chain(programs: &[&str]) -> Vec<ProcessAncestor> {
     (100..).zip(programs).map(|(pid, program)| ancestor(pid, program)).collect()
 }
 
-fn ancestor(pid: u32, program: &str) -> Ancestor {
+fn ancestor(pid: u32, program: &str) -> ProcessAncestor {
     let args: Vec<String> = program.split(' ').map(Into::into).collect();
     let name = args[0].rsplit('/').next().unwrap_or("");
-    Ancestor {
+    ProcessAncestor {
         pid,
         uid: US,
-        appearance: Appearance {
+        appearance: ProcessAppearance {
             comm: name.chars().take(15).collect(),
             exe: Some(format!("/usr/bin/{name}")),
             args,
@@ -41,58 +43,58 @@ fn ancestor(pid: u32, program: &str) -> Ancestor {
     }
 }
 
-fn chosen(chain: &[Ancestor], claims: &[u32]) -> Option<Choice> {
-    let question = Question { rules: &[CLAUDE], claims, uid: US };
-    choose(question, chain.iter().cloned())
+fn chosen(chain: &[ProcessAncestor], claims: &[u32]) -> Option<OwnerChoice> {
+    let question = OwnerQuestion { rules: &[CLAUDE], claims, uid: US };
+    choose_owner(question, chain.iter().cloned())
 }
 
-fn at(index: usize, basis: Basis) -> Option<Choice> {
-    Some(Choice { index, basis })
+fn at(index: usize, basis: OwnerBasis) -> Option<OwnerChoice> {
+    Some(OwnerChoice { index, basis })
 }
 
 #[test]
 fn a_known_agent_wins_over_anything_nearer() {
     let chain = chain(&["sh", "editor", "node /x/@anthropic-ai/claude-code/cli.js", "bash"]);
-    assert_eq!(chosen(&chain, &[]), at(2, Basis::Agent("claude")));
+    assert_eq!(chosen(&chain, &[]), at(2, OwnerBasis::Agent("claude")));
 }
 
 #[test]
 fn the_nearest_known_agent_wins() {
     let chain = chain(&["sh", "claude", "bash", "claude"]);
-    assert_eq!(chosen(&chain, &[]), at(1, Basis::Agent("claude")));
+    assert_eq!(chosen(&chain, &[]), at(1, OwnerBasis::Agent("claude")));
 }
 
 #[test]
 fn a_helper_process_of_an_agent_is_passed_over() {
     let chain = chain(&["claude bg-spare", "claude"]);
-    assert_eq!(chosen(&chain, &[]), at(1, Basis::Agent("claude")));
+    assert_eq!(chosen(&chain, &[]), at(1, OwnerBasis::Agent("claude")));
 }
 
 #[test]
 fn a_known_agent_may_be_young() {
     let mut chain = chain(&["sh", "claude"]);
     chain[1].older_by = Duration::ZERO;
-    assert_eq!(chosen(&chain, &[]), at(1, Basis::Agent("claude")));
+    assert_eq!(chosen(&chain, &[]), at(1, OwnerBasis::Agent("claude")));
 }
 
 #[test]
 fn a_claim_is_preferred_if_it_is_above_the_hook_and_of_our_user() {
     let mut chain = chain(&["sh", "claude", "launcher"]);
-    assert_eq!(chosen(&chain, &[102]), at(2, Basis::Claim));
-    assert_eq!(chosen(&chain, &[100]), at(0, Basis::Claim));
-    assert_eq!(chosen(&chain, &[7]), at(1, Basis::Agent("claude")));
+    assert_eq!(chosen(&chain, &[102]), at(2, OwnerBasis::Claim));
+    assert_eq!(chosen(&chain, &[100]), at(0, OwnerBasis::Claim));
+    assert_eq!(chosen(&chain, &[7]), at(1, OwnerBasis::Agent("claude")));
     chain[2].uid = 0;
-    assert_eq!(chosen(&chain, &[102]), at(1, Basis::Agent("claude")));
+    assert_eq!(chosen(&chain, &[102]), at(1, OwnerBasis::Agent("claude")));
 }
 
 #[test]
 fn an_unknown_program_is_an_owner_if_it_was_there_a_second_before() {
     let mut chain = chain(&["sh", "novel-agent", "bash", "terminal"]);
-    assert_eq!(chosen(&chain, &[]), at(1, Basis::Steady));
+    assert_eq!(chosen(&chain, &[]), at(1, OwnerBasis::Steady));
     chain[1].older_by = Duration::from_secs(1);
-    assert_eq!(chosen(&chain, &[]), at(1, Basis::Steady));
+    assert_eq!(chosen(&chain, &[]), at(1, OwnerBasis::Steady));
     chain[1].older_by = YOUNG;
-    assert_eq!(chosen(&chain, &[]), at(3, Basis::Steady));
+    assert_eq!(chosen(&chain, &[]), at(3, OwnerBasis::Steady));
 }
 
 #[test]
@@ -148,7 +150,7 @@ fn programs_that_pass_on_are_no_owners() {
 #[test]
 fn an_interpreter_with_a_script_of_its_own_may_be_an_agent() {
     for program in ["node /x/agent.js", "python3 -u /x/agent.py", "python3.12 agent", "bun run"] {
-        assert_eq!(chosen(&chain(&[program]), &[]), at(0, Basis::Steady), "{program}");
+        assert_eq!(chosen(&chain(&[program]), &[]), at(0, OwnerBasis::Steady), "{program}");
     }
 }
 
@@ -179,15 +181,15 @@ fn no_ancestors_no_owner() {
 #[test]
 fn no_more_is_asked_for_than_the_choice_needs() {
     let mut asked = 0;
-    let question = Question { rules: &[CLAUDE], claims: &[], uid: US };
+    let question = OwnerQuestion { rules: &[CLAUDE], claims: &[], uid: US };
     let ancestors = chain(&["sh", "claude", "bash", "terminal"]);
     let lazily = ancestors.into_iter().inspect(|_| asked += 1);
-    assert_eq!(choose(question, lazily), at(1, Basis::Agent("claude")));
+    assert_eq!(choose_owner(question, lazily), at(1, OwnerBasis::Agent("claude")));
     assert_eq!(asked, 2);
     let mut asked = 0;
     let endless = std::iter::repeat_with(|| ancestor(100, "sh")).inspect(|_| asked += 1);
-    assert_eq!(choose(question, endless), None);
-    assert!(asked <= MOST_ANCESTORS + 1, "{asked}");
+    assert_eq!(choose_owner(question, endless), None);
+    assert!(asked <= MAX_ANCESTORS + 1, "{asked}");
 }
 
 prop_compose! {
@@ -199,7 +201,7 @@ prop_compose! {
         ]),
         millis in 0_u64..3000,
         readable in any::<bool>(),
-    ) -> Ancestor {
+    ) -> ProcessAncestor {
         let mut ancestor = ancestor(pid, program);
         ancestor.uid = uid;
         ancestor.older_by = Duration::from_millis(millis);
@@ -218,15 +220,15 @@ proptest! {
     ) {
         let Some(choice) = chosen(&chain, &claims) else { return Ok(()) };
         let owner = &chain[choice.index];
-        prop_assert!(choice.index < MOST_ANCESTORS);
+        prop_assert!(choice.index < MAX_ANCESTORS);
         prop_assert!(chain[..=choice.index].iter().all(|ancestor| ancestor.pid > 1));
         match choice.basis {
-            Basis::Claim => prop_assert!(claims.contains(&owner.pid) && owner.uid == US),
-            Basis::Agent(name) => {
+            OwnerBasis::Claim => prop_assert!(claims.contains(&owner.pid) && owner.uid == US),
+            OwnerBasis::Agent(name) => {
                 prop_assert_eq!(name, "claude");
                 prop_assert!(CLAUDE.1.matches(&owner.appearance));
             }
-            Basis::Steady => {
+            OwnerBasis::Steady => {
                 prop_assert!(owner.older_by >= Duration::from_secs(1));
                 let known = ["sh", "env", "npm", "systemd"];
                 prop_assert!(!known.contains(&owner.appearance.comm.as_str()));

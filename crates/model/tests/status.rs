@@ -1,11 +1,19 @@
 //! The status policy as its callers rely on it.
 
-use ostler_model::status::{Policy, Status, assert_sound};
+use ostler_model::status::{Status, StatusPolicy, assert_sound};
 
 /// A row with the given marks, in the order of the table in the design.
-fn row(marks: [bool; 7]) -> Policy {
+fn row(marks: [bool; 7]) -> StatusPolicy {
     let [active, terminal, commandable, live_host, offline_replay, collectable, destroyed] = marks;
-    Policy { active, terminal, commandable, live_host, offline_replay, collectable, destroyed }
+    StatusPolicy {
+        active,
+        terminal,
+        commandable,
+        live_host,
+        offline_replay,
+        collectable,
+        destroyed,
+    }
 }
 
 #[test]
@@ -61,7 +69,7 @@ fn the_table_itself_is_sound() {
 
 #[test]
 fn every_status_has_its_own_word() {
-    let mut words = Status::ALL.map(Status::word).to_vec();
+    let mut words = Status::ALL.map(Status::as_str).to_vec();
     words.sort_unstable();
     words.dedup();
     assert_eq!(words.len(), Status::ALL.len());

@@ -7,19 +7,19 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::rules::agent::{MAIN, normalise};
-use adapters::Env;
+use crate::rules::agent::{MAIN_AGENT, normalise_agent_id};
+use adapters::EnvLookup;
 use serde_json::Value;
 
 use super::document::{self, TakenOut};
-use model::edit::Wrong;
+use model::edit::EditError;
 
 mod reader;
 
-use reader::Reader;
+use reader::ConfigReader;
 
 /// The largest file that is read.
-const MOST: u64 = 16 << 20;
+const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
 /// Why OpenClaw's configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +41,13 @@ pub enum ConfigError {
         /// Which.
         path: PathBuf,
         /// What is wrong.
-        wrong: Wrong,
+        wrong: EditError,
     },
 }
 
 /// An agent as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Agent {
+pub struct ConfiguredAgent {
     /// Its id, as OpenClaw writes it.
     pub id: String,
     /// Whether it is used when none is named.
@@ -66,7 +66,7 @@ pub struct Agent {
 
 /// Which gateway there is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gateway {
+pub struct GatewayConfig {
     /// The port on this machine.
     pub port: u16,
     /// Another place: `gateway.mode` is `remote`, or `OPENCLAW_GATEWAY_URL` is set. Empty if it is
@@ -75,29 +75,29 @@ pub struct Gateway {
     /// Whether it speaks TLS.
     pub tls: bool,
     /// What it wants to be shown.
-    pub auth: Auth,
+    pub auth: GatewayAuth,
 }
 
 /// A secret to be shown to the gateway. It is never printed.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Auth {
+pub struct GatewayAuth {
     /// `auth.token`.
     pub token: Option<String>,
     /// `auth.password`.
     pub password: Option<String>,
 }
 
-impl std::fmt::Debug for Auth {
+impl std::fmt::Debug for GatewayAuth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let shown = |secret: &Option<String>| secret.as_ref().map(|_| "…");
-        let mut shape = f.debug_struct("Auth");
+        let mut shape = f.debug_struct("GatewayAuth");
         shape.field("token", &shown(&self.token)).field("password", &shown(&self.password)).finish()
     }
 }
 
 /// OpenClaw's configuration, as far as ostler reads it.
 #[derive(Debug)]
-pub struct Config {
+pub struct OpenClawConfig {
     /// The file.
     pub path: PathBuf,
     /// OpenClaw's state directory, where agents are.
@@ -105,7 +105,7 @@ pub struct Config {
     /// The home that `~` means.
     pub home: PathBuf,
     /// The agents. There is always one.
-    pub agents: Vec<Agent>,
+    pub agents: Vec<ConfiguredAgent>,
     /// What `session.mainKey` calls an agent's main session.
     pub main_key: String,
     /// Whose direct chats share a session: `session.dmScope`.
@@ -113,7 +113,7 @@ pub struct Config {
     /// `session.maintenance`, as it is written.
     pub maintenance: Option<Value>,
     /// The gateway.
-    pub gateway: Gateway,
+    pub gateway: GatewayConfig,
     /// Where temporary files of this user's programs are, most likely first.
     pub temporary: Vec<PathBuf>,
     /// The bytes of the file; `None` if there is none.
@@ -123,11 +123,11 @@ pub struct Config {
 }
 
 /// All direct chats belong into the main session.
-pub const SHARED: &str = "main";
+pub const SHARED_SESSION_KEY: &str = "main";
 
 /// A configuration without an agent.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PrunedConfig {
     /// The file afterwards.
     pub bytes: Vec<u8>,
     /// How many bindings went with it.
@@ -136,66 +136,68 @@ pub struct Pruned {
     pub allowed: usize,
 }
 
-impl Config {
+impl OpenClawConfig {
     /// Finds and reads it. A file that is not there is an empty one, unless
     /// `OPENCLAW_CONFIG_PATH` names it.
-    pub fn read(env: &Env<'_>) -> Result<Self, ConfigError> {
-        let reader = Reader::new(env)?;
-        let bytes = match read(&reader.path) {
+    pub fn load(env: &EnvLookup<'_>) -> Result<Self, ConfigError> {
+        let reader = ConfigReader::new(env)?;
+        let bytes = match read_bytes(&reader.path) {
             Ok(bytes) => Some(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !reader.is_named => None,
             Err(source) => return Err(ConfigError::Read { path: reader.path, source }),
         };
-        reader.config(bytes)
+        reader.read_config(bytes)
     }
 
-    /// As [`Config::read`], if these were the bytes of the file.
-    pub fn with_bytes(env: &Env<'_>, bytes: Vec<u8>) -> Result<Self, ConfigError> {
-        Reader::new(env)?.config(Some(bytes))
+    /// As [`OpenClawConfig::load`], if these were the bytes of the file.
+    pub fn with_bytes(env: &EnvLookup<'_>, bytes: Vec<u8>) -> Result<Self, ConfigError> {
+        ConfigReader::new(env)?.read_config(Some(bytes))
     }
 
     /// The agent with that id.
-    pub fn agent(&self, id: &str) -> Option<&Agent> {
+    pub fn find_agent(&self, id: &str) -> Option<&ConfiguredAgent> {
         self.agents.iter().find(|agent| agent.id == id)
     }
 
     /// The agent that is used when none is named.
     pub fn default_agent(&self) -> &str {
-        self.agents.iter().find(|agent| agent.is_default).map_or(MAIN, |agent| &agent.id)
+        self.agents.iter().find(|agent| agent.is_default).map_or(MAIN_AGENT, |agent| &agent.id)
     }
 
     /// Whether an agent of that id is there, configured or not.
-    pub fn has(&self, id: &str) -> bool {
-        self.agent(id).is_some()
+    pub fn has_agent(&self, id: &str) -> bool {
+        self.find_agent(id).is_some()
     }
 
     /// Whose the rows of an agent's store are that name no agent.
-    pub fn store_owner<'a>(&'a self, agent: &'a Agent) -> &'a str {
+    pub fn store_owner<'a>(&'a self, agent: &'a ConfiguredAgent) -> &'a str {
         if self.store_is_per_agent { &agent.id } else { self.default_agent() }
     }
 
     /// The file without an agent: its entry, its bindings, and its name in the list of agents that
     /// others may call. Everything else stays as it is written.
-    pub fn without(&self, id: &str) -> Result<Pruned, ConfigError> {
+    pub fn without_agent(&self, id: &str) -> Result<PrunedConfig, ConfigError> {
         let wrong = |wrong| ConfigError::Wrong { path: self.path.clone(), wrong };
         let bytes = self.bytes.as_deref().unwrap_or_default();
-        let text = text(bytes).map_err(wrong)?;
+        let text = without_byte_order_mark(bytes).map_err(wrong)?;
         let named = |value: &Value, member: &str| {
             let named = value.get(member).and_then(Value::as_str);
-            value.is_object() && normalise(named.unwrap_or(MAIN)).as_deref() == Some(id)
+            value.is_object()
+                && normalise_agent_id(named.unwrap_or(MAIN_AGENT)).as_deref() == Some(id)
         };
         let allowed = |value: &Value| value.as_str().is_some_and(|name| name.trim() == id);
         let marks = |path: &[&str], goes: &dyn Fn(&Value) -> bool| -> Vec<bool> {
-            let list = at(&self.document, path).and_then(Value::as_array);
+            let list = value_at(&self.document, path).and_then(Value::as_array);
             list.map_or_else(Vec::new, |list| list.iter().map(goes).collect())
         };
         const ENTRIES: &[&str] = &["agents", "entries"];
         const AGENTS: &[&str] = &["agents", "list"];
         const BINDINGS: &[&str] = &["bindings"];
         const ALLOWED: &[&str] = &["tools", "agentToAgent", "allow"];
-        let entries = at(&self.document, ENTRIES).and_then(Value::as_object);
+        let entries = value_at(&self.document, ENTRIES).and_then(Value::as_object);
         let entries = entries.into_iter().flat_map(|entries| entries.keys());
-        let entries = entries.filter(|name| normalise(name).as_deref() == Some(id)).cloned();
+        let entries =
+            entries.filter(|name| normalise_agent_id(name).as_deref() == Some(id)).cloned();
         let bound = marks(BINDINGS, &|binding| named(binding, "agentId"));
         let callable = marks(ALLOWED, &allowed);
         let count = |marks: &[bool]| marks.iter().filter(|goes| **goes).count();
@@ -206,33 +208,34 @@ impl Config {
             (BINDINGS, TakenOut::Elements(bound)),
             (ALLOWED, TakenOut::Elements(callable)),
         ];
-        let after = document::without(text, &cuts).map_err(wrong)?;
+        let after = document::remove_elements(text, &cuts).map_err(wrong)?;
         let mark = &bytes[..bytes.len() - text.len()];
-        Ok(Pruned { bytes: [mark, after.as_bytes()].concat(), bindings, allowed })
+        Ok(PrunedConfig { bytes: [mark, after.as_bytes()].concat(), bindings, allowed })
     }
 }
 
 /// The value that members lead to.
-fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+fn value_at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(name)).filter(|value| !value.is_null())
 }
 
 /// Reads a file of OpenClaw's; a pipe in its place is not waited for.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }
-    if metadata.len() > MOST {
+    if metadata.len() > MAX_CONFIG_BYTES {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large"));
     }
     std::fs::read(path)
 }
 
 /// The text without its byte order mark.
-fn text(bytes: &[u8]) -> Result<&str, Wrong> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| Wrong::shape(format!("byte {} is not UTF-8", error.valid_up_to() + 1)))?;
+fn without_byte_order_mark(bytes: &[u8]) -> Result<&str, EditError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        EditError::wrong_shape(format!("byte {} is not UTF-8", error.valid_up_to() + 1))
+    })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 

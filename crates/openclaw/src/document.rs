@@ -5,8 +5,8 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Value};
 
-use model::edit::Wrong;
-use model::edit::layout::{self, Container};
+use model::edit::EditError;
+use model::edit::layout::{self, JsonContainer};
 use model::edit::splice::Splices;
 
 const OPTIONS: ParseOptions = ParseOptions {
@@ -23,20 +23,20 @@ const OPTIONS: ParseOptions = ParseOptions {
 };
 
 /// The value of a text. A name that is there twice is refused: readers differ in which one counts.
-pub(super) fn parse(text: &str) -> Result<Value, Wrong> {
-    with_root(text, |root| value(root, ""))?
+pub(super) fn parse_json5(text: &str) -> Result<Value, EditError> {
+    with_root(text, |root| node_value(root, ""))?
 }
 
-fn with_root<T>(text: &str, use_it: impl FnOnce(&Node<'_>) -> T) -> Result<T, Wrong> {
+fn with_root<T>(text: &str, use_it: impl FnOnce(&Node<'_>) -> T) -> Result<T, EditError> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS)?;
-    let root = parsed.value.ok_or_else(|| Wrong::shape("it is empty"))?;
+    let root = parsed.value.ok_or_else(|| EditError::wrong_shape("it is empty"))?;
     Ok(use_it(&root))
 }
 
-fn value(node: &Node<'_>, place: &str) -> Result<Value, Wrong> {
+fn node_value(node: &Node<'_>, place: &str) -> Result<Value, EditError> {
     Ok(match node {
         Node::StringLit(text) => text.value.as_ref().into(),
-        Node::NumberLit(number) => self::number(number.value),
+        Node::NumberLit(number) => self::parse_number(number.value),
         Node::BooleanLit(flag) => flag.value.into(),
         Node::NullKeyword(_) => Value::Null,
         Node::Object(object) => {
@@ -45,9 +45,9 @@ fn value(node: &Node<'_>, place: &str) -> Result<Value, Wrong> {
                 let name = property.name.as_str();
                 let place =
                     if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
-                let inner = value(&property.value, &place)?;
+                let inner = node_value(&property.value, &place)?;
                 if map.insert(name.to_owned(), inner).is_some() {
-                    return Err(Wrong::shape(format!("`{place}` is there twice")));
+                    return Err(EditError::wrong_shape(format!("`{place}` is there twice")));
                 }
             }
             Value::Object(map)
@@ -55,14 +55,14 @@ fn value(node: &Node<'_>, place: &str) -> Result<Value, Wrong> {
         Node::Array(array) => {
             let elements = array.elements.iter().enumerate();
             elements
-                .map(|(index, element)| value(element, &format!("{place}[{index}]")))
+                .map(|(index, element)| node_value(element, &format!("{place}[{index}]")))
                 .collect::<Result<_, _>>()?
         }
     })
 }
 
 /// JSON5 knows more numbers than JSON: hexadecimal ones, a leading `+`, bare points.
-fn number(text: &str) -> Value {
+fn parse_number(text: &str) -> Value {
     if let Ok(number) = serde_json::from_str::<serde_json::Number>(text) {
         return number.into();
     }
@@ -103,8 +103,11 @@ impl TakenOut {
 
 /// Takes elements out of lists and members out of objects, each named by the members that lead to it. What
 /// comes out is read again, and given back only if nothing else is missing from it.
-pub(super) fn without(text: &str, cuts: &[(&[&str], TakenOut)]) -> Result<String, Wrong> {
-    let mut expected = parse(text)?;
+pub(super) fn remove_elements(
+    text: &str,
+    cuts: &[(&[&str], TakenOut)],
+) -> Result<String, EditError> {
+    let mut expected = parse_json5(text)?;
     for (path, taken) in cuts {
         let place = path.iter().try_fold(&mut expected, |value, name| value.get_mut(name));
         match (place, taken) {
@@ -118,21 +121,23 @@ pub(super) fn without(text: &str, cuts: &[(&[&str], TakenOut)]) -> Result<String
             _ => {}
         }
     }
-    let after = cut(text, cuts)?;
-    if parse(&after)? == expected {
+    let after = cut_elements(text, cuts)?;
+    if parse_json5(&after)? == expected {
         return Ok(after);
     }
-    Err(Wrong::shape("it is written in a way that cannot be changed safely"))
+    Err(EditError::wrong_shape("it is written in a way that cannot be changed safely"))
 }
 
-fn cut(text: &str, cuts: &[(&[&str], TakenOut)]) -> Result<String, Wrong> {
+fn cut_elements(text: &str, cuts: &[(&[&str], TakenOut)]) -> Result<String, EditError> {
     with_root(text, |root| {
         let mut splices = Splices::default();
         for (path, taken) in cuts.iter().filter(|(_, taken)| !taken.is_empty()) {
             let (place, marked) = place_at(root.as_object(), path, taken)
                 .filter(|(place, marked)| place.children.len() == marked.len())
-                .ok_or_else(|| Wrong::shape(format!("`{}` is not a list", path.join("."))))?;
-            layout::remove(&mut splices, text, &place, &marked);
+                .ok_or_else(|| {
+                    EditError::wrong_shape(format!("`{}` is not a list", path.join(".")))
+                })?;
+            layout::remove_children(&mut splices, text, &place, &marked);
         }
         Ok(splices.apply(text))
     })?
@@ -143,7 +148,7 @@ fn place_at(
     root: Option<&Object<'_>>,
     path: &[&str],
     taken: &TakenOut,
-) -> Option<(Container, Vec<bool>)> {
+) -> Option<(JsonContainer, Vec<bool>)> {
     let (last, above) = path.split_last()?;
     let mut object = root?;
     for name in above {
@@ -154,14 +159,14 @@ fn place_at(
         TakenOut::Elements(marked) => {
             let list = object.get_array(last)?;
             let children = list.elements.iter().map(|element| range(element.range())).collect();
-            Some((Container { range: range(list.range), children }, marked.clone()))
+            Some((JsonContainer { range: range(list.range), children }, marked.clone()))
         }
         TakenOut::Members(names) => {
             let members = object.get_object(last)?;
             let goes = |name: &str| names.iter().any(|one| one == name);
             let marked = members.properties.iter().map(|it| goes(it.name.as_str())).collect();
             let children = members.properties.iter().map(|it| range(it.range)).collect();
-            Some((Container { range: range(members.range), children }, marked))
+            Some((JsonContainer { range: range(members.range), children }, marked))
         }
     }
 }
@@ -174,12 +179,12 @@ mod tests {
     fn json5_is_understood() {
         let text = "// c\n{ a: 'x', \"b\": [1, 0x10, +2, .5,], /* d */ c: null, }\n";
         let expected = serde_json::json!({ "a": "x", "b": [1, 16, 2, 0.5], "c": null });
-        assert_eq!(parse(text).unwrap(), expected);
+        assert_eq!(parse_json5(text).unwrap(), expected);
     }
 
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
-        let wrong = |text: &str| parse(text).unwrap_err().to_string();
+        let wrong = |text: &str| parse_json5(text).unwrap_err().to_string();
         assert_eq!(wrong("{\n  a: 1\n  b: 2\n}"), "line 2, column 7: Expected comma");
         assert_eq!(wrong("{ a: { b: 1, b: 2 } }"), "`a.b` is there twice");
         assert_eq!(wrong("  // nothing\n"), "it is empty");
@@ -190,32 +195,34 @@ mod tests {
     fn what_is_taken_out_takes_nothing_else_along() {
         let text = "{\n  // first\n  list: [\n    'a', // one\n    'b',\n    'c', // three\n  ],\n  x: 1,\n}\n";
         let after =
-            without(text, &[(&["list"], TakenOut::Elements(vec![false, true, false]))]).unwrap();
+            remove_elements(text, &[(&["list"], TakenOut::Elements(vec![false, true, false]))])
+                .unwrap();
         assert_eq!(
             after,
             "{\n  // first\n  list: [\n    'a', // one\n    'c', // three\n  ],\n  x: 1,\n}\n"
         );
         assert_eq!(
-            without(text, &[(&["list"], TakenOut::Elements(vec![false; 3]))]).unwrap(),
+            remove_elements(text, &[(&["list"], TakenOut::Elements(vec![false; 3]))]).unwrap(),
             text
         );
         // The line break between two that go ends the comment before them.
         let swallowing = "{ list: [ // a\n1,\n    2 /* b */] }";
         let after =
-            without(swallowing, &[(&["list"], TakenOut::Elements(vec![true, true]))]).unwrap();
+            remove_elements(swallowing, &[(&["list"], TakenOut::Elements(vec![true, true]))])
+                .unwrap();
         assert_eq!(after, "{ list: [ // a\n /* b */] }");
-        assert!(without(text, &[(&["lost"], TakenOut::Elements(vec![true]))]).is_err());
+        assert!(remove_elements(text, &[(&["lost"], TakenOut::Elements(vec![true]))]).is_err());
     }
 
     #[test]
     fn p4_a_member_that_is_taken_out_takes_nothing_else_along() {
         let text = "{\n  crew: {\n    // boss\n    main: {},\n    ops: { a: 1 }, // gone\n    lab: {},\n  },\n}\n";
         let gone = || vec![(&["crew"][..], TakenOut::Members(vec!["ops".into()]))];
-        let after = without(text, &gone()).unwrap();
-        assert!(parse(&after).unwrap()["crew"].get("ops").is_none());
+        let after = remove_elements(text, &gone()).unwrap();
+        assert!(parse_json5(&after).unwrap()["crew"].get("ops").is_none());
         assert!(after.contains("// boss\n    main: {},") && after.contains("lab: {},"), "{after}");
-        let only = without("{ crew: { ops: 1 } }", &gone()).unwrap();
-        assert_eq!(parse(&only).unwrap(), serde_json::json!({ "crew": {} }));
+        let only = remove_elements("{ crew: { ops: 1 } }", &gone()).unwrap();
+        assert_eq!(parse_json5(&only).unwrap(), serde_json::json!({ "crew": {} }));
     }
 
     use proptest::prelude::*;
@@ -246,7 +253,7 @@ mod tests {
             }
             text.push_str(&format!("{end}], tail: 'list: []' }} // foot\n"));
             let marked: Vec<bool> = elements.iter().map(|(.., goes)| *goes).collect();
-            let after = without(&text, &[(&["list"], TakenOut::Elements(marked))]).unwrap();
+            let after = remove_elements(&text, &[(&["list"], TakenOut::Elements(marked))]).unwrap();
             let (head, foot) = ("{ /* head */ list: [", "], tail: 'list: []' } // foot\n");
             prop_assert!(after.starts_with(head) && after.ends_with(foot), "{}", after);
             for comment in ["// a, ]", "/* b */", "// c", "// d"] {

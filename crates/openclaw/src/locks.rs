@@ -5,35 +5,35 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::rules::lock::{Payload, Sight, Verdict, judge};
+use crate::rules::lock::{LockPayload, LockSight, LockVerdict, judge_lock};
 use model::liveness::Observer;
 use model::plan::Refusal;
 use model::time::Time;
 use sys::lockfile::{self, LockFile};
 
 /// A lock is a hundred bytes.
-const MOST: u64 = 64 << 10;
+const MAX_LOCK_BYTES: u64 = 64 << 10;
 
 /// How often a lock that comes and goes is tried for.
-const MOST_TRIES: usize = 4;
+const MAX_LOCK_TRIES: usize = 4;
 
 /// A lock that is there.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Lock {
+pub struct TranscriptLock {
     /// Its file.
     pub path: PathBuf,
     /// What it says.
-    pub payload: Payload,
+    pub payload: LockPayload,
     /// What is to be made of it.
-    pub verdict: Verdict,
+    pub verdict: LockVerdict,
     /// As it is written.
     bytes: Vec<u8>,
 }
 
-impl Lock {
+impl TranscriptLock {
     /// Whether the process that it names is there.
     pub fn is_held(&self) -> bool {
-        self.verdict == Verdict::Held
+        self.verdict == LockVerdict::Held
     }
 
     /// Why the transcript must be left alone, if it must.
@@ -43,9 +43,9 @@ impl Lock {
             None => "somebody".to_owned(),
         };
         match &self.verdict {
-            Verdict::Free(_) => None,
-            Verdict::Held => Some(format!("{} is held by {who}", self.path.display())),
-            Verdict::Doubt(_) => Some(format!("{} may be held by {who}", self.path.display())),
+            LockVerdict::Free(_) => None,
+            LockVerdict::Held => Some(format!("{} is held by {who}", self.path.display())),
+            LockVerdict::Doubt(_) => Some(format!("{} may be held by {who}", self.path.display())),
         }
     }
 }
@@ -59,23 +59,23 @@ pub fn path_for(transcript: &Path) -> PathBuf {
 }
 
 /// The lock of a transcript, if there is one. One that cannot be read may be held.
-pub fn of(transcript: &Path, observer: &Observer) -> Option<Lock> {
-    look(path_for(transcript), observer)
+pub fn find_lock(transcript: &Path, observer: &Observer) -> Option<TranscriptLock> {
+    probe_lock(path_for(transcript), observer)
 }
 
 /// Takes the lock of a transcript. What a holder who is proven to be gone left behind is taken over.
-pub fn take(transcript: &Path, observer: &Observer) -> Result<LockFile, Refusal> {
+pub fn take_lock(transcript: &Path, observer: &Observer) -> Result<LockFile, Refusal> {
     let path = path_for(transcript);
-    let failed = |error: io::Error| reaper::refusal(&path, &error);
+    let failed = |error: io::Error| reaper::io_refusal(&path, &error);
     let me = sys::proc::identify_as(std::process::id(), observer)
         .map_err(|error| Refusal::Unproven { why: error.to_string() })?;
-    let signed = Payload::signed(&me, sys::clock::now());
-    for _ in 0..MOST_TRIES {
-        if let Some(lock) = lockfile::make(&path, signed.as_bytes()).map_err(failed)? {
+    let signed = LockPayload::signed_by(&me, sys::clock::now());
+    for _ in 0..MAX_LOCK_TRIES {
+        if let Some(lock) = lockfile::create_lock_file(&path, signed.as_bytes()).map_err(failed)? {
             return Ok(lock);
         }
         // It may have been let go of by now.
-        let Some(there) = look(path.clone(), observer) else { continue };
+        let Some(there) = probe_lock(path.clone(), observer) else { continue };
         if let Some(who) = there.refusal() {
             return Err(Refusal::Busy { who });
         }
@@ -88,7 +88,7 @@ pub fn take(transcript: &Path, observer: &Observer) -> Result<LockFile, Refusal>
 }
 
 /// Every lock in a directory of transcripts that keeps somebody's hands off it.
-pub fn held_in(directory: &Path, observer: &Observer) -> io::Result<Vec<Lock>> {
+pub fn held_in(directory: &Path, observer: &Observer) -> io::Result<Vec<TranscriptLock>> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -99,7 +99,7 @@ pub fn held_in(directory: &Path, observer: &Observer) -> io::Result<Vec<Lock>> {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.ends_with(".jsonl.lock") {
-            held.extend(look(path, observer).filter(|lock| !lock.verdict.is_free()));
+            held.extend(probe_lock(path, observer).filter(|lock| !lock.verdict.is_free()));
         }
     }
     held.sort_by(|one, other| one.path.cmp(&other.path));
@@ -114,38 +114,38 @@ pub fn let_go_in(directory: &Path, observer: &Observer) {
         let Some(transcript) = path.to_str().and_then(|path| path.strip_suffix(".lock")) else {
             continue;
         };
-        let is_left = |lock: &Lock| lock.payload.ours && lock.verdict.is_free();
+        let is_left = |lock: &TranscriptLock| lock.payload.ours && lock.verdict.is_free();
         if transcript.ends_with(".jsonl")
-            && look(path.clone(), observer).is_some_and(|lock| is_left(&lock))
+            && probe_lock(path.clone(), observer).is_some_and(|lock| is_left(&lock))
         {
-            drop(take(Path::new(transcript), observer));
+            drop(take_lock(Path::new(transcript), observer));
         }
     }
 }
 
-fn look(path: PathBuf, observer: &Observer) -> Option<Lock> {
-    let (bytes, modified) = match read(&path) {
+fn probe_lock(path: PathBuf, observer: &Observer) -> Option<TranscriptLock> {
+    let (bytes, modified) = match read_lock(&path) {
         Ok(read) => read,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(_) => {
-            let (payload, verdict) = (Payload::default(), Verdict::Doubt(Vec::new()));
-            return Some(Lock { path, payload, verdict, bytes: Vec::new() });
+            let (payload, verdict) = (LockPayload::default(), LockVerdict::Doubt(Vec::new()));
+            return Some(TranscriptLock { path, payload, verdict, bytes: Vec::new() });
         }
     };
-    let payload = Payload::parse(&bytes);
-    let sight = Sight {
-        owner: sys::proc::probe(&payload.identity(modified), observer),
+    let payload = LockPayload::parse(&bytes);
+    let sight = LockSight {
+        owner: sys::proc::probe_liveness(&payload.holder_identity(modified), observer),
         own_pid: std::process::id(),
         modified,
         now: sys::clock::now(),
     };
-    let verdict = judge(&payload, &sight);
-    Some(Lock { path, payload, verdict, bytes })
+    let verdict = judge_lock(&payload, &sight);
+    Some(TranscriptLock { path, payload, verdict, bytes })
 }
 
-fn read(path: &Path) -> io::Result<(Vec<u8>, Time)> {
+fn read_lock(path: &Path) -> io::Result<(Vec<u8>, Time)> {
     let metadata = std::fs::symlink_metadata(path)?;
-    if !metadata.is_file() || metadata.len() > MOST {
+    if !metadata.is_file() || metadata.len() > MAX_LOCK_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a lock"));
     }
     let modified = Time::from_secs_nanos(metadata.mtime(), metadata.mtime_nsec());
@@ -161,9 +161,9 @@ mod tests {
 
     use super::*;
 
-    fn verdict(home: &TempHome, payload: &str) -> Verdict {
+    fn verdict(home: &TempHome, payload: &str) -> LockVerdict {
         home.write("a.jsonl.lock", payload);
-        of(&home.join("a.jsonl"), &sys::proc::observer()).unwrap().verdict
+        find_lock(&home.join("a.jsonl"), &sys::proc::current_observer()).unwrap().verdict
     }
 
     fn lock_of(pid: u32, start: Option<u64>) -> String {
@@ -176,11 +176,11 @@ mod tests {
     fn row_70_locks_of_processes_that_are_gone_are_free() {
         let home = TempHome::new();
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let start = sys::proc::identify(child.id()).unwrap().start;
+        let start = sys::proc::identify_process(child.id()).unwrap().start;
         assert!(start.is_some());
         let recycled = start.map(|start| start - 1);
         assert!(verdict(&home, &lock_of(child.id(), recycled)).is_free(), "another process has it");
-        assert_eq!(verdict(&home, &lock_of(child.id(), start)), Verdict::Held);
+        assert_eq!(verdict(&home, &lock_of(child.id(), start)), LockVerdict::Held);
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(verdict(&home, &lock_of(child.id(), start)).is_free(), "nobody has it");
@@ -196,7 +196,7 @@ mod tests {
         assert!(!verdict(&home, "{}").is_free());
         let file = std::fs::File::options().write(true).open(home.join("a.jsonl.lock")).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_mins(2)).unwrap();
-        let lock = of(&home.join("a.jsonl"), &sys::proc::observer()).unwrap();
+        let lock = find_lock(&home.join("a.jsonl"), &sys::proc::current_observer()).unwrap();
         assert!(lock.verdict.is_free());
         assert_eq!(lock.refusal(), None);
     }
@@ -205,11 +205,11 @@ mod tests {
     fn row_72_a_lock_of_a_live_process_keeps_its_transcript() {
         let home = TempHome::new();
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let start = sys::proc::identify(child.id()).unwrap().start;
+        let start = sys::proc::identify_process(child.id()).unwrap().start;
         home.write("b.jsonl.lock", lock_of(child.id(), start));
         home.write("c.jsonl.lock", lock_of(child.id(), start.map(|start| start - 1)));
         home.write("d.jsonl", "{}");
-        let held = held_in(home.path(), &sys::proc::observer()).unwrap();
+        let held = held_in(home.path(), &sys::proc::current_observer()).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
         let [lock] = &held[..] else { panic!("{held:?}") };
@@ -226,36 +226,36 @@ mod tests {
         let path = path_for(&home.join("alias/x.jsonl"));
         assert_eq!(path, path_for(&home.join("real/x.jsonl")));
         home.write("real/x.jsonl.lock", "{}");
-        assert!(of(&home.join("alias/x.jsonl"), &sys::proc::observer()).is_some());
+        assert!(find_lock(&home.join("alias/x.jsonl"), &sys::proc::current_observer()).is_some());
     }
 
     #[test]
     fn row_70_a_lock_is_taken_from_whoever_is_gone_and_from_nobody_else() {
         let home = TempHome::new();
-        let observer = sys::proc::observer();
+        let observer = sys::proc::current_observer();
         let (transcript, lock) = (home.join("a.jsonl"), home.join("a.jsonl.lock"));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let left = lock_of(child.id(), sys::proc::identify(child.id()).unwrap().start);
+        let left = lock_of(child.id(), sys::proc::identify_process(child.id()).unwrap().start);
         home.write("a.jsonl.lock", &left);
-        assert!(matches!(take(&transcript, &observer), Err(Refusal::Busy { .. })));
+        assert!(matches!(take_lock(&transcript, &observer), Err(Refusal::Busy { .. })));
         assert_eq!(std::fs::read_to_string(&lock).unwrap(), left);
         child.kill().unwrap();
         child.wait().unwrap();
-        let held = take(&transcript, &observer).unwrap();
-        let payload = Payload::parse(&std::fs::read(&lock).unwrap());
+        let held = take_lock(&transcript, &observer).unwrap();
+        let payload = LockPayload::parse(&std::fs::read(&lock).unwrap());
         assert!(payload.ours && payload.pid == Some(std::process::id()), "{payload:?}");
         drop(held);
         assert!(!lock.exists());
         home.write("a.jsonl.lock", "{}");
-        assert!(matches!(take(&transcript, &observer), Err(Refusal::Busy { .. })), "row 71");
+        assert!(matches!(take_lock(&transcript, &observer), Err(Refusal::Busy { .. })), "row 71");
     }
 
     #[test]
     fn what_is_no_lock_may_be_one() {
         let home = TempHome::new();
         home.link("a.jsonl.lock", "/etc/passwd");
-        let lock = of(&home.join("a.jsonl"), &sys::proc::observer()).unwrap();
-        assert_eq!(lock.verdict, Verdict::Doubt(Vec::new()));
-        assert!(held_in(&home.join("nowhere"), &sys::proc::observer()).unwrap().is_empty());
+        let lock = find_lock(&home.join("a.jsonl"), &sys::proc::current_observer()).unwrap();
+        assert_eq!(lock.verdict, LockVerdict::Doubt(Vec::new()));
+        assert!(held_in(&home.join("nowhere"), &sys::proc::current_observer()).unwrap().is_empty());
     }
 }

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::rules::policy::{Policy, Setting};
+use crate::rules::policy::{MaintenancePolicy, PolicySetting};
 use model::time::Time;
-use model::wire::{Incomplete, RefusalView};
+use model::wire::{IncompleteSource, RefusalView};
 
 /// A word of a fixed list. It may have come through the daemon.
-pub type Word = Cow<'static, str>;
+pub type FixedWord = Cow<'static, str>;
 
 /// A store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -81,7 +81,7 @@ pub struct StoreSession {
 impl StoreSession {
     /// With another time of its last change.
     #[must_use]
-    pub fn updated(mut self, at: Time, now: Time) -> Self {
+    pub fn with_update_time(mut self, at: Time, now: Time) -> Self {
         self.updated_at = Some(at);
         self.age_ms = u64::try_from(now.since(at).as_millis()).ok();
         self
@@ -109,7 +109,7 @@ pub struct StoreLsResult {
     /// The sessions, the last changed first.
     pub sessions: Vec<StoreSession>,
     /// What could not be read.
-    pub incomplete: Vec<Incomplete>,
+    pub incomplete: Vec<IncompleteSource>,
 }
 
 /// A file, as part of an answer.
@@ -153,7 +153,7 @@ pub struct SettingView<T> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<T>,
     /// `default`, `config`, or `derived` from another setting.
-    pub origin: Word,
+    pub origin: FixedWord,
 }
 
 /// The policy that holds.
@@ -161,7 +161,7 @@ pub struct SettingView<T> {
 #[serde(rename_all = "camelCase")]
 pub struct PolicyView {
     /// `enforce` or `warn`.
-    pub mode: SettingView<Word>,
+    pub mode: SettingView<FixedWord>,
     /// After how long without a change a session goes.
     pub prune_after_ms: SettingView<u64>,
     /// How many entries stay.
@@ -176,20 +176,25 @@ pub struct PolicyView {
     pub notes: Vec<String>,
 }
 
-impl From<&Policy> for PolicyView {
-    fn from(policy: &Policy) -> Self {
-        fn view<T: Copy, V>(setting: Setting<T>, value: impl Fn(T) -> Option<V>) -> SettingView<V> {
-            SettingView { value: value(setting.value), origin: setting.origin.word().into() }
+impl From<&MaintenancePolicy> for PolicyView {
+    fn from(policy: &MaintenancePolicy) -> Self {
+        fn setting_view<T: Copy, V>(
+            setting: PolicySetting<T>,
+            value: impl Fn(T) -> Option<V>,
+        ) -> SettingView<V> {
+            SettingView { value: value(setting.value), origin: setting.origin.as_str().into() }
         }
         let millis = |span: std::time::Duration| u64::try_from(span.as_millis()).ok();
         let has_budget = policy.max_disk.value.is_some();
         Self {
-            mode: view(policy.mode, |mode| Some(mode.word().into())),
-            prune_after_ms: view(policy.prune_after, millis),
-            max_entries: view(policy.max_entries, Some),
-            reset_archive_retention_ms: view(policy.reset_retention, |span| span.and_then(millis)),
-            max_disk_bytes: view(policy.max_disk, |bytes| bytes),
-            high_water_bytes: view(policy.high_water, |bytes| has_budget.then_some(bytes)),
+            mode: setting_view(policy.mode, |mode| Some(mode.as_str().into())),
+            prune_after_ms: setting_view(policy.prune_after, millis),
+            max_entries: setting_view(policy.max_entries, Some),
+            reset_archive_retention_ms: setting_view(policy.reset_retention, |span| {
+                span.and_then(millis)
+            }),
+            max_disk_bytes: setting_view(policy.max_disk, |bytes| bytes),
+            high_water_bytes: setting_view(policy.high_water, |bytes| has_budget.then_some(bytes)),
             notes: policy.notes.clone(),
         }
     }
@@ -200,11 +205,11 @@ impl From<&Policy> for PolicyView {
 #[serde(rename_all = "camelCase")]
 pub struct StoreItem {
     /// `remove`, `archive`, `repair`, `keep`, or `skip` for what was planned and not done.
-    pub action: Word,
+    pub action: FixedWord,
     /// By which rule: `prune-stale`, `cap-overflow`, …
-    pub rule: Word,
+    pub rule: FixedWord,
     /// `entry`, or what kind of file.
-    pub kind: Word,
+    pub kind: FixedWord,
     /// The key, or the name of the file.
     pub id: String,
     /// The agent that the key names.
@@ -235,7 +240,7 @@ pub struct StoreItem {
     pub only_with_enforce: bool,
     /// What came of it: `done` or `refused`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<Word>,
+    pub outcome: Option<FixedWord>,
     /// Why it was not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusalView>,
@@ -291,7 +296,7 @@ pub struct StoreCleanup {
     /// The index.
     pub path: String,
     /// `enforce` or `warn`.
-    pub mode: Word,
+    pub mode: FixedWord,
     /// The policy that holds.
     pub policy: PolicyView,
     /// How many entries stay and are archived, which only a database knows.
@@ -390,9 +395,9 @@ pub struct StoreCleanupResult {
     pub receipt: Option<String>,
     /// Who did it, or would: `local`, `daemon` or `gateway`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub transport: Option<Word>,
+    pub transport: Option<FixedWord>,
     /// What could not be read or done.
-    pub incomplete: Vec<Incomplete>,
+    pub incomplete: Vec<IncompleteSource>,
 }
 
 /// Something that `store verify` noticed.
@@ -438,7 +443,7 @@ pub struct StoreVerifyResult {
     /// By store.
     pub stores: Vec<StoreVerified>,
     /// What could not be read.
-    pub incomplete: Vec<Incomplete>,
+    pub incomplete: Vec<IncompleteSource>,
 }
 
 /// One entry of a rebuilt index.
@@ -453,7 +458,7 @@ pub struct RebuiltEntry {
     /// Where it comes from: the name of a file of the store.
     pub from: String,
     /// `kept`, `recovered` from another copy of the index, or `made` from a transcript.
-    pub how: Word,
+    pub how: FixedWord,
 }
 
 /// The result of `store rebuild`.

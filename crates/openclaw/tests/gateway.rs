@@ -8,10 +8,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use adapters::Env;
-use ostler_openclaw::config::Config;
+use adapters::EnvLookup;
+use ostler_openclaw::config::OpenClawConfig;
 use ostler_openclaw::gateway::{
-    CallError, GatewayError, Owner, Route, dispatch, owner, prove_unowned,
+    GatewayCallError, GatewayError, GatewayOwner, GatewayRoute, dispatch_change, find_owner,
+    prove_unowned,
 };
 use serde_json::{Value, json};
 use testkit::gateway::{FakeGateway, Manner, TOKEN, closed_port};
@@ -37,19 +38,19 @@ impl Stage {
         Self::new(&format!("{{ port: {port}, auth: {{ token: '{TOKEN}' }} }}"))
     }
 
-    fn config(&self) -> Config {
+    fn config(&self) -> OpenClawConfig {
         let variables: Vec<(&str, OsString)> =
             vec![("HOME", self.home.path().into()), ("TMPDIR", self.home.join("tmp").into())];
         let lookup = |name: &str| {
             let found = variables.iter().find(|(one, _)| *one == name);
             found.map(|(_, value)| value.clone())
         };
-        Config::read(&Env::new(&lookup)).unwrap()
+        OpenClawConfig::load(&EnvLookup::new(&lookup)).unwrap()
     }
 
-    fn ask(&self) -> Result<Route, GatewayError> {
+    fn ask(&self) -> Result<GatewayRoute, GatewayError> {
         let params = json!({ "agentId": "ops", "deleteFiles": true });
-        dispatch(&self.config(), "agents.delete", &params, PATIENCE)
+        dispatch_change(&self.config(), "agents.delete", &params, PATIENCE)
     }
 
     /// A gateway's lock, where versions up to 2026.7 put it.
@@ -59,7 +60,7 @@ impl Stage {
     }
 
     fn lock_as(&self, name: &str, payload: &Value) {
-        let directory = format!("tmp/openclaw-{}", sys::proc::observer().uid);
+        let directory = format!("tmp/openclaw-{}", sys::proc::current_observer().uid);
         self.home.write(format!("{directory}/{name}"), payload.to_string());
     }
 }
@@ -99,14 +100,14 @@ impl Drop for Running {
 fn row_74_a_closed_port_and_nobody_there_leave_it_to_us() {
     let stage = Stage::on(closed_port());
     let asked = stage.ask();
-    assert!(matches!(asked, Ok(Route::Local(_))), "{asked:?}");
+    assert!(matches!(asked, Ok(GatewayRoute::Local(_))), "{asked:?}");
 }
 
 #[test]
 fn a_gateway_that_answers_does_it() {
     let gateway = FakeGateway::start(Manner::Answers(json!({ "removedBindings": 2 })));
     let answer = Stage::on(gateway.port).ask().unwrap();
-    let Route::Gateway(answer) = answer else { panic!("{answer:?}") };
+    let GatewayRoute::Gateway(answer) = answer else { panic!("{answer:?}") };
     assert_eq!(answer, json!({ "removedBindings": 2 }));
     assert_eq!(gateway.methods(), ["connect", "agents.delete"]);
     let [connect, ask] = &gateway.asked()[..] else { panic!() };
@@ -115,7 +116,7 @@ fn a_gateway_that_answers_does_it() {
 }
 
 /// What a gateway does, what is made of it, and what the words are.
-fn outcome(manner: Manner) -> (CallError, FakeGateway) {
+fn outcome(manner: Manner) -> (GatewayCallError, FakeGateway) {
     let gateway = FakeGateway::start(manner);
     let error = match Stage::on(gateway.port).ask() {
         Err(GatewayError::Call(error)) => error,
@@ -128,7 +129,7 @@ fn outcome(manner: Manner) -> (CallError, FakeGateway) {
 fn row_75_what_goes_wrong_after_the_question_may_have_been_applied() {
     for manner in [Manner::Hangs, Manner::Drops, Manner::Babbles] {
         let (error, gateway) = outcome(manner.clone());
-        assert!(matches!(error, CallError::MayHaveApplied(_)), "{manner:?}: {error}");
+        assert!(matches!(error, GatewayCallError::MayHaveApplied(_)), "{manner:?}: {error}");
         assert!(error.to_string().contains("may have been applied"));
         assert_eq!(gateway.methods(), ["connect", "agents.delete"], "{manner:?}: asked once");
     }
@@ -143,13 +144,13 @@ fn row_75_a_gateway_that_does_not_let_us_in_is_not_gone_around() {
     assert!(!error.contains("wrong"), "the secret is not told: {error}");
     assert_eq!(gateway.methods(), ["connect"]);
     let (error, _) = outcome(Manner::Closes(1008, "unauthorized"));
-    assert!(matches!(error, CallError::Rejected { .. }), "{error}");
+    assert!(matches!(error, GatewayCallError::Rejected { .. }), "{error}");
 }
 
 #[test]
 fn row_76_an_error_and_an_unknown_method_are_told() {
     let (error, _) = outcome(Manner::Fails("INVALID_REQUEST", "agent \"ops\" not found"));
-    let CallError::Refused { code, message } = &error else { panic!("{error}") };
+    let GatewayCallError::Refused { code, message } = &error else { panic!("{error}") };
     assert_eq!((&code[..], &message[..]), ("INVALID_REQUEST", "agent \"ops\" not found"));
     let (error, gateway) = outcome(Manner::OffersNothing);
     assert!(error.to_string().contains("does not offer `agents.delete`"), "{error}");
@@ -160,7 +161,7 @@ fn row_76_an_error_and_an_unknown_method_are_told() {
 fn what_listens_and_is_no_gateway_is_not_gone_around() {
     for manner in [Manner::Silent, Manner::Http(404), Manner::Closes(1011, "starting")] {
         let (error, gateway) = outcome(manner.clone());
-        assert!(matches!(error, CallError::NotAsked { .. }), "{manner:?}: {error}");
+        assert!(matches!(error, GatewayCallError::NotAsked { .. }), "{manner:?}: {error}");
         assert_eq!(gateway.asked(), Vec::<Value>::new());
     }
 }
@@ -179,13 +180,16 @@ fn row_77_a_gateway_elsewhere_is_never_replaced_by_us() {
             other => panic!("{remote}: {other:?}"),
         };
         let told = error.to_string();
-        let right = matches!(error, CallError::Elsewhere { .. } | CallError::NotRunning { .. });
+        let right = matches!(
+            error,
+            GatewayCallError::Elsewhere { .. } | GatewayCallError::NotRunning { .. }
+        );
         assert!(right && !told.contains("secret"), "{told}");
     }
     let gateway = FakeGateway::start(Manner::Answers(json!({})));
     let url = format!("ws://127.0.0.1:{}/", gateway.port);
     let remote = format!("{{ mode: 'remote', remote: {{ url: '{url}', token: '{TOKEN}' }} }}");
-    assert!(matches!(Stage::new(&remote).ask(), Ok(Route::Gateway(_))));
+    assert!(matches!(Stage::new(&remote).ask(), Ok(GatewayRoute::Gateway(_))));
 }
 
 #[test]
@@ -193,51 +197,52 @@ fn a_lock_of_a_live_gateway_refuses_and_names_it() {
     let stage = Stage::on(closed_port());
     let other = Command::new("/bin/sleep").arg("60").spawn().unwrap();
     let other = Running(other);
-    let who = sys::proc::identify(other.pid()).unwrap();
+    let who = sys::proc::identify_process(other.pid()).unwrap();
     let payload = |pid: u32, start: Option<u64>| {
         let config = stage.home.join(".openclaw/openclaw.json");
         json!({ "pid": pid, "startTime": start, "createdAt": sys::clock::now().to_string(), "configPath": config })
     };
     stage.lock(&payload(other.pid(), who.start));
-    let found = owner(&stage.config());
-    let Owner::Live { who: found, why } = found else { panic!("{found:?}") };
+    let found = find_owner(&stage.config());
+    let GatewayOwner::Live { who: found, why } = found else { panic!("{found:?}") };
     assert_eq!(found.pid, Some(other.pid()));
     assert!(why.contains(&format!("process {}", other.pid())), "{why}");
     let refused = prove_unowned(&stage.config()).unwrap_err().to_string();
     assert!(refused.contains("in use"), "{refused}");
     // The same number, another process: the gateway is gone.
     stage.lock(&payload(other.pid(), who.start.map(|start| start + 1)));
-    assert_eq!(owner(&stage.config()), Owner::Nobody);
+    assert_eq!(find_owner(&stage.config()), GatewayOwner::Nobody);
     // Nothing is known but a number that somebody has.
     stage.lock(&json!({ "pid": other.pid() }));
-    assert!(matches!(owner(&stage.config()), Owner::Doubt(_)));
+    assert!(matches!(find_owner(&stage.config()), GatewayOwner::Doubt(_)));
     stage.lock(&json!("damaged"));
-    assert!(matches!(owner(&stage.config()), Owner::Doubt(_)));
+    assert!(matches!(find_owner(&stage.config()), GatewayOwner::Doubt(_)));
     drop(other);
     stage.lock(&payload(who.pid.unwrap(), who.start));
-    assert_eq!(owner(&stage.config()), Owner::Nobody);
+    assert_eq!(find_owner(&stage.config()), GatewayOwner::Nobody);
 }
 
 #[test]
 fn a_lock_of_another_configuration_is_not_ours() {
     let stage = Stage::on(closed_port());
     let other = Running(Command::new("/bin/sleep").arg("60").spawn().unwrap());
-    let start = sys::proc::identify(other.pid()).unwrap().start;
+    let start = sys::proc::identify_process(other.pid()).unwrap().start;
     let payload =
         json!({ "pid": other.pid(), "startTime": start, "configPath": "/elsewhere/openclaw.json" });
     stage.lock_as("gateway.00000000.lock", &payload);
-    assert_eq!(owner(&stage.config()), Owner::Nobody);
+    assert_eq!(find_owner(&stage.config()), GatewayOwner::Nobody);
     // Since 2026.8 it lies in the state directory, and is then about it whatever it is called.
-    let inside = format!(".openclaw/tmp/openclaw-{}/gateway.state.lock", sys::proc::observer().uid);
+    let inside =
+        format!(".openclaw/tmp/openclaw-{}/gateway.state.lock", sys::proc::current_observer().uid);
     stage.home.write(inside, payload.to_string());
-    assert!(matches!(owner(&stage.config()), Owner::Live { .. }));
+    assert!(matches!(find_owner(&stage.config()), GatewayOwner::Live { .. }));
 }
 
 #[test]
 fn something_on_the_port_is_a_doubt() {
     let gateway = FakeGateway::start(Manner::Silent);
-    let found = owner(&Stage::on(gateway.port).config());
-    let Owner::Doubt(why) = found else { panic!("{found:?}") };
+    let found = find_owner(&Stage::on(gateway.port).config());
+    let GatewayOwner::Doubt(why) = found else { panic!("{found:?}") };
     assert!(why.contains(&gateway.port.to_string()), "{why}");
 }
 
@@ -246,15 +251,15 @@ fn a_process_of_openclaws_owns_the_files_that_its_environment_names() {
     let stage = Stage::on(closed_port());
     let elsewhere = TempHome::new();
     let _other = Running::openclaw(&[], elsewhere.path());
-    assert_eq!(owner(&stage.config()), Owner::Nobody, "it uses another directory");
+    assert_eq!(find_owner(&stage.config()), GatewayOwner::Nobody, "it uses another directory");
     let _profile = Running::openclaw(&["--profile", "night"], stage.home.path());
-    assert_eq!(owner(&stage.config()), Owner::Nobody, "it uses another profile");
+    assert_eq!(find_owner(&stage.config()), GatewayOwner::Nobody, "it uses another profile");
     let gateway = Running::openclaw(&[], stage.home.path());
-    let found = owner(&stage.config());
-    let Owner::Live { who, .. } = found else { panic!("{found:?}") };
+    let found = find_owner(&stage.config());
+    let GatewayOwner::Live { who, .. } = found else { panic!("{found:?}") };
     assert_eq!(who.pid, Some(gateway.pid()));
     let error = stage.ask().unwrap_err().to_string();
     assert!(error.contains(&gateway.pid().to_string()), "{error}");
     drop(gateway);
-    assert_eq!(owner(&stage.config()), Owner::Nobody);
+    assert_eq!(find_owner(&stage.config()), GatewayOwner::Nobody);
 }

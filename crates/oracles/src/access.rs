@@ -1,8 +1,8 @@
 //! What an access session's files and its ssh-agent's clients say.
 
-use access::protocol::{self, Request};
+use access::protocol::{self, SshAgentRequest};
 use access::rules::agent_env::AgentEnv;
-use access::rules::meta::{Meta, Stop, is_fingerprint};
+use access::rules::meta::{AccessMeta, StopRecord, is_fingerprint};
 
 /// Whatever is accepted is what we would have written ourselves, and safe to hand to a shell.
 pub fn agent_env(bytes: &[u8]) {
@@ -17,37 +17,37 @@ pub fn agent_env(bytes: &[u8]) {
 
 /// Whatever is accepted keeps the rules and is read back the same; whatever is not is not quoted.
 pub fn access_meta(bytes: &[u8]) {
-    match Meta::parse(bytes, "s-alpha01") {
+    match AccessMeta::parse_for(bytes, "s-alpha01") {
         Ok(meta) => {
             let again = serde_json::to_vec(&meta).expect("a record can be written");
-            assert_eq!(Meta::parse(&again, "s-alpha01").as_ref(), Ok(&meta));
+            assert_eq!(AccessMeta::parse_for(&again, "s-alpha01").as_ref(), Ok(&meta));
             assert_eq!(meta.expires_at.since(meta.created_at).as_secs(), meta.ttl_s);
             assert!(meta.keys.iter().all(|key| is_fingerprint(&key.fingerprint)));
             assert!(!String::from_utf8_lossy(&again).contains("PRIVATE KEY"));
         }
         Err(skip) => assert!(skip.detail.len() < 100, "{skip}"),
     }
-    if let Ok(stop) = Stop::parse(bytes) {
+    if let Ok(stop) = StopRecord::parse_stop(bytes) {
         let again = serde_json::to_vec(&stop).expect("a record can be written");
-        assert_eq!(Stop::parse(&again).as_ref(), Ok(&stop));
+        assert_eq!(StopRecord::parse_stop(&again).as_ref(), Ok(&stop));
     }
 }
 
 /// Nothing is taken for something that could add or export a key unless it is named as such.
 pub fn agent_protocol(bytes: &[u8]) {
-    match protocol::parse(bytes) {
-        Ok(Request::Identities) => assert_eq!(bytes[0], protocol::REQUEST_IDENTITIES),
-        Ok(Request::Sign { fingerprint, destination }) => {
+    match protocol::parse_request(bytes) {
+        Ok(SshAgentRequest::Identities) => assert_eq!(bytes[0], protocol::REQUEST_IDENTITIES),
+        Ok(SshAgentRequest::Sign { fingerprint, destination }) => {
             assert_eq!(bytes[0], protocol::SIGN_REQUEST);
             assert!(is_fingerprint(&fingerprint));
             if let Some(user) = destination.and_then(|destination| destination.user) {
                 assert!(user.chars().count() <= 64);
             }
         }
-        Ok(Request::Bind { host_key, .. }) => assert!(is_fingerprint(&host_key)),
-        Ok(Request::Remove) => assert!([9, 18, 19].contains(&bytes[0])),
-        Ok(Request::Query) => assert_eq!(bytes[0], protocol::EXTENSION),
-        Ok(Request::Private(words)) => assert!(!words.is_empty()),
+        Ok(SshAgentRequest::Bind { host_key, .. }) => assert!(is_fingerprint(&host_key)),
+        Ok(SshAgentRequest::Remove) => assert!([9, 18, 19].contains(&bytes[0])),
+        Ok(SshAgentRequest::Query) => assert_eq!(bytes[0], protocol::EXTENSION),
+        Ok(SshAgentRequest::Private(words)) => assert!(!words.is_empty()),
         Err(_) => {}
     }
     for key in protocol::parse_identities(bytes).into_iter().flatten() {

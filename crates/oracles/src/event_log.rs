@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use host::log::{self, Reader};
-use host::screen::Limits;
-use model::hosted::{Fact, Manifest, Payload};
+use host::log::{self, LogReader};
+use host::screen::ScreenLimits;
+use model::hosted::{LogFact, LogPayload, SessionManifest};
 use model::time::Time;
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ const MOST_PROBLEMS: usize = 100;
 #[derive(Clone, Debug, PartialEq)]
 enum Told {
     Output(Vec<u8>),
-    Fact(Fact),
+    Fact(LogFact),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ struct Event {
 /// does not matter where reading begins.
 pub fn event_log(bytes: &[u8]) {
     scratch::with(|directory| {
-        std::fs::write(directory.join(log::FILE), bytes).expect("the log");
+        std::fs::write(directory.join(log::LOG_FILE), bytes).expect("the log");
         ask(directory, bytes);
     });
 }
@@ -50,7 +50,7 @@ fn ask(directory: &Path, bytes: &[u8]) {
     let length = bytes.len() as u64;
     let torn = (whole < length).then_some(length - whole);
 
-    let mut reader = Reader::open(directory).expect("it is there");
+    let mut reader = LogReader::open(directory).expect("it is there");
     let events = read(&mut reader);
     assert_eq!((reader.offset(), reader.torn), (whole, torn));
     assert!(reader.problems.is_sorted_by_key(|problem| problem.offset));
@@ -65,7 +65,7 @@ fn ask(directory: &Path, bytes: &[u8]) {
     assert_eq!(lines.iter().filter_map(event_of).count(), events.len());
 
     if let Some(line) = lines.get(lines.len() / 2) {
-        let mut reader = Reader::open_anywhere(directory, line.begins).expect("it is there");
+        let mut reader = LogReader::open_anywhere(directory, line.begins).expect("it is there");
         let rest = events.iter().filter(|event| event.ends > line.begins);
         assert!(read(&mut reader).iter().eq(rest));
     }
@@ -73,22 +73,22 @@ fn ask(directory: &Path, bytes: &[u8]) {
     let told = log::last_event(directory).expect("it is there");
     assert_eq!(told, last.map(|event| (event.seq, event.at)));
 
-    let manifest: Manifest = serde_json::from_str(MANIFEST).expect("a manifest");
-    let limits = Limits { scrollback_lines: 100 };
-    let replayed = host::replay::replay(directory, &manifest, limits).expect("it is there");
+    let manifest: SessionManifest = serde_json::from_str(MANIFEST).expect("a manifest");
+    let limits = ScreenLimits { scrollback_lines: 100 };
+    let replayed = host::replay::replay_log(directory, &manifest, limits).expect("it is there");
     assert_eq!((replayed.torn, replayed.problems), (torn, reader.problems));
 
-    assert_eq!(log::repair(directory).expect("it is there"), torn);
-    let mut repaired = Reader::open(directory).expect("it is there");
+    assert_eq!(log::repair_log(directory).expect("it is there"), torn);
+    let mut repaired = LogReader::open(directory).expect("it is there");
     assert_eq!((read(&mut repaired), repaired.torn), (events, None));
 }
 
-fn read(reader: &mut Reader) -> Vec<Event> {
+fn read(reader: &mut LogReader) -> Vec<Event> {
     let mut events = Vec::new();
     while let Some(event) = reader.next_event().expect("it can be read") {
         let told = match event.payload {
-            Payload::Output(bytes) => Told::Output(bytes.to_vec()),
-            Payload::Fact(fact) => Told::Fact(fact),
+            LogPayload::Output(bytes) => Told::Output(bytes.to_vec()),
+            LogPayload::Fact(fact) => Told::Fact(fact),
         };
         let (seq, at) = (event.seq, event.at);
         events.push(Event { ends: reader.offset(), seq, at, told });

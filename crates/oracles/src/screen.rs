@@ -1,8 +1,8 @@
 //! The terminal emulator.
 
-use screen::{Limits, Screen, Size};
+use screen::{Screen, ScreenLimits, ScreenSize};
 
-const LIMITS: Limits = Limits { scrollback_lines: 100 };
+const LIMITS: ScreenLimits = ScreenLimits { scrollback_lines: 100 };
 
 /// Bytes that no text has, so that recorded streams are inputs as they are: what comes next is a size.
 const RESIZE: u8 = 0xff;
@@ -16,8 +16,8 @@ const REDRAW: u8 = 0xfd;
 /// Nothing makes the emulator fail, and no cut of the bytes changes the screen.
 pub fn screen(bytes: &[u8]) {
     let _ = Screen::from_keyframe(bytes);
-    let mut whole = Screen::new(Size { cols: 20, rows: 6 }, LIMITS);
-    let mut cut = Screen::new(Size { cols: 20, rows: 6 }, LIMITS);
+    let mut whole = Screen::new(ScreenSize { cols: 20, rows: 6 }, LIMITS);
+    let mut cut = Screen::new(ScreenSize { cols: 20, rows: 6 }, LIMITS);
     let mut rest = bytes;
     while !rest.is_empty() {
         let end = rest.iter().position(|byte| *byte >= REDRAW).unwrap_or(rest.len());
@@ -32,11 +32,11 @@ pub fn screen(bytes: &[u8]) {
                 rest
             }
             [KEYFRAME, rest @ ..] => {
-                whole = Screen::from_keyframe(&whole.keyframe()).expect("its own");
+                whole = Screen::from_keyframe(&whole.to_keyframe()).expect("its own");
                 rest
             }
             [REDRAW, rest @ ..] => {
-                let mut fresh = Screen::new(whole.size(), Limits { scrollback_lines: 0 });
+                let mut fresh = Screen::new(whole.size(), ScreenLimits { scrollback_lines: 0 });
                 assert_eq!(fresh.advance(&whole.redraw()).fault, None);
                 rest
             }
@@ -49,6 +49,6 @@ pub fn screen(bytes: &[u8]) {
 }
 
 /// Small, so that many inputs are tried, and not always sound.
-fn size(cols: u8, rows: u8) -> Size {
-    Size { cols: u16::from(cols % 48), rows: u16::from(rows % 16) }
+fn size(cols: u8, rows: u8) -> ScreenSize {
+    ScreenSize { cols: u16::from(cols % 48), rows: u16::from(rows % 16) }
 }

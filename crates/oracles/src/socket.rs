@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use host::screen::Personality;
-use host::server::{InProcess, Start};
+use host::server::{InProcessHost, StartRequest};
 use host::stream;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -43,7 +43,7 @@ pub fn socket(bytes: &[u8]) {
 }
 
 struct Stage {
-    host: InProcess,
+    host: InProcessHost,
     directory: TempDir,
 }
 
@@ -52,7 +52,7 @@ impl Stage {
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         let directory = tempfile::Builder::new().permissions(private).tempdir();
         let directory = directory.expect("a temporary directory");
-        let request = Start {
+        let request = StartRequest {
             session_id: "01J".to_owned(),
             directory: directory.path().join("session"),
             socket: directory.path().join("socket"),
@@ -74,7 +74,7 @@ impl Stage {
             scrollback_lines: 100,
             version: "0".to_owned(),
         };
-        Self { host: InProcess::start(request).expect("a host"), directory }
+        Self { host: InProcessHost::start(request).expect("a host"), directory }
     }
 
     fn ask(&mut self, bytes: &[u8]) {
@@ -163,5 +163,5 @@ fn check_answer(said: &[u8], heard: &[u8]) {
         assert!(answer["id"] == asked["id"] || answer["error"]["code"] == "RPC_ERROR");
     }
     let mut frames = heard[end + 1..].to_vec();
-    while stream::take(&mut frames).expect("what follows are frames").is_some() {}
+    while stream::take_frame(&mut frames).expect("what follows are frames").is_some() {}
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use adapters::{ALL, Source, files};
+use adapters::{ALL_ADAPTERS, TranscriptSource, files};
 
 use crate::scratch;
 
@@ -14,11 +14,12 @@ pub fn transcript(bytes: &[u8]) {
         for name in ["session.jsonl", "session.json"] {
             let path = root.join(name);
             std::fs::write(&path, bytes).expect("the file");
-            let stamp = files::stamp(&path).expect("its stamp");
-            for adapter in ALL {
-                let source = Source::file("session", &root, path.clone(), stamp, "fuzz");
-                let _ = adapter.digest(&source);
-                let _ = adapter.converse(&source, 0, &mut |_| {});
+            let stamp = files::stamp_path(&path).expect("its stamp");
+            for adapter in ALL_ADAPTERS {
+                let source =
+                    TranscriptSource::from_file("session", &root, path.clone(), stamp, "fuzz");
+                let _ = adapter.read_digest(&source);
+                let _ = adapter.read_conversation(&source, 0, &mut |_| {});
             }
         }
     });

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use flows::terminal::screen::png::Profile;
-use model::config::{Config, Retention};
-use model::wire::Setting;
+use model::config::{OstlerConfig, Retention};
+use model::wire::ConfigSetting;
 use serde::Deserialize;
 
 use crate::env;
@@ -15,8 +15,8 @@ use crate::render::{duration, size};
 
 mod terminal;
 
+pub(crate) use terminal::TerminalSettings;
 use terminal::TerminalTable;
-pub(crate) use terminal::Terminals;
 
 /// The file as it is written.
 #[derive(Debug, Default, Deserialize)]
@@ -50,42 +50,42 @@ struct RetentionTable {
 
 /// Settings together with where each came from.
 #[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) config: Config,
-    pub(crate) terminals: Terminals,
+pub(crate) struct LoadedConfig {
+    pub(crate) config: OstlerConfig,
+    pub(crate) terminals: TerminalSettings,
     pub(crate) file: Option<PathBuf>,
-    pub(crate) settings: Vec<Setting>,
+    pub(crate) settings: Vec<ConfigSetting>,
 }
 
 /// Where the file is, whether or not it exists.
-pub(crate) fn path() -> Option<PathBuf> {
+pub(crate) fn config_path() -> Option<PathBuf> {
     env::config_file()
         .or_else(|| Some(sys::dirs::of_this_process().ok()?.config.join("config.toml")))
 }
 
 /// Reads the settings: environment over file over default.
-pub(crate) fn load() -> Result<Loaded, Error> {
-    let path = path();
+pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
+    let path = config_path();
     let file = match &path {
-        Some(path) => read(path)?,
+        Some(path) => read_config_file(path)?,
         None => File::default(),
     };
     let from_file = path.as_ref().map_or_else(String::new, |path| path.display().to_string());
     let wrong = |reason: String| Error::Config { path: from_file.clone(), reason };
-    let defaults = Config::default();
+    let defaults = OstlerConfig::default();
 
     let (stale_after, stale_origin) = match (env::stale_after(), &file.stale_after) {
         (Some(text), _) => {
-            let parsed = duration::parse(&text).ok_or_else(|| {
-                Error::usage(
-                    format!("`{}={text}` is not a duration", env::STALE_AFTER),
+            let parsed = duration::parse_duration(&text).ok_or_else(|| {
+                Error::usage_error(
+                    format!("`{}={text}` is not a duration", env::STALE_AFTER_VARIABLE),
                     "write it like 90s, 30m, 2h or 1d",
                 )
             })?;
-            (parsed, env::STALE_AFTER.to_owned())
+            (parsed, env::STALE_AFTER_VARIABLE.to_owned())
         }
         (None, Some(text)) => {
-            let parsed = duration::parse(text).ok_or_else(|| {
+            let parsed = duration::parse_duration(text).ok_or_else(|| {
                 wrong(format!("`stale_after = {text:?}` is not a duration like 90s, 30m, 2h or 1d"))
             })?;
             (parsed, from_file.clone())
@@ -102,10 +102,14 @@ pub(crate) fn load() -> Result<Loaded, Error> {
             flows::adapter_ids().collect::<Vec<_>>().join(", ")
         )));
     }
-    let (retention, kept) = retention(&file.retention, &from_file)?;
+    let (retention, kept) = read_retention(&file.retention, &from_file)?;
     let mut settings = vec![
-        Setting { key: "stale_after", value: show_duration(stale_after), origin: stale_origin },
-        Setting {
+        ConfigSetting {
+            key: "stale_after",
+            value: show_duration(stale_after),
+            origin: stale_origin,
+        },
+        ConfigSetting {
             key: "disabled_adapters",
             value: format!("{disabled_adapters:?}"),
             origin: disabled_origin,
@@ -113,14 +117,18 @@ pub(crate) fn load() -> Result<Loaded, Error> {
     ];
     settings.extend(kept);
     let (terminals, drawn) =
-        terminal::read(file.terminal, file.profiles, &from_file).map_err(wrong)?;
+        terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
+            .map_err(wrong)?;
     settings.extend(drawn);
-    let config = Config { stale_after, disabled_adapters, retention };
-    Ok(Loaded { config, terminals, file: path, settings })
+    let config = OstlerConfig { stale_after, disabled_adapters, retention };
+    Ok(LoadedConfig { config, terminals, file: path, settings })
 }
 
 /// How long things are kept, and where each of these settings comes from.
-fn retention(table: &RetentionTable, file: &str) -> Result<(Retention, Vec<Setting>), Error> {
+fn read_retention(
+    table: &RetentionTable,
+    file: &str,
+) -> Result<(Retention, Vec<ConfigSetting>), Error> {
     let mut kept = Retention::default();
     let mut settings = Vec::new();
     let wrong = |key: &str, text: &str, what: &str| Error::Config {
@@ -129,13 +137,12 @@ fn retention(table: &RetentionTable, file: &str) -> Result<(Retention, Vec<Setti
     };
     let mut note = |key: &'static str, value: String, is_set: bool| {
         let origin = if is_set { file } else { "default" }.to_owned();
-        settings.push(Setting { key, value, origin });
+        settings.push(ConfigSetting { key, value, origin });
     };
     let age = |key: &str, text: &Option<String>, default: Duration| match text {
         None => Ok(default),
-        Some(text) => {
-            duration::parse(text).ok_or_else(|| wrong(key, text, "a duration like 90s, 12h or 30d"))
-        }
+        Some(text) => duration::parse_duration(text)
+            .ok_or_else(|| wrong(key, text, "a duration like 90s, 12h or 30d")),
     };
     macro_rules! ages {
         ($($field:ident),*) => {$(
@@ -153,9 +160,9 @@ fn retention(table: &RetentionTable, file: &str) -> Result<(Retention, Vec<Setti
     note(key, shown, table.transcripts.is_some());
     let size = |key: &str, text: &Option<String>| match text {
         None => Ok(None),
-        Some(text) => {
-            size::parse(text).map(Some).ok_or_else(|| wrong(key, text, "a size like 500MB or 20GB"))
-        }
+        Some(text) => size::parse_size(text)
+            .map(Some)
+            .ok_or_else(|| wrong(key, text, "a size like 500MB or 20GB")),
     };
     macro_rules! sizes {
         ($($field:ident),*) => {$(
@@ -170,10 +177,10 @@ fn retention(table: &RetentionTable, file: &str) -> Result<(Retention, Vec<Setti
 }
 
 fn show_duration(span: Duration) -> String {
-    format!("{:?}", duration::exact(span))
+    format!("{:?}", duration::exact_span(span))
 }
 
-fn read(path: &std::path::Path) -> Result<File, Error> {
+fn read_config_file(path: &std::path::Path) -> Result<File, Error> {
     match std::fs::read_to_string(path) {
         Ok(text) => toml::from_str(&text).map_err(|error| Error::Config {
             path: path.display().to_string(),

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use flows::daemon::{Answer, HomeId, Order, OrderQueue, PROTOCOL};
+use flows::daemon::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder, HomeId, OrderQueue};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderMap};
@@ -46,12 +46,12 @@ const MOST_ORDER: usize = 64 << 20;
 
 /// The door while it is open.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct DaemonSocketServer {
     close: oneshot::Sender<()>,
     thread: std::thread::JoinHandle<()>,
 }
 
-impl Door {
+impl DaemonSocketServer {
     /// Answers whoever asks through the socket on behalf of that home.
     pub(crate) fn open(
         listener: std::os::unix::net::UnixListener,
@@ -68,7 +68,8 @@ impl Door {
         let (close, closed) = oneshot::channel();
         let desk = Arc::new(FrontDesk { queue, home: home.to_string() });
         let thread = std::thread::Builder::new().name("door".to_owned());
-        let thread = thread.spawn(move || runtime.block_on(serve(listener, desk, closed)))?;
+        let thread =
+            thread.spawn(move || runtime.block_on(serve_connections(listener, desk, closed)))?;
         Ok(Self { close, thread })
     }
 
@@ -86,10 +87,14 @@ struct FrontDesk {
     home: String,
 }
 
-async fn serve(listener: UnixListener, desk: Arc<FrontDesk>, closed: oneshot::Receiver<()>) {
+async fn serve_connections(
+    listener: UnixListener,
+    desk: Arc<FrontDesk>,
+    closed: oneshot::Receiver<()>,
+) {
     let limit = sys::socket::connection_limit(MOST_CONNECTIONS);
     let places = Arc::new(Semaphore::new(limit));
-    let accepting = tokio::spawn(accept(listener, desk, Arc::clone(&places)));
+    let accepting = tokio::spawn(accept_connections(listener, desk, Arc::clone(&places)));
     let _ = closed.await;
     accepting.abort();
     // All places are free when nobody is served any more.
@@ -97,7 +102,7 @@ async fn serve(listener: UnixListener, desk: Arc<FrontDesk>, closed: oneshot::Re
     let _ = timeout(STOP_TIMEOUT, places.acquire_many(all)).await;
 }
 
-async fn accept(listener: UnixListener, desk: Arc<FrontDesk>, places: Arc<Semaphore>) {
+async fn accept_connections(listener: UnixListener, desk: Arc<FrontDesk>, places: Arc<Semaphore>) {
     const SHORTEST_BACKOFF: Duration = Duration::from_millis(10);
     const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
     let mut backoff = SHORTEST_BACKOFF;
@@ -118,7 +123,7 @@ async fn accept(listener: UnixListener, desk: Arc<FrontDesk>, places: Arc<Semaph
                 let (desk, has_asked) = (Arc::clone(&desk), Arc::new(AtomicBool::new(false)));
                 let asking = Arc::clone(&has_asked);
                 let task = tokio::spawn(async move {
-                    attend(stream, desk, asking).await;
+                    serve_connection(stream, desk, asking).await;
                     drop(place);
                 });
                 guests.retain(|guest: &Guest| !guest.task.is_finished());
@@ -168,7 +173,7 @@ fn is_us(stream: &UnixStream) -> bool {
 }
 
 /// Serves one connection, which is for one request.
-async fn attend(stream: UnixStream, desk: Arc<FrontDesk>, has_asked: Arc<AtomicBool>) {
+async fn serve_connection(stream: UnixStream, desk: Arc<FrontDesk>, has_asked: Arc<AtomicBool>) {
     let (answered, is_answered) = oneshot::channel::<()>();
     let answered = Mutex::new(Some(answered));
     let service = service_fn(move |request| {
@@ -177,7 +182,7 @@ async fn attend(stream: UnixStream, desk: Arc<FrontDesk>, has_asked: Arc<AtomicB
         // Dropped with the answer: from then on it is the client's turn.
         let answered = answered.lock().ok().and_then(|mut answered| answered.take());
         async move {
-            let response = respond(&desk, request).await;
+            let response = answer_request(&desk, request).await;
             drop(answered);
             Ok::<_, Infallible>(response)
         }
@@ -202,13 +207,13 @@ async fn attend(stream: UnixStream, desk: Arc<FrontDesk>, has_asked: Arc<AtomicB
 
 type Reply = Response<Full<Bytes>>;
 
-fn say(status: StatusCode, reason: impl Into<String>) -> Reply {
+fn text_reply(status: StatusCode, reason: impl Into<String>) -> Reply {
     let mut response = Response::new(Full::from(reason.into()));
     *response.status_mut() = status;
     response
 }
 
-fn give(answer: &Answer) -> Reply {
+fn answer_reply(answer: &DaemonAnswer) -> Reply {
     match serde_json::to_vec(answer) {
         Ok(text) => {
             let mut response = Response::new(Full::from(text));
@@ -216,30 +221,30 @@ fn give(answer: &Answer) -> Reply {
             response.headers_mut().insert(CONTENT_TYPE, json);
             response
         }
-        Err(error) => say(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        Err(error) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
 
-async fn respond(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
-    let asked_for = header(request.headers(), "x-ostler-home");
+async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
+    let asked_for = header_text(request.headers(), "x-ostler-home");
     if asked_for != Some(desk.home.as_str()) {
         let asked_for = asked_for.unwrap_or("none");
         let reason =
             format!("it serves another home ({}, not {asked_for}); nothing was done", desk.home);
-        return say(StatusCode::MISDIRECTED_REQUEST, reason);
+        return text_reply(StatusCode::MISDIRECTED_REQUEST, reason);
     }
     match request.uri().path() {
-        "/v1/status" => give(&Answer::Status(desk.queue.status())),
+        "/v1/status" => answer_reply(&DaemonAnswer::Status(desk.queue.status())),
         "/v1/orders" => take_order(desk, request).await,
-        _ => say(StatusCode::NOT_FOUND, "there is no such thing to ask for"),
+        _ => text_reply(StatusCode::NOT_FOUND, "there is no such thing to ask for"),
     }
 }
 
 /// Waits for the daemon to turn to the order, hands it over, and waits for the answer.
 async fn take_order(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
     let (turn, is_our_turn) = oneshot::channel::<()>();
-    let (hand_over, handed_over) = std::sync::mpsc::sync_channel::<Order>(1);
-    let (reply, answer) = oneshot::channel::<Answer>();
+    let (hand_over, handed_over) = std::sync::mpsc::sync_channel::<DaemonOrder>(1);
+    let (reply, answer) = oneshot::channel::<DaemonAnswer>();
     let take = move || {
         turn.send(()).ok()?;
         // A refusal drops its end; a client that says nothing more is not waited for.
@@ -247,7 +252,10 @@ async fn take_order(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
     };
     desk.queue.put_untaken(take, move |answer| drop(reply.send(answer)));
     if is_our_turn.await.is_err() {
-        return say(StatusCode::SERVICE_UNAVAILABLE, "the daemon is stopping; nothing was done");
+        return text_reply(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the daemon is stopping; nothing was done",
+        );
     }
     let (head, body) = request.into_parts();
     let body = timeout(ORDER_BODY_TIMEOUT, Limited::new(body, MOST_ORDER).collect()).await;
@@ -260,35 +268,36 @@ async fn take_order(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
     };
     let order = match order {
         Ok(order) => order,
-        Err((status, reason)) => return say(status, reason),
+        Err((status, reason)) => return text_reply(status, reason),
     };
     if hand_over.send(order).is_err() {
-        return say(StatusCode::REQUEST_TIMEOUT, LATE);
+        return text_reply(StatusCode::REQUEST_TIMEOUT, LATE);
     }
     match answer.await {
-        Ok(answer) => give(&answer),
-        Err(_) => say(StatusCode::INTERNAL_SERVER_ERROR, ""),
+        Ok(answer) => answer_reply(&answer),
+        Err(_) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, ""),
     }
 }
 
 const LATE: &str = "the order did not come in time; nothing was done";
 
 /// What is done about a daemon of another version.
-const RESTART: &str = "restart it: ostler daemon stop, then ostler daemon start";
+const RESTART_HINT: &str = "restart it: ostler daemon stop, then ostler daemon start";
 
 /// The order, or the status and the reason why it is none.
-fn read_order(headers: &HeaderMap, body: &[u8]) -> Result<Order, (StatusCode, String)> {
-    let order = serde_json::from_slice::<Order>(body);
+fn read_order(headers: &HeaderMap, body: &[u8]) -> Result<DaemonOrder, (StatusCode, String)> {
+    let order = serde_json::from_slice::<DaemonOrder>(body);
     // These two never change: without them a daemon of another version could not be replaced.
-    if let Ok(order @ (Order::Status | Order::Stop)) = order {
+    if let Ok(order @ (DaemonOrder::Status | DaemonOrder::Stop)) = order {
         return Ok(order);
     }
-    if header(headers, "x-ostler-protocol") != Some(PROTOCOL.to_string().as_str()) {
-        let reason = format!("it speaks version {PROTOCOL} of their language; {RESTART}");
+    if header_text(headers, "x-ostler-protocol") != Some(DAEMON_PROTOCOL.to_string().as_str()) {
+        let reason =
+            format!("it speaks version {DAEMON_PROTOCOL} of their language; {RESTART_HINT}");
         return Err((StatusCode::UPGRADE_REQUIRED, reason));
     }
     let order = order.map_err(|_| {
-        let reason = format!("it does not understand the order; {RESTART}");
+        let reason = format!("it does not understand the order; {RESTART_HINT}");
         (StatusCode::BAD_REQUEST, reason)
     })?;
     // Without it an order would be carried out whose asker is long gone.
@@ -299,6 +308,6 @@ fn read_order(headers: &HeaderMap, body: &[u8]) -> Result<Order, (StatusCode, St
     Ok(order)
 }
 
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }

@@ -1,63 +1,63 @@
 //! Every environment variable that ostler itself reads, in one place.
 //!
-//! Those that move an agent's own files are read by its adapter, through [`lookup`].
+//! Those that move an agent's own files are read by its adapter, through [`lookup_variable`].
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Any variable; unset and empty are the same.
-pub(crate) fn lookup(name: &str) -> Option<OsString> {
+pub(crate) fn lookup_variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-fn text(name: &str) -> Option<String> {
-    lookup(name)?.into_string().ok()
+fn text_variable(name: &str) -> Option<String> {
+    lookup_variable(name)?.into_string().ok()
 }
 
 /// `OSTLER_CONFIG`: another configuration file.
 pub(crate) fn config_file() -> Option<PathBuf> {
-    lookup("OSTLER_CONFIG").map(PathBuf::from)
+    lookup_variable("OSTLER_CONFIG").map(PathBuf::from)
 }
 
 /// `OSTLER_STALE_AFTER`: how long *working* may go without a sign of life.
-pub(crate) const STALE_AFTER: &str = "OSTLER_STALE_AFTER";
+pub(crate) const STALE_AFTER_VARIABLE: &str = "OSTLER_STALE_AFTER";
 
 /// The value of `OSTLER_STALE_AFTER`.
 pub(crate) fn stale_after() -> Option<String> {
-    text(STALE_AFTER)
+    text_variable(STALE_AFTER_VARIABLE)
 }
 
 /// `HOME`.
-pub(crate) fn home() -> Option<PathBuf> {
-    lookup("HOME").map(PathBuf::from)
+pub(crate) fn home_dir() -> Option<PathBuf> {
+    lookup_variable("HOME").map(PathBuf::from)
 }
 
 /// `SHELL`: what people's terminals run.
-pub(crate) fn shell() -> Option<String> {
-    text("SHELL")
+pub(crate) fn user_shell() -> Option<String> {
+    text_variable("SHELL")
 }
 
 /// `XDG_RUNTIME_DIR`: where the user's service manager listens.
 pub(crate) fn runtime_dir() -> Option<PathBuf> {
-    lookup("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())
+    lookup_variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 /// `NO_COLOR`: set to anything, no colours (no-color.org).
 pub(crate) fn no_color() -> bool {
-    lookup("NO_COLOR").is_some()
+    lookup_variable("NO_COLOR").is_some()
 }
 
 /// `CLICOLOR_FORCE`: set to anything but 0, colours even where there is no terminal.
 pub(crate) fn force_color() -> bool {
-    text("CLICOLOR_FORCE").is_some_and(|value| value != "0")
+    text_variable("CLICOLOR_FORCE").is_some_and(|value| value != "0")
 }
 
 /// `TERM=dumb`: a terminal that cannot do anything.
 pub(crate) fn dumb_terminal() -> bool {
-    text("TERM").is_some_and(|term| term == "dumb")
+    text_variable("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// `COLUMNS`: the width to draw for, before asking the terminal.
-pub(crate) fn columns() -> Option<usize> {
-    text("COLUMNS")?.parse().ok().filter(|columns| *columns >= 20)
+pub(crate) fn columns_override() -> Option<usize> {
+    text_variable("COLUMNS")?.parse().ok().filter(|columns| *columns >= 20)
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use access::AccessError;
-use flows::daemon::{CallError, OrderError};
+use flows::daemon::{DaemonCallError, OrderError};
 use flows::events::EventsError;
 use flows::hooks::HooksError;
 use flows::openclaw_store::CleanError;
@@ -12,8 +12,8 @@ use flows::terminal::TerminalError;
 use flows::vault::VaultError;
 use model::address::AddressError;
 use model::failure::FailureKind;
-use model::hosted::{Code, Fault};
-use model::wire::{Details, ErrorBody, Incomplete};
+use model::hosted::{FaultCode, HostFault};
+use model::wire::{ErrorBody, ErrorDetails, IncompleteSource};
 use openclaw::gateway::{self, GatewayError};
 use openclaw::store::StoreError;
 use store::writer::WriterError;
@@ -21,7 +21,7 @@ use sys::writer_lock::WriterLockError;
 
 /// A documented way to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exit {
+pub(crate) struct ExitRow {
     /// The number.
     pub(crate) code: u8,
     /// The error codes that end with it.
@@ -31,55 +31,59 @@ pub(crate) struct Exit {
 }
 
 /// The table behind `ostler help exit-codes`.
-pub(crate) const EXITS: &[Exit] = &[
-    exit(0, "", "success"),
-    exit(1, "INTERNAL_ERROR, SKILL_NOT_FOUND", "a defect in ostler, or a failed check of `doctor`"),
-    exit(
+pub(crate) const EXIT_TABLE: &[ExitRow] = &[
+    exit_row(0, "", "success"),
+    exit_row(
+        1,
+        "INTERNAL_ERROR, SKILL_NOT_FOUND",
+        "a defect in ostler, or a failed check of `doctor`",
+    ),
+    exit_row(
         2,
         "INVALID_INPUT, AMBIGUOUS_ID, INVALID_SESSION_ID, INVALID_DIMENSIONS, INVALID_SIGNAL, \
          INVALID_KEYS, INVALID_DURATION",
         "the command line is wrong, or an id could mean several sessions",
     ),
-    exit(
+    exit_row(
         3,
         "SESSION_NOT_FOUND, NOT_FOUND, ACCESS_ROOT",
         "no such session, receipt, agent or store; or the directory of access sessions is not ours alone",
     ),
-    exit(
+    exit_row(
         4,
         "SESSION_NOT_RUNNING, SESSION_ALREADY_DESTROYED, ACCESS_REFUSED",
         "the session is over; or nothing was done to an access session, for want of proof",
     ),
-    exit(
+    exit_row(
         5,
         "HOST_TIMEOUT, ACCESS_STILL_RUNNING",
         "the session's host did not answer, or its ssh-agent did not end, in time",
     ),
-    exit(
+    exit_row(
         6,
         "HOST_UNREACHABLE, ACCESS_FAILED",
         "the session's host cannot be reached; or an access session could not be opened or removed",
     ),
-    exit(7, "EXPORT_ERROR", "an export failed"),
-    exit(
+    exit_row(7, "EXPORT_ERROR", "an export failed"),
+    exit_row(
         8,
         "STORAGE_READ_ERROR, STORAGE_WRITE_ERROR, MANIFEST_VALIDATION_ERROR",
         "a file could not be read or written",
     ),
-    exit(9, "PROTOCOL_ERROR, RPC_ERROR", "the other side spoke another language"),
-    exit(10, "REPLAY_ERROR", "a log could not be replayed"),
-    exit(11, "WAIT_TIMEOUT", "what was waited for did not happen in time"),
-    exit(
+    exit_row(9, "PROTOCOL_ERROR, RPC_ERROR", "the other side spoke another language"),
+    exit_row(10, "REPLAY_ERROR", "a log could not be replayed"),
+    exit_row(11, "WAIT_TIMEOUT", "what was waited for did not happen in time"),
+    exit_row(
         12,
         "INCOMPLETE",
         "the answer is right as far as it goes, but some source could not be read; see `incomplete`",
     ),
-    exit(13, "REFUSED", "policy said no; nothing was changed"),
-    exit(14, "MAY_HAVE_APPLIED", "the change was sent, and its outcome is not known"),
+    exit_row(13, "REFUSED", "policy said no; nothing was changed"),
+    exit_row(14, "MAY_HAVE_APPLIED", "the change was sent, and its outcome is not known"),
 ];
 
-const fn exit(code: u8, codes: &'static str, meaning: &'static str) -> Exit {
-    Exit { code, codes, meaning }
+const fn exit_row(code: u8, codes: &'static str, meaning: &'static str) -> ExitRow {
+    ExitRow { code, codes, meaning }
 }
 
 /// Everything that can go wrong, as a person sees it.
@@ -98,7 +102,7 @@ pub(crate) enum Error {
     Address(#[from] AddressError),
     /// What a hosted terminal, its host or its files answered.
     #[error(transparent)]
-    Terminal(Fault),
+    Terminal(HostFault),
     /// The session has nothing to read.
     #[error("session `{id}` has no transcript to read yet")]
     NoTranscript {
@@ -220,7 +224,7 @@ impl From<PinError> for Error {
     fn from(error: PinError) -> Self {
         match error {
             PinError::Address(error) => Self::Address(error),
-            PinError::Access(_) => Self::usage(
+            PinError::Access(_) => Self::usage_error(
                 error.to_string(),
                 "it is kept until it is proven to be over; `ostler access show` tells more",
             ),
@@ -231,7 +235,7 @@ impl From<PinError> for Error {
 
 impl Error {
     /// An error in the command line with a remedy.
-    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn usage_error(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Usage { message: message.into(), hint: Some(hint.into()) }
     }
 
@@ -245,12 +249,12 @@ impl Error {
     }
 
     /// The stable code.
-    pub(crate) fn code(&self) -> &'static str {
+    pub(crate) fn stable_code(&self) -> &'static str {
         match self {
             Self::Usage { .. } | Self::Config { .. } => "INVALID_INPUT",
             Self::Address(AddressError::NotFound(_)) => "SESSION_NOT_FOUND",
             Self::Address(AddressError::Ambiguous { .. }) => "AMBIGUOUS_ID",
-            Self::Terminal(fault) => fault.code.word(),
+            Self::Terminal(fault) => fault.code.as_str(),
             Self::NoTranscript { .. } | Self::Read { .. } => "STORAGE_READ_ERROR",
             Self::Write { .. } => "STORAGE_WRITE_ERROR",
             Self::Refused { .. } => "REFUSED",
@@ -260,10 +264,12 @@ impl Error {
             Self::Dirs(_) => "INVALID_INPUT",
             Self::Store(error) => store_code(error),
             Self::Gateway(error) => gateway_code(error),
-            Self::Order(OrderError::Call(CallError::MayHaveApplied(_))) => "MAY_HAVE_APPLIED",
+            Self::Order(OrderError::Call(DaemonCallError::MayHaveApplied(_))) => "MAY_HAVE_APPLIED",
             Self::Order(OrderError::NotDone(failure)) => failure_code(failure.kind),
             Self::Order(OrderError::Call(
-                CallError::Refused(_) | CallError::Socket(_) | CallError::NotTaken { .. },
+                DaemonCallError::Refused(_)
+                | DaemonCallError::Socket(_)
+                | DaemonCallError::NotTaken { .. },
             ))
             | Self::Order(OrderError::Writer(WriterError::Lock(WriterLockError::Held(_))))
             | Self::DaemonRuns { .. }
@@ -278,7 +284,7 @@ impl Error {
     }
 
     /// The remedy.
-    pub(crate) fn hint(&self) -> Option<String> {
+    pub(crate) fn remedy_hint(&self) -> Option<String> {
         match self {
             Self::Usage { hint, .. } => hint.clone(),
             Self::Address(AddressError::NotFound(_)) => {
@@ -299,10 +305,10 @@ impl Error {
             Self::Gateway(error) => Some(gateway_hint(error).to_owned()),
             Self::Dirs(_) => Some("set HOME or OSTLER_HOME to an absolute path".to_owned()),
             Self::Order(OrderError::NotDone(failure)) => Some(failure.hint.clone()),
-            Self::Order(OrderError::Call(CallError::NotTaken { pid, .. })) => {
+            Self::Order(OrderError::Call(DaemonCallError::NotTaken { pid, .. })) => {
                 Some(signal_hint(*pid))
             }
-            Self::Order(error) => Some(remedy(error).to_owned()),
+            Self::Order(error) => Some(order_remedy(error).to_owned()),
             Self::DaemonRuns { .. } => {
                 Some("`ostler daemon status` tells more; `ostler daemon stop` stops it".to_owned())
             }
@@ -332,26 +338,26 @@ impl Error {
 
     /// The exit code, from the table.
     pub(crate) fn exit_code(&self) -> ExitCode {
-        exit_code_of(self.code())
+        exit_code_of(self.stable_code())
     }
 
     /// The error as programs see it.
-    pub(crate) fn body(&self) -> ErrorBody {
+    pub(crate) fn to_body(&self) -> ErrorBody {
         let candidates = match self {
             Self::Address(AddressError::Ambiguous { candidates, .. })
             | Self::Store(StoreError::Ambiguous { candidates, .. }) => candidates.clone(),
             _ => Vec::new(),
         };
         ErrorBody {
-            code: self.code(),
+            code: self.stable_code(),
             message: self.to_string(),
             retryable: match self {
                 Self::Terminal(fault) => fault.code.is_retryable(),
                 Self::Hooks(HooksError::Busy(_)) => true,
                 _ => false,
             },
-            hint: self.hint(),
-            details: Details {
+            hint: self.remedy_hint(),
+            details: ErrorDetails {
                 candidates,
                 values: match self {
                     Self::Terminal(fault) => fault.details.clone(),
@@ -376,7 +382,7 @@ const fn failure_code(kind: FailureKind) -> &'static str {
 
 /// The writer answered something else than it was asked.
 pub(crate) fn unexpected_answer() -> Error {
-    let call = CallError::MayHaveApplied("an unknown answer".to_owned());
+    let call = DaemonCallError::MayHaveApplied("an unknown answer".to_owned());
     Error::Order(OrderError::Call(call))
 }
 
@@ -407,21 +413,21 @@ fn store_code(error: &StoreError) -> &'static str {
 
 fn gateway_code(error: &GatewayError) -> &'static str {
     match error {
-        GatewayError::Call(gateway::CallError::MayHaveApplied(_)) => "MAY_HAVE_APPLIED",
+        GatewayError::Call(gateway::GatewayCallError::MayHaveApplied(_)) => "MAY_HAVE_APPLIED",
         _ => "REFUSED",
     }
 }
 
 fn gateway_hint(error: &GatewayError) -> &'static str {
     match error {
-        GatewayError::Call(gateway::CallError::MayHaveApplied(_)) => {
+        GatewayError::Call(gateway::GatewayCallError::MayHaveApplied(_)) => {
             "look at `ostler store ls` before trying again"
         }
-        GatewayError::Call(gateway::CallError::Rejected { .. }) => {
+        GatewayError::Call(gateway::GatewayCallError::Rejected { .. }) => {
             "put `gateway.auth` in OpenClaw's configuration right: what it holds wins over OPENCLAW_GATEWAY_TOKEN and \
              OPENCLAW_GATEWAY_PASSWORD"
         }
-        GatewayError::Call(gateway::CallError::Elsewhere { .. }) => {
+        GatewayError::Call(gateway::GatewayCallError::Elsewhere { .. }) => {
             "run it on the gateway's machine"
         }
         GatewayError::Call(_) => "`openclaw gateway status` tells more; stop it to work without it",
@@ -456,25 +462,27 @@ fn access_hint(error: &AccessError) -> String {
 }
 
 /// What a person can do about a fault of a hosted terminal.
-const fn terminal_hint(code: Code) -> Option<&'static str> {
+const fn terminal_hint(code: FaultCode) -> Option<&'static str> {
     Some(match code {
-        Code::SessionNotFound => "`ostler ls -a` lists every session with its id",
-        Code::SessionNotRunning | Code::SessionAlreadyDestroyed => {
+        FaultCode::SessionNotFound => "`ostler ls -a` lists every session with its id",
+        FaultCode::SessionNotRunning | FaultCode::SessionAlreadyDestroyed => {
             "`ostler snapshot` and `ostler record export` work on sessions that are over"
         }
-        Code::HostUnreachable | Code::HostTimeout => {
+        FaultCode::HostUnreachable | FaultCode::HostTimeout => {
             "`ostler inspect` says whether its host is there; `ostler destroy --force` ends it"
         }
-        Code::InvalidKeys => "`ostler send-keys --help` shows how keys are written",
-        Code::InvalidSignal => "`ostler signal --help` lists the signals",
-        Code::StorageReadError | Code::StorageWriteError => "check the path and its permissions",
-        Code::ReplayError => "`ostler verify` says what is wrong with a log",
+        FaultCode::InvalidKeys => "`ostler send-keys --help` shows how keys are written",
+        FaultCode::InvalidSignal => "`ostler signal --help` lists the signals",
+        FaultCode::StorageReadError | FaultCode::StorageWriteError => {
+            "check the path and its permissions"
+        }
+        FaultCode::ReplayError => "`ostler verify` says what is wrong with a log",
         _ => return None,
     })
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
+impl From<HostFault> for Error {
+    fn from(fault: HostFault) -> Self {
         Self::Terminal(fault)
     }
 }
@@ -499,12 +507,14 @@ fn signal_hint(pid: Option<u32>) -> String {
 }
 
 /// What can be done about an order that was not carried out.
-fn remedy(error: &OrderError) -> &'static str {
+fn order_remedy(error: &OrderError) -> &'static str {
     match error {
-        OrderError::Call(CallError::MayHaveApplied(_)) => {
+        OrderError::Call(DaemonCallError::MayHaveApplied(_)) => {
             "look at `ostler status --no-sweep` before trying again"
         }
-        OrderError::Call(CallError::Socket(_)) => "remove whatever is in the place of the socket",
+        OrderError::Call(DaemonCallError::Socket(_)) => {
+            "remove whatever is in the place of the socket"
+        }
         OrderError::Call(_) => "`ostler daemon stop`, then try again",
         OrderError::Writer(WriterError::Lock(WriterLockError::Held(_))) => {
             "wait for it to finish, then try again; a daemon that does not answer: `ostler daemon stop`"
@@ -551,12 +561,12 @@ fn hooks_hint(error: &HooksError) -> String {
 
 /// The exit code of an error code.
 pub(crate) fn exit_code_of(code: &str) -> ExitCode {
-    let row = EXITS.iter().find(|exit| exit.codes.split(", ").any(|one| one == code));
+    let row = EXIT_TABLE.iter().find(|exit| exit.codes.split(", ").any(|one| one == code));
     ExitCode::from(row.map_or(1, |exit| exit.code))
 }
 
 /// The exit code of an answer: success, unless something could not be read.
-pub(crate) fn exit_code_for(incomplete: &[Incomplete]) -> ExitCode {
+pub(crate) fn exit_code_for(incomplete: &[IncompleteSource]) -> ExitCode {
     if incomplete.is_empty() { ExitCode::SUCCESS } else { exit_code_of("INCOMPLETE") }
 }
 
@@ -566,15 +576,16 @@ mod tests {
 
     #[test]
     fn exit_codes_are_unique_and_every_code_has_one() {
-        let numbers: Vec<u8> = EXITS.iter().map(|exit| exit.code).collect();
+        let numbers: Vec<u8> = EXIT_TABLE.iter().map(|exit| exit.code).collect();
         assert_eq!(numbers, (0..=14).collect::<Vec<u8>>());
         for code in ["INVALID_INPUT", "AMBIGUOUS_ID", "SESSION_NOT_FOUND", "INCOMPLETE"] {
-            assert!(EXITS.iter().any(|exit| exit.codes.contains(code)), "{code}");
+            assert!(EXIT_TABLE.iter().any(|exit| exit.codes.contains(code)), "{code}");
         }
-        for code in Code::ALL {
-            let listed =
-                EXITS.iter().any(|exit| exit.codes.split(", ").any(|one| one == code.word()));
-            assert!(listed, "{}", code.word());
+        for code in FaultCode::ALL {
+            let listed = EXIT_TABLE
+                .iter()
+                .any(|exit| exit.codes.split(", ").any(|one| one == code.as_str()));
+            assert!(listed, "{}", code.as_str());
         }
     }
 }

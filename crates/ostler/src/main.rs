@@ -16,16 +16,18 @@ fn main() -> ExitCode {
     // question: none of them needs the command tree.
     match args.first().and_then(|first| first.to_str()) {
         Some("host" | "_host") => return flows::terminal::host_main(),
-        Some("agent-tty") => return cli::agent_tty::main(&args[1..]),
-        _ if cli::agent_tty::is_name(&called) => return cli::agent_tty::main(&args),
+        Some("agent-tty") => return cli::agent_tty::run_agent_tty(&args[1..]),
+        _ if cli::agent_tty::is_name(&called) => return cli::agent_tty::run_agent_tty(&args),
         Some("hook") => {
-            if let Some(code) = cli::hook::quick(&args[1..]) {
+            if let Some(code) = cli::hook::run_without_parser(&args[1..]) {
                 return code;
             }
         }
-        Some(access::keeper::ROLE) => return cli::keep_access(args.into_iter().skip(1)),
-        Some("version" | "--version" | "-V") if args.len() == 1 => return cli::version::plain(),
+        Some(access::keeper::KEEPER_ROLE) => return cli::keep_access(args.into_iter().skip(1)),
+        Some("version" | "--version" | "-V") if args.len() == 1 => {
+            return cli::version::print_version();
+        }
         _ => {}
     }
-    cli::main()
+    cli::run_ostler()
 }

@@ -3,16 +3,18 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use model::plan::{Fingerprint, Form, Kind, Refusal};
+use model::plan::{FileForm, Fingerprint, Refusal, RemovableKind};
 use model::time::Time;
 use sys::fingerprint::is_at;
 use sys::relocate::{CopiedTree, Immovable};
-use sys::trash::Existing;
+use sys::trash::ExistingName;
 
-use super::journal::{self, Action, Begun, Journal, Line, Name, Undecided};
-use super::recheck::refusal;
+use super::journal::{
+    self, BegunStep, Journal, JournalAction, JournalLine, JournalPath, Undecided,
+};
+use super::recheck::io_refusal;
 use super::slot::{drop_own, partial, undecided};
-use super::{Checked, CollectError, Planned};
+use super::{CheckedRemoval, CollectError, PlannedRemoval};
 use sys::writer_lock::WriterLock;
 
 /// One run of the reaper. Its receipt comes into being with the first thing that goes.
@@ -29,7 +31,7 @@ pub struct Reaper<'a> {
 }
 
 /// What came of trying to take one step: refused, or the journal itself failed.
-type Taken = Result<Result<(), Refusal>, CollectError>;
+type StepResult = Result<Result<(), Refusal>, CollectError>;
 
 /// What became of a thing.
 #[derive(Debug)]
@@ -56,12 +58,12 @@ impl From<Result<(), Refusal>> for Outcome {
 impl<'a> Reaper<'a> {
     /// Begins a run; what an earlier one left unfinished is settled first.
     pub fn begin(writer: &'a WriterLock, command: &str, at: Time) -> Result<Self, CollectError> {
-        super::recover(&writer.home)?;
+        super::recover_interrupted(&writer.home)?;
         Ok(Self {
             home: &writer.home,
             command: command.to_owned(),
             at,
-            id: sys::clock::unique(journal::later_than_all(&writer.home, at)?),
+            id: sys::clock::unique_suffix(journal::later_than_all(&writer.home, at)?),
             journal: None,
             next: 0,
             bytes: 0,
@@ -69,62 +71,73 @@ impl<'a> Reaper<'a> {
     }
 
     /// Moves something to the trash.
-    pub fn trash(&mut self, checked: &Checked<'_>) -> Taken {
+    pub fn trash_item(&mut self, checked: &CheckedRemoval<'_>) -> StepResult {
         let planned = checked.planned;
-        let begun = self.begin_step(checked, Action::Trash)?;
-        let content = journal::content(self.home, &self.id, &begun);
+        let begun = self.begin_step(checked, JournalAction::Trash)?;
+        let content = journal::slot_content(self.home, &self.id, &begun);
         let moved = self.move_away(planned, &content, begun.step)?;
-        self.settle(begun, moved)
+        self.settle_step(begun, moved)
     }
 
     /// Gives something another name, which nobody else may have.
-    pub fn rename(&mut self, checked: &Checked<'_>, to: &Path) -> Taken {
+    pub fn rename_item(&mut self, checked: &CheckedRemoval<'_>, to: &Path) -> StepResult {
         let planned = checked.planned;
-        let action = Action::Rename { to: Name(to.to_owned()) };
+        let action = JournalAction::Rename { to: JournalPath(to.to_owned()) };
         let begun = self.begin_step(checked, action)?;
-        sys::pause::at("reap.renaming");
+        sys::pause::pause_at("reap.renaming");
         let renamed = match rename(&planned.print, &planned.path, to) {
-            Err(error) => Outcome::Stays(refusal(to, &error)),
+            Err(error) => Outcome::Stays(io_refusal(to, &error)),
             Ok(()) => stay_or_go_back(planned, to),
         };
-        self.settle(begun, renamed)
+        self.settle_step(begun, renamed)
     }
 
     /// Replaces the content of a file that was read as `before`; the old file goes to the trash as it
     /// is, with its mode and times.
-    pub fn replace(&mut self, checked: &Checked<'_>, before: &[u8], after: &[u8]) -> Taken {
+    pub fn replace_content(
+        &mut self,
+        checked: &CheckedRemoval<'_>,
+        before: &[u8],
+        after: &[u8],
+    ) -> StepResult {
         let path = &checked.planned.path;
         let action =
-            Action::Replace { before: Some(super::hash(before)), after: super::hash(after) };
+            JournalAction::Replace { before: Some(super::hash(before)), after: super::hash(after) };
         let begun = self.begin_step(checked, action)?;
-        let content = journal::content(self.home, &self.id, &begun);
+        let content = journal::slot_content(self.home, &self.id, &begun);
         let private = journal::private_name(&self.id, begun.step);
         let replaced = copy_as(path, &content, before).and_then(|()| {
-            sys::pause::at("reap.backed-up");
+            sys::pause::pause_at("reap.backed-up");
             sys::atomic::update_by(path, Some(before), after, private.as_ref())
         });
-        let Err(error) = replaced else { return self.settle(begun, Outcome::Gone) };
+        let Err(error) = replaced else { return self.settle_step(begun, Outcome::Gone) };
         let now = std::fs::read(path);
         if now.as_ref().is_ok_and(|now| now == after) {
             // It was replaced; only that this will outlast a crash of the machine is not certain.
-            return self.settle(begun, Outcome::Gone);
+            return self.settle_step(begun, Outcome::Gone);
         }
         let not_reached = error.kind() == io::ErrorKind::WouldBlock;
         if not_reached || now.is_ok_and(|now| now == before) {
             // Nothing was replaced: the copy is of no use.
             drop_own(&content);
         }
-        self.settle(begun, Outcome::Stays(refusal(path, &error)))
+        self.settle_step(begun, Outcome::Stays(io_refusal(path, &error)))
     }
 
     /// Writes a file where there is none. Undoing it moves the file away.
-    pub fn create(&mut self, kind: Kind, path: &Path, why: &str, after: &[u8]) -> Taken {
-        let action = Action::Replace { before: None, after: super::hash(after) };
+    pub fn create_file(
+        &mut self,
+        kind: RemovableKind,
+        path: &Path,
+        why: &str,
+        after: &[u8],
+    ) -> StepResult {
+        let action = JournalAction::Replace { before: None, after: super::hash(after) };
         let step = self.next;
-        let begun = Begun {
+        let begun = BegunStep {
             step,
             action,
-            path: Name(path.to_owned()),
+            path: JournalPath(path.to_owned()),
             kind,
             why: why.to_owned(),
             bytes: after.len() as u64,
@@ -134,41 +147,45 @@ impl<'a> Reaper<'a> {
         self.write_down(&begun)?;
         let private = journal::private_name(&self.id, step);
         let made = sys::atomic::update_by(path, None, after, private.as_ref());
-        self.settle(begun, made.map_err(|error| refusal(path, &error)).into())
+        self.settle_step(begun, made.map_err(|error| io_refusal(path, &error)).into())
     }
 
     /// Removes something in which there is nothing that could be given back: a dead socket.
-    pub fn discard(&mut self, checked: &Checked<'_>) -> Taken {
+    pub fn discard_item(&mut self, checked: &CheckedRemoval<'_>) -> StepResult {
         let planned = checked.planned;
-        if planned.print.form != Form::Special {
+        if planned.print.form != FileForm::Special {
             return Ok(Err(Refusal::Changed));
         }
-        let begun = self.begin_step(checked, Action::Discard)?;
+        let begun = self.begin_step(checked, JournalAction::Discard)?;
         // Under a name of ours nobody can put another thing in its place.
         let outcome = match self.set_aside(planned, begun.step)? {
             Err(outcome) => outcome,
             Ok(aside) => match std::fs::remove_file(&aside) {
                 Ok(()) => Outcome::Gone,
-                Err(error) => go_back(&aside, &planned.path, refusal(&aside, &error), None),
+                Err(error) => go_back(&aside, &planned.path, io_refusal(&aside, &error), None),
             },
         };
-        self.settle(begun, outcome)
+        self.settle_step(begun, outcome)
     }
 
     /// Ends the run. Gives the name of its receipt and the bytes that went, if anything did.
     pub fn finish(mut self) -> Result<Option<(String, u64)>, CollectError> {
         let Some(journal) = &mut self.journal else { return Ok(None) };
-        journal.add(&Line::End { at: sys::clock::now() })?;
-        sys::pause::at("reap.ended");
+        journal.append(&JournalLine::End { at: sys::clock::now() })?;
+        sys::pause::pause_at("reap.ended");
         Ok(Some((self.id, self.bytes)))
     }
 
-    fn begin_step(&mut self, checked: &Checked<'_>, action: Action) -> Result<Begun, CollectError> {
-        let Planned { item, path, print } = checked.planned;
-        let begun = Begun {
+    fn begin_step(
+        &mut self,
+        checked: &CheckedRemoval<'_>,
+        action: JournalAction,
+    ) -> Result<BegunStep, CollectError> {
+        let PlannedRemoval { item, path, print } = checked.planned;
+        let begun = BegunStep {
             step: self.next,
             action,
-            path: Name(path.clone()),
+            path: JournalPath(path.clone()),
             kind: item.kind,
             why: item.why.clone(),
             bytes: item.bytes,
@@ -180,63 +197,64 @@ impl<'a> Reaper<'a> {
     }
 
     /// Writes down what is about to be done.
-    fn write_down(&mut self, begun: &Begun) -> Result<(), CollectError> {
+    fn write_down(&mut self, begun: &BegunStep) -> Result<(), CollectError> {
         self.next += 1;
-        let slot = journal::slot(self.home, &self.id, begun.step);
-        self.journal()?.add(&Line::Begin(begun.clone()))?;
+        let slot = journal::slot_directory(self.home, &self.id, begun.step);
+        self.open_journal()?.append(&JournalLine::Begin(begun.clone()))?;
         sys::private::create_private_dir(&slot)
             .map_err(|error| CollectError::Journal { path: slot, reason: error.to_string() })?;
-        sys::pause::at("reap.begun");
+        sys::pause::pause_at("reap.begun");
         Ok(())
     }
 
-    fn journal(&mut self) -> Result<&mut Journal, CollectError> {
+    fn open_journal(&mut self) -> Result<&mut Journal, CollectError> {
         if self.journal.is_none() {
             let mut journal = Journal::open(self.home, &self.id)?;
-            journal.add(&Line::Run {
+            journal.append(&JournalLine::Run {
                 receipt: self.id.clone(),
                 command: self.command.clone(),
                 at: self.at,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             })?;
-            sys::pause::at("reap.opened");
+            sys::pause::pause_at("reap.opened");
             self.journal = Some(journal);
         }
         self.journal.as_mut().ok_or_else(|| CollectError::NoReceipt(self.id.clone()))
     }
 
     /// Writes down what became of a step.
-    fn settle(&mut self, begun: Begun, outcome: Outcome) -> Taken {
-        sys::pause::at("reap.moved");
+    fn settle_step(&mut self, begun: BegunStep, outcome: Outcome) -> StepResult {
+        sys::pause::pause_at("reap.moved");
         let step = begun.step;
         let taken = match outcome {
             Outcome::Gone => {
                 self.bytes += begun.bytes;
-                self.journal()?.add(&Line::Done { step })?;
+                self.open_journal()?.append(&JournalLine::Done { step })?;
                 Ok(())
             }
             Outcome::Stays(refusal) => {
                 // Not empty means that something is in it: it stays.
-                let _ = std::fs::remove_dir(journal::slot(self.home, &self.id, step));
-                self.journal()?.add(&Line::Failed { step, reason: refusal.reason() })?;
+                let _ = std::fs::remove_dir(journal::slot_directory(self.home, &self.id, step));
+                self.open_journal()?
+                    .append(&JournalLine::Failed { step, reason: refusal.reason_text() })?;
                 Err(refusal)
             }
             Outcome::Parted { refusal, matter, done } => {
-                self.journal()?.add(&Line::Undecided { step, matter })?;
+                self.open_journal()?.append(&JournalLine::Undecided { step, matter })?;
                 if done {
-                    self.journal()?.add(&Line::Done { step })?;
+                    self.open_journal()?.append(&JournalLine::Done { step })?;
                 }
                 Err(refusal)
             }
         };
-        sys::pause::at("reap.done");
+        sys::pause::pause_at("reap.done");
         Ok(taken)
     }
 
     /// Moves something into its slot, across devices if it must.
     fn move_away(
         &mut self,
-        planned: &Planned,
+        planned: &PlannedRemoval,
         content: &Path,
         step: u32,
     ) -> Result<Outcome, CollectError> {
@@ -245,7 +263,7 @@ impl<'a> Reaper<'a> {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 self.move_across(planned, content, step)
             }
-            Err(error) => Ok(Outcome::Stays(refusal(&planned.path, &error))),
+            Err(error) => Ok(Outcome::Stays(io_refusal(&planned.path, &error))),
         }
     }
 
@@ -253,7 +271,7 @@ impl<'a> Reaper<'a> {
     /// goes file by file, as far as it is what was copied.
     fn move_across(
         &mut self,
-        planned: &Planned,
+        planned: &PlannedRemoval,
         content: &Path,
         step: u32,
     ) -> Result<Outcome, CollectError> {
@@ -269,22 +287,22 @@ impl<'a> Reaper<'a> {
             Ok(copied) => copied,
             Err(refusal) => return Ok(go_back(&aside, path, refusal, None)),
         };
-        if let Err(error) = self.journal()?.add(&Line::Copied { step }) {
+        if let Err(error) = self.open_journal()?.append(&JournalLine::Copied { step }) {
             // What became of it is found out by the next run.
             go_back(&aside, path, Refusal::NoSpace, Some(content));
             return Err(error);
         }
-        sys::pause::at("reap.copied");
+        sys::pause::pause_at("reap.copied");
         let private = journal::private_name(&self.id, step);
         let unlinked = copied.unlink_from(&aside, private.as_ref());
         if unlinked.as_ref().is_ok_and(|all| *all) {
             return Ok(Outcome::Gone);
         }
         let refused = match unlinked {
-            Err(error) => refusal(path, &error),
+            Err(error) => io_refusal(path, &error),
             Ok(_) => Refusal::Changed,
         };
-        if let Err(error) = sys::relocate::complete(content, &aside, private.as_ref()) {
+        if let Err(error) = sys::relocate::complete_tree(content, &aside, private.as_ref()) {
             let reason = format!(
                 "it was written to while it was moved, and cannot be put together again: {error}"
             );
@@ -297,17 +315,18 @@ impl<'a> Reaper<'a> {
     /// Gives something a private name in its own directory, where nobody finds it by its path.
     fn set_aside(
         &mut self,
-        planned: &Planned,
+        planned: &PlannedRemoval,
         step: u32,
     ) -> Result<Result<PathBuf, Outcome>, CollectError> {
         let path = &planned.path;
         let aside = journal::private_beside(path, &self.id, step);
-        self.journal()?.add(&Line::Aside { step, name: Name(aside.clone()) })?;
-        sys::pause::at("reap.setting-aside");
+        self.open_journal()?
+            .append(&JournalLine::Aside { step, name: JournalPath(aside.clone()) })?;
+        sys::pause::pause_at("reap.setting-aside");
         if let Err(error) = rename(&planned.print, path, &aside) {
-            return Ok(Err(Outcome::Stays(refusal(path, &error))));
+            return Ok(Err(Outcome::Stays(io_refusal(path, &error))));
         }
-        sys::pause::at("reap.aside");
+        sys::pause::pause_at("reap.aside");
         Ok(match is_still(planned, &aside) {
             Ok(()) => Ok(aside),
             Err(refusal) => Err(go_back(&aside, path, refusal, None)),
@@ -317,7 +336,7 @@ impl<'a> Reaper<'a> {
 
 /// Gives something a name that is free. It is where it is, whatever was said after that.
 fn rename(print: &Fingerprint, from: &Path, to: &Path) -> io::Result<()> {
-    match sys::trash::rename(from, to) {
+    match sys::trash::rename_noreplace(from, to) {
         Err(_) if is_at(print, to) && !is_at(print, from) => Ok(()),
         renamed => renamed,
     }
@@ -325,7 +344,7 @@ fn rename(print: &Fingerprint, from: &Path, to: &Path) -> io::Result<()> {
 
 /// Looks whether what was given another name is what was planned. If somebody put something else there in
 /// the last moment, or wrote to it, it goes back.
-fn stay_or_go_back(planned: &Planned, place: &Path) -> Outcome {
+fn stay_or_go_back(planned: &PlannedRemoval, place: &Path) -> Outcome {
     let Err(refused) = is_still(planned, place) else { return Outcome::Gone };
     match go_back(place, &planned.path, refused, None) {
         Outcome::Parted { refusal, matter, .. } => Outcome::Parted { refusal, matter, done: true },
@@ -335,14 +354,14 @@ fn stay_or_go_back(planned: &Planned, place: &Path) -> Outcome {
 
 /// Gives something its own name again, unless somebody has that now: then both stay, and it is told.
 fn go_back(from: &Path, path: &Path, refused: Refusal, copy: Option<&Path>) -> Outcome {
-    sys::pause::at("reap.going-back");
-    match sys::trash::rename(from, path) {
+    sys::pause::pause_at("reap.going-back");
+    match sys::trash::rename_noreplace(from, path) {
         Ok(()) => Outcome::Stays(refused),
         Err(_) if std::fs::symlink_metadata(from).is_err() => Outcome::Stays(refused),
         Err(error) => {
             let reason = format!(
                 "it was to go and was changed meanwhile, and could not go back: {}",
-                refusal(path, &error).reason()
+                io_refusal(path, &error).reason_text()
             );
             let matter = undecided(reason, std::iter::once(from).chain(copy));
             Outcome::Parted { refusal: refused, matter, done: false }
@@ -358,12 +377,12 @@ fn immovable_refusal(path: &Path, immovable: Immovable) -> Refusal {
         }
         Immovable::Foreign(_, uid) => Refusal::NotOurs { uid },
         Immovable::Mounted(_) => Refusal::Mounted,
-        Immovable::Io(error) => refusal(path, &error),
+        Immovable::Io(error) => io_refusal(path, &error),
     }
 }
 
 /// Whether what lies at a place is what was planned.
-fn is_still(planned: &Planned, place: &Path) -> Result<(), Refusal> {
+fn is_still(planned: &PlannedRemoval, place: &Path) -> Result<(), Refusal> {
     match sys::fingerprint::of_path(place) {
         Ok(now) if planned.print.is_same(&now) => Ok(()),
         _ => Err(Refusal::Changed),
@@ -375,16 +394,16 @@ fn is_still(planned: &Planned, place: &Path) -> Result<(), Refusal> {
 fn copy_over(aside: &Path, content: &Path) -> Result<CopiedTree, Refusal> {
     let partial = partial(content);
     let copied = sys::relocate::copy_tree(aside, &partial).and_then(|copied| {
-        sys::pause::at("reap.copying");
+        sys::pause::pause_at("reap.copying");
         if !copied.is_still_at(aside)? {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "it was written to"));
         }
-        sys::trash::rename(&partial, content)?;
+        sys::trash::rename_noreplace(&partial, content)?;
         Ok(copied)
     });
     copied.map_err(|error| {
         drop_own(&partial);
-        refusal(content, &error)
+        io_refusal(content, &error)
     })
 }
 
@@ -392,8 +411,8 @@ fn copy_over(aside: &Path, content: &Path) -> Result<CopiedTree, Refusal> {
 fn copy_as(path: &Path, content: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = std::fs::canonicalize(path)?;
     let partial = partial(content);
-    sys::trash::copy(&path, &partial, Existing::Refuse)?;
-    sys::trash::rename(&partial, content)?;
+    sys::trash::copy_tree(&path, &partial, ExistingName::Refuse)?;
+    sys::trash::rename_noreplace(&partial, content)?;
     if std::fs::read(content)? == bytes {
         return Ok(());
     }

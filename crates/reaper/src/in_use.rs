@@ -4,9 +4,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use model::plan::Refusal;
-use sys::proc::{FileId, MountView, ProcessRow, Table};
+use sys::proc::{FileId, MountView, ProcessRow, ProcessTable};
 
-use crate::Planned;
+use crate::PlannedRemoval;
 
 /// Where processes work, and what they have open.
 #[derive(Debug)]
@@ -23,13 +23,13 @@ pub struct InUse {
 
 impl InUse {
     /// Looks at all processes.
-    pub fn look() -> Self {
-        let table = sys::proc::table();
+    pub fn scan_processes() -> Self {
+        let table = sys::proc::read_process_table();
         let mut in_use = Self {
             named: Vec::new(),
             lineages: Vec::new(),
             closed: Vec::new(),
-            listed: table.listed(),
+            listed: table.was_listed(),
         };
         for row in table.rows() {
             in_use.look_at(&table, row);
@@ -37,7 +37,7 @@ impl InUse {
         in_use
     }
 
-    fn look_at(&mut self, table: &Table, row: &ProcessRow) {
+    fn look_at(&mut self, table: &ProcessTable, row: &ProcessRow) {
         let pid = row.pid;
         // The first process began before there was any directory, and nobody works in it.
         let is_system = pid == 1 || table.is_kernel_thread(pid);
@@ -69,7 +69,7 @@ impl InUse {
         if !self.listed {
             return Err(Refusal::Unproven { why: "processes cannot be listed".to_owned() });
         }
-        let id = FileId::of(directory);
+        let id = FileId::from_path(directory);
         let by_name = self.named.iter().find(|(place, _)| place.starts_with(directory));
         let by_id = || {
             let is_below = |lineage: &[FileId]| id.is_some_and(|id| lineage.contains(&id));
@@ -95,7 +95,7 @@ fn may_write(directory: &Path, uid: u32) -> bool {
 }
 
 /// Whether nobody has the file open. The kernel itself is asked, so nobody can hide.
-pub fn check_unopened(planned: &Planned) -> Result<(), Refusal> {
+pub fn check_unopened(planned: &PlannedRemoval) -> Result<(), Refusal> {
     let file = match sys::private::open_regular(&planned.path) {
         Ok(file) => file,
         Err(error) => return Err(Refusal::Unreadable { why: error.to_string() }),

@@ -9,21 +9,21 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use model::plan::{Fingerprint, Kind};
+use model::plan::{Fingerprint, RemovableKind};
 use model::time::Time;
-use model::wire::Incomplete;
+use model::wire::IncompleteSource;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::CollectError;
 
 /// The largest journal that is read: a line is a few hundred bytes.
-const MOST: u64 = 256 << 20;
+const MAX_JOURNAL_BYTES: u64 = 256 << 20;
 
 /// A path that is written whole, whatever bytes are in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name(pub PathBuf);
+pub struct JournalPath(pub PathBuf);
 
-impl Serialize for Name {
+impl Serialize for JournalPath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0.to_str() {
             Some(text) => serializer.serialize_str(text),
@@ -32,7 +32,7 @@ impl Serialize for Name {
     }
 }
 
-impl<'de> Deserialize<'de> for Name {
+impl<'de> Deserialize<'de> for JournalPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -50,13 +50,13 @@ impl<'de> Deserialize<'de> for Name {
 /// What is done to one thing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "action")]
-pub enum Action {
+pub enum JournalAction {
     /// It is moved to the trash.
     Trash,
     /// It is given another name.
     Rename {
         /// The new name.
-        to: Name,
+        to: JournalPath,
     },
     /// Its content is replaced; the old content goes to the trash.
     Replace {
@@ -73,16 +73,16 @@ pub enum Action {
 /// One step of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Begun {
+pub struct BegunStep {
     /// Its number in the run.
     pub step: u32,
     /// What is done.
     #[serde(flatten)]
-    pub action: Action,
+    pub action: JournalAction,
     /// To what.
-    pub path: Name,
+    pub path: JournalPath,
     /// What kind of thing it is.
-    pub kind: Kind,
+    pub kind: RemovableKind,
     /// Why.
     pub why: String,
     /// How many bytes it takes.
@@ -99,7 +99,7 @@ pub struct Begun {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockNote {
     /// Where it is.
-    pub path: Name,
+    pub path: JournalPath,
     /// What it is.
     pub print: Fingerprint,
 }
@@ -107,13 +107,13 @@ pub struct LockNote {
 /// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "line")]
-pub(super) enum Line {
+pub(super) enum JournalLine {
     /// The first: what this run is.
     Run { receipt: String, command: String, at: Time, version: String },
     /// A step is about to be taken.
-    Begin(Begun),
+    Begin(BegunStep),
     /// It is about to get a private name in its own directory, from where it is copied.
-    Aside { step: u32, name: Name },
+    Aside { step: u32, name: JournalPath },
     /// It lies in the trash as a whole copy; the original is about to be removed.
     Copied { step: u32 },
     /// What is left of the step is for a person to decide.
@@ -121,8 +121,8 @@ pub(super) enum Line {
     /// It is about to be put back by way of this name; with what it is there, once it is whole.
     Returning {
         step: u32,
-        by: Name,
-        to: Name,
+        by: JournalPath,
+        to: JournalPath,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         print: Option<Fingerprint>,
     },
@@ -147,7 +147,7 @@ pub struct Undecided {
     /// What happened.
     pub reason: String,
     /// Everything that was kept, where it is.
-    pub places: Vec<Name>,
+    pub places: Vec<JournalPath>,
 }
 
 /// A step that is being put back, by way of a name in the directory it comes back to.
@@ -160,7 +160,7 @@ pub(super) struct Returning {
 
 /// What became of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum StepState {
     /// It was begun, and nobody wrote down what became of it.
     Begun,
     /// It may have a private name beside its own, and nobody wrote down what became of it.
@@ -179,11 +179,11 @@ pub enum State {
 
 /// A step and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct JournalStep {
     /// What was to be done.
-    pub begun: Begun,
+    pub begun: BegunStep,
     /// What became of it.
-    pub state: State,
+    pub state: StepState,
     /// The private name that it was given, in its own directory.
     pub aside: Option<PathBuf>,
     /// What a person must decide about it.
@@ -192,22 +192,22 @@ pub struct Step {
     pub(super) returning: Option<Returning>,
 }
 
-impl Step {
-    const fn new(begun: Begun) -> Self {
-        Self { begun, state: State::Begun, aside: None, undecided: None, returning: None }
+impl JournalStep {
+    const fn new(begun: BegunStep) -> Self {
+        Self { begun, state: StepState::Begun, aside: None, undecided: None, returning: None }
     }
 
     /// Whether it was begun, and it is neither known what became of it nor left to a person.
     pub fn is_open(&self) -> bool {
-        let open = matches!(self.state, State::Begun | State::Aside | State::Copied);
+        let open = matches!(self.state, StepState::Begun | StepState::Aside | StepState::Copied);
         (open && self.undecided.is_none()) || self.returning.is_some()
     }
 
     /// Whether undoing it would give something back.
     pub(super) fn can_be_undone(&self) -> bool {
         match self.state {
-            State::Done => self.begun.action != Action::Discard,
-            State::Aside | State::Copied => self.undecided.is_some(),
+            StepState::Done => self.begun.action != JournalAction::Discard,
+            StepState::Aside | StepState::Copied => self.undecided.is_some(),
             _ => false,
         }
     }
@@ -225,7 +225,7 @@ pub struct Receipt {
     /// Whether it came to its end.
     pub ended: bool,
     /// Its steps, in the order they were taken.
-    pub steps: Vec<Step>,
+    pub steps: Vec<JournalStep>,
     /// Lines that cannot be understood.
     pub unreadable: usize,
 }
@@ -233,29 +233,29 @@ pub struct Receipt {
 impl Receipt {
     /// Steps of which it is not known what became.
     pub fn is_unfinished(&self) -> bool {
-        self.steps.iter().any(Step::is_open)
+        self.steps.iter().any(JournalStep::is_open)
     }
 
     /// Whether something of it can be undone.
     pub fn is_undoable(&self) -> bool {
-        self.steps.iter().any(Step::can_be_undone)
+        self.steps.iter().any(JournalStep::can_be_undone)
     }
 }
 
 /// Where the files of a receipt are.
-pub(super) fn place(home: &Path, receipt: &str) -> PathBuf {
-    super::directory(home).join(receipt)
+pub(super) fn receipt_directory(home: &Path, receipt: &str) -> PathBuf {
+    super::trash_directory(home).join(receipt)
 }
 
 /// The directory of one step, relative to that of its receipt.
-pub(super) fn slot(home: &Path, receipt: &str, step: u32) -> PathBuf {
-    place(home, receipt).join(step.to_string())
+pub(super) fn slot_directory(home: &Path, receipt: &str, step: u32) -> PathBuf {
+    receipt_directory(home, receipt).join(step.to_string())
 }
 
 /// Where a thing lies in its slot.
-pub fn content(home: &Path, receipt: &str, begun: &Begun) -> PathBuf {
+pub fn slot_content(home: &Path, receipt: &str, begun: &BegunStep) -> PathBuf {
     let name = begun.path.0.file_name().unwrap_or("content".as_ref());
-    slot(home, receipt, begun.step).join(name)
+    slot_directory(home, receipt, begun.step).join(name)
 }
 
 /// The name that nobody but this step uses, for a thing that is between its place and the trash.
@@ -278,11 +278,11 @@ pub(super) struct Journal {
 impl Journal {
     /// Opens the journal of a receipt, making it if it is new.
     pub(super) fn open(home: &Path, receipt: &str) -> Result<Self, CollectError> {
-        let directory = place(home, receipt);
+        let directory = receipt_directory(home, receipt);
         let path = directory.join("journal.jsonl");
         let failed = |reason: String| CollectError::Journal { path: path.clone(), reason };
         // From the outside in: a link in the place of the trash would lead everything elsewhere.
-        for directory in [&super::directory(home), &directory] {
+        for directory in [&super::trash_directory(home), &directory] {
             sys::private::create_private_dir(directory)
                 .map_err(|error| failed(error.to_string()))?;
         }
@@ -297,7 +297,7 @@ impl Journal {
     }
 
     /// Adds a line, and waits until it is on the disk.
-    pub(super) fn add(&mut self, line: &Line) -> Result<(), CollectError> {
+    pub(super) fn append(&mut self, line: &JournalLine) -> Result<(), CollectError> {
         let failed = |reason: String| CollectError::Journal { path: self.path.clone(), reason };
         let mut text = serde_json::to_vec(line).map_err(|error| failed(error.to_string()))?;
         text.push(b'\n');
@@ -317,26 +317,29 @@ fn ends_torn(file: &mut File) -> io::Result<bool> {
 }
 
 /// Reads the journal of a receipt.
-pub fn read(home: &Path, receipt: &str) -> Result<Receipt, CollectError> {
-    let path = place(home, receipt).join("journal.jsonl");
+pub fn read_receipt(home: &Path, receipt: &str) -> Result<Receipt, CollectError> {
+    let path = receipt_directory(home, receipt).join("journal.jsonl");
     let failed = |reason: String| CollectError::Journal { path: path.clone(), reason };
     let file = sys::private::open_private(&path).map_err(|error| failed(error.to_string()))?;
     let mut text = Vec::new();
-    file.take(MOST).read_to_end(&mut text).map_err(|error| failed(error.to_string()))?;
-    Ok(fold(receipt, &text))
+    file.take(MAX_JOURNAL_BYTES)
+        .read_to_end(&mut text)
+        .map_err(|error| failed(error.to_string()))?;
+    Ok(fold_lines(receipt, &text))
 }
 
 /// Whether its last line says that every step was settled. Only the end of the journal is read, however
 /// long it is.
 pub(super) fn is_settled(home: &Path, receipt: &str) -> bool {
-    const TAIL: u64 = 4 << 10;
+    const TAIL_BYTES: u64 = 4 << 10;
     let read_tail = || -> io::Result<Vec<u8>> {
-        let mut file = sys::private::open_private(&place(home, receipt).join("journal.jsonl"))
-            .map_err(io::Error::other)?;
+        let mut file =
+            sys::private::open_private(&receipt_directory(home, receipt).join("journal.jsonl"))
+                .map_err(io::Error::other)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
         let mut tail = Vec::new();
-        file.take(TAIL).read_to_end(&mut tail)?;
+        file.take(TAIL_BYTES).read_to_end(&mut tail)?;
         Ok(tail)
     };
     let Ok(tail) = read_tail() else { return false };
@@ -345,12 +348,15 @@ pub(super) fn is_settled(home: &Path, receipt: &str) -> bool {
     let last = serde_json::from_slice(last);
     matches!(
         last,
-        Ok(Line::End { .. } | Line::Undone { .. } | Line::Returned { .. } | Line::Emptied { .. })
+        Ok(JournalLine::End { .. }
+            | JournalLine::Undone { .. }
+            | JournalLine::Returned { .. }
+            | JournalLine::Emptied { .. })
     )
 }
 
 /// What the lines of a journal come to.
-fn fold(id: &str, text: &[u8]) -> Receipt {
+fn fold_lines(id: &str, text: &[u8]) -> Receipt {
     let mut receipt = Receipt {
         id: id.to_owned(),
         command: String::new(),
@@ -359,43 +365,47 @@ fn fold(id: &str, text: &[u8]) -> Receipt {
         steps: Vec::new(),
         unreadable: 0,
     };
-    let mut steps: BTreeMap<u32, Step> = BTreeMap::new();
+    let mut steps: BTreeMap<u32, JournalStep> = BTreeMap::new();
     for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let mut change = |step: u32, change: &dyn Fn(&mut Step)| {
+        let mut change = |step: u32, change: &dyn Fn(&mut JournalStep)| {
             if let Some(known) = steps.get_mut(&step) {
                 change(known);
             }
         };
-        match serde_json::from_slice::<Line>(line) {
-            Ok(Line::Run { command, at, .. }) => (receipt.command, receipt.at) = (command, at),
-            Ok(Line::Begin(begun)) => {
-                steps.insert(begun.step, Step::new(begun));
+        match serde_json::from_slice::<JournalLine>(line) {
+            Ok(JournalLine::Run { command, at, .. }) => {
+                (receipt.command, receipt.at) = (command, at)
             }
-            Ok(Line::Aside { step, name }) => change(step, &|known| {
-                known.state = State::Aside;
+            Ok(JournalLine::Begin(begun)) => {
+                steps.insert(begun.step, JournalStep::new(begun));
+            }
+            Ok(JournalLine::Aside { step, name }) => change(step, &|known| {
+                known.state = StepState::Aside;
                 known.aside = Some(name.0.clone());
             }),
-            Ok(Line::Copied { step }) => change(step, &|known| known.state = State::Copied),
-            Ok(Line::Undecided { step, matter }) => {
+            Ok(JournalLine::Copied { step }) => {
+                change(step, &|known| known.state = StepState::Copied)
+            }
+            Ok(JournalLine::Undecided { step, matter }) => {
                 change(step, &|known| known.undecided = Some(matter.clone()));
             }
-            Ok(Line::Returning { step, by, to, print }) => change(step, &|known| {
+            Ok(JournalLine::Returning { step, by, to, print }) => change(step, &|known| {
                 let (by, to) = (by.0.clone(), to.0.clone());
                 known.returning = Some(Returning { by, to, print });
             }),
-            Ok(Line::Returned { step }) => change(step, &|known| known.returning = None),
-            Ok(Line::Done { step }) => change(step, &|known| known.state = State::Done),
-            Ok(Line::Failed { step, reason }) => {
-                change(step, &|known| known.state = State::Failed(reason.clone()));
+            Ok(JournalLine::Returned { step }) => change(step, &|known| known.returning = None),
+            Ok(JournalLine::Done { step }) => change(step, &|known| known.state = StepState::Done),
+            Ok(JournalLine::Failed { step, reason }) => {
+                change(step, &|known| known.state = StepState::Failed(reason.clone()));
             }
-            Ok(Line::Undone { step, .. }) => change(step, &|known| {
-                known.state = State::Undone;
+            Ok(JournalLine::Undone { step, .. }) => change(step, &|known| {
+                known.state = StepState::Undone;
                 (known.undecided, known.returning) = (None, None);
             }),
-            Ok(Line::End { .. }) => receipt.ended = true,
-            Ok(Line::Emptied { .. }) => {
-                for step in steps.values_mut().filter(|step| step.state == State::Done) {
-                    step.state = State::Emptied;
+            Ok(JournalLine::End { .. }) => receipt.ended = true,
+            Ok(JournalLine::Emptied { .. }) => {
+                for step in steps.values_mut().filter(|step| step.state == StepState::Done) {
+                    step.state = StepState::Emptied;
                     step.undecided = None;
                 }
             }
@@ -407,8 +417,8 @@ fn fold(id: &str, text: &[u8]) -> Receipt {
 }
 
 /// The names of all receipts, the oldest first. A trash that cannot be looked into is not empty.
-pub(super) fn names(home: &Path) -> Result<Vec<String>, CollectError> {
-    let path = super::directory(home);
+pub(super) fn receipt_names(home: &Path) -> Result<Vec<String>, CollectError> {
+    let path = super::trash_directory(home);
     let listed = match std::fs::read_dir(&path) {
         Ok(listed) => listed,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -427,29 +437,29 @@ pub(super) fn names(home: &Path) -> Result<Vec<String>, CollectError> {
 /// whatever somebody does to the clock.
 pub(super) fn later_than_all(home: &Path, at: Time) -> Result<Time, CollectError> {
     let millis = |name: &String| i64::from_str_radix(name.split('-').next()?, 16).ok();
-    let last = names(home)?.iter().filter_map(millis).max();
+    let last = receipt_names(home)?.iter().filter_map(millis).max();
     Ok(last.map_or(at, |last| at.max(Time::from_millis(last.saturating_add(1)))))
 }
 
 /// Whether a receipt has no journal: whoever made it was killed before anything was moved.
 pub(super) fn is_missing(home: &Path, receipt: &str) -> bool {
-    let about = std::fs::symlink_metadata(place(home, receipt).join("journal.jsonl"));
+    let about = std::fs::symlink_metadata(receipt_directory(home, receipt).join("journal.jsonl"));
     about.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// As a line of what could not be looked at, or dealt with.
-pub(super) fn incomplete(receipt: &str, error: &CollectError) -> Incomplete {
+pub(super) fn incomplete_receipt(receipt: &str, error: &CollectError) -> IncompleteSource {
     let path = match error {
         CollectError::Journal { path, .. } => Some(path.to_string_lossy().into_owned()),
         _ => None,
     };
-    Incomplete { source: format!("receipt {receipt}"), path, reason: error.to_string() }
+    IncompleteSource { source: format!("receipt {receipt}"), path, reason: error.to_string() }
 }
 
 /// The receipt that a person means: its name or the beginning of it.
-pub(super) fn find(home: &Path, text: &str) -> Result<String, CollectError> {
+pub(super) fn find_receipt(home: &Path, text: &str) -> Result<String, CollectError> {
     let mut found: Vec<String> =
-        names(home)?.into_iter().filter(|name| name.starts_with(text)).collect();
+        receipt_names(home)?.into_iter().filter(|name| name.starts_with(text)).collect();
     if found.iter().any(|name| name == text) {
         return Ok(text.to_owned());
     }
@@ -464,12 +474,12 @@ pub(super) fn find(home: &Path, text: &str) -> Result<String, CollectError> {
 mod tests {
     use super::*;
 
-    fn begun(step: u32, path: &[u8]) -> Begun {
-        Begun {
+    fn begun(step: u32, path: &[u8]) -> BegunStep {
+        BegunStep {
             step,
-            action: Action::Trash,
-            path: Name(OsString::from_vec(path.to_vec()).into()),
-            kind: Kind::Temporary,
+            action: JournalAction::Trash,
+            path: JournalPath(OsString::from_vec(path.to_vec()).into()),
+            kind: RemovableKind::Temporary,
             why: "because".to_owned(),
             bytes: 3,
             print: None,
@@ -483,15 +493,17 @@ mod tests {
         let at = Time::from_millis(7);
         let mut journal = Journal::open(home.path(), "r").unwrap();
         let (command, version) = ("gc".to_owned(), "1".to_owned());
-        journal.add(&Line::Run { receipt: "r".to_owned(), command, at, version }).unwrap();
-        journal.add(&Line::Begin(begun(0, b"/a/plain"))).unwrap();
-        journal.add(&Line::Begin(begun(1, b"/a/\xff\n\x01"))).unwrap();
-        journal.add(&Line::Done { step: 1 }).unwrap();
-        let receipt = read(home.path(), "r").unwrap();
+        journal
+            .append(&JournalLine::Run { receipt: "r".to_owned(), command, at, version })
+            .unwrap();
+        journal.append(&JournalLine::Begin(begun(0, b"/a/plain"))).unwrap();
+        journal.append(&JournalLine::Begin(begun(1, b"/a/\xff\n\x01"))).unwrap();
+        journal.append(&JournalLine::Done { step: 1 }).unwrap();
+        let receipt = read_receipt(home.path(), "r").unwrap();
         assert_eq!((receipt.command.as_str(), receipt.at, receipt.ended), ("gc", at, false));
-        assert_eq!(receipt.steps[0], Step::new(begun(0, b"/a/plain")));
+        assert_eq!(receipt.steps[0], JournalStep::new(begun(0, b"/a/plain")));
         assert_eq!(receipt.steps[1].begun, begun(1, b"/a/\xff\n\x01"));
-        assert_eq!(receipt.steps[1].state, State::Done);
+        assert_eq!(receipt.steps[1].state, StepState::Done);
         assert!(receipt.is_unfinished());
     }
 
@@ -499,13 +511,13 @@ mod tests {
     fn a_torn_line_is_passed_over_and_the_next_one_is_whole() {
         let home = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(home.path(), "r").unwrap();
-        journal.add(&Line::Begin(begun(0, b"/a"))).unwrap();
-        let path = place(home.path(), "r").join("journal.jsonl");
+        journal.append(&JournalLine::Begin(begun(0, b"/a"))).unwrap();
+        let path = receipt_directory(home.path(), "r").join("journal.jsonl");
         File::options().append(true).open(&path).unwrap().write_all(b"{\"line\":\"do").unwrap();
         let mut journal = Journal::open(home.path(), "r").unwrap();
-        journal.add(&Line::Done { step: 0 }).unwrap();
-        let receipt = read(home.path(), "r").unwrap();
-        assert_eq!((receipt.unreadable, &receipt.steps[0].state), (1, &State::Done));
+        journal.append(&JournalLine::Done { step: 0 }).unwrap();
+        let receipt = read_receipt(home.path(), "r").unwrap();
+        assert_eq!((receipt.unreadable, &receipt.steps[0].state), (1, &StepState::Done));
     }
 
     #[test]
@@ -517,17 +529,17 @@ mod tests {
         assert!(!is_settled(), "nothing is written");
         let long = vec![b'x'; 9000];
         for (line, settled) in [
-            (Line::Begin(begun(0, b"/a")), false),
-            (Line::Copied { step: 0 }, false),
-            (Line::Done { step: 0 }, false),
-            (Line::End { at }, true),
-            (Line::Undone { step: 0, at }, true),
-            (Line::Emptied { at }, true),
-            (Line::Begin(begun(1, &long)), false),
-            (Line::Failed { step: 1, reason: "x".repeat(9000) }, false),
-            (Line::End { at }, true),
+            (JournalLine::Begin(begun(0, b"/a")), false),
+            (JournalLine::Copied { step: 0 }, false),
+            (JournalLine::Done { step: 0 }, false),
+            (JournalLine::End { at }, true),
+            (JournalLine::Undone { step: 0, at }, true),
+            (JournalLine::Emptied { at }, true),
+            (JournalLine::Begin(begun(1, &long)), false),
+            (JournalLine::Failed { step: 1, reason: "x".repeat(9000) }, false),
+            (JournalLine::End { at }, true),
         ] {
-            journal.add(&line).unwrap();
+            journal.append(&line).unwrap();
             assert_eq!(is_settled(), settled, "{line:?}");
         }
         journal.file.write_all(b"{\"line\":\"end").unwrap();
@@ -540,8 +552,8 @@ mod tests {
         for name in ["abc", "abd", "x"] {
             Journal::open(home.path(), name).unwrap();
         }
-        assert_eq!(find(home.path(), "x").unwrap(), "x");
-        assert!(matches!(find(home.path(), "ab"), Err(CollectError::Ambiguous { .. })));
-        assert!(matches!(find(home.path(), "q"), Err(CollectError::NoReceipt(_))));
+        assert_eq!(find_receipt(home.path(), "x").unwrap(), "x");
+        assert!(matches!(find_receipt(home.path(), "ab"), Err(CollectError::Ambiguous { .. })));
+        assert!(matches!(find_receipt(home.path(), "q"), Err(CollectError::NoReceipt(_))));
     }
 }

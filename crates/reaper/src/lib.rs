@@ -5,7 +5,7 @@
 //! by itself: it can be undone without the store, and read by a person without ostler.
 //!
 //! Killed at any point, the journal says what was begun; the next run finds out what became of it
-//! (see [`recover`]), without removing anything. Nothing is ever in neither place, and what others write
+//! (see [`recover_interrupted`]), without removing anything. Nothing is ever in neither place, and what others write
 //! meanwhile is never lost: where it is in the way, both stay, and a person is told (see [`Undecided`]).
 
 #![expect(clippy::disallowed_methods, reason = "this is the reaper")]
@@ -25,14 +25,16 @@ mod undo;
 
 pub use apply::Reaper;
 pub use in_use::{InUse, check_unopened};
-pub use journal::content;
-pub use journal::{Action, LockNote, Receipt, State, Step, Undecided, read as read_receipt};
-pub use recheck::refusal;
-pub use recheck::{Checked, Planned, recheck};
-pub use recover::{Recovered, interrupted_directories, is_interrupted, recover};
+pub use journal::slot_content;
+pub use journal::{
+    JournalAction, JournalStep, LockNote, Receipt, StepState, Undecided, read_receipt,
+};
+pub use recheck::io_refusal;
+pub use recheck::{CheckedRemoval, PlannedRemoval, recheck_planned};
+pub use recover::{Recovered, interrupted_directories, is_interrupted, recover_interrupted};
 use sys::hash::sha256 as hash;
-pub use trash::{empty, list, undecided, verify};
-pub use undo::{WhenTaken, undo};
+pub use trash::{empty_trash, list_receipts, undecided, verify_trash};
+pub use undo::{WhenTaken, undo_receipt};
 
 /// Why the reaper cannot work at all. What becomes of a single item is a `Refusal`.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +64,7 @@ pub enum CollectError {
 }
 
 /// Where everything lies that was moved away.
-pub fn directory(home: &Path) -> PathBuf {
+pub fn trash_directory(home: &Path) -> PathBuf {
     home.join("trash")
 }
 

@@ -1,49 +1,49 @@
-//! The last look before something goes. [`Checked`] can be made only here, and only what was checked
+//! The last look before something goes. [`CheckedRemoval`] can be made only here, and only what was checked
 //! can be moved.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use model::plan::{Fingerprint, Form, Item, Kind, Refusal};
-use model::time::{Time, millis};
+use model::plan::{FileForm, Fingerprint, PlanItem, Refusal, RemovableKind};
+use model::time::{Time, whole_millis};
 use sys::lockfile::LockFile;
 
-use super::journal::{LockNote, Name as JournalPath};
+use super::journal::{JournalPath, LockNote};
 
 /// Something that would go, and what it was when that was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedRemoval {
     /// What, and why.
-    pub item: Item,
+    pub item: PlanItem,
     /// Where, to the byte.
     pub path: PathBuf,
     /// What it was.
     pub print: Fingerprint,
 }
 
-impl Planned {
+impl PlannedRemoval {
     /// Looks at what is there now.
     pub fn new(
-        kind: Kind,
+        kind: RemovableKind,
         path: &Path,
         owner: impl Into<String>,
         why: impl Into<String>,
     ) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
         let print = sys::fingerprint::of_path(&path)?;
-        Ok(Self::seen(kind, path, print, owner, why))
+        Ok(Self::from_fingerprint(kind, path, print, owner, why))
     }
 
     /// Something that was looked at already, by its whole path.
-    pub fn seen(
-        kind: Kind,
+    pub fn from_fingerprint(
+        kind: RemovableKind,
         path: PathBuf,
         print: Fingerprint,
         owner: impl Into<String>,
         why: impl Into<String>,
     ) -> Self {
-        let item = Item {
+        let item = PlanItem {
             kind,
             path: path.to_string_lossy().into_owned(),
             owner: owner.into(),
@@ -64,15 +64,15 @@ impl Planned {
     /// Says how long it has not been changed, and that this is what was looked at.
     pub fn note_age(&mut self, now: Time) -> Duration {
         let age = self.age(now);
-        self.item.age_ms = Some(millis(age));
+        self.item.age_ms = Some(whole_millis(age));
         self.item.evidence = vec!["when it was last changed; nobody has it open".to_owned()];
         age
     }
 
     /// With the size of everything below it.
     #[must_use]
-    pub fn weighed(mut self) -> Self {
-        if self.print.form == Form::Directory {
+    pub fn with_total_size(mut self) -> Self {
+        if self.print.form == FileForm::Directory {
             self.item.bytes = sys::trash::size_of(&self.path);
         }
         self
@@ -81,29 +81,29 @@ impl Planned {
 
 /// Something that may go now: it was locked, and looked at again after that.
 #[derive(Debug)]
-pub struct Checked<'a> {
-    pub(super) planned: &'a Planned,
+pub struct CheckedRemoval<'a> {
+    pub(super) planned: &'a PlannedRemoval,
     /// Held until the thing is gone.
     lock: Option<LockFile>,
 }
 
-impl Checked<'_> {
+impl CheckedRemoval<'_> {
     /// Which lock is held, for whoever finds it after a kill.
     pub(super) fn lock_note(&self) -> Option<LockNote> {
         let lock = self.lock.as_ref()?;
-        Some(LockNote { path: JournalPath(lock.path().to_owned()), print: lock.print()? })
+        Some(LockNote { path: JournalPath(lock.path().to_owned()), print: lock.fingerprint_now()? })
     }
 }
 
 /// Looks again. `check` takes whatever lock the thing has and asks its own questions; what it locked
 /// is held until the thing is gone.
-pub fn recheck<'a>(
-    planned: &'a Planned,
-    check: impl FnOnce(&Planned) -> Result<Option<LockFile>, Refusal>,
-) -> Result<Checked<'a>, Refusal> {
+pub fn recheck_planned<'a>(
+    planned: &'a PlannedRemoval,
+    check: impl FnOnce(&PlannedRemoval) -> Result<Option<LockFile>, Refusal>,
+) -> Result<CheckedRemoval<'a>, Refusal> {
     let lock = check(planned)?;
-    sys::pause::at("reap.recheck");
-    let now = look(&planned.path)?;
+    sys::pause::pause_at("reap.recheck");
+    let now = fingerprint_now(&planned.path)?;
     if !planned.print.is_same(&now) {
         return Err(Refusal::Changed);
     }
@@ -111,26 +111,26 @@ pub fn recheck<'a>(
     if us != 0 && now.uid != us {
         return Err(Refusal::NotOurs { uid: now.uid });
     }
-    if now.form == Form::Special && planned.item.kind != Kind::Socket {
+    if now.form == FileForm::Special && planned.item.kind != RemovableKind::Socket {
         return Err(Refusal::Special);
     }
-    if now.form == Form::Directory && is_mount_point(&planned.path, &now) {
+    if now.form == FileForm::Directory && is_mount_point(&planned.path, &now) {
         return Err(Refusal::Mounted);
     }
-    Ok(Checked { planned, lock })
+    Ok(CheckedRemoval { planned, lock })
 }
 
-fn look(path: &Path) -> Result<Fingerprint, Refusal> {
-    sys::fingerprint::of_path(path).map_err(|error| refusal(path, &error))
+fn fingerprint_now(path: &Path) -> Result<Fingerprint, Refusal> {
+    sys::fingerprint::of_path(path).map_err(|error| io_refusal(path, &error))
 }
 
 fn is_mount_point(path: &Path, print: &Fingerprint) -> bool {
     let parent = path.parent().and_then(|parent| sys::fingerprint::of_path(parent).ok());
-    parent.is_none_or(|parent| parent.form == Form::Directory && parent.dev != print.dev)
+    parent.is_none_or(|parent| parent.form == FileForm::Directory && parent.dev != print.dev)
 }
 
 /// What the system's answer means for the thing.
-pub fn refusal(path: &Path, error: &io::Error) -> Refusal {
+pub fn io_refusal(path: &Path, error: &io::Error) -> Refusal {
     match error.kind() {
         io::ErrorKind::NotFound => Refusal::Gone,
         io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {

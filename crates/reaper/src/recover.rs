@@ -8,11 +8,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use model::wire::Incomplete;
+use model::wire::IncompleteSource;
 use sys::fingerprint::is_at;
 
 use super::CollectError;
-use super::journal::{self, Action, Begun, Journal, Line, Returning, State, Step, Undecided};
+use super::journal::{
+    self, BegunStep, Journal, JournalAction, JournalLine, JournalStep, Returning, StepState,
+    Undecided,
+};
 use super::slot::{drop_own, hash_of, partial, undecided};
 
 /// What was settled, and what could not be.
@@ -21,7 +24,7 @@ pub struct Recovered {
     /// How many steps were settled.
     pub settled: usize,
     /// Receipts that could not be looked at or written to. Whatever they hold stays where it is.
-    pub left: Vec<Incomplete>,
+    pub left: Vec<IncompleteSource>,
 }
 
 /// What a step turned out to be.
@@ -38,58 +41,58 @@ enum Found {
 
 /// Whether a run may have been killed, or is at work now.
 pub fn is_interrupted(home: &Path) -> bool {
-    let names = journal::names(home).unwrap_or_default();
+    let names = journal::receipt_names(home).unwrap_or_default();
     names.iter().any(|name| !journal::is_missing(home, name) && !journal::is_settled(home, name))
 }
 
 /// The directories in which runs that were killed, or are at work now, changed something.
 pub fn interrupted_directories(home: &Path) -> BTreeSet<PathBuf> {
-    let names = journal::names(home).unwrap_or_default();
+    let names = journal::receipt_names(home).unwrap_or_default();
     let open = names.iter().filter(|name| !journal::is_settled(home, name));
-    let receipts = open.filter_map(|name| journal::read(home, name).ok());
+    let receipts = open.filter_map(|name| journal::read_receipt(home, name).ok());
     let steps = receipts.flat_map(|receipt| receipt.steps);
     steps.filter_map(|step| step.begun.path.0.parent().map(Path::to_owned)).collect()
 }
 
 /// Settles what a run left unfinished when it was killed: a step is completed if it had happened, and put
 /// back if it had not. Only the writer may.
-pub fn recover(home: &Path) -> Result<Recovered, CollectError> {
+pub fn recover_interrupted(home: &Path) -> Result<Recovered, CollectError> {
     let mut recovered = Recovered::default();
-    for name in journal::names(home)? {
+    for name in journal::receipt_names(home)? {
         if journal::is_settled(home, &name) {
             continue;
         }
-        let receipt = match journal::read(home, &name) {
+        let receipt = match journal::read_receipt(home, &name) {
             Ok(receipt) => receipt,
             // Killed before its first line was whole: nothing was moved.
             Err(_) if journal::is_missing(home, &name) => continue,
             Err(error) => {
-                recovered.left.push(journal::incomplete(&name, &error));
+                recovered.left.push(journal::incomplete_receipt(&name, &error));
                 continue;
             }
         };
         let mut journal = match Journal::open(home, &name) {
             Ok(journal) => journal,
             Err(error) => {
-                recovered.left.push(journal::incomplete(&name, &error));
+                recovered.left.push(journal::incomplete_receipt(&name, &error));
                 continue;
             }
         };
         for step in receipt.steps.iter().filter(|step| step.is_open()) {
-            sys::pause::at("recover.step");
+            sys::pause::pause_at("recover.step");
             for line in settle(home, &name, step) {
-                journal.add(&line)?;
-                sys::pause::at("recover.said");
+                journal.append(&line)?;
+                sys::pause::pause_at("recover.said");
             }
             recovered.settled += 1;
         }
-        journal.add(&Line::End { at: sys::clock::now() })?;
+        journal.append(&JournalLine::End { at: sys::clock::now() })?;
     }
     Ok(recovered)
 }
 
 /// What is to be written down about a step.
-fn settle(home: &Path, receipt: &str, step: &Step) -> Vec<Line> {
+fn settle(home: &Path, receipt: &str, step: &JournalStep) -> Vec<JournalLine> {
     let number = step.begun.step;
     if let Some(lock) = &step.begun.lock {
         // Held by whoever was killed: nobody else lets go of it.
@@ -98,29 +101,33 @@ fn settle(home: &Path, receipt: &str, step: &Step) -> Vec<Line> {
     if let Some(returning) = &step.returning {
         return settle_return(home, receipt, step, returning);
     }
-    match outcome(home, receipt, step) {
-        Found::Done => vec![Line::Done { step: number }],
-        Found::NotDone(reason) => vec![Line::Failed { step: number, reason }],
+    match settle_outcome(home, receipt, step) {
+        Found::Done => vec![JournalLine::Done { step: number }],
+        Found::NotDone(reason) => vec![JournalLine::Failed { step: number, reason }],
         Found::DoneBut(matter) => {
-            vec![Line::Undecided { step: number, matter }, Line::Done { step: number }]
+            vec![
+                JournalLine::Undecided { step: number, matter },
+                JournalLine::Done { step: number },
+            ]
         }
-        Found::Halfway(matter) => vec![Line::Undecided { step: number, matter }],
+        Found::Halfway(matter) => vec![JournalLine::Undecided { step: number, matter }],
     }
 }
 
-fn outcome(home: &Path, receipt: &str, step: &Step) -> Found {
+fn settle_outcome(home: &Path, receipt: &str, step: &JournalStep) -> Found {
     let begun = &step.begun;
-    let content = journal::content(home, receipt, begun);
+    let content = journal::slot_content(home, receipt, begun);
     let found = match &begun.action {
-        Action::Trash => trash_outcome(step, receipt, &content),
-        Action::Rename { to } => match begun.print.is_some_and(|print| is_at(&print, &to.0)) {
+        JournalAction::Trash => trash_outcome(step, receipt, &content),
+        JournalAction::Rename { to } => match begun.print.is_some_and(|print| is_at(&print, &to.0))
+        {
             true => Found::Done,
             false => not_taken(),
         },
-        Action::Replace { before, after } => {
+        JournalAction::Replace { before, after } => {
             replace_outcome(begun, receipt, &content, before.as_ref(), after)
         }
-        Action::Discard => match &step.aside {
+        JournalAction::Discard => match &step.aside {
             Some(aside) if is_there(aside) => put_back(step, receipt, aside, &content),
             _ if is_there(&begun.path.0) => not_taken(),
             _ => Found::Done,
@@ -141,7 +148,7 @@ fn is_there(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok()
 }
 
-fn trash_outcome(step: &Step, receipt: &str, content: &Path) -> Found {
+fn trash_outcome(step: &JournalStep, receipt: &str, content: &Path) -> Found {
     let begun = &step.begun;
     if let Some(aside) = &step.aside
         && is_there(aside)
@@ -160,12 +167,12 @@ fn trash_outcome(step: &Step, receipt: &str, content: &Path) -> Found {
         (true, true) => Found::NotDone("it is in its place; a copy is in the trash".to_owned()),
         (true, false) => {
             let moved = begun.print.is_some_and(|print| {
-                step.state == State::Begun
+                step.state == StepState::Begun
                     && is_at(&print, content)
                     && !sys::fingerprint::of_path(content).is_ok_and(|now| print.is_same(&now))
             });
             // Written to in the moment in which it was moved: it goes back, as it would have.
-            if moved && sys::trash::rename(content, &begun.path.0).is_ok() {
+            if moved && sys::trash::rename_noreplace(content, &begun.path.0).is_ok() {
                 return Found::NotDone("it was written to while it was moved".to_owned());
             }
             Found::Done
@@ -174,27 +181,27 @@ fn trash_outcome(step: &Step, receipt: &str, content: &Path) -> Found {
 }
 
 /// Gives what was set aside its name again, with everything that was taken out of it.
-fn put_back(step: &Step, receipt: &str, aside: &Path, content: &Path) -> Found {
+fn put_back(step: &JournalStep, receipt: &str, aside: &Path, content: &Path) -> Found {
     let path = &step.begun.path.0;
     if !step.begun.print.is_some_and(|print| is_at(&print, aside)) {
         let reason = "something else has the name that it was set aside by".to_owned();
         return Found::Halfway(undecided(reason, places(aside, content)));
     }
-    if step.state == State::Copied && is_there(content) {
+    if step.state == StepState::Copied && is_there(content) {
         let private = journal::private_name(receipt, step.begun.step);
-        if let Err(error) = sys::relocate::complete(content, aside, private.as_ref()) {
+        if let Err(error) = sys::relocate::complete_tree(content, aside, private.as_ref()) {
             let reason = format!("it is half moved, and cannot be put together again: {error}");
             return Found::Halfway(undecided(reason, places(aside, content)));
         }
     }
-    sys::pause::at("recover.completed");
-    match sys::trash::rename(aside, path) {
+    sys::pause::pause_at("recover.completed");
+    match sys::trash::rename_noreplace(aside, path) {
         Ok(()) => {
             drop_own(&partial(content));
             Found::NotDone("it was interrupted, and is in its place again".to_owned())
         }
         Err(error) => {
-            let why = super::refusal(path, &error).reason();
+            let why = super::io_refusal(path, &error).reason_text();
             let reason = format!("it was interrupted, and could not be put back: {why}");
             Found::Halfway(undecided(reason, places(aside, content)))
         }
@@ -207,7 +214,7 @@ fn places<'p>(aside: &'p Path, content: &'p Path) -> Vec<&'p Path> {
 
 /// Three cases: it is as it was; it is as it was to become; or it was replaced and has changed since.
 fn replace_outcome(
-    begun: &Begun,
+    begun: &BegunStep,
     receipt: &str,
     content: &Path,
     before: Option<&String>,
@@ -249,7 +256,7 @@ fn replace_outcome(
 /// is the new content, after it the old. Anything else is what somebody wrote in the moment of the
 /// exchange: it gets its name back, or stays and is told of.
 fn give_back_exchanged(
-    begun: &Begun,
+    begun: &BegunStep,
     receipt: &str,
     content: &Path,
     before: Option<&String>,
@@ -271,7 +278,7 @@ fn give_back_exchanged(
         return None;
     }
     let is_ours = now.is_some_and(|now| now.as_deref() == Some(after));
-    if found.is_some() && is_ours && sys::trash::exchange(&exchanged, path).is_ok() {
+    if found.is_some() && is_ours && sys::trash::exchange_names(&exchanged, path).is_ok() {
         if hash_of(&exchanged).is_ok_and(|out| out.as_deref() == Some(after)) {
             drop_own(&exchanged);
         }
@@ -288,34 +295,39 @@ fn replacement(path: &Path, receipt: &str, step: u32) -> PathBuf {
 }
 
 /// Whether something that was on its way back has come back. Until then all of it is where it lay.
-fn settle_return(home: &Path, receipt: &str, step: &Step, returning: &Returning) -> Vec<Line> {
+fn settle_return(
+    home: &Path,
+    receipt: &str,
+    step: &JournalStep,
+    returning: &Returning,
+) -> Vec<JournalLine> {
     let number = step.begun.step;
     let Returning { by, to, print } = returning;
     let (came_back, lies_there) = (
-        || vec![Line::Undone { step: number, at: sys::clock::now() }],
-        || vec![Line::Returned { step: number }],
+        || vec![JournalLine::Undone { step: number, at: sys::clock::now() }],
+        || vec![JournalLine::Returned { step: number }],
     );
-    let kept = |reason: &str, then: Vec<Line>| {
+    let kept = |reason: &str, then: Vec<JournalLine>| {
         let matter = undecided(reason.to_owned(), [by.as_path()]);
-        std::iter::once(Line::Undecided { step: number, matter }).chain(then).collect()
+        std::iter::once(JournalLine::Undecided { step: number, matter }).chain(then).collect()
     };
     let arrived = print.is_some_and(|print| is_at(&print, to));
     match &step.begun.action {
         // On its way from its place: it goes back there, and undoing begins anew.
-        Action::Replace { before: None, .. } => match is_there(by) {
-            true if sys::trash::rename(by, &step.begun.path.0).is_err() => {
+        JournalAction::Replace { before: None, .. } => match is_there(by) {
+            true if sys::trash::rename_noreplace(by, &step.begun.path.0).is_err() => {
                 kept("it was to be taken away, and something else is in its place", lies_there())
             }
             _ => lies_there(),
         },
-        Action::Replace { before: Some(before), after } => {
+        JournalAction::Replace { before: Some(before), after } => {
             let is_copy = print.is_none_or(|print| is_at(&print, by));
             let out = hash_of(by).ok().flatten();
             let is_own = is_copy || out.is_none() || out.as_ref() == Some(after);
             if !is_own {
                 // What came out of its place was somebody's: it goes back, if what is there is the old file.
                 let old = hash_of(to).is_ok_and(|now| now.as_ref() == Some(before));
-                if arrived && old && sys::trash::exchange(by, to).is_ok() {
+                if arrived && old && sys::trash::exchange_names(by, to).is_ok() {
                     drop_own(by);
                     return lies_there();
                 }
@@ -327,7 +339,7 @@ fn settle_return(home: &Path, receipt: &str, step: &Step, returning: &Returning)
         }
         _ if arrived => came_back(),
         _ => {
-            if is_there(&journal::content(home, receipt, &step.begun)) {
+            if is_there(&journal::slot_content(home, receipt, &step.begun)) {
                 drop_own(by);
             }
             lies_there()

@@ -3,14 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::journal::{Name, Undecided};
+use super::journal::{JournalPath, Undecided};
 
 /// What a person must decide, and where everything is.
 pub(super) fn undecided<'p>(
     reason: String,
     places: impl IntoIterator<Item = &'p Path>,
 ) -> Undecided {
-    let places = places.into_iter().map(|place| Name(place.to_owned())).collect();
+    let places = places.into_iter().map(|place| JournalPath(place.to_owned())).collect();
     Undecided { reason, places }
 }
 
@@ -22,7 +22,7 @@ pub(super) fn partial(content: &Path) -> PathBuf {
 /// Drops a copy that the reaper itself was making, of something that is still where it was.
 pub(super) fn drop_own(copy: &Path) {
     // One that cannot be removed is listed, and goes when the trash is emptied.
-    let _ = sys::trash::remove(copy);
+    let _ = sys::trash::remove_tree(copy);
 }
 
 /// The hash of a file; none if there is none.

@@ -5,52 +5,54 @@ use std::time::Duration;
 
 use model::time::Time;
 use model::wire::{
-    Incomplete, ReceiptView, TrashEmptied, TrashVerified, TrashedItem, UndecidedView,
+    IncompleteSource, ReceiptView, TrashEmptied, TrashVerified, TrashedItem, UndecidedView,
 };
 
 use super::CollectError;
-use super::journal::{self, Action, Journal, Line, Name, Receipt, State, Step};
+use super::journal::{
+    self, Journal, JournalAction, JournalLine, JournalPath, JournalStep, Receipt, StepState,
+};
 use sys::writer_lock::WriterLock;
 
 /// Every receipt, the newest first. One whose journal cannot be read is among what is missing.
-pub fn list(home: &Path) -> (Vec<ReceiptView>, Vec<Incomplete>) {
+pub fn list_receipts(home: &Path) -> (Vec<ReceiptView>, Vec<IncompleteSource>) {
     let (mut receipts, mut missing) = (Vec::new(), Vec::new());
-    let names = journal::names(home).unwrap_or_else(|error| {
-        missing.push(closed(&error));
+    let names = journal::receipt_names(home).unwrap_or_else(|error| {
+        missing.push(unreadable_trash(&error));
         Vec::new()
     });
     for name in names.into_iter().rev() {
-        match journal::read(home, &name) {
-            Ok(receipt) => receipts.push(view(home, &receipt)),
-            Err(error) => missing.push(journal::incomplete(&name, &error)),
+        match journal::read_receipt(home, &name) {
+            Ok(receipt) => receipts.push(receipt_view(home, &receipt)),
+            Err(error) => missing.push(journal::incomplete_receipt(&name, &error)),
         }
     }
     (receipts, missing)
 }
 
 /// The trash itself cannot be looked into.
-fn closed(error: &CollectError) -> Incomplete {
-    Incomplete { source: "trash".to_owned(), ..journal::incomplete("", error) }
+fn unreadable_trash(error: &CollectError) -> IncompleteSource {
+    IncompleteSource { source: "trash".to_owned(), ..journal::incomplete_receipt("", error) }
 }
 
-fn view(home: &Path, receipt: &Receipt) -> ReceiptView {
-    let item = |step: &Step| TrashedItem {
+fn receipt_view(home: &Path, receipt: &Receipt) -> ReceiptView {
+    let item = |step: &JournalStep| TrashedItem {
         kind: step.begun.kind,
         path: text(&step.begun.path.0),
         action: match step.begun.action {
-            Action::Trash => "trashed",
-            Action::Rename { .. } => "renamed",
-            Action::Replace { .. } => "replaced",
-            Action::Discard => "discarded",
+            JournalAction::Trash => "trashed",
+            JournalAction::Rename { .. } => "renamed",
+            JournalAction::Replace { .. } => "replaced",
+            JournalAction::Discard => "discarded",
         }
         .to_owned(),
-        state: word(step).to_owned(),
+        state: state_name(step).to_owned(),
         why: step.begun.why.clone(),
         bytes: step.begun.bytes,
         undecided: decision(receipt, step),
         spare_copy: spare(home, receipt, step).map(|slot| text(&slot)),
     };
-    let held = receipt.steps.iter().filter(|step| step.state == State::Done);
+    let held = receipt.steps.iter().filter(|step| step.state == StepState::Done);
     let spare = receipt.steps.iter().filter_map(|step| spare(home, receipt, step));
     ReceiptView {
         receipt: receipt.id.clone(),
@@ -67,27 +69,27 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-const fn word(step: &Step) -> &'static str {
+const fn state_name(step: &JournalStep) -> &'static str {
     if step.undecided.is_some() {
         return "undecided";
     }
     match step.state {
-        State::Begun | State::Aside | State::Copied => "interrupted",
-        State::Done => "done",
-        State::Failed(_) => "notDone",
-        State::Undone => "undone",
-        State::Emptied => "emptied",
+        StepState::Begun | StepState::Aside | StepState::Copied => "interrupted",
+        StepState::Done => "done",
+        StepState::Failed(_) => "notDone",
+        StepState::Undone => "undone",
+        StepState::Emptied => "emptied",
     }
 }
 
 /// What a person must decide about a step, and how.
-fn decision(receipt: &Receipt, step: &Step) -> Option<UndecidedView> {
+fn decision(receipt: &Receipt, step: &JournalStep) -> Option<UndecidedView> {
     // Whoever moved all of it away has decided.
-    let is_there = |place: &Name| std::fs::symlink_metadata(&place.0).is_ok();
+    let is_there = |place: &JournalPath| std::fs::symlink_metadata(&place.0).is_ok();
     let matter = step.undecided.as_ref().filter(|matter| matter.places.iter().any(is_there))?;
     let id = &receipt.id;
     let remedy = match (step.can_be_undone(), &step.begun.action) {
-        (true, Action::Replace { before: None, .. }) | (false, _) => {
+        (true, JournalAction::Replace { before: None, .. }) | (false, _) => {
             "look at it, and keep what is yours".to_owned()
         }
         (true, _) => format!(
@@ -105,8 +107,8 @@ fn decision(receipt: &Receipt, step: &Step) -> Option<UndecidedView> {
 
 /// Everything that a person must decide.
 pub fn undecided(home: &Path) -> Vec<UndecidedView> {
-    let names = journal::names(home).unwrap_or_default();
-    let receipts = names.iter().filter_map(|name| journal::read(home, name).ok());
+    let names = journal::receipt_names(home).unwrap_or_default();
+    let receipts = names.iter().filter_map(|name| journal::read_receipt(home, name).ok());
     receipts
         .flat_map(|receipt| {
             receipt.steps.iter().filter_map(|step| decision(&receipt, step)).collect::<Vec<_>>()
@@ -116,40 +118,42 @@ pub fn undecided(home: &Path) -> Vec<UndecidedView> {
 
 /// The slot of a step in which something lies that nobody needs any more: a copy of what is in its place,
 /// or what was to be emptied when somebody was killed.
-fn spare(home: &Path, receipt: &Receipt, step: &Step) -> Option<PathBuf> {
-    let over = matches!(step.state, State::Failed(_) | State::Undone | State::Emptied);
-    let slot = journal::slot(home, &receipt.id, step.begun.step);
+fn spare(home: &Path, receipt: &Receipt, step: &JournalStep) -> Option<PathBuf> {
+    let over = matches!(step.state, StepState::Failed(_) | StepState::Undone | StepState::Emptied);
+    let slot = journal::slot_directory(home, &receipt.id, step.begun.step);
     let holds = || std::fs::read_dir(&slot).is_ok_and(|mut entries| entries.next().is_some());
     (over && step.undecided.is_none() && holds()).then_some(slot)
 }
 
 /// Removes for good what was trashed longer ago than `older_than`. Journals stay: they say what was.
-pub fn empty(
+pub fn empty_trash(
     writer: &WriterLock,
     older_than: Duration,
     at: Time,
 ) -> Result<TrashEmptied, CollectError> {
     let home = writer.home.as_path();
-    super::recover(home)?;
+    super::recover_interrupted(home)?;
     let mut emptied = TrashEmptied { applied: true, ..TrashEmptied::default() };
-    for name in journal::names(home)? {
-        let receipt = match journal::read(home, &name) {
+    for name in journal::receipt_names(home)? {
+        let receipt = match journal::read_receipt(home, &name) {
             Ok(receipt) => receipt,
             Err(_) if journal::is_missing(home, &name) => continue,
             Err(error) => {
-                emptied.failed.push(journal::incomplete(&name, &error));
+                emptied.failed.push(journal::incomplete_receipt(&name, &error));
                 continue;
             }
         };
         let old = at.since(receipt.at) >= older_than;
-        let holds = old && receipt.steps.iter().any(|step| step.state == State::Done);
+        let holds = old && receipt.steps.iter().any(|step| step.state == StepState::Done);
         // What was said to be emptied is, however old: whoever said so was killed.
         let slots: Vec<PathBuf> = receipt
             .steps
             .iter()
             .filter_map(|step| match step.state {
-                State::Done => old.then(|| journal::slot(home, &name, step.begun.step)),
-                State::Emptied => spare(home, &receipt, step),
+                StepState::Done => {
+                    old.then(|| journal::slot_directory(home, &name, step.begun.step))
+                }
+                StepState::Emptied => spare(home, &receipt, step),
                 _ => spare(home, &receipt, step).filter(|_| old),
             })
             .collect();
@@ -158,18 +162,18 @@ pub fn empty(
         }
         if holds {
             // Said first: from here on nothing of it can be undone, whatever is still there.
-            Journal::open(home, &name)?.add(&Line::Emptied { at })?;
+            Journal::open(home, &name)?.append(&JournalLine::Emptied { at })?;
         }
-        sys::pause::at("trash.emptying");
+        sys::pause::pause_at("trash.emptying");
         let mut gone = true;
         for slot in slots {
             let bytes = sys::trash::size_of(&slot);
-            match sys::trash::remove(&slot) {
+            match sys::trash::remove_tree(&slot) {
                 Ok(()) => emptied.bytes += bytes,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => {
                     gone = false;
-                    emptied.failed.push(Incomplete {
+                    emptied.failed.push(IncompleteSource {
                         source: format!("receipt {name}"),
                         path: Some(text(&slot)),
                         reason: error.to_string(),
@@ -186,7 +190,7 @@ pub fn empty(
 
 /// Checks that everything that was moved is where its journal says, and that nothing lies in the
 /// trash that no journal tells of.
-pub fn verify(home: &Path) -> TrashVerified {
+pub fn verify_trash(home: &Path) -> TrashVerified {
     let mut verified = TrashVerified {
         receipts: 0,
         items: 0,
@@ -195,30 +199,30 @@ pub fn verify(home: &Path) -> TrashVerified {
         undecided: Vec::new(),
         problems: Vec::new(),
     };
-    let names = journal::names(home).unwrap_or_else(|error| {
-        verified.problems.push(closed(&error));
+    let names = journal::receipt_names(home).unwrap_or_else(|error| {
+        verified.problems.push(unreadable_trash(&error));
         Vec::new()
     });
     for name in names {
         let mut problem = |path: Option<&Path>, reason: String| {
-            verified.problems.push(Incomplete {
+            verified.problems.push(IncompleteSource {
                 source: format!("receipt {name}"),
                 path: path.map(|path| path.to_string_lossy().into_owned()),
                 reason,
             });
         };
-        let receipt = match journal::read(home, &name) {
+        let receipt = match journal::read_receipt(home, &name) {
             Ok(receipt) => receipt,
             Err(error) => {
-                if !journal::is_missing(home, &name) || !slots(home, &name).is_empty() {
-                    verified.problems.push(journal::incomplete(&name, &error));
+                if !journal::is_missing(home, &name) || !slot_numbers(home, &name).is_empty() {
+                    verified.problems.push(journal::incomplete_receipt(&name, &error));
                 }
                 continue;
             }
         };
         verified.receipts += 1;
         for step in &receipt.steps {
-            let content = journal::content(home, &name, &step.begun);
+            let content = journal::slot_content(home, &name, &step.begun);
             let lies_there = std::fs::symlink_metadata(&content).is_ok();
             let path = step.begun.path.0.as_path();
             verified.undecided.extend(decision(&receipt, step));
@@ -227,15 +231,21 @@ pub fn verify(home: &Path) -> TrashVerified {
             let is_aside =
                 step.aside.as_ref().is_some_and(|aside| std::fs::symlink_metadata(aside).is_ok());
             match (&step.state, &step.begun.action) {
-                (State::Begun | State::Aside | State::Copied, action)
+                (StepState::Begun | StepState::Aside | StepState::Copied, action)
                     if !lies_there
                         && !is_aside
                         && std::fs::symlink_metadata(path).is_err()
-                        && !matches!(action, Action::Rename { .. } | Action::Discard) =>
+                        && !matches!(
+                            action,
+                            JournalAction::Rename { .. } | JournalAction::Discard
+                        ) =>
                 {
                     problem(Some(path), "it is neither in its place nor in the trash".into());
                 }
-                (State::Done, Action::Trash | Action::Replace { before: Some(_), .. }) => {
+                (
+                    StepState::Done,
+                    JournalAction::Trash | JournalAction::Replace { before: Some(_), .. },
+                ) => {
                     verified.items += 1;
                     if !lies_there && step.returning.is_none() {
                         problem(Some(path), "it is not in the trash any more".to_owned());
@@ -244,9 +254,9 @@ pub fn verify(home: &Path) -> TrashVerified {
                 _ => {}
             }
         }
-        for slot in slots(home, &name) {
+        for slot in slot_numbers(home, &name) {
             if !receipt.steps.iter().any(|step| step.begun.step == slot) {
-                let slot = journal::slot(home, &name, slot);
+                let slot = journal::slot_directory(home, &name, slot);
                 problem(Some(&slot), "no journal tells of it".to_owned());
             }
         }
@@ -254,7 +264,10 @@ pub fn verify(home: &Path) -> TrashVerified {
     verified
 }
 
-fn slots(home: &Path, receipt: &str) -> Vec<u32> {
-    let listed = std::fs::read_dir(journal::place(home, receipt)).into_iter().flatten().flatten();
+fn slot_numbers(home: &Path, receipt: &str) -> Vec<u32> {
+    let listed = std::fs::read_dir(journal::receipt_directory(home, receipt))
+        .into_iter()
+        .flatten()
+        .flatten();
     listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }

@@ -8,11 +8,13 @@ use model::plan::{Fingerprint, Refusal};
 use model::time::Time;
 use model::wire::{RefusalView, UndoResult, UndoneItem};
 use sys::fingerprint::{is_at, of_path};
-use sys::trash::Existing;
+use sys::trash::ExistingName;
 
 use super::CollectError;
-use super::journal::{self, Action, Begun, Journal, Line, Name, State, Step};
-use super::recheck::refusal;
+use super::journal::{
+    self, BegunStep, Journal, JournalAction, JournalLine, JournalPath, JournalStep, StepState,
+};
+use super::recheck::io_refusal;
 use super::slot::{drop_own, hash_of};
 use sys::writer_lock::WriterLock;
 
@@ -30,19 +32,19 @@ pub enum WhenTaken {
 
 /// Undoes a run, the last step first: the one named, or the last one of which something can be
 /// undone. What cannot be put back stays in the trash, and is said.
-pub fn undo(
+pub fn undo_receipt(
     writer: &WriterLock,
     receipt: Option<&str>,
     when_taken: WhenTaken,
     at: Time,
 ) -> Result<UndoResult, CollectError> {
     let home = writer.home.as_path();
-    super::recover(home)?;
+    super::recover_interrupted(home)?;
     let name = match receipt {
-        Some(text) => journal::find(home, text)?,
-        None => latest(home)?,
+        Some(text) => journal::find_receipt(home, text)?,
+        None => latest_undoable(home)?,
     };
-    let receipt = journal::read(home, &name)?;
+    let receipt = journal::read_receipt(home, &name)?;
     let journal = Journal::open(home, &name)?;
     let mut return_of = Return { home, receipt: &name, journal, when_taken };
     let mut result =
@@ -50,13 +52,13 @@ pub fn undo(
     for step in receipt.steps.iter().rev() {
         let begun = &step.begun;
         let back = match step.state {
-            State::Emptied => Err(Refusal::Emptied),
+            StepState::Emptied => Err(Refusal::Emptied),
             _ if step.can_be_undone() => return_of.put_back(step)?,
             _ => continue,
         };
         if let Ok(place) = &back {
-            sys::pause::at("undo.put-back");
-            return_of.journal.add(&Line::Undone { step: begun.step, at })?;
+            sys::pause::pause_at("undo.put-back");
+            return_of.journal.append(&JournalLine::Undone { step: begun.step, at })?;
             return_of.clear_slot(step, place);
         }
         result.items.push(return_of.tell(begun, back));
@@ -64,9 +66,9 @@ pub fn undo(
     Ok(result)
 }
 
-fn latest(home: &Path) -> Result<String, CollectError> {
-    for name in journal::names(home)?.into_iter().rev() {
-        match journal::read(home, &name) {
+fn latest_undoable(home: &Path) -> Result<String, CollectError> {
+    for name in journal::receipt_names(home)?.into_iter().rev() {
+        match journal::read_receipt(home, &name) {
             Ok(receipt) if receipt.is_undoable() => return Ok(name),
             Ok(_) => {}
             Err(_) if journal::is_missing(home, &name) => {}
@@ -89,34 +91,34 @@ struct Return<'a> {
 }
 
 impl Return<'_> {
-    fn put_back(&mut self, step: &Step) -> Result<Back, CollectError> {
+    fn put_back(&mut self, step: &JournalStep) -> Result<Back, CollectError> {
         let begun = &step.begun;
         let path = begun.path.0.as_path();
-        let content = journal::content(self.home, self.receipt, begun);
+        let content = journal::slot_content(self.home, self.receipt, begun);
         match &begun.action {
-            Action::Discard => Ok(self
+            JournalAction::Discard => Ok(self
                 .rename_back(step.aside.as_deref().unwrap_or(path), path)
-                .map_err(|error| refusal(path, &error))),
-            Action::Trash => match step.aside.as_deref().filter(|aside| is_there(aside)) {
-                Some(aside) if step.state != State::Done => {
-                    if step.state == State::Copied && is_there(&content) {
+                .map_err(|error| io_refusal(path, &error))),
+            JournalAction::Trash => match step.aside.as_deref().filter(|aside| is_there(aside)) {
+                Some(aside) if step.state != StepState::Done => {
+                    if step.state == StepState::Copied && is_there(&content) {
                         let private = journal::private_name(self.receipt, begun.step);
-                        let whole = sys::relocate::complete(&content, aside, private.as_ref());
+                        let whole = sys::relocate::complete_tree(&content, aside, private.as_ref());
                         if let Err(error) = whole {
-                            return Ok(Err(refusal(path, &error)));
+                            return Ok(Err(io_refusal(path, &error)));
                         }
                     }
-                    Ok(self.rename_back(aside, path).map_err(|error| refusal(path, &error)))
+                    Ok(self.rename_back(aside, path).map_err(|error| io_refusal(path, &error)))
                 }
                 _ => self.bring_back(&content, begun),
             },
-            Action::Rename { to } => {
+            JournalAction::Rename { to } => {
                 if begun.print.is_some_and(|print| is_at(&print, path)) {
                     return Ok(Ok(path.to_owned()));
                 }
-                Ok(self.rename_back(&to.0, path).map_err(|error| refusal(path, &error)))
+                Ok(self.rename_back(&to.0, path).map_err(|error| io_refusal(path, &error)))
             }
-            Action::Replace { before, after } => {
+            JournalAction::Replace { before, after } => {
                 self.restore(&content, begun, before.as_deref(), after)
             }
         }
@@ -126,7 +128,7 @@ impl Return<'_> {
     fn rename_back(&self, from: &Path, path: &Path) -> io::Result<PathBuf> {
         let mut last = io::ErrorKind::NotFound.into();
         for to in self.places(path) {
-            match sys::trash::rename(from, &to) {
+            match sys::trash::rename_noreplace(from, &to) {
                 Ok(()) => return Ok(to),
                 Err(error) => last = error,
             }
@@ -138,9 +140,9 @@ impl Return<'_> {
     }
 
     /// Brings something back from the trash to where nothing is, across devices if it must.
-    fn bring_back(&mut self, content: &Path, begun: &Begun) -> Result<Back, CollectError> {
+    fn bring_back(&mut self, content: &Path, begun: &BegunStep) -> Result<Back, CollectError> {
         let path = begun.path.0.as_path();
-        let failed = |error: io::Error| refusal(path, &error);
+        let failed = |error: io::Error| io_refusal(path, &error);
         if !is_there(content) && begun.print.is_some_and(|print| is_at(&print, path)) {
             // Killed after it was put back and before that was written down.
             return Ok(Ok(path.to_owned()));
@@ -162,20 +164,25 @@ impl Return<'_> {
             Err(error) => return Ok(Err(failed(error))),
         };
         // So that whoever finds it in its place after a kill knows it.
-        let by = Name(self.back_name(&to, step));
-        self.journal.add(&Line::Returning { step, by, to: Name(to.clone()), print })?;
-        let back = match sys::trash::rename(content, &to) {
+        let by = JournalPath(self.back_name(&to, step));
+        self.journal.append(&JournalLine::Returning {
+            step,
+            by,
+            to: JournalPath(to.clone()),
+            print,
+        })?;
+        let back = match sys::trash::rename_noreplace(content, &to) {
             // A copy gets the name when it is whole.
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 match self.copy_beside(content, &to, step)? {
-                    Ok(by) => sys::trash::rename(&by, &to).inspect_err(|_| drop_own(&by)),
+                    Ok(by) => sys::trash::rename_noreplace(&by, &to).inspect_err(|_| drop_own(&by)),
                     Err(error) => Err(error),
                 }
             }
             renamed => renamed,
         };
         if back.is_err() {
-            self.journal.add(&Line::Returned { step })?;
+            self.journal.append(&JournalLine::Returned { step })?;
         }
         Ok(back.map(|()| to).map_err(failed))
     }
@@ -189,19 +196,20 @@ impl Return<'_> {
         step: u32,
     ) -> Result<io::Result<PathBuf>, CollectError> {
         let by = self.back_name(to, step);
-        let returning = |print: Option<Fingerprint>| Line::Returning {
+        let returning = |print: Option<Fingerprint>| JournalLine::Returning {
             step,
-            by: Name(by.clone()),
-            to: Name(to.to_owned()),
+            by: JournalPath(by.clone()),
+            to: JournalPath(to.to_owned()),
             print,
         };
-        self.journal.add(&returning(None))?;
-        let copied = sys::trash::copy(content, &by, Existing::Refuse).and_then(|()| of_path(&by));
-        sys::pause::at("undo.copied");
+        self.journal.append(&returning(None))?;
+        let copied =
+            sys::trash::copy_tree(content, &by, ExistingName::Refuse).and_then(|()| of_path(&by));
+        sys::pause::pause_at("undo.copied");
         match copied {
             Ok(print) => {
-                self.journal.add(&returning(Some(print)))?;
-                sys::pause::at("undo.returning");
+                self.journal.append(&returning(Some(print)))?;
+                sys::pause::pause_at("undo.returning");
                 Ok(Ok(by))
             }
             Err(error) => {
@@ -216,12 +224,12 @@ impl Return<'_> {
     fn restore(
         &mut self,
         content: &Path,
-        begun: &Begun,
+        begun: &BegunStep,
         before: Option<&str>,
         after: &str,
     ) -> Result<Back, CollectError> {
         let path = begun.path.0.as_path();
-        let failed = |error: io::Error| refusal(path, &error);
+        let failed = |error: io::Error| io_refusal(path, &error);
         let now = match hash_of(path) {
             Ok(now) => now,
             Err(error) => return Ok(Err(failed(error))),
@@ -251,7 +259,7 @@ impl Return<'_> {
             },
         };
         if back.is_err() {
-            self.journal.add(&Line::Returned { step: begun.step })?;
+            self.journal.append(&JournalLine::Returned { step: begun.step })?;
         }
         Ok(back.map(|()| path.to_owned()).map_err(failed))
     }
@@ -260,37 +268,43 @@ impl Return<'_> {
     fn take_away(
         &mut self,
         content: &Path,
-        begun: &Begun,
+        begun: &BegunStep,
         after: &str,
     ) -> Result<Back, CollectError> {
         let path = begun.path.0.as_path();
         let (step, written) = (begun.step, content.with_extension("written"));
         let by = self.back_name(path, step);
-        let to = Name(written.clone());
-        self.journal.add(&Line::Returning { step, by: Name(by.clone()), to, print: None })?;
+        let to = JournalPath(written.clone());
+        self.journal.append(&JournalLine::Returning {
+            step,
+            by: JournalPath(by.clone()),
+            to,
+            print: None,
+        })?;
         // Under a name that nobody else knows it is looked at, and nobody writes to it after that.
-        let taken = sys::trash::rename(path, &by).and_then(|()| {
-            sys::pause::at("undo.copied");
+        let taken = sys::trash::rename_noreplace(path, &by).and_then(|()| {
+            sys::pause::pause_at("undo.copied");
             let same = hash_of(&by).is_ok_and(|now| now.as_deref() == Some(after));
             let moved = match (same, sys::private::create_private_dir(slot_of(&written))) {
                 (false, _) => Err(io::ErrorKind::WouldBlock.into()),
                 (true, Err(error)) => Err(io::Error::other(error.to_string())),
-                (true, Ok(())) => match sys::trash::rename(&by, &written) {
+                (true, Ok(())) => match sys::trash::rename_noreplace(&by, &written) {
                     Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                        sys::trash::copy(&by, &written, Existing::Refuse).map(|()| drop_own(&by))
+                        sys::trash::copy_tree(&by, &written, ExistingName::Refuse)
+                            .map(|()| drop_own(&by))
                     }
                     moved => moved,
                 },
             };
             if moved.is_err() {
-                sys::trash::rename(&by, path)?;
+                sys::trash::rename_noreplace(&by, path)?;
             }
             moved
         });
         if taken.is_err() {
-            self.journal.add(&Line::Returned { step })?;
+            self.journal.append(&JournalLine::Returned { step })?;
         }
-        Ok(taken.map(|()| path.to_owned()).map_err(|error| refusal(path, &error)))
+        Ok(taken.map(|()| path.to_owned()).map_err(|error| io_refusal(path, &error)))
     }
 
     /// The name by which something comes back to a directory. Only this step uses it.
@@ -310,20 +324,21 @@ impl Return<'_> {
     }
 
     /// Removes what is left of a step in the trash, now that it is in its place: a copy of it.
-    fn clear_slot(&self, step: &Step, place: &Path) {
-        let content = journal::content(self.home, self.receipt, &step.begun);
+    fn clear_slot(&self, step: &JournalStep, place: &Path) {
+        let content = journal::slot_content(self.home, self.receipt, &step.begun);
         let same = || sys::relocate::is_same_tree(&content, place).unwrap_or(false);
         if is_there(&content) && same() {
             drop_own(&content);
         }
         // Not empty means that something is in it: it stays until the trash is emptied.
-        let _ = std::fs::remove_dir(journal::slot(self.home, self.receipt, step.begun.step));
+        let _ =
+            std::fs::remove_dir(journal::slot_directory(self.home, self.receipt, step.begun.step));
     }
 
-    fn tell(&self, begun: &Begun, back: Back) -> UndoneItem {
+    fn tell(&self, begun: &BegunStep, back: Back) -> UndoneItem {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let path = begun.path.0.as_path();
-        let content = journal::content(self.home, self.receipt, begun);
+        let content = journal::slot_content(self.home, self.receipt, begun);
         let beside_of = back.as_ref().ok().filter(|place| *place != path).map(|place| text(place));
         let refused = back.err().map(|refusal| {
             let mut view = RefusalView::from(&refusal);
@@ -369,15 +384,15 @@ fn beside(path: &Path, receipt: &str, count: u32) -> PathBuf {
 fn exchange_back(by: &Path, path: &Path, after: &str) -> io::Result<()> {
     let is_after = |path: &Path| hash_of(path).is_ok_and(|now| now.as_deref() == Some(after));
     let changed = || Err(io::ErrorKind::WouldBlock.into());
-    match sys::trash::exchange(by, path) {
+    match sys::trash::exchange_names(by, path) {
         Ok(()) => {
-            sys::pause::at("undo.exchanged");
+            sys::pause::pause_at("undo.exchanged");
             if is_after(by) {
                 drop_own(by);
                 return Ok(());
             }
             // Somebody wrote in the last moment: what they wrote goes back to its place.
-            sys::trash::exchange(by, path)?;
+            sys::trash::exchange_names(by, path)?;
             drop_own(by);
             changed()
         }

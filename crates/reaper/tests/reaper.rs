@@ -8,9 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use model::plan::{Kind, Refusal};
+use model::plan::{Refusal, RemovableKind};
 use model::time::Time;
-use ostler_reaper::{Planned, Reaper, WhenTaken, recheck};
+use ostler_reaper::{PlannedRemoval, Reaper, WhenTaken, recheck_planned};
 use proptest::prelude::*;
 use sys::writer_lock::WriterLock;
 use testkit::home::Snapshot;
@@ -40,8 +40,8 @@ fn now() -> Time {
     sys::clock::now()
 }
 
-fn planned(path: &Path) -> Planned {
-    Planned::new(Kind::Temporary, path, "test", "a test").unwrap()
+fn planned(path: &Path) -> PlannedRemoval {
+    PlannedRemoval::new(RemovableKind::Temporary, path, "test", "a test").unwrap()
 }
 
 #[test]
@@ -55,12 +55,12 @@ fn replaced_content_comes_back_with_its_mode_and_times() {
     let before = Snapshot::of(&bench.work);
     let plan = planned(&path);
     let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
-    let checked = recheck(&plan, |_| Ok(None)).unwrap();
-    reaper.replace(&checked, b"before", b"after").unwrap().unwrap();
+    let checked = recheck_planned(&plan, |_| Ok(None)).unwrap();
+    reaper.replace_content(&checked, b"before", b"after").unwrap().unwrap();
     reaper.finish().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"after");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-    ostler_reaper::undo(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
+    ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
     assert_eq!(changes(&before, &bench), Vec::<String>::new());
 }
 
@@ -71,12 +71,12 @@ fn content_that_is_not_what_was_read_is_not_replaced() {
     fs::write(&path, "theirs").unwrap();
     let plan = planned(&path);
     let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
-    let checked = recheck(&plan, |_| Ok(None)).unwrap();
-    let refused = reaper.replace(&checked, b"as read", b"after").unwrap();
+    let checked = recheck_planned(&plan, |_| Ok(None)).unwrap();
+    let refused = reaper.replace_content(&checked, b"as read", b"after").unwrap();
     assert_eq!(refused, Err(Refusal::Changed));
     assert_eq!(fs::read(&path).unwrap(), b"theirs");
     reaper.finish().unwrap();
-    assert!(ostler_reaper::verify(&bench.writer.home).problems.is_empty());
+    assert!(ostler_reaper::verify_trash(&bench.writer.home).problems.is_empty());
 }
 
 #[test]
@@ -86,11 +86,12 @@ fn a_replacement_that_was_changed_since_is_not_undone() {
     fs::write(&path, "before").unwrap();
     let plan = planned(&path);
     let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
-    let checked = recheck(&plan, |_| Ok(None)).unwrap();
-    reaper.replace(&checked, b"before", b"after").unwrap().unwrap();
+    let checked = recheck_planned(&plan, |_| Ok(None)).unwrap();
+    reaper.replace_content(&checked, b"before", b"after").unwrap().unwrap();
     reaper.finish().unwrap();
     fs::write(&path, "somebody's").unwrap();
-    let undone = ostler_reaper::undo(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
+    let undone =
+        ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
     assert_eq!(undone.items[0].refused.as_ref().unwrap().refusal, Refusal::Changed);
     assert_eq!(fs::read(&path).unwrap(), b"somebody's");
 }
@@ -135,13 +136,13 @@ fn c1_an_original_that_was_worked_on_since_the_kill_is_not_removed() {
     let copy = left_by_a_kill(&bench, &[begun, copied], "session", b"before");
     let mut file = fs::File::options().append(true).open(&path).unwrap();
     std::io::Write::write_all(&mut file, b", and a turn").unwrap();
-    ostler_reaper::recover(&bench.writer.home).unwrap();
+    ostler_reaper::recover_interrupted(&bench.writer.home).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"before, and a turn");
     assert_eq!(fs::read(&copy).unwrap(), b"before", "recovery removes nothing");
-    let verified = ostler_reaper::verify(&bench.writer.home);
+    let verified = ostler_reaper::verify_trash(&bench.writer.home);
     assert!(verified.problems.is_empty() && verified.interrupted == 0, "{verified:?}");
     assert_eq!(verified.spare, 1, "it is freed with the trash");
-    ostler_reaper::empty(&bench.writer, Duration::ZERO, now()).unwrap();
+    ostler_reaper::empty_trash(&bench.writer, Duration::ZERO, now()).unwrap();
     assert!(!copy.exists() && path.exists());
 }
 
@@ -165,21 +166,23 @@ fn c2_the_copy_of_a_replaced_file_that_changed_since_is_kept() {
             Some(text) => fs::write(&path, text).unwrap(),
             None => fs::remove_file(&path).unwrap(),
         }
-        ostler_reaper::recover(&bench.writer.home).unwrap();
+        ostler_reaper::recover_interrupted(&bench.writer.home).unwrap();
         assert_eq!(fs::read(&copy).unwrap(), b"before", "{now_there:?}");
         assert_eq!(fs::read_to_string(&path).ok().as_deref(), now_there);
-        let item = ostler_reaper::list(&bench.writer.home).0[0].items[0].clone();
+        let item = ostler_reaper::list_receipts(&bench.writer.home).0[0].items[0].clone();
         assert_eq!(item.state, state, "{now_there:?}");
         if state != "undecided" {
             continue;
         }
         let matter = &ostler_reaper::undecided(&bench.writer.home)[0];
         assert_eq!(matter.places, [copy.to_string_lossy()]);
-        let refused = ostler_reaper::undo(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
+        let refused =
+            ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
         let item = &refused.items[0];
         assert_eq!(item.refused.as_ref().unwrap().refusal, Refusal::Changed);
         assert_eq!(item.kept_at.as_deref(), copy.to_str());
-        let undone = ostler_reaper::undo(&bench.writer, None, WhenTaken::Beside, now()).unwrap();
+        let undone =
+            ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Beside, now()).unwrap();
         let place = undone.items[0].beside.clone().map_or(path.clone(), PathBuf::from);
         assert_eq!(fs::read(place).unwrap(), b"before");
         assert!(ostler_reaper::undecided(&bench.writer.home).is_empty());
@@ -193,12 +196,12 @@ fn m11_a_rename_that_finds_a_change_goes_back() {
     let (path, to) = (bench.work.join("session"), bench.work.join("session.deleted"));
     fs::write(&path, "x").unwrap();
     let plan = planned(&path);
-    let checked = recheck(&plan, |_| Ok(None)).unwrap();
+    let checked = recheck_planned(&plan, |_| Ok(None)).unwrap();
     fs::write(&path, "x and a turn").unwrap();
     let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
-    assert_eq!(reaper.rename(&checked, &to).unwrap(), Err(Refusal::Changed));
+    assert_eq!(reaper.rename_item(&checked, &to).unwrap(), Err(Refusal::Changed));
     reaper.finish().unwrap();
-    assert_eq!(ostler_reaper::list(&bench.writer.home).0[0].items[0].state, "notDone");
+    assert_eq!(ostler_reaper::list_receipts(&bench.writer.home).0[0].items[0].state, "notDone");
     assert_eq!(fs::read(&path).unwrap(), b"x and a turn");
     assert!(!to.exists());
 }
@@ -218,7 +221,7 @@ fn l3_recovery_lets_go_of_its_own_lock_and_temporary_file() {
     left_by_a_kill(&bench, &[begun], "index", b"before");
     let temporary = bench.work.join(".ostler-19a000000-1-1-0-0");
     fs::write(&temporary, "aft").unwrap();
-    ostler_reaper::recover(&bench.writer.home).unwrap();
+    ostler_reaper::recover_interrupted(&bench.writer.home).unwrap();
     assert!(!lock.exists() && !temporary.exists());
     assert_eq!(fs::read(&path).unwrap(), b"before");
 }
@@ -229,12 +232,12 @@ fn what_was_made_goes_away_again_and_what_is_there_is_not_made() {
     let path = bench.work.join("new");
     let before = Snapshot::of(&bench.work);
     let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
-    reaper.create(Kind::StoreIndex, &path, "rebuilt", b"{}").unwrap().unwrap();
-    let again = reaper.create(Kind::StoreIndex, &path, "rebuilt", b"[]").unwrap();
+    reaper.create_file(RemovableKind::StoreIndex, &path, "rebuilt", b"{}").unwrap().unwrap();
+    let again = reaper.create_file(RemovableKind::StoreIndex, &path, "rebuilt", b"[]").unwrap();
     assert_eq!(again, Err(Refusal::Changed));
     reaper.finish().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"{}");
-    ostler_reaper::undo(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
+    ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
     assert_eq!(changes(&before, &bench), Vec::<String>::new());
 }
 
@@ -244,12 +247,14 @@ fn a_lock_is_held_until_the_thing_is_gone() {
     let (path, lock) = (bench.work.join("file"), bench.work.join("lock"));
     fs::write(&path, "x").unwrap();
     let plan = planned(&path);
-    let checked = recheck(&plan, |_| Ok(sys::lockfile::make(&lock, b"us").unwrap())).unwrap();
-    assert!(sys::lockfile::make(&lock, b"others").unwrap().is_none());
+    let checked =
+        recheck_planned(&plan, |_| Ok(sys::lockfile::create_lock_file(&lock, b"us").unwrap()))
+            .unwrap();
+    assert!(sys::lockfile::create_lock_file(&lock, b"others").unwrap().is_none());
     let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
-    reaper.trash(&checked).unwrap().unwrap();
+    reaper.trash_item(&checked).unwrap().unwrap();
     drop(checked);
-    assert!(sys::lockfile::make(&lock, b"others").unwrap().is_some());
+    assert!(sys::lockfile::create_lock_file(&lock, b"others").unwrap().is_some());
 }
 
 #[test]
@@ -257,9 +262,15 @@ fn special_files_and_mount_points_stay() {
     let bench = bench();
     let socket = bench.work.join("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    assert_eq!(recheck(&planned(&socket), |_| Ok(None)).unwrap_err(), Refusal::Special);
-    assert_eq!(recheck(&planned(Path::new("/proc")), |_| Ok(None)).unwrap_err(), Refusal::Mounted);
-    assert_eq!(recheck(&planned(Path::new("/")), |_| Ok(None)).unwrap_err(), Refusal::Mounted);
+    assert_eq!(recheck_planned(&planned(&socket), |_| Ok(None)).unwrap_err(), Refusal::Special);
+    assert_eq!(
+        recheck_planned(&planned(Path::new("/proc")), |_| Ok(None)).unwrap_err(),
+        Refusal::Mounted
+    );
+    assert_eq!(
+        recheck_planned(&planned(Path::new("/")), |_| Ok(None)).unwrap_err(),
+        Refusal::Mounted
+    );
 }
 
 #[derive(Clone, Debug)]
@@ -296,38 +307,38 @@ proptest! {
             let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
             for deed in deeds {
                 let at = |index: usize| bench.work.join(name(index));
-                let plan = |index: usize| Planned::new(Kind::Temporary, &at(index), "test", "a test").ok();
+                let plan = |index: usize| PlannedRemoval::new(RemovableKind::Temporary, &at(index), "test", "a test").ok();
                 match deed {
                     Deed::Trash(index) => {
                         let Some(plan) = plan(index) else { continue };
-                        let checked = recheck(&plan, |_| Ok(None)).unwrap();
-                        reaper.trash(&checked).unwrap().unwrap();
+                        let checked = recheck_planned(&plan, |_| Ok(None)).unwrap();
+                        reaper.trash_item(&checked).unwrap().unwrap();
                     }
                     Deed::Rename(from, to) => {
                         let Some(plan) = plan(from) else { continue };
-                        let checked = recheck(&plan, |_| Ok(None)).unwrap();
+                        let checked = recheck_planned(&plan, |_| Ok(None)).unwrap();
                         let taken = at(to).exists();
-                        prop_assert_eq!(reaper.rename(&checked, &at(to)).unwrap().is_err(), taken);
+                        prop_assert_eq!(reaper.rename_item(&checked, &at(to)).unwrap().is_err(), taken);
                     }
                     Deed::Replace(index, bytes) => {
                         let Some(plan) = plan(index) else { continue };
                         let read = fs::read(at(index)).unwrap();
-                        let checked = recheck(&plan, |_| Ok(None)).unwrap();
-                        reaper.replace(&checked, &read, &bytes).unwrap().unwrap();
+                        let checked = recheck_planned(&plan, |_| Ok(None)).unwrap();
+                        reaper.replace_content(&checked, &read, &bytes).unwrap().unwrap();
                     }
                     Deed::Create(index, bytes) => {
                         let taken = at(index).exists();
-                        let made = reaper.create(Kind::StoreIndex, &at(index), "a test", &bytes);
+                        let made = reaper.create_file(RemovableKind::StoreIndex, &at(index), "a test", &bytes);
                         prop_assert_eq!(made.unwrap().is_err(), taken);
                     }
                 }
             }
             receipts.extend(reaper.finish().unwrap().map(|(receipt, _)| receipt));
         }
-        let verified = ostler_reaper::verify(&bench.writer.home);
+        let verified = ostler_reaper::verify_trash(&bench.writer.home);
         prop_assert!(verified.problems.is_empty(), "{:?}", verified);
         for receipt in receipts.iter().rev() {
-            let undone = ostler_reaper::undo(&bench.writer, Some(receipt), WhenTaken::Refuse, now()).unwrap();
+            let undone = ostler_reaper::undo_receipt(&bench.writer, Some(receipt), WhenTaken::Refuse, now()).unwrap();
             let refused = undone.items.iter().find(|item| item.refused.is_some());
             prop_assert!(refused.is_none(), "{:?}", refused);
         }

@@ -2,11 +2,12 @@
 
 use std::io::Read;
 
-use ostler_screen::{Limits, Screen, Size};
+use ostler_screen::{Screen, ScreenLimits, ScreenSize};
 
 fn main() -> std::io::Result<()> {
     let mut input = std::io::stdin().lock();
-    let mut screen = Screen::new(Size { cols: 80, rows: 24 }, Limits { scrollback_lines: 10_000 });
+    let mut screen =
+        Screen::new(ScreenSize { cols: 80, rows: 24 }, ScreenLimits { scrollback_lines: 10_000 });
     let mut buffer = vec![0; 64 << 10];
     loop {
         let count = input.read(&mut buffer)?;

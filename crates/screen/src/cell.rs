@@ -36,7 +36,7 @@ impl Attrs {
     }
 
     /// 0 none, 1 straight, 2 double, 3 curly, 4 dotted, 5 dashed: the numbers of `SGR 4:n`.
-    pub fn underline(self) -> u8 {
+    pub fn underline_style(self) -> u8 {
         ((self.0 & Self::UNDERLINE_MASK) >> Self::UNDERLINE_SHIFT) as u8
     }
 
@@ -61,11 +61,11 @@ impl Glyph {
     const CLUSTER: u32 = 1 << 31;
     pub(crate) const SPACE: Glyph = Glyph(' ' as u32);
 
-    pub(crate) fn char(c: char) -> Glyph {
+    pub(crate) fn from_char(c: char) -> Glyph {
         Glyph(c as u32)
     }
 
-    pub(crate) fn ascii(byte: u8) -> Glyph {
+    pub(crate) fn from_ascii(byte: u8) -> Glyph {
         Glyph(u32::from(byte))
     }
 
@@ -77,14 +77,14 @@ impl Glyph {
         self.0 as u8
     }
 
-    fn cluster(self) -> Option<usize> {
+    fn cluster_index(self) -> Option<usize> {
         (self.0 & Self::CLUSTER != 0).then_some((self.0 & !Self::CLUSTER) as usize)
     }
 }
 
 /// The part a cell plays in a glyph that takes two columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Kind {
+pub(crate) enum CellPart {
     Narrow,
     /// The left half, which carries the glyph.
     Wide,
@@ -98,7 +98,7 @@ pub(crate) enum Kind {
 pub(crate) struct Cell {
     pub(crate) glyph: Glyph,
     pub(crate) style: Style,
-    pub(crate) kind: Kind,
+    pub(crate) kind: CellPart,
 }
 
 // The grid is small, but every printed character writes one of these.
@@ -108,18 +108,18 @@ impl Cell {
     pub(crate) const BLANK: Cell = Cell {
         glyph: Glyph::SPACE,
         style: Style { fg: Color::Default, bg: Color::Default, attrs: Attrs(0) },
-        kind: Kind::Narrow,
+        kind: CellPart::Narrow,
     };
 
     /// An erased cell keeps the background of the pen that erased it.
-    pub(crate) fn erased(pen: Style) -> Cell {
+    pub(crate) fn erased_with(pen: Style) -> Cell {
         Cell { style: Style { bg: pen.bg, ..Style::default() }, ..Cell::BLANK }
     }
 }
 
 /// Grapheme clusters of more than one character, which cells refer to.
 ///
-/// Entries are never changed, so cells may be copied freely; [`Clusters::sweep`] drops what no cell
+/// Entries are never changed, so cells may be copied freely; [`Clusters::retain_used`] drops what no cell
 /// uses any more, so that the table stays in proportion to the screen.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Clusters {
@@ -136,24 +136,24 @@ impl Default for Clusters {
 impl Clusters {
     const MIN: usize = 1 << 12;
 
-    pub(crate) fn add(&mut self, text: &str) -> Glyph {
+    pub(crate) fn add_cluster(&mut self, text: &str) -> Glyph {
         let mut chars = text.chars();
         if let (Some(only), None) = (chars.next(), chars.next()) {
-            return Glyph::char(only);
+            return Glyph::from_char(only);
         }
         self.texts.push(text.into());
         Glyph(Glyph::CLUSTER | (self.texts.len() - 1) as u32)
     }
 
     pub(crate) fn push_to(&self, glyph: Glyph, out: &mut String) {
-        match (glyph.as_char(), glyph.cluster()) {
+        match (glyph.as_char(), glyph.cluster_index()) {
             (Some(c), _) => out.push(c),
             (None, Some(index)) => out.push_str(self.texts.get(index).map_or("\u{fffd}", |t| t)),
             (None, None) => out.push(char::REPLACEMENT_CHARACTER),
         }
     }
 
-    pub(crate) fn text(&self, glyph: Glyph) -> String {
+    pub(crate) fn glyph_text(&self, glyph: Glyph) -> String {
         let mut text = String::new();
         self.push_to(glyph, &mut text);
         text
@@ -164,11 +164,11 @@ impl Clusters {
     }
 
     /// Keeps only the clusters of `cells`, and points the cells to their new places.
-    pub(crate) fn sweep<'a>(&mut self, cells: impl Iterator<Item = &'a mut Cell>) {
+    pub(crate) fn retain_used<'a>(&mut self, cells: impl Iterator<Item = &'a mut Cell>) {
         let mut kept: Vec<Box<str>> = Vec::new();
         let mut moved = std::collections::HashMap::new();
         for cell in cells {
-            let Some(index) = cell.glyph.cluster() else { continue };
+            let Some(index) = cell.glyph.cluster_index() else { continue };
             let Some(text) = self.texts.get(index) else { continue };
             let place = *moved.entry(index).or_insert_with(|| {
                 kept.push(text.clone());

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{Cell, Clusters, Glyph, Kind, Style};
+use crate::cell::{Cell, CellPart, Clusters, Glyph, Style};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Row {
@@ -27,7 +27,7 @@ impl Row {
     }
 
     /// A row of `cols` columns that starts with `cells`.
-    pub(crate) fn with(cells: &[Cell], cols: usize, wrapped: bool) -> Row {
+    pub(crate) fn from_cells(cells: &[Cell], cols: usize, wrapped: bool) -> Row {
         let mut row = Row::new(cols);
         let count = cells.len().min(cols);
         row.cells[..count].copy_from_slice(&cells[..count]);
@@ -42,23 +42,23 @@ impl Row {
     }
 
     /// The cells up to the last one that shows or means something.
-    pub(crate) fn occupied(&self) -> &[Cell] {
-        stored(&self.cells[..self.used], false)
+    pub(crate) fn occupied_cells(&self) -> &[Cell] {
+        trim_stored(&self.cells[..self.used], false)
     }
 
     /// The cells worth keeping.
-    pub(crate) fn stored(&self) -> &[Cell] {
-        if self.wrapped { &self.cells } else { self.occupied() }
+    pub(crate) fn stored_cells(&self) -> &[Cell] {
+        if self.wrapped { &self.cells } else { self.occupied_cells() }
     }
 
     pub(crate) fn is_blank(&self) -> bool {
-        self.occupied().is_empty()
+        self.occupied_cells().is_empty()
     }
 
-    pub(crate) fn text(&self, clusters: &Clusters) -> String {
+    pub(crate) fn row_text(&self, clusters: &Clusters) -> String {
         let mut text = String::new();
-        for cell in self.occupied() {
-            if cell.kind != Kind::Spacer {
+        for cell in self.occupied_cells() {
+            if cell.kind != CellPart::Spacer {
                 clusters.push_to(cell.glyph, &mut text);
             }
         }
@@ -68,10 +68,10 @@ impl Row {
 
     /// The bytes of a row that is nothing but ASCII in the default style.
     pub(crate) fn plain_text(&self) -> Option<impl Iterator<Item = u8>> {
-        self.plain.then(|| self.stored().iter().map(|cell| cell.glyph.low_byte()))
+        self.plain.then(|| self.stored_cells().iter().map(|cell| cell.glyph.low_byte()))
     }
 
-    pub(crate) fn set(&mut self, col: usize, cell: Cell) {
+    pub(crate) fn set_cell(&mut self, col: usize, cell: Cell) {
         self.plain = false;
         self.cells[col] = cell;
         self.used = self.used.max(col + 1);
@@ -79,33 +79,33 @@ impl Row {
 
     pub(crate) fn write_ascii(&mut self, col: usize, bytes: &[u8], style: Style) {
         let end = col + bytes.len();
-        self.cut(col);
-        self.cut(end);
+        self.split_wide_at(col);
+        self.split_wide_at(end);
         for (cell, &byte) in self.cells[col..end].iter_mut().zip(bytes) {
-            *cell = Cell { glyph: Glyph::ascii(byte), style, kind: Kind::Narrow };
+            *cell = Cell { glyph: Glyph::from_ascii(byte), style, kind: CellPart::Narrow };
         }
         self.used = self.used.max(end);
         self.plain &= style == Style::default();
     }
 
     /// Parts a wide glyph that lies across the border before `col`.
-    pub(crate) fn cut(&mut self, col: usize) {
-        if col == 0 || col >= self.cells.len() || self.cells[col].kind != Kind::Spacer {
+    pub(crate) fn split_wide_at(&mut self, col: usize) {
+        if col == 0 || col >= self.cells.len() || self.cells[col].kind != CellPart::Spacer {
             return;
         }
         for half in &mut self.cells[col - 1..=col] {
             half.glyph = Glyph::SPACE;
-            half.kind = Kind::Narrow;
+            half.kind = CellPart::Narrow;
         }
     }
 
-    pub(crate) fn fill(&mut self, range: Range<usize>, with: Cell) {
+    pub(crate) fn fill_range(&mut self, range: Range<usize>, with: Cell) {
         let range = range.start.min(self.cells.len())..range.end.min(self.cells.len());
         if range.is_empty() {
             return;
         }
-        self.cut(range.start);
-        self.cut(range.end);
+        self.split_wide_at(range.start);
+        self.split_wide_at(range.end);
         if with != Cell::BLANK {
             self.plain = false;
             self.used = self.used.max(range.end);
@@ -121,33 +121,33 @@ impl Row {
 
     pub(crate) fn clear(&mut self, with: Cell) {
         self.wrapped = false;
-        self.fill(0..self.cells.len(), with);
+        self.fill_range(0..self.cells.len(), with);
     }
 
     /// Shifts the cells from `range.start` right by `count`; those pushed over the end are lost.
-    pub(crate) fn insert(&mut self, range: Range<usize>, count: usize, with: Cell) {
+    pub(crate) fn insert_cells(&mut self, range: Range<usize>, count: usize, with: Cell) {
         let count = count.min(range.len());
-        self.cut(range.start);
-        self.cut(range.end - count);
-        self.cut(range.end);
+        self.split_wide_at(range.start);
+        self.split_wide_at(range.end - count);
+        self.split_wide_at(range.end);
         self.cells.copy_within(range.start..range.end - count, range.start + count);
         self.used = self.cells.len();
-        self.fill(range.start..range.start + count, with);
+        self.fill_range(range.start..range.start + count, with);
     }
 
     /// Shifts the cells after the first `count` of `range` left.
-    pub(crate) fn delete(&mut self, range: Range<usize>, count: usize, with: Cell) {
+    pub(crate) fn delete_cells(&mut self, range: Range<usize>, count: usize, with: Cell) {
         let count = count.min(range.len());
-        self.cut(range.start);
-        self.cut(range.start + count);
-        self.cut(range.end);
+        self.split_wide_at(range.start);
+        self.split_wide_at(range.start + count);
+        self.split_wide_at(range.end);
         self.cells.copy_within(range.start + count..range.end, range.start);
         self.used = self.cells.len();
-        self.fill(range.end - count..range.end, with);
+        self.fill_range(range.end - count..range.end, with);
     }
 
     pub(crate) fn set_width(&mut self, cols: usize) {
-        self.cut(cols);
+        self.split_wide_at(cols);
         self.cells.resize(cols, Cell::BLANK);
         self.used = self.used.min(cols);
     }
@@ -158,8 +158,8 @@ impl Row {
     }
 
     fn copy_range(&mut self, from: &Row, range: Range<usize>) {
-        self.cut(range.start);
-        self.cut(range.end);
+        self.split_wide_at(range.start);
+        self.split_wide_at(range.end);
         self.cells[range.clone()].copy_from_slice(&from.cells[range]);
         self.used = self.cells.len();
         self.plain &= from.plain;
@@ -168,7 +168,7 @@ impl Row {
 
 /// The cells of a row that are worth keeping: blanks at its end mean nothing, unless the text goes on
 /// after them.
-pub(crate) fn stored(cells: &[Cell], wrapped: bool) -> &[Cell] {
+pub(crate) fn trim_stored(cells: &[Cell], wrapped: bool) -> &[Cell] {
     if wrapped {
         return cells;
     }
@@ -217,10 +217,10 @@ impl Grid {
             return self.scroll_part(area, count, with, Direction::Up);
         }
         for _ in 0..count {
-            let Some(mut row) = self.take(area.rows.start) else { return };
+            let Some(mut row) = self.take_row(area.rows.start) else { return };
             leaving(&row);
             row.clear(with);
-            self.put(area.rows.end - 1, row);
+            self.put_row(area.rows.end - 1, row);
         }
     }
 
@@ -230,17 +230,17 @@ impl Grid {
             return self.scroll_part(area, count, with, Direction::Down);
         }
         for _ in 0..count {
-            let Some(mut row) = self.take(area.rows.end - 1) else { return };
+            let Some(mut row) = self.take_row(area.rows.end - 1) else { return };
             row.clear(with);
-            self.put(area.rows.start, row);
+            self.put_row(area.rows.start, row);
         }
     }
 
-    fn take(&mut self, at: usize) -> Option<Row> {
+    fn take_row(&mut self, at: usize) -> Option<Row> {
         if at == 0 { self.rows.pop_front() } else { self.rows.remove(at) }
     }
 
-    fn put(&mut self, at: usize, row: Row) {
+    fn put_row(&mut self, at: usize, row: Row) {
         if at >= self.rows.len() { self.rows.push_back(row) } else { self.rows.insert(at, row) }
     }
 
@@ -262,7 +262,7 @@ impl Grid {
                     let source = self.rows[area.rows.start + from].clone();
                     self.rows[to].copy_range(&source, area.cols.clone());
                 }
-                None => self.rows[to].fill(area.cols.clone(), with),
+                None => self.rows[to].fill_range(area.cols.clone(), with),
             }
         }
     }

@@ -17,9 +17,9 @@ struct Chunk {
 }
 
 impl Chunk {
-    const SIZE: usize = 32 << 10;
+    const CHUNK_SIZE: usize = 32 << 10;
 
-    fn line(&self, index: usize) -> &[u8] {
+    fn encoded_line(&self, index: usize) -> &[u8] {
         let start = self.starts[index] as usize;
         let end = self.starts.get(index + 1).map_or(self.bytes.len(), |&end| end as usize);
         &self.bytes[start..end]
@@ -70,8 +70,8 @@ impl History {
 
     pub(crate) fn push(&mut self, row: &Row, clusters: &Clusters) {
         self.push_with(|out| match row.plain_text() {
-            Some(text) => line::encode_plain(text, row.wrapped, out),
-            None => line::encode(row.stored(), row.wrapped, clusters, out),
+            Some(text) => line::encode_plain_line(text, row.wrapped, out),
+            None => line::encode_line(row.stored_cells(), row.wrapped, clusters, out),
         });
     }
 
@@ -80,8 +80,8 @@ impl History {
         if self.limit == 0 {
             return;
         }
-        if self.chunks.back().is_none_or(|chunk| chunk.bytes.len() >= Chunk::SIZE) {
-            let chunk = self.recycle();
+        if self.chunks.back().is_none_or(|chunk| chunk.bytes.len() >= Chunk::CHUNK_SIZE) {
+            let chunk = self.recycle_chunk();
             self.chunks.push_back(chunk);
         }
         if let Some(chunk) = self.chunks.back_mut() {
@@ -92,10 +92,13 @@ impl History {
     }
 
     /// The oldest chunk, emptied, when everything in it is beyond the limit.
-    fn recycle(&mut self) -> Chunk {
+    fn recycle_chunk(&mut self) -> Chunk {
         let oldest = self.chunks.front().map_or(0, |chunk| chunk.starts.len());
         if oldest == 0 || self.held - oldest < self.limit {
-            return Chunk { bytes: Vec::with_capacity(Chunk::SIZE + 512), starts: Vec::new() };
+            return Chunk {
+                bytes: Vec::with_capacity(Chunk::CHUNK_SIZE + 512),
+                starts: Vec::new(),
+            };
         }
         self.held -= oldest;
         let mut chunk = self.chunks.pop_front().unwrap_or_default();
@@ -119,11 +122,11 @@ impl History {
     }
 
     /// The newest `count` lines, oldest of them first.
-    pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn newest_lines(&self, count: usize) -> impl Iterator<Item = &[u8]> {
         let skip = self.held - count.min(self.len());
         self.chunks
             .iter()
-            .flat_map(|chunk| (0..chunk.starts.len()).map(|index| chunk.line(index)))
+            .flat_map(|chunk| (0..chunk.starts.len()).map(|index| chunk.encoded_line(index)))
             .skip(skip)
     }
 
@@ -134,7 +137,7 @@ impl History {
     }
 
     #[cfg(test)]
-    fn bytes(&self) -> usize {
+    fn byte_len(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.bytes.capacity() + chunk.starts.capacity() * 4).sum()
     }
 }
@@ -156,11 +159,11 @@ mod tests {
         for n in 0..25_000 {
             push(&mut history, &format!("line {n}"));
         }
-        let lines: Vec<String> = history.newest(usize::MAX).map(line::text).collect();
+        let lines: Vec<String> = history.newest_lines(usize::MAX).map(line::line_text).collect();
         assert_eq!(lines.len(), 1000);
         assert_eq!(lines[0], "line 24000");
         assert_eq!(lines[999], "line 24999");
-        assert_eq!(history.newest(3).count(), 3);
+        assert_eq!(history.newest_lines(3).count(), 3);
         assert!(history.is_sound());
     }
 
@@ -170,11 +173,15 @@ mod tests {
         for _ in 0..30_000 {
             push(&mut history, &"x".repeat(80));
         }
-        let before = history.bytes();
+        let before = history.byte_len();
         for _ in 0..300_000 {
             push(&mut history, &"x".repeat(80));
         }
-        assert!(history.bytes() <= before + 2 * Chunk::SIZE, "{} then {before}", history.bytes());
+        assert!(
+            history.byte_len() <= before + 2 * Chunk::CHUNK_SIZE,
+            "{} then {before}",
+            history.byte_len()
+        );
         assert!(before < 1_100_000, "{before}");
     }
 
@@ -184,8 +191,8 @@ mod tests {
         for text in ["a", "b", "c"] {
             push(&mut history, text);
         }
-        assert_eq!(history.pop().map(|line| line::text(&line)).as_deref(), Some("c"));
+        assert_eq!(history.pop().map(|line| line::line_text(&line)).as_deref(), Some("c"));
         assert_eq!(history.len(), 2);
-        assert_eq!(history.newest(9).map(line::text).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(history.newest_lines(9).map(line::line_text).collect::<Vec<_>>(), ["a", "b"]);
     }
 }

@@ -13,7 +13,7 @@ const MAGIC: &[u8; 7] = b"ostlerK";
 /// Changes with every change of what is stored.
 const VERSION: u8 = 1;
 const CHECKSUM: usize = 16;
-const LARGEST: usize = 256 << 20;
+const MAX_KEYFRAME_BYTES: usize = 256 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyframeError {
@@ -27,7 +27,7 @@ pub enum KeyframeError {
 
 impl Screen {
     /// Everything: both screens, scrollback, modes, and the sequence that is only half read.
-    pub fn keyframe(&self) -> Vec<u8> {
+    pub fn to_keyframe(&self) -> Vec<u8> {
         let state = (&self.parser, &self.term, self.generation, self.held_bytes);
         let payload = postcard::to_stdvec(&state).unwrap_or_default();
         let payload = zstd::bulk::compress(&payload, 1).unwrap_or_default();
@@ -57,7 +57,7 @@ impl Screen {
         let mut reader = zstd::stream::read::Decoder::new(payload).ok()?;
         let mut state = Vec::new();
         std::io::Read::read_to_end(
-            &mut std::io::Read::take(&mut reader, LARGEST as u64),
+            &mut std::io::Read::take(&mut reader, MAX_KEYFRAME_BYTES as u64),
             &mut state,
         )
         .ok()?;

@@ -1,8 +1,8 @@
 //! A terminal's screen: bytes in; text, cells, hash, picture and recordings out.
 //!
 //! No files, no processes, no clock. [`Screen`] is the only door to the emulator: a fault behind it
-//! becomes a blank screen and a word in [`Output`], never the end of a session. All of its state is
-//! plain data, so [`Screen::keyframe`] holds the whole of it and a screen that is read back goes on
+//! becomes a blank screen and a word in [`ScreenOutput`], never the end of a session. All of its state is
+//! plain data, so [`Screen::to_keyframe`] holds the whole of it and a screen that is read back goes on
 //! as if it had never stopped.
 
 #![forbid(unsafe_code)]
@@ -27,10 +27,10 @@ pub use keyframe::KeyframeError;
 pub use palette::Theme;
 pub use redraw::RESTORE;
 pub use screen::{
-    Cursor, CursorShape, Event, Limits, Mark, Output, Personality, Screen, Size, StyledCell,
-    hash_rows,
+    CursorShape, Personality, PromptMark, Screen, ScreenCursor, ScreenEvent, ScreenLimits,
+    ScreenOutput, ScreenSize, StyledCell, hash_rows,
 };
-pub use term::modes::{Modes, Mouse, MouseEncoding};
+pub use term::modes::{Modes, MouseEncoding, MouseTracking};
 
 /// A cell's size in pixels: what programs are told, and what the reference profiles draw.
 pub const CELL_WIDTH: u32 = 8;

@@ -4,7 +4,7 @@
 //! 1.9 KiB; as its text it takes what was printed. The encoding is private to the process and to
 //! keyframes, which carry a version.
 
-use crate::cell::{Attrs, Cell, Clusters, Color, Glyph, Kind, Style};
+use crate::cell::{Attrs, Cell, CellPart, Clusters, Color, Glyph, Style};
 
 const WRAPPED: u8 = 1;
 const STYLED: u8 = 2;
@@ -14,7 +14,7 @@ const JOIN: char = '\u{1}';
 const SPACER: char = '\u{2}';
 const FILLER: char = '\u{3}';
 
-pub(crate) fn encode(cells: &[Cell], wrapped: bool, clusters: &Clusters, out: &mut Vec<u8>) {
+pub(crate) fn encode_line(cells: &[Cell], wrapped: bool, clusters: &Clusters, out: &mut Vec<u8>) {
     let styled = cells.iter().any(|cell| cell.style != Style::default());
     out.push(if wrapped { WRAPPED } else { 0 } | if styled { STYLED } else { 0 });
     if styled {
@@ -22,11 +22,11 @@ pub(crate) fn encode(cells: &[Cell], wrapped: bool, clusters: &Clusters, out: &m
     }
     for cell in cells {
         match (cell.kind, cell.glyph.as_char()) {
-            (Kind::Spacer, _) => out.push(SPACER as u8),
-            (Kind::Filler, _) => out.push(FILLER as u8),
+            (CellPart::Spacer, _) => out.push(SPACER as u8),
+            (CellPart::Filler, _) => out.push(FILLER as u8),
             (_, Some(c)) if c.is_ascii() => out.push(c as u8),
             _ => {
-                let text = clusters.text(cell.glyph);
+                let text = clusters.glyph_text(cell.glyph);
                 for (index, c) in text.chars().enumerate() {
                     if index > 0 {
                         out.push(JOIN as u8);
@@ -38,8 +38,8 @@ pub(crate) fn encode(cells: &[Cell], wrapped: bool, clusters: &Clusters, out: &m
     }
 }
 
-/// What [`encode`] would write for ASCII in the default style.
-pub(crate) fn encode_plain(text: impl Iterator<Item = u8>, wrapped: bool, out: &mut Vec<u8>) {
+/// What [`encode_line`] would write for ASCII in the default style.
+pub(crate) fn encode_plain_line(text: impl Iterator<Item = u8>, wrapped: bool, out: &mut Vec<u8>) {
     out.push(if wrapped { WRAPPED } else { 0 });
     out.extend(text);
 }
@@ -52,16 +52,16 @@ fn encode_styles(cells: &[Cell], out: &mut Vec<u8>) {
             _ => runs.push((1, cell.style)),
         }
     }
-    number(runs.len(), out);
+    write_varint(runs.len(), out);
     let mut last = Style::default();
     for (count, style) in runs {
-        number(count, out);
-        change(last, style, out);
+        write_varint(count, out);
+        encode_style_change(last, style, out);
         last = style;
     }
 }
 
-fn number(mut value: usize, out: &mut Vec<u8>) {
+fn write_varint(mut value: usize, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -78,7 +78,7 @@ const RGB: u8 = 3;
 const ATTRS: u8 = 1 << 4;
 
 /// Only what differs from the run before: rainbows change one colour in every cell.
-fn change(last: Style, style: Style, out: &mut Vec<u8>) {
+fn encode_style_change(last: Style, style: Style, out: &mut Vec<u8>) {
     let kind = |color: Color, last: Color| match color {
         _ if color == last => SAME,
         Color::Default => DEFAULT,
@@ -101,21 +101,21 @@ fn change(last: Style, style: Style, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads what [`encode`] wrote. Damaged bytes give a shorter line, never a panic.
+/// Reads what [`encode_line`] wrote. Damaged bytes give a shorter line, never a panic.
 #[derive(Clone, Copy)]
-struct Reader<'a>(&'a [u8]);
+struct LineReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
-    fn byte(&mut self) -> u8 {
+impl<'a> LineReader<'a> {
+    fn next_byte(&mut self) -> u8 {
         let Some((&first, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
         first
     }
 
-    fn number(&mut self) -> usize {
+    fn read_varint(&mut self) -> usize {
         let mut value = 0usize;
         for shift in (0..28).step_by(7) {
-            let byte = self.byte();
+            let byte = self.next_byte();
             value |= usize::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
                 break;
@@ -124,33 +124,33 @@ impl<'a> Reader<'a> {
         value
     }
 
-    fn color(&mut self, kind: u8, last: Color) -> Color {
+    fn read_color(&mut self, kind: u8, last: Color) -> Color {
         match kind & 3 {
             DEFAULT => Color::Default,
-            INDEXED => Color::Indexed(self.byte()),
-            RGB => Color::Rgb(self.byte(), self.byte(), self.byte()),
+            INDEXED => Color::Indexed(self.next_byte()),
+            RGB => Color::Rgb(self.next_byte(), self.next_byte(), self.next_byte()),
             _ => last,
         }
     }
 
     /// The styles of a line, each with the number of its cells.
-    fn runs(&mut self) -> Vec<(usize, Style)> {
+    fn read_style_runs(&mut self) -> Vec<(usize, Style)> {
         let mut runs = Vec::new();
         let mut style = Style::default();
-        for _ in 0..self.number().min(self.0.len()) {
-            let count = self.number();
-            let change = self.byte();
-            style.fg = self.color(change, style.fg);
-            style.bg = self.color(change >> 2, style.bg);
+        for _ in 0..self.read_varint().min(self.0.len()) {
+            let count = self.read_varint();
+            let change = self.next_byte();
+            style.fg = self.read_color(change, style.fg);
+            style.bg = self.read_color(change >> 2, style.bg);
             if change & ATTRS != 0 {
-                style.attrs = Attrs(u16::from_le_bytes([self.byte(), self.byte()]));
+                style.attrs = Attrs(u16::from_le_bytes([self.next_byte(), self.next_byte()]));
             }
             runs.push((count, style));
         }
         runs
     }
 
-    fn text(self) -> &'a str {
+    fn rest_as_text(self) -> &'a str {
         match std::str::from_utf8(self.0) {
             Ok(text) => text,
             Err(error) => std::str::from_utf8(&self.0[..error.valid_up_to()]).unwrap_or_default(),
@@ -163,39 +163,39 @@ pub(crate) fn is_wrapped(line: &[u8]) -> bool {
 }
 
 /// The line's text in the canonical form: whole clusters, no trailing spaces.
-pub(crate) fn text(line: &[u8]) -> String {
-    let mut reader = Reader(line);
-    if reader.byte() & STYLED != 0 {
-        reader.runs();
+pub(crate) fn line_text(line: &[u8]) -> String {
+    let mut reader = LineReader(line);
+    if reader.next_byte() & STYLED != 0 {
+        reader.read_style_runs();
     }
-    let mut text: String = reader.text().chars().filter(|c| *c > FILLER).collect();
+    let mut text: String = reader.rest_as_text().chars().filter(|c| *c > FILLER).collect();
     text.truncate(text.trim_end_matches(' ').len());
     text
 }
 
-pub(crate) fn decode(line: &[u8], clusters: &mut Clusters) -> Vec<Cell> {
-    let mut reader = Reader(line);
-    let runs = if reader.byte() & STYLED != 0 { reader.runs() } else { Vec::new() };
+pub(crate) fn decode_line(line: &[u8], clusters: &mut Clusters) -> Vec<Cell> {
+    let mut reader = LineReader(line);
+    let runs = if reader.next_byte() & STYLED != 0 { reader.read_style_runs() } else { Vec::new() };
     let mut cells: Vec<Cell> = Vec::new();
     let mut cluster = String::new();
-    let mut chars = reader.text().chars().peekable();
+    let mut chars = reader.rest_as_text().chars().peekable();
     while let Some(c) = chars.next() {
         let (glyph, kind) = match c {
-            SPACER => (Glyph::SPACE, Kind::Spacer),
-            FILLER => (Glyph::SPACE, Kind::Filler),
+            SPACER => (Glyph::SPACE, CellPart::Spacer),
+            FILLER => (Glyph::SPACE, CellPart::Filler),
             _ if chars.peek() == Some(&JOIN) => {
                 cluster.clear();
                 cluster.push(c);
                 while chars.next_if_eq(&JOIN).is_some() {
                     cluster.extend(chars.next());
                 }
-                (clusters.add(&cluster), Kind::Narrow)
+                (clusters.add_cluster(&cluster), CellPart::Narrow)
             }
-            _ => (Glyph::char(c), Kind::Narrow),
+            _ => (Glyph::from_char(c), CellPart::Narrow),
         };
-        if kind == Kind::Spacer {
+        if kind == CellPart::Spacer {
             match cells.last_mut() {
-                Some(left) => left.kind = Kind::Wide,
+                Some(left) => left.kind = CellPart::Wide,
                 None => continue,
             }
         }
@@ -213,25 +213,28 @@ pub(crate) fn decode(line: &[u8], clusters: &mut Clusters) -> Vec<Cell> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::screen::{Limits, Screen, Size};
+    use crate::screen::{Screen, ScreenLimits, ScreenSize};
 
     /// Everything a row can hold comes back.
     #[test]
     fn what_is_written_is_read() {
         let text = "plain \x1b[1;31mred \x1b[4:3;38;2;1;2;3;48;5;200mboth\x1b[39m default \x1b[0m漢字 👨‍👩‍👧 e\u{301}x";
-        let mut screen = Screen::new(Size { cols: 60, rows: 2 }, Limits::default());
+        let mut screen = Screen::new(ScreenSize { cols: 60, rows: 2 }, ScreenLimits::default());
         let _ = screen.advance(text.as_bytes());
         let row = &screen.term.page.grid.rows[0];
         let mut line = Vec::new();
-        encode(row.stored(), true, &screen.term.clusters, &mut line);
+        encode_line(row.stored_cells(), true, &screen.term.clusters, &mut line);
         assert!(is_wrapped(&line));
-        assert_eq!(super::text(&line), row.text(&screen.term.clusters));
+        assert_eq!(super::line_text(&line), row.row_text(&screen.term.clusters));
         let mut clusters = Clusters::default();
-        let cells = decode(&line, &mut clusters);
-        assert_eq!(cells.len(), row.stored().len());
-        for (read, written) in cells.iter().zip(row.stored()) {
+        let cells = decode_line(&line, &mut clusters);
+        assert_eq!(cells.len(), row.stored_cells().len());
+        for (read, written) in cells.iter().zip(row.stored_cells()) {
             assert_eq!((read.style, read.kind), (written.style, written.kind));
-            assert_eq!(clusters.text(read.glyph), screen.term.clusters.text(written.glyph));
+            assert_eq!(
+                clusters.glyph_text(read.glyph),
+                screen.term.clusters.glyph_text(written.glyph)
+            );
         }
     }
 
@@ -244,7 +247,7 @@ mod tests {
             })
             .collect();
         let mut line = Vec::new();
-        encode(&cells, false, &Clusters::default(), &mut line);
+        encode_line(&cells, false, &Clusters::default(), &mut line);
         assert!(line.len() <= 120 * 6 + 4, "{}", line.len());
     }
 
@@ -258,7 +261,7 @@ mod tests {
                     (random >> 24) as u8
                 })
                 .collect();
-            let _ = (decode(&line, &mut Clusters::default()), super::text(&line));
+            let _ = (decode_line(&line, &mut Clusters::default()), super::line_text(&line));
         }
     }
 }

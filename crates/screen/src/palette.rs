@@ -8,7 +8,7 @@ pub(crate) type Rgb = [u8; 3];
 
 /// A colour that has a number of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Slot {
+pub(crate) enum ColorSlot {
     Foreground,
     Background,
     Cursor,
@@ -41,21 +41,21 @@ mod hex {
 
     use super::Rgb;
 
-    pub(super) fn text([r, g, b]: Rgb) -> String {
+    pub(super) fn hex_text([r, g, b]: Rgb) -> String {
         format!("#{r:02x}{g:02x}{b:02x}")
     }
 
-    pub(super) fn color<E: Error>(text: &str) -> Result<Rgb, E> {
-        let color = (text.len() == 7).then(|| super::parse(text)).flatten();
+    pub(super) fn parse_hex<E: Error>(text: &str) -> Result<Rgb, E> {
+        let color = (text.len() == 7).then(|| super::parse_color_spec(text)).flatten();
         color.ok_or_else(|| E::custom(format!("`{text}` is not a colour; write #rrggbb")))
     }
 
     pub(super) fn serialize<S: Serializer>(color: &Rgb, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(&text(*color))
+        out.serialize_str(&hex_text(*color))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Rgb, D::Error> {
-        color(&String::deserialize(input)?)
+        parse_hex(&String::deserialize(input)?)
     }
 }
 
@@ -66,12 +66,13 @@ mod hex_list {
     use super::{Rgb, hex};
 
     pub(super) fn serialize<S: Serializer>(list: &[Rgb; 16], out: S) -> Result<S::Ok, S::Error> {
-        list.map(hex::text).serialize(out)
+        list.map(hex::hex_text).serialize(out)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<[Rgb; 16], D::Error> {
         let texts = Vec::<String>::deserialize(input)?;
-        let list = texts.iter().map(|text| hex::color(text)).collect::<Result<Vec<Rgb>, _>>()?;
+        let list =
+            texts.iter().map(|text| hex::parse_hex(text)).collect::<Result<Vec<Rgb>, _>>()?;
         list.try_into().map_err(|_| D::Error::custom("`ansi` needs sixteen colours"))
     }
 }
@@ -128,7 +129,7 @@ impl Theme {
     };
 
     /// The value of one of xterm's 256 colours.
-    pub(crate) fn indexed(&self, index: u8) -> Rgb {
+    pub(crate) fn indexed_color(&self, index: u8) -> Rgb {
         const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
         match index {
             0..=15 => self.ansi[usize::from(index)],
@@ -144,53 +145,53 @@ impl Theme {
 /// What the program changed of the theme.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Palette {
-    changed: Vec<(Slot, Rgb)>,
+    changed: Vec<(ColorSlot, Rgb)>,
 }
 
 impl Palette {
-    pub(crate) fn set(&mut self, slot: Slot, color: Option<Rgb>) {
+    pub(crate) fn set_color(&mut self, slot: ColorSlot, color: Option<Rgb>) {
         self.changed.retain(|(changed, _)| *changed != slot);
         self.changed.extend(color.map(|color| (slot, color)));
     }
 
     pub(crate) fn reset_indexed(&mut self) {
-        self.changed.retain(|(slot, _)| !matches!(slot, Slot::Indexed(_)));
+        self.changed.retain(|(slot, _)| !matches!(slot, ColorSlot::Indexed(_)));
     }
 
-    pub(crate) fn changed(&self) -> &[(Slot, Rgb)] {
+    pub(crate) fn changed_colors(&self) -> &[(ColorSlot, Rgb)] {
         &self.changed
     }
 
     /// What a program that asks is told: its own change, or the dark reference.
-    pub(crate) fn get(&self, slot: Slot) -> Rgb {
-        self.get_in(slot, &Theme::DARK)
+    pub(crate) fn get_color(&self, slot: ColorSlot) -> Rgb {
+        self.get_color_in(slot, &Theme::DARK)
     }
 
-    pub(crate) fn get_in(&self, slot: Slot, theme: &Theme) -> Rgb {
+    pub(crate) fn get_color_in(&self, slot: ColorSlot, theme: &Theme) -> Rgb {
         let changed = self.changed.iter().find(|(changed, _)| *changed == slot);
         changed.map_or_else(
             || match slot {
-                Slot::Foreground => theme.foreground,
-                Slot::Background => theme.background,
-                Slot::Cursor => theme.cursor,
-                Slot::Indexed(index) => theme.indexed(index),
+                ColorSlot::Foreground => theme.foreground,
+                ColorSlot::Background => theme.background,
+                ColorSlot::Cursor => theme.cursor,
+                ColorSlot::Indexed(index) => theme.indexed_color(index),
             },
             |(_, color)| *color,
         )
     }
 
     /// The value of a cell's colour; none for the default one.
-    pub(crate) fn resolve_in(&self, color: Color, theme: &Theme) -> Option<Rgb> {
+    pub(crate) fn resolve_color_in(&self, color: Color, theme: &Theme) -> Option<Rgb> {
         match color {
             Color::Default => None,
-            Color::Indexed(index) => Some(self.get_in(Slot::Indexed(index), theme)),
+            Color::Indexed(index) => Some(self.get_color_in(ColorSlot::Indexed(index), theme)),
             Color::Rgb(r, g, b) => Some([r, g, b]),
         }
     }
 }
 
 /// `#rrggbb` and `rgb:r/g/b` with one to four digits each, as X11 writes colours.
-pub(crate) fn parse(spec: &str) -> Option<Rgb> {
+pub(crate) fn parse_color_spec(spec: &str) -> Option<Rgb> {
     if let Some(hex) = spec.strip_prefix('#') {
         let digits = hex.len() / 3;
         if hex.len() % 3 != 0 || !(1..=4).contains(&digits) || !hex.is_ascii() {
@@ -200,7 +201,8 @@ pub(crate) fn parse(spec: &str) -> Option<Rgb> {
         return Some([part(0)?, part(1)?, part(2)?]);
     }
     let mut parts = spec.strip_prefix("rgb:")?.split('/');
-    let color = [scaled(parts.next()?)?, scaled(parts.next()?)?, scaled(parts.next()?)?];
+    let color =
+        [scaled_byte(parts.next()?)?, scaled_byte(parts.next()?)?, scaled_byte(parts.next()?)?];
     parts.next().is_none().then_some(color)
 }
 
@@ -211,7 +213,7 @@ fn high_byte(digits: &str) -> Option<u8> {
 }
 
 /// `rgb:` colours give each part as a share of the whole.
-fn scaled(digits: &str) -> Option<u8> {
+fn scaled_byte(digits: &str) -> Option<u8> {
     if !(1..=4).contains(&digits.len()) {
         return None;
     }
@@ -225,21 +227,21 @@ mod tests {
 
     #[test]
     fn colours_are_read_as_x11_writes_them() {
-        assert_eq!(parse("#1e1e2e"), Some([0x1e, 0x1e, 0x2e]));
-        assert_eq!(parse("#fff"), Some([0xf0, 0xf0, 0xf0]));
-        assert_eq!(parse("rgb:ffff/8080/0000"), Some([255, 128, 0]));
-        assert_eq!(parse("rgb:f/8/0"), Some([255, 136, 0]));
+        assert_eq!(parse_color_spec("#1e1e2e"), Some([0x1e, 0x1e, 0x2e]));
+        assert_eq!(parse_color_spec("#fff"), Some([0xf0, 0xf0, 0xf0]));
+        assert_eq!(parse_color_spec("rgb:ffff/8080/0000"), Some([255, 128, 0]));
+        assert_eq!(parse_color_spec("rgb:f/8/0"), Some([255, 136, 0]));
         for bad in ["", "#", "#12345", "rgb:1/2", "rgb:1/2/3/4", "rgb:+1/2/3x", "red", "#äää"] {
-            assert_eq!(parse(bad), None, "{bad}");
+            assert_eq!(parse_color_spec(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn the_cube_and_the_greys_have_xterms_values() {
-        assert_eq!(Theme::DARK.indexed(16), [0, 0, 0]);
-        assert_eq!(Theme::DARK.indexed(231), [255, 255, 255]);
-        assert_eq!(Theme::DARK.indexed(202), [255, 95, 0]);
-        assert_eq!(Theme::DARK.indexed(232), [8, 8, 8]);
-        assert_eq!(Theme::DARK.indexed(255), [238, 238, 238]);
+        assert_eq!(Theme::DARK.indexed_color(16), [0, 0, 0]);
+        assert_eq!(Theme::DARK.indexed_color(231), [255, 255, 255]);
+        assert_eq!(Theme::DARK.indexed_color(202), [255, 95, 0]);
+        assert_eq!(Theme::DARK.indexed_color(232), [8, 8, 8]);
+        assert_eq!(Theme::DARK.indexed_color(255), [238, 238, 238]);
     }
 }

@@ -9,7 +9,7 @@ use crate::sequence::{End, Sequence};
 use crate::term::Term;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-enum State {
+enum ParserState {
     #[default]
     Ground,
     Escape,
@@ -29,7 +29,7 @@ enum Intro {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Parser {
-    state: State,
+    state: ParserState,
     sequence: Sequence,
     /// Data of the string being read; longer ones are dropped whole.
     string: Vec<u8>,
@@ -47,7 +47,7 @@ impl Parser {
         let mut look_at = rest.len();
         while let Some(&byte) = rest.first() {
             if rest.len() <= look_at && self.is_between_characters() && term.can_flood() {
-                let flood = term.flood(rest);
+                let flood = term.take_flood(rest);
                 look_at = rest.len() - flood.seen;
                 if flood.taken > 0 {
                     rest = &rest[flood.taken..];
@@ -55,14 +55,16 @@ impl Parser {
                 }
             }
             rest = match self.state {
-                State::Ground => self.ground(byte, rest, term),
-                State::Osc | State::Dcs | State::Skip => self.string(rest, term),
-                State::Escape => {
-                    self.escape(byte, term);
+                ParserState::Ground => self.parse_ground(byte, rest, term),
+                ParserState::Osc | ParserState::Dcs | ParserState::Skip => {
+                    self.parse_string(rest, term)
+                }
+                ParserState::Escape => {
+                    self.parse_escape(byte, term);
                     &rest[1..]
                 }
-                State::Params(intro) => {
-                    self.params(byte, intro, term);
+                ParserState::Params(intro) => {
+                    self.parse_params(byte, intro, term);
                     &rest[1..]
                 }
             };
@@ -70,10 +72,10 @@ impl Parser {
     }
 
     fn is_between_characters(&self) -> bool {
-        self.state == State::Ground && self.utf8.is_empty()
+        self.state == ParserState::Ground && self.utf8.is_empty()
     }
 
-    fn ground<'a>(&mut self, byte: u8, rest: &'a [u8], term: &mut Term) -> &'a [u8] {
+    fn parse_ground<'a>(&mut self, byte: u8, rest: &'a [u8], term: &mut Term) -> &'a [u8] {
         if !self.utf8.is_empty() {
             return self.continue_character(byte, rest, term);
         }
@@ -87,20 +89,20 @@ impl Parser {
             0x80.. => {
                 let end = rest.iter().position(u8::is_ascii);
                 let (text, after) = rest.split_at(end.unwrap_or(rest.len()));
-                self.characters(text, end.is_none(), term);
+                self.print_characters(text, end.is_none(), term);
                 after
             }
             _ => {
-                self.control(byte, term);
+                self.execute_control(byte, term);
                 &rest[1..]
             }
         }
     }
 
     /// Prints a run of non-ASCII bytes; `open` says that its last character may still be completed.
-    fn characters(&mut self, bytes: &[u8], open: bool, term: &mut Term) {
+    fn print_characters(&mut self, bytes: &[u8], open: bool, term: &mut Term) {
         for chunk in bytes.utf8_chunks() {
-            chunk.valid().chars().for_each(|c| term.print(c));
+            chunk.valid().chars().for_each(|c| term.print_char(c));
             let bad = chunk.invalid();
             if bad.is_empty() {
                 continue;
@@ -109,7 +111,7 @@ impl Parser {
             if open && is_last && is_incomplete(bad) {
                 self.utf8.extend_from_slice(bad);
             } else {
-                term.print(char::REPLACEMENT_CHARACTER);
+                term.print_char(char::REPLACEMENT_CHARACTER);
             }
         }
     }
@@ -117,7 +119,7 @@ impl Parser {
     fn continue_character<'a>(&mut self, byte: u8, rest: &'a [u8], term: &mut Term) -> &'a [u8] {
         self.utf8.push(byte);
         if let Ok(text) = std::str::from_utf8(&self.utf8) {
-            text.chars().for_each(|c| term.print(c));
+            text.chars().for_each(|c| term.print_char(c));
             self.utf8.clear();
             return &rest[1..];
         }
@@ -126,47 +128,47 @@ impl Parser {
         }
         // What was pending is not a character; `byte` starts something new.
         self.utf8.clear();
-        term.print(char::REPLACEMENT_CHARACTER);
+        term.print_char(char::REPLACEMENT_CHARACTER);
         rest
     }
 
     /// Controls act in the middle of a sequence too, as in every terminal.
-    fn control(&mut self, byte: u8, term: &mut Term) {
+    fn execute_control(&mut self, byte: u8, term: &mut Term) {
         match byte {
             0x1b => {
                 self.sequence.clear();
-                self.state = State::Escape;
+                self.state = ParserState::Escape;
             }
-            0x18 | 0x1a => self.state = State::Ground,
-            0x00..0x20 => term.control(byte),
+            0x18 | 0x1a => self.state = ParserState::Ground,
+            0x00..0x20 => term.execute_control(byte),
             _ => {}
         }
     }
 
-    fn escape(&mut self, byte: u8, term: &mut Term) {
+    fn parse_escape(&mut self, byte: u8, term: &mut Term) {
         match byte {
-            0x00..0x20 => self.control(byte, term),
+            0x00..0x20 => self.execute_control(byte, term),
             0x20..=0x2f => self.sequence.intermediate = byte,
             0x30..=0x7e if self.sequence.intermediate != 0 => {
-                self.state = State::Ground;
-                term.escape(self.sequence.intermediate, byte);
+                self.state = ParserState::Ground;
+                term.dispatch_escape(self.sequence.intermediate, byte);
             }
-            b'[' => self.state = State::Params(Intro::Csi),
-            b'P' => self.state = State::Params(Intro::Dcs),
-            b']' => self.begin_string(State::Osc),
-            b'X' | b'^' | b'_' => self.begin_string(State::Skip),
+            b'[' => self.state = ParserState::Params(Intro::Csi),
+            b'P' => self.state = ParserState::Params(Intro::Dcs),
+            b']' => self.begin_string(ParserState::Osc),
+            b'X' | b'^' | b'_' => self.begin_string(ParserState::Skip),
             0x30..=0x7e => {
-                self.state = State::Ground;
-                term.escape(0, byte);
+                self.state = ParserState::Ground;
+                term.dispatch_escape(0, byte);
             }
             _ => {}
         }
     }
 
-    fn params(&mut self, byte: u8, intro: Intro, term: &mut Term) {
+    fn parse_params(&mut self, byte: u8, intro: Intro, term: &mut Term) {
         let sequence = &mut self.sequence;
         match byte {
-            0x00..0x20 => self.control(byte, term),
+            0x00..0x20 => self.execute_control(byte, term),
             b'0'..=b'9' if sequence.intermediate == 0 => sequence.digit(byte),
             b';' | b':' if sequence.intermediate == 0 => sequence.separator(byte == b':'),
             b'<'..=b'?' if sequence.params.is_empty() && sequence.marker == 0 => {
@@ -176,12 +178,12 @@ impl Parser {
             0x40..=0x7e => {
                 sequence.last = byte;
                 if intro == Intro::Dcs {
-                    self.begin_string(State::Dcs);
+                    self.begin_string(ParserState::Dcs);
                     return;
                 }
-                self.state = State::Ground;
+                self.state = ParserState::Ground;
                 if !self.sequence.broken {
-                    term.csi(&self.sequence);
+                    term.dispatch_csi(&self.sequence);
                 }
             }
             0x30..=0x3f => sequence.broken = true,
@@ -189,32 +191,32 @@ impl Parser {
         }
     }
 
-    fn begin_string(&mut self, state: State) {
+    fn begin_string(&mut self, state: ParserState) {
         self.state = state;
         self.string.clear();
         self.too_long = false;
     }
 
-    fn string<'a>(&mut self, bytes: &'a [u8], term: &mut Term) -> &'a [u8] {
+    fn parse_string<'a>(&mut self, bytes: &'a [u8], term: &mut Term) -> &'a [u8] {
         let ends = |byte: &u8| matches!(byte, 0x07 | 0x18 | 0x1a | 0x1b);
         let stop = bytes.iter().position(ends);
         let (data, rest) = bytes.split_at(stop.unwrap_or(bytes.len()));
-        self.collect(data);
+        self.collect_string(data);
         let Some(&byte) = rest.first() else { return rest };
         match (byte, self.state) {
-            (0x07, State::Osc) => self.end_string(End::Bell, term),
-            (0x07, _) => self.collect(&[byte]),
+            (0x07, ParserState::Osc) => self.end_string(End::Bell, term),
+            (0x07, _) => self.collect_string(&[byte]),
             (0x1b, _) => {
                 self.end_string(End::StringTerminator, term);
-                self.control(byte, term);
+                self.execute_control(byte, term);
             }
-            _ => self.state = State::Ground,
+            _ => self.state = ParserState::Ground,
         }
         &rest[1..]
     }
 
-    fn collect(&mut self, data: &[u8]) {
-        if self.state == State::Skip || self.too_long {
+    fn collect_string(&mut self, data: &[u8]) {
+        if self.state == ParserState::Skip || self.too_long {
             return;
         }
         if self.string.len() + data.len() > Self::MAX_STRING {
@@ -226,13 +228,15 @@ impl Parser {
     }
 
     fn end_string(&mut self, end: End, term: &mut Term) {
-        let state = std::mem::replace(&mut self.state, State::Ground);
+        let state = std::mem::replace(&mut self.state, ParserState::Ground);
         if self.too_long {
             return;
         }
         match state {
-            State::Osc => term.osc(&self.string, end),
-            State::Dcs if !self.sequence.broken => term.dcs(&self.sequence, &self.string),
+            ParserState::Osc => term.dispatch_osc(&self.string, end),
+            ParserState::Dcs if !self.sequence.broken => {
+                term.dispatch_dcs(&self.sequence, &self.string)
+            }
             _ => {}
         }
     }

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use crate::cell::{Cell, Clusters, Kind, Style};
+use crate::cell::{Cell, CellPart, Clusters, Style};
 use crate::grid::Grid;
-use crate::palette::Slot;
+use crate::palette::ColorSlot;
 use crate::screen::Screen;
 use crate::term::modes::Modes;
 use crate::term::sgr::sgr_parameters;
-use crate::term::{Charset, Cursor, Term};
+use crate::term::{Charset, Term, TermCursor};
 
 /// What brings a terminal back that a program, or [`Screen::redraw`], has changed: the main screen, no
 /// modes, no region, the user's own colours and cursor. Its text stays.
@@ -29,58 +29,58 @@ impl Screen {
     /// fresh terminal of the same size the program can go on as if it had been there all along.
     pub fn redraw(&self) -> Vec<u8> {
         let term = &self.term;
-        let mut out = Pen { out: String::new(), style: Style::default() };
-        out.text(
+        let mut out = RedrawWriter { out: String::new(), style: Style::default() };
+        out.write_text(
             "\x1b[!p\x1b[?6l\x1b[?69l\x1b[r\x1b[0m\x1b(B\x1b)B\x1b*B\x1b+B\x0f\x1b[?7h\x1b[4l",
         );
         let (main, alt) =
             if term.alt { (&term.other, Some(&term.page)) } else { (&term.page, None) };
-        out.grid(&main.grid, &term.clusters);
-        out.cursor(
+        out.draw_grid(&main.grid, &term.clusters);
+        out.place_cursor(
             &main.saved.cursor,
             &main.grid,
             &term.clusters,
             main.saved.origin.then_some(term),
         );
-        out.text("\x1b7");
-        out.keyboard(&main.keyboard);
+        out.write_text("\x1b7");
+        out.set_keyboard(&main.keyboard);
         if let Some(alt) = alt {
-            out.origin(false);
-            out.style(Style::default());
-            out.text("\x1b[?1049h");
-            out.grid(&alt.grid, &term.clusters);
-            out.cursor(
+            out.set_origin(false);
+            out.set_style(Style::default());
+            out.write_text("\x1b[?1049h");
+            out.draw_grid(&alt.grid, &term.clusters);
+            out.place_cursor(
                 &alt.saved.cursor,
                 &alt.grid,
                 &term.clusters,
                 alt.saved.origin.then_some(term),
             );
-            out.text("\x1b7");
-            out.keyboard(&alt.keyboard);
+            out.write_text("\x1b7");
+            out.set_keyboard(&alt.keyboard);
         }
-        out.settings(term);
-        out.cursor(
+        out.write_settings(term);
+        out.place_cursor(
             &term.cursor,
             &term.page.grid,
             &term.clusters,
             term.modes.origin.then_some(term),
         );
-        out.modes(term);
+        out.write_modes(term);
         out.out.into_bytes()
     }
 }
 
-struct Pen {
+struct RedrawWriter {
     out: String,
     style: Style,
 }
 
-impl Pen {
-    fn text(&mut self, text: &str) {
+impl RedrawWriter {
+    fn write_text(&mut self, text: &str) {
         self.out.push_str(text);
     }
 
-    fn style(&mut self, style: Style) {
+    fn set_style(&mut self, style: Style) {
         if self.style != style {
             let _ = write!(self.out, "\x1b[{}m", sgr_parameters(style));
             self.style = style;
@@ -91,58 +91,65 @@ impl Pen {
         let _ = write!(self.out, "\x1b[{};{}H", row + 1, col + 1);
     }
 
-    fn cell(&mut self, cell: &Cell, clusters: &Clusters) {
-        if matches!(cell.kind, Kind::Spacer | Kind::Filler) {
+    fn draw_cell(&mut self, cell: &Cell, clusters: &Clusters) {
+        if matches!(cell.kind, CellPart::Spacer | CellPart::Filler) {
             return;
         }
-        self.style(cell.style);
+        self.set_style(cell.style);
         clusters.push_to(cell.glyph, &mut self.out);
     }
 
     /// A row that goes on in the next one is printed so that it wraps there as well.
-    fn grid(&mut self, grid: &Grid, clusters: &Clusters) {
-        self.style(Style::default());
-        self.text(PLAIN_TEXT);
-        self.text("\x1b[H\x1b[2J");
+    fn draw_grid(&mut self, grid: &Grid, clusters: &Clusters) {
+        self.set_style(Style::default());
+        self.write_text(PLAIN_TEXT);
+        self.write_text("\x1b[H\x1b[2J");
         let mut continued = false;
         for (index, row) in grid.rows.iter().enumerate() {
-            let cells = row.stored();
+            let cells = row.stored_cells();
             if !continued && !cells.is_empty() {
                 self.go_to(index, 0);
             }
-            cells.iter().for_each(|cell| self.cell(cell, clusters));
-            let next = grid.rows.get(index + 1).and_then(|row| row.stored().first());
+            cells.iter().for_each(|cell| self.draw_cell(cell, clusters));
+            let next = grid.rows.get(index + 1).and_then(|row| row.stored_cells().first());
             // After a filler only a wide glyph wraps by itself.
-            let fits = cells.last().is_some_and(|last| last.kind != Kind::Filler);
-            let wraps = |next: &Cell| fits || next.kind == Kind::Wide;
+            let fits = cells.last().is_some_and(|last| last.kind != CellPart::Filler);
+            let wraps = |next: &Cell| fits || next.kind == CellPart::Wide;
             continued = row.wrapped && next.is_some_and(wraps);
         }
-        self.style(Style::default());
+        self.set_style(Style::default());
     }
 
-    fn origin(&mut self, on: bool) {
-        self.text(if on { "\x1b[?6h" } else { "\x1b[?6l" });
+    fn set_origin(&mut self, on: bool) {
+        self.write_text(if on { "\x1b[?6h" } else { "\x1b[?6l" });
     }
 
     /// Places the cursor; one that waits to wrap got there by printing its cell. In origin mode places
     /// are counted from the region's corner.
-    fn cursor(&mut self, cursor: &Cursor, grid: &Grid, clusters: &Clusters, origin: Option<&Term>) {
-        self.origin(origin.is_some());
+    fn place_cursor(
+        &mut self,
+        cursor: &TermCursor,
+        grid: &Grid,
+        clusters: &Clusters,
+        origin: Option<&Term>,
+    ) {
+        self.set_origin(origin.is_some());
         let corner = origin.map_or((0, 0), |term| (term.area.rows.start, term.area.cols.start));
         let (row, col) = (cursor.row.min(grid.rows.len() - 1), cursor.col.min(grid.cols - 1));
         let place = |col: usize| (row.saturating_sub(corner.0), col.saturating_sub(corner.1));
         if cursor.wrap_pending {
             let cells = grid.rows[row].cells();
-            let first = if cells[col].kind == Kind::Spacer { col.saturating_sub(1) } else { col };
+            let first =
+                if cells[col].kind == CellPart::Spacer { col.saturating_sub(1) } else { col };
             let (at_row, at_col) = place(first);
-            self.text(PLAIN_TEXT);
+            self.write_text(PLAIN_TEXT);
             self.go_to(at_row, at_col);
-            cells[first..=col].iter().for_each(|cell| self.cell(cell, clusters));
+            cells[first..=col].iter().for_each(|cell| self.draw_cell(cell, clusters));
         } else {
             let (row, col) = place(col);
             self.go_to(row, col);
         }
-        self.style(cursor.pen);
+        self.set_style(cursor.pen);
         for (name, charset) in [b'(', b')', b'*', b'+'].into_iter().zip(cursor.charsets) {
             let byte = match charset {
                 Charset::Ascii => 'B',
@@ -151,23 +158,23 @@ impl Pen {
             };
             let _ = write!(self.out, "\x1b{}{byte}", char::from(name));
         }
-        self.text(["\x0f", "\x0e", "\x1bn", "\x1bo"][cursor.active_charset % 4]);
+        self.write_text(["\x0f", "\x0e", "\x1bn", "\x1bo"][cursor.active_charset % 4]);
     }
 
-    fn keyboard(&mut self, flags: &[u8]) {
+    fn set_keyboard(&mut self, flags: &[u8]) {
         for flags in flags {
             let _ = write!(self.out, "\x1b[>{flags}u");
         }
     }
 
     /// What is set before the cursor is placed, because setting it moves the cursor.
-    fn settings(&mut self, term: &Term) {
-        self.origin(false);
+    fn write_settings(&mut self, term: &Term) {
+        self.set_origin(false);
         if !term.tabs_are_default() {
-            self.text("\x1b[3g");
+            self.write_text("\x1b[3g");
             for col in (0..term.cols()).filter(|&col| term.tabs[col]) {
                 self.go_to(0, col);
-                self.text("\x1bH");
+                self.write_text("\x1bH");
             }
         }
         if term.modes.margins {
@@ -178,12 +185,12 @@ impl Pen {
             let rows = &term.area.rows;
             let _ = write!(self.out, "\x1b[{};{}r", rows.start + 1, rows.end);
         }
-        for (slot, [r, g, b]) in term.palette.changed() {
+        for (slot, [r, g, b]) in term.palette.changed_colors() {
             let name = match slot {
-                Slot::Foreground => "10".to_owned(),
-                Slot::Background => "11".to_owned(),
-                Slot::Cursor => "12".to_owned(),
-                Slot::Indexed(index) => format!("4;{index}"),
+                ColorSlot::Foreground => "10".to_owned(),
+                ColorSlot::Background => "11".to_owned(),
+                ColorSlot::Cursor => "12".to_owned(),
+                ColorSlot::Indexed(index) => format!("4;{index}"),
             };
             let _ = write!(self.out, "\x1b]{name};rgb:{r:02x}/{g:02x}/{b:02x}\x1b\\");
         }
@@ -195,15 +202,15 @@ impl Pen {
         }
     }
 
-    fn modes(&mut self, term: &Term) {
+    fn write_modes(&mut self, term: &Term) {
         let (mut modes, mut fresh) = (term.modes, Modes::default());
         for number in Modes::SWITCHES {
             // These move the cursor or hold the picture; they are dealt with elsewhere.
             if [6, 69, 2026].contains(&number) {
                 continue;
             }
-            let wanted = modes.switch(number).copied();
-            if wanted != fresh.switch(number).copied() {
+            let wanted = modes.private_switch(number).copied();
+            if wanted != fresh.private_switch(number).copied() {
                 let end = if wanted == Some(true) { 'h' } else { 'l' };
                 let _ = write!(self.out, "\x1b[?{number}{end}");
             }
@@ -215,7 +222,7 @@ impl Pen {
         if modes.modify_other_keys > 0 {
             let _ = write!(self.out, "\x1b[>4;{}m", modes.modify_other_keys);
         }
-        self.text(if modes.insert { "\x1b[4h" } else { "" });
-        self.text(if modes.newline { "\x1b[20h" } else { "" });
+        self.write_text(if modes.insert { "\x1b[4h" } else { "" });
+        self.write_text(if modes.newline { "\x1b[20h" } else { "" });
     }
 }

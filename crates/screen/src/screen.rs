@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::cell::{Attrs, Cell, Kind, Style};
+use crate::cell::{Attrs, Cell, CellPart, Style};
 use crate::grid::Grid;
 use crate::line;
 use crate::palette::Theme;
@@ -14,19 +14,19 @@ use crate::term::modes::Modes;
 use crate::term::{self, Term};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Size {
+pub struct ScreenSize {
     pub cols: u16,
     pub rows: u16,
 }
 
-impl Size {
-    const MOST_CELLS: u32 = 1 << 20;
+impl ScreenSize {
+    const MAX_CELLS: u32 = 1 << 20;
 
     /// The nearest size that a screen can have: at least one cell, at most about a million.
-    pub fn clamped(self) -> Size {
+    pub fn clamped(self) -> ScreenSize {
         let cols = self.cols.max(1);
-        let most_rows = Self::MOST_CELLS / u32::from(cols);
-        Size { cols, rows: u32::from(self.rows).clamp(1, most_rows) as u16 }
+        let most_rows = Self::MAX_CELLS / u32::from(cols);
+        ScreenSize { cols, rows: u32::from(self.rows).clamp(1, most_rows) as u16 }
     }
 
     pub(crate) fn is_sound(self) -> bool {
@@ -35,13 +35,13 @@ impl Size {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ScreenLimits {
     pub scrollback_lines: usize,
 }
 
-impl Default for Limits {
+impl Default for ScreenLimits {
     fn default() -> Self {
-        Limits { scrollback_lines: 10_000 }
+        ScreenLimits { scrollback_lines: 10_000 }
     }
 }
 
@@ -56,24 +56,24 @@ pub enum Personality {
 /// What one call of [`Screen::advance`] has to say.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
-pub struct Output {
+pub struct ScreenOutput {
     /// Answers to the program's questions, to be written to its terminal.
     pub reply: Vec<u8>,
-    pub events: Vec<Event>,
+    pub events: Vec<ScreenEvent>,
     /// The emulator failed on these bytes and the screen was blanked.
     pub fault: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum ScreenEvent {
     Title(String),
     Bell,
-    Mark(Mark),
+    Mark(PromptMark),
 }
 
 /// The shell's marks around prompt and command (`OSC 133`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
+pub enum PromptMark {
     /// A prompt begins.
     Prompt,
     /// The prompt is over; what the user types follows.
@@ -93,7 +93,7 @@ pub enum CursorShape {
 
 /// Where the cursor is, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cursor {
+pub struct ScreenCursor {
     pub row: u16,
     pub col: u16,
     pub visible: bool,
@@ -112,7 +112,7 @@ pub struct StyledCell {
 
 impl StyledCell {
     /// `#rrggbb`, as snapshots write a colour.
-    pub fn hex([r, g, b]: [u8; 3]) -> String {
+    pub fn color_hex([r, g, b]: [u8; 3]) -> String {
         format!("#{r:02x}{g:02x}{b:02x}")
     }
 }
@@ -128,13 +128,17 @@ pub struct Screen {
 
 impl Screen {
     /// A frame that is longer than this is shown as it comes.
-    const LONGEST_FRAME: usize = 2 << 20;
+    const MAX_FRAME_BYTES: usize = 2 << 20;
 
-    pub fn new(size: Size, limits: Limits) -> Screen {
+    pub fn new(size: ScreenSize, limits: ScreenLimits) -> Screen {
         Screen::with_personality(size, limits, Personality::Ostler)
     }
 
-    pub fn with_personality(size: Size, limits: Limits, personality: Personality) -> Screen {
+    pub fn with_personality(
+        size: ScreenSize,
+        limits: ScreenLimits,
+        personality: Personality,
+    ) -> Screen {
         Screen {
             parser: Parser::default(),
             term: Term::new(size.clamped(), limits.scrollback_lines, personality),
@@ -144,28 +148,28 @@ impl Screen {
     }
 
     /// Shows what the program wrote. The result does not depend on how the bytes are cut.
-    pub fn advance(&mut self, bytes: &[u8]) -> Output {
-        let mut output = self.guarded(|parser, term| parser.advance(bytes, term));
+    pub fn advance(&mut self, bytes: &[u8]) -> ScreenOutput {
+        let mut output = self.run_guarded(|parser, term| parser.advance(bytes, term));
         self.held_bytes = if self.is_holding() { self.held_bytes + bytes.len() } else { 0 };
-        if self.held_bytes > Self::LONGEST_FRAME {
-            self.release();
+        if self.held_bytes > Self::MAX_FRAME_BYTES {
+            self.release_frame();
         }
-        self.collect(&mut output);
+        self.collect_output(&mut output);
         output
     }
 
     /// Another size. Text is wrapped anew; the answer may hold a size report the program asked for.
-    pub fn resize(&mut self, size: Size) -> Output {
-        let mut output = self.guarded(|_, term| term.resize(size.clamped()));
-        self.collect(&mut output);
+    pub fn resize(&mut self, size: ScreenSize) -> ScreenOutput {
+        let mut output = self.run_guarded(|_, term| term.resize(size.clamped()));
+        self.collect_output(&mut output);
         output
     }
 
     /// Runs the emulator so that a fault in it ends here.
-    fn guarded(&mut self, run: impl FnOnce(&mut Parser, &mut Term)) -> Output {
+    fn run_guarded(&mut self, run: impl FnOnce(&mut Parser, &mut Term)) -> ScreenOutput {
         let (parser, term) = (&mut self.parser, &mut self.term);
         let Err(payload) = catch_unwind(AssertUnwindSafe(|| run(parser, term))) else {
-            return Output::default();
+            return ScreenOutput::default();
         };
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
@@ -173,13 +177,13 @@ impl Screen {
         let (size, limit) = (self.term.size, self.term.history.limit());
         self.term = Term::new(size.clamped(), limit, self.term.personality);
         self.generation += 1;
-        Output {
+        ScreenOutput {
             fault: Some(text.unwrap_or_else(|| "unknown fault".to_owned())),
-            ..Output::default()
+            ..ScreenOutput::default()
         }
     }
 
-    fn collect(&mut self, output: &mut Output) {
+    fn collect_output(&mut self, output: &mut ScreenOutput) {
         let effects = std::mem::take(&mut self.term.effects);
         output.reply.extend(effects.reply);
         output.events.extend(effects.events);
@@ -189,7 +193,7 @@ impl Screen {
         }
     }
 
-    pub fn size(&self) -> Size {
+    pub fn size(&self) -> ScreenSize {
         self.term.size
     }
 
@@ -199,23 +203,23 @@ impl Screen {
     }
 
     /// Whether the program is in the middle of a frame that it asked not to be shown in parts.
-    /// Whoever holds a clock should [`release`](Self::release) it after a moment.
+    /// Whoever holds a clock should [release](Self::release_frame) it after a moment.
     pub fn is_holding(&self) -> bool {
         self.term.held.is_some()
     }
 
     /// Shows an unfinished frame.
-    pub fn release(&mut self) {
+    pub fn release_frame(&mut self) {
         if self.is_holding() {
-            self.term.synchronize(false);
+            self.term.synchronize_output(false);
             self.term.effects.dirty = false;
             self.generation += 1;
         }
     }
 
-    pub fn cursor(&self) -> Cursor {
+    pub fn cursor(&self) -> ScreenCursor {
         let (cursor, visible) = self.shown_cursor();
-        Cursor {
+        ScreenCursor {
             row: cursor.row as u16,
             col: cursor.col as u16,
             visible,
@@ -227,7 +231,7 @@ impl Screen {
         }
     }
 
-    fn shown_cursor(&self) -> (term::Cursor, bool) {
+    fn shown_cursor(&self) -> (term::TermCursor, bool) {
         match &self.term.held {
             Some(held) => (held.cursor, held.visible),
             None => (self.term.cursor, self.term.modes.cursor_visible),
@@ -252,7 +256,7 @@ impl Screen {
 
     /// The canonical text: one entry for each row, whole graphemes, no trailing spaces.
     pub fn rows(&self) -> Vec<String> {
-        self.grid().rows.iter().map(|row| row.text(&self.term.clusters)).collect()
+        self.grid().rows.iter().map(|row| row.row_text(&self.term.clusters)).collect()
     }
 
     /// How many lines [`scrollback`](Self::scrollback) can give.
@@ -262,7 +266,7 @@ impl Screen {
 
     /// The newest `count` lines that left the top of the main screen, oldest of them first.
     pub fn scrollback(&self, count: usize) -> Vec<String> {
-        self.term.history.newest(count).map(line::text).collect()
+        self.term.history.newest_lines(count).map(line::line_text).collect()
     }
 
     /// SHA-256 of the rows joined by newlines: equal exactly when the visible text is.
@@ -271,31 +275,31 @@ impl Screen {
     }
 
     pub fn cells(&self) -> Vec<Vec<StyledCell>> {
-        self.grid().rows.iter().map(|row| self.styled(row.cells())).collect()
+        self.grid().rows.iter().map(|row| self.styled_cells(row.cells())).collect()
     }
 
     /// The cells of [`scrollback`](Self::scrollback), as far as each line has any.
     pub fn scrollback_cells(&self, count: usize) -> Vec<Vec<StyledCell>> {
         let mut clusters = crate::cell::Clusters::default();
-        let newest = self.term.history.newest(count);
+        let newest = self.term.history.newest_lines(count);
         let styled = |line: &[u8]| {
-            let cells = line::decode(line, &mut clusters);
+            let cells = line::decode_line(line, &mut clusters);
             cells.iter().map(|cell| self.styled_cell(cell, &clusters)).collect()
         };
         newest.map(styled).collect()
     }
 
-    fn styled(&self, cells: &[Cell]) -> Vec<StyledCell> {
+    fn styled_cells(&self, cells: &[Cell]) -> Vec<StyledCell> {
         cells.iter().map(|cell| self.styled_cell(cell, &self.term.clusters)).collect()
     }
 
     fn styled_cell(&self, cell: &Cell, clusters: &crate::cell::Clusters) -> StyledCell {
         let Style { fg, bg, attrs } = cell.style;
-        let spacer = cell.kind == Kind::Spacer;
+        let spacer = cell.kind == CellPart::Spacer;
         StyledCell {
-            text: if spacer { String::new() } else { clusters.text(cell.glyph) },
-            fg: self.term.palette.resolve_in(fg, &Theme::DARK),
-            bg: self.term.palette.resolve_in(bg, &Theme::DARK),
+            text: if spacer { String::new() } else { clusters.glyph_text(cell.glyph) },
+            fg: self.term.palette.resolve_color_in(fg, &Theme::DARK),
+            bg: self.term.palette.resolve_color_in(bg, &Theme::DARK),
             attrs,
         }
     }
@@ -318,7 +322,7 @@ mod tests {
     use super::*;
 
     fn screen(cols: u16, rows: u16) -> Screen {
-        Screen::new(Size { cols, rows }, Limits::default())
+        Screen::new(ScreenSize { cols, rows }, ScreenLimits::default())
     }
 
     #[test]
@@ -337,10 +341,10 @@ mod tests {
         let mut screen = screen(10, 3);
         let _ = screen.advance(b"text\x1b[?2004h");
         let generation = screen.generation();
-        let output = screen.guarded(|_, _| panic!("broken"));
+        let output = screen.run_guarded(|_, _| panic!("broken"));
         assert_eq!(output.fault.as_deref(), Some("broken"));
         assert_eq!(screen.rows(), ["", "", ""]);
-        assert_eq!(screen.size(), Size { cols: 10, rows: 3 });
+        assert_eq!(screen.size(), ScreenSize { cols: 10, rows: 3 });
         assert!(screen.generation() > generation);
         let _ = screen.advance(b"again");
         assert_eq!(screen.rows()[0], "again");
@@ -360,7 +364,7 @@ mod tests {
 
         let _ = screen.advance(b"\x1b[?2026h!");
         assert!(screen.is_holding());
-        screen.release();
+        screen.release_frame();
         assert_eq!(screen.rows()[0], "new!");
     }
 

@@ -1,10 +1,10 @@
 //! What holds for any bytes whatsoever.
 
-use ostler_screen::{Limits, Modes, RESTORE, Screen, Size};
+use ostler_screen::{Modes, RESTORE, Screen, ScreenLimits, ScreenSize};
 use proptest::prelude::*;
 
-const SIZE: Size = Size { cols: 20, rows: 6 };
-const LIMITS: Limits = Limits { scrollback_lines: 50 };
+const SIZE: ScreenSize = ScreenSize { cols: 20, rows: 6 };
+const LIMITS: ScreenLimits = ScreenLimits { scrollback_lines: 50 };
 
 /// Pieces that programs write, so that random input reaches deep into the emulator.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
@@ -89,8 +89,8 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-fn size() -> impl Strategy<Value = Size> {
-    (1u16..40, 1u16..12).prop_map(|(cols, rows)| Size { cols, rows })
+fn size() -> impl Strategy<Value = ScreenSize> {
+    (1u16..40, 1u16..12).prop_map(|(cols, rows)| ScreenSize { cols, rows })
 }
 
 /// All that a caller can learn of a screen.
@@ -161,7 +161,7 @@ proptest! {
         size in size(),
     ) {
         let mut screen = fed(&before);
-        let mut copy = Screen::from_keyframe(&screen.keyframe()).unwrap();
+        let mut copy = Screen::from_keyframe(&screen.to_keyframe()).unwrap();
         prop_assert_eq!(seen(&screen), seen(&copy));
         prop_assert_eq!(screen.advance(&after), copy.advance(&after));
         prop_assert_eq!(seen(&screen), seen(&copy));
@@ -173,7 +173,7 @@ proptest! {
 
     #[test]
     fn a_damaged_keyframe_is_refused(bytes in stream(), at in any::<prop::sample::Index>(), bit in 0u8..8) {
-        let mut keyframe = fed(&bytes).keyframe();
+        let mut keyframe = fed(&bytes).to_keyframe();
         let at = at.index(keyframe.len());
         keyframe[at] ^= 1 << bit;
         prop_assert!(Screen::from_keyframe(&keyframe).is_err());
@@ -215,7 +215,7 @@ proptest! {
         sizes in proptest::collection::vec(size(), 1..5),
     ) {
         let text = lines.join("\r\n");
-        let mut screen = Screen::new(SIZE, Limits { scrollback_lines: 5000 });
+        let mut screen = Screen::new(SIZE, ScreenLimits { scrollback_lines: 5000 });
         let _ = screen.advance(text.as_bytes());
         for size in sizes.into_iter().filter(|size| size.cols > 1) {
             let _ = screen.resize(size);
@@ -223,7 +223,7 @@ proptest! {
             let words = |text: &str| text.replace([' ', '\r', '\n'], "");
             prop_assert_eq!(words(&all), words(&text));
         }
-        let _ = screen.resize(Size { cols: 130, rows: 40 });
+        let _ = screen.resize(ScreenSize { cols: 130, rows: 40 });
         let all = [screen.scrollback(usize::MAX), screen.rows()].concat();
         let expected: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
         prop_assert_eq!(&all[..expected.len()], &expected[..]);
@@ -232,7 +232,7 @@ proptest! {
     #[test]
     fn a_redraw_recreates_the_screen_on_a_fresh_terminal(bytes in stream()) {
         let mut screen = fed(&bytes);
-        screen.release();
+        screen.release_frame();
         let mut fresh = Screen::new(SIZE, LIMITS);
         let output = fresh.advance(&screen.redraw());
         prop_assert_eq!(output.reply.len(), if screen.modes().resize_reports { output.reply.len() } else { 0 });

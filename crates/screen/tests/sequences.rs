@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use ostler_screen::{
-    Attrs, CursorShape, Event, Limits, Mark, Mouse, MouseEncoding, Personality, Screen, Size,
+    Attrs, CursorShape, MouseEncoding, MouseTracking, Personality, PromptMark, Screen, ScreenEvent,
+    ScreenLimits, ScreenSize,
 };
 
 fn screen(cols: u16, rows: u16, text: &str) -> Screen {
-    let mut screen = Screen::new(Size { cols, rows }, Limits { scrollback_lines: 100 });
+    let mut screen = Screen::new(ScreenSize { cols, rows }, ScreenLimits { scrollback_lines: 100 });
     assert_eq!(screen.advance(text.as_bytes()).fault, None);
     screen
 }
@@ -24,8 +25,8 @@ fn reply(text: &str) -> String {
 }
 
 fn reply_as(text: &str, personality: Personality) -> String {
-    let size = Size { cols: 80, rows: 24 };
-    let mut screen = Screen::with_personality(size, Limits::default(), personality);
+    let size = ScreenSize { cols: 80, rows: 24 };
+    let mut screen = Screen::with_personality(size, ScreenLimits::default(), personality);
     String::from_utf8(screen.advance(text.as_bytes()).reply).unwrap()
 }
 
@@ -88,7 +89,7 @@ fn graphemes_are_whole() {
 
 #[test]
 fn invalid_and_cut_utf8() {
-    let mut screen = Screen::new(Size { cols: 10, rows: 1 }, Limits::default());
+    let mut screen = Screen::new(ScreenSize { cols: 10, rows: 1 }, ScreenLimits::default());
     for byte in b"\xe6\xbc\xa2\xff\xe6\xbca\xf0\x9f\x91\x8d" {
         let _ = screen.advance(&[*byte]);
     }
@@ -193,7 +194,7 @@ fn styles() {
         "\x1b[1;3;4:3;9;31;48;5;202mA\x1b[0;7;38;2;1;2;3;48:2::4:5:6mB\x1b[mC\x1b[2;5;8;53mD";
     let cells = &screen(8, 1, text).cells()[0];
     assert!(cells[0].attrs.has(Attrs::BOLD) && cells[0].attrs.has(Attrs::ITALIC));
-    assert!(cells[0].attrs.has(Attrs::STRIKE) && cells[0].attrs.underline() == 3);
+    assert!(cells[0].attrs.has(Attrs::STRIKE) && cells[0].attrs.underline_style() == 3);
     assert_eq!(cells[0].bg, Some([255, 95, 0]));
     assert_eq!((cells[1].fg, cells[1].bg), (Some([1, 2, 3]), Some([4, 5, 6])));
     assert!(cells[1].attrs.has(Attrs::INVERSE) && !cells[1].attrs.has(Attrs::BOLD));
@@ -205,10 +206,10 @@ fn styles() {
 fn modes_are_what_the_program_asked_for() {
     let modes = screen(8, 1, "\x1b[?1h\x1b=\x1b[?2004h\x1b[>5u\x1b[?1002;1006h\x1b[?1004h").modes();
     assert!(modes.application_cursor && modes.application_keypad && modes.bracketed_paste);
-    assert_eq!((modes.kitty_keyboard, modes.mouse), (5, Mouse::Drag));
+    assert_eq!((modes.kitty_keyboard, modes.mouse), (5, MouseTracking::Drag));
     assert_eq!((modes.mouse_encoding, modes.focus), (MouseEncoding::Sgr, true));
     let modes = screen(8, 1, "\x1b[>5u\x1b[>1u\x1b[<u\x1b[=2;2u\x1b[?1000h\x1b[?1000l").modes();
-    assert_eq!((modes.kitty_keyboard, modes.mouse), (7, Mouse::Off));
+    assert_eq!((modes.kitty_keyboard, modes.mouse), (7, MouseTracking::Off));
     let alt = screen(8, 1, "\x1b[>5u\x1b[?1049h").modes();
     assert_eq!(alt.kitty_keyboard, 0, "each screen has flags of its own");
     let shaped = screen(8, 1, "\x1b[4 q\x1b[?25l").cursor();
@@ -217,18 +218,18 @@ fn modes_are_what_the_program_asked_for() {
 
 #[test]
 fn events() {
-    let mut screen = Screen::new(Size { cols: 20, rows: 4 }, Limits::default());
+    let mut screen = Screen::new(ScreenSize { cols: 20, rows: 4 }, ScreenLimits::default());
     let text = "\x07\x07\x1b]0;one\x07\x1b]2;two\x1b\\\x1b]133;A\x07$ \x1b]133;B\x07\x1b]133;C\x07\x1b]133;D;127\x07";
     let output = screen.advance(text.as_bytes());
     assert_eq!(
         output.events,
         [
-            Event::Bell,
-            Event::Title("two".to_owned()),
-            Event::Mark(Mark::Prompt),
-            Event::Mark(Mark::Command),
-            Event::Mark(Mark::Output),
-            Event::Mark(Mark::End { exit: Some(127) }),
+            ScreenEvent::Bell,
+            ScreenEvent::Title("two".to_owned()),
+            ScreenEvent::Mark(PromptMark::Prompt),
+            ScreenEvent::Mark(PromptMark::Command),
+            ScreenEvent::Mark(PromptMark::Output),
+            ScreenEvent::Mark(PromptMark::End { exit: Some(127) }),
         ]
     );
     let quiet = screen.advance(
@@ -309,24 +310,24 @@ fn answers_under_the_agent_tty_name() {
 #[test]
 fn a_program_that_asked_is_told_of_a_resize() {
     let mut screen = screen(80, 24, "\x1b[?2048h");
-    let output = screen.resize(Size { cols: 100, rows: 30 });
+    let output = screen.resize(ScreenSize { cols: 100, rows: 30 });
     assert_eq!(output.reply, b"\x1b[48;30;100;480;800t");
 }
 
 #[test]
 fn a_resize_wraps_text_anew_and_keeps_the_cursor_on_its_letter() {
     let mut screen = screen(10, 4, "one two three four five\r\n$ ls");
-    let _ = screen.resize(Size { cols: 30, rows: 4 });
+    let _ = screen.resize(ScreenSize { cols: 30, rows: 4 });
     assert_eq!(screen.rows(), ["one two three four five", "$ ls", "", ""]);
     assert_eq!(place(&screen), (1, 4));
-    let _ = screen.resize(Size { cols: 5, rows: 4 });
+    let _ = screen.resize(ScreenSize { cols: 5, rows: 4 });
     assert_eq!(screen.rows(), ["ree f", "our f", "ive", "$ ls"]);
     assert_eq!(screen.scrollback(9), ["one t", "wo th"]);
-    let _ = screen.resize(Size { cols: 30, rows: 2 });
+    let _ = screen.resize(ScreenSize { cols: 30, rows: 2 });
     assert_eq!(screen.rows(), ["one two three four five", "$ ls"]);
-    let _ = screen.resize(Size { cols: 30, rows: 1 });
+    let _ = screen.resize(ScreenSize { cols: 30, rows: 1 });
     assert_eq!((screen.rows(), screen.scrollback(9).len()), (vec!["$ ls".to_owned()], 1));
-    let _ = screen.resize(Size { cols: 30, rows: 3 });
+    let _ = screen.resize(ScreenSize { cols: 30, rows: 3 });
     assert_eq!(screen.rows(), ["one two three four five", "$ ls", ""]);
 }
 
@@ -353,8 +354,8 @@ fn the_generation_tells_of_changes_that_can_be_seen() {
 
 #[test]
 fn sizes_that_cannot_be_are_brought_to_ones_that_can() {
-    let mut tiny = Screen::new(Size { cols: 0, rows: 0 }, Limits::default());
-    assert_eq!(tiny.size(), Size { cols: 1, rows: 1 });
-    let _ = tiny.resize(Size { cols: u16::MAX, rows: u16::MAX });
-    assert_eq!(tiny.size(), Size { cols: u16::MAX, rows: 16 });
+    let mut tiny = Screen::new(ScreenSize { cols: 0, rows: 0 }, ScreenLimits::default());
+    assert_eq!(tiny.size(), ScreenSize { cols: 1, rows: 1 });
+    let _ = tiny.resize(ScreenSize { cols: u16::MAX, rows: u16::MAX });
+    assert_eq!(tiny.size(), ScreenSize { cols: u16::MAX, rows: 16 });
 }

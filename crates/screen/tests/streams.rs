@@ -8,17 +8,17 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use ostler_screen::{Attrs, Limits, Screen, Size, StyledCell};
+use ostler_screen::{Attrs, Screen, ScreenLimits, ScreenSize, StyledCell};
 
 struct Stream {
     name: String,
-    size: Size,
+    size: ScreenSize,
     steps: Vec<Step>,
 }
 
 enum Step {
     Bytes(Vec<u8>),
-    Resize(Size),
+    Resize(ScreenSize),
 }
 
 fn streams() -> Vec<Stream> {
@@ -30,7 +30,7 @@ fn streams() -> Vec<Stream> {
             let file = path.file_name()?.to_str()?.to_owned();
             let (name, size) = file.rsplit_once('.')?;
             let (cols, rows) = size.split_once('x')?;
-            let size = Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? };
+            let size = ScreenSize { cols: cols.parse().ok()?, rows: rows.parse().ok()? };
             Some(Stream { name: name.to_owned(), size, steps: steps(&fs::read(&path).unwrap()) })
         })
         .collect();
@@ -53,7 +53,7 @@ fn steps(bytes: &[u8]) -> Vec<Step> {
             Some((rows, cols)) if tail[end] == b't' => {
                 steps.push(Step::Bytes(rest[..at].to_vec()));
                 let (cols, rows) = (cols.parse().unwrap(), rows.parse().unwrap());
-                steps.push(Step::Resize(Size { cols, rows }));
+                steps.push(Step::Resize(ScreenSize { cols, rows }));
                 rest = &tail[end + 1..];
                 from = 0;
             }
@@ -66,7 +66,7 @@ fn steps(bytes: &[u8]) -> Vec<Step> {
 }
 
 fn play(stream: &Stream, mut feed: impl FnMut(&mut Screen, &[u8])) -> Screen {
-    let mut screen = Screen::new(stream.size, Limits::default());
+    let mut screen = Screen::new(stream.size, ScreenLimits::default());
     for step in &stream.steps {
         match step {
             Step::Bytes(bytes) => feed(&mut screen, bytes),
@@ -113,7 +113,7 @@ fn picture(screen: &Screen) -> String {
 fn styles(cells: &[Vec<StyledCell>]) -> String {
     let mut counts = std::collections::BTreeMap::new();
     for cell in cells.iter().flatten() {
-        let color = |color: Option<[u8; 3]>| color.map_or("-".to_owned(), StyledCell::hex);
+        let color = |color: Option<[u8; 3]>| color.map_or("-".to_owned(), StyledCell::color_hex);
         let names = [
             (Attrs::BOLD, "bold"),
             (Attrs::DIM, "dim"),
@@ -125,7 +125,7 @@ fn styles(cells: &[Vec<StyledCell>]) -> String {
         for (_, name) in names.iter().filter(|(attr, _)| cell.attrs.has(*attr)) {
             style = format!("{style} {name}");
         }
-        if cell.attrs.underline() > 0 {
+        if cell.attrs.underline_style() > 0 {
             style.push_str(" underlined");
         }
         *counts.entry(style).or_insert(0) += 1;
@@ -172,7 +172,7 @@ fn a_keyframe_anywhere_changes_nothing() {
         let resumed = play(stream, |screen, bytes| {
             for piece in bytes.chunks(bytes.len() / 3 + 1) {
                 whole(screen, piece);
-                *screen = Screen::from_keyframe(&screen.keyframe()).unwrap();
+                *screen = Screen::from_keyframe(&screen.to_keyframe()).unwrap();
             }
         });
         assert_eq!(picture(&resumed), expected, "{}", stream.name);
@@ -183,8 +183,8 @@ fn a_keyframe_anywhere_changes_nothing() {
 fn a_redraw_shows_the_same() {
     for stream in &streams() {
         let mut screen = play(stream, whole);
-        screen.release();
-        let mut fresh = Screen::new(screen.size(), Limits::default());
+        screen.release_frame();
+        let mut fresh = Screen::new(screen.size(), ScreenLimits::default());
         whole(&mut fresh, &screen.redraw());
         assert_eq!(screen.cells(), fresh.cells(), "{}", stream.name);
         assert_eq!(screen.cursor(), fresh.cursor(), "{}", stream.name);
@@ -204,8 +204,8 @@ fn damaged_streams_never_cause_a_fault() {
         (random % below.max(1) as u64) as usize
     };
     for stream in &streams() {
-        let size = Size { cols: 1 + next(100) as u16, rows: 1 + next(40) as u16 };
-        let mut screen = Screen::new(size, Limits { scrollback_lines: next(300) });
+        let size = ScreenSize { cols: 1 + next(100) as u16, rows: 1 + next(40) as u16 };
+        let mut screen = Screen::new(size, ScreenLimits { scrollback_lines: next(300) });
         for step in &stream.steps {
             let Step::Bytes(bytes) = step else { continue };
             let mut bytes = bytes.clone();
@@ -221,7 +221,7 @@ fn damaged_streams_never_cause_a_fault() {
             for piece in bytes.chunks(1 + next(500)) {
                 assert_eq!(screen.advance(piece).fault, None, "{}", stream.name);
                 if next(20) == 0 {
-                    let size = Size { cols: 1 + next(120) as u16, rows: 1 + next(50) as u16 };
+                    let size = ScreenSize { cols: 1 + next(120) as u16, rows: 1 + next(50) as u16 };
                     assert_eq!(screen.resize(size).fault, None, "{}", stream.name);
                 }
             }

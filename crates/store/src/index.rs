@@ -9,33 +9,33 @@ use std::collections::HashMap;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use model::sighting::{Digest, Stamp};
+use model::sighting::{FileStamp, TranscriptDigest};
 use rusqlite::{Connection, OpenFlags, params};
 
-/// Raised when the table or the encoding of [`Digest`] changes.
-const FORMAT: i32 = 2;
+/// Raised when the table or the encoding of [`TranscriptDigest`] changes.
+const INDEX_FORMAT: i32 = 2;
 
 /// The size of a page of the index.
-const PAGE: i64 = 32 << 10;
+const PAGE_BYTES: i64 = 32 << 10;
 
 /// No more room than this is made in advance, whatever the file says of itself.
-const MOST_RESERVED: usize = 64 << 20;
+const MAX_RESERVED_BYTES: usize = 64 << 20;
 
 /// Rows of files that are gone are swept when they outnumber the others this many times.
 const SWEEP_FACTOR: usize = 2;
 
 /// What a row was read from.
 #[derive(Clone, Copy, Debug)]
-pub struct Key<'a> {
+pub struct IndexKey<'a> {
     /// The adapter's version.
     pub version: u32,
     /// The transcript.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// Everything else the digest depends on.
-    pub beside: &'a [Stamp],
+    pub beside: &'a [FileStamp],
 }
 
-impl Key<'_> {
+impl IndexKey<'_> {
     /// The key as it is stored: the version, then four words for each file.
     fn write_to(&self, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&self.version.to_le_bytes());
@@ -49,14 +49,14 @@ impl Key<'_> {
 
 /// The index of one cache directory.
 #[derive(Debug)]
-pub struct Index {
+pub struct DigestIndex {
     connection: Connection,
 }
 
 /// What the index holds for one adapter. The bytes of all rows stand one after the other: ten
 /// thousand small allocations would cost more than reading them.
 #[derive(Debug, Default)]
-pub struct Shelf {
+pub struct AdapterDigests {
     bytes: Vec<u8>,
     rows: HashMap<(u64, u64), Row, foldhash::fast::RandomState>,
 }
@@ -69,14 +69,14 @@ struct Row {
 }
 
 /// The checksum and the length of the key.
-const HEAD: usize = 8 + 4;
+const ROW_HEAD_BYTES: usize = 8 + 4;
 
 /// Version and stamp of the transcript: the shortest key.
-const SHORTEST_KEY: usize = 4 + 32;
+const MIN_KEY_BYTES: usize = 4 + 32;
 
-impl Shelf {
+impl AdapterDigests {
     /// The digest that was read from exactly these files, if the index has it.
-    pub fn get(&self, key: &Key<'_>) -> Option<Box<Digest>> {
+    pub fn get(&self, key: &IndexKey<'_>) -> Option<Box<TranscriptDigest>> {
         thread_local! {
             static WANTED: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
         }
@@ -89,18 +89,18 @@ impl Shelf {
             key.write_to(wanted);
             stored == wanted.as_slice()
         });
-        if !same || u64::from_le_bytes(*sum) != checksum(rest) {
+        if !same || u64::from_le_bytes(*sum) != row_checksum(rest) {
             return None;
         }
         postcard::from_bytes(digest).ok()
     }
 
     /// Takes a row in, unless it is too short to be one.
-    fn add(&mut self, row: &[u8]) {
+    fn add_row(&mut self, row: &[u8]) {
         let word = |at: usize| Some(u64::from_le_bytes(*row.get(at..)?.first_chunk::<8>()?));
-        let place = (word(HEAD + 4), word(HEAD + 12));
+        let place = (word(ROW_HEAD_BYTES + 4), word(ROW_HEAD_BYTES + 12));
         if let (Some(dev), Some(ino)) = place
-            && row.len() >= HEAD + SHORTEST_KEY
+            && row.len() >= ROW_HEAD_BYTES + MIN_KEY_BYTES
         {
             let start = self.bytes.len();
             self.bytes.extend_from_slice(row);
@@ -119,7 +119,7 @@ impl Shelf {
     }
 }
 
-impl Index {
+impl DigestIndex {
     /// Opens the index in `directory`, which is made if need be. `None` means "no index".
     pub fn open(directory: &Path) -> Option<Self> {
         sys::private::create_private_dir(directory).ok()?;
@@ -134,7 +134,7 @@ impl Index {
                     rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt
                 ) =>
             {
-                discard(&path);
+                discard_index(&path);
                 Self::open_file(&path).ok()
             }
             Err(_) => None,
@@ -153,9 +153,9 @@ impl Index {
         // A lost commit costs one more reading; a torn one is caught by the checksums.
         connection.pragma_update(None, "synchronous", "off")?;
         let format: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if format != FORMAT {
+        if format != INDEX_FORMAT {
             // Rows are always read all together: large pages save most of the calls.
-            connection.pragma_update(None, "page_size", PAGE)?;
+            connection.pragma_update(None, "page_size", PAGE_BYTES)?;
             connection.execute_batch(&format!(
                 "begin immediate;
                  drop table if exists digest;
@@ -164,7 +164,7 @@ impl Index {
                      row blob not null,
                      primary key (adapter, dev, ino)
                  ) without rowid;
-                 pragma user_version = {FORMAT};
+                 pragma user_version = {INDEX_FORMAT};
                  commit;"
             ))?;
         }
@@ -172,25 +172,26 @@ impl Index {
     }
 
     /// Everything known for one adapter. An unreadable index is an empty shelf.
-    pub fn shelf(&self, adapter: &str) -> Shelf {
+    pub fn load_digests(&self, adapter: &str) -> AdapterDigests {
         self.read_shelf(adapter).unwrap_or_default()
     }
 
-    fn read_shelf(&self, adapter: &str) -> rusqlite::Result<Shelf> {
+    fn read_shelf(&self, adapter: &str) -> rusqlite::Result<AdapterDigests> {
         let mut statement = self.connection.prepare("select row from digest where adapter = ?1")?;
         let mut rows = statement.query([adapter])?;
-        let mut shelf = Shelf::default();
+        let mut shelf = AdapterDigests::default();
         while let Some(row) = rows.next()? {
             if shelf.is_empty() {
                 // Room for all of it at once: growing would copy it several times over.
                 let pages: i64 =
                     self.connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
-                let bytes =
-                    usize::try_from(pages.saturating_mul(PAGE)).unwrap_or(0).min(MOST_RESERVED);
+                let bytes = usize::try_from(pages.saturating_mul(PAGE_BYTES))
+                    .unwrap_or(0)
+                    .min(MAX_RESERVED_BYTES);
                 shelf.bytes.reserve(bytes);
                 shelf.rows.reserve(bytes / 400);
             }
-            shelf.add(row.get_ref(0)?.as_blob()?);
+            shelf.add_row(row.get_ref(0)?.as_blob()?);
         }
         Ok(shelf)
     }
@@ -198,14 +199,19 @@ impl Index {
     /// Remembers digests that were just read. `seen` is how many files the adapter has now: when
     /// far more rows are known, those of files that are gone are dropped by starting anew.
     /// Returns whether it was written; a locked or full index is simply not.
-    pub fn remember(&mut self, adapter: &str, new: &[(Key<'_>, &Digest)], seen: usize) -> bool {
-        self.write(adapter, new, seen).is_ok()
-    }
-
-    fn write(
+    pub fn save_digests(
         &mut self,
         adapter: &str,
-        new: &[(Key<'_>, &Digest)],
+        new: &[(IndexKey<'_>, &TranscriptDigest)],
+        seen: usize,
+    ) -> bool {
+        self.write_rows(adapter, new, seen).is_ok()
+    }
+
+    fn write_rows(
+        &mut self,
+        adapter: &str,
+        new: &[(IndexKey<'_>, &TranscriptDigest)],
         seen: usize,
     ) -> rusqlite::Result<()> {
         let transaction =
@@ -225,12 +231,12 @@ impl Index {
                 let Ok(digest) = postcard::to_stdvec(digest) else {
                     continue;
                 };
-                let mut row = vec![0; HEAD];
+                let mut row = vec![0; ROW_HEAD_BYTES];
                 key.write_to(&mut row);
-                let length = u32::try_from(row.len() - HEAD).unwrap_or(0);
+                let length = u32::try_from(row.len() - ROW_HEAD_BYTES).unwrap_or(0);
                 row.extend_from_slice(&digest);
-                row[8..HEAD].copy_from_slice(&length.to_le_bytes());
-                let sum = checksum(&row[8..]);
+                row[8..ROW_HEAD_BYTES].copy_from_slice(&length.to_le_bytes());
+                let sum = row_checksum(&row[8..]);
                 row[..8].copy_from_slice(&sum.to_le_bytes());
                 let place = (key.stamp.dev as i64, key.stamp.ino as i64);
                 insert.execute(params![adapter, place.0, place.1, row])?;
@@ -241,7 +247,7 @@ impl Index {
 }
 
 /// Against damage, not against malice: whoever can write here can write the transcripts too.
-fn checksum(bytes: &[u8]) -> u64 {
+fn row_checksum(bytes: &[u8]) -> u64 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(MIX);
     let (words, rest) = bytes.as_chunks::<8>();
@@ -252,7 +258,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 
 /// Removes a damaged index. It is our own cache file; nothing but time is lost.
 #[expect(clippy::disallowed_methods, reason = "a damaged cache of our own")]
-fn discard(path: &Path) {
+fn discard_index(path: &Path) {
     for suffix in ["", "-journal", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
@@ -264,51 +270,59 @@ fn discard(path: &Path) {
 mod tests {
     use super::*;
 
-    fn stamp(ino: u64, bytes: u64) -> Stamp {
-        Stamp { dev: 1, ino, bytes, mtime_ns: 5 }
+    fn stamp(ino: u64, bytes: u64) -> FileStamp {
+        FileStamp { dev: 1, ino, bytes, mtime_ns: 5 }
     }
 
-    fn key(stamp: Stamp) -> Key<'static> {
-        Key { version: 1, stamp, beside: &[] }
+    fn key(stamp: FileStamp) -> IndexKey<'static> {
+        IndexKey { version: 1, stamp, beside: &[] }
     }
 
-    fn digest(title: &str) -> Digest {
-        Digest { title: Some(title.into()), turns: 3, ..Digest::default() }
+    fn digest(title: &str) -> TranscriptDigest {
+        TranscriptDigest { title: Some(title.into()), turns: 3, ..TranscriptDigest::default() }
     }
 
     #[test]
     fn a_row_is_used_only_for_exactly_the_same_files() {
         let directory = tempfile::tempdir().unwrap();
-        let mut index = Index::open(&directory.path().join("cache")).unwrap();
-        assert!(index.remember("a", &[(key(stamp(7, 100)), &digest("x"))], 1));
-        let shelf = Index::open(&directory.path().join("cache")).unwrap().shelf("a");
+        let mut index = DigestIndex::open(&directory.path().join("cache")).unwrap();
+        assert!(index.save_digests("a", &[(key(stamp(7, 100)), &digest("x"))], 1));
+        let shelf = DigestIndex::open(&directory.path().join("cache")).unwrap().load_digests("a");
         assert_eq!(shelf.get(&key(stamp(7, 100))), Some(Box::new(digest("x"))));
         assert_eq!(shelf.get(&key(stamp(7, 101))), None, "grown");
         assert_eq!(shelf.get(&key(stamp(8, 100))), None, "another file");
-        assert_eq!(shelf.get(&Key { version: 2, ..key(stamp(7, 100)) }), None, "newer adapter");
+        assert_eq!(
+            shelf.get(&IndexKey { version: 2, ..key(stamp(7, 100)) }),
+            None,
+            "newer adapter"
+        );
         let beside = [stamp(9, 1)];
-        assert_eq!(shelf.get(&Key { beside: &beside, ..key(stamp(7, 100)) }), None, "side file");
-        assert_eq!(index.shelf("b").len(), 0, "another adapter");
+        assert_eq!(
+            shelf.get(&IndexKey { beside: &beside, ..key(stamp(7, 100)) }),
+            None,
+            "side file"
+        );
+        assert_eq!(index.load_digests("b").len(), 0, "another adapter");
     }
 
     #[test]
     fn a_damaged_row_is_never_believed() {
         let directory = tempfile::tempdir().unwrap();
-        let mut index = Index::open(&directory.path().join("cache")).unwrap();
-        index.remember("a", &[(key(stamp(7, 100)), &digest("truth"))], 1);
+        let mut index = DigestIndex::open(&directory.path().join("cache")).unwrap();
+        index.save_digests("a", &[(key(stamp(7, 100)), &digest("truth"))], 1);
         let row: Vec<u8> =
             index.connection.query_row("select row from digest", [], |row| row.get(0)).unwrap();
         let truth = Some(Box::new(digest("truth")));
-        assert_eq!(index.shelf("a").get(&key(stamp(7, 100))), truth);
+        assert_eq!(index.load_digests("a").get(&key(stamp(7, 100))), truth);
         for bit in 0..row.len() * 8 {
             let mut bad = row.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             index.connection.execute("update digest set row = ?1", [bad]).unwrap();
-            assert_eq!(index.shelf("a").get(&key(stamp(7, 100))), None, "bit {bit}");
+            assert_eq!(index.load_digests("a").get(&key(stamp(7, 100))), None, "bit {bit}");
         }
         for length in 0..row.len() {
             index.connection.execute("update digest set row = ?1", [&row[..length]]).unwrap();
-            assert_eq!(index.shelf("a").get(&key(stamp(7, 100))), None, "cut to {length}");
+            assert_eq!(index.load_digests("a").get(&key(stamp(7, 100))), None, "cut to {length}");
         }
     }
 
@@ -317,35 +331,35 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         sys::private::create_private_dir(&directory.path().join("cache")).unwrap();
         std::fs::write(directory.path().join("cache/index.db"), vec![0xa5; 9000]).unwrap();
-        let mut index = Index::open(&directory.path().join("cache")).unwrap();
-        assert!(index.shelf("a").is_empty());
-        assert!(index.remember("a", &[(key(stamp(7, 100)), &digest("x"))], 1));
+        let mut index = DigestIndex::open(&directory.path().join("cache")).unwrap();
+        assert!(index.load_digests("a").is_empty());
+        assert!(index.save_digests("a", &[(key(stamp(7, 100)), &digest("x"))], 1));
     }
 
     #[test]
     fn a_locked_index_is_no_index_and_no_wait() {
         let directory = tempfile::tempdir().unwrap();
-        let mut index = Index::open(&directory.path().join("cache")).unwrap();
-        index.remember("a", &[(key(stamp(7, 100)), &digest("x"))], 1);
+        let mut index = DigestIndex::open(&directory.path().join("cache")).unwrap();
+        index.save_digests("a", &[(key(stamp(7, 100)), &digest("x"))], 1);
         let other = Connection::open(directory.path().join("cache/index.db")).unwrap();
         other.execute_batch("begin exclusive").unwrap();
-        assert!(!index.remember("a", &[(key(stamp(8, 100)), &digest("y"))], 1));
+        assert!(!index.save_digests("a", &[(key(stamp(8, 100)), &digest("y"))], 1));
         assert!(
-            Index::open(&directory.path().join("cache"))
-                .is_none_or(|index| index.shelf("a").is_empty())
+            DigestIndex::open(&directory.path().join("cache"))
+                .is_none_or(|index| index.load_digests("a").is_empty())
         );
     }
 
     #[test]
     fn rows_of_files_that_are_gone_do_not_pile_up() {
         let directory = tempfile::tempdir().unwrap();
-        let mut index = Index::open(&directory.path().join("cache")).unwrap();
+        let mut index = DigestIndex::open(&directory.path().join("cache")).unwrap();
         let digest = digest("x");
         for round in 0..4u64 {
             let new: Vec<_> =
                 (0..1000).map(|ino| (key(stamp(round * 1000 + ino, 1)), &digest)).collect();
-            index.remember("a", &new, 10);
+            index.save_digests("a", &new, 10);
         }
-        assert!(index.shelf("a").len() <= 2 * 1010, "{}", index.shelf("a").len());
+        assert!(index.load_digests("a").len() <= 2 * 1010, "{}", index.load_digests("a").len());
     }
 }

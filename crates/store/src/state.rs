@@ -7,15 +7,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use model::event::Report;
-use model::rules::track::{Change, End, Track};
+use model::event::HookReport;
+use model::rules::track::{HookTrack, TrackChange, TrackEnd};
 use model::time::Time;
 use model::wire::EventView;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
 mod pins;
 
-pub use pins::{Pinned, read_pins};
+pub use pins::{PinChange, read_pins};
 
 /// Each step brings the tables from one version to the next; steps are only ever added.
 const MIGRATIONS: &[&str] = &[
@@ -58,7 +58,7 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 /// How long a transaction of somebody else is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -99,14 +99,14 @@ pub enum StateError {
 
 /// The store of one home.
 #[derive(Debug)]
-pub struct State {
+pub struct StateStore {
     connection: Connection,
     path: PathBuf,
 }
 
 /// How far a file of the spool has been taken in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
+pub struct SpoolMark {
     /// The file.
     pub ino: u64,
     /// Everything before has been taken in.
@@ -117,60 +117,60 @@ pub struct Mark {
 
 /// One session as hooks told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tracked {
+pub struct TrackedSession {
     /// The adapter's id.
     pub agent: String,
     /// The agent's own session id.
     pub id: String,
     /// What was told.
-    pub track: Track,
+    pub track: HookTrack,
 }
 
 /// The file that is written to after every change that others are told about. A commit cannot be
 /// watched: SQLite makes it visible in shared memory, after it has written to its log.
-fn bell(database: &Path) -> PathBuf {
+fn bell_path(database: &Path) -> PathBuf {
     database.with_file_name("events.bell")
 }
 
 /// The file of a home.
-pub fn path(home: &Path) -> PathBuf {
+pub fn database_path(home: &Path) -> PathBuf {
     home.join("ostler.db")
 }
 
-impl State {
+impl StateStore {
     /// Opens the store for writing, making it if need be. Only the writer may.
     pub fn open(home: &Path) -> Result<Self, StateError> {
         sys::private::create_private_dir(home)?;
-        let path = path(home);
+        let path = database_path(home);
         // SQLite would make it readable for everyone.
-        sys::append::append(&path, b"")
+        sys::append::append_bytes(&path, b"")
             .map_err(|source| sys::private::PrivateError::Io { path: path.clone(), source })?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut state = Self::connect(path, flags)?;
+        let mut state = Self::open_connection(path, flags)?;
         state.migrate()?;
         // A writer that was killed may have had no time to.
-        state.ring();
+        state.ring_bell();
         Ok(state)
     }
 
     /// Opens the store for reading. `None` if there is none yet.
-    pub fn read(home: &Path) -> Result<Option<Self>, StateError> {
-        let path = path(home);
+    pub fn open_read_only(home: &Path) -> Result<Option<Self>, StateError> {
+        let path = database_path(home);
         if !path.exists() {
             return Ok(None);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let state = Self::connect(path, flags)?;
-        match state.version()? {
+        let state = Self::open_connection(path, flags)?;
+        match state.schema_version()? {
             0 => Ok(None),
             _ => Ok(Some(state)),
         }
     }
 
-    fn connect(path: PathBuf, flags: OpenFlags) -> Result<Self, StateError> {
+    fn open_connection(path: PathBuf, flags: OpenFlags) -> Result<Self, StateError> {
         let open = || -> rusqlite::Result<Connection> {
             let connection = Connection::open_with_flags(&path, flags)?;
-            connection.busy_timeout(PATIENCE)?;
+            connection.busy_timeout(SQLITE_BUSY_TIMEOUT)?;
             Ok(connection)
         };
         let connection = match open() {
@@ -181,27 +181,27 @@ impl State {
     }
 
     /// Tells whoever follows the events that there may be new ones.
-    fn ring(&self) {
+    fn ring_bell(&self) {
         use std::os::unix::fs::OpenOptionsExt;
 
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         // Nobody can follow what cannot be told; the events are there all the same.
         let _ = options
-            .open(bell(&self.path))
+            .open(bell_path(&self.path))
             .and_then(|mut bell| std::io::Write::write_all(&mut bell, b"\n"));
     }
 
-    fn failed(&self) -> impl Fn(rusqlite::Error) -> StateError + use<> {
+    fn sqlite_error(&self) -> impl Fn(rusqlite::Error) -> StateError + use<> {
         let path = self.path.clone();
         move |source| StateError::Sqlite { path: path.clone(), source }
     }
 
-    fn version(&self) -> Result<i64, StateError> {
+    fn schema_version(&self) -> Result<i64, StateError> {
         let found = self
             .connection
             .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(self.failed())?;
+            .map_err(self.sqlite_error())?;
         let known = MIGRATIONS.len() as i64;
         if found > known {
             return Err(StateError::Newer { path: self.path.clone(), found, known });
@@ -210,8 +210,8 @@ impl State {
     }
 
     fn migrate(&mut self) -> Result<(), StateError> {
-        let failed = self.failed();
-        let version = self.version()?;
+        let failed = self.sqlite_error();
+        let version = self.schema_version()?;
         // A commit that a power cut takes back is still in the spool: what was taken in is marked in
         // the same transaction, and files of the spool are removed only after a checkpoint.
         for pragma in [("journal_mode", "wal"), ("synchronous", "normal")] {
@@ -233,33 +233,37 @@ impl State {
     }
 
     /// How far a file of the spool was taken in.
-    pub fn mark(&self, ino: u64) -> Result<Option<Mark>, StateError> {
+    pub fn spool_mark(&self, ino: u64) -> Result<Option<SpoolMark>, StateError> {
         self.connection
             .query_row("select offset, tail from spool where ino = ?1", [ino as i64], |row| {
-                Ok(Mark { ino, offset: row.get::<_, i64>(0)? as u64, tail: row.get(1)? })
+                Ok(SpoolMark { ino, offset: row.get::<_, i64>(0)? as u64, tail: row.get(1)? })
             })
             .optional()
-            .map_err(self.failed())
+            .map_err(self.sqlite_error())
     }
 
     /// Forgets a file of the spool that is no more.
     pub fn forget_mark(&mut self, ino: u64) -> Result<(), StateError> {
         let done = self.connection.execute("delete from spool where ino = ?1", [ino as i64]);
-        done.map(drop).map_err(self.failed())
+        done.map(drop).map_err(self.sqlite_error())
     }
 
     /// Takes reports in, in their order, and with them the place up to which they were read. A
     /// report that is already there counts once. Returns how many were new.
-    pub fn take_in(&mut self, reports: &[Report], mark: &Mark) -> Result<usize, StateError> {
-        let (failed, path) = (self.failed(), self.path.clone());
+    pub fn take_in(
+        &mut self,
+        reports: &[HookReport],
+        mark: &SpoolMark,
+    ) -> Result<usize, StateError> {
+        let (failed, path) = (self.sqlite_error(), self.path.clone());
         let transaction = self.connection.transaction().map_err(&failed)?;
         let mut new = 0;
-        let mut tracks: Vec<Tracked> = Vec::new();
+        let mut tracks: Vec<TrackedSession> = Vec::new();
         for report in reports {
             let body = serde_json::to_string(report).unwrap_or_default();
-            let happening = report.hook.happening.word();
+            let happening = report.hook.happening.as_str();
             let told = (report.agent.as_str(), report.hook.session.as_str());
-            if !publish(&transaction, &report.id, report.at, happening, told, &body)
+            if !publish_event(&transaction, &report.id, report.at, happening, told, &body)
                 .map_err(&failed)?
             {
                 continue;
@@ -269,21 +273,21 @@ impl State {
             let index = match known {
                 Some(index) => index,
                 None => {
-                    let track = load(&transaction, &path, told)?.unwrap_or_default();
-                    tracks.push(Tracked { agent: told.0.into(), id: told.1.into(), track });
+                    let track = load_track(&transaction, &path, told)?.unwrap_or_default();
+                    tracks.push(TrackedSession { agent: told.0.into(), id: told.1.into(), track });
                     tracks.len() - 1
                 }
             };
             let before = tracks[index].track.turn_started_at;
-            let change = tracks[index].track.apply(report);
-            turn(&transaction, &tracks[index], before, report.at).map_err(&failed)?;
-            if change == Change::Revived {
+            let change = tracks[index].track.apply_report(report);
+            save_turn(&transaction, &tracks[index], before, report.at).map_err(&failed)?;
+            if change == TrackChange::Revived {
                 let condensed = "update session set condensed = 0 where agent = ?1 and id = ?2";
                 transaction.execute(condensed, [told.0, told.1]).map_err(&failed)?;
             }
         }
         for tracked in &tracks {
-            save(&transaction, tracked).map_err(&failed)?;
+            save_track(&transaction, tracked).map_err(&failed)?;
         }
         transaction
             .execute(
@@ -293,19 +297,19 @@ impl State {
             .map_err(&failed)?;
         transaction.commit().map_err(&failed)?;
         if new > 0 {
-            self.ring();
+            self.ring_bell();
         }
         Ok(new)
     }
 
     /// One session.
-    pub fn track(&self, agent: &str, id: &str) -> Result<Option<Track>, StateError> {
-        load(&self.connection, &self.path, (agent, id))
+    pub fn find_track(&self, agent: &str, id: &str) -> Result<Option<HookTrack>, StateError> {
+        load_track(&self.connection, &self.path, (agent, id))
     }
 
     /// Every session that is not known to be over.
-    pub fn open_sessions(&self) -> Result<Vec<Tracked>, StateError> {
-        self.sessions(
+    pub fn open_sessions(&self) -> Result<Vec<TrackedSession>, StateError> {
+        self.query_sessions(
             "select agent, id, track from session indexed by open_session where open = 1",
             &[],
         )
@@ -313,7 +317,7 @@ impl State {
 
     /// Every session that is over, and when it ended.
     pub fn recorded_ends(&self) -> Result<Vec<(String, String, Time)>, StateError> {
-        let failed = self.failed();
+        let failed = self.sqlite_error();
         let query = "select agent, id, ended_at from session indexed by ended_session \
                      where open = 0 and ended_at is not null";
         let mut statement = self.connection.prepare_cached(query).map_err(&failed)?;
@@ -325,8 +329,8 @@ impl State {
     }
 
     /// Sessions that are over and have not been condensed.
-    pub fn uncondensed_sessions(&self) -> Result<Vec<Tracked>, StateError> {
-        self.sessions(
+    pub fn uncondensed_sessions(&self) -> Result<Vec<TrackedSession>, StateError> {
+        self.query_sessions(
             "select agent, id, track from session indexed by uncondensed_session \
              where open = 0 and condensed = 0",
             &[],
@@ -340,10 +344,10 @@ impl State {
         since: Time,
         within: Option<&str>,
         most: usize,
-    ) -> Result<Vec<Tracked>, StateError> {
-        let since = since.millis();
+    ) -> Result<Vec<TrackedSession>, StateError> {
+        let since = since.as_millis();
         let Some(directory) = within else {
-            return self.sessions(
+            return self.query_sessions(
                 &format!(
                     "select agent, id, track from session indexed by ended_session \
                      where open = 0 and ended_at >= {since} order by ended_at desc limit {most}"
@@ -355,12 +359,16 @@ impl State {
         let name = directory.trim_end_matches('/');
         let (below, beyond) = (format!("{name}/"), format!("{name}0"));
         // The column came with the second version, and only a writer may bring an older store up to it.
-        let cwd = if self.version()? < 2 { "json_extract(track, '$.cwd')" } else { "cwd" };
-        self.sessions(&newest_within(cwd, since, most), &[directory, &below, &beyond])
+        let cwd = if self.schema_version()? < 2 { "json_extract(track, '$.cwd')" } else { "cwd" };
+        self.query_sessions(&newest_within(cwd, since, most), &[directory, &below, &beyond])
     }
 
-    fn sessions(&self, query: &str, values: &[&str]) -> Result<Vec<Tracked>, StateError> {
-        let failed = self.failed();
+    fn query_sessions(
+        &self,
+        query: &str,
+        values: &[&str],
+    ) -> Result<Vec<TrackedSession>, StateError> {
+        let failed = self.sqlite_error();
         let mut statement = self.connection.prepare_cached(query).map_err(&failed)?;
         let mut rows = statement.query(rusqlite::params_from_iter(values)).map_err(&failed)?;
         let mut sessions = Vec::new();
@@ -369,73 +377,81 @@ impl State {
                 .get(0)
                 .and_then(|agent| Ok((agent, row.get(1)?, row.get(2)?)))
                 .map_err(&failed)?;
-            let track = understand(&self.path, &text)?;
-            sessions.push(Tracked { agent, id, track });
+            let track = parse_track(&self.path, &text)?;
+            sessions.push(TrackedSession { agent, id, track });
         }
         Ok(sessions)
     }
 
     /// Marks a session as exited, if `still` says so of what the store holds now. Its end is the last
     /// report or the last other `evidence` of it. Returns the end.
-    pub fn exit(
+    pub fn mark_exited(
         &mut self,
         agent: &str,
         id: &str,
         evidence: Option<Time>,
         now: Time,
-        still: impl FnOnce(&Track) -> bool,
-    ) -> Result<Option<End>, StateError> {
-        let (failed, path) = (self.failed(), self.path.clone());
+        still: impl FnOnce(&HookTrack) -> bool,
+    ) -> Result<Option<TrackEnd>, StateError> {
+        let (failed, path) = (self.sqlite_error(), self.path.clone());
         let transaction = self.connection.transaction().map_err(&failed)?;
-        let Some(mut track) = load(&transaction, &path, (agent, id))?.filter(still) else {
+        let Some(mut track) = load_track(&transaction, &path, (agent, id))?.filter(still) else {
             return Ok(None);
         };
         let before = track.turn_started_at;
         track.last_sign_at = track.last_sign_at.max(evidence.filter(|evidence| *evidence <= now));
-        if track.exit() != Change::Ended {
+        if track.mark_exited() != TrackChange::Ended {
             return Ok(None);
         }
         let Some(end) = track.end.clone() else { return Ok(None) };
-        let tracked = Tracked { agent: agent.into(), id: id.into(), track };
-        turn(&transaction, &tracked, before, end.at).map_err(&failed)?;
-        save(&transaction, &tracked).map_err(&failed)?;
+        let tracked = TrackedSession { agent: agent.into(), id: id.into(), track };
+        save_turn(&transaction, &tracked, before, end.at).map_err(&failed)?;
+        save_track(&transaction, &tracked).map_err(&failed)?;
         let body = serde_json::to_string(&end).unwrap_or_default();
-        publish(&transaction, &sys::clock::unique(now), now, "exited", (agent, id), &body)
-            .map_err(&failed)?;
+        publish_event(
+            &transaction,
+            &sys::clock::unique_suffix(now),
+            now,
+            "exited",
+            (agent, id),
+            &body,
+        )
+        .map_err(&failed)?;
         transaction.commit().map_err(&failed)?;
-        self.ring();
+        self.ring_bell();
         Ok(Some(end))
     }
 
     /// Notes what was kept of a session. `at` is the end that was condensed: a session that has been
     /// revived since stays uncondensed.
-    pub fn keep(
+    pub fn mark_condensed(
         &mut self,
         agent: &str,
         id: &str,
-        end: Option<&End>,
+        end: Option<&TrackEnd>,
         now: Time,
         manifest: &str,
     ) -> Result<bool, StateError> {
-        let (failed, path) = (self.failed(), self.path.clone());
+        let (failed, path) = (self.sqlite_error(), self.path.clone());
         let transaction = self.connection.transaction().map_err(&failed)?;
-        let known = load(&transaction, &path, (agent, id))?;
+        let known = load_track(&transaction, &path, (agent, id))?;
         if known.is_none_or(|track| track.end.as_ref() != end) {
             return Ok(false);
         }
         transaction
             .execute(
                 "insert or replace into kept values (?1, ?2, ?3, ?4)",
-                params![agent, id, now.millis(), manifest],
+                params![agent, id, now.as_millis(), manifest],
             )
             .map_err(&failed)?;
         transaction
             .execute("update session set condensed = 1 where agent = ?1 and id = ?2", [agent, id])
             .map_err(&failed)?;
-        let unique = sys::clock::unique(now);
-        publish(&transaction, &unique, now, "condensed", (agent, id), "{}").map_err(&failed)?;
+        let unique = sys::clock::unique_suffix(now);
+        publish_event(&transaction, &unique, now, "condensed", (agent, id), "{}")
+            .map_err(&failed)?;
         transaction.commit().map_err(&failed)?;
-        self.ring();
+        self.ring_bell();
         Ok(true)
     }
 
@@ -447,19 +463,19 @@ impl State {
         now: Time,
         manifest: &str,
     ) -> Result<(), StateError> {
-        let failed = self.failed();
+        let failed = self.sqlite_error();
         self.connection
             .execute(
                 "insert or ignore into kept values (?1, ?2, ?3, ?4)",
-                params![agent, id, now.millis(), manifest],
+                params![agent, id, now.as_millis(), manifest],
             )
             .map_err(&failed)?;
         Ok(())
     }
 
     /// What was kept of every session, as manifests, the newest first.
-    pub fn kept(&self) -> Result<Vec<String>, StateError> {
-        let failed = self.failed();
+    pub fn list_kept(&self) -> Result<Vec<String>, StateError> {
+        let failed = self.sqlite_error();
         let mut statement = self
             .connection
             .prepare("select manifest from kept order by at desc, agent, session")
@@ -470,7 +486,7 @@ impl State {
 
     /// Events after `cursor`, in order, at most so many.
     pub fn events_after(&self, cursor: i64, limit: usize) -> Result<Vec<EventView>, StateError> {
-        let failed = self.failed();
+        let failed = self.sqlite_error();
         let mut statement = self
             .connection
             .prepare_cached(
@@ -497,20 +513,20 @@ impl State {
     /// The newest event's cursor; 0 when there is none.
     pub fn newest_event(&self) -> Result<i64, StateError> {
         let newest = "select coalesce(max(seq), 0) from event";
-        self.connection.query_row(newest, [], |row| row.get(0)).map_err(self.failed())
+        self.connection.query_row(newest, [], |row| row.get(0)).map_err(self.sqlite_error())
     }
 
     /// How many sessions are over and not condensed.
-    pub fn uncondensed(&self) -> Result<u64, StateError> {
+    pub fn count_uncondensed(&self) -> Result<u64, StateError> {
         let query = "select count(*) from session indexed by uncondensed_session \
                      where open = 0 and condensed = 0";
         let count = self.connection.query_row(query, [], |row| row.get::<_, i64>(0));
-        count.map(|count| count as u64).map_err(self.failed())
+        count.map(|count| count as u64).map_err(self.sqlite_error())
     }
 
     /// What SQLite finds wrong with the file; empty when it is sound.
-    pub fn integrity(&self) -> Result<Vec<String>, StateError> {
-        let failed = self.failed();
+    pub fn check_integrity(&self) -> Result<Vec<String>, StateError> {
+        let failed = self.sqlite_error();
         let mut statement = self.connection.prepare("pragma quick_check").map_err(&failed)?;
         let rows = statement.query_map([], |row| row.get::<_, String>(0)).map_err(&failed)?;
         let found: Vec<String> = rows.collect::<rusqlite::Result<_>>().map_err(&failed)?;
@@ -520,7 +536,7 @@ impl State {
     /// Makes everything committed so far survive a power cut.
     pub fn checkpoint(&mut self) -> Result<(), StateError> {
         let done = self.connection.query_row("pragma wal_checkpoint(full)", [], |_| Ok(()));
-        done.map_err(self.failed())
+        done.map_err(self.sqlite_error())
     }
 }
 
@@ -536,29 +552,29 @@ fn newest_within(cwd: &str, since: i64, most: usize) -> String {
     )
 }
 
-fn load(
+fn load_track(
     connection: &Connection,
     path: &Path,
     (agent, id): (&str, &str),
-) -> Result<Option<Track>, StateError> {
+) -> Result<Option<HookTrack>, StateError> {
     let failed = |source| StateError::Sqlite { path: path.to_owned(), source };
     let mut statement = connection
         .prepare_cached("select track from session where agent = ?1 and id = ?2")
         .map_err(failed)?;
     let text: Option<String> =
         statement.query_row([agent, id], |row| row.get(0)).optional().map_err(failed)?;
-    text.map(|text| understand(path, &text)).transpose()
+    text.map(|text| parse_track(path, &text)).transpose()
 }
 
-fn understand(path: &Path, text: &str) -> Result<Track, StateError> {
+fn parse_track(path: &Path, text: &str) -> Result<HookTrack, StateError> {
     serde_json::from_str(text)
         .map_err(|error| StateError::Row { path: path.to_owned(), reason: error.to_string() })
 }
 
-fn save(transaction: &Transaction<'_>, tracked: &Tracked) -> rusqlite::Result<()> {
+fn save_track(transaction: &Transaction<'_>, tracked: &TrackedSession) -> rusqlite::Result<()> {
     let track = serde_json::to_string(&tracked.track)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    let ended_at = tracked.track.end.as_ref().map(|end| end.at.millis());
+    let ended_at = tracked.track.end.as_ref().map(|end| end.at.as_millis());
     transaction
         .prepare_cached(
             "insert into session values (?1, ?2, ?3, ?4, 0, ?5, ?6) on conflict (agent, id) \
@@ -576,9 +592,9 @@ fn save(transaction: &Transaction<'_>, tracked: &Tracked) -> rusqlite::Result<()
 }
 
 /// Writes a turn down when it starts and when it ends.
-fn turn(
+fn save_turn(
     transaction: &Transaction<'_>,
-    tracked: &Tracked,
+    tracked: &TrackedSession,
     before: Option<Time>,
     at: Time,
 ) -> rusqlite::Result<()> {
@@ -592,18 +608,24 @@ fn turn(
                 "update turn set ended_at = ?3 \
                  where agent = ?1 and session = ?2 and ended_at is null",
             )?
-            .execute(params![tracked.agent, tracked.id, at.millis()])?;
+            .execute(params![tracked.agent, tracked.id, at.as_millis()])?;
     }
     let Some(started_at) = track.turn_started_at else { return Ok(()) };
     let owner = track.owner.as_ref().and_then(|owner| serde_json::to_string(owner).ok());
     transaction
         .prepare_cached("insert or ignore into turn values (?1, ?2, ?3, ?4, null, ?5)")?
-        .execute(params![tracked.agent, tracked.id, track.turns as i64, started_at.millis(), owner])
+        .execute(params![
+            tracked.agent,
+            tracked.id,
+            track.turns as i64,
+            started_at.as_millis(),
+            owner
+        ])
         .map(drop)
 }
 
 /// Adds one event, unless it is there already. Returns whether it was added.
-fn publish(
+fn publish_event(
     transaction: &Transaction<'_>,
     id: &str,
     at: Time,
@@ -616,7 +638,7 @@ fn publish(
             "insert or ignore into event (id, at, kind, agent, session, body) \
              values (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
-        .execute(params![id, at.millis(), kind, agent, session, body])?;
+        .execute(params![id, at.as_millis(), kind, agent, session, body])?;
     Ok(added == 1)
 }
 

@@ -12,10 +12,10 @@ use std::time::Duration;
 use model::identity::Identity;
 use model::plan::Refusal;
 use model::rules::pins::may_be_pinned;
-use model::session::Name;
+use model::session::SessionName;
 use sys::writer_lock::{WriterLock, WriterLockError};
 
-use crate::state::{State, StateError};
+use crate::state::{StateError, StateStore};
 
 /// Why this process may not write.
 #[derive(Debug, thiserror::Error)]
@@ -49,12 +49,12 @@ impl From<StateError> for WriterError {
 
 /// The right to change ostler's state, for as long as it is held.
 #[derive(Debug)]
-pub struct Writer {
-    state: OnceCell<State>,
+pub struct StoreWriter {
+    state: OnceCell<StateStore>,
     lock: WriterLock,
 }
 
-impl Deref for Writer {
+impl Deref for StoreWriter {
     type Target = WriterLock;
 
     fn deref(&self) -> &WriterLock {
@@ -63,22 +63,22 @@ impl Deref for Writer {
 }
 
 /// Becomes the writer, waiting for another one for at most `timeout`.
-pub fn take(home: &Path, timeout: Duration) -> Result<Writer, WriterError> {
-    Ok(Writer { state: OnceCell::new(), lock: WriterLock::take(home, timeout)? })
+pub fn become_writer(home: &Path, timeout: Duration) -> Result<StoreWriter, WriterError> {
+    Ok(StoreWriter { state: OnceCell::new(), lock: WriterLock::take(home, timeout)? })
 }
 
-impl Writer {
+impl StoreWriter {
     /// The store, opened for writing when it is first asked for.
-    pub fn state(&self) -> Result<&State, StateError> {
+    pub fn state(&self) -> Result<&StateStore, StateError> {
         if let Some(state) = self.state.get() {
             return Ok(state);
         }
-        let opened = State::open(&self.home)?;
+        let opened = StateStore::open(&self.home)?;
         Ok(self.state.get_or_init(|| opened))
     }
 
     /// As [`Writer::state`], to be changed.
-    pub fn state_mut(&mut self) -> Result<&mut State, StateError> {
+    pub fn state_mut(&mut self) -> Result<&mut StateStore, StateError> {
         self.state()?;
         let Some(state) = self.state.get_mut() else { unreachable!("it has just been opened") };
         Ok(state)
@@ -86,7 +86,7 @@ impl Writer {
 
     /// Looks for pins once more, in the store itself: the last thing that is asked before something goes.
     /// What cannot be read may be pinned.
-    pub fn recheck_pins(&self, sessions: &[Name]) -> Result<(), Refusal> {
+    pub fn recheck_pins(&self, sessions: &[SessionName]) -> Result<(), Refusal> {
         for session in sessions {
             let pin = self.state().and_then(|state| state.pin_of(session));
             if pin.map_err(|error| may_be_pinned(&error))?.is_some() {

@@ -26,26 +26,26 @@ fn main() -> Result<(), Failure> {
 }
 
 fn measure() -> Result<(), Failure> {
-    let observer = proc::observer();
+    let observer = proc::current_observer();
     let identity = proc::identify_self()?;
     let pid = std::process::id();
     let gone = Identity { pid: Some(observer.pid_max), ..identity.clone() };
     let parent = std::os::unix::process::parent_id();
 
     println!("{:<24}      best    median", "");
-    report("observer", 1000, proc::observer);
-    report("probe, alive", 10_000, || proc::probe(&identity, &observer));
-    report("probe, gone", 10_000, || proc::probe(&gone, &observer));
+    report("observer", 1000, proc::current_observer);
+    report("probe, alive", 10_000, || proc::probe_liveness(&identity, &observer));
+    report("probe, gone", 10_000, || proc::probe_liveness(&gone, &observer));
     report("identify", 10_000, || proc::identify_as(pid, &observer));
     report("owner walk, one step", 1000, || owner::capture_as(&[], &[parent], &observer));
     report("owner walk, to the top", 1000, || owner::capture_as(&[], &[], &observer));
-    report("table", 100, proc::table);
+    report("table", 100, proc::read_process_table);
     report("table and appearances", 50, || {
-        let table = proc::table();
+        let table = proc::read_process_table();
         table.rows().iter().filter_map(|row| table.appearance(row.pid)).count()
     });
 
-    let table = proc::table();
+    let table = proc::read_process_table();
     let above = std::iter::successors(Some(pid), |&pid| table.get(pid).map(|row| row.ppid));
     println!("{} ancestors, {} processes", above.count() - 2, table.rows().len());
     Ok(())

@@ -7,15 +7,15 @@
 use std::io::{Read, Write};
 use std::process::{Command, ExitCode};
 
-use model::identity::{Boot, Identity, Machine, Recorder};
-use model::program::Program;
+use model::identity::{BootId, Identity, IdentityRecorder, MachineId};
+use model::program::AgentProgram;
 use model::time::Time;
 
 type Failure = Box<dyn std::error::Error>;
 
-const AGENTS: [(&str, Program); 1] = [(
+const AGENTS: [(&str, AgentProgram); 1] = [(
     "claude",
-    Program {
+    AgentProgram {
         names: &["claude"],
         packages: &["@anthropic-ai/claude-code"],
         servers: &[],
@@ -29,21 +29,21 @@ fn main() -> Result<ExitCode, Failure> {
     match command.as_str() {
         "identify" => {
             let pid = rest.first().map_or(Ok(std::process::id()), |pid| pid.parse())?;
-            println!("{}", write_identity(&ostler_sys::proc::identify(pid)?));
+            println!("{}", write_identity(&ostler_sys::proc::identify_process(pid)?));
         }
         "probe" => {
-            let observer = ostler_sys::proc::observer();
-            let liveness = ostler_sys::proc::probe(&read_identity(rest)?, &observer);
-            println!("{} {}", liveness.state(), liveness.reason());
+            let observer = ostler_sys::proc::current_observer();
+            let liveness = ostler_sys::proc::probe_liveness(&read_identity(rest)?, &observer);
+            println!("{} {}", liveness.as_str(), liveness.reason_code());
         }
-        "observe" => println!("{:?}", ostler_sys::proc::observer()),
+        "observe" => println!("{:?}", ostler_sys::proc::current_observer()),
         "flock-holder" => {
             let (dev, ino) = (rest[0].parse()?, rest[1].parse()?);
             println!("{:?}", ostler_sys::proc::flock_holder(dev, ino));
         }
         "table" => {
-            let table = ostler_sys::proc::table();
-            println!("listed={} rows={}", table.listed(), table.rows().len());
+            let table = ostler_sys::proc::read_process_table();
+            println!("listed={} rows={}", table.was_listed(), table.rows().len());
         }
         "owner" => print_owner(rest)?,
         "orphan" => {
@@ -76,7 +76,7 @@ fn main() -> Result<ExitCode, Failure> {
 
 fn print_owner(claims: &[String]) -> Result<(), Failure> {
     let claims: Vec<u32> = claims.iter().map(|claim| claim.parse()).collect::<Result<_, _>>()?;
-    match ostler_sys::owner::capture(&AGENTS, &claims) {
+    match ostler_sys::owner::capture_owner(&AGENTS, &claims) {
         Some(owner) => println!("{} {:?}", owner.identity.pid.unwrap_or(0), owner.basis),
         None => println!("none"),
     }
@@ -111,16 +111,16 @@ fn write_identity(identity: &Identity) -> String {
     number("pid_ns", identity.pid_ns);
     number("time_ns", identity.time_ns);
     number("pidfd_ino", identity.pidfd_ino);
-    words.extend(identity.recorded_at.map(|time| format!("recorded_at={}", time.millis())));
+    words.extend(identity.recorded_at.map(|time| format!("recorded_at={}", time.as_millis())));
     words.extend(identity.boot.as_ref().map(|boot| match boot {
-        Boot::Id(id) => format!("boot_id={id}"),
-        Boot::Time(time) => format!("boot_time={time}"),
+        BootId::Id(id) => format!("boot_id={id}"),
+        BootId::Time(time) => format!("boot_time={time}"),
     }));
     words.extend(identity.machine.as_ref().map(|machine| match machine {
-        Machine::Hashed(id) => format!("machine_hashed={id}"),
-        Machine::Plain(id) => format!("machine_plain={id}"),
+        MachineId::Hashed(id) => format!("machine_hashed={id}"),
+        MachineId::Plain(id) => format!("machine_plain={id}"),
     }));
-    if identity.recorder == Recorder::Agent {
+    if identity.recorder == IdentityRecorder::Agent {
         words.push("recorder=agent".into());
     }
     words.join(" ")
@@ -138,11 +138,11 @@ fn read_identity(words: &[String]) -> Result<Identity, Failure> {
             "time_ns" => identity.time_ns = Some(value.parse()?),
             "pidfd_ino" => identity.pidfd_ino = Some(value.parse()?),
             "recorded_at" => identity.recorded_at = Some(Time::from_millis(value.parse()?)),
-            "boot_id" => identity.boot = Some(Boot::Id(value.into())),
-            "boot_time" => identity.boot = Some(Boot::Time(value.parse()?)),
-            "machine_hashed" => identity.machine = Some(Machine::Hashed(value.into())),
-            "machine_plain" => identity.machine = Some(Machine::Plain(value.into())),
-            "recorder" => identity.recorder = Recorder::Agent,
+            "boot_id" => identity.boot = Some(BootId::Id(value.into())),
+            "boot_time" => identity.boot = Some(BootId::Time(value.parse()?)),
+            "machine_hashed" => identity.machine = Some(MachineId::Hashed(value.into())),
+            "machine_plain" => identity.machine = Some(MachineId::Plain(value.into())),
+            "recorder" => identity.recorder = IdentityRecorder::Agent,
             other => return Err(format!("no field {other}").into()),
         }
     }
@@ -200,30 +200,30 @@ mod linux {
     /// Forces pids to be handed on, which needs a pid namespace of our own, and counts what the
     /// old identity is then taken for.
     pub(super) fn reuse_pids(times: u32) -> Result<(), Failure> {
-        let observer = ostler_sys::proc::observer();
+        let observer = ostler_sys::proc::current_observer();
         let (mut reused, mut same_tick, mut wrong) = (0, 0, 0);
         let mut tries = 0;
         while reused < times && tries < times * 20 {
             tries += 1;
             let mut first = sleeper()?;
             let pid = first.id();
-            let identity = ostler_sys::proc::identify(pid)?;
+            let identity = ostler_sys::proc::identify_process(pid)?;
             first.kill()?;
             first.wait()?;
             std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string())?;
             let mut second = sleeper()?;
             if second.id() == pid {
                 reused += 1;
-                let now = ostler_sys::proc::identify(pid)?;
+                let now = ostler_sys::proc::identify_process(pid)?;
                 same_tick += u32::from(now.start == identity.start);
-                let liveness = ostler_sys::proc::probe(&identity, &observer);
-                wrong += u32::from(liveness.reason() != "reused");
-                if !ostler_sys::proc::probe(&now, &observer).is_alive() {
+                let liveness = ostler_sys::proc::probe_liveness(&identity, &observer);
+                wrong += u32::from(liveness.reason_code() != "reused");
+                if !ostler_sys::proc::probe_liveness(&now, &observer).is_alive() {
                     wrong += 1;
                 }
                 // Nor is the new process signalled in the old one's name.
                 let signal = ostler_sys::proc::Signal::Kill;
-                let sent = ostler_sys::proc::signal(&identity, signal, &observer);
+                let sent = ostler_sys::proc::signal_process(&identity, signal, &observer);
                 wrong += u32::from(sent.is_ok());
             }
             second.kill()?;

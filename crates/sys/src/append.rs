@@ -7,13 +7,13 @@ use std::path::Path;
 
 /// Adds `bytes` to the end of a file in one write, so that those of others stay whole. The file and
 /// its directory are made if need be, for this user only; a link in its place is refused.
-pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = match open(path) {
+pub fn append_bytes(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = match open_for_append(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(directory) = path.parent() {
                 crate::private::create_private_dir(directory).map_err(io::Error::other)?;
             }
-            open(path)?
+            open_for_append(path)?
         }
         opened => opened?,
     };
@@ -25,15 +25,15 @@ pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// As [`append`], unless the file has grown to `limit` bytes.
+/// As [`append_bytes`], unless the file has grown to `limit` bytes.
 pub fn append_up_to(limit: u64, path: &Path, bytes: &[u8]) -> io::Result<()> {
     if path.symlink_metadata().is_ok_and(|known| known.len() >= limit) {
         return Ok(());
     }
-    append(path, bytes)
+    append_bytes(path, bytes)
 }
 
-fn open(path: &Path) -> io::Result<File> {
+fn open_for_append(path: &Path) -> io::Result<File> {
     let no_follow = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     OpenOptions::new()
         .append(true)
@@ -88,7 +88,7 @@ pub(crate) fn hold_alone(file: &File) -> Opener<'_> {
     match lease::take(file) {
         Ok(()) => {
             let held = Opener::Alone(Lease { file });
-            crate::pause::at("lease.held");
+            crate::pause::pause_at("lease.held");
             held
         }
         Err(io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy) => Opener::Others,
@@ -165,7 +165,7 @@ mod tests {
                     let mut line = vec![b'a' + writer; 3000];
                     line.push(b'\n');
                     for _ in 0..50 {
-                        append(path, &line).unwrap();
+                        append_bytes(path, &line).unwrap();
                     }
                 });
             }
@@ -206,7 +206,7 @@ mod tests {
         let (target, link) = (home.path().join("target"), home.path().join("link"));
         std::fs::write(&target, "theirs").unwrap();
         std::os::unix::fs::symlink(&target, &link).unwrap();
-        append(&link, b"x").unwrap_err();
+        append_bytes(&link, b"x").unwrap_err();
         let log = home.path().join("log");
         for _ in 0..10 {
             append_up_to(20, &log, b"0123456789").unwrap();
@@ -219,9 +219,9 @@ mod tests {
     fn another_opener_is_noticed() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("events");
-        append(&path, b"x").unwrap();
+        append_bytes(&path, b"x").unwrap();
         let ours = File::open(&path).unwrap();
-        let theirs = open(&path).unwrap();
+        let theirs = open_for_append(&path).unwrap();
         assert!(!is_sole_opener(&ours));
         drop(theirs);
         assert!(is_sole_opener(&ours));

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 /// Writes `bytes` to `path` (mode 0600): a new file in the same directory, made durable, then
 /// renamed over the old one. A symlink at `path` is replaced, not followed. After an error the
 /// old content is untouched and no temporary file is left.
-pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -29,9 +29,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// As [`write()`], but leaves it to the system when the content reaches the disk: after a crash of the
+/// As [`write_synced`], but leaves it to the system when the content reaches the disk: after a crash of the
 /// machine the file may have the old content, or be empty. For what is of no use after one.
-pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
     let written = OpenOptions::new()
         .write(true)
@@ -51,7 +51,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// read anew. A symlink is followed, so that it goes on pointing at what it points at. One that says
 /// that it is not to be changed (read-only), or that has other names which would go on showing the
 /// old content (hard links), is refused.
-pub fn update(path: &Path, before: Option<&[u8]>, bytes: &[u8]) -> io::Result<()> {
+pub fn replace_if_unchanged(path: &Path, before: Option<&[u8]>, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
     update_by(path, before, bytes, temporary.file_name().unwrap_or_default())
 }
@@ -72,9 +72,9 @@ pub fn update_by(
         if before.is_some() {
             take_over_attributes(&path, &temporary)?;
         }
-        crate::pause::at("atomic-update");
-        unchanged(&path, before)?;
-        crate::pause::at("atomic-exchange");
+        crate::pause::pause_at("atomic-update");
+        check_unchanged(&path, before)?;
+        crate::pause::pause_at("atomic-exchange");
         match before {
             Some(before) => exchange_if(&path, &temporary, before, bytes),
             None => rename_to_nothing(&temporary, &path),
@@ -157,25 +157,25 @@ fn is_unsupported(error: &io::Error) -> bool {
 }
 
 /// Removes a file that was read as `before`, unless it has changed meanwhile.
-pub fn remove(path: &Path, before: &[u8]) -> io::Result<()> {
-    crate::pause::at("atomic-remove");
-    unchanged(path, Some(before))?;
+pub fn remove_if_unchanged(path: &Path, before: &[u8]) -> io::Result<()> {
+    crate::pause::pause_at("atomic-remove");
+    check_unchanged(path, Some(before))?;
     fs::remove_file(path)
 }
 
 /// Gives a file that is whole its name, in the place of whatever had it.
-pub fn put(from: &Path, to: &Path) -> io::Result<()> {
+pub fn rename_over(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
 /// Gives up something of this process's own that is of no use to anybody: a file it was writing, a
 /// socket it listened on. Everything else goes through the reaper.
-pub fn abandon(path: &Path) {
+pub fn remove_own(path: &Path) {
     // Nobody needs it: one that cannot be removed is swept later.
     let _ = fs::remove_file(path);
 }
 
-fn unchanged(path: &Path, before: Option<&[u8]>) -> io::Result<()> {
+fn check_unchanged(path: &Path, before: Option<&[u8]>) -> io::Result<()> {
     let now = match fs::read(path) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -200,7 +200,7 @@ fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
         .file_name()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-    let now = crate::clock::now().millis();
+    let now = crate::clock::now().as_millis();
     let mut temporary = OsString::from(".");
     temporary.push(name);
     temporary.push(format!(".{}.{now}.{serial}.tmp", std::process::id()));
@@ -222,7 +222,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("state");
         fs::write(&path, "old, and longer than the new one").unwrap();
-        write(&path, b"new").unwrap();
+        write_synced(&path, b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(names_in(home.path()), ["state"]);
@@ -234,7 +234,7 @@ mod tests {
         let (target, link) = (home.path().join("target"), home.path().join("link"));
         fs::write(&target, "theirs").unwrap();
         symlink(&target, &link).unwrap();
-        write(&link, b"ours").unwrap();
+        write_synced(&link, b"ours").unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"theirs");
         assert_eq!(fs::read(&link).unwrap(), b"ours");
     }
@@ -246,7 +246,7 @@ mod tests {
         fs::write(&target, "theirs").unwrap();
         fs::set_permissions(&target, fs::Permissions::from_mode(0o640)).unwrap();
         symlink("target", &link).unwrap();
-        update(&link, Some(b"theirs"), b"both").unwrap();
+        replace_if_unchanged(&link, Some(b"theirs"), b"both").unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"both");
         assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(link.is_symlink());
@@ -259,12 +259,15 @@ mod tests {
         let path = home.path().join("file");
         let kind = |result: io::Result<()>| result.unwrap_err().kind();
         fs::write(&path, "new").unwrap();
-        assert_eq!(kind(update(&path, Some(b"old"), b"x")), io::ErrorKind::WouldBlock);
-        assert_eq!(kind(update(&path, None, b"x")), io::ErrorKind::WouldBlock);
-        assert_eq!(kind(remove(&path, b"old")), io::ErrorKind::WouldBlock);
+        assert_eq!(
+            kind(replace_if_unchanged(&path, Some(b"old"), b"x")),
+            io::ErrorKind::WouldBlock
+        );
+        assert_eq!(kind(replace_if_unchanged(&path, None, b"x")), io::ErrorKind::WouldBlock);
+        assert_eq!(kind(remove_if_unchanged(&path, b"old")), io::ErrorKind::WouldBlock);
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(names_in(home.path()), ["file"]);
-        remove(&path, b"new").unwrap();
+        remove_if_unchanged(&path, b"new").unwrap();
         assert!(names_in(home.path()).is_empty());
     }
 
@@ -313,7 +316,9 @@ mod tests {
             while !done.load(Ordering::SeqCst) {
                 let before = fs::read_to_string(&path).unwrap();
                 let after = format!("{}!", before.trim_end_matches('!'));
-                if let Err(error) = update(&path, Some(before.as_bytes()), after.as_bytes()) {
+                if let Err(error) =
+                    replace_if_unchanged(&path, Some(before.as_bytes()), after.as_bytes())
+                {
                     assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
                 }
             }
@@ -327,7 +332,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("settings");
         let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-        let refused = || update(&path, Some(b"a"), b"b").unwrap_err().kind();
+        let refused = || replace_if_unchanged(&path, Some(b"a"), b"b").unwrap_err().kind();
         fs::write(&path, "a").unwrap();
         mode(0o444);
         assert_eq!(refused(), io::ErrorKind::PermissionDenied);
@@ -343,7 +348,7 @@ mod tests {
             group.or(rustix::process::geteuid().is_root().then(|| rustix::fs::Gid::from_raw(12345)))
         {
             rustix::fs::chown(&path, None, Some(group)).unwrap();
-            update(&path, Some(b"a"), b"b").unwrap();
+            replace_if_unchanged(&path, Some(b"a"), b"b").unwrap();
             assert_eq!(fs::metadata(&path).unwrap().gid(), group.as_raw());
         }
         assert_eq!(names_in(home.path()), ["settings"]);
@@ -355,9 +360,9 @@ mod tests {
         let path = home.path().join("a-directory");
         fs::create_dir(&path).unwrap();
         fs::write(path.join("inside"), "x").unwrap();
-        write(&path, b"new").unwrap_err();
+        write_synced(&path, b"new").unwrap_err();
         assert_eq!(names_in(home.path()), ["a-directory"]);
-        write(&home.path().join("missing/state"), b"new").unwrap_err();
-        write(Path::new("/"), b"new").unwrap_err();
+        write_synced(&home.path().join("missing/state"), b"new").unwrap_err();
+        write_synced(Path::new("/"), b"new").unwrap_err();
     }
 }

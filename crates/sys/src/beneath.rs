@@ -27,7 +27,7 @@ pub enum BeneathError {
 
 /// What is to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum BeneathTarget {
     /// Something to read; what it is must be asked of the open file. Never blocks.
     File,
     /// A directory to list.
@@ -37,18 +37,18 @@ pub enum Target {
 /// Opens `path` for reading if, all links resolved, it lies beneath `root`, which must itself be
 /// resolved. A `path` that does not begin with `root` at all is opened as it is, links refused: some
 /// agents list stores outside of their own directory.
-pub fn open(root: &Path, path: &Path, target: Target) -> Result<File, BeneathError> {
+pub fn open_beneath(root: &Path, path: &Path, target: BeneathTarget) -> Result<File, BeneathError> {
     let flags = OFlags::RDONLY
         | OFlags::CLOEXEC
         | OFlags::NONBLOCK
         | OFlags::NOCTTY
         | match target {
-            Target::File => OFlags::empty(),
-            Target::Directory => OFlags::DIRECTORY,
+            BeneathTarget::File => OFlags::empty(),
+            BeneathTarget::Directory => OFlags::DIRECTORY,
         };
     let Some(below) = path.strip_prefix(root).ok().filter(|below| !below.as_os_str().is_empty())
     else {
-        return plain(path, flags);
+        return open_plain(path, flags);
     };
     match open_in_kernel(root, below, flags) {
         Some(opened) => opened,
@@ -85,7 +85,7 @@ std::thread_local! {
     static HELD: RefCell<Option<Vec<(PathBuf, OwnedFd)>>> = const { RefCell::new(None) };
 }
 
-/// Directories stay open on this thread from one call of [`open`] to the next, until this is dropped:
+/// Directories stay open on this thread from one call of [`open_beneath`] to the next, until this is dropped:
 /// for somebody who opens thousands of files beneath the same few.
 #[derive(Debug)]
 pub struct HeldRoots(PhantomData<*const ()>);
@@ -112,10 +112,10 @@ fn open_resolved(root: &Path, path: &Path, flags: OFlags) -> Result<File, Beneat
     if !resolved.starts_with(root) {
         return Err(BeneathError::Escapes);
     }
-    plain(&resolved, flags)
+    open_plain(&resolved, flags)
 }
 
-fn plain(path: &Path, flags: OFlags) -> Result<File, BeneathError> {
+fn open_plain(path: &Path, flags: OFlags) -> Result<File, BeneathError> {
     match rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty()) {
         Ok(opened) => Ok(opened.into()),
         Err(Errno::LOOP) => Err(BeneathError::Escapes),
@@ -133,7 +133,7 @@ mod tests {
 
     fn read(root: &Path, path: &Path) -> Result<String, BeneathError> {
         let mut text = String::new();
-        open(root, path, Target::File)?.read_to_string(&mut text)?;
+        open_beneath(root, path, BeneathTarget::File)?.read_to_string(&mut text)?;
         Ok(text)
     }
 
@@ -168,7 +168,7 @@ mod tests {
                 read(&root, &root.join("a/victim")).unwrap_err();
             }
         }
-        open(&root, &root.join("a"), Target::Directory).unwrap();
-        assert!(open(&root, &root.join("a/file"), Target::Directory).is_err());
+        open_beneath(&root, &root.join("a"), BeneathTarget::Directory).unwrap();
+        assert!(open_beneath(&root, &root.join("a/file"), BeneathTarget::Directory).is_err());
     }
 }

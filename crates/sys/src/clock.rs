@@ -12,16 +12,16 @@ pub fn now() -> Time {
 }
 
 /// A text that no other call gives, here or in another process of this machine.
-pub fn unique(now: Time) -> String {
+pub fn unique_suffix(now: Time) -> String {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (pid, nanos) = (std::process::id(), since_epoch.subsec_nanos());
-    format!("{:x}-{pid:x}-{nanos:x}-{serial:x}", now.millis())
+    format!("{:x}-{pid:x}-{nanos:x}-{serial:x}", now.as_millis())
 }
 
 /// The time since boot, suspension included: a clock that nobody can set.
-pub fn boottime() -> Duration {
+pub fn time_since_boot() -> Duration {
     let time = rustix::time::clock_gettime(BOOTTIME);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
@@ -32,9 +32,9 @@ pub fn thread_cpu_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Sleeps until [`boottime`] says `deadline`; a suspended machine wakes up late, not never.
+/// Sleeps until [`time_since_boot`] says `deadline`; a suspended machine wakes up late, not never.
 pub fn sleep_until_boottime(deadline: Duration) {
-    while boottime() < deadline {
+    while time_since_boot() < deadline {
         sleep_towards(deadline);
     }
 }
@@ -60,7 +60,7 @@ fn sleep_towards(deadline: Duration) {
 #[cfg(not(target_os = "linux"))]
 fn sleep_towards(deadline: Duration) {
     // Sleeping does not count suspension: look again from time to time.
-    std::thread::sleep(deadline.saturating_sub(boottime()).min(Duration::from_secs(60)));
+    std::thread::sleep(deadline.saturating_sub(time_since_boot()).min(Duration::from_secs(60)));
 }
 
 #[cfg(test)]
@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn waiting_ends_after_its_time_and_not_before() {
-        let deadline = boottime() + Duration::from_millis(30);
+        let deadline = time_since_boot() + Duration::from_millis(30);
         sleep_until_boottime(deadline);
-        assert!(boottime() >= deadline);
+        assert!(time_since_boot() >= deadline);
         sleep_until_boottime(Duration::ZERO);
     }
 }

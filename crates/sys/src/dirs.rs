@@ -35,31 +35,34 @@ pub enum DirsError {
 }
 
 /// Names the directories for the given environment and user.
-pub fn resolve(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Result<Dirs, DirsError> {
+pub fn resolve_dirs(
+    variable: impl Fn(&str) -> Option<OsString>,
+    uid: u32,
+) -> Result<Dirs, DirsError> {
     Ok(Dirs {
         home: resolve_home(&variable)?,
         config: below_home(&variable, "XDG_CONFIG_HOME", ".config")?,
         cache: below_home(&variable, "XDG_CACHE_HOME", ".cache")?,
-        runtime: runtime(&variable, uid),
+        runtime: runtime_dir(&variable, uid),
     })
 }
 
 /// Names ostler's state directory alone: `OSTLER_HOME` is enough for it.
 pub fn resolve_home(variable: &impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, DirsError> {
-    match path(variable, "OSTLER_HOME") {
+    match env_path(variable, "OSTLER_HOME") {
         Some(home) if home.is_absolute() => Ok(home),
         Some(home) => Err(DirsError::NotAbsolute(home)),
         None => below_home(variable, "XDG_STATE_HOME", ".local/state"),
     }
 }
 
-fn path(variable: &impl Fn(&str) -> Option<OsString>, name: &str) -> Option<PathBuf> {
+fn env_path(variable: &impl Fn(&str) -> Option<OsString>, name: &str) -> Option<PathBuf> {
     variable(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// The XDG specification tells readers to ignore relative values.
-fn absolute(variable: &impl Fn(&str) -> Option<OsString>, name: &str) -> Option<PathBuf> {
-    path(variable, name).filter(|path| path.is_absolute())
+fn absolute_env_path(variable: &impl Fn(&str) -> Option<OsString>, name: &str) -> Option<PathBuf> {
+    env_path(variable, name).filter(|path| path.is_absolute())
 }
 
 fn below_home(
@@ -67,14 +70,14 @@ fn below_home(
     name: &'static str,
     default: &str,
 ) -> Result<PathBuf, DirsError> {
-    absolute(variable, name)
-        .or_else(|| absolute(variable, "HOME").map(|home| home.join(default)))
+    absolute_env_path(variable, name)
+        .or_else(|| absolute_env_path(variable, "HOME").map(|home| home.join(default)))
         .map(|base| base.join("ostler"))
         .ok_or(DirsError::NoHome { variable: name })
 }
 
 /// The directory for sockets, which there always is a name for.
-pub fn runtime(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> PathBuf {
+pub fn runtime_dir(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> PathBuf {
     match variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute()) {
         Some(base) => base.join("ostler"),
         None => PathBuf::from(format!("/tmp/ostler-{uid}")),
@@ -83,12 +86,12 @@ pub fn runtime(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> PathBuf
 
 /// The directory for sockets of this process.
 pub fn runtime_of_this_process() -> PathBuf {
-    runtime(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
+    runtime_dir(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
 /// Names the directories for this process.
 pub fn of_this_process() -> Result<Dirs, DirsError> {
-    resolve(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
+    resolve_dirs(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
 /// Names ostler's state directory for this process.
@@ -101,7 +104,7 @@ mod tests {
     use super::*;
 
     fn named(pairs: &[(&str, &str)]) -> Result<Dirs, DirsError> {
-        resolve(
+        resolve_dirs(
             |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()),
             1000,
         )
@@ -140,7 +143,7 @@ mod tests {
     fn the_state_directory_needs_no_home_when_it_is_named() {
         let only = |name: &str| (name == "OSTLER_HOME").then(|| OsString::from("/o"));
         assert_eq!(resolve_home(&only), Ok(PathBuf::from("/o")));
-        assert!(resolve(only, 1000).is_err());
+        assert!(resolve_dirs(only, 1000).is_err());
     }
 
     #[test]

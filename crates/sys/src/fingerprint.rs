@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use model::plan::{Fingerprint, Form};
+use model::plan::{FileForm, Fingerprint};
 use rustix::fs::{FileType, Stat};
 
 /// What is at a path now. A link is looked at, not followed.
@@ -23,7 +23,7 @@ pub fn is_at(print: &Fingerprint, path: &Path) -> bool {
 /// What the standard library says about something.
 pub fn of_metadata(about: &Metadata) -> Fingerprint {
     let mtime = (about.mtime(), about.mtime_nsec());
-    of(about.dev(), about.ino(), about.mode(), about.uid(), about.size(), mtime)
+    from_parts(about.dev(), about.ino(), about.mode(), about.uid(), about.size(), mtime)
 }
 
 /// What the system says about something.
@@ -31,15 +31,29 @@ pub fn of_metadata(about: &Metadata) -> Fingerprint {
 pub fn of_stat(stat: &Stat) -> Fingerprint {
     let mtime = (stat.st_mtime as i64, stat.st_mtime_nsec as i64);
     let size = u64::try_from(stat.st_size).unwrap_or(0);
-    of(stat.st_dev as u64, stat.st_ino as u64, stat.st_mode as u32, stat.st_uid, size, mtime)
+    from_parts(
+        stat.st_dev as u64,
+        stat.st_ino as u64,
+        stat.st_mode as u32,
+        stat.st_uid,
+        size,
+        mtime,
+    )
 }
 
-fn of(dev: u64, ino: u64, mode: u32, uid: u32, size: u64, mtime: (i64, i64)) -> Fingerprint {
+fn from_parts(
+    dev: u64,
+    ino: u64,
+    mode: u32,
+    uid: u32,
+    size: u64,
+    mtime: (i64, i64),
+) -> Fingerprint {
     let form = match FileType::from_raw_mode(mode as rustix::fs::RawMode) {
-        FileType::RegularFile => Form::File,
-        FileType::Directory => Form::Directory,
-        FileType::Symlink => Form::Link,
-        _ => Form::Special,
+        FileType::RegularFile => FileForm::File,
+        FileType::Directory => FileForm::Directory,
+        FileType::Symlink => FileForm::Link,
+        _ => FileForm::Special,
     };
     Fingerprint {
         dev,
@@ -47,7 +61,7 @@ fn of(dev: u64, ino: u64, mode: u32, uid: u32, size: u64, mtime: (i64, i64)) -> 
         form,
         mode: mode & 0o7777,
         uid,
-        size: if form == Form::Directory { 0 } else { size },
+        size: if form == FileForm::Directory { 0 } else { size },
         mtime: (mtime.0, u32::try_from(mtime.1).unwrap_or(0)),
     }
 }
@@ -65,10 +79,10 @@ mod tests {
         let socket = home.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         for (path, form) in [
-            (file.as_path(), Form::File),
-            (link.as_path(), Form::Link),
-            (home.path(), Form::Directory),
-            (socket.as_path(), Form::Special),
+            (file.as_path(), FileForm::File),
+            (link.as_path(), FileForm::Link),
+            (home.path(), FileForm::Directory),
+            (socket.as_path(), FileForm::Special),
         ] {
             let print = of_path(path).unwrap();
             assert_eq!(print, of_stat(&rustix::fs::lstat(path).unwrap()), "{form:?}");

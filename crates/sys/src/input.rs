@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 /// What was read.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Input {
+pub struct BoundedInput {
     /// The bytes, at most as many as were asked for.
     pub bytes: Vec<u8>,
     /// Whether there were more. They were read and dropped: the writer must not be left hanging.
@@ -18,18 +18,18 @@ pub struct Input {
 }
 
 /// What this process is given on its standard input, read without a buffer in between.
-pub fn stdin() -> BorrowedFd<'static> {
+pub fn unbuffered_stdin() -> BorrowedFd<'static> {
     rustix::stdio::stdin()
 }
 
 /// Reads to the end, keeping at most `limit` bytes, for no longer than `patience`.
-pub fn read_bounded(from: impl AsFd, limit: usize, patience: Duration) -> io::Result<Input> {
+pub fn read_bounded(from: impl AsFd, limit: usize, patience: Duration) -> io::Result<BoundedInput> {
     const CHUNK: usize = 16 << 10;
     // Most of what is handed to us fits into this, its end included.
     const FIRST: usize = 4 << 10;
     const LEAST_ROOM: usize = 512;
     let deadline = Instant::now() + patience;
-    let mut input = Input { bytes: Vec::with_capacity(FIRST), cut: false, ended: false };
+    let mut input = BoundedInput { bytes: Vec::with_capacity(FIRST), cut: false, ended: false };
     let mut beyond = Vec::new();
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -97,6 +97,6 @@ mod tests {
         let (reader, mut writer) = io::pipe().unwrap();
         writer.write_all(b"half").unwrap();
         let input = read_bounded(&reader, 100, Duration::from_millis(20)).unwrap();
-        assert_eq!(input, Input { bytes: b"half".to_vec(), cut: false, ended: false });
+        assert_eq!(input, BoundedInput { bytes: b"half".to_vec(), cut: false, ended: false });
     }
 }

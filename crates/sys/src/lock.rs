@@ -16,22 +16,22 @@ use crate::private::{self, PrivateError};
 
 /// A lock that is held until this is dropped.
 #[derive(Debug)]
-pub struct Lock {
+pub struct AdvisoryLock {
     file: File,
 }
 
 /// What came of trying.
 #[derive(Debug)]
-pub enum Attempt {
+pub enum LockAttempt {
     /// It is ours.
-    Taken(Lock),
+    Taken(AdvisoryLock),
     /// Somebody else has it: who, if they signed.
     Held(Option<Box<Identity>>),
 }
 
-impl Attempt {
+impl LockAttempt {
     /// The lock, if it was taken.
-    pub fn taken(self) -> Option<Lock> {
+    pub fn into_lock(self) -> Option<AdvisoryLock> {
         match self {
             Self::Taken(lock) => Some(lock),
             Self::Held(_) => None,
@@ -40,41 +40,41 @@ impl Attempt {
 }
 
 /// The largest signature that is read.
-const MOST_SIGNATURE: u64 = 4096;
+const MAX_HOLDER_BYTES: u64 = 4096;
 
 /// Tries once. The file is made if need be, for this user only.
-pub fn try_take(path: &Path) -> Result<Attempt, PrivateError> {
+pub fn try_take(path: &Path) -> Result<LockAttempt, PrivateError> {
     let failed = |errno: Errno| PrivateError::Io { path: path.into(), source: errno.into() };
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::RUSR | Mode::WUSR);
     let file = File::from(file.map_err(failed)?);
     private::verify_file(&file, path)?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Attempt::Taken(Lock { file })),
-        Err(Errno::WOULDBLOCK) => Ok(Attempt::Held(signature(file).map(Box::new))),
+        Ok(()) => Ok(LockAttempt::Taken(AdvisoryLock { file })),
+        Err(Errno::WOULDBLOCK) => Ok(LockAttempt::Held(read_holder(file).map(Box::new))),
         Err(errno) => Err(failed(errno)),
     }
 }
 
 /// Tries for at most so long.
-pub fn take_within(path: &Path, patience: Duration) -> Result<Attempt, PrivateError> {
-    const LONGEST_NAP: Duration = Duration::from_millis(20);
+pub fn take_within(path: &Path, patience: Duration) -> Result<LockAttempt, PrivateError> {
+    const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
     let deadline = Instant::now() + patience;
     let mut nap = Duration::from_micros(200);
     loop {
         let attempt = try_take(path)?;
         let left = deadline.saturating_duration_since(Instant::now());
-        if matches!(attempt, Attempt::Taken(_)) || left.is_zero() {
+        if matches!(attempt, LockAttempt::Taken(_)) || left.is_zero() {
             return Ok(attempt);
         }
         std::thread::sleep(nap.min(left));
-        nap = (nap * 2).min(LONGEST_NAP);
+        nap = (nap * 2).min(LOCK_RETRY_INTERVAL);
     }
 }
 
-impl Lock {
+impl AdvisoryLock {
     /// Writes down who holds it.
-    pub fn sign(&mut self, holder: &Identity) -> io::Result<()> {
+    pub fn write_holder(&mut self, holder: &Identity) -> io::Result<()> {
         let text = serde_json::to_vec(holder)?;
         self.file.rewind()?;
         self.file.set_len(0)?;
@@ -83,9 +83,9 @@ impl Lock {
 }
 
 /// Who last signed the file. A signature that cannot be read is none.
-fn signature(file: File) -> Option<Identity> {
+fn read_holder(file: File) -> Option<Identity> {
     let mut text = Vec::new();
-    file.take(MOST_SIGNATURE).read_to_end(&mut text).ok()?;
+    file.take(MAX_HOLDER_BYTES).read_to_end(&mut text).ok()?;
     serde_json::from_slice(&text).ok()
 }
 
@@ -100,15 +100,15 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a.lock");
         let me = crate::proc::identify_self().unwrap();
-        let mut lock = try_take(&path).unwrap().taken().unwrap();
-        lock.sign(&me).unwrap();
+        let mut lock = try_take(&path).unwrap().into_lock().unwrap();
+        lock.write_holder(&me).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         match try_take(&path).unwrap() {
-            Attempt::Held(Some(holder)) => assert_eq!(holder.pid, me.pid),
+            LockAttempt::Held(Some(holder)) => assert_eq!(holder.pid, me.pid),
             other => panic!("{other:?}"),
         }
         drop(lock);
-        assert!(try_take(&path).unwrap().taken().is_some());
+        assert!(try_take(&path).unwrap().into_lock().is_some());
         assert!(path.exists(), "a lock file stays");
     }
 
@@ -116,20 +116,20 @@ mod tests {
     fn patience_ends() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a.lock");
-        let _held = try_take(&path).unwrap().taken().unwrap();
+        let _held = try_take(&path).unwrap().into_lock().unwrap();
         let attempt = take_within(&path, Duration::from_millis(30)).unwrap();
-        assert!(matches!(attempt, Attempt::Held(None)));
+        assert!(matches!(attempt, LockAttempt::Held(None)));
     }
 
     #[test]
     fn patience_is_rewarded_when_the_holder_lets_go() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a.lock");
-        let held = try_take(&path).unwrap().taken().unwrap();
+        let held = try_take(&path).unwrap().into_lock().unwrap();
         std::thread::scope(|threads| {
             let waiting = threads.spawn(|| take_within(&path, Duration::from_secs(30)));
             drop(held);
-            assert!(waiting.join().unwrap().unwrap().taken().is_some());
+            assert!(waiting.join().unwrap().unwrap().into_lock().is_some());
         });
     }
 

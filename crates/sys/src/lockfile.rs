@@ -10,7 +10,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use model::plan::{Fingerprint, Form};
+use model::plan::{FileForm, Fingerprint};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
@@ -24,7 +24,7 @@ pub struct LockFile {
 }
 
 /// Makes the file, with this content and for this user only; `None` if there is one.
-pub fn make(path: &Path, content: &[u8]) -> io::Result<Option<LockFile>> {
+pub fn create_lock_file(path: &Path, content: &[u8]) -> io::Result<Option<LockFile>> {
     let made = File::options().write(true).create_new(true).mode(0o600).open(path);
     let file = match made {
         Ok(file) => file,
@@ -71,7 +71,7 @@ pub fn take_over(path: &Path, left: &[u8], content: &[u8]) -> io::Result<Option<
 /// Whether a plain file is open, and is the one at a path.
 fn is_at(file: &File, path: &Path) -> bool {
     let print = file.metadata().map(|about| fingerprint::of_metadata(&about));
-    print.is_ok_and(|print| print.form == Form::File && fingerprint::is_at(&print, path))
+    print.is_ok_and(|print| print.form == FileForm::File && fingerprint::is_at(&print, path))
 }
 
 impl LockFile {
@@ -81,7 +81,7 @@ impl LockFile {
     }
 
     /// What it is, for whoever has to tell later whether it is still this one.
-    pub fn print(&self) -> Option<Fingerprint> {
+    pub fn fingerprint_now(&self) -> Option<Fingerprint> {
         self.file.metadata().ok().map(|about| fingerprint::of_metadata(&about))
     }
 }
@@ -117,15 +117,15 @@ mod tests {
     fn one_makes_it_and_lets_go_of_it() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a.lock");
-        let lock = make(&path, b"me").unwrap().unwrap();
+        let lock = create_lock_file(&path, b"me").unwrap().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"me");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(make(&path, b"you").unwrap().is_none());
+        assert!(create_lock_file(&path, b"you").unwrap().is_none());
         assert!(take_over(&path, b"me", b"you").unwrap().is_none(), "it is held");
         drop(lock);
         assert!(!path.exists());
-        assert!(make(&path, b"you").unwrap().is_some());
-        assert!(make(&home.path().join("no/a.lock"), b"me").is_err());
+        assert!(create_lock_file(&path, b"you").unwrap().is_some());
+        assert!(create_lock_file(&home.path().join("no/a.lock"), b"me").is_err());
     }
 
     #[test]
@@ -152,8 +152,8 @@ mod tests {
     fn l3_what_a_killed_holder_left_is_let_go_of_and_nothing_else() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a.lock");
-        let lock = make(&path, b"me").unwrap().unwrap();
-        let print = lock.print().unwrap();
+        let lock = create_lock_file(&path, b"me").unwrap().unwrap();
+        let print = lock.fingerprint_now().unwrap();
         assert!(!let_go_of(&path, &print), "its holder lives");
         // As a kill leaves it: closed, and not removed.
         let LockFile { path: left, file } = &mut *std::mem::ManuallyDrop::new(lock);
@@ -169,7 +169,7 @@ mod tests {
     fn what_another_put_in_its_place_is_not_removed() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a.lock");
-        let lock = make(&path, b"me").unwrap().unwrap();
+        let lock = create_lock_file(&path, b"me").unwrap().unwrap();
         let other = home.path().join("b");
         std::fs::write(&other, "you").unwrap();
         std::fs::rename(&other, &path).unwrap();

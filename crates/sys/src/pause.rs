@@ -5,10 +5,10 @@
 //! (see `testkit::pause`). Release builds have no such points.
 
 /// Stops here if a test has armed `name`, until it lets go.
-pub fn at(name: &str) {
+pub fn pause_at(name: &str) {
     #[cfg(debug_assertions)]
     if let Some(directory) = std::env::var_os("OSTLER_PAUSE") {
-        hold(std::path::Path::new(&directory), name);
+        hold_until_released(std::path::Path::new(&directory), name);
     }
     #[cfg(not(debug_assertions))]
     let _ = name;
@@ -16,7 +16,7 @@ pub fn at(name: &str) {
 
 /// The file's change of name says that the point was reached, and to one process only.
 #[cfg(debug_assertions)]
-fn hold(directory: &std::path::Path, name: &str) {
+fn hold_until_released(directory: &std::path::Path, name: &str) {
     let reached = directory.join(format!("{name}.reached"));
     if std::fs::rename(directory.join(name), &reached).is_err() {
         return;

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 mod dir;
 
-pub use dir::{Dir, Facts, FileFault, Kind};
+pub use dir::{InodeFacts, InodeKind, PrivateDir, PrivateFileFault};
 
 /// Why something is not ours alone.
 #[derive(Debug, thiserror::Error)]
@@ -72,14 +72,14 @@ pub fn create_private_dir(path: &Path) -> Result<(), PrivateError> {
 /// above it belongs to root or to us, and others may not write there unless it is sticky.
 ///
 /// For directories at well-known names in shared places such as `/tmp`.
-pub fn open_guarded_dir(path: &Path) -> Result<Dir, PrivateError> {
+pub fn open_guarded_dir(path: &Path) -> Result<PrivateDir, PrivateError> {
     walk_levels(path, Missing::Refuse)?;
     open_own_dir(path)
 }
 
 /// As [`open_guarded_dir`], making what is missing (0700). Each level is verified before anything is
 /// made in it, so a link that somebody else put there leads nowhere.
-pub fn create_guarded_dir(path: &Path) -> Result<Dir, PrivateError> {
+pub fn create_guarded_dir(path: &Path) -> Result<PrivateDir, PrivateError> {
     walk_levels(path, Missing::Create)?;
     open_own_dir(path)
 }
@@ -126,28 +126,28 @@ fn walk_levels(path: &Path, missing: Missing) -> Result<(), PrivateError> {
 }
 
 /// Opens a directory that must be ours alone.
-pub fn open_own_dir(path: &Path) -> Result<Dir, PrivateError> {
+pub fn open_own_dir(path: &Path) -> Result<PrivateDir, PrivateError> {
     let io = |source| PrivateError::Io { path: path.into(), source };
-    let dir = Dir::open(path).map_err(io)?;
-    verify(dir.as_fd(), path, FileType::Directory, 0o077)?;
+    let dir = PrivateDir::open(path).map_err(io)?;
+    verify_private(dir.as_fd(), path, FileType::Directory, 0o077)?;
     Ok(dir)
 }
 
 /// Makes sure that `path` is a directory that only this user can use.
 pub fn verify_private_dir(path: &Path) -> Result<(), PrivateError> {
-    let directory = open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-    verify(&directory, path, FileType::Directory, 0o077)
+    let directory = open_nofollow(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    verify_private(&directory, path, FileType::Directory, 0o077)
 }
 
 /// Opens a directory that belongs to us and that others cannot write to, so that what is found in it
 /// was put there by us. A link in its place is followed if we made the link.
-pub fn open_unwritable_dir(path: &Path) -> Result<Dir, PrivateError> {
+pub fn open_unwritable_dir(path: &Path) -> Result<PrivateDir, PrivateError> {
     let io = |source| PrivateError::Io { path: path.into(), source };
     let found = std::fs::symlink_metadata(path).map_err(io)?;
     let dir = if found.is_symlink() && found.uid() == our_uid() {
-        Dir::open(&std::fs::canonicalize(path).map_err(io)?)
+        PrivateDir::open(&std::fs::canonicalize(path).map_err(io)?)
     } else {
-        Dir::open(path)
+        PrivateDir::open(path)
     };
     let dir = dir.map_err(io)?;
     verify_unwritable(&dir, path)?;
@@ -157,25 +157,25 @@ pub fn open_unwritable_dir(path: &Path) -> Result<Dir, PrivateError> {
 /// Opens a directory in `parent`, which is called `path` in errors, as [`open_unwritable_dir`] does; no
 /// link is followed.
 pub fn open_unwritable_child(
-    parent: &Dir,
+    parent: &PrivateDir,
     name: &std::ffi::OsStr,
     path: &Path,
-) -> Result<Dir, PrivateError> {
-    let dir = parent.child(name);
+) -> Result<PrivateDir, PrivateError> {
+    let dir = parent.open_child(name);
     let dir = dir.map_err(|source| PrivateError::Io { path: path.into(), source })?;
     verify_unwritable(&dir, path)?;
     Ok(dir)
 }
 
-fn verify_unwritable(dir: &Dir, path: &Path) -> Result<(), PrivateError> {
-    verify(dir, path, FileType::Directory, 0o022)
+fn verify_unwritable(dir: &PrivateDir, path: &Path) -> Result<(), PrivateError> {
+    verify_private(dir, path, FileType::Directory, 0o022)
 }
 
 /// Opens a file of ours for reading. It must be a regular file that belongs to us and that others
 /// can neither read nor write.
 pub fn open_private(path: &Path) -> Result<File, PrivateError> {
     // NONBLOCK: a FIFO put in its place must not hang us before the check.
-    let file = open(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+    let file = open_nofollow(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
     verify_file(&file, path)?;
     Ok(file)
 }
@@ -192,7 +192,7 @@ pub fn open_regular_to_change(path: &Path) -> Result<File, PrivateError> {
 }
 
 fn open_regular_as(path: &Path, access: OFlags) -> Result<File, PrivateError> {
-    let file = open(path, access | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+    let file = open_nofollow(path, access | OFlags::NONBLOCK | OFlags::NOCTTY)?;
     match file.metadata() {
         Ok(about) if about.is_file() => Ok(file),
         Ok(_) => Err(PrivateError::WrongKind { path: path.into(), expected: "regular file" }),
@@ -217,7 +217,7 @@ impl From<PrivateError> for io::Error {
     }
 }
 
-fn open(path: &Path, flags: OFlags) -> Result<File, PrivateError> {
+fn open_nofollow(path: &Path, flags: OFlags) -> Result<File, PrivateError> {
     rustix::fs::open(path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
         .map(File::from)
         .map_err(|errno| PrivateError::Io { path: path.into(), source: errno.into() })
@@ -225,10 +225,10 @@ fn open(path: &Path, flags: OFlags) -> Result<File, PrivateError> {
 
 /// Makes sure that an opened file is a regular one, ours, and closed to others.
 pub(crate) fn verify_file(opened: impl AsFd, path: &Path) -> Result<(), PrivateError> {
-    verify(opened, path, FileType::RegularFile, 0o077)
+    verify_private(opened, path, FileType::RegularFile, 0o077)
 }
 
-fn verify(
+fn verify_private(
     opened: impl AsFd,
     path: &Path,
     kind: FileType,
@@ -290,7 +290,7 @@ mod tests {
         symlink(&real, &link).unwrap();
         assert!(matches!(create_private_dir(&link), Err(PrivateError::Io { .. })));
         let (file, link) = (real.join("file"), real.join("link"));
-        crate::atomic::write(&file, b"x").unwrap();
+        crate::atomic::write_synced(&file, b"x").unwrap();
         symlink(&file, &link).unwrap();
         open_private(&file).unwrap();
         assert!(matches!(open_private(&link), Err(PrivateError::Io { .. })));
@@ -300,7 +300,7 @@ mod tests {
     fn what_others_can_read_or_what_is_no_file_is_refused() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("file");
-        crate::atomic::write(&file, b"x").unwrap();
+        crate::atomic::write_synced(&file, b"x").unwrap();
         chmod(&file, 0o644);
         assert!(matches!(open_private(&file), Err(PrivateError::TooOpen { mode: 0o644, .. })));
         assert!(matches!(open_private(home.path()), Err(PrivateError::WrongKind { .. })));

@@ -10,8 +10,10 @@ use std::io;
 use std::path::PathBuf;
 
 use model::identity::Identity;
-use model::liveness::{Liveness, Observer, RunState, Seen, decide, decide_before_looking};
-use model::program::Appearance;
+use model::liveness::{
+    Liveness, Observer, PidLookup, RunState, decide_before_looking, decide_liveness,
+};
+use model::program::ProcessAppearance;
 use model::time::Time;
 
 #[cfg(any(target_os = "linux", target_os = "macos"))]
@@ -33,7 +35,7 @@ mod other;
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 use other as platform;
 
-pub(crate) use platform::{Handle, identify_held, span_between};
+pub(crate) use platform::{ProcessHandle, identify_held, span_between};
 
 /// Why a process could not be identified.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +60,7 @@ pub enum IdentifyError {
 #[derive(Debug, thiserror::Error)]
 pub enum SignalError {
     /// The recorded process is not proven to be there. Nothing was sent.
-    #[error("the process is {} ({}), nothing was sent", .0.state(), .0.reason())]
+    #[error("the process is {} ({}), nothing was sent", .0.as_str(), .0.reason_code())]
     NotAlive(Liveness),
     /// Another process had the pid right after the signal (macOS only, which offers no way to
     /// hold on to one): it is not known whom it reached.
@@ -98,7 +100,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    pub(crate) fn raw(self) -> rustix::process::Signal {
+    pub(crate) fn as_raw(self) -> rustix::process::Signal {
         use rustix::process::Signal as Raw;
         match self {
             Self::Hangup => Raw::HUP,
@@ -138,7 +140,7 @@ pub struct FileId {
 
 impl FileId {
     /// What is at a path now, links followed.
-    pub fn of(path: &std::path::Path) -> Option<Self> {
+    pub fn from_path(path: &std::path::Path) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
 
         let about = std::fs::metadata(path).ok()?;
@@ -179,13 +181,13 @@ pub struct ProcessRow {
 /// All processes that could be read, from one pass. What costs more is read on demand, and only
 /// answers while the row's process is still the one that has the pid.
 #[derive(Debug)]
-pub struct Table {
+pub struct ProcessTable {
     rows: Vec<ProcessRow>,
     unreadable: usize,
     listed: bool,
 }
 
-impl Table {
+impl ProcessTable {
     /// The processes, by pid.
     pub fn rows(&self) -> &[ProcessRow] {
         &self.rows
@@ -198,72 +200,75 @@ impl Table {
     }
 
     /// The process with this pid, then its parent and so on, as far as the table goes.
-    pub fn lineage(&self, pid: u32) -> impl Iterator<Item = &ProcessRow> {
+    pub fn self_and_ancestors(&self, pid: u32) -> impl Iterator<Item = &ProcessRow> {
         /// More than any tree of processes is deep: parents that changed meanwhile may form a loop.
-        const DEEPEST: usize = 128;
-        std::iter::successors(self.get(pid), |row| self.get(row.ppid)).take(DEEPEST)
+        const MAX_DEPTH: usize = 128;
+        std::iter::successors(self.get(pid), |row| self.get(row.ppid)).take(MAX_DEPTH)
     }
 
     /// Whether a process is the recorded one or descends from it. Asked of one that is alive.
-    pub fn descends(&self, pid: u32, from: &Identity) -> bool {
+    pub fn descends_from(&self, pid: u32, from: &Identity) -> bool {
         let is_it = |row: &ProcessRow| Some(row.pid) == from.pid && Some(row.start) == from.start;
-        self.lineage(pid).any(is_it)
+        self.self_and_ancestors(pid).any(is_it)
     }
 
     /// How many processes were there but could not be read. Those that ended meanwhile do not
     /// count.
-    pub const fn unreadable(&self) -> usize {
+    pub const fn unreadable_count(&self) -> usize {
         self.unreadable
     }
 
     /// Whether the processes could be listed at all. An empty table that was not listed is no
     /// observation.
-    pub const fn listed(&self) -> bool {
+    pub const fn was_listed(&self) -> bool {
         self.listed
     }
 
     /// How it looks: name, executable, arguments.
-    pub fn appearance(&self, pid: u32) -> Option<Appearance> {
-        self.read(pid, |handle, row| Some(handle.appearance(&row.comm)))
+    pub fn appearance(&self, pid: u32) -> Option<ProcessAppearance> {
+        self.read_checked(pid, |handle, row| Some(handle.appearance(&row.comm)))
     }
 
     /// How whoever has the pid now looks: a first look at hundreds of processes, most of which are
-    /// of no interest. Whoever is must be looked at again with [`Table::appearance`].
-    pub fn glance(&self, pid: u32) -> Option<Appearance> {
-        Some(Handle::open(pid).ok()?.appearance(&self.get(pid)?.comm))
+    /// of no interest. Whoever is must be looked at again with [`ProcessTable::appearance`].
+    pub fn appearance_unchecked(&self, pid: u32) -> Option<ProcessAppearance> {
+        Some(ProcessHandle::open(pid).ok()?.appearance(&self.get(pid)?.comm))
     }
 
     /// Its working directory.
     pub fn cwd(&self, pid: u32) -> Option<PathBuf> {
-        self.read(pid, |handle, _| handle.cwd())
+        self.read_checked(pid, |handle, _| handle.cwd())
     }
 
     /// Its working directory and all directories above it, by what they are: this holds across
     /// mount namespaces. `None` when it cannot be looked into.
     pub fn cwd_lineage(&self, pid: u32) -> Option<Vec<FileId>> {
-        self.read(pid, |handle, _| handle.cwd_lineage())
+        self.read_checked(pid, |handle, _| handle.cwd_lineage())
     }
 
     /// A directory that the process itself calls `path`, and those above it.
     pub fn lineage_within(&self, pid: u32, path: &std::path::Path) -> Option<Vec<FileId>> {
-        self.read(pid, |handle, _| handle.lineage_within(path))
+        self.read_checked(pid, |handle, _| handle.lineage_within(path))
     }
 
     /// Whether paths mean the same to it as to us.
     pub fn mount_view(&self, pid: u32) -> MountView {
-        self.read(pid, |handle, _| Some(handle.mount_view())).unwrap_or(MountView::Unreadable)
+        self.read_checked(pid, |handle, _| Some(handle.mount_view()))
+            .unwrap_or(MountView::Unreadable)
     }
 
     /// Whether the row's process is over by now: what cannot be read of it hides nothing. Looks again.
     pub fn has_ended(&self, pid: u32) -> bool {
-        match (self.get(pid), look(pid)) {
-            (None, _) | (_, Seen::Absent | Seen::Thread) => true,
-            (Some(row), Seen::Process(now)) => {
+        match (self.get(pid), look_up_pid(pid)) {
+            (None, _) | (_, PidLookup::Absent | PidLookup::Thread) => true,
+            (Some(row), PidLookup::Process(now)) => {
                 let exited = now.state == RunState::Exited && now.threads <= 1;
                 let replaced = now.start.is_some_and(|start| start != row.start);
-                exited || replaced || Handle::open(pid).map_or(true, |handle| handle.is_leaving())
+                exited
+                    || replaced
+                    || ProcessHandle::open(pid).map_or(true, |handle| handle.is_leaving())
             }
-            (Some(_), Seen::Hidden | Seen::Unreadable) => false,
+            (Some(_), PidLookup::Hidden | PidLookup::Unreadable) => false,
         }
     }
 
@@ -275,12 +280,12 @@ impl Table {
     /// Whether the kernel's records say that it is a service of the system (systemd's, in our pid
     /// namespace), which no person started to work in a directory of theirs.
     pub fn is_system_service(&self, pid: u32) -> bool {
-        self.read(pid, |handle, _| Some(handle.is_system_service())).unwrap_or(false)
+        self.read_checked(pid, |handle, _| Some(handle.is_system_service())).unwrap_or(false)
     }
 
     /// Whether it is a process of our own user in our own pid namespace.
     pub fn is_ours(&self, pid: u32) -> bool {
-        self.read(pid, |handle, row| {
+        self.read_checked(pid, |handle, row| {
             let ours = row.uid == rustix::process::geteuid().as_raw();
             Some(ours && handle.is_in_our_pid_namespace())
         })
@@ -290,7 +295,7 @@ impl Table {
     /// One variable of the environment it was started with; only for our own user's processes.
     /// The rest of the environment may hold secrets and is never handed out.
     pub fn environ_value(&self, pid: u32, name: &str) -> Option<OsString> {
-        self.read(pid, |handle, row| {
+        self.read_checked(pid, |handle, row| {
             let ours = row.uid == rustix::process::geteuid().as_raw();
             ours.then(|| handle.environ_value(name)).flatten()
         })
@@ -299,92 +304,104 @@ impl Table {
     /// The paths of the files it has open, as the kernel names them: a file that was removed
     /// since ends in ` (deleted)`. Empty when they cannot be read.
     pub fn open_files(&self, pid: u32) -> Vec<PathBuf> {
-        self.read(pid, |handle, _| Some(handle.open_files())).unwrap_or_default()
+        self.read_checked(pid, |handle, _| Some(handle.open_files())).unwrap_or_default()
     }
 
     /// Whether it is seen to have the file open. `false` when that cannot be read: it is proof
     /// one way only.
     pub fn holds_open(&self, pid: u32, dev: u64, ino: u64) -> bool {
-        self.read(pid, |handle, _| Some(handle.holds_open(dev, ino))).unwrap_or(false)
+        self.read_checked(pid, |handle, _| Some(handle.holds_open(dev, ino))).unwrap_or(false)
     }
 
     /// Reads something of the row's process, and nothing if another has taken its pid.
-    fn read<T>(&self, pid: u32, read: impl FnOnce(&Handle, &ProcessRow) -> Option<T>) -> Option<T> {
+    fn read_checked<T>(
+        &self,
+        pid: u32,
+        read: impl FnOnce(&ProcessHandle, &ProcessRow) -> Option<T>,
+    ) -> Option<T> {
         let row = self.get(pid)?;
-        let handle = Handle::open(pid).ok()?;
+        let handle = ProcessHandle::open(pid).ok()?;
         let answer = read(&handle, row)?;
         // Afterwards: then the handle named this process during the whole reading.
-        (handle.start() == Ok(row.start)).then_some(answer)
+        (handle.start_time() == Ok(row.start)).then_some(answer)
     }
 }
 
 /// What this process knows about its own place in the world.
-pub fn observer() -> Observer {
-    platform::observer()
+pub fn current_observer() -> Observer {
+    platform::current_observer()
 }
 
-/// As [`observer`], but only to write identities down: it is cheaper, and judges nothing dead.
-pub fn recorder() -> Observer {
-    platform::recorder()
+/// As [`current_observer`], but only to write identities down: it is cheaper, and judges nothing dead.
+pub fn recording_observer() -> Observer {
+    platform::recording_observer()
 }
 
 /// Everything that names the running process `pid`, as of now.
-pub fn identify(pid: u32) -> Result<Identity, IdentifyError> {
-    identify_as(pid, &platform::observer())
+pub fn identify_process(pid: u32) -> Result<Identity, IdentifyError> {
+    identify_as(pid, &platform::current_observer())
 }
 
-/// As [`identify`], for a caller that has already gathered the observer.
+/// As [`identify_process`], for a caller that has already gathered the observer.
 pub fn identify_as(pid: u32, observer: &Observer) -> Result<Identity, IdentifyError> {
     if !observer.introspects {
         return Err(IdentifyError::NoProcessTable);
     }
-    platform::identify(pid, observer)
+    platform::identify_process(pid, observer)
 }
 
 /// Everything that names this very process.
 pub fn identify_self() -> Result<Identity, IdentifyError> {
-    identify(std::process::id())
+    identify_process(std::process::id())
 }
 
 /// What the process table shows for a pid now.
-pub fn look(pid: u32) -> Seen {
-    platform::look(pid)
+pub fn look_up_pid(pid: u32) -> PidLookup {
+    platform::look_up_pid(pid)
 }
 
 /// Is the recorded process still there? Looks only where looking can prove something.
-pub fn probe(recorded: &Identity, observer: &Observer) -> Liveness {
+pub fn probe_liveness(recorded: &Identity, observer: &Observer) -> Liveness {
     match (decide_before_looking(recorded, observer), recorded.pid) {
         (Some(verdict), _) => verdict,
-        (None, pid) => decide(recorded, observer, pid.map_or(Seen::Unreadable, platform::look)),
+        (None, pid) => decide_liveness(
+            recorded,
+            observer,
+            pid.map_or(PidLookup::Unreadable, platform::look_up_pid),
+        ),
     }
 }
 
 /// A descriptor that can be read once the recorded process has ended. `None` when it is not there,
 /// when that is not certain, or where there is no such thing.
-pub fn watch(recorded: &Identity, observer: &Observer) -> Option<std::os::fd::OwnedFd> {
+pub fn watch_process_end(recorded: &Identity, observer: &Observer) -> Option<std::os::fd::OwnedFd> {
     if decide_before_looking(recorded, observer).is_some() {
         return None;
     }
-    platform::watch(recorded.pid?, |seen| decide(recorded, observer, seen))
+    platform::watch_process_end(recorded.pid?, |seen| decide_liveness(recorded, observer, seen))
 }
 
 /// The process table.
-pub fn table() -> Table {
-    let mut table = platform::table();
+pub fn read_process_table() -> ProcessTable {
+    let mut table = platform::read_process_table();
     table.rows.sort_unstable_by_key(|row| row.pid);
     table
 }
 
 /// Sends a signal to the recorded process, and only to it: the process is held on to first and
 /// checked then, so that the signal cannot reach one that was handed the same pid meanwhile.
-pub fn signal(recorded: &Identity, signal: Signal, observer: &Observer) -> Result<(), SignalError> {
+pub fn signal_process(
+    recorded: &Identity,
+    signal: Signal,
+    observer: &Observer,
+) -> Result<(), SignalError> {
     let Some(pid) = recorded.pid else {
-        return Err(SignalError::NotAlive(probe(recorded, observer)));
+        return Err(SignalError::NotAlive(probe_liveness(recorded, observer)));
     };
     if let Some(verdict) = decide_before_looking(recorded, observer) {
         return Err(SignalError::NotAlive(verdict));
     }
-    platform::signal(pid, signal.raw(), |seen| decide(recorded, observer, seen))
+    platform::signal_process(pid, signal.as_raw(), |seen| decide_liveness(recorded, observer, seen))
 }
 
 /// Waits until the recorded process has ended, without looking again and again, and says how. Where
@@ -392,12 +409,12 @@ pub fn signal(recorded: &Identity, signal: Signal, observer: &Observer) -> Resul
 pub fn wait_for_end(recorded: &Identity, observer: &Observer) -> Liveness {
     use rustix::event::{PollFd, PollFlags, poll};
 
-    if let Some(watched) = watch(recorded, observer) {
+    if let Some(watched) = watch_process_end(recorded, observer) {
         while poll(&mut [PollFd::new(&watched, PollFlags::IN)], None)
             == Err(rustix::io::Errno::INTR)
         {}
     }
-    probe(recorded, observer)
+    probe_liveness(recorded, observer)
 }
 
 /// Who holds a `flock` on the file, as far as can be seen without touching it. Never takes a

@@ -17,14 +17,14 @@ use crate::proc::Signal;
 
 /// The size of a terminal in cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
+pub struct PtySize {
     /// Columns.
     pub cols: u16,
     /// Rows.
     pub rows: u16,
 }
 
-impl Size {
+impl PtySize {
     fn winsize(self) -> Winsize {
         Winsize { ws_row: self.rows, ws_col: self.cols, ws_xpixel: 0, ws_ypixel: 0 }
     }
@@ -32,9 +32,9 @@ impl Size {
 
 /// The side of a pseudo-terminal that a terminal emulator holds. Reads and writes never block.
 #[derive(Debug)]
-pub struct Master(OwnedFd);
+pub struct PtyMaster(OwnedFd);
 
-impl AsFd for Master {
+impl AsFd for PtyMaster {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -42,7 +42,7 @@ impl AsFd for Master {
 
 /// What one read of a terminal gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum PtyRead {
     /// That many bytes.
     Bytes(usize),
     /// Nothing now.
@@ -51,16 +51,16 @@ pub enum Read {
     Closed,
 }
 
-impl Master {
+impl PtyMaster {
     /// Reads what is there.
-    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Read> {
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<PtyRead> {
         use rustix::io::Errno;
         match rustix::io::read(&self.0, buffer) {
-            Ok(0) => Ok(Read::Closed),
-            Ok(count) => Ok(Read::Bytes(count)),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(Read::Nothing),
+            Ok(0) => Ok(PtyRead::Closed),
+            Ok(count) => Ok(PtyRead::Bytes(count)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(PtyRead::Nothing),
             // How Linux says that the last process closed its side.
-            Err(Errno::IO) => Ok(Read::Closed),
+            Err(Errno::IO) => Ok(PtyRead::Closed),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -76,25 +76,25 @@ impl Master {
     }
 
     /// Changes the size; the programs are told by the kernel.
-    pub fn resize(&self, size: Size) -> io::Result<()> {
+    pub fn resize(&self, size: PtySize) -> io::Result<()> {
         Ok(rustix::termios::tcsetwinsize(&self.0, size.winsize())?)
     }
 
     /// The process group in the foreground.
-    fn foreground(&self) -> Option<Pid> {
+    fn foreground_group(&self) -> Option<Pid> {
         rustix::termios::tcgetpgrp(&self.0).ok()
     }
 }
 
 /// A program on a terminal, started by this process and not reaped yet.
 #[derive(Debug)]
-pub struct Program {
+pub struct PtyProgram {
     child: Child,
 }
 
 /// Starts the command on a new terminal of the given size.
-pub fn start(mut command: Command, size: Size) -> io::Result<(Master, Program)> {
-    let (master, slave) = open(size)?;
+pub fn spawn_on_pty(mut command: Command, size: PtySize) -> io::Result<(PtyMaster, PtyProgram)> {
+    let (master, slave) = open_pty(size)?;
     command
         .stdin(Stdio::from(slave.try_clone()?))
         .stdout(Stdio::from(slave.try_clone()?))
@@ -105,10 +105,10 @@ pub fn start(mut command: Command, size: Size) -> io::Result<(Master, Program)> 
         command.pre_exec(take_terminal)
     };
     let child = command.spawn()?;
-    Ok((master, Program { child }))
+    Ok((master, PtyProgram { child }))
 }
 
-fn open(size: Size) -> io::Result<(Master, OwnedFd)> {
+fn open_pty(size: PtySize) -> io::Result<(PtyMaster, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
     #[cfg(target_os = "linux")]
     let flags = flags | OpenptFlags::CLOEXEC;
@@ -129,7 +129,7 @@ fn open(size: Size) -> io::Result<(Master, OwnedFd)> {
     rustix::termios::tcsetwinsize(&slave, size.winsize())?;
     let status = rustix::fs::fcntl_getfl(&master)?;
     rustix::fs::fcntl_setfl(&master, status | rustix::fs::OFlags::NONBLOCK)?;
-    Ok((Master(master), slave))
+    Ok((PtyMaster(master), slave))
 }
 
 /// Runs between fork and exec.
@@ -151,39 +151,39 @@ fn take_terminal() -> io::Result<()> {
     Ok(())
 }
 
-impl Program {
+impl PtyProgram {
     /// Its pid, which is also the number of its group and session.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    fn raw(&self) -> Option<Pid> {
+    fn raw_pid(&self) -> Option<Pid> {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
     /// Whether it has ended. It stays unreaped, so its numbers still mean it.
     pub fn has_ended(&self) -> bool {
-        let Some(pid) = self.raw() else { return true };
+        let Some(pid) = self.raw_pid() else { return true };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None))
     }
 
     /// Sends a signal to the program alone.
-    pub fn signal(&self, signal: Signal) -> io::Result<()> {
-        match self.raw() {
-            Some(pid) => Ok(rustix::process::kill_process(pid, signal.raw())?),
+    pub fn send_signal(&self, signal: Signal) -> io::Result<()> {
+        match self.raw_pid() {
+            Some(pid) => Ok(rustix::process::kill_process(pid, signal.as_raw())?),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
     /// Sends a signal to the program's group and to the group in the foreground of its terminal.
-    pub fn signal_group(&self, master: &Master, signal: Signal) -> io::Result<()> {
-        let Some(own) = self.raw() else { return Err(io::ErrorKind::NotFound.into()) };
+    pub fn signal_group(&self, master: &PtyMaster, signal: Signal) -> io::Result<()> {
+        let Some(own) = self.raw_pid() else { return Err(io::ErrorKind::NotFound.into()) };
         // A group that lives keeps its number from being handed on.
-        if let Some(foreground) = master.foreground().filter(|group| *group != own) {
-            let _ = rustix::process::kill_process_group(foreground, signal.raw());
+        if let Some(foreground) = master.foreground_group().filter(|group| *group != own) {
+            let _ = rustix::process::kill_process_group(foreground, signal.as_raw());
         }
-        Ok(rustix::process::kill_process_group(own, signal.raw())?)
+        Ok(rustix::process::kill_process_group(own, signal.as_raw())?)
     }
 
     /// Reaps it, waiting for its end.
@@ -194,14 +194,14 @@ impl Program {
     /// A descriptor that becomes readable when the program ends.
     #[cfg(target_os = "linux")]
     pub fn end_watch(&self) -> io::Result<OwnedFd> {
-        let pid = self.raw().ok_or(io::ErrorKind::NotFound)?;
+        let pid = self.raw_pid().ok_or(io::ErrorKind::NotFound)?;
         Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
     }
 
     /// A descriptor that becomes readable when the program ends.
     #[cfg(not(target_os = "linux"))]
     pub fn end_watch(&self) -> io::Result<OwnedFd> {
-        let pid = self.raw().ok_or(io::ErrorKind::NotFound)?;
+        let pid = self.raw_pid().ok_or(io::ErrorKind::NotFound)?;
         let (watch, end) = io::pipe()?;
         std::thread::Builder::new().name("child".to_owned()).stack_size(64 << 10).spawn(
             move || {
@@ -220,16 +220,16 @@ mod tests {
 
     use super::*;
 
-    const SIZE: Size = Size { cols: 91, rows: 33 };
+    const SIZE: PtySize = PtySize { cols: 91, rows: 33 };
 
-    fn shell(script: &str) -> (Master, Program) {
+    fn shell(script: &str) -> (PtyMaster, PtyProgram) {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        start(command, SIZE).unwrap()
+        spawn_on_pty(command, SIZE).unwrap()
     }
 
     /// Everything it prints until it closes the terminal.
-    fn output(master: &Master) -> String {
+    fn output(master: &PtyMaster) -> String {
         let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
@@ -238,9 +238,9 @@ mod tests {
             let wait = rustix::event::Timespec { tv_sec: 5, tv_nsec: 0 };
             rustix::event::poll(&mut fds, Some(&wait)).unwrap();
             match master.read(&mut buffer).unwrap() {
-                Read::Bytes(count) => all.extend_from_slice(&buffer[..count]),
-                Read::Nothing => {}
-                Read::Closed => return String::from_utf8(all).unwrap(),
+                PtyRead::Bytes(count) => all.extend_from_slice(&buffer[..count]),
+                PtyRead::Nothing => {}
+                PtyRead::Closed => return String::from_utf8(all).unwrap(),
             }
         }
     }
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_program_that_cannot_be_run_is_an_error_here() {
-        let error = start(Command::new("/no/such/program"), SIZE).unwrap_err();
+        let error = spawn_on_pty(Command::new("/no/such/program"), SIZE).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
@@ -288,7 +288,7 @@ mod tests {
     fn the_whole_group_is_signalled() {
         let (master, program) = shell("sleep 1000 & sleep 1000 & echo ready; wait");
         let mut buffer = [0; 64];
-        while !matches!(master.read(&mut buffer).unwrap(), Read::Bytes(_)) {
+        while !matches!(master.read(&mut buffer).unwrap(), PtyRead::Bytes(_)) {
             std::thread::yield_now();
         }
         program.signal_group(&master, Signal::Kill).unwrap();

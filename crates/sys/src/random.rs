@@ -3,17 +3,17 @@
 use std::io;
 
 /// Fills an array with random bytes.
-pub fn bytes<const N: usize>() -> io::Result<[u8; N]> {
+pub fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)?;
     Ok(bytes)
 }
 
 /// A new ULID: sortable by time, 26 characters.
-pub fn id() -> io::Result<String> {
+pub fn new_ulid() -> io::Result<String> {
     const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    let millis = u128::try_from(crate::clock::now().millis()).unwrap_or(0);
-    let chance = bytes::<10>()?;
+    let millis = u128::try_from(crate::clock::now().as_millis()).unwrap_or(0);
+    let chance = random_bytes::<10>()?;
     let chance = chance.iter().fold(0, |number, byte| number << 8 | u128::from(*byte));
     let number = (millis & ((1 << 48) - 1)) << 80 | chance;
     let letter = |place: u32| char::from(LETTERS[(number >> (5 * place) & 31) as usize]);
@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn ids_are_unique_and_sort_by_time() {
-        let ids: Vec<String> = (0..1000).map(|_| id().unwrap()).collect();
+        let ids: Vec<String> = (0..1000).map(|_| new_ulid().unwrap()).collect();
         let mut unique = ids.clone();
         unique.sort_unstable();
         unique.dedup();

@@ -11,12 +11,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use model::plan::Form;
+use model::plan::FileForm;
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 
 use crate::append::{self, Opener};
 use crate::fingerprint;
-use crate::trash::{self, Existing};
+use crate::trash::{self, ExistingName};
 
 /// Why a tree cannot be moved between devices so that it could be given back as it was.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub enum Immovable {
 /// What a file was at the moment before it was copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Copied {
-    form: Form,
+    form: FileForm,
     dev: u64,
     ino: u64,
     size: u64,
@@ -45,7 +45,7 @@ struct Copied {
 }
 
 impl Copied {
-    fn of(about: &Metadata) -> Self {
+    fn from_metadata(about: &Metadata) -> Self {
         Self {
             form: fingerprint::of_metadata(about).form,
             dev: about.dev(),
@@ -60,7 +60,7 @@ impl Copied {
     /// it is compared by itself.
     fn is_unchanged(&self, now: &Self) -> bool {
         match self.form {
-            Form::Directory => (self.form, self.dev, self.ino) == (now.form, now.dev, now.ino),
+            FileForm::Directory => (self.form, self.dev, self.ino) == (now.form, now.dev, now.ino),
             _ => self == now,
         }
     }
@@ -93,10 +93,10 @@ fn check_below(path: &Path, about: &Metadata, device: u64) -> Result<(), Immovab
         return Err(Immovable::Mounted(path.to_owned()));
     }
     match print.form {
-        Form::Special => Err(Immovable::Special(path.to_owned())),
-        Form::File if about.nlink() > 1 => Err(Immovable::Linked(path.to_owned())),
-        Form::File | Form::Link => Ok(()),
-        Form::Directory => {
+        FileForm::Special => Err(Immovable::Special(path.to_owned())),
+        FileForm::File if about.nlink() > 1 => Err(Immovable::Linked(path.to_owned())),
+        FileForm::File | FileForm::Link => Ok(()),
+        FileForm::Directory => {
             for entry in fs::read_dir(path).map_err(Immovable::Io)? {
                 let path = entry.map_err(Immovable::Io)?.path();
                 match fs::symlink_metadata(&path) {
@@ -113,9 +113,9 @@ fn check_below(path: &Path, about: &Metadata, device: u64) -> Result<(), Immovab
 /// Copies a tree as [`trash::copy`] does, and remembers what each file was before it was read.
 pub fn copy_tree(from: &Path, to: &Path) -> io::Result<CopiedTree> {
     let mut files = BTreeMap::new();
-    trash::copy_noting(from, to, Existing::Refuse, &mut |path, about| {
+    trash::copy_noting(from, to, ExistingName::Refuse, &mut |path, about| {
         let below = path.strip_prefix(from).unwrap_or(path);
-        files.insert(below.to_owned(), Copied::of(about));
+        files.insert(below.to_owned(), Copied::from_metadata(about));
     })?;
     Ok(CopiedTree { files })
 }
@@ -129,9 +129,9 @@ impl CopiedTree {
     }
 
     fn is_same_below(&self, root: &Path, below: &Path, seen: &mut usize) -> io::Result<bool> {
-        let path = join(root, below);
+        let path = join_below(root, below);
         let now = match fs::symlink_metadata(&path) {
-            Ok(about) => Copied::of(&about),
+            Ok(about) => Copied::from_metadata(&about),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
@@ -139,7 +139,7 @@ impl CopiedTree {
             return Ok(false);
         }
         *seen += 1;
-        if now.form == Form::Directory {
+        if now.form == FileForm::Directory {
             for entry in fs::read_dir(&path)? {
                 if !self.is_same_below(root, &below.join(entry?.file_name()), seen)? {
                     return Ok(false);
@@ -156,12 +156,12 @@ impl CopiedTree {
         let mut first = None;
         // Backwards, a directory comes after everything in it.
         for (below, copied) in self.files.iter().rev() {
-            let path = join(root, below);
+            let path = join_below(root, below);
             let gone = match copied.form {
-                Form::Directory => remove_if_empty(&path),
-                _ => copied.unlink(&path, &path.with_file_name(private)),
+                FileForm::Directory => remove_if_empty(&path),
+                _ => copied.unlink_copied(&path, &path.with_file_name(private)),
             };
-            crate::pause::at("reap.unlinked");
+            crate::pause::pause_at("reap.unlinked");
             match gone {
                 Ok(gone) => all &= gone,
                 Err(error) => first = first.or(Some(error)),
@@ -175,9 +175,9 @@ impl CopiedTree {
 impl Copied {
     /// Removes one file, if it is what was copied; whether it is gone. It is looked at under a name that
     /// nobody else can open, so that nobody can write to it between the look and the removal.
-    fn unlink(&self, path: &Path, private: &Path) -> io::Result<bool> {
+    fn unlink_copied(&self, path: &Path, private: &Path) -> io::Result<bool> {
         let opened = match self.form {
-            Form::File => match open_to_look(path) {
+            FileForm::File => match open_to_look(path) {
                 Ok(file) => Some(file),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
                 Err(_) => return Ok(false),
@@ -189,7 +189,7 @@ impl Copied {
             None => fs::symlink_metadata(path),
         };
         let now = match about {
-            Ok(about) => Self::of(&about),
+            Ok(about) => Self::from_metadata(&about),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             Err(error) => return Err(error),
         };
@@ -204,7 +204,7 @@ impl Copied {
         if !is_private {
             rename_new(path, private)?;
         }
-        let now = Self::of(&fs::symlink_metadata(private)?);
+        let now = Self::from_metadata(&fs::symlink_metadata(private)?);
         let same = self.is_unchanged_but_for_its_name(&now);
         let alone = opener.is_none_or(|opener| opener.is_still_alone());
         if same && alone {
@@ -226,7 +226,7 @@ fn part_of(private: &OsStr) -> OsString {
 }
 
 /// Gives a tree back what was removed from it, from the copy. What is there stays as it is.
-pub fn complete(copy: &Path, root: &Path, private: &OsStr) -> io::Result<()> {
+pub fn complete_tree(copy: &Path, root: &Path, private: &OsStr) -> io::Result<()> {
     let about = fs::symlink_metadata(copy)?;
     let here = match fs::symlink_metadata(root) {
         Ok(here) => Some(here),
@@ -237,8 +237,8 @@ pub fn complete(copy: &Path, root: &Path, private: &OsStr) -> io::Result<()> {
         let None = here else { return Ok(()) };
         // Whole or not at all: whoever dies here leaves a name that only we use.
         let part = root.with_file_name(part_of(private));
-        abandon(&part)?;
-        trash::copy(copy, &part, Existing::Refuse)?;
+        abandon_copy(&part)?;
+        trash::copy_tree(copy, &part, ExistingName::Refuse)?;
         return rename_new(&part, root);
     }
     match here {
@@ -246,24 +246,24 @@ pub fn complete(copy: &Path, root: &Path, private: &OsStr) -> io::Result<()> {
         Some(here) if here.is_dir() => {}
         Some(_) => return Err(io::ErrorKind::AlreadyExists.into()),
     }
-    abandon(&root.join(part_of(private)))?;
+    abandon_copy(&root.join(part_of(private)))?;
     take_back_name(copy, root, private)?;
     for entry in fs::read_dir(copy)? {
         let entry = entry?;
-        complete(&entry.path(), &root.join(entry.file_name()), private)?;
+        complete_tree(&entry.path(), &root.join(entry.file_name()), private)?;
     }
-    trash::carry_over(root, &about, Form::Directory)?;
+    trash::carry_over(root, &about, FileForm::Directory)?;
     File::open(root)?.sync_all()
 }
 
 /// A kill may have left one file under the private name: it gets its own again, if it can be told which.
 fn take_back_name(copy: &Path, root: &Path, private: &OsStr) -> io::Result<()> {
     let Ok(left) = fs::symlink_metadata(root.join(private)) else { return Ok(()) };
-    let left = Copied::of(&left);
+    let left = Copied::from_metadata(&left);
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(copy)? {
         let entry = entry?;
-        let copied = Copied::of(&fs::symlink_metadata(entry.path())?);
+        let copied = Copied::from_metadata(&fs::symlink_metadata(entry.path())?);
         let fits = (copied.form, copied.size, copied.mtime) == (left.form, left.size, left.mtime);
         if fits && fs::symlink_metadata(root.join(entry.file_name())).is_err() {
             names.insert(entry.file_name());
@@ -309,11 +309,11 @@ fn read_full(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
 /// Whether two trees hold the same: names, forms, links and content.
 pub fn is_same_tree(one: &Path, other: &Path) -> io::Result<bool> {
     let (about, there) = (fs::symlink_metadata(one)?, fs::symlink_metadata(other)?);
-    let (about, there) = (Copied::of(&about), Copied::of(&there));
+    let (about, there) = (Copied::from_metadata(&about), Copied::from_metadata(&there));
     if about.form != there.form {
         return Ok(false);
     }
-    if about.form != Form::Directory {
+    if about.form != FileForm::Directory {
         return Ok(about.size == there.size && same_content(one, other)?);
     }
     let (ours, theirs) = (names_in(one)?, names_in(other)?);
@@ -338,8 +338,8 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Removes a copy that this process or one before it was writing.
-fn abandon(part: &Path) -> io::Result<()> {
-    match trash::remove(part) {
+fn abandon_copy(part: &Path) -> io::Result<()> {
+    match trash::remove_tree(part) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
@@ -362,7 +362,7 @@ fn open_to_look(path: &Path) -> io::Result<File> {
 }
 
 /// Below the root; the root itself is no directory of its own name.
-fn join(root: &Path, below: &Path) -> PathBuf {
+fn join_below(root: &Path, below: &Path) -> PathBuf {
     if below.as_os_str().is_empty() { root.to_owned() } else { root.join(below) }
 }
 
@@ -408,7 +408,7 @@ mod tests {
         assert!(!copied.unlink_from(&root, PRIVATE.as_ref()).unwrap());
         assert!(!root.join("a").exists(), "what was copied and nobody uses goes");
         held.write_all(b", and more").unwrap();
-        complete(&copy, &root, PRIVATE.as_ref()).unwrap();
+        complete_tree(&copy, &root, PRIVATE.as_ref()).unwrap();
         let read = |name: &str| fs::read_to_string(root.join(name)).unwrap();
         assert_eq!((read("a"), read("deep/b")), ("a".to_owned(), "changed".to_owned()));
         assert_eq!(read("deep/new"), "new");
@@ -434,7 +434,7 @@ mod tests {
         let ino = fs::metadata(root.join("deep/b")).unwrap().ino();
         fs::rename(root.join("deep/b"), root.join("deep").join(PRIVATE)).unwrap();
         fs::write(root.join("deep").join(format!("{PRIVATE}.part")), "half a co").unwrap();
-        complete(&copy, &root, PRIVATE.as_ref()).unwrap();
+        complete_tree(&copy, &root, PRIVATE.as_ref()).unwrap();
         assert_eq!(fs::metadata(root.join("deep/b")).unwrap().ino(), ino);
         assert!(is_same_tree(&copy, &root).unwrap());
     }

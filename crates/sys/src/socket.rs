@@ -10,19 +10,19 @@ use crate::private::{self, PrivateError};
 
 mod in_dir;
 
-pub use in_dir::{ConnectError, connect_in, listen_in};
+pub use in_dir::{SocketConnectError, connect_in, listen_in};
 
 /// The longest path a socket can have on every platform.
-pub const LONGEST_PATH: usize = 103;
+pub const MAX_SOCKET_PATH_BYTES: usize = 103;
 
 /// Why a socket cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum SocketError {
+pub enum UnixSocketError {
     /// The directory it lies in is not ours alone.
     #[error(transparent)]
     NotPrivate(#[from] PrivateError),
     /// The system's names for sockets are short.
-    #[error("the socket path `{}` is longer than {LONGEST_PATH} bytes", .0.display())]
+    #[error("the socket path `{}` is longer than {MAX_SOCKET_PATH_BYTES} bytes", .0.display())]
     TooLong(PathBuf),
     /// Whoever listens there runs as another user.
     #[error("the socket `{}` is served by user {uid}", path.display())]
@@ -44,7 +44,7 @@ pub enum SocketError {
 
 /// Who is at the other end of a socket, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct PeerCredentials {
     /// Its pid, where the platform tells.
     pub pid: Option<u32>,
     /// Its user.
@@ -53,7 +53,7 @@ pub struct Peer {
     pub gid: u32,
 }
 
-impl Peer {
+impl PeerCredentials {
     /// Whether it runs as the same user as this process.
     pub fn is_us(self) -> bool {
         self.uid == rustix::process::geteuid().as_raw()
@@ -61,24 +61,24 @@ impl Peer {
 }
 
 /// Who is at the other end.
-pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
+pub fn peer_credentials(stream: &UnixStream) -> io::Result<PeerCredentials> {
     peer_of(stream)
 }
 
-/// As [`peer`], of anything that is a socket.
+/// As [`peer_credentials`], of anything that is a socket.
 #[cfg(target_os = "linux")]
-pub fn peer_of(stream: &impl AsFd) -> io::Result<Peer> {
+pub fn peer_of(stream: &impl AsFd) -> io::Result<PeerCredentials> {
     let credentials = rustix::net::sockopt::socket_peercred(stream)?;
-    Ok(Peer {
+    Ok(PeerCredentials {
         pid: u32::try_from(credentials.pid.as_raw_nonzero().get()).ok(),
         uid: credentials.uid.as_raw(),
         gid: credentials.gid.as_raw(),
     })
 }
 
-/// As [`peer`], of anything that is a socket.
+/// As [`peer_credentials`], of anything that is a socket.
 #[cfg(target_os = "macos")]
-pub fn peer_of(stream: &impl AsFd) -> io::Result<Peer> {
+pub fn peer_of(stream: &impl AsFd) -> io::Result<PeerCredentials> {
     use std::os::fd::AsRawFd;
 
     let stream = stream.as_fd();
@@ -86,12 +86,16 @@ pub fn peer_of(stream: &impl AsFd) -> io::Result<Peer> {
     #[expect(unsafe_code, reason = "getpeereid has no safe interface")]
     // SAFETY: the descriptor is open for the length of the call, and both pointers are valid.
     let answer = unsafe { libc::getpeereid(stream.as_raw_fd(), &mut uid, &mut gid) };
-    if answer == 0 { Ok(Peer { pid: None, uid, gid }) } else { Err(io::Error::last_os_error()) }
+    if answer == 0 {
+        Ok(PeerCredentials { pid: None, uid, gid })
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Who is at the other end: not known here, so nobody is trusted.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-pub fn peer_of(_: &impl AsFd) -> io::Result<Peer> {
+pub fn peer_of(_: &impl AsFd) -> io::Result<PeerCredentials> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -111,7 +115,7 @@ pub fn connection_limit(most: usize) -> usize {
 
 /// Gives up a socket of this process's own, and the directory that was made for it and others like it
 /// when this was the last one.
-pub fn abandon(path: &Path) {
+pub fn abandon_socket(path: &Path) {
     // Nobody needs them: what cannot be removed is swept later, and a directory that is in use stays.
     let _ = std::fs::remove_file(path);
     if let Some(directory) = path.parent() {
@@ -121,14 +125,14 @@ pub fn abandon(path: &Path) {
 
 /// Listens at `path`, whose directory is created private or verified to be so. A socket that is in
 /// the way is replaced: the caller knows that nobody serves it any more.
-pub fn listen(path: &Path) -> Result<UnixListener, SocketError> {
+pub fn listen_private(path: &Path) -> Result<UnixListener, UnixSocketError> {
     const MOST_TRIES: usize = 64;
     for _ in 1..MOST_TRIES {
         match listen_once(path) {
             // Whoever abandoned the last socket took the directory away after we had made it.
             Err(
-                SocketError::Io { source, .. }
-                | SocketError::NotPrivate(PrivateError::Io { source, .. }),
+                UnixSocketError::Io { source, .. }
+                | UnixSocketError::NotPrivate(PrivateError::Io { source, .. }),
             ) if has_vanished(&source) => {}
             other => return other,
         }
@@ -141,10 +145,10 @@ fn has_vanished(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
 }
 
-fn listen_once(path: &Path) -> Result<UnixListener, SocketError> {
-    check(path)?;
+fn listen_once(path: &Path) -> Result<UnixListener, UnixSocketError> {
+    check_path(path)?;
     private::create_private_dir(path.parent().unwrap_or(Path::new("/")))?;
-    let io = |source| SocketError::Io { path: path.into(), source };
+    let io = |source| UnixSocketError::Io { path: path.into(), source };
     if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         std::fs::remove_file(path).map_err(io)?;
     }
@@ -154,21 +158,21 @@ fn listen_once(path: &Path) -> Result<UnixListener, SocketError> {
 }
 
 /// Connects to `path`, whose directory must be private, and whose server must be this user.
-pub fn connect(path: &Path) -> Result<UnixStream, SocketError> {
-    check(path)?;
+pub fn connect_private(path: &Path) -> Result<UnixStream, UnixSocketError> {
+    check_path(path)?;
     private::verify_private_dir(path.parent().unwrap_or(Path::new("/")))?;
-    let io = |source| SocketError::Io { path: path.into(), source };
+    let io = |source| UnixSocketError::Io { path: path.into(), source };
     let stream = UnixStream::connect(path).map_err(io)?;
-    let server = peer(&stream).map_err(io)?;
+    let server = peer_credentials(&stream).map_err(io)?;
     if !server.is_us() {
-        return Err(SocketError::ForeignServer { path: path.into(), uid: server.uid });
+        return Err(UnixSocketError::ForeignServer { path: path.into(), uid: server.uid });
     }
     Ok(stream)
 }
 
-fn check(path: &Path) -> Result<(), SocketError> {
-    if path.as_os_str().len() > LONGEST_PATH {
-        return Err(SocketError::TooLong(path.into()));
+fn check_path(path: &Path) -> Result<(), UnixSocketError> {
+    if path.as_os_str().len() > MAX_SOCKET_PATH_BYTES {
+        return Err(UnixSocketError::TooLong(path.into()));
     }
     Ok(())
 }
@@ -183,12 +187,12 @@ mod tests {
     fn both_ends_know_each_other() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("run/socket");
-        let listener = listen(&path).unwrap();
+        let listener = listen_private(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        let client = connect(&path).unwrap();
+        let client = connect_private(&path).unwrap();
         let (server, _) = listener.accept().unwrap();
         for end in [&client, &server] {
-            let peer = peer(end).unwrap();
+            let peer = peer_credentials(end).unwrap();
             assert!(peer.is_us());
             #[cfg(target_os = "linux")]
             assert_eq!(peer.pid, Some(std::process::id()));
@@ -199,22 +203,22 @@ mod tests {
     fn a_socket_in_a_directory_that_others_may_use_is_refused() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("run/socket");
-        let _listener = listen(&path).unwrap();
+        let _listener = listen_private(&path).unwrap();
         fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(matches!(connect(&path), Err(SocketError::NotPrivate(_))));
-        assert!(matches!(listen(&path), Err(SocketError::NotPrivate(_))));
+        assert!(matches!(connect_private(&path), Err(UnixSocketError::NotPrivate(_))));
+        assert!(matches!(listen_private(&path), Err(UnixSocketError::NotPrivate(_))));
     }
 
     #[test]
     fn a_dead_socket_is_replaced_and_a_file_is_not() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("run/socket");
-        drop(listen(&path).unwrap());
-        let _again = listen(&path).unwrap();
-        connect(&path).unwrap();
+        drop(listen_private(&path).unwrap());
+        let _again = listen_private(&path).unwrap();
+        connect_private(&path).unwrap();
         let file = home.path().join("run/file");
         fs::write(&file, "mine").unwrap();
-        assert!(matches!(listen(&file), Err(SocketError::Io { .. })));
+        assert!(matches!(listen_private(&file), Err(UnixSocketError::Io { .. })));
         assert_eq!(fs::read(&file).unwrap(), b"mine");
     }
 
@@ -223,18 +227,18 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("run");
         let path = |name: &str| directory.join(name);
-        let (_a, _b) = (listen(&path("a")).unwrap(), listen(&path("b")).unwrap());
-        abandon(&path("a"));
+        let (_a, _b) = (listen_private(&path("a")).unwrap(), listen_private(&path("b")).unwrap());
+        abandon_socket(&path("a"));
         assert!(path("b").exists());
-        abandon(&path("b"));
+        abandon_socket(&path("b"));
         assert!(!directory.exists());
         std::thread::scope(|threads| {
             for name in ["a", "b", "c"] {
                 threads.spawn(move || {
                     let path = path(name);
                     for _ in 0..200 {
-                        let _listener = listen(&path).unwrap();
-                        abandon(&path);
+                        let _listener = listen_private(&path).unwrap();
+                        abandon_socket(&path);
                     }
                 });
             }
@@ -245,7 +249,7 @@ mod tests {
     #[test]
     fn a_path_that_no_socket_can_have_is_named() {
         let path = Path::new("/tmp").join("x".repeat(200)).join("socket");
-        assert!(matches!(listen(&path), Err(SocketError::TooLong(_))));
-        assert!(matches!(connect(&path), Err(SocketError::TooLong(_))));
+        assert!(matches!(listen_private(&path), Err(UnixSocketError::TooLong(_))));
+        assert!(matches!(connect_private(&path), Err(UnixSocketError::TooLong(_))));
     }
 }

@@ -61,18 +61,18 @@ pub fn read_line_within(
 /// Starts the command detached: in a session of its own, without a controlling terminal, adopted by
 /// the system, so that neither the end of this process nor of its terminal reaches it. Returns once
 /// the program runs; its standard streams are those of the command.
-pub fn detached(command: &mut Command) -> io::Result<std::process::Child> {
+pub fn spawn_detached(command: &mut Command) -> io::Result<std::process::Child> {
     #[expect(unsafe_code, reason = "a program can only be detached between fork and exec")]
-    // SAFETY: `detach` makes system calls and nothing else: it neither allocates nor locks.
+    // SAFETY: `detach_session` makes system calls and nothing else: it neither allocates nor locks.
     unsafe {
-        command.pre_exec(detach)
+        command.pre_exec(detach_session)
     };
     command.spawn()
 }
 
 /// Runs between fork and exec: leads a new session, then hands the rest over to a child, which is
 /// no leader and thus can never be given a controlling terminal.
-fn detach() -> io::Result<()> {
+fn detach_session() -> io::Result<()> {
     rustix::process::setsid()?;
     #[expect(unsafe_code, reason = "there is no safe fork")]
     // SAFETY: the process has one thread (it was just forked); the parent leaves at once, the child
@@ -184,7 +184,7 @@ mod tests {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "read -r line </proc/self/stat; echo $line; echo $PPID"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = detached(&mut command).unwrap();
+        let mut child = spawn_detached(&mut command).unwrap();
         let mut text = String::new();
         child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         assert!(child.wait().unwrap().success());
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_program_that_cannot_be_run_is_an_error() {
-        assert!(detached(&mut Command::new("/no/such/program")).is_err());
+        assert!(spawn_detached(&mut Command::new("/no/such/program")).is_err());
     }
 
     #[test]

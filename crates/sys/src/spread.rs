@@ -4,7 +4,11 @@ use std::thread;
 
 /// Does something with each of many things, and gives what came of them in their order. A core is given
 /// `fewest` of them or more: for fewer, a thread would cost more than it saves.
-pub fn map<T: Sync, R: Send>(things: &[T], fewest: usize, each: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub fn parallel_map<T: Sync, R: Send>(
+    things: &[T],
+    fewest: usize,
+    each: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let share = things.len().div_ceil(cores).max(fewest.max(1));
     let (first, rest) = things.split_at(share.min(things.len()));
@@ -37,7 +41,7 @@ mod tests {
         for count in [0, 1, 31, 32, 33, 64, 65, 1000] {
             let things: Vec<usize> = (0..count).collect();
             let doubled: Vec<usize> = things.iter().map(|thing| thing * 2).collect();
-            assert_eq!(map(&things, 32, |thing| thing * 2), doubled, "{count}");
+            assert_eq!(parallel_map(&things, 32, |thing| thing * 2), doubled, "{count}");
         }
     }
 
@@ -45,6 +49,6 @@ mod tests {
     #[should_panic(expected = "this one")]
     fn a_panic_is_not_lost() {
         let things: Vec<usize> = (0..100).collect();
-        map(&things, 1, |thing| assert!(*thing != 99, "this one"));
+        parallel_map(&things, 1, |thing| assert!(*thing != 99, "this one"));
     }
 }

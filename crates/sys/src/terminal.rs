@@ -4,26 +4,26 @@ use std::io;
 
 use rustix::termios::{OptionalActions, Termios};
 
-use crate::pty::Size;
+use crate::pty::PtySize;
 
 /// How many columns the terminal on stdout has, if it says.
-pub fn columns() -> Option<usize> {
-    size().map(|size| usize::from(size.cols))
+pub fn stdout_columns() -> Option<usize> {
+    stdout_size().map(|size| usize::from(size.cols))
 }
 
 /// The size of the terminal on stdout, if it says.
-pub fn size() -> Option<Size> {
+pub fn stdout_size() -> Option<PtySize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-    (size.ws_col > 0 && size.ws_row > 0).then_some(Size { cols: size.ws_col, rows: size.ws_row })
+    (size.ws_col > 0 && size.ws_row > 0).then_some(PtySize { cols: size.ws_col, rows: size.ws_row })
 }
 
 /// The terminal on stdin handing over every key as it is pressed, until this is dropped.
 #[derive(Debug)]
-pub struct Raw {
+pub struct RawMode {
     before: Termios,
 }
 
-impl Raw {
+impl RawMode {
     /// Begins.
     pub fn enter() -> io::Result<Self> {
         let before = rustix::termios::tcgetattr(io::stdin())?;
@@ -34,7 +34,7 @@ impl Raw {
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawMode {
     fn drop(&mut self) {
         let _ = rustix::termios::tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
     }

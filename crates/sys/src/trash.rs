@@ -5,13 +5,13 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use model::plan::Form;
+use model::plan::FileForm;
 use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 /// Gives something another name, unless the name is taken (`AlreadyExists`). The names of both
 /// directories are on the disk when this returns.
-pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+pub fn rename_noreplace(from: &Path, to: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => {}
         // A file system that cannot promise it: looked at first, with a moment in between.
@@ -28,7 +28,7 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Exchanges two names in one directory, so that what is taken out of the way can be looked at.
-pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+pub fn exchange_names(one: &Path, other: &Path) -> io::Result<()> {
     rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?;
     sync_directory_of(one)
 }
@@ -43,7 +43,7 @@ pub fn sync_directory_of(path: &Path) -> io::Result<()> {
 
 /// What is done about a name that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingName {
     /// It is an error.
     Refuse,
     /// It stays as it is; only what is missing is written.
@@ -53,7 +53,7 @@ pub enum Existing {
 /// Copies a file, a link or a whole directory: content, modes, times and owners. A socket, a pipe or
 /// a device is an error (`Unsupported`), as nothing could be given back. What was copied is on the
 /// disk when this returns.
-pub fn copy(from: &Path, to: &Path, existing: Existing) -> io::Result<()> {
+pub fn copy_tree(from: &Path, to: &Path, existing: ExistingName) -> io::Result<()> {
     copy_noting(from, to, existing, &mut |_, _| {})
 }
 
@@ -61,26 +61,26 @@ pub fn copy(from: &Path, to: &Path, existing: Existing) -> io::Result<()> {
 pub(crate) fn copy_noting(
     from: &Path,
     to: &Path,
-    existing: Existing,
+    existing: ExistingName,
     note: &mut dyn FnMut(&Path, &Metadata),
 ) -> io::Result<()> {
     let about = fs::symlink_metadata(from)?;
     note(from, &about);
     let print = crate::fingerprint::of_metadata(&about);
-    if existing == Existing::Keep
-        && print.form != Form::Directory
+    if existing == ExistingName::Keep
+        && print.form != FileForm::Directory
         && fs::symlink_metadata(to).is_ok()
     {
         return Ok(());
     }
     match print.form {
-        Form::File => copy_file(from, to)?,
-        Form::Link => std::os::unix::fs::symlink(fs::read_link(from)?, to)?,
-        Form::Directory => {
+        FileForm::File => copy_file(from, to)?,
+        FileForm::Link => std::os::unix::fs::symlink(fs::read_link(from)?, to)?,
+        FileForm::Directory => {
             match fs::create_dir(to) {
                 Err(error)
                     if error.kind() == io::ErrorKind::AlreadyExists
-                        && existing == Existing::Keep
+                        && existing == ExistingName::Keep
                         && to.is_dir() => {}
                 made => made?,
             }
@@ -89,13 +89,13 @@ pub(crate) fn copy_noting(
                 copy_noting(&entry.path(), &to.join(entry.file_name()), existing, note)?;
             }
         }
-        Form::Special => {
+        FileForm::Special => {
             let reason = format!("{} is a socket, a pipe or a device", from.display());
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
     }
     carry_over(to, &about, print.form)?;
-    if print.form == Form::Directory {
+    if print.form == FileForm::Directory {
         File::open(to)?.sync_all()?;
     }
     Ok(())
@@ -113,12 +113,12 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Owner, mode and times. The owner goes first: changing it clears bits of the mode.
-pub(crate) fn carry_over(to: &Path, about: &Metadata, form: Form) -> io::Result<()> {
+pub(crate) fn carry_over(to: &Path, about: &Metadata, form: FileForm) -> io::Result<()> {
     let now = fs::symlink_metadata(to)?;
     if (now.uid(), now.gid()) != (about.uid(), about.gid()) {
         std::os::unix::fs::lchown(to, Some(about.uid()), Some(about.gid()))?;
     }
-    if form != Form::Link {
+    if form != FileForm::Link {
         fs::set_permissions(to, fs::Permissions::from_mode(about.mode() & 0o7777))?;
     }
     let time = |secs, nanos| Timespec { tv_sec: secs, tv_nsec: nanos };
@@ -130,7 +130,7 @@ pub(crate) fn carry_over(to: &Path, about: &Metadata, form: Form) -> io::Result<
 }
 
 /// Removes a file, a link or a whole directory for good. Links are removed, not followed.
-pub fn remove(path: &Path) -> io::Result<()> {
+pub fn remove_tree(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(about) if about.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -161,9 +161,9 @@ mod tests {
         let (a, b) = (home.path().join("a"), home.path().join("b"));
         fs::write(&a, "a").unwrap();
         fs::write(&b, "b").unwrap();
-        assert_eq!(rename(&a, &b).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(rename_noreplace(&a, &b).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!((fs::read(&a).unwrap(), fs::read(&b).unwrap()), (b"a".into(), b"b".into()));
-        rename(&a, &home.path().join("c")).unwrap();
+        rename_noreplace(&a, &home.path().join("c")).unwrap();
         assert!(!a.exists());
     }
 
@@ -179,7 +179,7 @@ mod tests {
         File::open(from.join("deep/file")).unwrap().set_modified(old).unwrap();
         File::open(from.join("deep")).unwrap().set_modified(old).unwrap();
         fs::set_permissions(from.join("deep"), fs::Permissions::from_mode(0o750)).unwrap();
-        copy(&from, &to, Existing::Refuse).unwrap();
+        copy_tree(&from, &to, ExistingName::Refuse).unwrap();
         for name in ["deep", "deep/file", "deep/er", "deep/er/link"] {
             let (was, is) = (from.join(name), to.join(name));
             let (was, is) = (of_path(&was).unwrap(), of_path(&is).unwrap());
@@ -187,10 +187,10 @@ mod tests {
             assert_eq!(was.mtime, is.mtime, "{name}");
         }
         assert_eq!(fs::read_link(to.join("deep/er/link")).unwrap(), Path::new("/nowhere"));
-        assert!(copy(&from, &to, Existing::Refuse).is_err(), "nothing is written over");
+        assert!(copy_tree(&from, &to, ExistingName::Refuse).is_err(), "nothing is written over");
         fs::remove_file(to.join("deep/file")).unwrap();
         fs::write(to.join("new"), "theirs").unwrap();
-        copy(&from, &to, Existing::Keep).unwrap();
+        copy_tree(&from, &to, ExistingName::Keep).unwrap();
         assert_eq!(fs::read(to.join("deep/file")).unwrap(), b"content");
         assert_eq!(fs::read(to.join("new")).unwrap(), b"theirs");
     }
@@ -200,7 +200,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let socket = home.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        let refused = copy(&socket, &home.path().join("to"), Existing::Refuse).unwrap_err();
+        let refused =
+            copy_tree(&socket, &home.path().join("to"), ExistingName::Refuse).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
     }
 
@@ -210,9 +211,9 @@ mod tests {
         let (target, link) = (home.path().join("target"), home.path().join("link"));
         fs::create_dir(&target).unwrap();
         std::os::unix::fs::symlink(&target, &link).unwrap();
-        remove(&link).unwrap();
+        remove_tree(&link).unwrap();
         assert!(target.is_dir());
-        remove(&target).unwrap();
+        remove_tree(&target).unwrap();
         assert!(!target.exists());
     }
 }

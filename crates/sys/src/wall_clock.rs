@@ -8,7 +8,7 @@ use std::time::Duration;
 use model::liveness::{ClockReading, WallClock};
 use model::time::Time;
 
-use crate::clock::boottime;
+use crate::clock::time_since_boot;
 
 /// The file in the cache directory that holds the reading of the clock.
 const READING_FILE: &str = "clock";
@@ -35,9 +35,9 @@ pub(crate) fn compare_with_kept(boot_id: &str, booted_at: Time) -> WallClock {
 fn compare_with(path: &Path, boot_id: &str, booted_at: Time) -> WallClock {
     let kept = read_reading(path);
     // As exact as it is written.
-    let since_boot = Duration::from_millis(model::time::millis(boottime()));
-    let reading =
-        ClockReading::first(boot_id.to_owned(), since_boot, booted_at).after(kept.clone());
+    let since_boot = Duration::from_millis(model::time::whole_millis(time_since_boot()));
+    let reading = ClockReading::first_reading(boot_id.to_owned(), since_boot, booted_at)
+        .after_kept(kept.clone());
     let written = kept.as_ref() == Some(&reading) || write_reading(path, &reading).is_some();
     match written {
         true => reading.seen_from(booted_at),
@@ -49,10 +49,10 @@ fn compare_with(path: &Path, boot_id: &str, booted_at: Time) -> WallClock {
 /// One line: the boot, the milliseconds since it, when it began, the earliest it was said to begin.
 fn write_reading(path: &Path, reading: &ClockReading) -> Option<()> {
     let ClockReading { boot_id, since_boot, booted_at, earliest_boot } = reading;
-    let (since, begun) = (since_boot.as_millis(), booted_at.millis());
-    let line = format!("{boot_id} {since} {begun} {}\n", earliest_boot.millis());
+    let (since, begun) = (since_boot.as_millis(), booted_at.as_millis());
+    let line = format!("{boot_id} {since} {begun} {}\n", earliest_boot.as_millis());
     crate::private::create_private_dir(path.parent()?).ok()?;
-    crate::atomic::replace(path, line.as_bytes()).ok()
+    crate::atomic::write_unsynced(path, line.as_bytes()).ok()
 }
 
 fn read_reading(path: &Path) -> Option<ClockReading> {
@@ -81,16 +81,16 @@ mod tests {
         let look = |boot: &str, booted_at: Time| compare_with(&path, boot, booted_at);
         let first = look("a", began);
         let since = first.steady_since.unwrap();
-        assert!(boottime() >= since);
+        assert!(time_since_boot() >= since);
         // A second look, and one a little off, know the clock since the first.
         assert_eq!(look("a", began), first);
         assert_eq!(look("a", began.plus(Duration::from_millis(900))).steady_since, Some(since));
-        sleep_until_boottime(boottime() + Duration::from_millis(2));
+        sleep_until_boottime(time_since_boot() + Duration::from_millis(2));
         let stepped = look("a", began.plus(Duration::from_secs(5)));
         assert!(stepped.steady_since.unwrap() > since);
         assert_eq!(stepped.earliest_boot, Some(began));
         // Set back again: that is a step, too.
-        sleep_until_boottime(boottime() + Duration::from_millis(2));
+        sleep_until_boottime(time_since_boot() + Duration::from_millis(2));
         assert!(look("a", began).steady_since > stepped.steady_since);
         // Another boot starts anew.
         assert_eq!(
@@ -108,8 +108,8 @@ mod tests {
         std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
         let began = Time::from_millis(1_000_000_000);
         for text in ["", "a 5 1000000000 1000000000", "a x 1 1\n", "a 5 1 2\n", "a 5 1 1 1\n"] {
-            crate::atomic::replace(&path, text.as_bytes()).unwrap();
-            let before = Duration::from_millis(model::time::millis(boottime()));
+            crate::atomic::write_unsynced(&path, text.as_bytes()).unwrap();
+            let before = Duration::from_millis(model::time::whole_millis(time_since_boot()));
             let clock = compare_with(&path, "a", began);
             assert!(clock.steady_since.unwrap() >= before, "{text:?}");
         }

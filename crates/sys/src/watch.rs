@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 /// Tells when files in a directory are written to, made or renamed.
 #[derive(Debug)]
-pub struct Watch {
+pub struct DirectoryWatch {
     #[cfg(target_os = "linux")]
     events: std::os::fd::OwnedFd,
 }
@@ -26,7 +26,7 @@ pub struct WatchLimitError {
 
 impl WatchLimitError {
     /// The limit that an error is about, if it is about one.
-    pub fn of(error: &io::Error) -> Option<Self> {
+    pub fn from_error(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
     }
 
@@ -37,7 +37,7 @@ impl WatchLimitError {
     }
 
     #[cfg(target_os = "linux")]
-    fn name(errno: rustix::io::Errno) -> io::Error {
+    fn limit_error(errno: rustix::io::Errno) -> io::Error {
         use rustix::io::Errno;
 
         let limit = match errno {
@@ -54,30 +54,30 @@ impl WatchLimitError {
 
 /// How often a platform that does not tell has to be asked.
 #[cfg(not(target_os = "linux"))]
-pub const ASK_EVERY: Option<Duration> = Some(Duration::from_secs(1));
+pub const POLL_INTERVAL: Option<Duration> = Some(Duration::from_secs(1));
 
 /// How often a platform that does not tell has to be asked.
 #[cfg(target_os = "linux")]
-pub const ASK_EVERY: Option<Duration> = None;
+pub const POLL_INTERVAL: Option<Duration> = None;
 
-impl Watch {
+impl DirectoryWatch {
     /// Watches a directory.
     #[cfg(target_os = "linux")]
-    pub fn directory(path: &Path) -> io::Result<Self> {
+    pub fn watch_directory(path: &Path) -> io::Result<Self> {
         use rustix::fs::inotify;
 
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
-        let events = inotify::init(flags).map_err(WatchLimitError::name)?;
+        let events = inotify::init(flags).map_err(WatchLimitError::limit_error)?;
         let changes = inotify::WatchFlags::MODIFY
             | inotify::WatchFlags::CREATE
             | inotify::WatchFlags::MOVED_TO;
-        inotify::add_watch(&events, path, changes).map_err(WatchLimitError::name)?;
+        inotify::add_watch(&events, path, changes).map_err(WatchLimitError::limit_error)?;
         Ok(Self { events })
     }
 
-    /// Watches a directory: here by being asked every [`ASK_EVERY`].
+    /// Watches a directory: here by being asked every [`POLL_INTERVAL`].
     #[cfg(not(target_os = "linux"))]
-    pub fn directory(_: &Path) -> io::Result<Self> {
+    pub fn watch_directory(_: &Path) -> io::Result<Self> {
         Ok(Self {})
     }
 
@@ -106,17 +106,20 @@ impl Watch {
     /// Waits until something has changed, or for so long. Says whether it may have.
     pub fn wait_for(&self, timeout: Option<Duration>) -> io::Result<bool> {
         let Some(descriptor) = self.descriptor() else {
-            std::thread::sleep(timeout.or(ASK_EVERY).unwrap_or(Duration::from_secs(1)));
+            std::thread::sleep(timeout.or(POLL_INTERVAL).unwrap_or(Duration::from_secs(1)));
             return Ok(true);
         };
-        let told = poll(&[descriptor], timeout)?[0];
+        let told = poll_readable(&[descriptor], timeout)?[0];
         self.clear();
         Ok(told)
     }
 }
 
 /// Waits until one of the descriptors can be read, or for so long. Returns which can.
-pub fn poll(descriptors: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
+pub fn poll_readable(
+    descriptors: &[BorrowedFd<'_>],
+    timeout: Option<Duration>,
+) -> io::Result<Vec<bool>> {
     let timeout = timeout.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
     let mut waiting: Vec<PollFd<'_>> =
         descriptors.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
@@ -136,9 +139,9 @@ mod tests {
     #[test]
     fn what_does_not_change_is_not_told() {
         let home = tempfile::tempdir().unwrap();
-        let watch = Watch::directory(home.path()).unwrap();
+        let watch = DirectoryWatch::watch_directory(home.path()).unwrap();
         assert!(!watch.wait_for(Some(Duration::ZERO)).unwrap());
-        crate::append::append(&home.path().join("events"), b"x").unwrap();
+        crate::append::append_bytes(&home.path().join("events"), b"x").unwrap();
         assert!(watch.wait_for(Some(Duration::ZERO)).unwrap());
         assert!(!watch.wait_for(Some(Duration::ZERO)).unwrap(), "it was told once");
     }
@@ -146,10 +149,10 @@ mod tests {
     #[test]
     fn a_line_that_is_added_is_told() {
         let home = tempfile::tempdir().unwrap();
-        let watch = Watch::directory(home.path()).unwrap();
+        let watch = DirectoryWatch::watch_directory(home.path()).unwrap();
         std::thread::scope(|threads| {
             let waiting = threads.spawn(|| watch.wait());
-            crate::append::append(&home.path().join("events"), b"x").unwrap();
+            crate::append::append_bytes(&home.path().join("events"), b"x").unwrap();
             waiting.join().unwrap().unwrap();
         });
     }

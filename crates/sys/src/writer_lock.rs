@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::identity::Identity;
 
-use crate::lock::{Attempt, Lock};
+use crate::lock::{AdvisoryLock, LockAttempt};
 use crate::private::PrivateError;
 
 /// Why this process may not write.
@@ -31,7 +31,7 @@ fn describe_holder(holder: Option<&Identity>) -> String {
 pub struct WriterLock {
     /// ostler's home.
     pub home: PathBuf,
-    _lock: Lock,
+    _lock: AdvisoryLock,
 }
 
 impl WriterLock {
@@ -39,11 +39,11 @@ impl WriterLock {
     pub fn take(home: &Path, timeout: Duration) -> Result<Self, WriterLockError> {
         crate::private::create_private_dir(home)?;
         match crate::lock::take_within(&writer_lock_path(home), timeout)? {
-            Attempt::Held(holder) => Err(WriterLockError::Held(holder)),
-            Attempt::Taken(mut lock) => {
+            LockAttempt::Held(holder) => Err(WriterLockError::Held(holder)),
+            LockAttempt::Taken(mut lock) => {
                 if let Ok(me) = crate::proc::identify_self() {
                     // Only for the words of an error: who may write is decided by the kernel's lock.
-                    let _ = lock.sign(&me);
+                    let _ = lock.write_holder(&me);
                 }
                 Ok(Self { home: home.to_owned(), _lock: lock })
             }

@@ -9,10 +9,11 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use model::identity::{Boot, Identity, Machine, Recorder};
-use model::liveness::{Death, Doubt, Life, Liveness, Observer, Seen, WallClock};
+use model::identity::{BootId, Identity, IdentityRecorder, MachineId};
+use model::liveness::{Death, Doubt, Life, Liveness, Observer, PidLookup, WallClock};
 use ostler_sys::proc::{
-    IdentifyError, Signal, SignalError, identify, look, observer, probe, signal,
+    IdentifyError, Signal, SignalError, current_observer, identify_process, look_up_pid,
+    probe_liveness, signal_process,
 };
 use support::{
     Running, UNSHARE_MOUNT, UNSHARE_PID, helper, helper_named, in_own_mounts, output, permits,
@@ -23,7 +24,7 @@ const ALIVE: Liveness = Liveness::Alive(Life::Running);
 
 #[test]
 fn row_1_implausible_pids_are_incomplete() {
-    let identity = identify(std::process::id()).unwrap();
+    let identity = identify_process(std::process::id()).unwrap();
     for pid in [None, Some(0), Some(1), Some(u32::MAX)] {
         let record = Identity { pid, ..identity.clone() };
         assert_eq!(probed(&record), Liveness::Unknown(Doubt::Incomplete), "{pid:?}");
@@ -33,18 +34,18 @@ fn row_1_implausible_pids_are_incomplete() {
 #[test]
 fn row_4_another_boot_of_this_machine_is_dead() {
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
-    let record = Identity { boot: Some(Boot::Id("another".into())), ..identity };
+    let identity = identify_process(process.pid()).unwrap();
+    let record = Identity { boot: Some(BootId::Id("another".into())), ..identity };
     assert_eq!(probed(&record), Liveness::Dead(Death::Rebooted));
 }
 
 #[test]
 fn row_5_another_machine_or_none_is_unknown() {
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     let elsewhere = Identity {
-        boot: Some(Boot::Id("another".into())),
-        machine: Some(Machine::Hashed("another".into())),
+        boot: Some(BootId::Id("another".into())),
+        machine: Some(MachineId::Hashed("another".into())),
         ..identity.clone()
     };
     assert_eq!(probed(&elsewhere), Liveness::Unknown(Doubt::ForeignHost));
@@ -53,7 +54,7 @@ fn row_5_another_machine_or_none_is_unknown() {
     if !permits(&UNSHARE_MOUNT) {
         return;
     }
-    let record = Identity { boot: Some(Boot::Id("another".into())), ..identity };
+    let record = Identity { boot: Some(BootId::Id("another".into())), ..identity };
     let mut args = vec![helper().display().to_string(), "probe".into()];
     args.extend(words(&record));
     let script = "for id in /etc/machine-id /var/lib/dbus/machine-id; do \
@@ -64,7 +65,7 @@ fn row_5_another_machine_or_none_is_unknown() {
 #[test]
 fn row_7_no_such_pid_is_gone() {
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     assert_eq!(probed(&identity), ALIVE);
     process.end();
     assert_eq!(probed(&identity), Liveness::Dead(Death::Gone));
@@ -76,13 +77,13 @@ fn row_9_a_pid_that_is_now_a_thread() {
     let process = Running::helper("wait-in-thread");
     let thread: u32 = process.ready.rsplit('/').next().unwrap().parse().unwrap();
     assert_ne!(thread, process.pid());
-    assert_eq!(look(thread), Seen::Thread);
-    let identity = identify(process.pid()).unwrap();
+    assert_eq!(look_up_pid(thread), PidLookup::Thread);
+    let identity = identify_process(process.pid()).unwrap();
     let record = Identity { pid: Some(thread), ..identity.clone() };
     assert_eq!(probed(&record), Liveness::Dead(Death::Reused));
     assert_eq!(probed(&pid_only(&record)), Liveness::Dead(Death::Reused));
     assert_eq!(probed(&identity), ALIVE);
-    assert!(matches!(identify(thread), Err(IdentifyError::NotRunning(_))));
+    assert!(matches!(identify_process(thread), Err(IdentifyError::NotRunning(_))));
 }
 
 /// Asked of the kernel, not of the code that is tested.
@@ -112,7 +113,7 @@ fn row_10_a_reused_pid_is_another_process_even_within_one_tick() {
 #[test]
 fn row_10_another_start_is_another_process() {
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     let before = Identity { start: identity.start.map(|start| start - 1), ..identity.clone() };
     assert_eq!(probed(&before), Liveness::Dead(Death::Reused));
     let younger_than_record = Identity {
@@ -123,17 +124,17 @@ fn row_10_another_start_is_another_process() {
     };
     // Only a clock that was watched when the process was started can tell.
     assert_eq!(probed(&younger_than_record), Liveness::Unknown(Doubt::ClockUnproven));
-    let here = observer();
+    let here = current_observer();
     let clock = WallClock { steady_since: Some(Duration::ZERO), ..here.clock };
     let watching = Observer { clock, ..here };
-    assert_eq!(probe(&younger_than_record, &watching), Liveness::Dead(Death::Reused));
+    assert_eq!(probe_liveness(&younger_than_record, &watching), Liveness::Dead(Death::Reused));
     assert_eq!(probed(&pid_only(&identity)), Liveness::Unknown(Doubt::Incomplete));
 }
 
 #[test]
 fn row_11_a_zombie_is_dead() {
     let mut process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     process.end_unreaped();
     assert_eq!(probed(&identity), Liveness::Dead(Death::Zombie));
     assert_eq!(probed(&pid_only(&identity)), Liveness::Dead(Death::Zombie));
@@ -142,7 +143,7 @@ fn row_11_a_zombie_is_dead() {
 #[test]
 fn row_11_a_leader_that_exited_before_its_threads_is_alive() {
     let mut process = Running::helper("wait-in-thread");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     process.tell("x");
     // The kernel says no word when one thread ends; its own line does.
     let status = format!("/proc/{}/stat", process.pid());
@@ -156,16 +157,16 @@ fn row_11_a_leader_that_exited_before_its_threads_is_alive() {
 #[test]
 fn row_12_running_stopped_traced() {
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
-    let observer = observer();
-    assert_eq!(probe(&identity, &observer), ALIVE);
+    let identity = identify_process(process.pid()).unwrap();
+    let observer = current_observer();
+    assert_eq!(probe_liveness(&identity, &observer), ALIVE);
     let pid = rustix::process::Pid::from_raw(process.pid().try_into().unwrap());
-    signal(&identity, Signal::Stop, &observer).unwrap();
+    signal_process(&identity, Signal::Stop, &observer).unwrap();
     rustix::process::waitpid(pid, rustix::process::WaitOptions::UNTRACED).unwrap();
-    assert_eq!(probe(&identity, &observer), Liveness::Alive(Life::Stopped));
-    signal(&identity, Signal::Continue, &observer).unwrap();
+    assert_eq!(probe_liveness(&identity, &observer), Liveness::Alive(Life::Stopped));
+    signal_process(&identity, Signal::Continue, &observer).unwrap();
     rustix::process::waitpid(pid, rustix::process::WaitOptions::CONTINUED).unwrap();
-    assert_eq!(probe(&identity, &observer), ALIVE);
+    assert_eq!(probe_liveness(&identity, &observer), ALIVE);
 }
 
 #[test]
@@ -191,7 +192,7 @@ fn row_12_traced() {
     };
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED).unwrap();
-    let identity = identify(child.id()).unwrap();
+    let identity = identify_process(child.id()).unwrap();
     assert_eq!(probed(&identity), Liveness::Alive(Life::Traced));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -200,8 +201,8 @@ fn row_12_traced() {
 #[test]
 fn a_boot_captured_by_time_still_counts_when_the_boot_id_is_readable() {
     let process = Running::helper("wait");
-    let mut record = identify(process.pid()).unwrap();
-    assert!(matches!(record.boot, Some(Boot::Id(_))));
+    let mut record = identify_process(process.pid()).unwrap();
+    assert!(matches!(record.boot, Some(BootId::Id(_))));
     if permits(&UNSHARE_MOUNT) {
         let script = "mount --bind /dev/null /proc/sys/kernel/random/boot_id; exec \"$@\"";
         let args = [helper().display().to_string(), "identify".into(), process.pid().to_string()];
@@ -211,7 +212,7 @@ fn a_boot_captured_by_time_still_counts_when_the_boot_id_is_readable() {
         command.arg("probe").args(captured.split(' '));
         assert_eq!(output(&mut command), "alive running");
     }
-    record.boot = observer().boot_time().map(Boot::Time);
+    record.boot = current_observer().boot_time().map(BootId::Time);
     assert_eq!(probed(&record), ALIVE);
     process.end();
     assert_eq!(probed(&record), Liveness::Dead(Death::Gone));
@@ -222,7 +223,7 @@ fn a_name_with_a_parenthesis_and_a_newline() {
     let home = tempfile::tempdir().unwrap();
     let path = helper_named(home.path(), "a) Z 1\n(b");
     let process = Running::start(Command::new(path).arg("wait"));
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     assert_eq!(identity.comm.as_deref(), Some("a) Z 1\n(b"));
     assert_eq!(probed(&identity), ALIVE);
     process.end();
@@ -232,20 +233,20 @@ fn a_name_with_a_parenthesis_and_a_newline() {
 #[test]
 fn claudes_record_needs_no_boot_but_the_machine_and_namespace_it_names() {
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
-    let observer = observer();
+    let identity = identify_process(process.pid()).unwrap();
+    let observer = current_observer();
     let record = Identity {
-        machine: observer.machine_plain.clone().map(Machine::Plain),
+        machine: observer.machine_plain.clone().map(MachineId::Plain),
         pid_ns: identity.pid_ns,
         ..with_ticks(&identity)
     };
-    assert_eq!(probe(&record, &observer), ALIVE);
+    assert_eq!(probe_liveness(&record, &observer), ALIVE);
     let shared_home =
-        Identity { machine: Some(Machine::Plain("another".into())), ..record.clone() };
-    assert_eq!(probe(&shared_home, &observer), Liveness::Unknown(Doubt::ForeignHost));
+        Identity { machine: Some(MachineId::Plain("another".into())), ..record.clone() };
+    assert_eq!(probe_liveness(&shared_home, &observer), Liveness::Unknown(Doubt::ForeignHost));
     process.end();
-    assert_eq!(probe(&record, &observer), Liveness::Dead(Death::Gone));
-    assert_eq!(probe(&shared_home, &observer), Liveness::Unknown(Doubt::ForeignHost));
+    assert_eq!(probe_liveness(&record, &observer), Liveness::Dead(Death::Gone));
+    assert_eq!(probe_liveness(&shared_home, &observer), Liveness::Unknown(Doubt::ForeignHost));
 }
 
 /// A live process under a clock that is stepped: the observer carries the reading, as a process
@@ -253,19 +254,19 @@ fn claudes_record_needs_no_boot_but_the_machine_and_namespace_it_names() {
 #[test]
 fn h1_no_step_of_the_clock_makes_a_live_process_dead() {
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
-    let real = observer();
+    let identity = identify_process(process.pid()).unwrap();
+    let real = current_observer();
     let booted_at = real.clock.booted_at.unwrap();
     let claude = Identity {
-        machine: real.machine_plain.clone().map(Machine::Plain),
+        machine: real.machine_plain.clone().map(MachineId::Plain),
         pid_ns: identity.pid_ns,
         ..with_ticks(&identity)
     };
-    let ostler_by_time = Identity { boot: real.boot_time().map(Boot::Time), ..identity.clone() };
+    let ostler_by_time = Identity { boot: real.boot_time().map(BootId::Time), ..identity.clone() };
     for hours in -720_i64..=720 {
         let span = Duration::from_secs(hours.unsigned_abs() * 3600);
         let stepped_boot = if hours < 0 { booted_at.minus(span) } else { booted_at.plus(span) };
-        for steady_since in [None, Some(ostler_sys::clock::boottime())] {
+        for steady_since in [None, Some(ostler_sys::clock::time_since_boot())] {
             let clock = WallClock {
                 booted_at: Some(stepped_boot),
                 earliest_boot: Some(stepped_boot.min(booted_at)),
@@ -273,9 +274,9 @@ fn h1_no_step_of_the_clock_makes_a_live_process_dead() {
             };
             let stepped = Observer { clock, ..real.clone() };
             for record in [&identity, &claude, &ostler_by_time] {
-                assert_eq!(probe(record, &stepped), ALIVE, "{hours} h: {record:?}");
+                assert_eq!(probe_liveness(record, &stepped), ALIVE, "{hours} h: {record:?}");
             }
-            let verdict = probe(&pid_only(&identity), &stepped);
+            let verdict = probe_liveness(&pid_only(&identity), &stepped);
             assert!(matches!(verdict, Liveness::Unknown(_)), "{hours} h: {verdict:?}");
         }
     }
@@ -287,24 +288,24 @@ fn h1_no_step_of_the_clock_makes_a_live_process_dead() {
         },
         ..real
     };
-    assert_eq!(probe(&claude, &late), Liveness::Dead(Death::Gone));
+    assert_eq!(probe_liveness(&claude, &late), Liveness::Dead(Death::Gone));
 }
 
 #[test]
 fn an_identity_names_everything_it_should() {
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
-    let observer = observer();
+    let identity = identify_process(process.pid()).unwrap();
+    let observer = current_observer();
     assert_eq!(identity.pid, Some(process.pid()));
     assert_eq!(identity.uid, Some(observer.uid));
     assert!(identity.start.is_some() && identity.recorded_at.is_some());
-    assert_eq!(identity.boot, observer.boot_id.clone().map(Boot::Id));
-    assert_eq!(identity.machine, observer.machine_hashed.clone().map(Machine::Hashed));
+    assert_eq!(identity.boot, observer.boot_id.clone().map(BootId::Id));
+    assert_eq!(identity.machine, observer.machine_hashed.clone().map(MachineId::Hashed));
     assert_eq!((identity.pid_ns, identity.time_ns), (observer.pid_ns, observer.time_ns));
-    assert_eq!(identity.recorder, Recorder::Ostler);
+    assert_eq!(identity.recorder, IdentityRecorder::Ostler);
     assert_eq!(identity.comm.as_deref(), Some("probe"));
     assert_eq!(identity.exe.as_deref(), helper().canonicalize().unwrap().to_str());
-    assert_eq!(probe(&ostler_sys::proc::identify_self().unwrap(), &observer), ALIVE);
+    assert_eq!(probe_liveness(&ostler_sys::proc::identify_self().unwrap(), &observer), ALIVE);
 }
 
 #[test]
@@ -312,34 +313,34 @@ fn nothing_that_has_ended_can_be_identified() {
     let mut process = Running::helper("wait");
     let pid = process.pid();
     process.end_unreaped();
-    assert!(matches!(identify(pid), Err(IdentifyError::NotRunning(_))), "a zombie");
+    assert!(matches!(identify_process(pid), Err(IdentifyError::NotRunning(_))), "a zombie");
     process.end();
-    assert!(matches!(identify(pid), Err(IdentifyError::NotRunning(_))), "gone");
+    assert!(matches!(identify_process(pid), Err(IdentifyError::NotRunning(_))), "gone");
 }
 
 #[test]
 fn a_signal_reaches_the_recorded_process_and_no_other() {
-    let observer = observer();
+    let observer = current_observer();
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     let before = Identity { start: identity.start.map(|start| start - 1), ..identity.clone() };
     let pid_alone = pid_only(&identity);
     for doubtful in [&before, &pid_alone] {
-        let refused = signal(doubtful, Signal::Kill, &observer).unwrap_err();
+        let refused = signal_process(doubtful, Signal::Kill, &observer).unwrap_err();
         assert!(matches!(refused, SignalError::NotAlive(_)), "{refused}");
     }
-    assert_eq!(probe(&identity, &observer), ALIVE, "nothing was sent");
-    signal(&identity, Signal::Terminate, &observer).unwrap();
+    assert_eq!(probe_liveness(&identity, &observer), ALIVE, "nothing was sent");
+    signal_process(&identity, Signal::Terminate, &observer).unwrap();
     assert_eq!(process.ended_by_signal(), Some(15));
-    let refused = signal(&identity, Signal::Kill, &observer).unwrap_err();
+    let refused = signal_process(&identity, Signal::Kill, &observer).unwrap_err();
     assert!(matches!(refused, SignalError::NotAlive(Liveness::Dead(Death::Gone))), "{refused}");
 }
 
 #[test]
 fn a_zombie_is_not_signalled() {
     let mut process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     process.end_unreaped();
-    let refused = signal(&identity, Signal::Kill, &observer()).unwrap_err();
+    let refused = signal_process(&identity, Signal::Kill, &current_observer()).unwrap_err();
     assert!(matches!(refused, SignalError::NotAlive(Liveness::Dead(Death::Zombie))), "{refused}");
 }

@@ -7,8 +7,8 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use model::identity::{Boot, Identity};
-use ostler_sys::proc::{identify, observer};
+use model::identity::{BootId, Identity};
+use ostler_sys::proc::{current_observer, identify_process};
 use support::{
     NOBODY, Running, UNSHARE_MOUNT, UNSHARE_PID, helper, helper_named, in_own_mounts, output,
     permits, pid_only, probed_below, with_ticks, words,
@@ -20,7 +20,7 @@ fn row_2_without_proc_nothing_is_known() {
         return;
     }
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     for hide in ["umount -l /proc", "mount -t tmpfs none /proc"] {
         let mut args = vec![helper().display().to_string(), "probe".into()];
         args.extend(words(&identity));
@@ -36,7 +36,7 @@ fn row_2_the_proc_of_another_pid_namespace_is_none() {
         return;
     }
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     assert_eq!(probed_below(&prefix, &helper(), &identity), "unknown no-proc");
     assert_eq!(probed_below(&prefix, &helper(), &pid_only(&identity)), "unknown no-proc");
 }
@@ -47,7 +47,7 @@ fn row_3_the_hostname_is_irrelevant() {
         return;
     }
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     let mut command = Command::new("unshare");
     command.args(["--uts", "sh", "-ec", "hostname elsewhere; exec \"$@\"", "sh"]);
     command.arg(helper()).arg("probe").args(words(&identity));
@@ -60,7 +60,7 @@ fn row_6_another_pid_namespace_with_the_same_hostname_and_boot() {
         return;
     }
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     // From inside a sandbox: its own session's owner, recorded outside, is not dead.
     let inside = |record: &Identity| probed_below(&UNSHARE_PID, &helper(), record);
     assert_eq!(inside(&identity), "unknown foreign-namespace");
@@ -82,7 +82,7 @@ fn row_6_a_time_namespace() {
         return;
     }
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
     let uptime: u64 = uptime.split('.').next().unwrap().parse().unwrap();
     // Forward, and back to a boot that seems to have begun a second ago.
@@ -97,7 +97,8 @@ fn row_6_a_time_namespace() {
         });
         let older = Identity { recorded_at: an_hour_ago, ..with_ticks(&identity) };
         assert_eq!(inside(&older), "unknown blind", "not rebooted: {offset}");
-        let by_time = Identity { boot: observer().boot_time().map(Boot::Time), ..identity.clone() };
+        let by_time =
+            Identity { boot: current_observer().boot_time().map(BootId::Time), ..identity.clone() };
         assert_eq!(inside(&by_time), "unknown boot-unknown", "not rebooted: {offset}");
     }
 }
@@ -131,7 +132,7 @@ fn row_7_a_process_of_another_user_may_be_hidden() {
     }
     let home = tempfile::tempdir().unwrap();
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     for hidepid in ["2", "invisible", "4"] {
         let says = probed_by_nobody(home.path(), hidepid, &identity);
         assert_eq!(says, "unknown hidden", "{hidepid}, running");
@@ -155,14 +156,14 @@ fn row_7_our_own_users_process_may_be_hidden_too() {
         Running::start(started.args(&NOBODY[1..]).arg(&helper).arg(command))
     };
     let plain = start("wait");
-    let identity = identify(plain.pid()).unwrap();
+    let identity = identify_process(plain.pid()).unwrap();
     assert_eq!(identity.uid, Some(65534));
     assert_eq!(probed_by_nobody(home.path(), "2", &identity), "alive running");
     plain.end();
     assert_eq!(probed_by_nobody(home.path(), "2", &identity), "dead gone");
     // An agent that forbids to be traced is missing from /proc, and is not gone.
     let hardened = start("wait-untraceable");
-    let identity = identify(hardened.pid()).unwrap();
+    let identity = identify_process(hardened.pid()).unwrap();
     assert_eq!(identity.uid, Some(65534));
     assert_eq!(probed_by_nobody(home.path(), "2", &identity), "unknown hidden");
     assert_eq!(probed_by_nobody(home.path(), "0", &identity), "alive running");
@@ -197,7 +198,7 @@ fn row_8_what_cannot_be_read_is_unreadable() {
     }
     let home = tempfile::tempdir().unwrap();
     let process = Running::helper("wait");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     for hidepid in ["1", "noaccess"] {
         let says = probed_by_nobody(home.path(), hidepid, &identity);
         assert_eq!(says, "unknown unreadable", "{hidepid}");

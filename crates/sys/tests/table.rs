@@ -10,16 +10,16 @@ use std::path::Path;
 use std::process::Command;
 
 use model::liveness::RunState;
-use ostler_sys::proc::{LockHolder, flock_holder, identify, table};
+use ostler_sys::proc::{LockHolder, flock_holder, identify_process, read_process_table};
 use support::{Running, helper, helper_named, output, permits};
 
 #[test]
 fn a_process_is_listed_with_what_names_it() {
     let process = Running::helper("wait");
-    let table = table();
-    assert!(table.listed());
+    let table = read_process_table();
+    assert!(table.was_listed());
     let row = table.get(process.pid()).expect("it is listed");
-    let identity = identify(process.pid()).unwrap();
+    let identity = identify_process(process.pid()).unwrap();
     assert_eq!(row.ppid, std::process::id());
     assert_eq!((Some(row.uid), Some(row.start)), (identity.uid, identity.start));
     assert_eq!(row.comm, "probe");
@@ -41,7 +41,7 @@ fn what_a_process_looks_like_and_where_it_is() {
             .env("OSTLER_TEST_SESSION", "a=b")
             .env("OSTLER_TEST_SESSION_2", "no"),
     );
-    let table = table();
+    let table = read_process_table();
     let pid = process.pid();
     let seen = table.appearance(pid).unwrap();
     assert_eq!(seen.comm, "agent");
@@ -68,7 +68,7 @@ fn the_environment_of_another_user_is_not_read() {
     let mut command = Command::new(nobody[0]);
     command.args(&nobody[1..]).arg(path).arg("wait").env("OSTLER_TEST_SESSION", "x");
     let process = Running::start(&mut command);
-    let table = table();
+    let table = read_process_table();
     assert_eq!(table.get(process.pid()).unwrap().uid, 65534);
     assert_eq!(table.environ_value(process.pid(), "OSTLER_TEST_SESSION"), None);
 }
@@ -83,7 +83,7 @@ fn open_files_are_seen() {
     std::fs::write(&other, "").unwrap();
     let process =
         Running::start(Command::new("sh").args(["-c", "echo ready; read line"]).stderr(file));
-    let table = table();
+    let table = read_process_table();
     let pid = process.pid();
     assert!(table.open_files(pid).contains(&path));
     assert!(table.holds_open(pid, dev, ino));
@@ -96,7 +96,7 @@ fn open_files_are_seen() {
 fn a_process_that_has_ended_answers_nothing() {
     let process = Running::helper("wait");
     let pid = process.pid();
-    let table = table();
+    let table = read_process_table();
     process.end();
     assert_eq!(table.appearance(pid), None);
     assert_eq!(table.cwd(pid), None);
@@ -107,7 +107,7 @@ fn a_process_that_has_ended_answers_nothing() {
 fn a_zombie_is_listed_as_exited() {
     let mut process = Running::helper("wait");
     process.end_unreaped();
-    assert_eq!(table().get(process.pid()).unwrap().state, RunState::Exited);
+    assert_eq!(read_process_table().get(process.pid()).unwrap().state, RunState::Exited);
 }
 
 #[test]

@@ -105,13 +105,13 @@ pub(crate) fn of_home(home: &Path) -> Vec<Process> {
 /// Sends a signal to exactly this process, not to a later one with the same number.
 fn send(process: &Process, signal: Signal) {
     let Some(identity) =
-        u32::try_from(process.pid).ok().and_then(|pid| sys::proc::identify(pid).ok())
+        u32::try_from(process.pid).ok().and_then(|pid| sys::proc::identify_process(pid).ok())
     else {
         return;
     };
     if identity.start == Some(process.start) {
         // One that has ended meanwhile needs no signal.
-        let _ = sys::proc::signal(&identity, signal, &sys::proc::observer());
+        let _ = sys::proc::signal_process(&identity, signal, &sys::proc::current_observer());
     }
 }
 

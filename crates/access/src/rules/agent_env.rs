@@ -1,7 +1,7 @@
 //! `agent.env`: two assignments, written by us, read by a grammar, never sourced or evaluated.
 
-use crate::rules::skip::{Skip, SkipCode};
-use crate::rules::{PIDS, SOCKET_PATH_BYTES};
+use crate::rules::skip::{SkipCode, SkipReason};
+use crate::rules::{AGENT_PIDS, MAX_SOCKET_PATH_BYTES};
 
 /// What an `agent.env` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,22 +18,26 @@ const PID_NAME: &str = "SSH_AGENT_PID";
 impl AgentEnv {
     /// Reads the file's bytes: exactly two assignments in this order, each optionally followed by
     /// `; export NAME;`, and one optional `echo Agent pid N;` at the end. Anything else is bad.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Skip> {
-        let text = std::str::from_utf8(bytes).map_err(|_| bad("agent.env is not UTF-8"))?;
+    pub fn parse(bytes: &[u8]) -> Result<Self, SkipReason> {
+        let text =
+            std::str::from_utf8(bytes).map_err(|_| malformed_env("agent.env is not UTF-8"))?;
         let mut lines = text.strip_suffix('\n').unwrap_or(text).split('\n');
-        let socket = assignment(lines.next(), SOCKET_NAME)?;
-        let pid = assignment(lines.next(), PID_NAME)?;
+        let socket = parse_assignment(lines.next(), SOCKET_NAME)?;
+        let pid = parse_assignment(lines.next(), PID_NAME)?;
         if !is_socket_path(socket) {
-            return Err(bad("agent.env: SSH_AUTH_SOCK is not a plain absolute path"));
+            return Err(malformed_env("agent.env: SSH_AUTH_SOCK is not a plain absolute path"));
         }
-        let number = parse_pid(pid).ok_or_else(|| bad("agent.env: SSH_AGENT_PID is not a pid"))?;
+        let number =
+            parse_pid(pid).ok_or_else(|| malformed_env("agent.env: SSH_AGENT_PID is not a pid"))?;
         match lines.next() {
             None => {}
             Some(line) if line == format!("echo Agent pid {pid};") => {}
-            Some(_) => return Err(bad("agent.env has a line that does not belong there")),
+            Some(_) => {
+                return Err(malformed_env("agent.env has a line that does not belong there"));
+            }
         }
         if lines.next().is_some() {
-            return Err(bad("agent.env has too many lines"));
+            return Err(malformed_env("agent.env has too many lines"));
         }
         Ok(Self { socket: socket.to_owned(), pid: number })
     }
@@ -57,13 +61,13 @@ impl AgentEnv {
     }
 }
 
-fn bad(detail: &str) -> Skip {
-    Skip::new(SkipCode::AgentEnvBad, detail)
+fn malformed_env(detail: &str) -> SkipReason {
+    SkipReason::new(SkipCode::AgentEnvBad, detail)
 }
 
 /// The value of `NAME=value` or `NAME=value; export NAME;`.
-fn assignment<'a>(line: Option<&'a str>, name: &str) -> Result<&'a str, Skip> {
-    let refused = || bad(&format!("agent.env does not assign {name} where it should"));
+fn parse_assignment<'a>(line: Option<&'a str>, name: &str) -> Result<&'a str, SkipReason> {
+    let refused = || malformed_env(&format!("agent.env does not assign {name} where it should"));
     let value =
         line.and_then(|line| line.strip_prefix(name)?.strip_prefix('=')).ok_or_else(refused)?;
     let value = match value.split_once(';') {
@@ -77,14 +81,14 @@ fn assignment<'a>(line: Option<&'a str>, name: &str) -> Result<&'a str, Skip> {
 /// Digits only, no sign, no leading zero, and a number that can be an agent's.
 fn parse_pid(text: &str) -> Option<u32> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
-    text.parse().ok().filter(|pid| plain && PIDS.contains(pid))
+    text.parse().ok().filter(|pid| plain && AGENT_PIDS.contains(pid))
 }
 
 /// Absolute, normalised, short enough, and without anything a shell would act upon inside quotes.
 pub fn is_socket_path(path: &str) -> bool {
     let hostile = |c: char| c.is_control() || "'\"\\$`;".contains(c);
     let Some(below) = path.strip_prefix('/') else { return false };
-    path.len() <= SOCKET_PATH_BYTES
+    path.len() <= MAX_SOCKET_PATH_BYTES
         && !path.contains(hostile)
         && below.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
 }

@@ -3,23 +3,23 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::rules::meta::Key;
+use crate::rules::meta::LentKey;
 use model::time::Time;
 
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Entry {
+pub struct AccessLogEntry {
     /// When.
     pub at: Time,
     /// What.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: AccessEvent,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case", rename_all_fields = "camelCase")]
-pub enum Event {
+pub enum AccessEvent {
     /// The session was opened.
     Opened {
         /// With these keys.
@@ -33,10 +33,10 @@ pub enum Event {
         fingerprint: String,
         /// Who asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        peer: Option<Peer>,
+        peer: Option<SocketPeer>,
         /// For where.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        destination: Option<Destination>,
+        destination: Option<LoginDestination>,
         /// Whether a signature was given.
         granted: bool,
     },
@@ -46,7 +46,7 @@ pub enum Event {
         request: String,
         /// Who asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        peer: Option<Peer>,
+        peer: Option<SocketPeer>,
         /// How often it was refused so far; lines are written at the first, the second, the fourth and
         /// so on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ pub enum Event {
 
 /// The process that connected the socket. It may have passed the connection on to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Peer {
+pub struct SocketPeer {
     /// Its pid when it connected.
     pub pid: u32,
     /// Its user.
@@ -92,7 +92,7 @@ pub struct Peer {
 /// Where a signature logs in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Destination {
+pub struct LoginDestination {
     /// The user there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
@@ -104,9 +104,9 @@ pub struct Destination {
     pub forwarded: bool,
 }
 
-impl Event {
+impl AccessEvent {
     /// The fingerprints that an opened session shows.
-    pub fn opened(keys: &[Key], expires_at: Time) -> Self {
+    pub fn from_opening(keys: &[LentKey], expires_at: Time) -> Self {
         let keys = keys.iter().map(|key| key.fingerprint.clone()).collect();
         Self::Opened { keys, expires_at }
     }

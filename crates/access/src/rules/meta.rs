@@ -2,26 +2,26 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::rules::skip::{Skip, SkipCode};
-use crate::rules::{PIDS, is_id, may_be_secret};
-use model::identity::{Boot, Identity, Machine, Recorder};
+use crate::rules::skip::{SkipCode, SkipReason};
+use crate::rules::{AGENT_PIDS, is_id, may_be_secret};
+use model::identity::{BootId, Identity, IdentityRecorder, MachineId};
 use model::time::Time;
 
 /// The version of the schema.
-pub const SCHEMA: u32 = 1;
+pub const META_SCHEMA_VERSION: u32 = 1;
 /// How long a session may be lent, in seconds.
-pub const TTL_S: std::ops::RangeInclusive<u64> = 60..=86_400;
+pub const TTL_SECONDS_RANGE: std::ops::RangeInclusive<u64> = 60..=86_400;
 /// The most keys a session may hold.
-pub const MOST_KEYS: usize = 32;
+pub const MAX_KEYS: usize = 32;
 /// The longest label, in characters.
-pub const LABEL_CHARS: usize = 64;
-const TEXT_CHARS: usize = 255;
+pub const MAX_LABEL_CHARS: usize = 64;
+const MAX_TEXT_CHARS: usize = 255;
 
 /// `meta.json`. Never in it: a private key, a passphrase, the path of a key, an environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Meta {
-    /// [`SCHEMA`].
+pub struct AccessMeta {
+    /// [`META_SCHEMA_VERSION`].
     pub schema: u32,
     /// The name of the directory.
     pub id: String,
@@ -29,10 +29,10 @@ pub struct Meta {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// When it was opened.
-    #[serde(deserialize_with = "utc")]
+    #[serde(deserialize_with = "deserialize_utc")]
     pub created_at: Time,
     /// When its keys expire.
-    #[serde(deserialize_with = "utc")]
+    #[serde(deserialize_with = "deserialize_utc")]
     pub expires_at: Time,
     /// The time between the two.
     pub ttl_s: u64,
@@ -47,7 +47,7 @@ pub struct Meta {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keeper: Option<ProcessRecord>,
     /// The keys it was opened with.
-    pub keys: Vec<Key>,
+    pub keys: Vec<LentKey>,
     /// Which OpenSSH.
     pub openssh_version: String,
     /// Whether each use of a key asks a person.
@@ -61,7 +61,7 @@ pub struct Meta {
     pub destinations: Vec<String>,
     /// The session it is lent to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session: Option<Binding>,
+    pub session: Option<SessionBinding>,
 }
 
 /// A process of ours, as it is written down.
@@ -97,7 +97,7 @@ pub struct ProcessRecord {
 /// A key that a session was opened with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Key {
+pub struct LentKey {
     /// `SHA256:` and 43 characters.
     pub fingerprint: String,
     /// The algorithm's name.
@@ -111,7 +111,7 @@ pub struct Key {
 /// The session that an access is lent to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Binding {
+pub struct SessionBinding {
     /// Which agent's.
     pub agent: String,
     /// Its id.
@@ -123,9 +123,9 @@ pub struct Binding {
 /// `stop.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stop {
+pub struct StopRecord {
     /// When.
-    #[serde(deserialize_with = "utc")]
+    #[serde(deserialize_with = "deserialize_utc")]
     pub stopped_at: Time,
     /// The agent's pid, as in the metadata.
     pub pid: u32,
@@ -135,7 +135,7 @@ pub struct Stop {
 }
 
 /// RFC 3339 in UTC, and nothing else.
-fn utc<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
+fn deserialize_utc<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
     let text = String::deserialize(deserializer)?;
     let time = text.ends_with('Z').then(|| Time::parse(&text)).flatten();
     time.ok_or_else(|| serde::de::Error::custom("not an RFC 3339 time in UTC"))
@@ -143,51 +143,58 @@ fn utc<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
 
 /// Two steps, so that what is no JSON and what is no record of ours have codes of their own. The
 /// parser's own words may quote the file and are dropped.
-fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8], file: &str) -> Result<T, Skip> {
-    let malformed = || Skip::new(SkipCode::Malformed, format!("{file} is not JSON"));
+fn parse_record<'de, T: Deserialize<'de>>(bytes: &'de [u8], file: &str) -> Result<T, SkipReason> {
+    let malformed = || SkipReason::new(SkipCode::Malformed, format!("{file} is not JSON"));
     serde_json::from_slice::<serde_json::Value>(bytes).map_err(|_| malformed())?;
     serde_json::from_slice(bytes).map_err(|_| {
-        Skip::new(SkipCode::Invalid, format!("{file} does not have the fields it must"))
+        SkipReason::new(SkipCode::Invalid, format!("{file} does not have the fields it must"))
     })
 }
 
-impl Meta {
+impl AccessMeta {
     /// Reads and checks the record of the directory called `id`.
-    pub fn parse(bytes: &[u8], id: &str) -> Result<Self, Skip> {
-        let meta: Self = parse(bytes, "meta.json")?;
+    pub fn parse_for(bytes: &[u8], id: &str) -> Result<Self, SkipReason> {
+        let meta: Self = parse_record(bytes, "meta.json")?;
         match meta.broken_rule(id) {
             None => Ok(meta),
-            Some(rule) => Err(Skip::new(SkipCode::Invalid, format!("meta.json: {rule}"))),
+            Some(rule) => Err(SkipReason::new(SkipCode::Invalid, format!("meta.json: {rule}"))),
         }
     }
 
     fn broken_rule(&self, id: &str) -> Option<&'static str> {
-        let lifetime = self.expires_at.millis().checked_sub(self.created_at.millis());
+        let lifetime = self.expires_at.as_millis().checked_sub(self.created_at.as_millis());
         let ttl_ms = i64::try_from(self.ttl_s).ok().and_then(|s| s.checked_mul(1000));
-        let label_fits = self.label.as_deref().is_none_or(|label| fits(label, LABEL_CHARS));
+        let label_fits =
+            self.label.as_deref().is_none_or(|label| is_short_plain_text(label, MAX_LABEL_CHARS));
         let binding_fits = self.session.as_ref().is_none_or(|binding| {
-            fits(&binding.agent, TEXT_CHARS)
-                && fits(&binding.id, TEXT_CHARS)
-                && binding.owner.fits()
+            is_short_plain_text(&binding.agent, MAX_TEXT_CHARS)
+                && is_short_plain_text(&binding.id, MAX_TEXT_CHARS)
+                && binding.owner.is_within_limits()
         });
         let rules = [
-            (self.schema == SCHEMA, "an unknown schema"),
+            (self.schema == META_SCHEMA_VERSION, "an unknown schema"),
             (self.id == id && is_id(id), "the id is not the directory's name"),
-            (TTL_S.contains(&self.ttl_s), "the lifetime is not between a minute and a day"),
+            (
+                TTL_SECONDS_RANGE.contains(&self.ttl_s),
+                "the lifetime is not between a minute and a day",
+            ),
             (lifetime.is_some() && lifetime == ttl_ms, "the times do not span the lifetime"),
             (label_fits, "the label is too long or no label"),
-            (self.agent.fits(), "the agent's process is not a possible one"),
+            (self.agent.is_within_limits(), "the agent's process is not a possible one"),
             (self.agent.boot == self.created_boot, "the agent belongs to another boot"),
             (
-                self.keeper.as_ref().is_none_or(ProcessRecord::fits),
+                self.keeper.as_ref().is_none_or(ProcessRecord::is_within_limits),
                 "the keeper is not a possible one",
             ),
-            (self.keys.len() <= MOST_KEYS, "too many keys"),
-            (self.keys.iter().all(Key::fits), "a key breaks its rule"),
-            (fits(&self.openssh_version, LABEL_CHARS), "the version is no version"),
-            (self.destinations.len() <= MOST_KEYS, "too many destinations"),
+            (self.keys.len() <= MAX_KEYS, "too many keys"),
+            (self.keys.iter().all(LentKey::is_within_limits), "a key breaks its rule"),
             (
-                self.destinations.iter().all(|host| fits(host, TEXT_CHARS)),
+                is_short_plain_text(&self.openssh_version, MAX_LABEL_CHARS),
+                "the version is no version",
+            ),
+            (self.destinations.len() <= MAX_KEYS, "too many destinations"),
+            (
+                self.destinations.iter().all(|host| is_short_plain_text(host, MAX_TEXT_CHARS)),
                 "a destination is no host",
             ),
             (binding_fits, "the session it is lent to is not a possible one"),
@@ -196,31 +203,31 @@ impl Meta {
     }
 }
 
-impl Stop {
+impl StopRecord {
     /// Reads the record.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Skip> {
-        parse(bytes, "stop.json")
+    pub fn parse_stop(bytes: &[u8]) -> Result<Self, SkipReason> {
+        parse_record(bytes, "stop.json")
     }
 
     /// Whether it is about this session.
-    pub fn fits(&self, meta: &Meta) -> Result<(), Skip> {
+    pub fn check_same_session(&self, meta: &AccessMeta) -> Result<(), SkipReason> {
         let same = self.pid == meta.agent.pid && self.start == meta.agent.start;
         if same && self.stopped_at >= meta.created_at {
             return Ok(());
         }
-        Err(Skip::new(SkipCode::Invalid, "stop.json is not about this session"))
+        Err(SkipReason::new(SkipCode::Invalid, "stop.json is not about this session"))
     }
 }
 
 impl ProcessRecord {
     /// Writes an identity down; `None` when it has no pid or user.
-    pub fn of(identity: &Identity) -> Option<Self> {
+    pub fn from_identity(identity: &Identity) -> Option<Self> {
         Some(Self {
             pid: identity.pid?,
             start: identity.start,
             boot: identity.boot.as_ref().map(boot_text),
             machine_id: match &identity.machine {
-                Some(Machine::Hashed(id)) => Some(id.clone()),
+                Some(MachineId::Hashed(id)) => Some(id.clone()),
                 _ => None,
             },
             pid_ns: identity.pid_ns,
@@ -233,52 +240,56 @@ impl ProcessRecord {
 
     /// What names the process. When it was written down is left out on purpose: a process that
     /// started later would be called another, and without a start any live pid must block.
-    pub fn identity(&self) -> Identity {
+    pub fn to_identity(&self) -> Identity {
         Identity {
             pid: Some(self.pid),
             uid: Some(self.uid),
             start: self.start,
             boot: self.boot.as_deref().map(|text| {
                 match text.strip_prefix("time:").and_then(|seconds| seconds.parse().ok()) {
-                    Some(seconds) => Boot::Time(seconds),
-                    None => Boot::Id(text.to_owned()),
+                    Some(seconds) => BootId::Time(seconds),
+                    None => BootId::Id(text.to_owned()),
                 }
             }),
-            machine: self.machine_id.clone().map(Machine::Hashed),
+            machine: self.machine_id.clone().map(MachineId::Hashed),
             pid_ns: self.pid_ns,
             time_ns: self.time_ns,
             pidfd_ino: self.pidfd_ino,
             recorded_at: None,
-            recorder: Recorder::Ostler,
+            recorder: IdentityRecorder::Ostler,
             comm: Some(self.comm.clone()),
             exe: None,
         }
     }
 
-    fn fits(&self) -> bool {
+    fn is_within_limits(&self) -> bool {
         let texts = [Some(&self.comm), self.boot.as_ref(), self.machine_id.as_ref()];
-        PIDS.contains(&self.pid) && texts.into_iter().flatten().all(|text| fits(text, LABEL_CHARS))
+        AGENT_PIDS.contains(&self.pid)
+            && texts.into_iter().flatten().all(|text| is_short_plain_text(text, MAX_LABEL_CHARS))
     }
 }
 
 /// A boot as it is written down.
-pub fn boot_text(boot: &Boot) -> String {
+pub fn boot_text(boot: &BootId) -> String {
     match boot {
-        Boot::Id(id) => id.clone(),
-        Boot::Time(seconds) => format!("time:{seconds}"),
+        BootId::Id(id) => id.clone(),
+        BootId::Time(seconds) => format!("time:{seconds}"),
     }
 }
 
-impl Key {
-    fn fits(&self) -> bool {
+impl LentKey {
+    fn is_within_limits(&self) -> bool {
         is_fingerprint(&self.fingerprint)
-            && fits(&self.kind, LABEL_CHARS)
-            && self.comment.as_deref().is_none_or(|comment| fits(comment, TEXT_CHARS))
+            && is_short_plain_text(&self.kind, MAX_LABEL_CHARS)
+            && self
+                .comment
+                .as_deref()
+                .is_none_or(|comment| is_short_plain_text(comment, MAX_TEXT_CHARS))
     }
 
     /// A comment as it may be written down: cut to size, and left out when it may be a secret.
     pub fn plain_comment(comment: &str) -> Option<String> {
-        let comment: String = comment.chars().take(TEXT_CHARS).collect();
+        let comment: String = comment.chars().take(MAX_TEXT_CHARS).collect();
         (!comment.is_empty() && !may_be_secret(&comment)).then_some(comment)
     }
 }
@@ -291,7 +302,7 @@ pub fn is_fingerprint(text: &str) -> bool {
     })
 }
 
-fn fits(text: &str, most: usize) -> bool {
+fn is_short_plain_text(text: &str, most: usize) -> bool {
     text.chars().count() <= most && !may_be_secret(text)
 }
 
@@ -313,16 +324,16 @@ mod tests {
 
     fn code(value: &serde_json::Value) -> Option<SkipCode> {
         let bytes = serde_json::to_vec(value).unwrap();
-        Meta::parse(&bytes, "s-alpha01").err().map(|skip| skip.code)
+        AccessMeta::parse_for(&bytes, "s-alpha01").err().map(|skip| skip.code)
     }
 
     #[test]
     fn a_record_is_read_back_as_it_was_written() {
         let bytes = serde_json::to_vec(&sample()).unwrap();
-        let meta = Meta::parse(&bytes, "s-alpha01").unwrap();
+        let meta = AccessMeta::parse_for(&bytes, "s-alpha01").unwrap();
         let again = serde_json::to_vec(&meta).unwrap();
-        assert_eq!(Meta::parse(&again, "s-alpha01").unwrap(), meta);
-        assert_eq!(ProcessRecord::of(&meta.agent.identity()).unwrap(), meta.agent);
+        assert_eq!(AccessMeta::parse_for(&again, "s-alpha01").unwrap(), meta);
+        assert_eq!(ProcessRecord::from_identity(&meta.agent.to_identity()).unwrap(), meta.agent);
     }
 
     #[test]
@@ -359,11 +370,11 @@ mod tests {
     fn what_is_no_json_is_malformed_and_never_quoted() {
         let deep = "[".repeat(100_000);
         for bytes in [b"{".as_slice(), b"\xff\xfe", b"", deep.as_bytes()] {
-            let skip = Meta::parse(bytes, "s-alpha01").unwrap_err();
+            let skip = AccessMeta::parse_for(bytes, "s-alpha01").unwrap_err();
             assert_eq!(skip.code, SkipCode::Malformed);
         }
         let planted = br#"{"schema": "-----BEGIN OPENSSH PRIVATE KEY-----"}"#;
-        let skip = Meta::parse(planted, "s-alpha01").unwrap_err();
+        let skip = AccessMeta::parse_for(planted, "s-alpha01").unwrap_err();
         assert!(!skip.to_string().contains("PRIVATE"), "{skip}");
     }
 }

@@ -16,38 +16,39 @@ pub mod state;
 use std::fmt::Write as _;
 
 /// The name under which access sessions are listed among the agents.
-pub const AGENT: &str = "ssh-agent";
+pub const ACCESS_AGENT_NAME: &str = "ssh-agent";
 
 /// What an access is bound to that was opened for a command, in the place of an agent.
-pub const COMMAND: &str = "command";
+pub const COMMAND_BINDING: &str = "command";
 
 /// The record of a session.
-pub const META: &str = "meta.json";
+pub const META_FILE: &str = "meta.json";
 /// What a shell needs to use the session.
-pub const AGENT_ENV: &str = "agent.env";
+pub const AGENT_ENV_FILE: &str = "agent.env";
 /// The socket that is lent.
-pub const SOCKET: &str = "agent.sock";
+pub const LENT_SOCKET: &str = "agent.sock";
 /// The ssh-agent's own socket, behind the lent one.
 pub const KEYS_SOCKET: &str = "keys.sock";
 /// Written when the session was stopped.
-pub const STOP: &str = "stop.json";
+pub const STOP_FILE: &str = "stop.json";
 
 /// Every name that ostler creates in a session's directory, in the order in which they are removed:
 /// as long as the last one stands, what is left can still be judged.
-pub const NAMES: [&str; 5] = [SOCKET, KEYS_SOCKET, AGENT_ENV, STOP, META];
+pub const SESSION_FILE_NAMES: [&str; 5] =
+    [LENT_SOCKET, KEYS_SOCKET, AGENT_ENV_FILE, STOP_FILE, META_FILE];
 
 /// The most that is read of a `meta.json`.
-pub const META_BYTES: u64 = 16 * 1024;
+pub const MAX_META_BYTES: u64 = 16 * 1024;
 /// The most that is read of an `agent.env` or `stop.json`.
-pub const SMALL_BYTES: u64 = 4 * 1024;
+pub const MAX_SMALL_FILE_BYTES: u64 = 4 * 1024;
 /// The longest socket path: the smallest `sun_path` of any platform, less its end.
-pub const SOCKET_PATH_BYTES: usize = 103;
+pub const MAX_SOCKET_PATH_BYTES: usize = 103;
 
 /// Pids of any kernel: 1 is never an agent of ours.
-pub const PIDS: std::ops::RangeInclusive<u32> = 2..=4_194_304;
+pub const AGENT_PIDS: std::ops::RangeInclusive<u32> = 2..=4_194_304;
 
 /// In front of a session's directory while it is being removed.
-pub const PRUNING: &str = ".pruning-";
+pub const PRUNING_PREFIX: &str = ".pruning-";
 
 /// Whether `name` can be the id of an access session: `[a-z0-9][a-z0-9-]{7,63}`.
 pub fn is_id(name: &str) -> bool {
@@ -59,13 +60,13 @@ pub fn is_id(name: &str) -> bool {
 
 /// The id in the name of a directory that a removal left behind.
 pub fn id_of_leftover(name: &str) -> Option<&str> {
-    let (id, random) = name.strip_prefix(PRUNING)?.rsplit_once('-')?;
+    let (id, random) = name.strip_prefix(PRUNING_PREFIX)?.rsplit_once('-')?;
     (is_id(id) && !random.is_empty()).then_some(id)
 }
 
 /// Text from outside as a terminal may see it: control bytes as `\xNN`, everything else that is not
 /// plain text as the code point it is.
-pub fn escape(text: &str) -> String {
+pub fn escape_untrusted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         let value = u32::from(c);
@@ -87,7 +88,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// The longest run of key-like characters that a comment or label may have.
-const LONGEST_RUN: usize = 40;
+const MAX_KEYLIKE_RUN: usize = 40;
 
 /// Whether the text could be, or contain, a private key that somebody put in the wrong field. Such a
 /// field is refused as a whole: it must not be printed to say why. A long run of hexadecimal digits
@@ -96,7 +97,7 @@ pub fn may_be_secret(text: &str) -> bool {
     let is_key_like = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
     let mut runs = text.as_bytes().split(|byte| !is_key_like(*byte));
     text.contains("PRIVATE KEY")
-        || runs.any(|run| run.len() >= LONGEST_RUN && !run.iter().all(u8::is_ascii_hexdigit))
+        || runs.any(|run| run.len() >= MAX_KEYLIKE_RUN && !run.iter().all(u8::is_ascii_hexdigit))
 }
 
 #[cfg(test)]
@@ -125,7 +126,10 @@ mod tests {
 
     #[test]
     fn control_bytes_are_shown_not_sent() {
-        assert_eq!(escape("a\x1b[2J\u{9b}b\u{202e}\n"), "a\\x1b[2J\\u{9b}b\\u{202e}\\x0a");
+        assert_eq!(
+            escape_untrusted("a\x1b[2J\u{9b}b\u{202e}\n"),
+            "a\\x1b[2J\\u{9b}b\\u{202e}\\x0a"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Is the agent still there? The mapping from liveness and the socket's answer.
 
-use crate::rules::skip::{Skip, SkipCode};
+use crate::rules::skip::{SkipCode, SkipReason};
 use model::liveness::{Death, Doubt, Life, Liveness};
 
 /// What connecting to a session's socket showed. No request is ever sent.
@@ -20,18 +20,18 @@ pub enum SocketAnswer {
 
 /// Present, absent or unknown, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
+pub enum AgentPresence {
     /// It is there.
-    Present(Proof),
+    Present(PresenceProof),
     /// Positive proof that it is gone.
     Absent(Death),
     /// Neither can be said.
-    Unknown(Uncertainty),
+    Unknown(PresenceDoubt),
 }
 
 /// Why an agent is called present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub enum PresenceProof {
     /// The very process that was recorded.
     Process(Life),
     /// Some process has the pid, and no start was recorded to tell them apart.
@@ -42,7 +42,7 @@ pub enum Proof {
 
 /// Why nothing can be said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uncertainty {
+pub enum PresenceDoubt {
     /// The process table does not say.
     Process(Doubt),
     /// The socket may not be asked.
@@ -51,21 +51,23 @@ pub enum Uncertainty {
     SocketTimedOut,
 }
 
-impl Presence {
+impl AgentPresence {
     /// Puts the process and its socket together. A socket that answers always wins; a socket that
     /// leaves a doubt takes away the proof of absence.
-    pub const fn of(process: Liveness, socket: SocketAnswer) -> Self {
+    pub const fn from_process_and_socket(process: Liveness, socket: SocketAnswer) -> Self {
         match (process, socket) {
-            (Liveness::Alive(life), _) => Self::Present(Proof::Process(life)),
-            (_, SocketAnswer::Answers) => Self::Present(Proof::Socket),
+            (Liveness::Alive(life), _) => Self::Present(PresenceProof::Process(life)),
+            (_, SocketAnswer::Answers) => Self::Present(PresenceProof::Socket),
             // The record is ours and names a possible pid: what it lacks is the start.
             (Liveness::Unknown(Doubt::Incomplete | Doubt::ClockUnproven), _) => {
-                Self::Present(Proof::AnyProcess)
+                Self::Present(PresenceProof::AnyProcess)
             }
-            (Liveness::Unknown(doubt), _) => Self::Unknown(Uncertainty::Process(doubt)),
-            (Liveness::Dead(_), SocketAnswer::Refused) => Self::Unknown(Uncertainty::SocketRefused),
+            (Liveness::Unknown(doubt), _) => Self::Unknown(PresenceDoubt::Process(doubt)),
+            (Liveness::Dead(_), SocketAnswer::Refused) => {
+                Self::Unknown(PresenceDoubt::SocketRefused)
+            }
             (Liveness::Dead(_), SocketAnswer::TimedOut) => {
-                Self::Unknown(Uncertainty::SocketTimedOut)
+                Self::Unknown(PresenceDoubt::SocketTimedOut)
             }
             (Liveness::Dead(death), SocketAnswer::Silent | SocketAnswer::NotAsked) => {
                 Self::Absent(death)
@@ -74,7 +76,7 @@ impl Presence {
     }
 
     /// `present`, `absent` or `unknown`.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Present(_) => "present",
             Self::Absent(_) => "absent",
@@ -83,33 +85,34 @@ impl Presence {
     }
 
     /// The reason code.
-    pub const fn reason(self) -> &'static str {
+    pub const fn reason_code(self) -> &'static str {
         match self {
-            Self::Present(Proof::Process(life)) => Liveness::Alive(life).reason(),
-            Self::Present(Proof::AnyProcess) => "pid-in-use",
-            Self::Present(Proof::Socket) => "socket",
+            Self::Present(PresenceProof::Process(life)) => Liveness::Alive(life).reason_code(),
+            Self::Present(PresenceProof::AnyProcess) => "pid-in-use",
+            Self::Present(PresenceProof::Socket) => "socket",
             Self::Absent(Death::Rebooted) => "reboot",
-            Self::Absent(death) => Liveness::Dead(death).reason(),
-            Self::Unknown(Uncertainty::Process(doubt)) => Liveness::Unknown(doubt).reason(),
-            Self::Unknown(Uncertainty::SocketRefused) => "socket-refused",
-            Self::Unknown(Uncertainty::SocketTimedOut) => "socket-timeout",
+            Self::Absent(death) => Liveness::Dead(death).reason_code(),
+            Self::Unknown(PresenceDoubt::Process(doubt)) => Liveness::Unknown(doubt).reason_code(),
+            Self::Unknown(PresenceDoubt::SocketRefused) => "socket-refused",
+            Self::Unknown(PresenceDoubt::SocketTimedOut) => "socket-timeout",
         }
     }
 
     /// Whether the agent may be taken to be gone: what permits a removal.
-    pub fn absent(self) -> Result<Death, Skip> {
-        let skip =
-            |code, detail: &str| Err(Skip::new(code, format!("{detail} ({})", self.reason())));
+    pub fn require_absent(self) -> Result<Death, SkipReason> {
+        let skip = |code, detail: &str| {
+            Err(SkipReason::new(code, format!("{detail} ({})", self.reason_code())))
+        };
         match self {
             Self::Absent(death) => Ok(death),
-            Self::Present(Proof::Socket) => {
+            Self::Present(PresenceProof::Socket) => {
                 skip(SkipCode::AgentAlive, "something listens on its socket")
             }
             Self::Present(_) => skip(SkipCode::AgentAlive, "its agent is there"),
-            Self::Unknown(Uncertainty::Process(Doubt::ForeignHost)) => {
+            Self::Unknown(PresenceDoubt::Process(Doubt::ForeignHost)) => {
                 skip(SkipCode::ForeignHost, "it was opened on another machine")
             }
-            Self::Unknown(Uncertainty::Process(Doubt::ForeignNamespace | Doubt::Blind)) => {
+            Self::Unknown(PresenceDoubt::Process(Doubt::ForeignNamespace | Doubt::Blind)) => {
                 skip(SkipCode::ForeignNamespace, "it was opened in another namespace")
             }
             Self::Unknown(_) => {
@@ -138,8 +141,8 @@ mod tests {
             Liveness::Dead(Death::Rebooted),
             Liveness::Unknown(Doubt::ForeignHost),
         ] {
-            let presence = Presence::of(process, SocketAnswer::Answers);
-            assert_eq!(presence, Presence::Present(Proof::Socket));
+            let presence = AgentPresence::from_process_and_socket(process, SocketAnswer::Answers);
+            assert_eq!(presence, AgentPresence::Present(PresenceProof::Socket));
         }
     }
 
@@ -161,7 +164,9 @@ mod tests {
         ];
         for process in processes {
             for answer in ANSWERS {
-                let may_go = Presence::of(process, answer).absent().is_ok();
+                let may_go = AgentPresence::from_process_and_socket(process, answer)
+                    .require_absent()
+                    .is_ok();
                 let silent = matches!(answer, SocketAnswer::Silent | SocketAnswer::NotAsked);
                 assert_eq!(may_go, process.is_dead() && silent, "{process:?} {answer:?}");
             }

@@ -61,7 +61,7 @@ impl SkipCode {
     ];
 
     /// The code as it is printed.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::AgentAlive => "SKIP_AGENT_ALIVE",
             Self::NoAgentEnv => "SKIP_NO_AGENT_ENV",
@@ -131,23 +131,23 @@ impl SkipCode {
 
 /// Why one entry is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skip {
+pub struct SkipReason {
     /// The code.
     pub code: SkipCode,
     /// In words: names of files and rules, never what a file says.
     pub detail: String,
 }
 
-impl Skip {
+impl SkipReason {
     /// A reason with its words.
     pub fn new(code: SkipCode, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into() }
     }
 }
 
-impl fmt::Display for Skip {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code.word(), self.detail)
+        write!(f, "{}: {}", self.code.as_str(), self.detail)
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn every_code_is_one_word_of_its_own() {
-        let mut words: Vec<&str> = SkipCode::ALL.iter().map(|code| code.word()).collect();
+        let mut words: Vec<&str> = SkipCode::ALL.iter().map(|code| code.as_str()).collect();
         assert!(words.iter().all(|word| word.starts_with("SKIP_")));
         words.sort_unstable();
         words.dedup();

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::rules::meta::{Meta, Stop};
-use crate::rules::skip::{Skip, SkipCode};
+use crate::rules::meta::{AccessMeta, StopRecord};
+use crate::rules::skip::{SkipCode, SkipReason};
 use model::time::Time;
 
 /// The state of an access session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum AccessState {
     /// Something about it breaks a rule.
     Unknown,
     /// It was stopped.
@@ -19,9 +19,9 @@ pub enum State {
     Active,
 }
 
-impl State {
+impl AccessState {
     /// The word in tables and JSON.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
             Self::Stopped => "stopped",
@@ -38,7 +38,7 @@ impl State {
 
 /// The clocks of this moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Clocks {
+pub struct AccessClocks {
     /// The wall clock.
     pub now: Time,
     /// Seconds since boot, suspension counted.
@@ -48,48 +48,54 @@ pub struct Clocks {
 }
 
 /// How far into the future a time may lie before the clock is called impossible.
-const FUTURE: Duration = Duration::from_secs(5 * 60);
+const MAX_FUTURE_SKEW: Duration = Duration::from_secs(5 * 60);
 /// The two deadlines are read from two clocks, one after the other.
-const CLOCK_SLACK_S: i64 = 5;
+const DEADLINE_SLACK_SECONDS: i64 = 5;
 
 /// A state, and whether the two clocks contradict each other about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Judged {
+pub struct JudgedAccess {
     /// The state.
-    pub state: State,
+    pub state: AccessState,
     /// One clock says it is over, the other that it is not.
     pub clocks_disagree: bool,
 }
 
-impl Judged {
+impl JudgedAccess {
     /// Why it is no candidate for removal, if it is not.
-    pub fn candidate(self) -> Result<State, Skip> {
+    pub fn require_candidate(self) -> Result<AccessState, SkipReason> {
         if self.clocks_disagree {
             let words = "wall clock and boot clock disagree about its end";
-            return Err(Skip::new(SkipCode::Clock, words));
+            return Err(SkipReason::new(SkipCode::Clock, words));
         }
         match self.state {
-            State::Stopped | State::Expired => Ok(self.state),
-            State::Active => Err(Skip::new(SkipCode::Active, "it has not expired")),
-            State::Unknown => Err(Skip::new(SkipCode::Unknown, "its state is not known")),
+            AccessState::Stopped | AccessState::Expired => Ok(self.state),
+            AccessState::Active => Err(SkipReason::new(SkipCode::Active, "it has not expired")),
+            AccessState::Unknown => {
+                Err(SkipReason::new(SkipCode::Unknown, "its state is not known"))
+            }
         }
     }
 }
 
 /// Judges a valid record. The first matching rule wins.
-pub fn judge(meta: &Meta, stop: Option<&Stop>, clocks: &Clocks) -> Result<Judged, Skip> {
-    let latest = clocks.now.plus(FUTURE);
+pub fn judge_access(
+    meta: &AccessMeta,
+    stop: Option<&StopRecord>,
+    clocks: &AccessClocks,
+) -> Result<JudgedAccess, SkipReason> {
+    let latest = clocks.now.plus(MAX_FUTURE_SKEW);
     if meta.created_at > latest {
-        return Err(Skip::new(SkipCode::Clock, "it was created in the future"));
+        return Err(SkipReason::new(SkipCode::Clock, "it was created in the future"));
     }
     if let Some(stop) = stop {
         if stop.stopped_at > latest {
-            return Err(Skip::new(SkipCode::Clock, "it was stopped in the future"));
+            return Err(SkipReason::new(SkipCode::Clock, "it was stopped in the future"));
         }
-        stop.fits(meta)?;
-        return Ok(Judged { state: State::Stopped, clocks_disagree: false });
+        stop.check_same_session(meta)?;
+        return Ok(JudgedAccess { state: AccessState::Stopped, clocks_disagree: false });
     }
-    let wall_left = meta.expires_at.millis().saturating_sub(clocks.now.millis());
+    let wall_left = meta.expires_at.as_millis().saturating_sub(clocks.now.as_millis());
     let other_boot = match (&meta.created_boot, &clocks.boot) {
         (Some(theirs), Some(ours)) => theirs != ours,
         _ => false,
@@ -99,8 +105,9 @@ pub fn judge(meta: &Meta, stop: Option<&Stop>, clocks: &Clocks) -> Result<Judged
     let boot_left = deadline.saturating_sub(boottime);
     let over_by_wall = wall_left <= 0;
     let over_by_boot = other_boot || boot_left <= 0;
-    let apart = (wall_left / 1000).saturating_sub(boot_left).abs() > CLOCK_SLACK_S;
-    let state = if over_by_wall && over_by_boot { State::Expired } else { State::Active };
+    let apart = (wall_left / 1000).saturating_sub(boot_left).abs() > DEADLINE_SLACK_SECONDS;
+    let state =
+        if over_by_wall && over_by_boot { AccessState::Expired } else { AccessState::Active };
     let clocks_disagree = !other_boot && over_by_wall != over_by_boot && apart;
-    Ok(Judged { state, clocks_disagree })
+    Ok(JudgedAccess { state, clocks_disagree })
 }

@@ -5,34 +5,36 @@
 
 use std::path::{Path, PathBuf};
 
-use model::identity::{Identity, Machine};
-use model::sighting::{Digest, Proof, Registration, Scope, Stamp};
+use model::identity::{Identity, MachineId};
+use model::sighting::{
+    FileStamp, ProcessRegistration, RegistrationProof, RegistrationScope, TranscriptDigest,
+};
 use model::status::Activity;
 use model::time::Time;
 use serde::Deserialize;
 
 use crate::{Survey, files};
 
-pub(super) fn survey(survey: &mut Survey, directory: &Path) {
-    let root = survey.root();
+pub(super) fn survey_pid_files(survey: &mut Survey, directory: &Path) {
+    let root = survey.root_path();
     for entry in survey.list_all(directory) {
-        let Some(stem) = entry.stem(".json") else { continue };
+        let Some(stem) = entry.strip_suffix(".json") else { continue };
         let path = directory.join(&entry.name);
         match files::read_json::<PidFile>(&root, &path) {
-            Ok((record, stamp)) => survey.registrations.push(record.register(path, stamp)),
+            Ok((record, stamp)) => survey.registrations.push(record.into_registration(path, stamp)),
             Err(error) if error.is_absent() => {}
             Err(error) => {
-                survey.failed(&path, &error);
-                survey.registrations.push(Registration {
-                    scope: Scope::Unreadable,
-                    proof: Proof::Process {
+                survey.note_problem(&path, &error);
+                survey.registrations.push(ProcessRegistration {
+                    scope: RegistrationScope::Unreadable,
+                    proof: RegistrationProof::Process {
                         identity: Identity::recorded_by_agent(stem.parse().ok()),
                         holds: None,
                     },
                     source: path,
                     activity: None,
                     waiting_for: None,
-                    digest: Digest::default(),
+                    digest: TranscriptDigest::default(),
                 });
             }
         }
@@ -59,7 +61,7 @@ struct PidFile {
 }
 
 impl PidFile {
-    fn register(self, source: PathBuf, stamp: Stamp) -> Registration {
+    fn into_registration(self, source: PathBuf, stamp: FileStamp) -> ProcessRegistration {
         let (machine, pid_ns) = self.pid_domain.as_deref().map_or((None, None), parse_pid_domain);
         // The newest time the agent itself wrote: after a boot, that is when it last spoke.
         let written =
@@ -80,19 +82,19 @@ impl PidFile {
             "idle" => Activity::Idle,
             _ => Activity::Unknown,
         });
-        let mut digest = Digest {
+        let mut digest = TranscriptDigest {
             cwd: self.cwd,
             name: self.name,
             version: self.version,
             started_at: self.started_at.map(Time::from_millis),
-            ..Digest::default()
+            ..TranscriptDigest::default()
         };
         if let Some(written) = written {
-            digest.saw(written);
+            digest.widen_span(written);
         }
-        Registration {
-            scope: Scope::Session(self.session_id),
-            proof: Proof::Process { identity, holds: None },
+        ProcessRegistration {
+            scope: RegistrationScope::Session(self.session_id),
+            proof: RegistrationProof::Process { identity, holds: None },
             source,
             activity,
             waiting_for: self.waiting_for,
@@ -102,12 +104,12 @@ impl PidFile {
 }
 
 /// `linux:<machine-id>:pid:[<inode>]`; parts may be empty.
-fn parse_pid_domain(domain: &str) -> (Option<Machine>, Option<u64>) {
+fn parse_pid_domain(domain: &str) -> (Option<MachineId>, Option<u64>) {
     let mut parts = domain.splitn(3, ':').skip(1);
     let machine = parts.next().filter(|id| !id.is_empty());
     let namespace =
         parts.next().and_then(|link| link.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok());
-    (machine.map(|id| Machine::Plain(id.to_owned())), namespace)
+    (machine.map(|id| MachineId::Plain(id.to_owned())), namespace)
 }
 
 #[cfg(test)]
@@ -116,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_pid_domain_may_lack_parts() {
-        let plain = |id: &str| Some(Machine::Plain(id.to_owned()));
+        let plain = |id: &str| Some(MachineId::Plain(id.to_owned()));
         assert_eq!(
             parse_pid_domain("linux:ab:pid:[4026531836]"),
             (plain("ab"), Some(4_026_531_836))

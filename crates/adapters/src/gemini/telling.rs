@@ -2,28 +2,32 @@
 
 use std::collections::HashSet;
 
-use model::conversation::{Entry, Role};
+use model::conversation::{ConversationEntry, ConversationRole};
 use model::time::Time;
 
-use super::{Message, responses};
-use crate::Source;
+use super::{Message, tool_responses};
+use crate::TranscriptSource;
 use crate::files::ReadError;
-use crate::skim::Value;
+use crate::skim::JsonValue;
 
 /// What has been told of a conversation so far: a message that is written again is told once.
 #[derive(Default)]
-pub(super) struct Telling {
+pub(super) struct GeminiConversation {
     told: HashSet<Vec<u8>>,
 }
 
-impl Telling {
+impl GeminiConversation {
     /// Notes what was told before `until`. A line that was skipped throws the count off; then
     /// telling something twice is better than not at all.
-    pub(super) fn remember_until(&mut self, source: &Source, until: u64) -> Result<(), ReadError> {
+    pub(super) fn remember_until(
+        &mut self,
+        source: &TranscriptSource,
+        until: u64,
+    ) -> Result<(), ReadError> {
         let mut offset = 0;
-        let end = source.lines(0, |line| {
+        let end = source.each_line(0, |line| {
             if offset < until {
-                self.line(line, &mut |_| {});
+                self.tell_line(line, &mut |_| {});
             }
             offset += line.len() as u64 + 1;
         })?;
@@ -33,68 +37,90 @@ impl Telling {
         Ok(())
     }
 
-    pub(super) fn line(&mut self, line: &[u8], say: &mut dyn FnMut(Entry)) {
-        if let Ok(message) = Message::read(line)
+    pub(super) fn tell_line(&mut self, line: &[u8], say: &mut dyn FnMut(ConversationEntry)) {
+        if let Ok(message) = Message::parse_message(line)
             && message.id.is_some()
         {
-            self.message(&message, say);
+            self.tell_message(&message, say);
         }
     }
 
-    pub(super) fn message(&mut self, message: &Message<'_>, say: &mut dyn FnMut(Entry)) {
-        let at = message.timestamp.and_then(Value::time);
-        let answers = message.content.into_iter().flat_map(responses);
+    pub(super) fn tell_message(
+        &mut self,
+        message: &Message<'_>,
+        say: &mut dyn FnMut(ConversationEntry),
+    ) {
+        let at = message.timestamp.and_then(JsonValue::as_time);
+        let answers = message.content.into_iter().flat_map(tool_responses);
         match message.kind {
-            br#""gemini""# => self.text(message, at, Role::Assistant, say),
-            br#""user""# if message.prompt().is_some() => self.text(message, at, Role::User, say),
-            _ => self.text(message, at, Role::System, say),
+            br#""gemini""# => self.tell_text(message, at, ConversationRole::Assistant, say),
+            br#""user""# if message.typed_prompt().is_some() => {
+                self.tell_text(message, at, ConversationRole::User, say)
+            }
+            _ => self.tell_text(message, at, ConversationRole::System, say),
         }
-        for call in message.calls() {
-            self.call(call, at, say);
+        for call in message.tool_calls() {
+            self.tell_call(call, at, say);
         }
         for answer in answers {
-            self.result(answer, at, say);
+            self.tell_result(answer, at, say);
         }
     }
 
-    fn text(
+    fn tell_text(
         &mut self,
         message: &Message<'_>,
         at: Option<Time>,
-        role: Role,
-        say: &mut dyn FnMut(Entry),
+        role: ConversationRole,
+        say: &mut dyn FnMut(ConversationEntry),
     ) {
-        let text = message.text();
+        let text = message.joined_text();
         if !text.trim().is_empty() && self.told.insert(message.id().to_vec()) {
-            say(Entry::new(at, role, text));
+            say(ConversationEntry::new(at, role, text));
         }
     }
 
-    fn call(&mut self, call: Value<'_>, at: Option<Time>, say: &mut dyn FnMut(Entry)) {
-        let at = call.get("timestamp").and_then(Value::time).or(at);
-        if self.told.insert(key(b"call ", call)) {
-            let name = call.get("name").and_then(Value::string).unwrap_or_default();
-            let input = call.get("args").map_or(&b""[..], Value::raw);
-            say(Entry::tool(at, name, String::from_utf8_lossy(input)));
+    fn tell_call(
+        &mut self,
+        call: JsonValue<'_>,
+        at: Option<Time>,
+        say: &mut dyn FnMut(ConversationEntry),
+    ) {
+        let at = call.get("timestamp").and_then(JsonValue::as_time).or(at);
+        if self.told.insert(distinct_key(b"call ", call)) {
+            let name = call.get("name").and_then(JsonValue::to_owned_string).unwrap_or_default();
+            let input = call.get("args").map_or(&b""[..], JsonValue::raw);
+            say(ConversationEntry::tool_call(at, name, String::from_utf8_lossy(input)));
         }
-        for answer in call.get("result").into_iter().flat_map(responses) {
-            self.result(answer, at, say);
+        for answer in call.get("result").into_iter().flat_map(tool_responses) {
+            self.tell_result(answer, at, say);
         }
     }
 
-    fn result(&mut self, answer: Value<'_>, at: Option<Time>, say: &mut dyn FnMut(Entry)) {
-        if !self.told.insert(key(b"result ", answer)) {
+    fn tell_result(
+        &mut self,
+        answer: JsonValue<'_>,
+        at: Option<Time>,
+        say: &mut dyn FnMut(ConversationEntry),
+    ) {
+        if !self.told.insert(distinct_key(b"result ", answer)) {
             return;
         }
         let response = answer.get("response");
-        let output = response.and_then(|response| response.get("output")).and_then(Value::string);
+        let output = response
+            .and_then(|response| response.get("output"))
+            .and_then(JsonValue::to_owned_string);
         let raw = || response.map(|value| String::from_utf8_lossy(value.raw()).into_owned());
-        say(Entry::new(at, Role::Result, output.or_else(raw).unwrap_or_default()));
+        say(ConversationEntry::new(
+            at,
+            ConversationRole::Result,
+            output.or_else(raw).unwrap_or_default(),
+        ));
     }
 }
 
 /// What distinguishes a call or result: its id.
-fn key(prefix: &[u8], value: Value<'_>) -> Vec<u8> {
+fn distinct_key(prefix: &[u8], value: JsonValue<'_>) -> Vec<u8> {
     let id = value.get("id").unwrap_or(value);
     [prefix, id.raw()].concat()
 }

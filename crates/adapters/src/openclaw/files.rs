@@ -9,15 +9,18 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-use model::conversation::Entry;
+use model::conversation::ConversationEntry;
 use model::identity::Identity;
-use model::sighting::{Digest, Proof, Registration, Scope, Turn, shorten};
+use model::sighting::{
+    ProcessRegistration, RegistrationProof, RegistrationScope, TranscriptDigest, TurnState,
+    shorten_title,
+};
 
 use super::Kin;
-use super::events::{self, Reading};
+use super::events::{self, OpenClawReading};
 use crate::files::{self, DirEntry, EntryKind, ReadError};
-use crate::skim::{self, Value};
-use crate::{ExtraKind, Problem, Source, Survey};
+use crate::skim::{self, JsonValue};
+use crate::{ExtraFileKind, Survey, SurveyProblem, TranscriptSource};
 
 const TRANSCRIPT: &str = "openclaw-jsonl";
 const INDEX: &str = "openclaw-index";
@@ -32,31 +35,33 @@ struct IndexEntry {
     /// The transcript's name, if the entry says one.
     file: Option<String>,
     spawned_by: Option<String>,
-    digest: Digest,
+    digest: TranscriptDigest,
     bytes: u64,
 }
 
 impl IndexEntry {
-    fn read(key: &[u8], entry: Value<'_>) -> Option<Self> {
+    fn parse_entry(key: &[u8], entry: JsonValue<'_>) -> Option<Self> {
         let quoted = [b"\"", key, b"\""].concat();
-        let key = Value::new(&quoted).string()?;
-        let text = |name| entry.get(name).and_then(Value::string).filter(|text| !text.is_empty());
-        let time = |name| entry.get(name).and_then(Value::time);
+        let key = JsonValue::new(&quoted).to_owned_string()?;
+        let text = |name| {
+            entry.get(name).and_then(JsonValue::to_owned_string).filter(|text| !text.is_empty())
+        };
+        let time = |name| entry.get(name).and_then(JsonValue::as_time);
         let id = text("sessionId").filter(|id| !id.contains('/'))?;
         let file = text("sessionFile");
-        let mut digest = Digest {
+        let mut digest = TranscriptDigest {
             name: Some(key.clone()),
-            title: text("label").or_else(|| text("displayName")).as_deref().map(shorten),
+            title: text("label").or_else(|| text("displayName")).as_deref().map(shorten_title),
             model: text("model"),
             turn: match text("status").as_deref() {
-                Some("running") => Turn::Open,
-                Some(_) => Turn::Closed,
-                None => Turn::Unknown,
+                Some("running") => TurnState::Open,
+                Some(_) => TurnState::Closed,
+                None => TurnState::Unknown,
             },
-            ..Digest::default()
+            ..TranscriptDigest::default()
         };
         for at in [time("sessionStartedAt"), time("lastInteractionAt"), time("updatedAt")] {
-            at.into_iter().for_each(|at| digest.saw(at));
+            at.into_iter().for_each(|at| digest.widen_span(at));
         }
         Some(Self {
             key,
@@ -76,13 +81,13 @@ fn read_index(root: &Path, path: &Path) -> Result<(Vec<IndexEntry>, Option<Strin
         return Err(ReadError::Empty);
     }
     let not_json = || "not the JSON it should be: cut off or damaged".to_owned();
-    let fields = skim::object(&bytes).map_err(|_| ReadError::format(not_json()))?;
+    let fields = skim::parse_object(&bytes).map_err(|_| ReadError::unknown_format(not_json()))?;
     let (mut entries, mut odd) = (Vec::new(), 0);
     for field in fields {
         let Ok((key, value)) = field else {
             return Ok((entries, Some(not_json())));
         };
-        match IndexEntry::read(key, value) {
+        match IndexEntry::parse_entry(key, value) {
             Some(entry) => entries.push(entry),
             None => odd += 1,
         }
@@ -92,19 +97,19 @@ fn read_index(root: &Path, path: &Path) -> Result<(Vec<IndexEntry>, Option<Strin
 }
 
 /// Lists `agents/<agent>/sessions/`.
-pub(super) fn survey(survey: &mut Survey, directory: &Path, kin: &mut Kin) {
-    let root = survey.root();
+pub(super) fn survey_sessions(survey: &mut Survey, directory: &Path, kin: &mut Kin) {
+    let root = survey.root_path();
     let wanted = |name: &str| name.ends_with(".jsonl") || name == "sessions.json";
-    let listed = survey.list(directory, wanted);
+    let listed = survey.list_wanted(directory, wanted);
     let index = directory.join("sessions.json");
     let entries = match read_index(&root, &index) {
         Ok((entries, None)) => entries,
         Ok((entries, Some(reason))) => {
-            survey.problems.push(Problem { path: index.clone(), reason });
+            survey.problems.push(SurveyProblem { path: index.clone(), reason });
             entries
         }
         Err(error) => {
-            survey.failed(&index, &error);
+            survey.note_problem(&index, &error);
             Vec::new()
         }
     };
@@ -128,14 +133,14 @@ pub(super) fn survey(survey: &mut Survey, directory: &Path, kin: &mut Kin) {
     for entry in listed.iter().filter(|entry| entry.kind == EntryKind::File) {
         shelf.survey_file(survey, entry, kin);
     }
-    let stamp = files::stamp(&index).unwrap_or_default();
+    let stamp = files::stamp_path(&index).unwrap_or_default();
     let mut seen = shelf.with_transcript;
     for entry in entries {
         if !kin.in_database.contains_key(&entry.id) && seen.insert(entry.id.clone()) {
-            let source = Source {
+            let source = TranscriptSource {
                 name: Some(entry.key),
                 bytes: Some(entry.bytes),
-                ..Source::file(entry.id, &root, index.clone(), stamp, INDEX)
+                ..TranscriptSource::from_file(entry.id, &root, index.clone(), stamp, INDEX)
             };
             survey.ready.push((source, entry.digest));
         }
@@ -159,7 +164,7 @@ impl Shelf<'_> {
         {
             self.survey_lock(survey, name, transcript);
         } else if let Some((kind, session)) = side_file(name) {
-            survey.extra(kind, entry, self.directory.join(name), session.map(str::to_owned));
+            survey.note_extra(kind, entry, self.directory.join(name), session.map(str::to_owned));
         } else if name.ends_with(".jsonl") {
             self.survey_transcript(survey, name, entry, kin);
         }
@@ -170,19 +175,25 @@ impl Shelf<'_> {
         let path = self.directory.join(name);
         if let Some(updated) = kin.in_database.get(&id) {
             if entry.stamp.modified_at() <= updated.plus(IMPORT_SLACK) {
-                survey.extra(ExtraKind::Attachment, entry, path, Some(id));
+                survey.note_extra(ExtraFileKind::Attachment, entry, path, Some(id));
                 return;
             }
             // An older version has gone on with the file since.
             survey.ready.retain(|(source, _)| source.id != id);
         }
         let known = self.entries.get(id.as_str());
-        let source = Source {
+        let source = TranscriptSource {
             name: known.map(|entry| entry.key.clone()),
             title: known.and_then(|entry| entry.digest.title.clone()),
-            ..Source::file(id.clone(), &survey.root(), path, entry.stamp, TRANSCRIPT)
+            ..TranscriptSource::from_file(
+                id.clone(),
+                &survey.root_path(),
+                path,
+                entry.stamp,
+                TRANSCRIPT,
+            )
         };
-        survey.found(source);
+        survey.note_source(source);
         self.with_transcript.insert(id);
     }
 
@@ -196,15 +207,15 @@ impl Shelf<'_> {
     /// A lock that cannot be read still says which session somebody may be writing to.
     fn survey_lock(&self, survey: &mut Survey, name: &str, transcript: &str) {
         let path = self.directory.join(name);
-        let identity = match files::read_json::<serde_json::Value>(&survey.root(), &path) {
+        let identity = match files::read_json::<serde_json::Value>(&survey.root_path(), &path) {
             Ok((lock, stamp)) => {
                 let text = lock.to_string();
-                let field = |name| Value::new(text.as_bytes()).get(name);
-                let pid = field("pid").and_then(Value::i64);
+                let field = |name| JsonValue::new(text.as_bytes()).get(name);
+                let pid = field("pid").and_then(JsonValue::as_i64);
                 Identity {
-                    start: field("starttime").and_then(Value::u64),
+                    start: field("starttime").and_then(JsonValue::as_u64),
                     recorded_at: field("createdAt")
-                        .and_then(Value::time)
+                        .and_then(JsonValue::as_time)
                         .or(Some(stamp.modified_at())),
                     comm: Some("openclaw".to_owned()),
                     ..Identity::recorded_by_agent(pid.and_then(|pid| u32::try_from(pid).ok()))
@@ -212,62 +223,65 @@ impl Shelf<'_> {
             }
             Err(error) if error.is_absent() => return,
             Err(error) => {
-                survey.failed(&path, &error);
+                survey.note_problem(&path, &error);
                 Identity::recorded_by_agent(None)
             }
         };
-        survey.registrations.push(Registration {
-            scope: Scope::Session(self.session_of(transcript)),
-            proof: Proof::Process { identity, holds: None },
+        survey.registrations.push(ProcessRegistration {
+            scope: RegistrationScope::Session(self.session_of(transcript)),
+            proof: RegistrationProof::Process { identity, holds: None },
             source: path,
             activity: None,
             waiting_for: None,
-            digest: Digest::default(),
+            digest: TranscriptDigest::default(),
         });
     }
 }
 
 /// What a file that is no transcript is, and the session it belongs to.
-fn side_file(name: &str) -> Option<(ExtraKind, Option<&str>)> {
+fn side_file(name: &str) -> Option<(ExtraFileKind, Option<&str>)> {
     if name.starts_with("sessions.json.") {
-        let kind = if name.ends_with(".tmp") { ExtraKind::Temporary } else { ExtraKind::Archive };
+        let kind =
+            if name.ends_with(".tmp") { ExtraFileKind::Temporary } else { ExtraFileKind::Archive };
         return Some((kind, None));
     }
     for archived in [".jsonl.reset.", ".jsonl.deleted.", ".jsonl.bak."] {
         if let Some((id, _)) = name.split_once(archived) {
-            return Some((ExtraKind::Archive, Some(id)));
+            return Some((ExtraFileKind::Archive, Some(id)));
         }
     }
     for attached in [".trajectory.jsonl", ".trajectory-path.json", ".checkpoint."] {
         if let Some((id, _)) = name.split_once(attached) {
-            return Some((ExtraKind::Attachment, Some(id)));
+            return Some((ExtraFileKind::Attachment, Some(id)));
         }
     }
     None
 }
 
-pub(super) fn digest(source: &Source) -> Result<Digest, ReadError> {
+pub(super) fn digest_transcript(source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
     if source.format == INDEX {
         let (entries, _) = read_index(&source.root, &source.path)?;
         let found = entries.into_iter().find(|entry| entry.id == source.id);
-        return found.map(|entry| entry.digest).ok_or_else(|| ReadError::format("no such session"));
+        return found
+            .map(|entry| entry.digest)
+            .ok_or_else(|| ReadError::unknown_format("no such session"));
     }
-    let mut reading = Reading::new(source.name.clone());
-    let end = source.lines(0, |line| reading.event(line))?;
+    let mut reading = OpenClawReading::new(source.name.clone());
+    let end = source.each_line(0, |line| reading.read_event(line))?;
     reading.digest.damage.oversized = end.oversized;
-    Ok(reading.finish())
+    Ok(reading.into_digest())
 }
 
 /// An entry without a transcript has nothing to tell.
-pub(super) fn converse(
-    source: &Source,
+pub(super) fn converse_transcript(
+    source: &TranscriptSource,
     from: u64,
-    say: &mut dyn FnMut(Entry),
+    say: &mut dyn FnMut(ConversationEntry),
 ) -> Result<u64, ReadError> {
     if source.format == INDEX {
         return Ok(from);
     }
-    Ok(source.lines(from, |line| events::converse(line, say))?.offset)
+    Ok(source.each_line(from, |line| events::emit_event(line, say))?.offset)
 }
 
 #[cfg(test)]
@@ -278,13 +292,13 @@ mod tests {
     fn files_beside_transcripts_are_told_apart() {
         assert_eq!(side_file("a.jsonl"), None);
         assert_eq!(side_file("keep.deleted.keep.jsonl"), None);
-        let archive = |id| Some((ExtraKind::Archive, Some(id)));
+        let archive = |id| Some((ExtraFileKind::Archive, Some(id)));
         assert_eq!(side_file("a.jsonl.deleted.2026-02-23T12-34-56.000Z"), archive("a"));
         assert_eq!(side_file("a.jsonl.reset.2026-02-23T12-34-56Z"), archive("a"));
-        let attached = Some((ExtraKind::Attachment, Some("a")));
+        let attached = Some((ExtraFileKind::Attachment, Some("a")));
         assert_eq!(side_file("a.checkpoint.0785f0f1.jsonl"), attached);
         assert_eq!(side_file("a.trajectory.jsonl"), attached);
-        assert_eq!(side_file("sessions.json.7.tmp"), Some((ExtraKind::Temporary, None)));
-        assert_eq!(side_file("sessions.json.bak.17"), Some((ExtraKind::Archive, None)));
+        assert_eq!(side_file("sessions.json.7.tmp"), Some((ExtraFileKind::Temporary, None)));
+        assert_eq!(side_file("sessions.json.bak.17"), Some((ExtraFileKind::Archive, None)));
     }
 }

@@ -3,36 +3,42 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use model::conversation::Role;
-use model::sighting::{Digest, Tokens};
+use model::conversation::ConversationRole;
+use model::sighting::{TokenUsage, TranscriptDigest};
 use rusqlite::{Connection, Row};
 
-use super::telling::Telling;
+use super::telling::OpenCodeConversation;
 use super::{DATABASE, Message, Prompt, Reading};
 use crate::files::ReadError;
-use crate::{Source, database, files};
+use crate::{TranscriptSource, database, files};
 
 /// Every session of a database, with when it was last changed.
 pub(super) fn read_database(
     root: &std::sync::Arc<Path>,
     path: &Path,
-) -> Result<Vec<(Source, Digest, i64)>, ReadError> {
-    let connection = database::open(root, path)?;
+) -> Result<Vec<(TranscriptSource, TranscriptDigest, i64)>, ReadError> {
+    let connection = database::open_read_only(root, path)?;
     // One snapshot for all queries: a session must not change between its row and its messages.
     let snapshot = connection.unchecked_transaction()?;
-    let stamp = files::stamp(path).unwrap_or_default();
-    let store = Store::new(&snapshot)?;
+    let stamp = files::stamp_path(path).unwrap_or_default();
+    let store = OpenCodeDatabase::new(&snapshot)?;
     let shares = Shares::new(&snapshot)?;
-    let mut statement = store.sessions("order by time_created, id")?;
+    let mut statement = store.select_sessions("order by time_created, id")?;
     let mut rows = statement.query([])?;
     let mut sessions = Vec::new();
     while let Some(row) = rows.next()? {
-        let session = SessionRow::new(row)?;
-        let digest = store.read(&session)?;
-        let source = Source {
+        let session = OpenCodeSessionRow::new(row)?;
+        let digest = store.read_session(&session)?;
+        let source = TranscriptSource {
             parent: session.parent.clone(),
-            bytes: Some(shares.of(&session.id)),
-            ..Source::file(session.id.clone(), root, path.to_owned(), stamp, DATABASE)
+            bytes: Some(shares.share_of(&session.id)),
+            ..TranscriptSource::from_file(
+                session.id.clone(),
+                root,
+                path.to_owned(),
+                stamp,
+                DATABASE,
+            )
         };
         sessions.push((source, digest, session.updated));
     }
@@ -63,7 +69,7 @@ impl Shares {
         Ok(Self { bytes: bytes.unsigned_abs(), all, parts })
     }
 
-    fn of(&self, session: &str) -> u64 {
+    fn share_of(&self, session: &str) -> u64 {
         let parts = u128::from(self.parts.get(session).copied().unwrap_or(0));
         let share = u128::from(self.bytes) * parts / u128::from(self.all.max(1));
         u64::try_from(share).unwrap_or(u64::MAX)
@@ -71,13 +77,13 @@ impl Shares {
 }
 
 /// A database whose schema is known.
-pub(super) struct Store<'a> {
+pub(super) struct OpenCodeDatabase<'a> {
     connection: &'a Connection,
     columns: Vec<String>,
 }
 
 /// A row of `session`.
-pub(super) struct SessionRow {
+pub(super) struct OpenCodeSessionRow {
     pub(super) id: String,
     pub(super) parent: Option<String>,
     pub(super) directory: Option<String>,
@@ -86,10 +92,10 @@ pub(super) struct SessionRow {
     pub(super) created: i64,
     pub(super) updated: i64,
     pub(super) cost: Option<f64>,
-    pub(super) tokens: Tokens,
+    pub(super) tokens: TokenUsage,
 }
 
-impl SessionRow {
+impl OpenCodeSessionRow {
     const COLUMNS: &str = "id parent_id directory title version time_created time_updated cost \
         tokens_input tokens_output tokens_reasoning tokens_cache_read tokens_cache_write";
 
@@ -107,7 +113,7 @@ impl SessionRow {
             created: number(5).unwrap_or(0),
             updated: number(6).unwrap_or(0),
             cost: row.get(7).ok(),
-            tokens: Tokens {
+            tokens: TokenUsage {
                 input: count(8),
                 output: count(9).saturating_add(count(10)),
                 cache_read: count(11),
@@ -117,54 +123,66 @@ impl SessionRow {
     }
 }
 
-impl<'a> Store<'a> {
+impl<'a> OpenCodeDatabase<'a> {
     pub(super) fn new(connection: &'a Connection) -> Result<Self, ReadError> {
         let required = ["id", "directory", "title", "time_created", "time_updated"];
-        let columns = database::columns(connection, "session", &required)?;
-        database::columns(connection, "message", &["id", "session_id", "time_created", "data"])?;
-        database::columns(connection, "part", &["id", "message_id", "session_id", "data"])?;
+        let columns = database::table_columns(connection, "session", &required)?;
+        database::table_columns(
+            connection,
+            "message",
+            &["id", "session_id", "time_created", "data"],
+        )?;
+        database::table_columns(connection, "part", &["id", "message_id", "session_id", "data"])?;
         Ok(Self { connection, columns })
     }
 
-    pub(super) fn sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
-        let list = database::select_list(&self.columns, SessionRow::COLUMNS);
+    pub(super) fn select_sessions(
+        &self,
+        which: &str,
+    ) -> Result<rusqlite::Statement<'a>, ReadError> {
+        let list = database::select_list(&self.columns, OpenCodeSessionRow::COLUMNS);
         Ok(self.connection.prepare(&format!("select {list} from session {which}"))?)
     }
 
     /// What the session's rows say.
-    pub(super) fn read(&self, session: &SessionRow) -> Result<Digest, ReadError> {
+    pub(super) fn read_session(
+        &self,
+        session: &OpenCodeSessionRow,
+    ) -> Result<TranscriptDigest, ReadError> {
         let mut reading = Reading::new(session);
         let mut messages = self.connection.prepare_cached(&format!(
             "select id, {} from message where session_id = ?1 order by time_created, id",
-            database::bounded("data")
+            database::bounded_column("data")
         ))?;
         let mut rows = messages.query([&session.id])?;
         while let Some(row) = rows.next()? {
-            if let Some(Role::User) = reading.message(database::content(row, 1)?) {
-                self.prompt(&row.get::<_, String>(0)?, &mut reading)?;
+            if let Some(ConversationRole::User) =
+                reading.read_message(database::column_bytes(row, 1)?)
+            {
+                self.read_prompt(&row.get::<_, String>(0)?, &mut reading)?;
             }
         }
-        Ok(reading.finish())
+        Ok(reading.into_digest())
     }
 
-    fn prompt(&self, message: &str, reading: &mut Reading) -> Result<(), ReadError> {
+    fn read_prompt(&self, message: &str, reading: &mut Reading) -> Result<(), ReadError> {
         let mut parts = self.connection.prepare_cached(&format!(
             "select {} from part where message_id = ?1 order by id",
-            database::bounded("data")
+            database::bounded_column("data")
         ))?;
         let mut rows = parts.query([message])?;
         let mut prompt = Prompt::default();
         while let Some(row) = rows.next()? {
-            prompt.part(database::content(row, 0)?);
+            prompt.add_part(database::column_bytes(row, 0)?);
         }
-        prompt.end(&mut reading.digest);
+        prompt.count_into(&mut reading.digest);
         Ok(())
     }
 
-    pub(super) fn converse(
+    pub(super) fn converse_session(
         &self,
         session: &str,
-        telling: &mut Telling<'_>,
+        telling: &mut OpenCodeConversation<'_>,
     ) -> Result<(), ReadError> {
         let last: Option<String> = self.connection.query_row(
             "select (select id from message where session_id = ?1 \
@@ -175,16 +193,16 @@ impl<'a> Store<'a> {
         let mut statement = self.connection.prepare(&format!(
             "select m.id, {}, {} from message m left join part p on p.message_id = m.id \
              where m.session_id = ?1 order by m.time_created, m.id, p.id limit -1 offset ?2",
-            database::bounded("m.data"),
-            database::bounded("p.data"),
+            database::bounded_column("m.data"),
+            database::bounded_column("p.data"),
         ))?;
-        let offset = i64::try_from(telling.parts()).unwrap_or(i64::MAX);
+        let offset = i64::try_from(telling.parts_told()).unwrap_or(i64::MAX);
         let mut rows = statement.query(rusqlite::params![session, offset])?;
         while let Some(row) = rows.next()? {
             let is_last = row.get::<_, Option<String>>(0)? == last;
-            let message =
-                Message::read(database::content(row, 1)?.unwrap_or(b"{}")).unwrap_or_default();
-            telling.part(&message, database::content(row, 2)?, is_last);
+            let message = Message::parse_message(database::column_bytes(row, 1)?.unwrap_or(b"{}"))
+                .unwrap_or_default();
+            telling.tell_part(&message, database::column_bytes(row, 2)?, is_last);
         }
         Ok(())
     }

@@ -4,22 +4,22 @@
 //! rewritten until they are complete, so a follower's position stays before the first step that
 //! may still change. Who reads from the start gets that step too: it may be all there ever is.
 
-use model::conversation::{Entry, Role};
+use model::conversation::{ConversationEntry, ConversationRole};
 
 use super::{Message, is_synthetic};
-use crate::skim::Value;
+use crate::skim::JsonValue;
 
 /// The conversation being told, part by part.
-pub(super) struct Telling<'a> {
+pub(super) struct OpenCodeConversation<'a> {
     from: u64,
     step: u64,
     /// The first step that may still change: where a follower goes on.
     held: Option<u64>,
-    say: &'a mut dyn FnMut(Entry),
+    say: &'a mut dyn FnMut(ConversationEntry),
 }
 
-impl<'a> Telling<'a> {
-    pub(super) fn new(from: u64, say: &'a mut dyn FnMut(Entry)) -> Self {
+impl<'a> OpenCodeConversation<'a> {
+    pub(super) fn new(from: u64, say: &'a mut dyn FnMut(ConversationEntry)) -> Self {
         Self { from, step: 0, held: None, say }
     }
 
@@ -29,7 +29,7 @@ impl<'a> Telling<'a> {
     }
 
     /// How many parts are behind.
-    pub(super) fn parts(&self) -> u64 {
+    pub(super) fn parts_told(&self) -> u64 {
         self.step / 2
     }
 
@@ -39,57 +39,74 @@ impl<'a> Telling<'a> {
     }
 
     /// Tells the next part; a message without any counts as one.
-    pub(super) fn part(
+    pub(super) fn tell_part(
         &mut self,
         message: &Message<'_>,
         part: Option<&[u8]>,
         is_last_message: bool,
     ) {
         let settled = message.is_settled() || !is_last_message;
-        let role = message.role.unwrap_or(Role::System);
+        let role = message.role.unwrap_or(ConversationRole::System);
         let at = message.created;
-        let part = Value::new(part.unwrap_or(b"{}"));
-        let text = |name| part.get(name).and_then(Value::string).unwrap_or_default();
+        let part = JsonValue::new(part.unwrap_or(b"{}"));
+        let text = |name| part.get(name).and_then(JsonValue::to_owned_string).unwrap_or_default();
         match text("type").as_str() {
             "text" => {
-                let whole = settled || part.at(&["time", "end"]).is_some();
-                let role = if is_synthetic(part) { Role::System } else { role };
-                let at = part.at(&["time", "start"]).and_then(Value::time).or(at);
-                self.tell(whole, Some(Entry::new(at, role, text("text"))));
-                self.tell(whole, None);
+                let whole = settled || part.value_at(&["time", "end"]).is_some();
+                let role = if is_synthetic(part) { ConversationRole::System } else { role };
+                let at = part.value_at(&["time", "start"]).and_then(JsonValue::as_time).or(at);
+                self.emit_entry(whole, Some(ConversationEntry::new(at, role, text("text"))));
+                self.emit_entry(whole, None);
             }
             "tool" => {
-                let state = |path: &str| part.at(&["state", path]);
-                let status = state("status").and_then(Value::string).unwrap_or_default();
-                let started = part.at(&["state", "time", "start"]).and_then(Value::time).or(at);
-                let ended = part.at(&["state", "time", "end"]).and_then(Value::time).or(started);
-                let input = state("input").map_or(&b""[..], Value::raw);
-                let call = Entry::tool(started, text("tool"), String::from_utf8_lossy(input));
-                self.tell(settled || status != "pending", Some(call));
-                let result = state("output").or(state("error")).and_then(Value::string);
+                let state = |path: &str| part.value_at(&["state", path]);
+                let status =
+                    state("status").and_then(JsonValue::to_owned_string).unwrap_or_default();
+                let started =
+                    part.value_at(&["state", "time", "start"]).and_then(JsonValue::as_time).or(at);
+                let ended = part
+                    .value_at(&["state", "time", "end"])
+                    .and_then(JsonValue::as_time)
+                    .or(started);
+                let input = state("input").map_or(&b""[..], JsonValue::raw);
+                let call = ConversationEntry::tool_call(
+                    started,
+                    text("tool"),
+                    String::from_utf8_lossy(input),
+                );
+                self.emit_entry(settled || status != "pending", Some(call));
+                let result =
+                    state("output").or(state("error")).and_then(JsonValue::to_owned_string);
                 let done = settled || status == "completed" || status == "error";
-                self.tell(done, result.map(|text| Entry::new(ended, Role::Result, text)));
+                self.emit_entry(
+                    done,
+                    result
+                        .map(|text| ConversationEntry::new(ended, ConversationRole::Result, text)),
+                );
             }
             "file" => {
                 let name = format!("[file {}]", text("filename"));
-                self.tell(true, Some(Entry::new(at, role, name)));
-                self.tell(true, None);
+                self.emit_entry(true, Some(ConversationEntry::new(at, role, name)));
+                self.emit_entry(true, None);
             }
             // The parts of a message follow a moment after it.
             "" => {
-                let whole = !is_last_message || (settled && role == Role::Assistant);
-                let error = message.error.and_then(Value::string);
-                self.tell(whole, error.map(|text| Entry::new(at, Role::System, text)));
-                self.tell(whole, None);
+                let whole = !is_last_message || (settled && role == ConversationRole::Assistant);
+                let error = message.error.and_then(JsonValue::to_owned_string);
+                self.emit_entry(
+                    whole,
+                    error.map(|text| ConversationEntry::new(at, ConversationRole::System, text)),
+                );
+                self.emit_entry(whole, None);
             }
             _ => {
-                self.tell(true, None);
-                self.tell(true, None);
+                self.emit_entry(true, None);
+                self.emit_entry(true, None);
             }
         }
     }
 
-    fn tell(&mut self, whole: bool, entry: Option<Entry>) {
+    fn emit_entry(&mut self, whole: bool, entry: Option<ConversationEntry>) {
         if !whole && self.held.is_none() {
             self.held = Some(self.step);
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use model::sighting::{Damage, Digest};
-use ostler_adapters::{ALL, Adapter};
+use model::sighting::{TranscriptDamage, TranscriptDigest};
+use ostler_adapters::{ALL_ADAPTERS, Adapter};
 use testkit::home::TempHome;
 
 use crate::observe::{Observed, fixtures, observe};
@@ -91,7 +91,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(adapter: &'static dyn Adapter) -> Self {
-        let agent = adapter.about().id;
+        let agent = adapter.agent_profile().id;
         let line = TABLE.iter().find(|line| line.agent == agent);
         let line = line.unwrap_or_else(|| panic!("{agent} has no line in the battery's table"));
         let home = TempHome::new();
@@ -204,9 +204,9 @@ impl Bench {
     }
 
     /// Whether the sessions of the victim are told as before, with this damage and version.
-    pub(crate) fn check_same(&self, observed: &Observed, damage: Damage) {
+    pub(crate) fn check_same(&self, observed: &Observed, damage: TranscriptDamage) {
         for id in self.victims() {
-            let digest = Digest { damage, ..self.before.digest(id).clone() };
+            let digest = TranscriptDigest { damage, ..self.before.digest(id).clone() };
             assert_eq!(*observed.digest(id), digest, "{}: {id}", self.agent());
         }
     }
@@ -214,7 +214,7 @@ impl Bench {
 
 /// Runs a case for every adapter whose sessions have one of these shapes.
 pub(crate) fn each(shapes: &[Shape], case: impl Fn(&Bench)) {
-    for adapter in ALL {
+    for adapter in ALL_ADAPTERS {
         let bench = Bench::new(*adapter);
         if shapes.contains(&bench.line.shape) {
             case(&bench);

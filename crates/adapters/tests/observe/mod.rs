@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use model::conversation::{Entry, Role};
-use model::sighting::{Digest, Registration};
-use ostler_adapters::{Adapter, Env, Extra, Problem, Source, Survey};
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::sighting::{ProcessRegistration, TranscriptDigest};
+use ostler_adapters::{Adapter, EnvLookup, ExtraFile, Survey, SurveyProblem, TranscriptSource};
 use testkit::home::TempHome;
 
 /// Everything one adapter tells about a home.
 #[derive(Debug)]
 pub(crate) struct Observed {
     /// Every session, by id.
-    pub(crate) sessions: BTreeMap<String, (Source, Digest)>,
+    pub(crate) sessions: BTreeMap<String, (TranscriptSource, TranscriptDigest)>,
     /// What was said in each, from the beginning.
-    pub(crate) conversations: BTreeMap<String, Vec<Entry>>,
-    pub(crate) registrations: Vec<Registration>,
-    pub(crate) extras: Vec<Extra>,
+    pub(crate) conversations: BTreeMap<String, Vec<ConversationEntry>>,
+    pub(crate) registrations: Vec<ProcessRegistration>,
+    pub(crate) extras: Vec<ExtraFile>,
     /// What could not be read: by the survey, or as a transcript.
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<SurveyProblem>,
 }
 
 /// Surveys every root of `adapter` in an environment of `HOME` and `variables` (whose values are
@@ -44,9 +44,9 @@ pub(crate) fn observe(
         extras: Vec::new(),
         problems: Vec::new(),
     };
-    for root in adapter.roots(&Env::new(&lookup)) {
+    for root in adapter.session_roots(&EnvLookup::new(&lookup)) {
         let mut survey = Survey::new(&root);
-        adapter.survey(&mut survey);
+        adapter.survey_root(&mut survey);
         observed.registrations.append(&mut survey.registrations);
         observed.extras.append(&mut survey.extras);
         observed.problems.append(&mut survey.problems);
@@ -54,11 +54,11 @@ pub(crate) fn observe(
             observed.keep(adapter, source, digest);
         }
         for source in survey.sources {
-            match adapter.digest(&source) {
+            match adapter.read_digest(&source) {
                 Ok(digest) => observed.keep(adapter, *source, digest),
-                Err(error) => {
-                    observed.problems.push(Problem { path: source.path, reason: error.to_string() })
-                }
+                Err(error) => observed
+                    .problems
+                    .push(SurveyProblem { path: source.path, reason: error.to_string() }),
             }
         }
     }
@@ -66,23 +66,24 @@ pub(crate) fn observe(
 }
 
 impl Observed {
-    fn keep(&mut self, adapter: &dyn Adapter, source: Source, digest: Digest) {
+    fn keep(&mut self, adapter: &dyn Adapter, source: TranscriptSource, digest: TranscriptDigest) {
         let mut said = Vec::new();
-        if let Err(error) = adapter.converse(&source, 0, &mut |entry| said.push(entry)) {
-            self.problems.push(Problem { path: source.path.clone(), reason: error.to_string() });
+        if let Err(error) = adapter.read_conversation(&source, 0, &mut |entry| said.push(entry)) {
+            self.problems
+                .push(SurveyProblem { path: source.path.clone(), reason: error.to_string() });
         }
         self.conversations.insert(source.id.clone(), said);
         self.sessions.entry(source.id.clone()).or_insert((source, digest));
     }
 
     /// The digest of a session that must be there.
-    pub(crate) fn digest(&self, id: &str) -> &Digest {
+    pub(crate) fn digest(&self, id: &str) -> &TranscriptDigest {
         let ids: Vec<_> = self.sessions.keys().collect();
         &self.sessions.get(id).unwrap_or_else(|| panic!("no {id} among {ids:?}")).1
     }
 
     /// Who said what in a session, tools by name.
-    pub(crate) fn said(&self, id: &str) -> Vec<(Role, String)> {
+    pub(crate) fn said(&self, id: &str) -> Vec<(ConversationRole, String)> {
         let said = self.conversations[id].iter();
         said.map(|entry| (entry.role, entry.tool.clone().unwrap_or(entry.text.clone()))).collect()
     }

@@ -8,14 +8,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use sys::private::Dir;
-use sys::socket::{ConnectError, SocketError};
+use sys::private::PrivateDir;
+use sys::socket::{SocketConnectError, UnixSocketError};
 
 use super::place::{HomeId, fallback_directory, socket_name};
-use super::{Answer, Order, PROTOCOL};
+use super::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder};
 
 /// The longest answer that is read.
-const MOST_ANSWER: u64 = 64 << 20;
+const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
 /// The longest head of an answer.
 const MOST_HEAD: usize = 16 << 10;
@@ -42,14 +42,14 @@ impl AskLimits {
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum CallError {
+pub enum DaemonCallError {
     /// There is no daemon that could be asked: no socket, nobody listens on it, it lies where others
     /// may write, or whoever listened went away. Nothing was sent; the lock says who may write.
     #[error("the daemon does not run")]
     NotRunning,
     /// The socket cannot be trusted or used. Nothing was sent.
     #[error(transparent)]
-    Socket(SocketError),
+    Socket(UnixSocketError),
     /// The daemon is there and did not turn to the order. Nothing was sent.
     #[error(
         "the daemon{} did not take the order within {} s: it is busy or stopped, and nothing was done",
@@ -74,33 +74,36 @@ fn in_brackets(pid: Option<u32>) -> String {
 }
 
 /// Asks the daemon of a home. Whatever goes wrong before the order is taken is anything but
-/// [`CallError::MayHaveApplied`]; afterwards the order may have been carried out, whatever is heard.
+/// [`DaemonCallError::MayHaveApplied`]; afterwards the order may have been carried out, whatever is heard.
 pub fn ask(
     home: &Path,
     runtime: &Path,
-    order: &Order,
+    order: &DaemonOrder,
     limits: AskLimits,
-) -> Result<Answer, CallError> {
+) -> Result<DaemonAnswer, DaemonCallError> {
     let id = match HomeId::of_path(home) {
         Ok(id) => id,
         // Nobody can serve what is not there.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(CallError::NotRunning),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(DaemonCallError::NotRunning);
+        }
         Err(source) => {
-            return Err(CallError::Socket(SocketError::Io { path: home.into(), source }));
+            return Err(DaemonCallError::Socket(UnixSocketError::Io { path: home.into(), source }));
         }
     };
-    let stream = connect(home, runtime, id)?;
+    let stream = connect_daemon(home, runtime, id)?;
     let mut call = Call { pid: peer_pid(&stream), stream, heard: Vec::new(), limits };
-    let body = serde_json::to_vec(order).map_err(|error| CallError::Refused(error.to_string()))?;
+    let body =
+        serde_json::to_vec(order).map_err(|error| DaemonCallError::Refused(error.to_string()))?;
     let response = match order {
         // Answered at the door, whatever the daemon is busy with.
-        Order::Status => {
+        DaemonOrder::Status => {
             call.send_head("/v1/status", id, 0, "")?;
             call.read_head()?
         }
         _ => {
             call.send_head("/v1/orders", id, body.len(), "expect: 100-continue\r\n")?;
-            sys::pause::at("order.asked");
+            sys::pause::pause_at("order.asked");
             let first = call.read_head()?;
             if first.status == 100 {
                 return call.send_order(&body);
@@ -112,13 +115,13 @@ pub fn ask(
     let text = call.read_rest(&response).unwrap_or_default();
     match response.status {
         200 => serde_json::from_slice(&text).map_err(|_| refused_nonsense()),
-        503 => Err(CallError::NotRunning),
-        _ => Err(CallError::Refused(String::from_utf8_lossy(&text).trim().to_owned())),
+        503 => Err(DaemonCallError::NotRunning),
+        _ => Err(DaemonCallError::Refused(String::from_utf8_lossy(&text).trim().to_owned())),
     }
 }
 
-fn refused_nonsense() -> CallError {
-    CallError::Refused("what it says is not an answer".to_owned())
+fn refused_nonsense() -> DaemonCallError {
+    DaemonCallError::Refused("what it says is not an answer".to_owned())
 }
 
 /// One connection. What is heard beyond a head is kept for what follows.
@@ -141,10 +144,10 @@ impl Call {
         home: HomeId,
         length: usize,
         more: &str,
-    ) -> Result<(), CallError> {
+    ) -> Result<(), DaemonCallError> {
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: ostler\r\nconnection: close\r\n\
-             content-type: application/json\r\nx-ostler-protocol: {PROTOCOL}\r\n\
+             content-type: application/json\r\nx-ostler-protocol: {DAEMON_PROTOCOL}\r\n\
              x-ostler-home: {home}\r\n{more}content-length: {length}\r\n\r\n"
         );
         let limit = Some(self.limits.taken);
@@ -157,7 +160,7 @@ impl Call {
     }
 
     /// Reads the head of an answer, before anything was sent that could be carried out.
-    fn read_head(&mut self) -> Result<ResponseHead, CallError> {
+    fn read_head(&mut self) -> Result<ResponseHead, DaemonCallError> {
         match self.read_response_head() {
             Ok(head) => Ok(head),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(refused_nonsense()),
@@ -165,19 +168,20 @@ impl Call {
         }
     }
 
-    fn untaken(&self, error: &io::Error) -> CallError {
+    fn untaken(&self, error: &io::Error) -> DaemonCallError {
         match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                CallError::NotTaken { pid: self.pid, waited: self.limits.taken }
+                DaemonCallError::NotTaken { pid: self.pid, waited: self.limits.taken }
             }
-            _ => CallError::NotRunning,
+            _ => DaemonCallError::NotRunning,
         }
     }
 
     /// Sends the order, which the daemon has turned to, and waits for what comes of it.
-    fn send_order(mut self, body: &[u8]) -> Result<Answer, CallError> {
-        let unknown = |error: &dyn std::fmt::Display| CallError::MayHaveApplied(error.to_string());
-        sys::pause::at("order.taken");
+    fn send_order(mut self, body: &[u8]) -> Result<DaemonAnswer, DaemonCallError> {
+        let unknown =
+            |error: &dyn std::fmt::Display| DaemonCallError::MayHaveApplied(error.to_string());
+        sys::pause::pause_at("order.taken");
         let answered = self
             .stream
             .set_read_timeout(Some(self.limits.done))
@@ -187,7 +191,9 @@ impl Call {
         let (status, text) = answered.map_err(|error| unknown(&error))?;
         match status {
             200 => serde_json::from_slice(&text).map_err(|error| unknown(&error)),
-            400..=499 => Err(CallError::Refused(String::from_utf8_lossy(&text).trim().to_owned())),
+            400..=499 => {
+                Err(DaemonCallError::Refused(String::from_utf8_lossy(&text).trim().to_owned()))
+            }
             status => Err(unknown(&format!("status {status}"))),
         }
     }
@@ -223,7 +229,7 @@ impl Call {
     /// Reads what follows a head.
     fn read_rest(&mut self, head: &ResponseHead) -> io::Result<Vec<u8>> {
         let mut text = std::mem::take(&mut self.heard);
-        (&mut self.stream).take(MOST_ANSWER).read_to_end(&mut text)?;
+        (&mut self.stream).take(MAX_ANSWER_BYTES).read_to_end(&mut text)?;
         let bad = || io::Error::new(io::ErrorKind::InvalidData, "not an answer");
         let length = head.length.ok_or_else(bad)?;
         if text.len() < length {
@@ -235,11 +241,11 @@ impl Call {
 }
 
 fn peer_pid(stream: &UnixStream) -> Option<u32> {
-    sys::socket::peer(stream).ok()?.pid
+    sys::socket::peer_credentials(stream).ok()?.pid
 }
 
 /// Connects to the daemon of a home, wherever it may listen.
-fn connect(home: &Path, runtime: &Path, id: HomeId) -> Result<UnixStream, CallError> {
+fn connect_daemon(home: &Path, runtime: &Path, id: HomeId) -> Result<UnixStream, DaemonCallError> {
     let name = socket_name(id);
     let fallback = fallback_directory(home);
     let places = [
@@ -253,23 +259,30 @@ fn connect(home: &Path, runtime: &Path, id: HomeId) -> Result<UnixStream, CallEr
             return Ok(stream);
         }
     }
-    Err(CallError::NotRunning)
+    Err(DaemonCallError::NotRunning)
 }
 
-fn connect_at(place: &Path, dir: &Dir, name: &str) -> Result<Option<UnixStream>, CallError> {
+fn connect_at(
+    place: &Path,
+    dir: &PrivateDir,
+    name: &str,
+) -> Result<Option<UnixStream>, DaemonCallError> {
     let path = place.join(name);
-    let io = |source| CallError::Socket(SocketError::Io { path: path.clone(), source });
+    let io = |source| DaemonCallError::Socket(UnixSocketError::Io { path: path.clone(), source });
     let stream = match sys::socket::connect_in(dir, name.as_ref(), CONNECT_TIMEOUT) {
         Ok(stream) => stream,
-        Err(ConnectError::Silent | ConnectError::NotASocket) => return Ok(None),
-        Err(ConnectError::TimedOut) => {
-            return Err(CallError::NotTaken { pid: None, waited: CONNECT_TIMEOUT });
+        Err(SocketConnectError::Silent | SocketConnectError::NotASocket) => return Ok(None),
+        Err(SocketConnectError::TimedOut) => {
+            return Err(DaemonCallError::NotTaken { pid: None, waited: CONNECT_TIMEOUT });
         }
-        Err(ConnectError::Refused(source)) => return Err(io(source)),
+        Err(SocketConnectError::Refused(source)) => return Err(io(source)),
     };
-    let server = sys::socket::peer(&stream).map_err(io)?;
+    let server = sys::socket::peer_credentials(&stream).map_err(io)?;
     if !server.is_us() {
-        return Err(CallError::Socket(SocketError::ForeignServer { path, uid: server.uid }));
+        return Err(DaemonCallError::Socket(UnixSocketError::ForeignServer {
+            path,
+            uid: server.uid,
+        }));
     }
     Ok(Some(stream))
 }
@@ -280,9 +293,11 @@ pub mod previous {
     use std::time::Duration;
 
     use model::wire::DaemonResult;
-    use sys::lock::Attempt;
+    use sys::lock::LockAttempt;
 
-    use super::{Answer, AskLimits, Call, CallError, Order, connect_at, peer_pid};
+    use super::{
+        AskLimits, Call, DaemonAnswer, DaemonCallError, DaemonOrder, connect_at, peer_pid,
+    };
 
     const SOCKET: &str = "daemon.sock";
     const PROTOCOL: u32 = 2;
@@ -297,24 +312,29 @@ pub mod previous {
     /// What it says of itself, if it is the writer of this home: the holder of the home's lock and the
     /// process on the socket are one. That of another home is nothing to us.
     pub fn status(home: &Path, runtime: &Path) -> Option<DaemonResult> {
-        match ask(home, runtime, &Order::Status) {
-            Some(Ok(Answer::Status(status))) => Some(status),
+        match ask(home, runtime, &DaemonOrder::Status) {
+            Some(Ok(DaemonAnswer::Status(status))) => Some(status),
             _ => None,
         }
     }
 
     /// Tells it to stop, if it is the writer of this home. Returns whether it heard that.
     pub fn stop(home: &Path, runtime: &Path) -> bool {
-        matches!(ask(home, runtime, &Order::Stop), Some(Ok(Answer::Stopping)))
+        matches!(ask(home, runtime, &DaemonOrder::Stop), Some(Ok(DaemonAnswer::Stopping)))
     }
 
-    fn ask(home: &Path, runtime: &Path, order: &Order) -> Option<Result<Answer, CallError>> {
+    fn ask(
+        home: &Path,
+        runtime: &Path,
+        order: &DaemonOrder,
+    ) -> Option<Result<DaemonAnswer, DaemonCallError>> {
         use std::io::Write;
 
         let dir = sys::private::open_guarded_dir(runtime).ok()?;
         let stream = connect_at(runtime, &dir, SOCKET).ok()??;
         let lock = sys::writer_lock::writer_lock_path(home);
-        let Ok(Attempt::Held(Some(holder))) = lock.exists().then(|| sys::lock::try_take(&lock))?
+        let Ok(LockAttempt::Held(Some(holder))) =
+            lock.exists().then(|| sys::lock::try_take(&lock))?
         else {
             return None;
         };

@@ -13,35 +13,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use adapters::Env;
+use adapters::EnvLookup;
 use model::liveness::Observer;
 use model::time::Time;
-use model::wire::{DaemonResult, Swept};
+use model::wire::{DaemonResult, SweepResult};
 use serde::{Deserialize, Serialize};
-use sys::private::Dir;
-use sys::watch::Watch;
+use sys::private::PrivateDir;
+use sys::watch::DirectoryWatch;
 
-use crate::finalize::{self, SweepError, name};
+use crate::finalize::{self, SweepError, session_name};
 use crate::hook;
-use crate::work::{self, Done, Work};
+use crate::work::{self, Work, WorkDone};
 use model::failure::{Failure, FailureKind};
-use store::writer::Writer;
+use store::writer::StoreWriter;
 
 mod client;
 mod place;
 
-pub use client::{AskLimits, CallError, ask, previous};
+pub use client::{AskLimits, DaemonCallError, ask, previous};
 pub use place::{
     DaemonHolder, HomeId, fallback_directory, hold_daemon_lock, listen, socket_name, wait_for_end,
 };
 
 /// The version of what is said through the socket. Another one is refused.
-pub const PROTOCOL: u32 = 3;
+pub const DAEMON_PROTOCOL: u32 = 3;
 
 /// What the daemon can be asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "order")]
-pub enum Order {
+pub enum DaemonOrder {
     /// How it is.
     Status,
     /// To sweep now.
@@ -59,13 +59,13 @@ pub enum Order {
 /// What it answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "answer")]
-pub enum Answer {
+pub enum DaemonAnswer {
     /// How it is.
     Status(DaemonResult),
     /// What the sweep did.
-    Swept(Swept),
+    Swept(SweepResult),
     /// It is done.
-    Done(Box<Done>),
+    Done(Box<WorkDone>),
     /// It is not done, and this is why.
     NotDone(Failure),
     /// It stops.
@@ -78,17 +78,17 @@ pub enum Answer {
 }
 
 /// How often owners are looked at whose end the kernel does not tell.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const OWNER_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long condensing may take before orders are looked at again.
-const BUDGET: Duration = Duration::from_secs(5);
+const CONDENSE_TIME_BUDGET: Duration = Duration::from_secs(5);
 
 /// How often a sweep is repeated because an owner ended meanwhile.
-const MOST_ROUNDS: usize = 8;
+const MAX_SWEEP_ROUNDS: usize = 8;
 
 /// Gives the order when the daemon turns to it; none if whoever asked is gone.
-type TakeOrder = Box<dyn FnOnce() -> Option<Order> + Send>;
-type Reply = Box<dyn FnOnce(Answer) + Send>;
+type TakeOrder = Box<dyn FnOnce() -> Option<DaemonOrder> + Send>;
+type Reply = Box<dyn FnOnce(DaemonAnswer) + Send>;
 
 /// The way to the daemon's one thread of work.
 #[derive(Debug)]
@@ -101,15 +101,15 @@ pub struct OrderQueue {
 
 impl OrderQueue {
     /// Puts an order in the queue; `reply` is called with the answer.
-    pub fn put(&self, order: Order, reply: impl FnOnce(Answer) + Send + 'static) {
+    pub fn put(&self, order: DaemonOrder, reply: impl FnOnce(DaemonAnswer) + Send + 'static) {
         self.put_untaken(move || Some(order), reply);
     }
 
-    /// As [`Self::put`], with an order that is fetched when its turn comes.
+    /// As [`Self::put_order`], with an order that is fetched when its turn comes.
     pub fn put_untaken(
         &self,
-        take: impl FnOnce() -> Option<Order> + Send + 'static,
-        reply: impl FnOnce(Answer) + Send + 'static,
+        take: impl FnOnce() -> Option<DaemonOrder> + Send + 'static,
+        reply: impl FnOnce(DaemonAnswer) + Send + 'static,
     ) {
         use std::io::Write;
 
@@ -129,12 +129,12 @@ impl OrderQueue {
 
 /// The daemon at work.
 pub struct Daemon<'a> {
-    writer: Writer,
-    env: Env<'a>,
-    home: Dir,
+    writer: StoreWriter,
+    env: EnvLookup<'a>,
+    home: PrivateDir,
     orders: Receiver<(TakeOrder, Reply)>,
     bell: io::PipeReader,
-    spool: Watch,
+    spool: DirectoryWatch,
     owners: HashMap<String, OwnedFd>,
     unwatched: usize,
     about: DaemonResult,
@@ -150,13 +150,13 @@ impl std::fmt::Debug for Daemon<'_> {
 impl<'a> Daemon<'a> {
     /// Makes the daemon ready; `about` is what it says of itself.
     pub fn new(
-        writer: Writer,
-        env: Env<'a>,
+        writer: StoreWriter,
+        env: EnvLookup<'a>,
         about: DaemonResult,
     ) -> io::Result<(Self, OrderQueue)> {
         // Held open: its inode is not given to another directory while the daemon runs.
-        let home = Dir::open(&writer.home)?;
-        let spool = hook::spool(&writer.home);
+        let home = PrivateDir::open(&writer.home)?;
+        let spool = hook::spool_path(&writer.home);
         let directory = spool.parent().unwrap_or(&writer.home);
         sys::private::create_private_dir(directory).map_err(io::Error::other)?;
         let (bell, ring) = io::pipe()?;
@@ -174,7 +174,7 @@ impl<'a> Daemon<'a> {
             orders,
             bell,
             // Watched before it is first read: what comes between is told.
-            spool: Watch::directory(directory)?,
+            spool: DirectoryWatch::watch_directory(directory)?,
             owners: HashMap::new(),
             unwatched: 0,
             about,
@@ -203,29 +203,33 @@ impl<'a> Daemon<'a> {
 
     /// Works until it is told to stop, or its home is no longer where it was. The right to write is handed back, so that nobody else takes
     /// it before the daemon's door is closed.
-    pub fn run(mut self, problem: &mut dyn FnMut(&str)) -> io::Result<Writer> {
+    pub fn run(mut self, problem: &mut dyn FnMut(&str)) -> io::Result<StoreWriter> {
         loop {
             self.check_home()?;
-            if let Err(error) = self.look_after(&[]) {
+            if let Err(error) = self.sweep_and_hold(&[]) {
                 problem(&error.to_string());
             }
-            if self.wait()? {
+            if self.wait_for_events()? {
                 return Ok(self.writer);
             }
         }
     }
 
     /// Sweeps, and holds on to every owner that is there.
-    fn look_after(&mut self, only: &[String]) -> Result<Swept, SweepError> {
-        let request =
-            finalize::Request { env: self.env, now: sys::clock::now(), only, budget: BUDGET };
-        let mut swept = finalize::sweep(&mut self.writer, &request)?;
+    fn sweep_and_hold(&mut self, only: &[String]) -> Result<SweepResult, SweepError> {
+        let request = finalize::SweepRequest {
+            env: self.env,
+            now: sys::clock::now(),
+            only,
+            budget: CONDENSE_TIME_BUDGET,
+        };
+        let mut swept = finalize::sweep_sessions(&mut self.writer, &request)?;
         // One that ended after it was seen alive and before it was held on to is swept at once.
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_SWEEP_ROUNDS {
             if !self.hold_owners()? {
                 break;
             }
-            let more = finalize::sweep(&mut self.writer, &request)?;
+            let more = finalize::sweep_sessions(&mut self.writer, &request)?;
             swept.reports += more.reports;
             swept.rejected += more.rejected;
             swept.ended.extend(more.ended);
@@ -238,8 +242,8 @@ impl<'a> Daemon<'a> {
 
     /// Holds on to every owner that is there; returns whether one is already gone.
     fn hold_owners(&mut self) -> Result<bool, SweepError> {
-        sys::pause::at("daemon.hold");
-        let observer: Observer = sys::proc::observer();
+        sys::pause::pause_at("daemon.hold");
+        let observer: Observer = sys::proc::current_observer();
         let mut held = HashMap::new();
         self.unwatched = 0;
         let mut gone = false;
@@ -248,17 +252,17 @@ impl<'a> Daemon<'a> {
             // The end of one that is in doubt would end nothing.
             let Some(owner) = owner.filter(|_| !tracked.track.owner_unconfirmed) else { continue };
             let key = serde_json::to_string(&(owner.pid, owner.start, &owner.boot))
-                .unwrap_or_else(|_| name(&tracked.agent, &tracked.id));
+                .unwrap_or_else(|_| session_name(&tracked.agent, &tracked.id));
             if held.contains_key(&key) {
                 continue;
             }
             let known = self.owners.remove(&key);
-            match known.or_else(|| sys::proc::watch(owner, &observer)) {
+            match known.or_else(|| sys::proc::watch_process_end(owner, &observer)) {
                 Some(descriptor) => {
                     held.insert(key, descriptor);
                 }
                 None => {
-                    gone |= sys::proc::probe(owner, &observer).is_dead();
+                    gone |= sys::proc::probe_liveness(owner, &observer).is_dead();
                     self.unwatched += 1;
                 }
             }
@@ -269,22 +273,22 @@ impl<'a> Daemon<'a> {
     }
 
     /// Sleeps until something happens; returns whether to stop.
-    fn wait(&mut self) -> io::Result<bool> {
+    fn wait_for_events(&mut self) -> io::Result<bool> {
         let mut descriptors = vec![self.bell.as_fd()];
         descriptors.extend(self.spool.descriptor());
         descriptors.extend(self.owners.values().map(AsFd::as_fd));
-        let timeout = (self.unwatched > 0).then_some(LOOK_EVERY);
-        let timeout = sys::watch::ASK_EVERY.or(timeout);
-        let ready = sys::watch::poll(&descriptors, timeout)?;
+        let timeout = (self.unwatched > 0).then_some(OWNER_CHECK_INTERVAL);
+        let timeout = sys::watch::POLL_INTERVAL.or(timeout);
+        let ready = sys::watch::poll_readable(&descriptors, timeout)?;
         self.spool.clear();
         if ready[0] {
-            return self.serve();
+            return self.serve_orders();
         }
         Ok(false)
     }
 
     /// Carries out what was ordered.
-    fn serve(&mut self) -> io::Result<bool> {
+    fn serve_orders(&mut self) -> io::Result<bool> {
         use std::io::Read;
 
         let mut rung = [0; 64];
@@ -292,9 +296,9 @@ impl<'a> Daemon<'a> {
         while let Ok((take, reply)) = self.orders.try_recv() {
             // Whoever gave up before this has asked for nothing.
             let Some(order) = take() else { continue };
-            sys::pause::at("daemon.taken");
+            sys::pause::pause_at("daemon.taken");
             if let Err(error) = self.check_home() {
-                reply(Answer::NotDone(Failure {
+                reply(DaemonAnswer::NotDone(Failure {
                     kind: FailureKind::Refused,
                     message: error.to_string(),
                     hint: "try again".to_owned(),
@@ -302,23 +306,23 @@ impl<'a> Daemon<'a> {
                 return Err(error);
             }
             match order {
-                Order::Status => reply(Answer::Status(DaemonResult {
+                DaemonOrder::Status => reply(DaemonAnswer::Status(DaemonResult {
                     watching: Some(self.owners.len() as u64),
                     ..self.about.clone()
                 })),
-                Order::Sweep { only } => reply(match self.look_after(&only) {
-                    Ok(swept) => Answer::Swept(swept),
-                    Err(error) => Answer::Failed { reason: error.to_string() },
+                DaemonOrder::Sweep { only } => reply(match self.sweep_and_hold(&only) {
+                    Ok(swept) => DaemonAnswer::Swept(swept),
+                    Err(error) => DaemonAnswer::Failed { reason: error.to_string() },
                 }),
-                Order::Work(work) => {
-                    let done = work::perform(&mut self.writer, &work, sys::clock::now());
+                DaemonOrder::Work(work) => {
+                    let done = work::perform_work(&mut self.writer, &work, sys::clock::now());
                     reply(match done {
-                        Ok(done) => Answer::Done(Box::new(done)),
-                        Err(failure) => Answer::NotDone(failure),
+                        Ok(done) => DaemonAnswer::Done(Box::new(done)),
+                        Err(failure) => DaemonAnswer::NotDone(failure),
                     });
                 }
-                Order::Stop => {
-                    reply(Answer::Stopping);
+                DaemonOrder::Stop => {
+                    reply(DaemonAnswer::Stopping);
                     return Ok(true);
                 }
             }
@@ -331,22 +335,24 @@ impl<'a> Daemon<'a> {
 ///
 /// Only a daemon that never took the order is replaced by doing it here, and the lock says whether that
 /// may be. One that took it and then did not answer may have done it, and its answer is not known.
-pub fn sweep(
+pub fn sweep_as_writer(
     home: &Path,
     runtime: &Path,
-    request: &finalize::Request<'_>,
+    request: &finalize::SweepRequest<'_>,
     limits: AskLimits,
-) -> Result<Swept, OrderError> {
+) -> Result<SweepResult, OrderError> {
     const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
-    let order = Order::Sweep { only: request.only.to_vec() };
+    let order = DaemonOrder::Sweep { only: request.only.to_vec() };
     match ask(home, runtime, &order, limits) {
-        Ok(Answer::Swept(swept)) => Ok(swept),
-        Ok(Answer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
-        Ok(Answer::Failed { reason }) => Err(OrderError::Failed(reason)),
-        Ok(_) => Err(OrderError::Call(CallError::MayHaveApplied("an unknown answer".to_owned()))),
-        Err(CallError::NotRunning) => {
-            let mut writer = store::writer::take(home, WRITER_TIMEOUT)?;
-            Ok(finalize::sweep(&mut writer, request)?)
+        Ok(DaemonAnswer::Swept(swept)) => Ok(swept),
+        Ok(DaemonAnswer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
+        Ok(DaemonAnswer::Failed { reason }) => Err(OrderError::Failed(reason)),
+        Ok(_) => {
+            Err(OrderError::Call(DaemonCallError::MayHaveApplied("an unknown answer".to_owned())))
+        }
+        Err(DaemonCallError::NotRunning) => {
+            let mut writer = store::writer::become_writer(home, WRITER_TIMEOUT)?;
+            Ok(finalize::sweep_sessions(&mut writer, request)?)
         }
         Err(error) => Err(error.into()),
     }
@@ -357,7 +363,7 @@ pub fn sweep(
 pub enum OrderError {
     /// The daemon could not be asked, or did not answer.
     #[error(transparent)]
-    Call(#[from] CallError),
+    Call(#[from] DaemonCallError),
     /// The daemon tried and could not.
     #[error("the daemon could not do it: {0}")]
     Failed(String),
@@ -373,7 +379,7 @@ pub enum OrderError {
 }
 
 /// What the daemon says of itself.
-pub fn about(socket: &Path, version: &str, started_at: Time) -> DaemonResult {
+pub fn describe_daemon(socket: &Path, version: &str, started_at: Time) -> DaemonResult {
     DaemonResult {
         running: true,
         pid: Some(std::process::id()),

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::identity::Identity;
-use sys::lock::{Attempt, Lock};
-use sys::private::{self, Dir, PrivateError};
-use sys::socket::SocketError;
+use sys::lock::{AdvisoryLock, LockAttempt};
+use sys::private::{self, PrivateDir, PrivateError};
+use sys::socket::UnixSocketError;
 
 /// A home, whatever path leads to it. Holding the directory open keeps its inode from being given to
 /// another one.
@@ -25,12 +25,12 @@ pub struct HomeId {
 impl HomeId {
     /// The home at that path.
     pub fn of_path(home: &Path) -> io::Result<Self> {
-        Self::of_dir(&Dir::open(home)?)
+        Self::of_dir(&PrivateDir::open(home)?)
     }
 
     /// The home that is held open.
-    pub fn of_dir(home: &Dir) -> io::Result<Self> {
-        let facts = home.facts()?;
+    pub fn of_dir(home: &PrivateDir) -> io::Result<Self> {
+        let facts = home.own_facts()?;
         Ok(Self { device: facts.device, inode: facts.inode })
     }
 }
@@ -57,7 +57,7 @@ pub fn listen(
     home: &Path,
     runtime: &Path,
     id: HomeId,
-) -> Result<(UnixListener, PathBuf), SocketError> {
+) -> Result<(UnixListener, PathBuf), UnixSocketError> {
     let name = socket_name(id);
     let (dir, place) = match private::create_guarded_dir(runtime) {
         Ok(dir) => (dir, runtime.to_owned()),
@@ -71,23 +71,23 @@ pub fn listen(
     let path = place.join(&name);
     match sys::socket::listen_in(&dir, name.as_ref()) {
         Ok(listener) => Ok((listener, path)),
-        Err(source) => Err(SocketError::Io { path, source }),
+        Err(source) => Err(UnixSocketError::Io { path, source }),
     }
 }
 
 /// Becomes the daemon of a home, unless there is one: then who it is.
-pub fn hold_daemon_lock(home: &Path, patience: Duration) -> Result<Attempt, PrivateError> {
+pub fn hold_daemon_lock(home: &Path, patience: Duration) -> Result<LockAttempt, PrivateError> {
     private::create_private_dir(home)?;
     let mut attempt = sys::lock::take_within(&daemon_lock_path(home), patience)?;
-    if let (Attempt::Taken(lock), Ok(me)) = (&mut attempt, sys::proc::identify_self()) {
+    if let (LockAttempt::Taken(lock), Ok(me)) = (&mut attempt, sys::proc::identify_self()) {
         sign(lock, &me);
     }
     Ok(attempt)
 }
 
-fn sign(lock: &mut Lock, me: &Identity) {
+fn sign(lock: &mut AdvisoryLock, me: &Identity) {
     // Only for the words of an error: the kernel's lock decides.
-    let _ = lock.sign(me);
+    let _ = lock.write_holder(me);
 }
 
 /// Waits for the daemon of a home to be gone; returns who it is if it is not. The lock is the proof: a
@@ -98,8 +98,8 @@ pub fn wait_for_end(home: &Path, patience: Duration) -> Result<Option<DaemonHold
         return Ok(None);
     }
     match sys::lock::take_within(&path, patience)? {
-        Attempt::Taken(_) => Ok(None),
-        Attempt::Held(holder) => {
+        LockAttempt::Taken(_) => Ok(None),
+        LockAttempt::Held(holder) => {
             Ok(Some(DaemonHolder { pid: holder.and_then(|holder| holder.pid) }))
         }
     }

@@ -7,39 +7,39 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use adapters::{Adapter, Source, Survey};
+use adapters::{Adapter, Survey, TranscriptSource};
 use model::session::is_safe_id;
-use model::sighting::Digest;
-use model::summary::{Kept, KeptFile, KeptForm, Summary};
-use model::wire::Swept;
-use store::state::{State, Tracked};
+use model::sighting::TranscriptDigest;
+use model::summary::{KeptFile, KeptForm, KeptSession, SessionSummary};
+use model::wire::SweepResult;
+use store::state::{StateStore, TrackedSession};
 
-use super::{Request, SweepError, lock, swept_session};
+use super::{SweepError, SweepRequest, lock_session, swept_session};
 use crate::observe::Observed;
 use crate::vault::{self, VaultError};
-use store::writer::Writer;
+use store::writer::StoreWriter;
 
 /// Condenses everything that is over, until the budget is used up.
-pub(super) fn all(
-    writer: &mut Writer,
-    request: &Request<'_>,
+pub(super) fn condense_all(
+    writer: &mut StoreWriter,
+    request: &SweepRequest<'_>,
     begun: Instant,
-    swept: &mut Swept,
+    swept: &mut SweepResult,
 ) -> Result<(), SweepError> {
     let pending = writer.state()?.uncondensed_sessions()?;
-    let mut shelves = Shelves::default();
+    let mut shelves = SourceCache::default();
     for tracked in pending {
         if begun.elapsed() >= request.budget {
             break;
         }
-        let Some(_lock) = lock(&writer.home, &tracked) else { continue };
-        sys::pause::at("condense.begin");
-        let kept = one(&writer.home, request, &tracked, &mut shelves)?;
-        sys::pause::at("condense.copied");
+        let Some(_lock) = lock_session(&writer.home, &tracked) else { continue };
+        sys::pause::pause_at("condense.begin");
+        let kept = condense_session(&writer.home, request, &tracked, &mut shelves)?;
+        sys::pause::pause_at("condense.copied");
         let manifest = serde_json::to_string(&kept).unwrap_or_default();
         let end = tracked.track.end.as_ref();
         let (agent, id) = (tracked.agent.as_str(), tracked.id.as_str());
-        if writer.state_mut()?.keep(agent, id, end, request.now, &manifest)? {
+        if writer.state_mut()?.mark_condensed(agent, id, end, request.now, &manifest)? {
             swept.condensed.push(swept_session(&tracked, kept.summary.reason));
         }
     }
@@ -47,38 +47,46 @@ pub(super) fn all(
 }
 
 /// What the vault holds of every session, the newest first.
-pub fn kept(home: &Path) -> Result<Vec<Kept>, SweepError> {
-    let manifests = State::read(home)?.map(|state| state.kept()).transpose()?.unwrap_or_default();
+pub fn list_kept(home: &Path) -> Result<Vec<KeptSession>, SweepError> {
+    let manifests = StateStore::open_read_only(home)?
+        .map(|state| state.list_kept())
+        .transpose()?
+        .unwrap_or_default();
     Ok(manifests.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
 }
 
 /// What a session came to so far, read from its transcript now.
-pub fn summarize(one: &Observed) -> Summary {
-    let mut summary = Summary::of(&one.session.digest);
-    summary.reason = one.verdict.status.word().to_owned();
+pub fn summarize_session(one: &Observed) -> SessionSummary {
+    let mut summary = SessionSummary::from_digest(&one.session.digest);
+    summary.reason = one.verdict.status.as_str().to_owned();
     if let (Some(source), Some(adapter)) = (&one.source, adapters::by_id(one.session.agent)) {
         // A conversation that cannot be read leaves the summary without its prompts.
-        let _ = adapter.converse(source, 0, &mut |entry| summary.hear(&entry));
+        let _ = adapter.read_conversation(source, 0, &mut |entry| summary.add_entry(&entry));
     }
     summary
 }
 
 /// The sources of one root, by session.
-type Shelf = HashMap<String, Vec<Source>>;
+type RootSources = HashMap<String, Vec<TranscriptSource>>;
 
 /// Roots that were surveyed, once for all of their sessions.
 #[derive(Default)]
-struct Shelves(HashMap<(&'static str, PathBuf), Shelf>);
+struct SourceCache(HashMap<(&'static str, PathBuf), RootSources>);
 
-impl Shelves {
+impl SourceCache {
     /// Everything on disk that belongs to a session: its transcript first, then its sub-agents'.
-    fn of(&mut self, adapter: &'static dyn Adapter, root: &Path, id: &str) -> &[Source] {
-        let key = (adapter.about().id, root.to_owned());
+    fn session_sources(
+        &mut self,
+        adapter: &'static dyn Adapter,
+        root: &Path,
+        id: &str,
+    ) -> &[TranscriptSource] {
+        let key = (adapter.agent_profile().id, root.to_owned());
         let shelf = self.0.entry(key).or_insert_with(|| {
             let mut survey = Survey::new(root);
-            adapter.survey(&mut survey);
+            adapter.survey_root(&mut survey);
             let ready = survey.ready.into_iter().map(|(source, _)| source);
-            let mut shelf = Shelf::new();
+            let mut shelf = RootSources::new();
             for source in survey.sources.into_iter().map(|source| *source).chain(ready) {
                 let session = source.parent.clone().unwrap_or_else(|| source.id.clone());
                 shelf.entry(session).or_default().push(source);
@@ -93,32 +101,36 @@ impl Shelves {
 }
 
 /// Condenses one session.
-fn one(
+fn condense_session(
     home: &Path,
-    request: &Request<'_>,
-    tracked: &Tracked,
-    shelves: &mut Shelves,
-) -> Result<Kept, SweepError> {
+    request: &SweepRequest<'_>,
+    tracked: &TrackedSession,
+    shelves: &mut SourceCache,
+) -> Result<KeptSession, SweepError> {
     let track = &tracked.track;
-    let mut summary = Summary::default();
+    let mut summary = SessionSummary::default();
     let mut files = Vec::new();
     if let Some(adapter) = adapters::by_id(&tracked.agent) {
         let told = track.root.as_ref().map(PathBuf::from);
-        let roots = told.into_iter().chain(adapter.roots(&request.env));
+        let roots = told.into_iter().chain(adapter.session_roots(&request.env));
         let sources = roots
-            .map(|root| shelves.of(adapter, &root, &tracked.id).to_vec())
+            .map(|root| shelves.session_sources(adapter, &root, &tracked.id).to_vec())
             .find(|sources| !sources.is_empty())
             .unwrap_or_default();
         let mut cost_covers_all = false;
         for (index, source) in sources.iter().enumerate() {
-            let digest =
-                read(adapter, source, &mut summary, (index > 0).then_some(cost_covers_all));
+            let digest = summarize_transcript(
+                adapter,
+                source,
+                &mut summary,
+                (index > 0).then_some(cost_covers_all),
+            );
             cost_covers_all |= index == 0 && digest.is_some_and(|one| one.cost_covers_subagents);
-            files.extend(keep(home, adapter, source)?);
+            files.extend(keep_transcript(home, adapter, source)?);
         }
     }
     if let Some(end) = &track.end {
-        summary.reason = end.reason.words();
+        summary.reason = end.reason.reason_text();
         summary.ended_at = summary.ended_at.max(Some(end.at));
     }
     summary.started_at = summary.started_at.or(track.began_at);
@@ -128,7 +140,7 @@ fn one(
     if summary.models.is_empty() {
         summary.models.extend(track.model.clone());
     }
-    Ok(Kept {
+    Ok(KeptSession {
         agent: tracked.agent.clone(),
         session: tracked.id.clone(),
         kept_at: request.now,
@@ -139,21 +151,21 @@ fn one(
 
 /// Adds what one transcript says; for a sub-agent's, `covered` is whether the cost is in its
 /// parent's already. One that cannot be read is still kept as it is.
-fn read(
+fn summarize_transcript(
     adapter: &'static dyn Adapter,
-    source: &Source,
-    summary: &mut Summary,
+    source: &TranscriptSource,
+    summary: &mut SessionSummary,
     covered: Option<bool>,
-) -> Option<Digest> {
-    let digest = adapter.digest(source).ok()?;
+) -> Option<TranscriptDigest> {
+    let digest = adapter.read_digest(source).ok()?;
     match covered {
-        None => *summary = Summary::of(&digest),
+        None => *summary = SessionSummary::from_digest(&digest),
         Some(covered) => summary.add_subagent(&digest, covered),
     }
     let subagent = covered.map(|_| source.id.clone());
-    let _ = adapter.converse(source, 0, &mut |mut entry| {
+    let _ = adapter.read_conversation(source, 0, &mut |mut entry| {
         entry.subagent = entry.subagent.take().or_else(|| subagent.clone());
-        summary.hear(&entry);
+        summary.add_entry(&entry);
     });
     Some(digest)
 }
@@ -165,25 +177,25 @@ const MAX_COPIED_FILE: u64 = 2 << 30;
 /// Keeps a copy of a transcript. Of a database that many sessions share, the conversation is kept,
 /// one entry on a line. Of a file that is too large there is no copy, only the summary: it stays
 /// where it is, and `gc` copies it before it goes.
-fn keep(
+fn keep_transcript(
     home: &Path,
     adapter: &'static dyn Adapter,
-    source: &Source,
+    source: &TranscriptSource,
 ) -> Result<Option<KeptFile>, VaultError> {
     let path = source.path.to_string_lossy();
     if source.bytes.is_none() {
-        match adapters::files::open(&source.root, &source.path) {
+        match adapters::files::open_file(&source.root, &source.path) {
             Ok((_, stamp)) if stamp.bytes > MAX_COPIED_FILE => return Ok(None),
-            Ok((file, _)) => return vault::keep(home, &path, KeptForm::File, file).map(Some),
+            Ok((file, _)) => return vault::keep_copy(home, &path, KeptForm::File, file).map(Some),
             Err(_) => {}
         }
     }
     let mut lines = Vec::new();
-    let _ = adapter.converse(source, 0, &mut |entry| {
+    let _ = adapter.read_conversation(source, 0, &mut |entry| {
         if serde_json::to_writer(&mut lines, &entry).is_ok() {
             lines.push(b'\n');
         }
     });
     let name = if is_safe_id(&source.id) { format!("{path}#{}", source.id) } else { path.into() };
-    vault::keep(home, &name, KeptForm::Conversation, lines.as_slice()).map(Some)
+    vault::keep_copy(home, &name, KeptForm::Conversation, lines.as_slice()).map(Some)
 }

@@ -7,22 +7,22 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use adapters::Env;
+use adapters::EnvLookup;
 use model::liveness::Observer;
 use model::rules::guard;
-use model::rules::track::{EndReason, Track};
+use model::rules::track::{EndReason, HookTrack};
 use model::time::Time;
-use model::wire::{Swept, SweptSession};
-use store::state::{State, StateError, Tracked};
+use model::wire::{SweepResult, SweptSession};
+use store::state::{StateError, StateStore, TrackedSession};
 
 use crate::intake::{self, IntakeError};
 use crate::launches;
 use crate::vault::VaultError;
-use store::writer::Writer;
+use store::writer::StoreWriter;
 
 mod condense;
 
-pub use condense::{kept, summarize};
+pub use condense::{list_kept, summarize_session};
 
 /// Why a sweep could not be finished. What it did until then stays done.
 #[derive(Debug, thiserror::Error)]
@@ -40,9 +40,9 @@ pub enum SweepError {
 
 /// What to sweep.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct SweepRequest<'a> {
     /// The environment that says where agents keep things.
-    pub env: Env<'a>,
+    pub env: EnvLookup<'a>,
     /// The time.
     pub now: Time,
     /// Only these sessions (`agent:id`); empty means all.
@@ -52,15 +52,15 @@ pub struct Request<'a> {
 }
 
 /// How long a session's lock is waited for.
-const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+const SESSION_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The name of a session in messages and on the command line.
-pub fn name(agent: &str, id: &str) -> String {
+pub fn session_name(agent: &str, id: &str) -> String {
     format!("{agent}:{id}")
 }
 
 /// What would be done with an open session.
-enum Finding {
+enum TrackFinding {
     /// Its owner is proven to be gone.
     Gone,
     /// Its owner is there.
@@ -69,67 +69,76 @@ enum Finding {
     Doubt(String),
 }
 
-fn examine(track: &Track, observer: &Observer) -> Finding {
+fn examine_track(track: &HookTrack, observer: &Observer) -> TrackFinding {
     let Some(owner) = &track.owner else {
-        return Finding::Doubt("its owner is not known".to_owned());
+        return TrackFinding::Doubt("its owner is not known".to_owned());
     };
-    let liveness = sys::proc::probe(owner, observer);
+    let liveness = sys::proc::probe_liveness(owner, observer);
     match guard::may_finalize(liveness) {
-        Ok(()) if track.owner_unconfirmed => {
-            Finding::Doubt("its owner is gone, and who began its last turn is not known".to_owned())
+        Ok(()) if track.owner_unconfirmed => TrackFinding::Doubt(
+            "its owner is gone, and who began its last turn is not known".to_owned(),
+        ),
+        Ok(()) => TrackFinding::Gone,
+        Err(guard::CollectRefusal::Alive) => TrackFinding::Alive,
+        Err(_) => {
+            TrackFinding::Doubt(format!("its owner cannot be seen: {}", liveness.reason_code()))
         }
-        Ok(()) => Finding::Gone,
-        Err(guard::Refusal::Alive) => Finding::Alive,
-        Err(_) => Finding::Doubt(format!("its owner cannot be seen: {}", liveness.reason())),
     }
 }
 
 /// Looks only: what a sweep would do.
-pub fn preview(home: &Path, request: &Request<'_>) -> Result<Swept, SweepError> {
-    let state = State::read(home)?;
+pub fn preview_sweep(home: &Path, request: &SweepRequest<'_>) -> Result<SweepResult, SweepError> {
+    let state = StateStore::open_read_only(home)?;
     let mut open = open_now(home, state.as_ref())?;
     open.retain(|tracked| is_wanted(request, tracked));
-    let observer = sys::proc::observer();
-    let mut swept = Swept { dry_run: true, ..Swept::default() };
+    let observer = sys::proc::current_observer();
+    let mut swept = SweepResult { dry_run: true, ..SweepResult::default() };
     for tracked in open {
-        match examine(&tracked.track, &observer) {
-            Finding::Gone => {
-                let reason = EndReason::Exited.words();
+        match examine_track(&tracked.track, &observer) {
+            TrackFinding::Gone => {
+                let reason = EndReason::Exited.reason_text();
                 swept.ended.push(swept_session(&tracked, reason));
             }
-            Finding::Alive => {}
-            Finding::Doubt(reason) => swept.kept.push(swept_session(&tracked, reason)),
+            TrackFinding::Alive => {}
+            TrackFinding::Doubt(reason) => swept.kept.push(swept_session(&tracked, reason)),
         }
     }
     if let Some(state) = state {
-        swept.pending = state.uncondensed()?;
+        swept.pending = state.count_uncondensed()?;
     }
     swept.launches = launches::count_due(home, request.now);
     Ok(swept)
 }
 
 /// Open sessions as they are now: what the store holds and what waits in the spool.
-pub fn open_now(home: &Path, state: Option<&State>) -> Result<Vec<Tracked>, SweepError> {
+pub fn open_now(
+    home: &Path,
+    state: Option<&StateStore>,
+) -> Result<Vec<TrackedSession>, SweepError> {
     let mut tracked = told_now(home, state)?;
     tracked.retain(|one| one.track.is_open());
     Ok(tracked)
 }
 
 /// Open sessions, and those that the spool tells the end of.
-pub(crate) fn told_now(home: &Path, state: Option<&State>) -> Result<Vec<Tracked>, SweepError> {
-    let mut tracked = state.map(State::open_sessions).transpose()?.unwrap_or_default();
-    for report in intake::waiting(home, state)? {
+pub(crate) fn told_now(
+    home: &Path,
+    state: Option<&StateStore>,
+) -> Result<Vec<TrackedSession>, SweepError> {
+    let mut tracked = state.map(StateStore::open_sessions).transpose()?.unwrap_or_default();
+    for report in intake::read_waiting(home, state)? {
         let told = (report.agent.as_str(), report.hook.session.as_str());
         let known = tracked.iter_mut().find(|one| (one.agent.as_str(), one.id.as_str()) == told);
         match known {
             Some(known) => {
-                known.track.apply(&report);
+                known.track.apply_report(&report);
             }
             None => {
-                let stored = state.map(|state| state.track(told.0, told.1)).transpose()?.flatten();
+                let stored =
+                    state.map(|state| state.find_track(told.0, told.1)).transpose()?.flatten();
                 let mut track = stored.unwrap_or_default();
-                track.apply(&report);
-                tracked.push(Tracked { agent: told.0.into(), id: told.1.into(), track });
+                track.apply_report(&report);
+                tracked.push(TrackedSession { agent: told.0.into(), id: told.1.into(), track });
             }
         }
     }
@@ -139,7 +148,11 @@ pub(crate) fn told_now(home: &Path, state: Option<&State>) -> Result<Vec<Tracked
 /// Whether hooks have told anything, or agents were started: without that there is nothing to sweep, and no reason to
 /// make a home.
 pub fn is_anything_known(home: &Path) -> bool {
-    let places = [store::state::path(home), crate::hook::spool(home), launches::directory(home)];
+    let places = [
+        store::state::database_path(home),
+        crate::hook::spool_path(home),
+        launches::launches_directory(home),
+    ];
     places.iter().any(|place| place.exists())
 }
 
@@ -151,12 +164,12 @@ pub fn ended_since(
     within: Option<&Path>,
     most: usize,
 ) -> Result<Vec<SweptSession>, SweepError> {
-    let Some(state) = State::read(home)? else { return Ok(Vec::new()) };
+    let Some(state) = StateStore::open_read_only(home)? else { return Ok(Vec::new()) };
     let within = within.map(Path::to_string_lossy);
     let ended = state.ended_sessions(since, within.as_deref(), most)?;
-    let told = |one: &Tracked| {
+    let told = |one: &TrackedSession| {
         let end = one.track.end.as_ref()?;
-        let mut session = swept_session(one, end.reason.words());
+        let mut session = swept_session(one, end.reason.reason_text());
         session.at = Some(end.at);
         Some(session)
     };
@@ -165,40 +178,43 @@ pub fn ended_since(
 
 /// The names of the open sessions of a home.
 pub fn open_in(home: &Path) -> Result<Vec<String>, SweepError> {
-    let state = State::read(home)?;
+    let state = StateStore::open_read_only(home)?;
     let open = open_now(home, state.as_ref())?;
-    Ok(open.iter().map(|one| name(&one.agent, &one.id)).collect())
+    Ok(open.iter().map(|one| session_name(&one.agent, &one.id)).collect())
 }
 
 /// Takes the spool in, ends what is over, condenses what has ended.
-pub fn sweep(writer: &mut Writer, request: &Request<'_>) -> Result<Swept, SweepError> {
+pub fn sweep_sessions(
+    writer: &mut StoreWriter,
+    request: &SweepRequest<'_>,
+) -> Result<SweepResult, SweepError> {
     let begun = Instant::now();
-    let mut swept = Swept::default();
+    let mut swept = SweepResult::default();
     take_in(writer, &mut swept)?;
-    let observer = sys::proc::observer();
+    let observer = sys::proc::current_observer();
     for tracked in writer.state()?.open_sessions()? {
         if !is_wanted(request, &tracked) {
             continue;
         }
-        match examine(&tracked.track, &observer) {
-            Finding::Alive => {}
-            Finding::Doubt(reason) => swept.kept.push(swept_session(&tracked, reason)),
-            Finding::Gone => {
-                sys::pause::at("sweep.listed");
-                end(writer, request, &tracked, &observer, &mut swept)?;
+        match examine_track(&tracked.track, &observer) {
+            TrackFinding::Alive => {}
+            TrackFinding::Doubt(reason) => swept.kept.push(swept_session(&tracked, reason)),
+            TrackFinding::Gone => {
+                sys::pause::pause_at("sweep.listed");
+                end_session(writer, request, &tracked, &observer, &mut swept)?;
             }
         }
     }
-    sys::pause::at("sweep.ended");
-    condense::all(writer, request, begun, &mut swept)?;
-    swept.pending = writer.state()?.uncondensed()?;
+    sys::pause::pause_at("sweep.ended");
+    condense::condense_all(writer, request, begun, &mut swept)?;
+    swept.pending = writer.state()?.count_uncondensed()?;
     // A trash that cannot be used is no reason to fail: what was ended is ended.
-    swept.launches = launches::sweep(writer, request.now).unwrap_or(0);
+    swept.launches = launches::sweep_due(writer, request.now).unwrap_or(0);
     Ok(swept)
 }
 
-fn take_in(writer: &mut Writer, swept: &mut Swept) -> Result<(), IntakeError> {
-    let drained = intake::drain(&writer.home.clone(), writer.state_mut()?)?;
+fn take_in(writer: &mut StoreWriter, swept: &mut SweepResult) -> Result<(), IntakeError> {
+    let drained = intake::drain_spool(&writer.home.clone(), writer.state_mut()?)?;
     swept.reports += drained.reports;
     swept.rejected += drained.rejected;
     Ok(())
@@ -206,26 +222,32 @@ fn take_in(writer: &mut Writer, swept: &mut Swept) -> Result<(), IntakeError> {
 
 /// Ends one session, if it still is to be ended once its lock is held: a turn may have started
 /// meanwhile, and its report be in the spool.
-fn end(
-    writer: &mut Writer,
-    request: &Request<'_>,
-    tracked: &Tracked,
+fn end_session(
+    writer: &mut StoreWriter,
+    request: &SweepRequest<'_>,
+    tracked: &TrackedSession,
     observer: &Observer,
-    swept: &mut Swept,
+    swept: &mut SweepResult,
 ) -> Result<(), SweepError> {
-    let Some(_lock) = lock(&writer.home, tracked) else {
+    let Some(_lock) = lock_session(&writer.home, tracked) else {
         let reason = "its lock is held by somebody else".to_owned();
         swept.kept.push(swept_session(tracked, reason));
         return Ok(());
     };
     take_in(writer, swept)?;
-    let still =
-        |track: &Track| track.is_open() && matches!(examine(track, observer), Finding::Gone);
+    let still = |track: &HookTrack| {
+        track.is_open() && matches!(examine_track(track, observer), TrackFinding::Gone)
+    };
     let evidence = tracked.track.transcript.as_deref().and_then(last_written);
-    let ended =
-        writer.state_mut()?.exit(&tracked.agent, &tracked.id, evidence, request.now, still)?;
+    let ended = writer.state_mut()?.mark_exited(
+        &tracked.agent,
+        &tracked.id,
+        evidence,
+        request.now,
+        still,
+    )?;
     if let Some(end) = ended {
-        let mut session = swept_session(tracked, end.reason.words());
+        let mut session = swept_session(tracked, end.reason.reason_text());
         session.at = Some(end.at);
         swept.ended.push(session);
     }
@@ -240,22 +262,22 @@ fn last_written(transcript: &str) -> Option<Time> {
 }
 
 /// The lock of a session. Sessions share a fixed number of files, so that none has to be removed.
-fn lock(home: &Path, tracked: &Tracked) -> Option<sys::lock::Lock> {
-    let name = name(&tracked.agent, &tracked.id);
+fn lock_session(home: &Path, tracked: &TrackedSession) -> Option<sys::lock::AdvisoryLock> {
+    let name = session_name(&tracked.agent, &tracked.id);
     let place = name.bytes().fold(0u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
     let directory = home.join("locks");
     sys::private::create_private_dir(&directory).ok()?;
     let path = directory.join(format!("session-{place:02x}.lock"));
-    sys::lock::take_within(&path, LOCK_PATIENCE).ok()?.taken()
+    sys::lock::take_within(&path, SESSION_LOCK_TIMEOUT).ok()?.into_lock()
 }
 
-fn is_wanted(request: &Request<'_>, tracked: &Tracked) -> bool {
-    let name = name(&tracked.agent, &tracked.id);
+fn is_wanted(request: &SweepRequest<'_>, tracked: &TrackedSession) -> bool {
+    let name = session_name(&tracked.agent, &tracked.id);
     request.only.is_empty() || request.only.contains(&name)
 }
 
 /// A session for the report of a sweep.
-pub fn swept_session(tracked: &Tracked, reason: String) -> SweptSession {
+pub fn swept_session(tracked: &TrackedSession, reason: String) -> SweptSession {
     SweptSession {
         agent: tracked.agent.clone(),
         session: tracked.id.clone(),

@@ -8,21 +8,21 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use adapters::Env;
-use model::config::{Config, Retention};
-use model::plan::{Item, Refusal};
-use model::rules::retain::{Candidate, Limits, select};
-use model::session::Name;
+use adapters::EnvLookup;
+use model::config::{OstlerConfig, Retention};
+use model::plan::{PlanItem, Refusal};
+use model::rules::retain::{RetentionCandidate, RetentionLimits, select_removals};
+use model::session::SessionName;
 use model::time::Time;
-use model::wire::{Fate, GcResult, Incomplete, PlannedItem};
+use model::wire::{GcResult, IncompleteSource, ItemFate, PlannedItem};
 use serde::{Deserialize, Serialize};
 use sys::lockfile::LockFile;
 
 use crate::launches;
-use crate::observe::{self, Observation, Scope};
+use crate::observe::{self, Observation, ObserveScope};
 use model::rules::pins::Pins;
-use reaper::{CollectError, Planned, Reaper, recheck};
-use store::writer::Writer;
+use reaper::{CollectError, PlannedRemoval, Reaper, recheck_planned};
+use store::writer::StoreWriter;
 
 mod native;
 mod own;
@@ -33,7 +33,7 @@ pub(crate) use reaper::InUse;
 /// What of agents' own may go, on request only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Include {
+pub enum GcInclude {
     /// Transcripts of sessions that are over, into the vault first.
     Transcripts,
     /// Temporary files and archives.
@@ -45,9 +45,9 @@ pub enum Include {
 /// What is asked for. It is whole: who carries it out needs nothing else from who asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ask {
+pub struct GcRequest {
     /// What of agents' own may go.
-    pub include: Vec<Include>,
+    pub include: Vec<GcInclude>,
     /// Only what has been left alone for longer.
     pub older_than_ms: Option<u64>,
     /// How much may be left of what sessions wrote.
@@ -67,16 +67,16 @@ pub struct Ask {
 /// What somebody was shown and said yes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Consent {
+pub struct GcConsent {
     /// What stands for the plan.
     pub plan: String,
     /// Where everything is that would go.
     pub paths: HashSet<String>,
 }
 
-impl Ask {
+impl GcRequest {
     /// Whether that is wanted.
-    fn includes(&self, include: Include) -> bool {
+    fn includes(&self, include: GcInclude) -> bool {
         self.include.contains(&include)
     }
 
@@ -91,7 +91,7 @@ impl Ask {
     }
 
     /// Whether it was asked to be kept: by its path, the session's id or the beginning of that.
-    fn keeps(&self, item: &Item) -> bool {
+    fn keeps_item(&self, item: &PlanItem) -> bool {
         let named = |keep: &String| {
             item.path == *keep
                 || item.session.as_ref().is_some_and(|session| session.starts_with(keep.as_str()))
@@ -102,7 +102,7 @@ impl Ask {
 
 /// How it is asked whether something may still go.
 #[derive(Clone, Debug)]
-enum Check {
+enum GcCheck {
     /// A hosted terminal.
     Terminal { root: PathBuf, id: String },
     /// A file that nobody may have open.
@@ -110,7 +110,7 @@ enum Check {
     /// A socket on which nobody may listen.
     Socket,
     /// A transcript: nobody has it open, and a copy is kept first.
-    Transcript(Box<model::summary::Kept>),
+    Transcript(Box<model::summary::KeptSession>),
     /// A git worktree.
     Worktree,
     /// A launch record.
@@ -118,62 +118,73 @@ enum Check {
 }
 
 /// One thing that would go.
-struct Wanted {
-    planned: Planned,
-    check: Check,
+struct GcCandidate {
+    planned: PlannedRemoval,
+    check: GcCheck,
     /// The sessions that it is of: a pin of any of them keeps it.
-    of: Vec<Name>,
+    of: Vec<SessionName>,
 }
 
 /// Everything that would go.
 #[derive(Default)]
-pub struct Planning {
-    wanted: Vec<Wanted>,
-    stays: Vec<(Item, Refusal)>,
-    incomplete: Vec<Incomplete>,
+pub struct GcPlan {
+    wanted: Vec<GcCandidate>,
+    stays: Vec<(PlanItem, Refusal)>,
+    incomplete: Vec<IncompleteSource>,
     pins: Pins,
 }
 
-impl std::fmt::Debug for Planning {
+impl std::fmt::Debug for GcPlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Planning").field("wanted", &self.wanted.len()).finish_non_exhaustive()
+        f.debug_struct("GcPlan").field("wanted", &self.wanted.len()).finish_non_exhaustive()
     }
 }
 
-impl Planning {
+impl GcPlan {
     /// Puts something on the list that is of these sessions, or says why it stays.
-    fn add(&mut self, ask: &Ask, planned: Planned, check: Check, of: Vec<Name>) {
-        if ask.keeps(&planned.item) {
+    fn add_item(
+        &mut self,
+        ask: &GcRequest,
+        planned: PlannedRemoval,
+        check: GcCheck,
+        of: Vec<SessionName>,
+    ) {
+        if ask.keeps_item(&planned.item) {
             self.stays.push((planned.item, Refusal::Kept));
         } else if let Err(refusal) = self.pins.allow(&of) {
             self.stays.push((planned.item, refusal));
         } else {
-            self.wanted.push(Wanted { planned, check, of });
+            self.wanted.push(GcCandidate { planned, check, of });
         }
     }
 
     /// Chooses what goes. What is pinned makes no room for a budget, so others go in its place; it is
     /// chosen only to be told of, if it would go were it not pinned.
-    fn choose(&self, candidates: &[(Candidate, Vec<Name>)], limits: Limits) -> Vec<bool> {
-        let unpinned: Vec<Candidate> = candidates.iter().map(|(one, _)| *one).collect();
-        let is_pinned = |(_, of): &(Candidate, Vec<Name>)| self.pins.allow(of).is_err();
+    fn choose_candidates(
+        &self,
+        candidates: &[(RetentionCandidate, Vec<SessionName>)],
+        limits: RetentionLimits,
+    ) -> Vec<bool> {
+        let unpinned: Vec<RetentionCandidate> = candidates.iter().map(|(one, _)| *one).collect();
+        let is_pinned =
+            |(_, of): &(RetentionCandidate, Vec<SessionName>)| self.pins.allow(of).is_err();
         let pinned: Vec<bool> = candidates.iter().map(is_pinned).collect();
         let held = std::iter::zip(&unpinned, &pinned)
-            .map(|(one, pinned)| Candidate { may_go: one.may_go && !pinned, ..*one });
-        let goes = select(&held.collect::<Vec<_>>(), limits).goes;
-        let would_go = select(&unpinned, limits).goes;
+            .map(|(one, pinned)| RetentionCandidate { may_go: one.may_go && !pinned, ..*one });
+        let goes = select_removals(&held.collect::<Vec<_>>(), limits).goes;
+        let would_go = select_removals(&unpinned, limits).goes;
         std::iter::zip(goes, std::iter::zip(would_go, pinned))
             .map(|(goes, (would_go, pinned))| goes || (would_go && pinned))
             .collect()
     }
 
-    fn stay(&mut self, planned: Planned, refusal: Refusal) {
+    fn add_kept(&mut self, planned: PlannedRemoval, refusal: Refusal) {
         self.stays.push((planned.item, refusal));
     }
 
     /// What stands for the plan: the same things in the same state.
-    fn hash(&self) -> String {
-        let mut things: Vec<(&OsStr, &Planned)> =
+    fn plan_hash(&self) -> String {
+        let mut things: Vec<(&OsStr, &PlannedRemoval)> =
             self.wanted.iter().map(|one| (one.planned.path.as_os_str(), &one.planned)).collect();
         things.sort_unstable_by_key(|(path, _)| *path);
         let mut text = Vec::new();
@@ -182,24 +193,24 @@ impl Planning {
             text.push(0);
             text.extend(planned.print.dev.to_le_bytes());
             text.extend(planned.print.ino.to_le_bytes());
-            text.extend(planned.item.kind.word().as_bytes());
+            text.extend(planned.item.kind.as_str().as_bytes());
         }
         sys::hash::sha256(&text)[..16].to_owned()
     }
 
     /// The plan for people and programs.
-    pub fn preview(self) -> GcResult {
-        let plan = self.hash();
-        let going: Vec<Item> = self.wanted.into_iter().map(|one| one.planned.item).collect();
+    pub fn into_preview(self) -> GcResult {
+        let plan = self.plan_hash();
+        let going: Vec<PlanItem> = self.wanted.into_iter().map(|one| one.planned.item).collect();
         let bytes = going.iter().map(|item| item.bytes).sum();
         let count = going.len() as u64;
-        let going = going.into_iter().map(|item| (Fate::WouldGo, item, None));
-        let stays = self.stays.into_iter().map(|(item, why)| (Fate::Stays, item, Some(why)));
+        let going = going.into_iter().map(|item| (ItemFate::WouldGo, item, None));
+        let stays = self.stays.into_iter().map(|(item, why)| (ItemFate::Stays, item, Some(why)));
         GcResult {
             applied: false,
             plan,
             replanned: false,
-            items: going.chain(stays).map(line).collect(),
+            items: going.chain(stays).map(planned_line).collect(),
             count,
             bytes,
             receipt: None,
@@ -209,79 +220,79 @@ impl Planning {
     }
 }
 
-fn line((action, item, refused): (Fate, Item, Option<Refusal>)) -> PlannedItem {
+fn planned_line((action, item, refused): (ItemFate, PlanItem, Option<Refusal>)) -> PlannedItem {
     PlannedItem { action, item, refused: refused.as_ref().map(Into::into) }
 }
 
 /// Looks at everything and says what would go.
-pub fn plan(home: &Path, ask: &Ask, now: Time) -> Planning {
+pub fn plan_gc(home: &Path, ask: &GcRequest, now: Time) -> GcPlan {
     let lookup = |name: &str| ask.variables.get(name).map(OsString::from);
-    plan_in(home, ask, now, Env::new(&lookup))
+    plan_gc_in(home, ask, now, EnvLookup::new(&lookup))
 }
 
-/// As [`plan`], in this process's own environment; what was looked up in it is noted in the request.
-pub fn plan_here(home: &Path, ask: &mut Ask, now: Time, env: &Env<'_>) -> Planning {
+/// As [`plan_gc`], in this process's own environment; what was looked up in it is noted in the request.
+pub fn plan_gc_here(home: &Path, ask: &mut GcRequest, now: Time, env: &EnvLookup<'_>) -> GcPlan {
     let (planning, variables) =
-        adapters::variables::noted(env, |env| plan_in(home, ask, now, *env));
+        adapters::variables::record_lookups(env, |env| plan_gc_in(home, ask, now, *env));
     ask.variables = variables;
     planning
 }
 
-fn plan_in(home: &Path, ask: &Ask, now: Time, env: Env<'_>) -> Planning {
+fn plan_gc_in(home: &Path, ask: &GcRequest, now: Time, env: EnvLookup<'_>) -> GcPlan {
     let observation = observe_for(home, ask, now, env);
-    let mut planning = Planning { pins: observation.pins.clone(), ..Planning::default() };
+    let mut planning = GcPlan { pins: observation.pins.clone(), ..GcPlan::default() };
     planning.incomplete.extend(observation.incomplete.iter().cloned());
-    own::terminals(home, ask, now, &observation, &mut planning);
-    if ask.is_about(own::OWNER) {
-        own::launches(home, ask, now, &mut planning);
-        own::spills(home, ask, now, &mut planning);
-        own::vault(home, ask, now, &mut planning);
-        own::sockets(home, ask, &mut planning);
-        own::temporaries(home, ask, now, &mut planning);
+    own::plan_terminals(home, ask, now, &observation, &mut planning);
+    if ask.is_about(own::OSTLER_OWNER) {
+        own::plan_launches(home, ask, now, &mut planning);
+        own::plan_spills(home, ask, now, &mut planning);
+        own::plan_vault_copies(home, ask, now, &mut planning);
+        own::plan_sockets(home, ask, &mut planning);
+        own::plan_temporaries(home, ask, now, &mut planning);
     }
-    if ask.includes(Include::Temps) {
-        native::leftovers(ask, now, &observation, &mut planning);
+    if ask.includes(GcInclude::Temps) {
+        native::plan_leftovers(ask, now, &observation, &mut planning);
     }
-    if ask.includes(Include::Transcripts) {
-        native::transcripts(ask, now, &observation, &mut planning);
+    if ask.includes(GcInclude::Transcripts) {
+        native::plan_transcripts(ask, now, &observation, &mut planning);
     }
-    if ask.includes(Include::Worktrees) {
-        worktree::worktrees(ask, now, &observation, &InUse::look(), &mut planning);
+    if ask.includes(GcInclude::Worktrees) {
+        worktree::plan_worktrees(ask, now, &observation, &InUse::scan_processes(), &mut planning);
     }
     planning
 }
 
 /// Looks at no more than is asked about; but in a worktree anybody may work.
-fn observe_for(home: &Path, ask: &Ask, now: Time, env: Env<'_>) -> Observation {
+fn observe_for(home: &Path, ask: &GcRequest, now: Time, env: EnvLookup<'_>) -> Observation {
     let mut agents = ask.agents.clone();
     if ask.include.is_empty() {
-        agents = vec![crate::terminal::sight::AGENT.to_owned()];
-    } else if ask.includes(Include::Worktrees) {
+        agents = vec![crate::terminal::sight::TERMINAL_AGENT.to_owned()];
+    } else if ask.includes(GcInclude::Worktrees) {
         agents.clear();
     }
-    observe::observe(&observe::Request {
+    observe::observe_sessions(&observe::ObserveRequest {
         env,
-        config: &Config::default(),
+        config: &OstlerConfig::default(),
         home: Some(home),
         cache: None,
         now,
-        scope: Scope::All,
+        scope: ObserveScope::All,
         agents: &agents,
     })
 }
 
 /// Carries the plan out: made anew, and never more than was consented to.
-pub fn collect(
-    writer: &mut Writer,
-    ask: &Ask,
-    consent: &Consent,
+pub fn carry_out_gc(
+    writer: &mut StoreWriter,
+    ask: &GcRequest,
+    consent: &GcConsent,
     now: Time,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<GcResult, CollectError> {
-    let left = reaper::recover(&writer.home)?.left;
-    let planning = plan(&writer.home, ask, now);
-    sys::pause::at("gc.planned");
-    let hash = planning.hash();
+    let left = reaper::recover_interrupted(&writer.home)?.left;
+    let planning = plan_gc(&writer.home, ask, now);
+    sys::pause::pause_at("gc.planned");
+    let hash = planning.plan_hash();
     let mut result = GcResult {
         applied: true,
         replanned: hash != consent.plan,
@@ -302,46 +313,49 @@ pub fn collect(
         if !consent.paths.contains(&planned.item.path) {
             continue;
         }
-        let may_go = |planned: &Planned| {
+        let may_go = |planned: &PlannedRemoval| {
             writer.recheck_pins(&wanted.of)?;
-            wanted.check.ask(planned)
+            wanted.check.check_item(planned)
         };
-        let outcome = match recheck(planned, may_go) {
+        let outcome = match recheck_planned(planned, may_go) {
             Err(refusal) => Err(refusal),
             Ok(checked) => match wanted.check.copy_first(&writer.home, planned) {
                 Err(refusal) => Err(refusal),
                 Ok(copy) => {
                     kept.extend(copy);
                     match wanted.check {
-                        Check::Socket => reaper.discard(&checked)?,
-                        _ => reaper.trash(&checked)?,
+                        GcCheck::Socket => reaper.discard_item(&checked)?,
+                        _ => reaper.trash_item(&checked)?,
                     }
                 }
             },
         };
         let fate = match (&outcome, &wanted.check) {
-            (Err(_), _) => Fate::Stays,
-            (Ok(()), Check::Socket) => Fate::Discarded,
-            (Ok(()), _) => Fate::Trashed,
+            (Err(_), _) => ItemFate::Stays,
+            (Ok(()), GcCheck::Socket) => ItemFate::Discarded,
+            (Ok(()), _) => ItemFate::Trashed,
         };
         if outcome.is_ok() {
             result.count += 1;
             result.bytes += planned.item.bytes;
         }
-        result.items.push(line((fate, wanted.planned.item, outcome.err())));
+        result.items.push(planned_line((fate, wanted.planned.item, outcome.err())));
     }
     result.receipt = reaper.finish()?.map(|(receipt, _)| receipt);
     for one in kept {
-        note(writer, &one, now);
+        note_kept_copy(writer, &one, now);
     }
-    result
-        .items
-        .extend(planning.stays.into_iter().map(|(item, why)| line((Fate::Stays, item, Some(why)))));
+    result.items.extend(
+        planning
+            .stays
+            .into_iter()
+            .map(|(item, why)| planned_line((ItemFate::Stays, item, Some(why)))),
+    );
     Ok(result)
 }
 
 /// Notes what the vault holds now. A copy that is not noted is still there under its hash.
-fn note(writer: &mut Writer, kept: &model::summary::Kept, now: Time) {
+fn note_kept_copy(writer: &mut StoreWriter, kept: &model::summary::KeptSession, now: Time) {
     if let Ok(manifest) = serde_json::to_string(kept) {
         let noted = writer
             .state_mut()
@@ -351,15 +365,19 @@ fn note(writer: &mut Writer, kept: &model::summary::Kept, now: Time) {
     }
 }
 
-impl Check {
+impl GcCheck {
     /// Whether it may go now; takes the lock that goes with it.
-    fn ask(&self, planned: &Planned) -> Result<Option<LockFile>, Refusal> {
+    fn check_item(&self, planned: &PlannedRemoval) -> Result<Option<LockFile>, Refusal> {
         match self {
             Self::Terminal { root, id } => own::check_terminal(root, id),
             Self::Unopened | Self::Transcript(_) => reaper::check_unopened(planned).map(|()| None),
             Self::Socket => own::check_socket(&planned.path).map(|()| None),
-            Self::Launch => launches::check(&planned.path, &sys::proc::observer()).map(|()| None),
-            Self::Worktree => worktree::check(&planned.path, &InUse::look()).map(|()| None),
+            Self::Launch => {
+                launches::check_record(&planned.path, &sys::proc::current_observer()).map(|()| None)
+            }
+            Self::Worktree => {
+                worktree::check_worktree(&planned.path, &InUse::scan_processes()).map(|()| None)
+            }
         }
     }
 
@@ -367,14 +385,14 @@ impl Check {
     fn copy_first(
         &self,
         home: &Path,
-        planned: &Planned,
-    ) -> Result<Option<model::summary::Kept>, Refusal> {
+        planned: &PlannedRemoval,
+    ) -> Result<Option<model::summary::KeptSession>, Refusal> {
         let Self::Transcript(kept) = self else { return Ok(None) };
         let failed = |why: String| Refusal::NotCopied { why };
         let file =
             sys::private::open_regular(&planned.path).map_err(|error| failed(error.to_string()))?;
         let copy =
-            crate::vault::keep(home, &planned.item.path, model::summary::KeptForm::File, file)
+            crate::vault::keep_copy(home, &planned.item.path, model::summary::KeptForm::File, file)
                 .map_err(|error| failed(error.to_string()))?;
         let mut kept = kept.as_ref().clone();
         kept.files = vec![copy];

@@ -4,57 +4,67 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use adapters::{ExtraKind, Removable};
-use model::plan::{Kind, Refusal};
+use adapters::{ExtraFileKind, Removable};
+use model::plan::{Refusal, RemovableKind};
 use model::rules::guard;
-use model::rules::retain::{Candidate, Limits};
-use model::session::{self, Claim, How, Name};
-use model::summary::{Kept, Summary};
-use model::time::{Time, millis};
+use model::rules::retain::{RetentionCandidate, RetentionLimits};
+use model::session::{self, ClaimBasis, ProcessClaim, SessionName};
+use model::summary::{KeptSession, SessionSummary};
+use model::time::{Time, whole_millis};
 
-use super::{Ask, Check, Planning};
+use super::{GcCheck, GcPlan, GcRequest};
 use crate::observe::{AgentReport, Observation, Observed};
-use reaper::Planned;
+use reaper::PlannedRemoval;
 
 /// Temporary files and archives.
-pub(super) fn leftovers(ask: &Ask, now: Time, observation: &Observation, planning: &mut Planning) {
+pub(super) fn plan_leftovers(
+    ask: &GcRequest,
+    now: Time,
+    observation: &Observation,
+    planning: &mut GcPlan,
+) {
     let mut originals = Originals::default();
     for report in &observation.agents {
-        let agent = report.adapter.about().id;
+        let agent = report.adapter.agent_profile().id;
         if !ask.is_about(agent) {
             continue;
         }
-        let mut places = Places::of(&report.roots);
+        let mut places = AgentRoots::of_roots(&report.roots);
         let beside = Unlisted::of(report);
         for extra in &report.extras {
             let (kind, set, why) = match extra.kind {
-                ExtraKind::Temporary => {
-                    (Kind::Temporary, ask.retention.temps, "left over from an interrupted write")
-                }
-                ExtraKind::Archive => {
-                    (Kind::Archive, ask.retention.archives, "the agent itself set it aside")
-                }
-                ExtraKind::Attachment => continue,
+                ExtraFileKind::Temporary => (
+                    RemovableKind::Temporary,
+                    ask.retention.temps,
+                    "left over from an interrupted write",
+                ),
+                ExtraFileKind::Archive => (
+                    RemovableKind::Archive,
+                    ask.retention.archives,
+                    "the agent itself set it aside",
+                ),
+                ExtraFileKind::Attachment => continue,
             };
-            if !places.hold(&extra.path) {
+            if !places.contains_path(&extra.path) {
                 continue;
             }
-            let mut planned = Planned::seen(kind, extra.path.clone(), extra.print, agent, why);
+            let mut planned =
+                PlannedRemoval::from_fingerprint(kind, extra.path.clone(), extra.print, agent, why);
             planned.item.session.clone_from(&extra.session);
             if planned.note_age(now) <= ask.older_than(set) {
                 continue;
             }
-            if kind == Kind::Temporary && !originals.is_sound(&planned.path) {
-                planning.stay(planned, Refusal::OnlyCopy);
+            if kind == RemovableKind::Temporary && !originals.is_sound(&planned.path) {
+                planning.add_kept(planned, Refusal::OnlyCopy);
             } else if let Err(refusal) = beside.check(&planned.path) {
-                planning.stay(planned, refusal);
+                planning.add_kept(planned, refusal);
             } else if let Err(refusal) = check_not_served(agent, &planned.path, observation) {
-                planning.stay(planned, refusal);
+                planning.add_kept(planned, refusal);
             } else if planned.age(now) < guard::QUIET_BEFORE_COLLECTION {
-                planning.stay(planned, Refusal::JustWritten);
+                planning.add_kept(planned, Refusal::JustWritten);
             } else {
-                let of = extra.session.iter().map(|session| Name::new(agent, session));
-                planning.add(ask, planned, Check::Unopened, of.collect());
+                let of = extra.session.iter().map(|session| SessionName::new(agent, session));
+                planning.add_item(ask, planned, GcCheck::Unopened, of.collect());
             }
         }
     }
@@ -88,7 +98,8 @@ impl Unlisted {
 
 /// Whether no server of the agent has the store that a path lies in.
 fn check_not_served(agent: &str, path: &Path, seen: &Observation) -> Result<(), Refusal> {
-    let serves = |claim: &&Claim| claim.how == How::Served && claim.liveness.is_alive();
+    let serves =
+        |claim: &&ProcessClaim| claim.how == ClaimBasis::Served && claim.liveness.is_alive();
     let server = seen
         .sessions
         .iter()
@@ -102,19 +113,19 @@ fn check_not_served(agent: &str, path: &Path, seen: &Observation) -> Result<(), 
 }
 
 /// The directories of an agent in which things were left, each asked about once.
-struct Places {
+struct AgentRoots {
     roots: Vec<PathBuf>,
     known: HashMap<PathBuf, bool>,
 }
 
-impl Places {
-    fn of(roots: &[PathBuf]) -> Self {
+impl AgentRoots {
+    fn of_roots(roots: &[PathBuf]) -> Self {
         let resolved = roots.iter().filter_map(|root| std::fs::canonicalize(root).ok());
         Self { roots: resolved.collect(), known: HashMap::new() }
     }
 
     /// Whether a path really lies in one of the agent's own directories, links resolved.
-    fn hold(&mut self, path: &Path) -> bool {
+    fn contains_path(&mut self, path: &Path) -> bool {
         let Some(parent) = path.parent() else { return false };
         if let Some(known) = self.known.get(parent) {
             return *known;
@@ -153,16 +164,16 @@ fn original_of(temporary: &Path) -> Option<PathBuf> {
 }
 
 /// Transcripts of sessions that are over: by age, or the oldest of all that are too many.
-pub(super) fn transcripts(
-    ask: &Ask,
+pub(super) fn plan_transcripts(
+    ask: &GcRequest,
     now: Time,
     observation: &Observation,
-    planning: &mut Planning,
+    planning: &mut GcPlan,
 ) {
     let mut sharers: HashMap<&Path, usize> = HashMap::new();
     let all = || {
         let both = observation.sessions.iter().chain(&observation.subagents);
-        both.filter(|one| one.session.kind == session::Kind::Native)
+        both.filter(|one| one.session.kind == session::SessionKind::Native)
     };
     for one in all() {
         if let Some(transcript) = &one.session.transcript {
@@ -172,9 +183,10 @@ pub(super) fn transcripts(
     let beside: HashMap<&str, Unlisted> = observation
         .agents
         .iter()
-        .map(|report| (report.adapter.about().id, Unlisted::of(report)))
+        .map(|report| (report.adapter.agent_profile().id, Unlisted::of(report)))
         .collect();
-    let (mut found, mut candidates): (Vec<(Planned, &Observed)>, _) = (Vec::new(), Vec::new());
+    let (mut found, mut candidates): (Vec<(PlannedRemoval, &Observed)>, _) =
+        (Vec::new(), Vec::new());
     let mut refusals: Vec<Option<Refusal>> = Vec::new();
     for one in all().filter(|one| ask.is_about(one.session.agent)) {
         let Some(transcript) = &one.session.transcript else { continue };
@@ -185,16 +197,18 @@ pub(super) fn transcripts(
             continue;
         }
         let agent = one.session.agent;
-        let why = format!("the session is over ({})", one.verdict.status.word());
-        let Ok(mut planned) = Planned::new(Kind::Transcript, &transcript.path, agent, why) else {
+        let why = format!("the session is over ({})", one.verdict.status.as_str());
+        let Ok(mut planned) =
+            PlannedRemoval::new(RemovableKind::Transcript, &transcript.path, agent, why)
+        else {
             continue;
         };
         // What the file says and what the session says: the younger counts.
         let last = one.session.last_activity_at().map(|at| now.since(at));
         let age = last.map(|last| last.min(planned.age(now)));
-        planned.item.age_ms = age.map(millis);
+        planned.item.age_ms = age.map(whole_millis);
         planned.item.session = Some(one.session.id.clone());
-        planned.item.evidence = vec![one.verdict.liveness.reason().to_owned()];
+        planned.item.evidence = vec![one.verdict.liveness.reason_code().to_owned()];
         let refused = match (removable, beside.get(agent)) {
             (Removable::OnlyThrough(command), _) => {
                 Some(Refusal::OnlyThrough { command: command.to_owned() })
@@ -212,34 +226,34 @@ pub(super) fn transcripts(
         refusals.push(refused);
         found.push((planned, one));
         // What a sub-agent wrote is part of the session that it worked for.
-        let parent = one.session.digest.parent.iter().map(|parent| Name::new(agent, parent));
-        let of = parent.chain([one.session.name()]).collect();
-        candidates.push((Candidate { age, bytes: transcript.bytes, may_go }, of));
+        let parent = one.session.digest.parent.iter().map(|parent| SessionName::new(agent, parent));
+        let of = parent.chain([one.session.session_name()]).collect();
+        candidates.push((RetentionCandidate { age, bytes: transcript.bytes, may_go }, of));
     }
     let older_than = ask.older_than_ms.map(Duration::from_millis).or(ask.retention.transcripts);
     let max_bytes = ask.max_bytes.or(ask.retention.transcript_bytes);
-    let limits = Limits { older_than, max_bytes };
-    let would_go = planning.choose(&candidates, limits);
+    let limits = RetentionLimits { older_than, max_bytes };
+    let would_go = planning.choose_candidates(&candidates, limits);
     // What stays makes no room for a budget, so that others go in its place.
     for ((candidate, _), refused) in candidates.iter_mut().zip(&refusals) {
         candidate.may_go &= refused.is_none();
     }
-    let goes = planning.choose(&candidates, limits);
+    let goes = planning.choose_candidates(&candidates, limits);
     let of = candidates.into_iter().map(|(_, of)| of);
     let fates = refusals.into_iter().zip(would_go).zip(goes);
     for ((planned, one), (of, ((refused, would_go), goes))) in found.into_iter().zip(of.zip(fates))
     {
         if let (true, Some(refused)) = (would_go, refused) {
-            planning.stay(planned, refused);
+            planning.add_kept(planned, refused);
         } else if goes {
-            let kept = Kept {
+            let kept = KeptSession {
                 agent: one.session.agent.to_owned(),
                 session: one.session.id.clone(),
                 kept_at: now,
-                summary: Summary::of(&one.session.digest),
+                summary: SessionSummary::from_digest(&one.session.digest),
                 files: Vec::new(),
             };
-            planning.add(ask, planned, Check::Transcript(Box::new(kept)), of);
+            planning.add_item(ask, planned, GcCheck::Transcript(Box::new(kept)), of);
         }
     }
 }
@@ -247,7 +261,7 @@ pub(super) fn transcripts(
 /// What the agent's adapter says of the file of a session.
 fn removable(one: &Observed) -> Removable {
     match (&one.source, adapters::by_id(one.session.agent)) {
-        (Some(source), Some(adapter)) => adapter.removable(source),
+        (Some(source), Some(adapter)) => adapter.check_removable(source),
         _ => Removable::Never,
     }
 }

@@ -7,197 +7,223 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use model::launch::Fate;
-use model::plan::{Kind, Refusal};
+use model::launch::LaunchFate;
+use model::plan::{Refusal, RemovableKind};
 use model::rules::guard;
-use model::rules::retain::{Candidate, Limits};
-use model::session::{self, Name};
-use model::time::{Time, millis};
+use model::rules::retain::{RetentionCandidate, RetentionLimits};
+use model::session::{self, SessionName};
+use model::time::{Time, whole_millis};
 use sys::lockfile::LockFile;
 
-use super::{Ask, Check, Planning};
+use super::{GcCheck, GcPlan, GcRequest};
 use crate::observe::Observation;
-use crate::terminal::{Home, remove, sight};
+use crate::terminal::{TerminalHome, remove, sight};
 use crate::{hook, intake, launches};
-use reaper::Planned;
+use reaper::PlannedRemoval;
 
 /// Whose these things are.
-pub(super) const OWNER: &str = "ostler";
+pub(super) const OSTLER_OWNER: &str = "ostler";
 
 /// How old a file must be that was being written when its writer died.
-const TEMPORARY_AGE: Duration = Duration::from_secs(3600);
+const TEMPORARY_MIN_AGE: Duration = Duration::from_secs(3600);
 
 /// Hosted terminals that are over.
-pub(super) fn terminals(
+pub(super) fn plan_terminals(
     home: &Path,
-    ask: &Ask,
+    ask: &GcRequest,
     now: Time,
     observation: &Observation,
-    planning: &mut Planning,
+    planning: &mut GcPlan,
 ) {
-    if !ask.is_about(sight::AGENT) && !ask.is_about(OWNER) {
+    if !ask.is_about(sight::TERMINAL_AGENT) && !ask.is_about(OSTLER_OWNER) {
         return;
     }
     let (mut found, mut candidates) = (Vec::new(), Vec::new());
     for one in &observation.sessions {
         let session = &one.session;
-        if session.kind != session::Kind::Hosted {
+        if session.kind != session::SessionKind::Hosted {
             continue;
         }
         let directory = home.join("sessions").join(&session.id);
-        let why = format!("the terminal is over ({})", one.verdict.status.word());
-        let Ok(mut planned) = Planned::new(Kind::HostedSession, &directory, OWNER, why) else {
+        let why = format!("the terminal is over ({})", one.verdict.status.as_str());
+        let Ok(mut planned) =
+            PlannedRemoval::new(RemovableKind::HostedSession, &directory, OSTLER_OWNER, why)
+        else {
             continue;
         };
-        planned = planned.weighed();
+        planned = planned.with_total_size();
         planned.item.session = Some(session.id.clone());
         let ended = session.digest.ended_at.max(session.last_activity_at());
         let age = ended.map(|at| now.since(at));
-        planned.item.age_ms = age.map(millis);
-        planned.item.evidence = vec![format!("its host: {}", one.verdict.liveness.reason())];
+        planned.item.age_ms = age.map(whole_millis);
+        planned.item.evidence = vec![format!("its host: {}", one.verdict.liveness.reason_code())];
         let refused = guard::may_collect(&one.session, &one.verdict, now).err();
-        let candidate = Candidate { age, bytes: planned.item.bytes, may_go: refused.is_none() };
+        let candidate =
+            RetentionCandidate { age, bytes: planned.item.bytes, may_go: refused.is_none() };
         found.push((planned, refused));
-        candidates.push((candidate, vec![session.name()]));
+        candidates.push((candidate, vec![session.session_name()]));
     }
     let older_than = Some(ask.older_than(ask.retention.terminals));
-    let goes = planning.choose(&candidates, Limits { older_than, max_bytes: ask.max_bytes });
+    let goes = planning
+        .choose_candidates(&candidates, RetentionLimits { older_than, max_bytes: ask.max_bytes });
     let of = candidates.into_iter().map(|(_, of)| of);
     for ((planned, refused), (of, goes)) in found.into_iter().zip(of.zip(goes)) {
         match refused {
-            Some(guard::Refusal::Unproven(liveness)) => {
-                planning.stay(planned, guard::Refusal::Unproven(liveness).into());
+            Some(guard::CollectRefusal::Unproven(liveness)) => {
+                planning.add_kept(planned, guard::CollectRefusal::Unproven(liveness).into());
             }
             _ if goes => {
-                let check = Check::Terminal { root: home.to_owned(), id: session_of(&planned) };
-                planning.add(ask, planned, check, of);
+                let check = GcCheck::Terminal { root: home.to_owned(), id: session_of(&planned) };
+                planning.add_item(ask, planned, check, of);
             }
             _ => {}
         }
     }
 }
 
-fn session_of(planned: &Planned) -> String {
+fn session_of(planned: &PlannedRemoval) -> String {
     planned.item.session.clone().unwrap_or_default()
 }
 
 /// Whether a terminal may go now.
 pub(super) fn check_terminal(root: &Path, id: &str) -> Result<Option<LockFile>, Refusal> {
-    let home = Home::at(root);
-    let session = home.open(id).map_err(|fault| Refusal::Unreadable { why: fault.message })?;
-    remove::may_go(&session.as_settled()).map(|()| None)
+    let home = TerminalHome::at_root(root);
+    let session =
+        home.open_session(id).map_err(|fault| Refusal::Unreadable { why: fault.message })?;
+    remove::check_removable(&session.as_settled()).map(|()| None)
 }
 
 /// Records of agents that were started and are gone.
-pub(super) fn launches(home: &Path, ask: &Ask, now: Time, planning: &mut Planning) {
-    let observer = sys::proc::observer();
-    for record in launches::records(home) {
+pub(super) fn plan_launches(home: &Path, ask: &GcRequest, now: Time, planning: &mut GcPlan) {
+    let observer = sys::proc::current_observer();
+    for record in launches::launch_records(home) {
         let launch = match record.launch {
             Ok(launch) => launch,
             Err(why) => {
                 let what = "a note of an agent that was started";
-                let found = Planned::new(Kind::LaunchRecord, &record.path, OWNER, what);
-                found.into_iter().for_each(|one| planning.stay(one, launches::damaged(&why)));
+                let found = PlannedRemoval::new(
+                    RemovableKind::LaunchRecord,
+                    &record.path,
+                    OSTLER_OWNER,
+                    what,
+                );
+                found
+                    .into_iter()
+                    .for_each(|one| planning.add_kept(one, launches::damaged_record(&why)));
                 continue;
             }
         };
-        let ttl = ask.older_than(launch.ttl());
-        let (fate, liveness) = launches::fate(home, &launch, ttl, &observer, now);
-        let Ok(mut planned) = launches::planned(&record.path, &launch, liveness) else { continue };
+        let ttl = ask.older_than(launch.retention_ttl());
+        let (fate, liveness) = launches::judge_launch(home, &launch, ttl, &observer, now);
+        let Ok(mut planned) = launches::plan_record(&record.path, &launch, liveness) else {
+            continue;
+        };
         match fate {
-            Fate::Due(gone) => {
-                planned.item.age_ms = Some(millis(gone));
-                planning.add(ask, planned, Check::Launch, vec![remove::name(&launch.session)]);
+            LaunchFate::Due(gone) => {
+                planned.item.age_ms = Some(whole_millis(gone));
+                planning.add_item(
+                    ask,
+                    planned,
+                    GcCheck::Launch,
+                    vec![remove::terminal_name(&launch.session)],
+                );
             }
-            Fate::Stays(Refusal::Alive { .. }) | Fate::Young(_) => {}
-            Fate::Stays(refusal) => planning.stay(planned, refusal),
+            LaunchFate::Stays(Refusal::Alive { .. }) | LaunchFate::Young(_) => {}
+            LaunchFate::Stays(refusal) => planning.add_kept(planned, refusal),
         }
     }
 }
 
 /// Payloads beside the spool whose reports were taken in long ago.
-pub(super) fn spills(home: &Path, ask: &Ask, now: Time, planning: &mut Planning) {
-    let state = store::state::State::read(home).ok().flatten();
+pub(super) fn plan_spills(home: &Path, ask: &GcRequest, now: Time, planning: &mut GcPlan) {
+    let state = store::state::StateStore::open_read_only(home).ok().flatten();
     // A spool that cannot be read may name any of them.
-    let Ok(waiting) = intake::waiting(home, state.as_ref()) else { return };
+    let Ok(waiting) = intake::read_waiting(home, state.as_ref()) else { return };
     let named: HashSet<String> = waiting.into_iter().filter_map(|report| report.spill).collect();
     let limit = ask.older_than(ask.retention.spills);
     let why = "the payload of a report that was taken in";
-    for (path, name) in files(&hook::spill_directory(home)) {
+    for (path, name) in files_in(&hook::spill_directory(home)) {
         if !named.contains(&name) {
-            add_old(ask, now, &path, (Kind::Spill, why), limit, planning);
+            add_old(ask, now, &path, (RemovableKind::Spill, why), limit, planning);
         }
     }
 }
 
 /// Puts a file on the list if it has been left alone for long enough.
 fn add_old(
-    ask: &Ask,
+    ask: &GcRequest,
     now: Time,
     path: &Path,
-    (kind, why): (Kind, &str),
+    (kind, why): (RemovableKind, &str),
     limit: Duration,
-    planning: &mut Planning,
+    planning: &mut GcPlan,
 ) {
-    let Ok(mut planned) = Planned::new(kind, path, OWNER, why) else { return };
+    let Ok(mut planned) = PlannedRemoval::new(kind, path, OSTLER_OWNER, why) else { return };
     if planned.note_age(now) > limit {
-        planning.add(ask, planned, Check::Unopened, Vec::new());
+        planning.add_item(ask, planned, GcCheck::Unopened, Vec::new());
     }
 }
 
-fn files(directory: &Path) -> impl Iterator<Item = (PathBuf, String)> + use<> {
+fn files_in(directory: &Path) -> impl Iterator<Item = (PathBuf, String)> + use<> {
     let listed = std::fs::read_dir(directory).into_iter().flatten().flatten();
     listed.filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)))
 }
 
 /// Copies in the vault, the oldest first, until the rest fits the budget.
-pub(super) fn vault(home: &Path, ask: &Ask, now: Time, planning: &mut Planning) {
+pub(super) fn plan_vault_copies(home: &Path, ask: &GcRequest, now: Time, planning: &mut GcPlan) {
     let Some(max_bytes) = ask.retention.vault_bytes else { return };
-    let Ok(kept) = crate::finalize::kept(home) else { return };
+    let Ok(kept) = crate::finalize::list_kept(home) else { return };
     // The newest session that needs a copy says how old it is; any of them may be pinned.
     let mut known: HashMap<&str, usize> = HashMap::new();
     let (mut copies, mut candidates) = (Vec::new(), Vec::new());
     for one in &kept {
         for file in &one.files {
-            let name = Name::new(&one.agent, &one.session);
+            let name = SessionName::new(&one.agent, &one.session);
             let at = *known.entry(&file.sha256).or_insert(copies.len());
             if at == copies.len() {
                 let age = now.since(one.kept_at);
                 copies.push((file.sha256.as_str(), age, name.to_string()));
                 let bytes = file.kept_bytes;
-                candidates.push((Candidate { age: Some(age), bytes, may_go: true }, Vec::new()));
+                candidates
+                    .push((RetentionCandidate { age: Some(age), bytes, may_go: true }, Vec::new()));
             }
             candidates[at].1.push(name);
         }
     }
-    let goes =
-        planning.choose(&candidates, Limits { older_than: None, max_bytes: Some(max_bytes) });
+    let goes = planning.choose_candidates(
+        &candidates,
+        RetentionLimits { older_than: None, max_bytes: Some(max_bytes) },
+    );
     let of = candidates.into_iter().map(|(_, of)| of);
     for ((hash, age, session), (of, goes)) in copies.into_iter().zip(of.zip(goes)) {
-        let place = crate::vault::place(home, hash);
+        let place = crate::vault::copy_path(home, hash);
         let why = "the vault is over its budget, and this is among the oldest";
-        if let (true, Ok(mut planned)) = (goes, Planned::new(Kind::VaultCopy, &place, OWNER, why)) {
+        if let (true, Ok(mut planned)) =
+            (goes, PlannedRemoval::new(RemovableKind::VaultCopy, &place, OSTLER_OWNER, why))
+        {
             planned.item.session = Some(session);
-            planned.item.age_ms = Some(millis(age));
-            planning.add(ask, planned, Check::Unopened, of);
+            planned.item.age_ms = Some(whole_millis(age));
+            planning.add_item(ask, planned, GcCheck::Unopened, of);
         }
     }
 }
 
 /// Sockets on which nobody listens.
-pub(super) fn sockets(home: &Path, ask: &Ask, planning: &mut Planning) {
+pub(super) fn plan_sockets(home: &Path, ask: &GcRequest, planning: &mut GcPlan) {
     let fallback = crate::daemon::fallback_directory(home);
-    let below = files(&ask.runtime).filter(|(path, _)| path.is_dir());
+    let below = files_in(&ask.runtime).filter(|(path, _)| path.is_dir());
     let places = [ask.runtime.clone(), fallback].into_iter().chain(below.map(|(path, _)| path));
     for place in places {
-        for (path, _) in files(&place) {
+        for (path, _) in files_in(&place) {
             let is_socket =
                 std::fs::symlink_metadata(&path).is_ok_and(|about| about.file_type().is_socket());
             if is_socket && check_socket(&path).is_ok() {
                 let why = "nobody listens on it";
-                if let Ok(mut planned) = Planned::new(Kind::Socket, &path, OWNER, why) {
+                if let Ok(mut planned) =
+                    PlannedRemoval::new(RemovableKind::Socket, &path, OSTLER_OWNER, why)
+                {
                     planned.item.evidence = vec!["connecting was refused".to_owned()];
-                    planning.add(ask, planned, Check::Socket, Vec::new());
+                    planning.add_item(ask, planned, GcCheck::Socket, Vec::new());
                 }
             }
         }
@@ -214,13 +240,20 @@ pub(super) fn check_socket(path: &Path) -> Result<(), Refusal> {
 }
 
 /// Files that were being written when their writer died.
-pub(super) fn temporaries(home: &Path, ask: &Ask, now: Time, planning: &mut Planning) {
+pub(super) fn plan_temporaries(home: &Path, ask: &GcRequest, now: Time, planning: &mut GcPlan) {
     let why = "its writer died while writing it";
-    let launches = launches::directory(home);
+    let launches = launches::launches_directory(home);
     for directory in [home.to_owned(), home.join("vault"), home.join("spool"), launches] {
-        for (path, name) in files(&directory) {
+        for (path, name) in files_in(&directory) {
             if name.starts_with('.') && name.ends_with(".tmp") && !path.is_dir() {
-                add_old(ask, now, &path, (Kind::Temporary, why), TEMPORARY_AGE, planning);
+                add_old(
+                    ask,
+                    now,
+                    &path,
+                    (RemovableKind::Temporary, why),
+                    TEMPORARY_MIN_AGE,
+                    planning,
+                );
             }
         }
     }

@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use model::plan::{Kind, Refusal};
-use model::rules::guard::{self, Refusal as GuardRefusal};
-use model::time::{Time, millis};
+use model::plan::{Refusal, RemovableKind};
+use model::rules::guard::{self, CollectRefusal as GuardRefusal};
+use model::time::{Time, whole_millis};
 
-use super::{Ask, Check, InUse, Planning};
+use super::{GcCheck, GcPlan, GcRequest, InUse};
 use crate::observe::Observation;
-use reaper::Planned;
+use reaper::PlannedRemoval;
 
 /// Worktrees in which no session is active.
-pub(super) fn worktrees(
-    ask: &Ask,
+pub(super) fn plan_worktrees(
+    ask: &GcRequest,
     now: Time,
     observation: &Observation,
     in_use: &InUse,
-    planning: &mut Planning,
+    planning: &mut GcPlan,
 ) {
     let mut roots = BTreeSet::new();
     for one in observation.sessions.iter().filter(|one| ask.is_about(one.session.agent)) {
@@ -34,10 +34,13 @@ pub(super) fn worktrees(
         };
         let sessions = || observation.sessions.iter().filter(below);
         let why = "its branch is merged, and nothing in it is anywhere else";
-        let Ok(mut planned) = Planned::new(Kind::Worktree, &root, "git", why) else { continue };
+        let Ok(mut planned) = PlannedRemoval::new(RemovableKind::Worktree, &root, "git", why)
+        else {
+            continue;
+        };
         let last = sessions().filter_map(|one| one.session.last_activity_at()).max();
         let age = last.map(|at| now.since(at));
-        planned.item.age_ms = age.map(millis);
+        planned.item.age_ms = age.map(whole_millis);
         planned.item.evidence = vec![
             "git says: no changes, merged, and the commits are on a remote".to_owned(),
             "no process works there".to_owned(),
@@ -47,7 +50,7 @@ pub(super) fn worktrees(
             Some((one, refused))
         });
         if let Some((one, refused)) = guarded {
-            planning.stay(
+            planning.add_kept(
                 planned,
                 match refused {
                     GuardRefusal::Alive | GuardRefusal::Unproven(_) | GuardRefusal::Active => {
@@ -59,12 +62,12 @@ pub(super) fn worktrees(
                 },
             );
         } else if age.is_none_or(|age| age <= ask.older_than(ask.retention.worktrees)) {
-            planning.stay(planned, Refusal::Young);
-        } else if let Err(refusal) = check(&root, in_use) {
-            planning.stay(planned, refusal);
+            planning.add_kept(planned, Refusal::Young);
+        } else if let Err(refusal) = check_worktree(&root, in_use) {
+            planning.add_kept(planned, refusal);
         } else {
-            let of = sessions().map(|one| one.session.name()).collect();
-            planning.add(ask, planned.weighed(), Check::Worktree, of);
+            let of = sessions().map(|one| one.session.session_name()).collect();
+            planning.add_item(ask, planned.with_total_size(), GcCheck::Worktree, of);
         }
     }
 }
@@ -79,28 +82,28 @@ fn root_of(directory: &Path) -> Option<PathBuf> {
 }
 
 /// Whether everything in a worktree is somewhere else too, and nobody uses it.
-pub(super) fn check(root: &Path, in_use: &InUse) -> Result<(), Refusal> {
+pub(super) fn check_worktree(root: &Path, in_use: &InUse) -> Result<(), Refusal> {
     in_use.check_below(root)?;
-    let administration = git(root, &["rev-parse", "--absolute-git-dir"])?;
+    let administration = run_git(root, &["rev-parse", "--absolute-git-dir"])?;
     if Path::new(administration.trim()).join("locked").exists() {
         return Err(Refusal::Locked);
     }
     // Git looks into a submodule with that one's settings, which nothing here can switch off.
-    let files = git(root, &["ls-files", "--stage"])?;
+    let files = run_git(root, &["ls-files", "--stage"])?;
     if files.lines().any(|line| line.starts_with("160000 ")) {
         return Err(Refusal::Unreadable { why: "it has submodules".to_owned() });
     }
-    let status = git(root, &["status", "--porcelain=v1", "-uall"])?;
+    let status = run_git(root, &["status", "--porcelain=v1", "-uall"])?;
     if !status.is_empty() {
         return Err(Refusal::Dirty);
     }
-    let branch = git(root, &["rev-parse", "--abbrev-ref", "HEAD"])?.trim().to_owned();
-    let unpushed = git(root, &["rev-list", "--max-count=1", "HEAD", "--not", "--remotes"])?;
+    let branch = run_git(root, &["rev-parse", "--abbrev-ref", "HEAD"])?.trim().to_owned();
+    let unpushed = run_git(root, &["rev-list", "--max-count=1", "HEAD", "--not", "--remotes"])?;
     if !unpushed.is_empty() {
         return Err(Refusal::Unpushed { branch });
     }
     let main = main_branch(root)?;
-    let unmerged = git(root, &["rev-list", "--max-count=1", "HEAD", "--not", &main])?;
+    let unmerged = run_git(root, &["rev-list", "--max-count=1", "HEAD", "--not", &main])?;
     if !unmerged.is_empty() {
         return Err(Refusal::Unmerged { branch });
     }
@@ -112,7 +115,7 @@ fn main_branch(root: &Path) -> Result<String, Refusal> {
     let named =
         ["refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master"];
     for name in named {
-        if git(root, &["rev-parse", "--quiet", "--verify", name]).is_ok() {
+        if run_git(root, &["rev-parse", "--quiet", "--verify", name]).is_ok() {
             return Ok(name.to_owned());
         }
     }
@@ -120,7 +123,7 @@ fn main_branch(root: &Path) -> Result<String, Refusal> {
 }
 
 /// Asks git, with the commands that the repository's settings name switched off.
-fn git(root: &Path, arguments: &[&str]) -> Result<String, Refusal> {
+fn run_git(root: &Path, arguments: &[&str]) -> Result<String, Refusal> {
     let filters = filter_commands(root)?;
     ask_git(root, arguments, &filters)
 }

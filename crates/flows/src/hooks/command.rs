@@ -3,14 +3,14 @@
 use std::path::Path;
 
 /// Raised whenever what is written into agents' files changes.
-pub(super) const VERSION: u32 = 1;
+pub(super) const HOOK_VERSION: u32 = 1;
 
 /// What ends each command: to the shell, nothing.
 const MARK: &str = " # ostler-hooks ";
 
 /// A command of ostler's in somebody's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ours {
+pub(super) struct OstlerCommand {
     /// The program as it is written there, without quotes.
     pub(super) program: String,
     /// The version of the wiring; a command that has been edited may have lost it.
@@ -25,27 +25,27 @@ const THEN: &str = " ] && exec ";
 const ELSE: &str = "; :";
 
 /// The command for one event.
-pub(super) fn line(program: &str, agent: &str, event: &str) -> String {
-    let program = quoted(program);
-    format!("{TEST}{program}{THEN}{program} hook {agent} {event}{ELSE}{MARK}{VERSION}")
+pub(super) fn render_command(program: &str, agent: &str, event: &str) -> String {
+    let program = quote_word(program);
+    format!("{TEST}{program}{THEN}{program} hook {agent} {event}{ELSE}{MARK}{HOOK_VERSION}")
 }
 
 /// Reads a command as one of ostler's for this agent.
-pub(super) fn read(command: &str, agent: &str) -> Option<Ours> {
+pub(super) fn parse_command(command: &str, agent: &str) -> Option<OstlerCommand> {
     let (words, version) = match command.split_once(MARK) {
         Some((words, version)) => (words, version.trim().parse().ok()),
         None => (command, None),
     };
     let (program, rest) = words.split_once(&format!(" hook {agent} "))?;
     let rest = rest.strip_suffix(ELSE).unwrap_or(rest);
-    let program = unquoted(once(program.trim()));
+    let program = unquote_word(undouble_program(program.trim()));
     let is_ostler = Path::new(&program).file_name().is_some_and(|name| name == "ostler");
     let is_one_word = !rest.trim().is_empty() && !rest.trim().contains(char::is_whitespace);
-    (version.is_some() || (is_ostler && is_one_word)).then_some(Ours { program, version })
+    (version.is_some() || (is_ostler && is_one_word)).then_some(OstlerCommand { program, version })
 }
 
 /// The program, where it is tested for before it is run.
-fn once(program: &str) -> &str {
+fn undouble_program(program: &str) -> &str {
     let Some(twice) = program.strip_prefix(TEST) else { return program };
     let length = twice.len().saturating_sub(THEN.len()) / 2;
     let (first, then_second) = twice.split_at_checked(length).unwrap_or((twice, ""));
@@ -53,7 +53,7 @@ fn once(program: &str) -> &str {
 }
 
 /// A word that a shell reads as it is.
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._+-@%:,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -61,7 +61,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-fn unquoted(word: &str) -> String {
+fn unquote_word(word: &str) -> String {
     let inner = word.strip_prefix('\'').and_then(|word| word.strip_suffix('\''));
     inner.map_or_else(|| word.to_owned(), |inner| inner.replace(r"'\''", "'"))
 }
@@ -73,10 +73,10 @@ mod tests {
     #[test]
     fn a_command_is_recognised_whatever_the_path() {
         for program in ["/usr/bin/ostler", "/a b/ostler", "/it's/$(x)/`y`/\"z\"/ostler", "/o/ö"] {
-            let command = line(program, "codex", "Stop");
-            let ours = Ours { program: program.to_owned(), version: Some(VERSION) };
-            assert_eq!(read(&command, "codex"), Some(ours), "{command}");
-            assert_eq!(read(&command, "claude-code"), None);
+            let command = render_command(program, "codex", "Stop");
+            let ours = OstlerCommand { program: program.to_owned(), version: Some(HOOK_VERSION) };
+            assert_eq!(parse_command(&command, "codex"), Some(ours), "{command}");
+            assert_eq!(parse_command(&command, "claude-code"), None);
         }
     }
 
@@ -87,11 +87,11 @@ mod tests {
         std::fs::create_dir(&odd).unwrap();
         let program = odd.join("ostler");
         std::os::unix::fs::symlink("/bin/echo", &program).unwrap();
-        let command = line(program.to_str().unwrap(), "pi", "turn-end");
+        let command = render_command(program.to_str().unwrap(), "pi", "turn-end");
         let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
         assert_eq!(output.stdout, b"hook pi turn-end\n");
         assert_eq!(output.stderr, b"");
-        sys::atomic::abandon(&program);
+        sys::atomic::remove_own(&program);
         let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
         assert!(output.status.success(), "a program that is gone says nothing");
         assert_eq!((output.stdout, output.stderr), (Vec::new(), Vec::new()));
@@ -101,9 +101,9 @@ mod tests {
     fn other_commands_are_not_ours() {
         for command in ["", "echo hook codex Stop", "ostler ls", "/bin/x hook codex Stop; rm -r ~"]
         {
-            assert_eq!(read(command, "codex"), None, "{command}");
+            assert_eq!(parse_command(command, "codex"), None, "{command}");
         }
-        let edited = read("/opt/ostler hook codex Stop", "codex").unwrap();
+        let edited = parse_command("/opt/ostler hook codex Stop", "codex").unwrap();
         assert_eq!(edited.version, None);
     }
 }

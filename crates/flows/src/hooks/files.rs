@@ -8,35 +8,35 @@ use std::path::{Path, PathBuf};
 use model::wire::FileChange;
 use sha2::Digest;
 
-use super::{HooksError, Wrong};
+use super::{EditError, HooksError};
 
 const BACKUP: &str = ".ostler-backup";
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// The most that is read of a settings file.
-const MOST: u64 = 16 << 20;
+const MAX_SETTINGS_BYTES: u64 = 16 << 20;
 
 /// A file as it was read, with the one that was kept from before ostler's hooks.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct SettingsFile {
     pub(super) path: PathBuf,
     backup_path: PathBuf,
     bytes: Option<Vec<u8>>,
     backup: Option<Vec<u8>>,
 }
 
-impl Seen {
+impl SettingsFile {
     /// Reads a file, and the copy of it at `backup_path`.
-    pub(super) fn read(path: &Path, backup_path: PathBuf) -> Result<Self, HooksError> {
+    pub(super) fn read_settings(path: &Path, backup_path: PathBuf) -> Result<Self, HooksError> {
         let fail = |source| HooksError::Read { path: path.to_owned(), source };
-        let bytes = read(path).map_err(fail)?;
+        let bytes = read_if_present(path).map_err(fail)?;
         if bytes.is_none() && path.is_symlink() {
             return Err(fail(io::Error::new(
                 io::ErrorKind::NotFound,
                 "it is a link to a file that is not there",
             )));
         }
-        let backup = read(&backup_path)
+        let backup = read_if_present(&backup_path)
             .map_err(|source| HooksError::Read { path: backup_path.clone(), source })?;
         Ok(Self { path: path.to_owned(), backup_path, bytes, backup })
     }
@@ -50,22 +50,22 @@ impl Seen {
     }
 
     /// The content without its byte order mark; nothing if there is no file.
-    pub(super) fn text(&self) -> Result<&str, HooksError> {
+    pub(super) fn settings_text(&self) -> Result<&str, HooksError> {
         let bytes = self.bytes.as_deref().unwrap_or_default();
         let text = std::str::from_utf8(bytes).map_err(|error| HooksError::Wrong {
             path: self.path.clone(),
-            wrong: Wrong::shape(format!("byte {} is not UTF-8", error.valid_up_to() + 1)),
+            wrong: EditError::wrong_shape(format!("byte {} is not UTF-8", error.valid_up_to() + 1)),
         })?;
         Ok(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text))
     }
 
     /// The same for a content that was looked at before.
     pub(super) fn text_or_empty(&self) -> &str {
-        self.text().unwrap_or_default()
+        self.settings_text().unwrap_or_default()
     }
 
     /// The content from before ostler's hooks, if it was kept.
-    pub(super) fn original(&self) -> Option<String> {
+    pub(super) fn original_text(&self) -> Option<String> {
         let text = String::from_utf8(self.backup.clone()?).ok()?;
         Some(text.strip_prefix(BYTE_ORDER_MARK).map_or(text.clone(), str::to_owned))
     }
@@ -86,7 +86,7 @@ pub(super) fn backup_beside(path: &Path) -> PathBuf {
 pub(super) fn backup_at_home(home: &Path, path: &Path) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
 
-    let name = model::hex::hex(&sha2::Sha256::digest(path.as_os_str().as_bytes()));
+    let name = model::hex::to_hex(&sha2::Sha256::digest(path.as_os_str().as_bytes()));
     home.join("hook-backups").join(name)
 }
 
@@ -110,12 +110,12 @@ pub(super) fn resolve_beneath(project: &Path, path: &Path) -> Result<PathBuf, Ho
     Ok(if missing.as_os_str().is_empty() { real } else { real.join(missing) })
 }
 
-fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+fn read_if_present(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"))
         }
-        Ok(metadata) if metadata.len() > MOST => {
+        Ok(metadata) if metadata.len() > MAX_SETTINGS_BYTES => {
             Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large for settings"))
         }
         Ok(_) => fs::read(path).map(Some),
@@ -133,26 +133,26 @@ enum Original {
 
 /// What is to happen to a file.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) seen: Seen,
+pub(super) struct SettingsPlan {
+    pub(super) seen: SettingsFile,
     /// The content afterwards; `None` for no file.
     after: Option<Vec<u8>>,
     original: Original,
 }
 
-impl Plan {
-    pub(super) fn nothing(seen: Seen) -> Self {
+impl SettingsPlan {
+    pub(super) fn leave_unchanged(seen: SettingsFile) -> Self {
         let after = seen.bytes.clone();
         Self { seen, after, original: Original::Leave }
     }
 
-    pub(super) fn write(seen: Seen, text: String) -> Self {
+    pub(super) fn write_text(seen: SettingsFile, text: String) -> Self {
         let mark = if seen.has_mark() { BYTE_ORDER_MARK } else { "" };
         let after = Some(format!("{mark}{text}").into_bytes());
         Self { seen, after, original: Original::Leave }
     }
 
-    pub(super) fn remove(seen: Seen) -> Self {
+    pub(super) fn remove_file(seen: SettingsFile) -> Self {
         Self { seen, after: None, original: Original::Leave }
     }
 
@@ -172,7 +172,7 @@ impl Plan {
         text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
     }
 
-    pub(super) fn change(&self) -> FileChange {
+    pub(super) fn file_change(&self) -> FileChange {
         match (&self.seen.bytes, &self.after) {
             (before, after) if before == after => FileChange::Unchanged,
             (None, _) => FileChange::Created,
@@ -190,7 +190,7 @@ impl Plan {
     }
 
     /// The change, line by line.
-    pub(super) fn diff(&self) -> String {
+    pub(super) fn render_diff(&self) -> String {
         let text = |bytes: &Option<Vec<u8>>| {
             String::from_utf8_lossy(bytes.as_deref().unwrap_or_default()).into_owned()
         };
@@ -205,7 +205,7 @@ impl Plan {
 
     /// Carries it out. `Busy` if the file has changed since it was read: then nothing was done.
     pub(super) fn apply(&self, boundary: Option<&Path>) -> Result<(), HooksError> {
-        if self.change() == FileChange::Unchanged && self.original != Original::Drop {
+        if self.file_change() == FileChange::Unchanged && self.original != Original::Drop {
             return Ok(());
         }
         let path = &self.seen.path;
@@ -224,7 +224,7 @@ impl Plan {
                     source: io::Error::other(error),
                 })?;
             }
-            sys::atomic::write(&backup, bytes)
+            sys::atomic::write_synced(&backup, bytes)
                 .map_err(|source| HooksError::Write { path: backup, source })?;
         }
         match (&self.seen.bytes, &self.after) {
@@ -232,10 +232,10 @@ impl Plan {
                 if let Some(parent) = path.parent() {
                     DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(fail)?;
                 }
-                sys::atomic::update(path, before.as_deref(), after).map_err(fail)?;
+                sys::atomic::replace_if_unchanged(path, before.as_deref(), after).map_err(fail)?;
             }
             (Some(before), None) => {
-                sys::atomic::remove(path, before).map_err(fail)?;
+                sys::atomic::remove_if_unchanged(path, before).map_err(fail)?;
                 remove_empty_directories(path, boundary);
             }
             (None, None) => {}
@@ -244,7 +244,7 @@ impl Plan {
             && let Some(backup) = &self.seen.backup
         {
             let path = self.seen.backup_path();
-            sys::atomic::remove(&path, backup)
+            sys::atomic::remove_if_unchanged(&path, backup)
                 .map_err(|source| HooksError::Write { path, source })?;
         }
         Ok(())

@@ -14,28 +14,28 @@ mod trust;
 use std::path::{Path, PathBuf};
 
 use adapters::Adapter;
-use adapters::hooks::{Hooks, Meaning, Shape};
-pub use model::edit::Wrong;
-use model::event::Happening;
+use adapters::hooks::{AgentHooks, HookFileShape, HookMeaning};
+pub use model::edit::EditError;
+use model::event::HookHappening;
 pub use model::wire::HookState as State;
 use model::wire::{FileChange, HookAgent, HookFile};
 
-use command::Ours;
-use files::{Plan, Seen, backup_at_home, backup_beside, resolve_beneath};
+use command::OstlerCommand;
+use files::{SettingsFile, SettingsPlan, backup_at_home, backup_beside, resolve_beneath};
 
 /// How long an agent may wait for a hook, in seconds. The hook takes milliseconds; this is for a
 /// machine that stands still. Ends are short: agents give all of their hooks little time.
-const SECONDS: u32 = 5;
-const SECONDS_AT_THE_END: u32 = 1;
+const HOOK_TIMEOUT_SECONDS: u32 = 5;
+const END_HOOK_TIMEOUT_SECONDS: u32 = 1;
 
 /// How often a change is tried again after somebody else was quicker.
-const ATTEMPTS: usize = 5;
+const MAX_CHANGE_ATTEMPTS: usize = 5;
 
 /// Where, and which ostler.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct HooksRequest<'a> {
     /// The environment that says where agents keep their settings.
-    pub env: adapters::Env<'a>,
+    pub env: adapters::EnvLookup<'a>,
     /// The ostler that agents are to run.
     pub program: &'a Path,
     /// The project, or `None` for all of the user's work.
@@ -46,7 +46,7 @@ pub struct Request<'a> {
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum HookAction {
     /// Put the hooks in.
     Install,
     /// Take them out.
@@ -98,7 +98,7 @@ pub enum HooksError {
         /// The file.
         path: PathBuf,
         /// What and where.
-        wrong: Wrong,
+        wrong: EditError,
     },
     /// Somebody else changes the file again and again.
     #[error("{} is being changed by somebody else", .0.display())]
@@ -106,63 +106,68 @@ pub enum HooksError {
 }
 
 /// The agents whose hooks are known.
-pub fn supported() -> impl Iterator<Item = &'static str> {
-    adapters::ALL.iter().map(|one| one.about()).filter(|one| one.hooks.is_some()).map(|one| one.id)
+pub fn supported_agents() -> impl Iterator<Item = &'static str> {
+    adapters::ALL_ADAPTERS
+        .iter()
+        .map(|one| one.agent_profile())
+        .filter(|one| one.hooks.is_some())
+        .map(|one| one.id)
 }
 
 /// Whether the agent was ever run here.
-pub fn is_present(agent: &str, env: &adapters::Env<'_>) -> bool {
-    adapters::by_id(agent).is_some_and(|one| one.roots(env).iter().any(|root| root.exists()))
+pub fn is_present(agent: &str, env: &adapters::EnvLookup<'_>) -> bool {
+    adapters::by_id(agent)
+        .is_some_and(|one| one.session_roots(env).iter().any(|root| root.exists()))
 }
 
 /// How far the hooks of an agent are.
-pub fn status(agent: &str, request: &Request<'_>) -> Result<HookAgent, HooksError> {
-    let (adapter, hooks) = known(agent)?;
-    let wiring = Wiring::of(adapter, hooks, request)?;
+pub fn hooks_status(agent: &str, request: &HooksRequest<'_>) -> Result<HookAgent, HooksError> {
+    let (adapter, hooks) = find_hooks(agent)?;
+    let wiring = Wiring::for_agent(adapter, hooks, request)?;
     let mut files = Vec::new();
-    for part in parts(adapter, hooks, request)? {
+    for part in settings_parts(adapter, hooks, request)? {
         let seen = part.read()?;
         let backup = seen.has_backup().then(|| seen.backup_path());
         files.push(file_view(&part.path, FileChange::Unchanged, backup, None));
     }
-    let (state, notes) = overall(adapter, hooks, &wiring, request)?;
-    let id = adapter.about().id;
+    let (state, notes) = overall_state(adapter, hooks, &wiring, request)?;
+    let id = adapter.agent_profile().id;
     let present = is_present(id, &request.env);
     Ok(HookAgent { agent: id, present, state: Some(state), files, notes, problem: None })
 }
 
 /// Installs or uninstalls the hooks of an agent; a dry run only says what would change.
-pub fn change(
+pub fn change_hooks(
     agent: &str,
-    request: &Request<'_>,
-    action: Action,
+    request: &HooksRequest<'_>,
+    action: HookAction,
     dry_run: bool,
 ) -> Result<HookAgent, HooksError> {
-    let (adapter, hooks) = known(agent)?;
-    let wiring = Wiring::of(adapter, hooks, request)?;
-    let parts = parts(adapter, hooks, request)?;
-    let plan = |part: &Part| part.plan(&wiring, action);
+    let (adapter, hooks) = find_hooks(agent)?;
+    let wiring = Wiring::for_agent(adapter, hooks, request)?;
+    let parts = settings_parts(adapter, hooks, request)?;
+    let plan = |part: &SettingsPart| part.plan_change(&wiring, action);
     // All or nothing, as far as that can be known beforehand.
     let mut plans = parts.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
     if !dry_run {
         for (part, plan) in parts.iter().zip(&mut plans) {
             let mut attempts = 0;
-            while let Err(error) = plan.apply(boundary(request).as_deref()) {
+            while let Err(error) = plan.apply(removal_boundary(request).as_deref()) {
                 attempts += 1;
-                if !matches!(error, HooksError::Busy(_)) || attempts == ATTEMPTS {
+                if !matches!(error, HooksError::Busy(_)) || attempts == MAX_CHANGE_ATTEMPTS {
                     return Err(error);
                 }
-                *plan = part.plan(&wiring, action)?;
+                *plan = part.plan_change(&wiring, action)?;
             }
         }
     }
-    let view = |plan: &Plan| {
+    let view = |plan: &SettingsPlan| {
         let backup = plan.backup_afterwards().then(|| plan.seen.backup_path());
-        file_view(&plan.seen.path, plan.change(), backup, dry_run.then(|| plan.diff()))
+        file_view(&plan.seen.path, plan.file_change(), backup, dry_run.then(|| plan.render_diff()))
     };
     let files = plans.iter().map(view).collect();
-    let (state, notes) = overall(adapter, hooks, &wiring, request)?;
-    let id = adapter.about().id;
+    let (state, notes) = overall_state(adapter, hooks, &wiring, request)?;
+    let id = adapter.agent_profile().id;
     let present = is_present(id, &request.env);
     Ok(HookAgent { agent: id, present, state: Some(state), files, notes, problem: None })
 }
@@ -178,15 +183,15 @@ fn file_view(
     HookFile { path: text(path), change, backup: backup.as_deref().map(text), diff }
 }
 
-fn known(agent: &str) -> Result<(&'static dyn Adapter, &'static Hooks), HooksError> {
+fn find_hooks(agent: &str) -> Result<(&'static dyn Adapter, &'static AgentHooks), HooksError> {
     let none = || HooksError::NoHooks(agent.to_owned());
     let adapter = adapters::by_id(agent).ok_or_else(none)?;
-    Ok((adapter, adapter.about().hooks.ok_or_else(none)?))
+    Ok((adapter, adapter.agent_profile().hooks.ok_or_else(none)?))
 }
 
 /// One hook to be written.
 #[derive(Debug)]
-struct Entry {
+struct HookEntry {
     event: &'static str,
     command: String,
     seconds: u32,
@@ -197,208 +202,236 @@ struct Entry {
 struct Wiring<'a> {
     agent: &'static str,
     program: &'a str,
-    shape: Shape,
-    entries: Vec<Entry>,
+    shape: HookFileShape,
+    entries: Vec<HookEntry>,
 }
 
 impl<'a> Wiring<'a> {
-    fn of(adapter: &dyn Adapter, hooks: &Hooks, request: &Request<'a>) -> Result<Self, HooksError> {
-        let agent = adapter.about().id;
+    fn for_agent(
+        adapter: &dyn Adapter,
+        hooks: &AgentHooks,
+        request: &HooksRequest<'a>,
+    ) -> Result<Self, HooksError> {
+        let agent = adapter.agent_profile().id;
         let program = request.program.to_str();
         let program = program.ok_or_else(|| HooksError::Program(request.program.to_owned()))?;
-        let entry = |(event, meaning): (&'static str, Meaning)| {
-            let ends = meaning == Meaning::Is(Happening::SessionEnd);
-            let seconds = if ends { SECONDS_AT_THE_END } else { SECONDS };
-            Entry { event, command: command::line(program, agent, event), seconds }
+        let entry = |(event, meaning): (&'static str, HookMeaning)| {
+            let ends = meaning == HookMeaning::Is(HookHappening::SessionEnd);
+            let seconds = if ends { END_HOOK_TIMEOUT_SECONDS } else { HOOK_TIMEOUT_SECONDS };
+            HookEntry { event, command: command::render_command(program, agent, event), seconds }
         };
-        let entries = hooks.wired().map(entry).collect();
+        let entries = hooks.wired_events().map(entry).collect();
         Ok(Self { agent, program, shape: hooks.wiring.shape, entries })
     }
 }
 
 /// One file and what ostler has in it.
 #[derive(Debug)]
-struct Part {
+struct SettingsPart {
     path: PathBuf,
     backup: PathBuf,
-    kind: Kind,
+    kind: PartKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum PartKind {
     Hooks,
     Notify { event: &'static str },
 }
 
-fn parts(
+fn settings_parts(
     adapter: &dyn Adapter,
-    hooks: &Hooks,
-    request: &Request<'_>,
-) -> Result<Vec<Part>, HooksError> {
-    let id = adapter.about().id;
+    hooks: &AgentHooks,
+    request: &HooksRequest<'_>,
+) -> Result<Vec<SettingsPart>, HooksError> {
+    let id = adapter.agent_profile().id;
     if let Some(project) = request.project {
         let path = hooks.wiring.project.ok_or(HooksError::NoProject(id))?(project);
         let path = resolve_beneath(project, &path)?;
         let backup = backup_at_home(request.home.ok_or(HooksError::NoHome(id))?, &path);
-        return Ok(vec![Part { path, backup, kind: Kind::Hooks }]);
+        return Ok(vec![SettingsPart { path, backup, kind: PartKind::Hooks }]);
     }
     let no_home = || HooksError::NoHome(id);
     let path = (hooks.wiring.user)(&request.env).ok_or_else(no_home)?;
     let backup = backup_beside(&path);
-    let mut parts = vec![Part { path, backup, kind: Kind::Hooks }];
+    let mut parts = vec![SettingsPart { path, backup, kind: PartKind::Hooks }];
     if let Some(notify) = &hooks.wiring.notify {
         let path = (notify.user)(&request.env).ok_or_else(no_home)?;
         let backup = backup_beside(&path);
-        parts.push(Part { path, backup, kind: Kind::Notify { event: notify.event } });
+        parts.push(SettingsPart { path, backup, kind: PartKind::Notify { event: notify.event } });
     }
     Ok(parts)
 }
 
-impl Part {
-    fn read(&self) -> Result<Seen, HooksError> {
-        Seen::read(&self.path, self.backup.clone())
+impl SettingsPart {
+    fn read(&self) -> Result<SettingsFile, HooksError> {
+        SettingsFile::read_settings(&self.path, self.backup.clone())
     }
 
-    fn wrong(&self, wrong: Wrong) -> HooksError {
+    fn to_hooks_error(&self, wrong: EditError) -> HooksError {
         HooksError::Wrong { path: self.path.clone(), wrong }
     }
 
     /// How far a text is; `None` if what is there is somebody else's and stays.
-    fn state(&self, wiring: &Wiring<'_>, text: &str) -> Result<Option<State>, Wrong> {
+    fn text_state(&self, wiring: &Wiring<'_>, text: &str) -> Result<Option<State>, EditError> {
         match (self.kind, wiring.shape) {
-            (Kind::Notify { .. }, _) => toml::notify_state(wiring, text),
-            (Kind::Hooks, Shape::Tables) => toml::state(wiring, text).map(Some),
-            (Kind::Hooks, Shape::Script { template }) => {
-                Ok(Some(script::state(wiring, template, text)))
+            (PartKind::Notify { .. }, _) => toml::notify_state(wiring, text),
+            (PartKind::Hooks, HookFileShape::Tables) => toml::hooks_state(wiring, text).map(Some),
+            (PartKind::Hooks, HookFileShape::Script { template }) => {
+                Ok(Some(script::script_state(wiring, template, text)))
             }
-            (Kind::Hooks, _) => json::state(wiring, text).map(Some),
+            (PartKind::Hooks, _) => json::hooks_state(wiring, text).map(Some),
         }
     }
 
     /// A text without ostler's hooks together with them.
-    fn with(&self, wiring: &Wiring<'_>, text: &str) -> Result<String, Wrong> {
+    fn with_hooks(&self, wiring: &Wiring<'_>, text: &str) -> Result<String, EditError> {
         match (self.kind, wiring.shape) {
-            (Kind::Notify { event }, _) => toml::with_notify(wiring, event, text),
-            (Kind::Hooks, Shape::Tables) => toml::with(wiring, text),
-            (Kind::Hooks, Shape::Script { template }) => script::with(wiring, template, text),
-            (Kind::Hooks, _) => json::with(wiring, text),
+            (PartKind::Notify { event }, _) => toml::with_notify(wiring, event, text),
+            (PartKind::Hooks, HookFileShape::Tables) => toml::add_hooks(wiring, text),
+            (PartKind::Hooks, HookFileShape::Script { template }) => {
+                script::replace_script(wiring, template, text)
+            }
+            (PartKind::Hooks, _) => json::add_hooks(wiring, text),
         }
     }
 
-    fn without(
+    fn without_hooks(
         &self,
         wiring: &Wiring<'_>,
         text: &str,
         original: Option<&str>,
-    ) -> Result<String, Wrong> {
+    ) -> Result<String, EditError> {
         match (self.kind, wiring.shape) {
-            (Kind::Notify { .. }, _) => toml::without_notify(wiring, text),
-            (Kind::Hooks, Shape::Tables) => toml::without(wiring, text),
-            (Kind::Hooks, Shape::Script { .. }) => Ok(String::new()),
-            (Kind::Hooks, _) => json::without(wiring, text, original),
+            (PartKind::Notify { .. }, _) => toml::without_notify(wiring, text),
+            (PartKind::Hooks, HookFileShape::Tables) => toml::remove_hooks(wiring, text),
+            (PartKind::Hooks, HookFileShape::Script { .. }) => Ok(String::new()),
+            (PartKind::Hooks, _) => json::remove_hooks(wiring, text, original),
         }
     }
 
     /// What is to happen to the file.
-    fn plan(&self, wiring: &Wiring<'_>, action: Action) -> Result<Plan, HooksError> {
+    fn plan_change(
+        &self,
+        wiring: &Wiring<'_>,
+        action: HookAction,
+    ) -> Result<SettingsPlan, HooksError> {
         let seen = self.read()?;
-        let text = seen.text()?;
-        let state = self.state(wiring, text).map_err(|wrong| self.wrong(wrong))?;
-        let Some(state) = state else { return Ok(Plan::nothing(seen)) };
+        let text = seen.settings_text()?;
+        let state = self.text_state(wiring, text).map_err(|wrong| self.to_hooks_error(wrong))?;
+        let Some(state) = state else { return Ok(SettingsPlan::leave_unchanged(seen)) };
         let (plan, wanted) = match action {
-            Action::Install => (self.plan_install(wiring, seen, state), State::Installed),
-            Action::Uninstall => (self.plan_uninstall(wiring, seen, state), State::NotInstalled),
+            HookAction::Install => (self.plan_install(wiring, seen, state), State::Installed),
+            HookAction::Uninstall => {
+                (self.plan_uninstall(wiring, seen, state), State::NotInstalled)
+            }
         };
-        let plan = plan.map_err(|wrong| self.wrong(wrong))?;
+        let plan = plan.map_err(|wrong| self.to_hooks_error(wrong))?;
         // What would not do what it is for is not written.
-        let after = self.state(wiring, plan.text_afterwards());
-        if after.map_err(|wrong| self.wrong(wrong))? != Some(wanted) {
+        let after = self.text_state(wiring, plan.text_afterwards());
+        if after.map_err(|wrong| self.to_hooks_error(wrong))? != Some(wanted) {
             let reason = "its layout is one that ostler cannot change without breaking it";
-            return Err(self.wrong(Wrong::shape(reason)));
+            return Err(self.to_hooks_error(EditError::wrong_shape(reason)));
         }
         Ok(plan)
     }
 
-    fn plan_install(&self, wiring: &Wiring<'_>, seen: Seen, state: State) -> Result<Plan, Wrong> {
+    fn plan_install(
+        &self,
+        wiring: &Wiring<'_>,
+        seen: SettingsFile,
+        state: State,
+    ) -> Result<SettingsPlan, EditError> {
         let text = seen.text_or_empty();
         match state {
-            State::Installed => Ok(Plan::nothing(seen)),
+            State::Installed => Ok(SettingsPlan::leave_unchanged(seen)),
             State::NotInstalled => {
-                let after = self.with(wiring, text)?;
-                Ok(Plan::write(seen, after).keeping_original())
+                let after = self.with_hooks(wiring, text)?;
+                Ok(SettingsPlan::write_text(seen, after).keeping_original())
             }
             _ => {
-                let original = seen.original();
-                let bare = self.without(wiring, text, original.as_deref())?;
+                let original = seen.original_text();
+                let bare = self.without_hooks(wiring, text, original.as_deref())?;
                 // Whoever has edited a file of ostler's alone gets to keep it.
-                let keep =
-                    matches!(wiring.shape, Shape::Script { .. }) && state == State::ForeignEdited;
-                let plan = Plan::write(seen, self.with(wiring, &bare)?);
+                let keep = matches!(wiring.shape, HookFileShape::Script { .. })
+                    && state == State::ForeignEdited;
+                let plan = SettingsPlan::write_text(seen, self.with_hooks(wiring, &bare)?);
                 Ok(if keep { plan.keeping_original() } else { plan })
             }
         }
     }
 
-    fn plan_uninstall(&self, wiring: &Wiring<'_>, seen: Seen, state: State) -> Result<Plan, Wrong> {
+    fn plan_uninstall(
+        &self,
+        wiring: &Wiring<'_>,
+        seen: SettingsFile,
+        state: State,
+    ) -> Result<SettingsPlan, EditError> {
         if state == State::NotInstalled {
-            return Ok(Plan::nothing(seen));
+            return Ok(SettingsPlan::leave_unchanged(seen));
         }
         let text = seen.text_or_empty();
-        let original = seen.original();
-        let made_of = |text: &str| self.with(wiring, text).ok();
+        let original = seen.original_text();
+        let made_of = |text: &str| self.with_hooks(wiring, text).ok();
         if let Some(original) = &original
             && made_of(original).as_deref() == Some(text)
         {
             let original = original.clone();
-            return Ok(Plan::write(seen, original).dropping_original());
+            return Ok(SettingsPlan::write_text(seen, original).dropping_original());
         }
         if made_of("").as_deref() == Some(text) {
-            return Ok(Plan::remove(seen));
+            return Ok(SettingsPlan::remove_file(seen));
         }
-        if matches!(wiring.shape, Shape::Script { .. }) && matches!(self.kind, Kind::Hooks) {
+        if matches!(wiring.shape, HookFileShape::Script { .. })
+            && matches!(self.kind, PartKind::Hooks)
+        {
             let edited = state == State::ForeignEdited;
-            let plan = Plan::remove(seen);
+            let plan = SettingsPlan::remove_file(seen);
             return Ok(if edited { plan.keeping_original() } else { plan });
         }
-        let after = self.without(wiring, text, original.as_deref())?;
+        let after = self.without_hooks(wiring, text, original.as_deref())?;
         let blank = match wiring.shape {
-            Shape::Tables => after.trim().is_empty(),
+            HookFileShape::Tables => after.trim().is_empty(),
             _ => json::is_blank(&after),
         };
-        let nothing_before = original.is_none() && blank && matches!(self.kind, Kind::Hooks);
-        Ok(if nothing_before { Plan::remove(seen) } else { Plan::write(seen, after) })
+        let nothing_before = original.is_none() && blank && matches!(self.kind, PartKind::Hooks);
+        Ok(if nothing_before {
+            SettingsPlan::remove_file(seen)
+        } else {
+            SettingsPlan::write_text(seen, after)
+        })
     }
 }
 
 /// The state of all the files of an agent, and what a person should know about it.
-fn overall(
+fn overall_state(
     adapter: &dyn Adapter,
-    hooks: &Hooks,
+    hooks: &AgentHooks,
     wiring: &Wiring<'_>,
-    request: &Request<'_>,
+    request: &HooksRequest<'_>,
 ) -> Result<(State, Vec<String>), HooksError> {
     let mut notes = Vec::new();
     let mut state = State::NotInstalled;
     let mut here = String::new();
-    for part in parts(adapter, hooks, request)? {
+    for part in settings_parts(adapter, hooks, request)? {
         let seen = part.read()?;
-        let text = seen.text()?.to_owned();
-        let found = part.state(wiring, &text).map_err(|wrong| part.wrong(wrong))?;
+        let text = seen.settings_text()?.to_owned();
+        let found = part.text_state(wiring, &text).map_err(|wrong| part.to_hooks_error(wrong))?;
         match (part.kind, found) {
-            (Kind::Hooks, found) => {
+            (PartKind::Hooks, found) => {
                 state = found.unwrap_or(State::NotInstalled);
                 here = text;
             }
-            (Kind::Notify { .. }, None) => {
+            (PartKind::Notify { .. }, None) => {
                 notes.push("`notify` names another program, which was left in place".to_owned());
             }
-            (Kind::Notify { .. }, Some(State::NotInstalled)) => {}
-            (Kind::Notify { .. }, Some(found)) => {
+            (PartKind::Notify { .. }, Some(State::NotInstalled)) => {}
+            (PartKind::Notify { .. }, Some(found)) => {
                 state = if state == State::Installed { found } else { state };
             }
         }
     }
-    if state == State::Installed && !trust::is_given(hooks, wiring, request, &here) {
+    if state == State::Installed && !trust::is_trust_given(hooks, wiring, request, &here) {
         state = State::NotTrusted;
         notes.push(
             "the agent runs these hooks only after you have reviewed them: type `/hooks` in it; \
@@ -410,10 +443,14 @@ fn overall(
 }
 
 /// What the commands that were found mean together.
-fn judge<'o>(found: impl Iterator<Item = &'o Ours>, program: &str, as_expected: bool) -> State {
-    let found: Vec<&Ours> = found.collect();
-    let other = |ours: &&Ours| {
-        ours.program != program || ours.version.is_some_and(|one| one != command::VERSION)
+fn judge_commands<'o>(
+    found: impl Iterator<Item = &'o OstlerCommand>,
+    program: &str,
+    as_expected: bool,
+) -> State {
+    let found: Vec<&OstlerCommand> = found.collect();
+    let other = |ours: &&OstlerCommand| {
+        ours.program != program || ours.version.is_some_and(|one| one != command::HOOK_VERSION)
     };
     if found.is_empty() {
         State::NotInstalled
@@ -427,6 +464,6 @@ fn judge<'o>(found: impl Iterator<Item = &'o Ours>, program: &str, as_expected: 
 }
 
 /// Directories from here up are never removed.
-fn boundary(request: &Request<'_>) -> Option<PathBuf> {
-    request.project.map(Path::to_owned).or_else(|| request.env.home())
+fn removal_boundary(request: &HooksRequest<'_>) -> Option<PathBuf> {
+    request.project.map(Path::to_owned).or_else(|| request.env.home_dir())
 }

@@ -5,31 +5,32 @@ use std::ops::Range;
 
 use toml_edit::{Document, Item, Table};
 
-use super::command::{self, Ours, VERSION};
-use super::{Entry, State, Wiring, Wrong, judge};
-use model::edit::splice::{Splices, newline};
+use super::command::{self, HOOK_VERSION, OstlerCommand};
+use super::{EditError, HookEntry, State, Wiring, judge_commands};
+use model::edit::splice::{Splices, line_ending};
 
 const NOTIFY: &str = "notify";
 
 /// How far ostler's `[[hooks]]` are in a text.
-pub(super) fn state(wiring: &Wiring<'_>, text: &str) -> Result<State, Wrong> {
-    let document = parse(text)?;
-    let ours: Vec<(&Table, Ours)> = ours(wiring, &document)?;
-    let is = |table: &Table, entry: &Entry| {
+pub(super) fn hooks_state(wiring: &Wiring<'_>, text: &str) -> Result<State, EditError> {
+    let document = parse_document(text)?;
+    let ours: Vec<(&Table, OstlerCommand)> = find_own_hooks(wiring, &document)?;
+    let is = |table: &Table, entry: &HookEntry| {
         table.len() == 3
             && text_of(table, "event") == Some(entry.event)
             && text_of(table, "command") == Some(&entry.command)
             && table.get("timeout").and_then(Item::as_integer) == Some(entry.seconds.into())
     };
-    let expected = |entry: &Entry| ours.iter().filter(|(table, _)| is(table, entry)).count() == 1;
+    let expected =
+        |entry: &HookEntry| ours.iter().filter(|(table, _)| is(table, entry)).count() == 1;
     let complete = ours.len() == wiring.entries.len() && wiring.entries.iter().all(expected);
-    Ok(judge(ours.iter().map(|(_, command)| command), wiring.program, complete))
+    Ok(judge_commands(ours.iter().map(|(_, command)| command), wiring.program, complete))
 }
 
 /// The text with ostler's `[[hooks]]` at its end.
-pub(super) fn with(wiring: &Wiring<'_>, text: &str) -> Result<String, Wrong> {
-    ours(wiring, &parse(text)?)?;
-    let line = newline(text);
+pub(super) fn add_hooks(wiring: &Wiring<'_>, text: &str) -> Result<String, EditError> {
+    find_own_hooks(wiring, &parse_document(text)?)?;
+    let line = line_ending(text);
     let mut out = text.to_owned();
     for entry in &wiring.entries {
         if !out.is_empty() {
@@ -37,21 +38,21 @@ pub(super) fn with(wiring: &Wiring<'_>, text: &str) -> Result<String, Wrong> {
             out.push_str(if ends { "" } else { line });
             out.push_str(line);
         }
-        let (command, seconds) = (string(&entry.command), entry.seconds);
+        let (command, seconds) = (basic_string(&entry.command), entry.seconds);
         out.push_str(&format!(
             "[[hooks]]{line}event = \"{}\"{line}command = {command}{line}timeout = {seconds}{line}",
             entry.event
         ));
     }
-    parse(&out)?;
+    parse_document(&out)?;
     Ok(out)
 }
 
 /// The text without ostler's `[[hooks]]`.
-pub(super) fn without(wiring: &Wiring<'_>, text: &str) -> Result<String, Wrong> {
-    let document = parse(text)?;
+pub(super) fn remove_hooks(wiring: &Wiring<'_>, text: &str) -> Result<String, EditError> {
+    let document = parse_document(text)?;
     let mut splices = Splices::default();
-    for (table, _) in ours(wiring, &document)? {
+    for (table, _) in find_own_hooks(wiring, &document)? {
         let Some(header) = table.span() else { continue };
         let values = table.iter().filter_map(|(_, item)| item.span()).map(|span| span.end);
         let end = values.max().unwrap_or(header.end).max(header.end);
@@ -61,22 +62,31 @@ pub(super) fn without(wiring: &Wiring<'_>, text: &str) -> Result<String, Wrong> 
 }
 
 /// How far the notified program is ostler; `None` if it is another one.
-pub(super) fn notify_state(wiring: &Wiring<'_>, text: &str) -> Result<Option<State>, Wrong> {
-    let document = parse(text)?;
+pub(super) fn notify_state(wiring: &Wiring<'_>, text: &str) -> Result<Option<State>, EditError> {
+    let document = parse_document(text)?;
     let Some(item) = document.get(NOTIFY) else { return Ok(Some(State::NotInstalled)) };
-    let Some(program) = notified(wiring, item) else { return Ok(None) };
+    let Some(program) = notified_program(wiring, item) else { return Ok(None) };
     let line = item.span().map_or("", |span| &text[span.start..end_of_line(text, span.end)]);
     let mark = line.rsplit_once("# ostler-hooks ").and_then(|(_, mark)| mark.trim().parse().ok());
-    let ours = Ours { program, version: mark };
-    Ok(Some(judge([&ours].into_iter(), wiring.program, mark.is_some())))
+    let ours = OstlerCommand { program, version: mark };
+    Ok(Some(judge_commands([&ours].into_iter(), wiring.program, mark.is_some())))
 }
 
 /// The text in which ostler is the notified program.
-pub(super) fn with_notify(wiring: &Wiring<'_>, event: &str, text: &str) -> Result<String, Wrong> {
-    let document = parse(text)?;
-    let line = newline(text);
-    let words = [string(wiring.program), string("hook"), string(wiring.agent), string(event)];
-    let key = format!("{NOTIFY} = [{}] # ostler-hooks {VERSION}{line}", words.join(", "));
+pub(super) fn with_notify(
+    wiring: &Wiring<'_>,
+    event: &str,
+    text: &str,
+) -> Result<String, EditError> {
+    let document = parse_document(text)?;
+    let line = line_ending(text);
+    let words = [
+        basic_string(wiring.program),
+        basic_string("hook"),
+        basic_string(wiring.agent),
+        basic_string(event),
+    ];
+    let key = format!("{NOTIFY} = [{}] # ostler-hooks {HOOK_VERSION}{line}", words.join(", "));
     // After the last key that is in no table.
     let values = document.iter().filter(|(_, item)| item.is_value());
     let last = values.filter_map(|(_, item)| item.span()).map(|span| span.end).max();
@@ -85,14 +95,14 @@ pub(super) fn with_notify(wiring: &Wiring<'_>, event: &str, text: &str) -> Resul
     let separate = at > 0 && !text[..at].ends_with('\n');
     splices.insert(at, if separate { format!("{line}{key}") } else { key });
     let out = splices.apply(text);
-    parse(&out)?;
+    parse_document(&out)?;
     Ok(out)
 }
 
 /// The text in which ostler is not the notified program.
-pub(super) fn without_notify(wiring: &Wiring<'_>, text: &str) -> Result<String, Wrong> {
-    let document = parse(text)?;
-    let ours = document.get(NOTIFY).filter(|item| notified(wiring, item).is_some());
+pub(super) fn without_notify(wiring: &Wiring<'_>, text: &str) -> Result<String, EditError> {
+    let document = parse_document(text)?;
+    let ours = document.get(NOTIFY).filter(|item| notified_program(wiring, item).is_some());
     let Some(span) = ours.and_then(Item::span) else { return Ok(text.to_owned()) };
     let start = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
     let mut splices = Splices::default();
@@ -101,19 +111,19 @@ pub(super) fn without_notify(wiring: &Wiring<'_>, text: &str) -> Result<String, 
 }
 
 /// The hash that Codex has trusted for a hook, by the name it gives the hook.
-pub(super) fn trusted(text: &str, name: &str) -> Option<String> {
-    let document = parse(text).ok()?;
+pub(super) fn trusted_hash(text: &str, name: &str) -> Option<String> {
+    let document = parse_document(text).ok()?;
     let hook = document.get("hooks")?.get("state")?.get(name)?;
     let enabled = hook.get("enabled").and_then(Item::as_bool) != Some(false);
     hook.get("trusted_hash")?.as_str().filter(|_| enabled).map(str::to_owned)
 }
 
-fn parse(text: &str) -> Result<Document<&str>, Wrong> {
+fn parse_document(text: &str) -> Result<Document<&str>, EditError> {
     Document::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start.min(text.len()));
         let before = &text.as_bytes()[..at];
         let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        Wrong::Syntax {
+        EditError::Syntax {
             line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
             column: at - line_start + 1,
             reason: error.message().to_owned(),
@@ -121,21 +131,22 @@ fn parse(text: &str) -> Result<Document<&str>, Wrong> {
     })
 }
 
-fn ours<'d>(
+fn find_own_hooks<'d>(
     wiring: &Wiring<'_>,
     document: &'d Document<&str>,
-) -> Result<Vec<(&'d Table, Ours)>, Wrong> {
+) -> Result<Vec<(&'d Table, OstlerCommand)>, EditError> {
     let Some(hooks) = document.get("hooks") else { return Ok(Vec::new()) };
     let tables = hooks
         .as_array_of_tables()
-        .ok_or_else(|| Wrong::shape("`hooks` is not written as `[[hooks]]` tables"))?;
-    let ours =
-        |table: &'d Table| Some((table, command::read(text_of(table, "command")?, wiring.agent)?));
+        .ok_or_else(|| EditError::wrong_shape("`hooks` is not written as `[[hooks]]` tables"))?;
+    let ours = |table: &'d Table| {
+        Some((table, command::parse_command(text_of(table, "command")?, wiring.agent)?))
+    };
     Ok(tables.iter().filter_map(ours).collect())
 }
 
 /// The program, if what is notified is ostler.
-fn notified(wiring: &Wiring<'_>, item: &Item) -> Option<String> {
+fn notified_program(wiring: &Wiring<'_>, item: &Item) -> Option<String> {
     let words: Vec<&str> =
         item.as_array()?.iter().map(|word| word.as_str()).collect::<Option<_>>()?;
     match words.as_slice() {
@@ -149,7 +160,7 @@ fn text_of<'d>(table: &'d Table, key: &str) -> Option<&'d str> {
 }
 
 /// A basic string; what JSON escapes, TOML reads the same.
-fn string(text: &str) -> String {
+fn basic_string(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 

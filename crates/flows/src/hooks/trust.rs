@@ -1,17 +1,17 @@
 //! Codex runs a hook only after its user has agreed to exactly that hook: its settings then hold a
 //! hash of it, under the hook's place. Without that it is skipped, and nothing is said.
 
-use adapters::hooks::Hooks;
+use adapters::hooks::AgentHooks;
 use serde_json::json;
 
-use super::files::{Seen, backup_beside};
-use super::{Request, Wiring, json, toml};
+use super::files::{SettingsFile, backup_beside};
+use super::{HooksRequest, Wiring, json, toml};
 
 /// Whether the agent will run ostler's hooks in this text.
-pub(super) fn is_given(
-    hooks: &Hooks,
+pub(super) fn is_trust_given(
+    hooks: &AgentHooks,
     wiring: &Wiring<'_>,
-    request: &Request<'_>,
+    request: &HooksRequest<'_>,
     text: &str,
 ) -> bool {
     let Some(notify) = &hooks.wiring.notify else { return true };
@@ -20,8 +20,12 @@ pub(super) fn is_given(
         None => (hooks.wiring.user)(&request.env),
     };
     let (Some(file), Some(settings)) = (file, (notify.user)(&request.env)) else { return false };
-    let Ok(settings) = Seen::read(&settings, backup_beside(&settings)) else { return false };
-    let (Ok(settings), Ok(positions)) = (settings.text(), json::positions(wiring, text)) else {
+    let Ok(settings) = SettingsFile::read_settings(&settings, backup_beside(&settings)) else {
+        return false;
+    };
+    let (Ok(settings), Ok(positions)) =
+        (settings.settings_text(), json::hook_positions(wiring, text))
+    else {
         return false;
     };
     let resolved = file.canonicalize().unwrap_or_else(|_| file.clone());
@@ -29,16 +33,16 @@ pub(super) fn is_given(
         let place = positions.iter().find(|(event, _, _)| event == entry.event);
         let Some((_, group, index)) = place else { return false };
         let event = snake_case(entry.event);
-        let hash = hash(&event, &entry.command, entry.seconds);
+        let hash = hook_hash(&event, &entry.command, entry.seconds);
         [&file, &resolved].into_iter().any(|file| {
             let name = format!("{}:{event}:{group}:{index}", file.display());
-            toml::trusted(settings, &name).as_deref() == Some(&hash)
+            toml::trusted_hash(settings, &name).as_deref() == Some(&hash)
         })
     })
 }
 
 /// The hash of a hook: of its meaning, not of its text. Keys are in alphabetical order.
-pub(super) fn hash(event: &str, command: &str, seconds: u32) -> String {
+pub(super) fn hook_hash(event: &str, command: &str, seconds: u32) -> String {
     let hook = json!({ "async": false, "command": command, "timeout": seconds, "type": "command" });
     let identity = json!({ "event_name": event, "hooks": [hook] });
     format!("sha256:{}", sys::hash::sha256(identity.to_string().as_bytes()))

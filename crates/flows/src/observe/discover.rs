@@ -8,36 +8,38 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use adapters::{Adapter, Problem, ReadError, Source, Survey};
+use adapters::{Adapter, ReadError, Survey, SurveyProblem, TranscriptSource};
 use model::liveness::Observer;
 use model::rules::open::START_SLACK;
-use model::sighting::{Damage, Digest, Registration, Scope as RegistrationScope, Stamp};
+use model::sighting::{
+    FileStamp, ProcessRegistration, RegistrationScope, TranscriptDamage, TranscriptDigest,
+};
 use model::time::Time;
-use model::wire::Incomplete;
-use store::index::{Index, Key, Shelf};
-use store::state::Tracked;
+use model::wire::IncompleteSource;
+use store::index::{AdapterDigests, DigestIndex, IndexKey};
+use store::state::TrackedSession;
 
 use sys::proc::MountView;
 
-use super::processes::{Processes, Run};
-use super::{AgentReport, Request, Scope};
+use super::processes::{AgentProcesses, AgentRun};
+use super::{AgentReport, ObserveRequest, ObserveScope};
 
 /// What one adapter saw.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct AgentSightings {
     pub(super) adapter: &'static dyn Adapter,
-    pub(super) transcripts: Vec<(Box<Source>, Box<Digest>)>,
-    pub(super) registrations: Vec<Registration>,
+    pub(super) transcripts: Vec<(Box<TranscriptSource>, Box<TranscriptDigest>)>,
+    pub(super) registrations: Vec<ProcessRegistration>,
     /// Where it looked, links resolved.
     pub(super) roots: Vec<PathBuf>,
 }
 
 /// What all of them saw.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) seen: Vec<Seen>,
+pub(super) struct Discovered {
+    pub(super) seen: Vec<AgentSightings>,
     pub(super) agents: Vec<AgentReport>,
-    pub(super) incomplete: Vec<Incomplete>,
+    pub(super) incomplete: Vec<IncompleteSource>,
 }
 
 /// How long a listing reads transcripts that the index does not have, all agents together. What is
@@ -45,116 +47,123 @@ pub(super) struct Found {
 const SURVEY_READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A file that changed this recently may change again without its stamp changing.
-const RACY: Duration = Duration::from_secs(2);
+const RACY_WINDOW: Duration = Duration::from_secs(2);
 
 /// What was listed, before any transcript is read.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(super) struct ListedSources {
     surveys: Vec<(AgentReport, Survey)>,
-    index: Option<Index>,
-    shelves: HashMap<&'static str, Shelf>,
+    index: Option<DigestIndex>,
+    shelves: HashMap<&'static str, AdapterDigests>,
 }
 
 /// Walks every root; the index is loaded meanwhile.
-pub(super) fn list(request: &Request<'_>) -> Listed {
+pub(super) fn list_sources(request: &ObserveRequest<'_>) -> ListedSources {
     let wanted = |adapter: &&dyn Adapter| {
-        let id = adapter.about().id;
+        let id = adapter.agent_profile().id;
         request.agents.is_empty() || request.agents.iter().any(|agent| agent == id)
     };
     let adapters: Vec<&'static dyn Adapter> =
-        adapters::ALL.iter().copied().filter(wanted).collect();
+        adapters::ALL_ADAPTERS.iter().copied().filter(wanted).collect();
     std::thread::scope(|threads| {
         let (cache, adapters) = (request.cache, &adapters);
         let index = threads.spawn(move || {
-            let index = Index::open(cache?)?;
-            let ids = adapters.iter().map(|adapter| adapter.about().id);
-            let shelves = ids.map(|id| (id, index.shelf(id))).collect();
+            let index = DigestIndex::open(cache?)?;
+            let ids = adapters.iter().map(|adapter| adapter.agent_profile().id);
+            let shelves = ids.map(|id| (id, index.load_digests(id))).collect();
             Some((index, shelves))
         });
-        let surveys = adapters.iter().map(|adapter| survey(request, *adapter)).collect();
+        let surveys = adapters.iter().map(|adapter| survey_adapter(request, *adapter)).collect();
         let (index, shelves) = index.join().ok().flatten().unzip();
-        Listed { surveys, index, shelves: shelves.unwrap_or_default() }
+        ListedSources { surveys, index, shelves: shelves.unwrap_or_default() }
     })
 }
 
 /// Reads the transcripts that are wanted.
-pub(super) fn read(
-    request: &Request<'_>,
+pub(super) fn read_transcripts(
+    request: &ObserveRequest<'_>,
     observer: &Observer,
-    processes: &Processes,
-    tracks: &[Tracked],
-    mut listed: Listed,
-) -> Found {
-    let mut found = Found { seen: Vec::new(), agents: Vec::new(), incomplete: Vec::new() };
+    processes: &AgentProcesses,
+    tracks: &[TrackedSession],
+    mut listed: ListedSources,
+) -> Discovered {
+    let mut found = Discovered { seen: Vec::new(), agents: Vec::new(), incomplete: Vec::new() };
     let deadline = Instant::now() + SURVEY_READ_TIMEOUT;
     for (report, survey) in listed.surveys {
-        let shelf = listed.shelves.get(report.adapter.about().id);
+        let shelf = listed.shelves.get(report.adapter.agent_profile().id);
         let index = listed.index.as_mut();
-        found.take(request, observer, processes, tracks, report, survey, shelf, index, deadline);
+        found.take_survey(
+            request, observer, processes, tracks, report, survey, shelf, index, deadline,
+        );
     }
     found
 }
 
 /// Surveys every root of one adapter.
-fn survey(request: &Request<'_>, adapter: &'static dyn Adapter) -> (AgentReport, Survey) {
-    let disabled = request.config.disabled_adapters.iter().any(|id| id == adapter.about().id);
-    let mut roots: Vec<PathBuf> = adapter.roots(&request.env);
+fn survey_adapter(
+    request: &ObserveRequest<'_>,
+    adapter: &'static dyn Adapter,
+) -> (AgentReport, Survey) {
+    let disabled =
+        request.config.disabled_adapters.iter().any(|id| id == adapter.agent_profile().id);
+    let mut roots: Vec<PathBuf> = adapter.session_roots(&request.env);
     roots.dedup();
     let mut all = Survey::new(roots.first().map_or(std::path::Path::new("/"), PathBuf::as_path));
     for root in roots.iter().filter(|_| !disabled) {
         let mut one = Survey::new(root);
-        adapter.survey(&mut one);
+        adapter.survey_root(&mut one);
         all.absorb(one);
     }
     let (extras, unlisted) = (Vec::new(), Vec::new());
     (AgentReport { adapter, roots, unlisted, extras, processes: 0, disabled }, all)
 }
 
-impl Found {
+impl Discovered {
     #[expect(clippy::too_many_arguments, reason = "one call, and each is a different thing")]
-    fn take(
+    fn take_survey(
         &mut self,
-        request: &Request<'_>,
+        request: &ObserveRequest<'_>,
         observer: &Observer,
-        processes: &Processes,
-        tracks: &[Tracked],
+        processes: &AgentProcesses,
+        tracks: &[TrackedSession],
         mut report: AgentReport,
         survey: Survey,
-        shelf: Option<&Shelf>,
-        index: Option<&mut Index>,
+        shelf: Option<&AdapterDigests>,
+        index: Option<&mut DigestIndex>,
         deadline: Instant,
     ) {
         let adapter = report.adapter;
-        let id = adapter.about().id;
-        for Problem { path, reason } in &survey.problems {
-            self.incomplete.push(incomplete(id, path, reason.clone()));
+        let id = adapter.agent_profile().id;
+        for SurveyProblem { path, reason } in &survey.problems {
+            self.incomplete.push(incomplete_source(id, path, reason.clone()));
         }
         report.unlisted = survey.problems;
         report.extras = survey.extras;
         let listed = survey.sources.len();
         let sources = match request.scope {
-            Scope::Active if observer.sees_every_process() && processes.is_listed() => {
+            ObserveScope::Active if observer.sees_every_process() && processes.is_listed() => {
                 let told = tracks.iter().filter(|one| one.agent == id).map(|one| one.id.as_str());
-                let runs = processes.of(id);
+                let runs = processes.runs_of(id);
                 only_possibly_live(adapter, survey.sources, &survey.registrations, told, runs)
             }
             _ => survey.sources,
         };
         let (read, problems) = digest_all(adapter, sources, shelf, deadline);
-        self.incomplete.extend(problems.into_iter().map(|p| incomplete(id, &p.path, p.reason)));
-        remember(index, adapter, &read, listed, request.now);
+        self.incomplete
+            .extend(problems.into_iter().map(|p| incomplete_source(id, &p.path, p.reason)));
+        update_index(index, adapter, &read, listed, request.now);
         let ready = survey.ready.into_iter().map(|(source, digest)| (source.into(), digest.into()));
-        let transcripts: Vec<(Box<Source>, Box<Digest>)> =
+        let transcripts: Vec<(Box<TranscriptSource>, Box<TranscriptDigest>)> =
             read.into_iter().map(|read| (read.source, read.digest)).chain(ready).collect();
         for (source, digest) in &transcripts {
             if let Some(reason) = damage_words(digest.damage) {
-                self.incomplete.push(incomplete(id, &source.path, reason));
+                self.incomplete.push(incomplete_source(id, &source.path, reason));
             }
         }
         self.agents.push(report);
         let resolve = |root: &PathBuf| std::fs::canonicalize(root).unwrap_or_else(|_| root.clone());
         let roots = self.agents.last().map(|report| report.roots.iter().map(resolve).collect());
-        self.seen.push(Seen {
+        self.seen.push(AgentSightings {
             adapter,
             transcripts,
             registrations: survey.registrations,
@@ -163,15 +172,15 @@ impl Found {
     }
 }
 
-fn incomplete(source: &str, path: &std::path::Path, reason: String) -> Incomplete {
-    Incomplete {
+fn incomplete_source(source: &str, path: &std::path::Path, reason: String) -> IncompleteSource {
+    IncompleteSource {
         source: source.to_owned(),
         path: Some(path.to_string_lossy().into_owned()),
         reason,
     }
 }
 
-fn damage_words(damage: Damage) -> Option<String> {
+fn damage_words(damage: TranscriptDamage) -> Option<String> {
     let count = |n: u32, what: &str| {
         (n > 0).then(|| format!("{n} {}{what}", if n == 1 { "record " } else { "records " }))
     };
@@ -188,11 +197,11 @@ fn damage_words(damage: Damage) -> Option<String> {
 /// them, and they were last written before any process of the agent started.
 fn only_possibly_live<'a>(
     adapter: &'static dyn Adapter,
-    sources: Vec<Box<Source>>,
-    registrations: &[Registration],
+    sources: Vec<Box<TranscriptSource>>,
+    registrations: &[ProcessRegistration],
     told: impl Iterator<Item = &'a str>,
-    runs: impl Iterator<Item = &'a Run>,
-) -> Vec<Box<Source>> {
+    runs: impl Iterator<Item = &'a AgentRun>,
+) -> Vec<Box<TranscriptSource>> {
     let mut named: HashSet<&str> = told.collect();
     let mut whole_store = false;
     for registration in registrations {
@@ -203,13 +212,13 @@ fn only_possibly_live<'a>(
             RegistrationScope::Store(_) | RegistrationScope::Unreadable => whole_store = true,
         }
     }
-    let runs: Vec<&Run> = runs.collect();
+    let runs: Vec<&AgentRun> = runs.collect();
     let mut since: Option<Time> = None;
     for run in &runs {
         named.extend(run.argument.as_deref());
         named.extend(run.variable.as_deref());
         whole_store |= run.continues || run.started_at.is_none();
-        whole_store |= run.server && adapter.about().opening.server_has_all;
+        whole_store |= run.server && adapter.agent_profile().opening.server_has_all;
         whole_store |= !run.ours || run.mounts != MountView::Ours;
         since = since.min(run.started_at).or(since).or(run.started_at);
     }
@@ -217,7 +226,7 @@ fn only_possibly_live<'a>(
         return sources;
     }
     let since = since.map(|since| since.minus(START_SLACK));
-    let live = |source: &Source| {
+    let live = |source: &TranscriptSource| {
         let id = source.parent.as_deref().unwrap_or(&source.id);
         named.contains(id) || since.is_some_and(|since| source.stamp.modified_at() >= since)
     };
@@ -234,22 +243,22 @@ fn only_possibly_live<'a>(
 
 /// A transcript that was read, and whether the index already had it.
 #[derive(Debug)]
-struct Read {
-    source: Box<Source>,
-    digest: Box<Digest>,
+struct DigestedSource {
+    source: Box<TranscriptSource>,
+    digest: Box<TranscriptDigest>,
     fresh: bool,
 }
 
 /// The digest, and whether it was read anew.
-type Outcome = Result<(Box<Digest>, bool), ReadError>;
+type Outcome = Result<(Box<TranscriptDigest>, bool), ReadError>;
 
 /// Digests every source, on all cores.
 fn digest_all(
     adapter: &'static dyn Adapter,
-    sources: Vec<Box<Source>>,
-    shelf: Option<&Shelf>,
+    sources: Vec<Box<TranscriptSource>>,
+    shelf: Option<&AdapterDigests>,
     deadline: Instant,
-) -> (Vec<Read>, Vec<Problem>) {
+) -> (Vec<DigestedSource>, Vec<SurveyProblem>) {
     // Twice as many as there are processors: what is not in memory has to be waited for.
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = (2 * processors).min(16);
@@ -260,12 +269,12 @@ fn digest_all(
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(source) = sources.get(index) else { return };
-            let beside: Vec<Stamp> = source.beside.iter().map(|(_, stamp)| *stamp).collect();
-            let known = shelf.and_then(|shelf| shelf.get(&key(adapter, source, &beside)));
+            let beside: Vec<FileStamp> = source.beside.iter().map(|(_, stamp)| *stamp).collect();
+            let known = shelf.and_then(|shelf| shelf.get(&index_key(adapter, source, &beside)));
             let outcome = match known {
                 Some(digest) => Ok((digest, false)),
                 None if Instant::now() >= deadline => Err(ReadError::TookTooLong),
-                None => adapter.digest(source).map(|digest| (digest.into(), true)),
+                None => adapter.read_digest(source).map(|digest| (digest.into(), true)),
             };
             // Each index is handed out once.
             let _ = outcomes[index].set(outcome);
@@ -288,10 +297,12 @@ fn digest_all(
     for (source, outcome) in sources.into_iter().zip(outcomes) {
         let Some(result) = outcome.into_inner() else { continue };
         match result {
-            Ok((digest, fresh)) => read.push(Read { source, digest, fresh }),
+            Ok((digest, fresh)) => read.push(DigestedSource { source, digest, fresh }),
             Err(error) if error.is_absent() => {}
             Err(ReadError::TookTooLong) if Instant::now() >= deadline => late += 1,
-            Err(error) => problems.push(Problem { path: source.path, reason: error.to_string() }),
+            Err(error) => {
+                problems.push(SurveyProblem { path: source.path, reason: error.to_string() })
+            }
         }
     }
     if let Some(path) = root.filter(|_| late > 0) {
@@ -299,37 +310,41 @@ fn digest_all(
             "{late} transcripts were not read within {} s; run it again to go on",
             SURVEY_READ_TIMEOUT.as_secs()
         );
-        problems.push(Problem { path, reason });
+        problems.push(SurveyProblem { path, reason });
     }
     (read, problems)
 }
 
-fn key<'a>(adapter: &dyn Adapter, source: &Source, beside: &'a [Stamp]) -> Key<'a> {
-    Key { version: adapter.about().version, stamp: source.stamp, beside }
+fn index_key<'a>(
+    adapter: &dyn Adapter,
+    source: &TranscriptSource,
+    beside: &'a [FileStamp],
+) -> IndexKey<'a> {
+    IndexKey { version: adapter.agent_profile().version, stamp: source.stamp, beside }
 }
 
 /// Puts what was read anew into the index.
-fn remember(
-    index: Option<&mut Index>,
+fn update_index(
+    index: Option<&mut DigestIndex>,
     adapter: &'static dyn Adapter,
-    read: &[Read],
+    read: &[DigestedSource],
     listed: usize,
     now: Time,
 ) {
     let Some(index) = index else { return };
-    let settled = |stamp: &Stamp| stamp.modified_at() < now.minus(RACY);
-    let fresh: Vec<(&Read, Vec<Stamp>)> = read
+    let settled = |stamp: &FileStamp| stamp.modified_at() < now.minus(RACY_WINDOW);
+    let fresh: Vec<(&DigestedSource, Vec<FileStamp>)> = read
         .iter()
         .filter(|read| read.fresh && settled(&read.source.stamp))
         .map(|read| (read, read.source.beside.iter().map(|(_, stamp)| *stamp).collect()))
-        .filter(|(_, beside): &(&Read, Vec<Stamp>)| beside.iter().all(settled))
+        .filter(|(_, beside): &(&DigestedSource, Vec<FileStamp>)| beside.iter().all(settled))
         .collect();
     if fresh.is_empty() {
         return;
     }
-    let rows: Vec<(Key<'_>, &Digest)> = fresh
+    let rows: Vec<(IndexKey<'_>, &TranscriptDigest)> = fresh
         .iter()
-        .map(|(read, beside)| (key(adapter, &read.source, beside), &*read.digest))
+        .map(|(read, beside)| (index_key(adapter, &read.source, beside), &*read.digest))
         .collect();
-    index.remember(adapter.about().id, &rows, listed);
+    index.save_digests(adapter.agent_profile().id, &rows, listed);
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use model::time::Time;
-use store::state::{State, StateError, Tracked};
+use store::state::{StateError, StateStore, TrackedSession};
 
 /// The recorded ends of sessions. Looked up one by one where few sessions are looked at, so that the
 /// cost does not grow with the number of sessions that ever ended.
@@ -13,7 +13,7 @@ pub(super) struct RecordedEnds {
     /// Ends that are known already: of the spool, or all of them.
     known: HashMap<String, HashMap<String, Option<Time>>>,
     /// Where others are looked up.
-    state: Option<State>,
+    state: Option<StateStore>,
     /// Why one could not be looked up.
     failed: RefCell<Option<StateError>>,
 }
@@ -21,8 +21,8 @@ pub(super) struct RecordedEnds {
 impl RecordedEnds {
     /// What the store and the spool say; `all` reads them at once.
     pub(super) fn read(
-        state: Option<State>,
-        spooled: &[Tracked],
+        state: Option<StateStore>,
+        spooled: &[TrackedSession],
         all: bool,
     ) -> Result<Self, StateError> {
         let mut ends = Self::default();
@@ -34,7 +34,7 @@ impl RecordedEnds {
             }
             state => ends.state = state,
         }
-        for Tracked { agent, id, track } in spooled {
+        for TrackedSession { agent, id, track } in spooled {
             let end = track.end.as_ref().map(|end| end.at);
             ends.known.entry(agent.clone()).or_default().insert(id.clone(), end);
         }
@@ -51,7 +51,7 @@ impl RecordedEnds {
         if let Some(known) = self.known.get(agent).and_then(|of_agent| of_agent.get(id)) {
             return *known;
         }
-        match self.state.as_ref()?.track(agent, id) {
+        match self.state.as_ref()?.find_track(agent, id) {
             Ok(track) => Some(track?.end?.at),
             Err(error) => {
                 *self.failed.borrow_mut() = Some(error);

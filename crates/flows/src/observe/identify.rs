@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use adapters::{Adapter, Opening, Source};
+use adapters::{Adapter, Opening, TranscriptSource};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use model::identity::Identity;
@@ -17,25 +17,29 @@ use model::liveness::{Death, Doubt, Life, Liveness, Observer, RunState};
 use model::rules::open::{
     Attachment, END_SLACK, OpenCandidate, START_SLACK, SpareRun, UnsettledRun, attach_runs,
 };
-use model::rules::track::Track;
-use model::session::{Claim, How, Kind, Origin, Session, Transcript};
-use model::sighting::{Digest, Proof, Registration, Scope};
+use model::rules::track::HookTrack;
+use model::session::{
+    ClaimBasis, ProcessClaim, Session, SessionKind, SessionOrigin, TranscriptFile,
+};
+use model::sighting::{
+    ProcessRegistration, RegistrationProof, RegistrationScope, TranscriptDigest,
+};
 use model::time::Time;
-use model::wire::Unattached;
-use store::state::Tracked;
-use sys::proc::{LockHolder, Table};
+use model::wire::UnattachedAgent;
+use store::state::TrackedSession;
+use sys::proc::{LockHolder, ProcessTable};
 
 use super::Observed;
-use super::discover::Seen;
+use super::discover::AgentSightings;
 use super::ends::RecordedEnds;
-use super::processes::{Processes, Reach, Root, Run};
+use super::processes::{AgentProcesses, AgentRun, Reach, Root};
 
 /// Sessions with their processes, not yet judged.
 #[derive(Debug)]
-pub(super) struct Merged {
+pub(super) struct MergedSessions {
     pub(super) sessions: Vec<Observed>,
     pub(super) subagents: Vec<Observed>,
-    pub(super) unattached: Vec<Unattached>,
+    pub(super) unattached: Vec<UnattachedAgent>,
 }
 
 const PROCESS_TABLE: &str = "process table";
@@ -45,18 +49,19 @@ const RECORD: &str = "ostler's own record";
 /// So many processes are named that could have one session open.
 const MOST_OPENERS: usize = 4;
 
-pub(super) fn identify(
+pub(super) fn identify_sessions(
     now: Time,
     observer: &Observer,
-    processes: &Processes,
-    seen: Vec<Seen>,
-    tracks: &[Tracked],
+    processes: &AgentProcesses,
+    seen: Vec<AgentSightings>,
+    tracks: &[TrackedSession],
     ends: &RecordedEnds,
-) -> Merged {
-    let mut merged = Merged { sessions: Vec::new(), subagents: Vec::new(), unattached: Vec::new() };
+) -> MergedSessions {
+    let mut merged =
+        MergedSessions { sessions: Vec::new(), subagents: Vec::new(), unattached: Vec::new() };
     for seen in seen {
-        let runs: Vec<&Run> = processes.of(seen.adapter.about().id).collect();
-        let mut desk = Desk {
+        let runs: Vec<&AgentRun> = processes.runs_of(seen.adapter.agent_profile().id).collect();
+        let mut desk = SessionMatcher {
             now,
             observer,
             table: &processes.table,
@@ -69,11 +74,11 @@ pub(super) fn identify(
             roots: seen.roots,
             sessions: Vec::with_capacity(seen.transcripts.len()),
             subagents: Vec::new(),
-            by_id: ById::with_capacity(seen.transcripts.len()),
+            by_id: SessionsById::with_capacity(seen.transcripts.len()),
         };
         desk.add_transcripts(seen.transcripts);
-        desk.register(seen.registrations);
-        desk.hear(tracks);
+        desk.apply_registrations(seen.registrations);
+        desk.apply_hook_tracks(tracks);
         desk.match_open_files();
         desk.note_names();
         desk.match_possible_openers();
@@ -84,12 +89,12 @@ pub(super) fn identify(
 }
 
 /// One agent's sessions while they are being matched with processes.
-struct Desk<'a> {
+struct SessionMatcher<'a> {
     now: Time,
     observer: &'a Observer,
-    table: &'a Table,
+    table: &'a ProcessTable,
     adapter: &'static dyn Adapter,
-    runs: Vec<&'a Run>,
+    runs: Vec<&'a AgentRun>,
     /// Runs that already belong to a session, by index.
     taken: HashSet<usize>,
     /// What unsettled runs say of themselves, by the run's index.
@@ -101,25 +106,25 @@ struct Desk<'a> {
     roots: Vec<PathBuf>,
     sessions: Vec<Observed>,
     subagents: Vec<Observed>,
-    by_id: ById,
+    by_id: SessionsById,
 }
 
 /// The session that a run names in a way that settles nothing.
 struct Named {
     session: usize,
-    how: How,
+    how: ClaimBasis,
     /// A registration that may have been left behind.
-    claim: Option<Claim>,
+    claim: Option<ProcessClaim>,
 }
 
 /// Which session has an id. It holds places only: the ids stand in the sessions.
 #[derive(Default)]
-struct ById {
+struct SessionsById {
     places: HashTable<usize>,
     hasher: foldhash::fast::RandomState,
 }
 
-impl ById {
+impl SessionsById {
     fn with_capacity(count: usize) -> Self {
         Self { places: HashTable::with_capacity(count), ..Self::default() }
     }
@@ -146,8 +151,11 @@ impl ById {
     }
 }
 
-impl<'a> Desk<'a> {
-    fn add_transcripts(&mut self, transcripts: Vec<(Box<Source>, Box<Digest>)>) {
+impl<'a> SessionMatcher<'a> {
+    fn add_transcripts(
+        &mut self,
+        transcripts: Vec<(Box<TranscriptSource>, Box<TranscriptDigest>)>,
+    ) {
         // Sources of one root follow each other and share it.
         let mut known: Option<(Arc<Path>, Arc<str>)> = None;
         for (source, digest) in transcripts {
@@ -159,25 +167,30 @@ impl<'a> Desk<'a> {
                     text
                 }
             };
-            self.add(source, digest, root);
+            self.merge_transcript(source, digest, root);
         }
         self.attach_subagents();
     }
 
     /// Adds what one transcript says. Two transcripts of one session: the newer one speaks.
-    fn add(&mut self, source: Box<Source>, digest: Box<Digest>, root: Arc<str>) {
+    fn merge_transcript(
+        &mut self,
+        source: Box<TranscriptSource>,
+        digest: Box<TranscriptDigest>,
+        root: Arc<str>,
+    ) {
         let mut session = Session {
             id: source.id.clone(),
-            kind: Kind::Native,
-            agent: self.adapter.about().id,
+            kind: SessionKind::Native,
+            agent: self.adapter.agent_profile().id,
             digest,
-            transcript: Some(Transcript {
+            transcript: Some(TranscriptFile {
                 path: source.path.clone(),
                 stamp: source.stamp,
                 bytes: source.bytes.unwrap_or(source.stamp.bytes),
                 shared: source.bytes.is_some(),
             }),
-            origin: self.origin(root, source.format),
+            origin: self.session_origin(root, source.format),
             claims: Vec::new(),
             linked: Vec::new(),
         };
@@ -202,9 +215,9 @@ impl<'a> Desk<'a> {
         }
     }
 
-    fn origin(&self, root: Arc<str>, format: &'static str) -> Origin {
-        let about = self.adapter.about();
-        Origin { adapter: about.id, root, format, certainty: about.certainty }
+    fn session_origin(&self, root: Arc<str>, format: &'static str) -> SessionOrigin {
+        let about = self.adapter.agent_profile();
+        SessionOrigin { adapter: about.id, root, format, certainty: about.certainty }
     }
 
     /// What sub-agents used counts for their parents. One whose parent is nowhere to be found is a
@@ -223,7 +236,7 @@ impl<'a> Desk<'a> {
             };
             let (child, parent) = (&one.session, &mut self.sessions[index].session.digest);
             if let Some(tokens) = child.digest.tokens {
-                parent.spend(tokens);
+                parent.add_usage(tokens);
             }
             if !parent.cost_covers_subagents
                 && let Some(cost) = child.digest.cost_micro_usd
@@ -249,20 +262,24 @@ impl<'a> Desk<'a> {
     }
 
     /// The agent's own records of processes.
-    fn register(&mut self, registrations: Vec<Registration>) {
+    fn apply_registrations(&mut self, registrations: Vec<ProcessRegistration>) {
         for registration in registrations {
-            let claim = self.examine(&registration);
+            let claim = self.examine_registration(&registration);
             let target = match &registration.scope {
-                Scope::Session(id) => self.session_of(id, &registration, claim.liveness),
-                Scope::Store(path) => self.newest(|session| {
+                RegistrationScope::Session(id) => {
+                    self.session_of(id, &registration, claim.liveness)
+                }
+                RegistrationScope::Store(path) => self.newest_session(|session| {
                     session.transcript.as_ref().is_some_and(|transcript| &transcript.path == path)
                 }),
-                Scope::Unreadable => self.beside_process(claim.identity.pid),
+                RegistrationScope::Unreadable => self.beside_process(claim.identity.pid),
             };
             let Some(index) = target else { continue };
             if claim.liveness.is_alive() {
                 let run = self.run_of(claim.identity.pid);
-                if let Some(run) = run.filter(|_| self.adapter.about().opening.leaves_lock_behind) {
+                if let Some(run) =
+                    run.filter(|_| self.adapter.agent_profile().opening.leaves_lock_behind)
+                {
                     let (how, claim) = (claim.how, Some(claim));
                     self.named.insert(run, Named { session: index, how, claim });
                     continue;
@@ -274,35 +291,35 @@ impl<'a> Desk<'a> {
     }
 
     /// What a registration proves.
-    fn examine(&self, registration: &Registration) -> Claim {
+    fn examine_registration(&self, registration: &ProcessRegistration) -> ProcessClaim {
         let (how, liveness, identity) = match (&registration.proof, &registration.scope) {
-            (Proof::Process { identity, .. }, Scope::Unreadable) => (
-                How::UnreadableRegistration,
+            (RegistrationProof::Process { identity, .. }, RegistrationScope::Unreadable) => (
+                ClaimBasis::UnreadableRegistration,
                 Liveness::Unknown(Doubt::Unreadable),
                 identity.clone(),
             ),
-            (Proof::Process { identity, holds }, scope) => {
-                let mut liveness = sys::proc::probe(identity, self.observer);
+            (RegistrationProof::Process { identity, holds }, scope) => {
+                let mut liveness = sys::proc::probe_liveness(identity, self.observer);
                 let unnamed =
                     matches!(liveness, Liveness::Unknown(Doubt::Incomplete | Doubt::ClockUnproven));
                 if let (true, Some(pid), Some(file)) = (unnamed, identity.pid, holds)
                     && self.table.holds_open(pid, file.dev, file.ino)
                 {
-                    liveness = self.alive(pid);
+                    liveness = self.running_liveness(pid);
                 }
                 let how = match scope {
-                    Scope::Store(_) => How::Store,
-                    _ => How::Registered,
+                    RegistrationScope::Store(_) => ClaimBasis::Store,
+                    _ => ClaimBasis::Registered,
                 };
                 (how, liveness, identity.clone())
             }
-            (Proof::Lock(file), _) => {
+            (RegistrationProof::Lock(file), _) => {
                 let (liveness, pid) = match sys::proc::flock_holder(file.dev, file.ino) {
-                    LockHolder::Process(pid) => (self.alive(pid), Some(pid)),
+                    LockHolder::Process(pid) => (self.running_liveness(pid), Some(pid)),
                     LockHolder::Nobody => (Liveness::Dead(Death::Gone), None),
                     LockHolder::Unseen => (Liveness::Unknown(Doubt::Blind), None),
                 };
-                (How::Locked, liveness, Identity::recorded_by_agent(pid))
+                (ClaimBasis::Locked, liveness, Identity::recorded_by_agent(pid))
             }
         };
         let observed_at = identity.recorded_at.unwrap_or(self.now);
@@ -310,7 +327,7 @@ impl<'a> Desk<'a> {
             (true, Some(pid)) => sys::proc::identify_as(pid, self.observer).unwrap_or(identity),
             _ => identity,
         };
-        Claim {
+        ProcessClaim {
             how,
             liveness,
             started_at: identity.pid.and_then(|pid| self.table.get(pid)?.started_at),
@@ -324,23 +341,23 @@ impl<'a> Desk<'a> {
     }
 
     /// What hooks told of open sessions.
-    fn hear(&mut self, tracks: &[Tracked]) {
-        let agent = self.adapter.about().id;
-        for Tracked { id, track, .. } in tracks.iter().filter(|one| one.agent == agent) {
+    fn apply_hook_tracks(&mut self, tracks: &[TrackedSession]) {
+        let agent = self.adapter.agent_profile().id;
+        for TrackedSession { id, track, .. } in tracks.iter().filter(|one| one.agent == agent) {
             let Some(index) = self.session_told_of(id, track) else { continue };
             let known = &mut self.sessions[index].session.digest;
             known.cwd = known.cwd.take().or_else(|| track.cwd.clone());
             known.last_activity_at = known.last_activity_at.max(track.last_sign_at);
             let Some(owner) = &track.owner else { continue };
-            let liveness = sys::proc::probe(owner, self.observer);
+            let liveness = sys::proc::probe_liveness(owner, self.observer);
             if track.owner_unconfirmed && !liveness.is_alive() {
                 continue;
             }
             if liveness.is_alive() {
                 self.taken.extend(self.run_of(owner.pid));
             }
-            self.sessions[index].session.claims.push(Claim {
-                how: How::Hook,
+            self.sessions[index].session.claims.push(ProcessClaim {
+                how: ClaimBasis::Hook,
                 liveness,
                 started_at: owner.pid.and_then(|pid| self.table.get(pid)?.started_at),
                 identity: owner.clone(),
@@ -354,7 +371,7 @@ impl<'a> Desk<'a> {
     }
 
     /// The session that hooks told of. One without a transcript is taken at their word.
-    fn session_told_of(&mut self, id: &str, track: &Track) -> Option<usize> {
+    fn session_told_of(&mut self, id: &str, track: &HookTrack) -> Option<usize> {
         if let Some(index) = self.by_id.get(&self.sessions, id) {
             return Some(index);
         }
@@ -362,19 +379,19 @@ impl<'a> Desk<'a> {
         if is_subagent || !track.was_begun() || track.owner.is_none() {
             return None;
         }
-        let digest = Digest {
+        let digest = TranscriptDigest {
             first_prompt: track.first_prompt.clone(),
             started_at: track.began_at,
             model: track.model.clone(),
-            ..Digest::default()
+            ..TranscriptDigest::default()
         };
         let session = Session {
             id: id.to_owned(),
-            kind: Kind::Native,
-            agent: self.adapter.about().id,
+            kind: SessionKind::Native,
+            agent: self.adapter.agent_profile().id,
             digest: digest.into(),
             transcript: None,
-            origin: self.origin(track.root.as_deref().unwrap_or_default().into(), "hook"),
+            origin: self.session_origin(track.root.as_deref().unwrap_or_default().into(), "hook"),
             claims: Vec::new(),
             linked: Vec::new(),
         };
@@ -382,7 +399,7 @@ impl<'a> Desk<'a> {
     }
 
     /// How a process that is known to be the right one is alive.
-    fn alive(&self, pid: u32) -> Liveness {
+    fn running_liveness(&self, pid: u32) -> Liveness {
         match self.table.get(pid).map(|row| row.state) {
             Some(RunState::Stopped) => Liveness::Alive(Life::Stopped),
             Some(RunState::Traced) => Liveness::Alive(Life::Traced),
@@ -397,7 +414,7 @@ impl<'a> Desk<'a> {
     fn session_of(
         &mut self,
         id: &str,
-        registration: &Registration,
+        registration: &ProcessRegistration,
         liveness: Liveness,
     ) -> Option<usize> {
         if let Some(index) = self.by_id.get(&self.sessions, id) {
@@ -423,11 +440,11 @@ impl<'a> Desk<'a> {
         let root: Arc<str> = root.map_or("".into(), |root| root.to_string_lossy().into());
         let session = Session {
             id: id.to_owned(),
-            kind: Kind::Native,
-            agent: self.adapter.about().id,
+            kind: SessionKind::Native,
+            agent: self.adapter.agent_profile().id,
             digest: registration.digest.clone().into(),
             transcript: None,
-            origin: self.origin(root, "registration"),
+            origin: self.session_origin(root, "registration"),
             claims: Vec::new(),
             linked: Vec::new(),
         };
@@ -441,7 +458,7 @@ impl<'a> Desk<'a> {
     }
 
     /// The session with the newest activity among those that `fit`.
-    fn newest(&self, fits: impl Fn(&Session) -> bool) -> Option<usize> {
+    fn newest_session(&self, fits: impl Fn(&Session) -> bool) -> Option<usize> {
         (0..self.sessions.len())
             .filter(|&index| fits(&self.sessions[index].session))
             .max_by_key(|&index| self.sessions[index].session.last_activity_at())
@@ -450,7 +467,7 @@ impl<'a> Desk<'a> {
     /// The newest session in the directory of a process whose registration cannot be read.
     fn beside_process(&self, pid: Option<u32>) -> Option<usize> {
         let cwd = self.table.cwd(pid?)?;
-        self.newest(|session| is_in(session, &cwd))
+        self.newest_session(|session| is_in(session, &cwd))
     }
 
     fn run_of(&self, pid: Option<u32>) -> Option<usize> {
@@ -458,13 +475,13 @@ impl<'a> Desk<'a> {
     }
 
     /// Gives a run to a session.
-    fn give(&mut self, run: usize, session: usize, how: How, pid: u32) {
+    fn assign_run(&mut self, run: usize, session: usize, how: ClaimBasis, pid: u32) {
         let Ok(identity) = sys::proc::identify_as(pid, self.observer) else {
             return;
         };
         self.taken.insert(run);
-        let (liveness, row) = (self.alive(pid), self.table.get(pid));
-        self.sessions[session].session.claims.push(Claim {
+        let (liveness, row) = (self.running_liveness(pid), self.table.get(pid));
+        self.sessions[session].session.claims.push(ProcessClaim {
             how,
             liveness,
             started_at: row.and_then(|row| row.started_at),
@@ -477,8 +494,8 @@ impl<'a> Desk<'a> {
         });
     }
 
-    fn free_runs(&self) -> Vec<(usize, &'a Run)> {
-        let free = |(index, _): &(usize, &Run)| !self.taken.contains(index);
+    fn free_runs(&self) -> Vec<(usize, &'a AgentRun)> {
+        let free = |(index, _): &(usize, &AgentRun)| !self.taken.contains(index);
         self.runs.iter().copied().enumerate().filter(free).collect()
     }
 
@@ -510,7 +527,7 @@ impl<'a> Desk<'a> {
             }
         }
         for (run, session, pid) in matches {
-            self.give(run, session, How::OpenFile, pid);
+            self.assign_run(run, session, ClaimBasis::OpenFile, pid);
         }
     }
 
@@ -518,13 +535,14 @@ impl<'a> Desk<'a> {
     /// settles nothing; but one that another process is proven to have needs no further question.
     fn note_names(&mut self) {
         for (index, run) in self.free_runs() {
-            let names = [(How::Argument, &run.argument), (How::Environment, &run.variable)];
+            let names =
+                [(ClaimBasis::Argument, &run.argument), (ClaimBasis::Environment, &run.variable)];
             let found = names.into_iter().find_map(|(how, name)| {
                 Some((how, self.by_id.get(&self.sessions, name.as_ref()?)?))
             });
             let Some((how, session)) = found else { continue };
             if self.is_held(session) {
-                self.give(index, session, how, run.innermost());
+                self.assign_run(index, session, how, run.innermost_pid());
             } else {
                 self.named.entry(index).or_insert(Named { session, how, claim: None });
             }
@@ -539,10 +557,11 @@ impl<'a> Desk<'a> {
     fn match_possible_openers(&mut self) {
         let roots = self.look_at_roots();
         self.note_served(&roots);
-        let free: Vec<(usize, &Run)> =
+        let free: Vec<(usize, &AgentRun)> =
             self.free_runs().into_iter().filter(|(_, run)| !run.server).collect();
         if !free.is_empty() {
-            let places = Places::of(&self.sessions, &free, &roots, self.adapter.about().opening);
+            let places =
+                Places::of(&self.sessions, &free, &roots, self.adapter.agent_profile().opening);
             let candidates: Vec<usize> =
                 (0..self.sessions.len()).filter(|&one| !self.is_held(one)).collect();
             self.attach(&free, &candidates, &places);
@@ -568,12 +587,14 @@ impl<'a> Desk<'a> {
 
     /// A server that has every session of its store speaks for all of them.
     fn note_served(&mut self, roots: &HashMap<Arc<str>, Root>) {
-        if !self.adapter.about().opening.server_has_all {
+        if !self.adapter.agent_profile().opening.server_has_all {
             return;
         }
         let servers = self.runs.iter().copied().filter(|run| run.server);
         for run in servers.collect::<Vec<_>>() {
-            let Some(claim) = self.claim_of(run, How::Served, self.alive(run.innermost())) else {
+            let Some(claim) =
+                self.claim_of(run, ClaimBasis::Served, self.running_liveness(run.innermost_pid()))
+            else {
                 continue;
             };
             for one in &mut self.sessions {
@@ -587,7 +608,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Carries out the table of `model::rules::open`.
-    fn attach(&mut self, free: &[(usize, &'a Run)], candidates: &[usize], places: &Places) {
+    fn attach(&mut self, free: &[(usize, &'a AgentRun)], candidates: &[usize], places: &Places) {
         let position = |session: usize| candidates.binary_search(&session).ok();
         let runs: Vec<UnsettledRun> = std::iter::zip(free, 0..)
             .map(|((index, run), place)| {
@@ -625,19 +646,25 @@ impl<'a> Desk<'a> {
             .collect();
         let attachments =
             attach_runs(&runs, &about, |run, one| places.can_open(run, candidates[one]));
-        let claims: Vec<Option<Claim>> = free
+        let claims: Vec<Option<ProcessClaim>> = free
             .iter()
-            .map(|(_, run)| self.claim_of(run, How::CouldOpen, self.alive(run.innermost())))
+            .map(|(_, run)| {
+                self.claim_of(
+                    run,
+                    ClaimBasis::CouldOpen,
+                    self.running_liveness(run.innermost_pid()),
+                )
+            })
             .collect();
         for (&session, attachment) in candidates.iter().zip(&attachments.sessions) {
             let (openers, how, liveness) = match attachment {
                 Attachment::NoRun => continue,
-                Attachment::Held(runs) => (runs, How::Directory, None),
+                Attachment::Held(runs) => (runs, ClaimBasis::Directory, None),
                 Attachment::MaybeOpen(runs) => {
-                    (runs, How::CouldOpen, Some(Liveness::Unknown(Doubt::MaybeOpen)))
+                    (runs, ClaimBasis::CouldOpen, Some(Liveness::Unknown(Doubt::MaybeOpen)))
                 }
                 Attachment::NotAttached(runs) => {
-                    (runs, How::CouldOpen, Some(Liveness::Dead(Death::NotAttached)))
+                    (runs, ClaimBasis::CouldOpen, Some(Liveness::Dead(Death::NotAttached)))
                 }
             };
             for &run in openers.iter().take(MOST_OPENERS) {
@@ -645,15 +672,17 @@ impl<'a> Desk<'a> {
                 let named = self.named.get(&free[run].0).filter(|named| named.session == session);
                 let claim = match (liveness, named) {
                     (None, Some(Named { claim: Some(left), .. })) => left.clone(),
-                    (None, Some(named)) => Claim { how: named.how, ..claim.clone() },
-                    (liveness, _) => {
-                        Claim { how, liveness: liveness.unwrap_or(claim.liveness), ..claim.clone() }
-                    }
+                    (None, Some(named)) => ProcessClaim { how: named.how, ..claim.clone() },
+                    (liveness, _) => ProcessClaim {
+                        how,
+                        liveness: liveness.unwrap_or(claim.liveness),
+                        ..claim.clone()
+                    },
                 };
                 self.sessions[session].session.claims.push(claim);
             }
         }
-        let pid = |run: usize| free[run].1.innermost();
+        let pid = |run: usize| free[run].1.innermost_pid();
         for SpareRun { run, perhaps } in attachments.spare {
             self.spare.push((free[run].0, perhaps.into_iter().map(pid).collect()));
         }
@@ -661,7 +690,7 @@ impl<'a> Desk<'a> {
 
     /// What cannot be seen may have anything open that nothing else speaks for.
     fn note_unseen(&mut self, roots: &HashMap<Arc<str>, Root>) {
-        let unseen: Vec<(&Run, Vec<&Arc<str>>)> = self
+        let unseen: Vec<(&AgentRun, Vec<&Arc<str>>)> = self
             .free_runs()
             .into_iter()
             .map(|(_, run)| {
@@ -673,10 +702,10 @@ impl<'a> Desk<'a> {
             if reached.is_empty() {
                 continue;
             }
-            let claim = self.claim_of(run, How::CouldOpen, Liveness::Unknown(Doubt::Blind));
+            let claim = self.claim_of(run, ClaimBasis::CouldOpen, Liveness::Unknown(Doubt::Blind));
             let Some(claim) = claim else { continue };
             for one in &mut self.sessions {
-                let firm = |claim: &Claim| claim.how != How::CouldOpen;
+                let firm = |claim: &ProcessClaim| claim.how != ClaimBasis::CouldOpen;
                 let known = one.session.claims.iter().any(firm);
                 if !known && reached.contains(&&one.session.origin.root) {
                     one.session.claims.push(claim.clone());
@@ -694,8 +723,8 @@ impl<'a> Desk<'a> {
                 continue;
             }
             let Some(ended) = self.ends.get(session.agent, &session.id) else { continue };
-            let speaks_since = |claim: &Claim| {
-                claim.how != How::CouldOpen
+            let speaks_since = |claim: &ProcessClaim| {
+                claim.how != ClaimBasis::CouldOpen
                     && !claim.liveness.is_dead()
                     && claim.observed_at > ended
             };
@@ -707,8 +736,13 @@ impl<'a> Desk<'a> {
     }
 
     /// A claim of a run on a session that is yet to be named.
-    fn claim_of(&self, run: &Run, how: How, liveness: Liveness) -> Option<Claim> {
-        let pid = run.innermost();
+    fn claim_of(
+        &self,
+        run: &AgentRun,
+        how: ClaimBasis,
+        liveness: Liveness,
+    ) -> Option<ProcessClaim> {
+        let pid = run.innermost_pid();
         let row = self.table.get(pid)?;
         // Another user's process may not let itself be identified in full: pid and start do.
         let identity = sys::proc::identify_as(pid, self.observer).unwrap_or(Identity {
@@ -716,7 +750,7 @@ impl<'a> Desk<'a> {
             comm: Some(row.comm.clone()),
             ..Identity::recorded_by_agent(Some(pid))
         });
-        Some(Claim {
+        Some(ProcessClaim {
             how,
             liveness,
             started_at: row.started_at,
@@ -730,7 +764,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Sub-agents live in their parent's process; what is left over is reported.
-    fn close(mut self, merged: &mut Merged) {
+    fn close(mut self, merged: &mut MergedSessions) {
         for Observed { session: child, .. } in &mut self.subagents {
             let parent = child.digest.parent.as_ref();
             let parent = parent.and_then(|parent| self.by_id.get(&self.sessions, parent));
@@ -755,14 +789,14 @@ impl<'a> Desk<'a> {
     }
 
     /// Names the runs that have no session, whether or not there are any sessions.
-    fn report_unattached(&self, merged: &mut Merged) {
+    fn report_unattached(&self, merged: &mut MergedSessions) {
         for (index, perhaps) in &self.spare {
             let run = self.runs[*index];
             let observed = run.roots.iter().any(|root| self.roots.contains(root));
             if run.ours && !run.server && observed && !self.is_served(run) {
-                merged.unattached.push(Unattached {
-                    agent: self.adapter.about().id,
-                    pid: run.innermost(),
+                merged.unattached.push(UnattachedAgent {
+                    agent: self.adapter.agent_profile().id,
+                    pid: run.innermost_pid(),
                     cwd: run.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()),
                     started_at: run.started_at,
                     perhaps: perhaps.clone(),
@@ -772,10 +806,10 @@ impl<'a> Desk<'a> {
     }
 
     /// Whether a server of the agent has a session of the run's directory: the run is its window.
-    fn is_served(&self, run: &Run) -> bool {
+    fn is_served(&self, run: &AgentRun) -> bool {
         let servers: Vec<u32> =
             self.runs.iter().filter(|run| run.server).flat_map(|run| run.pids.clone()).collect();
-        let holds = |claim: &Claim| {
+        let holds = |claim: &ProcessClaim| {
             claim.liveness.is_alive()
                 && claim.identity.pid.is_some_and(|pid| servers.contains(&pid))
         };
@@ -792,7 +826,7 @@ impl<'a> Desk<'a> {
 /// kept as long as that could have it open.
 fn finish_subagent(child: &mut Session, ended: Time) {
     for claim in child.claims.iter_mut().filter(|claim| claim.liveness.is_alive()) {
-        claim.how = How::CouldOpen;
+        claim.how = ClaimBasis::CouldOpen;
         claim.liveness = Liveness::Dead(Death::NotAttached);
     }
     let source = child.transcript.as_ref().map(|own| own.path.to_string_lossy().into_owned());
@@ -800,9 +834,9 @@ fn finish_subagent(child: &mut Session, ended: Time) {
 }
 
 /// That an end was recorded.
-fn end_claim(ended: Time, source: &str) -> Claim {
-    Claim {
-        how: How::RecordedEnd,
+fn end_claim(ended: Time, source: &str) -> ProcessClaim {
+    ProcessClaim {
+        how: ClaimBasis::RecordedEnd,
         liveness: Liveness::Dead(Death::Recorded),
         identity: Identity::recorded_by_agent(None),
         started_at: None,
@@ -828,7 +862,7 @@ struct Places {
 impl Places {
     fn of(
         sessions: &[Observed],
-        runs: &[(usize, &Run)],
+        runs: &[(usize, &AgentRun)],
         roots: &HashMap<Arc<str>, Root>,
         opening: Opening,
     ) -> Self {
@@ -848,7 +882,8 @@ impl Places {
             });
             let root = *known_roots.entry(&session.origin.root).or_insert_with(|| {
                 let root = roots.get(&session.origin.root);
-                let reaches = |run: &Run| root.is_some_and(|root| run.reach(root) == Reach::Seen);
+                let reaches =
+                    |run: &AgentRun| root.is_some_and(|root| run.reach(root) == Reach::Seen);
                 places.in_root.push(runs.iter().map(|(_, run)| reaches(run)).collect());
                 places.in_root.len() - 1
             });
@@ -872,10 +907,10 @@ impl Places {
 
 /// Whether a run works in a directory, by name or by what it is. Of a session whose directory is not
 /// known it may be the one.
-fn works_in(run: &Run, cwd: Option<&str>) -> bool {
+fn works_in(run: &AgentRun, cwd: Option<&str>) -> bool {
     let Some(cwd) = cwd.map(Path::new) else { return true };
     run.cwd.as_deref() == Some(cwd)
-        || (run.cwd_id.is_some() && run.cwd_id == sys::proc::FileId::of(cwd))
+        || (run.cwd_id.is_some() && run.cwd_id == sys::proc::FileId::from_path(cwd))
 }
 
 /// Whether a session works in this directory, links resolved.

@@ -4,30 +4,32 @@
 //! can be seen for as long as both are there.
 
 use model::rules::judge;
-use model::session::{Kind, Linked};
-use sys::proc::{ProcessRow, Table};
+use model::session::{LinkedSession, SessionKind};
+use sys::proc::{ProcessRow, ProcessTable};
 
 use super::Observed;
-use crate::terminal::sight::Terminal;
+use crate::terminal::sight::ObservedTerminal;
 
 /// Links both ways, and gives the terminals back as sessions.
-pub(super) fn link(
+pub(super) fn link_terminals(
     sessions: &mut [Observed],
-    mut terminals: Vec<Terminal>,
-    table: &Table,
+    mut terminals: Vec<ObservedTerminal>,
+    table: &ProcessTable,
 ) -> Vec<Observed> {
-    for native in sessions.iter_mut().filter(|one| one.session.kind == Kind::Native) {
+    for native in sessions.iter_mut().filter(|one| one.session.kind == SessionKind::Native) {
         let mut places: Vec<usize> = Vec::new();
         for pid in holders(native) {
             // Of terminals within terminals the innermost.
             let holder_of = |row| terminals.iter().position(|one| is_program(one, row));
-            places.extend(table.lineage(pid).find_map(holder_of).filter(|at| !places.contains(at)));
+            places.extend(
+                table.self_and_ancestors(pid).find_map(holder_of).filter(|at| !places.contains(at)),
+            );
         }
         let native = &mut native.session;
         for at in places {
             let terminal = &mut terminals[at].observed.session;
-            native.linked.push(Linked { agent: terminal.agent, id: terminal.id.clone() });
-            terminal.linked.push(Linked { agent: native.agent, id: native.id.clone() });
+            native.linked.push(LinkedSession { agent: terminal.agent, id: terminal.id.clone() });
+            terminal.linked.push(LinkedSession { agent: native.agent, id: native.id.clone() });
         }
     }
     terminals.into_iter().map(|terminal| terminal.observed).collect()
@@ -39,7 +41,7 @@ fn holders(native: &Observed) -> Vec<u32> {
         return Vec::new();
     }
     let proven: Vec<u32> =
-        judge::owners(&native.session).filter_map(|claim| claim.identity.pid).collect();
+        judge::proven_owners(&native.session).filter_map(|claim| claim.identity.pid).collect();
     let alive = native.session.claims.iter().filter(|claim| claim.liveness.is_alive());
     let derived: Vec<u32> = alive.filter_map(|claim| claim.identity.pid).collect();
     match (proven.is_empty(), derived.len()) {
@@ -50,7 +52,7 @@ fn holders(native: &Observed) -> Vec<u32> {
 }
 
 /// Whether the process is the program on the terminal, which is proven to be held.
-fn is_program(terminal: &Terminal, row: &ProcessRow) -> bool {
+fn is_program(terminal: &ObservedTerminal, row: &ProcessRow) -> bool {
     let held = terminal.observed.verdict.liveness.is_alive();
     terminal.program.as_ref().is_some_and(|program| {
         held && program.pid == Some(row.pid) && program.start == Some(row.start)

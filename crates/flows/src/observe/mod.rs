@@ -7,15 +7,15 @@
 use std::cmp::Reverse;
 use std::path::Path;
 
-use access::rules::AGENT;
-use adapters::{Adapter, Env, Extra, Problem, Source};
-use model::config::Config;
+use access::rules::ACCESS_AGENT_NAME;
+use adapters::{Adapter, EnvLookup, ExtraFile, SurveyProblem, TranscriptSource};
+use model::config::OstlerConfig;
 use model::liveness::Observer;
-use model::rules::judge::{Circumstances, Verdict, judge};
+use model::rules::judge::{JudgeCircumstances, Verdict, judge_session};
 use model::session::Session;
 use model::time::Time;
-use model::wire::{Incomplete, SessionView, Unattached};
-use store::state::{State, Tracked};
+use model::wire::{IncompleteSource, SessionView, UnattachedAgent};
+use store::state::{StateStore, TrackedSession};
 
 use crate::finalize;
 use crate::terminal::sight;
@@ -31,7 +31,7 @@ mod processes;
 
 /// How much of the past is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum ObserveScope {
     /// Only what may be live. Transcripts that nothing can be working on are not read.
     Active,
     /// Everything.
@@ -40,11 +40,11 @@ pub enum Scope {
 
 /// What to observe, and from where.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct ObserveRequest<'a> {
     /// The environment that says where agents keep things.
-    pub env: Env<'a>,
+    pub env: EnvLookup<'a>,
     /// Settings.
-    pub config: &'a Config,
+    pub config: &'a OstlerConfig,
     /// ostler's home, where hooks' reports and access sessions are; `None` leaves them out.
     pub home: Option<&'a Path>,
     /// Where the index is; `None` reads every transcript.
@@ -52,7 +52,7 @@ pub struct Request<'a> {
     /// The time.
     pub now: Time,
     /// How much of the past.
-    pub scope: Scope,
+    pub scope: ObserveScope,
     /// Adapter ids; empty means all.
     pub agents: &'a [String],
 }
@@ -65,19 +65,19 @@ pub struct Observed {
     /// The judgement.
     pub verdict: Verdict,
     /// Where its conversation can be read.
-    pub source: Option<Box<Source>>,
+    pub source: Option<Box<TranscriptSource>>,
     /// Whether a person said that it is never to be collected.
     pub pinned: bool,
 }
 
 impl Observed {
     /// A session about which nothing has been decided: until it is judged, every doubt keeps it.
-    fn unjudged(session: Session, source: Option<Box<Source>>) -> Self {
+    fn unjudged(session: Session, source: Option<Box<TranscriptSource>>) -> Self {
         Self { session, verdict: Verdict::UNDECIDED, source, pinned: false }
     }
 
     /// The session as programs see it.
-    pub fn view(&self) -> SessionView<'_> {
+    pub fn session_view(&self) -> SessionView<'_> {
         SessionView { pinned: self.pinned, ..SessionView::new(&self.session, &self.verdict) }
     }
 }
@@ -90,9 +90,9 @@ pub struct AgentReport {
     /// Where it looked.
     pub roots: Vec<std::path::PathBuf>,
     /// What of these could not be listed: nothing may be collected beside it.
-    pub unlisted: Vec<Problem>,
+    pub unlisted: Vec<SurveyProblem>,
     /// Bytes that are no transcript.
-    pub extras: Vec<Extra>,
+    pub extras: Vec<ExtraFile>,
     /// How many processes of the agent run, wrappers counted with what they run.
     pub processes: usize,
     /// Whether the settings leave it out.
@@ -107,23 +107,23 @@ pub struct Observation {
     /// Sub-agents, which are part of their parents.
     pub subagents: Vec<Observed>,
     /// What could not be read.
-    pub incomplete: Vec<Incomplete>,
+    pub incomplete: Vec<IncompleteSource>,
     /// Agent processes without a session so far.
-    pub unattached: Vec<Unattached>,
+    pub unattached: Vec<UnattachedAgent>,
     /// By adapter.
     pub agents: Vec<AgentReport>,
     /// What the judgement depended on.
-    pub circumstances: Circumstances,
+    pub circumstances: JudgeCircumstances,
     /// What is never to be collected.
     pub pins: Pins,
 }
 
 /// Observes.
-pub fn observe(request: &Request<'_>) -> Observation {
-    let observer = sys::proc::observer();
+pub fn observe_sessions(request: &ObserveRequest<'_>) -> Observation {
+    let observer = sys::proc::current_observer();
     let (processes, listed) = std::thread::scope(|threads| {
-        let processes = threads.spawn(|| processes::find(&observer));
-        let listed = discover::list(request);
+        let processes = threads.spawn(|| processes::find_agents(&observer));
+        let listed = discover::list_sources(request);
         match processes.join() {
             Ok(processes) => (processes, listed),
             Err(panic) => std::panic::resume_unwind(panic),
@@ -131,37 +131,37 @@ pub fn observe(request: &Request<'_>) -> Observation {
     });
     let sees_every_process = observer.sees_every_process() && processes.is_listed();
     // A blind observer looks at everything, as if it had been asked to.
-    let all = request.scope == Scope::All || !sees_every_process;
+    let all = request.scope == ObserveScope::All || !sees_every_process;
     let Told { tracks, ends, pins, untold } =
         request.home.map(|home| read_told(home, all)).unwrap_or_default();
-    let mut found = discover::read(request, &observer, &processes, &tracks, listed);
+    let mut found = discover::read_transcripts(request, &observer, &processes, &tracks, listed);
     found.incomplete.extend(untold);
-    let circumstances = Circumstances {
+    let circumstances = JudgeCircumstances {
         now: request.now,
         sees_every_process,
         stale_after: request.config.stale_after,
     };
     let mut observation =
-        conclude(request, &observer, processes, found, (&tracks, ends), circumstances);
+        judge_sessions(request, &observer, processes, found, (&tracks, ends), circumstances);
     if !pins.is_empty() {
         for one in observation.sessions.iter_mut().chain(&mut observation.subagents) {
-            one.pinned = pins.get(&one.session.name()).is_some();
+            one.pinned = pins.get(&one.session.session_name()).is_some();
         }
     }
     Observation { pins, ..observation }
 }
 
-fn conclude(
-    request: &Request<'_>,
+fn judge_sessions(
+    request: &ObserveRequest<'_>,
     observer: &Observer,
-    processes: processes::Processes,
-    found: discover::Found,
-    (tracks, ends): (&[Tracked], RecordedEnds),
-    circumstances: Circumstances,
+    processes: processes::AgentProcesses,
+    found: discover::Discovered,
+    (tracks, ends): (&[TrackedSession], RecordedEnds),
+    circumstances: JudgeCircumstances,
 ) -> Observation {
     let mut incomplete = found.incomplete;
     if !processes.is_listed() {
-        incomplete.push(Incomplete {
+        incomplete.push(IncompleteSource {
             source: "process table".to_owned(),
             path: None,
             reason: "cannot be read; sessions without proof are unknown".to_owned(),
@@ -169,36 +169,38 @@ fn conclude(
     }
     let mut agents = found.agents;
     for report in &mut agents {
-        report.processes = processes.of(report.adapter.about().id).count();
+        report.processes = processes.runs_of(report.adapter.agent_profile().id).count();
     }
     let mut merged =
-        identify::identify(request.now, observer, &processes, found.seen, tracks, &ends);
+        identify::identify_sessions(request.now, observer, &processes, found.seen, tracks, &ends);
     if let (Some(home), Some(error)) = (request.home, ends.into_failure()) {
-        incomplete.push(unreadable(home, &error.to_string()));
+        incomplete.push(unreadable_state(home, &error.to_string()));
     }
-    let asked = request.agents.is_empty() || request.agents.iter().any(|agent| agent == AGENT);
+    let asked =
+        request.agents.is_empty() || request.agents.iter().any(|agent| agent == ACCESS_AGENT_NAME);
     if let Some(home) = request.home.filter(|_| asked) {
-        let (lent, unreadable) = access::sight::sessions(home, observer, request.now);
+        let (lent, unreadable) = access::sight::access_sessions(home, observer, request.now);
         let observed = |session| Observed::unjudged(session, None);
         merged.sessions.extend(lent.into_iter().map(observed));
         incomplete.extend(unreadable);
     }
     for observed in [&mut merged.sessions, &mut merged.subagents] {
         for one in observed.iter_mut() {
-            one.verdict = judge(&one.session, &circumstances);
+            one.verdict = judge_session(&one.session, &circumstances);
         }
     }
     if let Some(home) = request.home {
-        let (terminals, unreadable) = sight::observe(home, observer, &circumstances);
+        let (terminals, unreadable) = sight::observe_terminals(home, observer, &circumstances);
         let natives = &mut merged.sessions;
-        let mut terminals = link::link(natives, terminals, &processes.table);
-        if request.agents.is_empty() || request.agents.iter().any(|id| id == sight::AGENT) {
+        let mut terminals = link::link_terminals(natives, terminals, &processes.table);
+        if request.agents.is_empty() || request.agents.iter().any(|id| id == sight::TERMINAL_AGENT)
+        {
             natives.append(&mut terminals);
             incomplete.extend(unreadable);
         }
     }
-    sort(&mut merged.sessions);
-    sort(&mut merged.subagents);
+    sort_sessions(&mut merged.sessions);
+    sort_sessions(&mut merged.subagents);
     Observation {
         sessions: merged.sessions,
         subagents: merged.subagents,
@@ -214,24 +216,25 @@ fn conclude(
 #[derive(Default)]
 struct Told {
     /// What hooks told of open sessions, in the store and in the spool.
-    tracks: Vec<Tracked>,
+    tracks: Vec<TrackedSession>,
     ends: RecordedEnds,
     pins: Pins,
     /// Why that cannot be read.
-    untold: Option<Incomplete>,
+    untold: Option<IncompleteSource>,
 }
 
 /// Reads what was told; `all` reads every recorded end at once.
 fn read_told(home: &Path, all: bool) -> Told {
-    let state = match State::read(home) {
+    let state = match StateStore::open_read_only(home) {
         Ok(state) => state,
         Err(error) => {
-            let untold = Some(unreadable(home, &error.to_string()));
+            let untold = Some(unreadable_state(home, &error.to_string()));
             return Told { pins: Pins::from_read(Err(error)), untold, ..Told::default() };
         }
     };
-    let pins =
-        Pins::from_read(state.as_ref().map(State::pins).transpose().map(Option::unwrap_or_default));
+    let pins = Pins::from_read(
+        state.as_ref().map(StateStore::list_pins).transpose().map(Option::unwrap_or_default),
+    );
     let told = finalize::told_now(home, state.as_ref()).and_then(|mut tracks| {
         let ends = RecordedEnds::read(state, &tracks, all)?;
         tracks.retain(|one| one.track.is_open());
@@ -239,19 +242,21 @@ fn read_told(home: &Path, all: bool) -> Told {
     });
     match told {
         Ok((tracks, ends)) => Told { tracks, ends, pins, untold: None },
-        Err(error) => {
-            Told { pins, untold: Some(unreadable(home, &error.to_string())), ..Told::default() }
-        }
+        Err(error) => Told {
+            pins,
+            untold: Some(unreadable_state(home, &error.to_string())),
+            ..Told::default()
+        },
     }
 }
 
-fn unreadable(home: &Path, reason: &str) -> Incomplete {
-    let path = store::state::path(home).to_string_lossy().into_owned();
-    Incomplete { source: "hooks".to_owned(), path: Some(path), reason: reason.to_owned() }
+fn unreadable_state(home: &Path, reason: &str) -> IncompleteSource {
+    let path = store::state::database_path(home).to_string_lossy().into_owned();
+    IncompleteSource { source: "hooks".to_owned(), path: Some(path), reason: reason.to_owned() }
 }
 
 /// Live before ended, newest activity first; ties by id, so that the order is always the same.
-fn sort(sessions: &mut [Observed]) {
+fn sort_sessions(sessions: &mut [Observed]) {
     sessions.sort_by_cached_key(|one| {
         let mut id = [0; 32];
         let bytes = one.session.id.as_bytes();

@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use adapters::{Adapter, Env};
+use adapters::{Adapter, EnvLookup};
 use model::liveness::Observer;
-use model::program::Appearance;
+use model::program::ProcessAppearance;
 use model::time::Time;
-use sys::proc::{FileId, MountView, ProcessRow, Table};
+use sys::proc::{FileId, MountView, ProcessRow, ProcessTable};
 
 /// One run of an agent: a process, or a wrapper together with what it re-executes.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct AgentRun {
     pub(super) adapter: &'static dyn Adapter,
     /// Every process of the run, wrappers first.
     pub(super) pids: Vec<u32>,
@@ -40,9 +40,9 @@ pub(super) struct Run {
     pub(super) server: bool,
 }
 
-impl Run {
+impl AgentRun {
     /// The process that does the work.
-    pub(super) fn innermost(&self) -> u32 {
+    pub(super) fn innermost_pid(&self) -> u32 {
         self.pids.last().copied().unwrap_or(0)
     }
 
@@ -91,7 +91,7 @@ impl Root {
         let about = std::fs::metadata(path).ok();
         Self {
             path: path.to_owned(),
-            id: FileId::of(path),
+            id: FileId::from_path(path),
             owner: about.as_ref().map(|about| about.uid()),
             mode: about.map_or(0, |about| about.mode()),
         }
@@ -105,29 +105,29 @@ impl Root {
 
 /// The process table, and the agents in it.
 #[derive(Debug)]
-pub(super) struct Processes {
-    pub(super) table: Table,
-    pub(super) runs: Vec<Run>,
+pub(super) struct AgentProcesses {
+    pub(super) table: ProcessTable,
+    pub(super) runs: Vec<AgentRun>,
 }
 
-impl Processes {
+impl AgentProcesses {
     /// Whether the table could be read at all.
     pub(super) fn is_listed(&self) -> bool {
-        self.table.listed()
+        self.table.was_listed()
     }
 
     /// The runs of one agent.
-    pub(super) fn of(&self, agent: &str) -> impl Iterator<Item = &Run> {
-        self.runs.iter().filter(move |run| run.adapter.about().id == agent)
+    pub(super) fn runs_of(&self, agent: &str) -> impl Iterator<Item = &AgentRun> {
+        self.runs.iter().filter(move |run| run.adapter.agent_profile().id == agent)
     }
 }
 
 /// A process that was recognised as an agent.
-type Agent<'a> = (&'a ProcessRow, &'static dyn Adapter, Appearance);
+type RecognisedAgent<'a> = (&'a ProcessRow, &'static dyn Adapter, ProcessAppearance);
 
 /// Looks at every process, on all cores: reading how one looks is slow, and there are hundreds.
-fn recognise_all(table: &Table) -> Vec<Agent<'_>> {
-    let found = sys::spread::map(table.rows(), 32, |row| recognise(table, row));
+fn recognise_agents(table: &ProcessTable) -> Vec<RecognisedAgent<'_>> {
+    let found = sys::spread::parallel_map(table.rows(), 32, |row| recognise_agent(table, row));
     table
         .rows()
         .iter()
@@ -139,21 +139,24 @@ fn recognise_all(table: &Table) -> Vec<Agent<'_>> {
         .collect()
 }
 
-fn recognise(table: &Table, row: &ProcessRow) -> Option<(&'static dyn Adapter, Appearance)> {
-    let adapter_of = |appearance: &Appearance| {
-        let fits = |adapter: &&&dyn Adapter| adapter.about().program.matches(appearance);
-        adapters::ALL.iter().find(fits).copied()
+fn recognise_agent(
+    table: &ProcessTable,
+    row: &ProcessRow,
+) -> Option<(&'static dyn Adapter, ProcessAppearance)> {
+    let adapter_of = |appearance: &ProcessAppearance| {
+        let fits = |adapter: &&&dyn Adapter| adapter.agent_profile().program.matches(appearance);
+        adapters::ALL_ADAPTERS.iter().find(fits).copied()
     };
-    adapter_of(&table.glance(row.pid)?)?;
+    adapter_of(&table.appearance_unchecked(row.pid)?)?;
     let appearance = table.appearance(row.pid)?;
     Some((adapter_of(&appearance)?, appearance))
 }
 
 /// Finds the agents.
-pub(super) fn find(observer: &Observer) -> Processes {
-    let table = sys::proc::table();
-    let mut found = recognise_all(&table);
-    let mut runs: Vec<Run> = Vec::new();
+pub(super) fn find_agents(observer: &Observer) -> AgentProcesses {
+    let table = sys::proc::read_process_table();
+    let mut found = recognise_agents(&table);
+    let mut runs: Vec<AgentRun> = Vec::new();
     // Parents have been found before their children are grouped, whatever their pids.
     found.sort_by_key(|(row, ..)| (row.start, row.pid));
     for (row, adapter, appearance) in found {
@@ -161,17 +164,17 @@ pub(super) fn find(observer: &Observer) -> Processes {
         if mounts == MountView::Unreadable && table.has_ended(row.pid) {
             continue;
         }
-        let id = adapter.about().id;
+        let id = adapter.agent_profile().id;
         let wrapper = runs
             .iter_mut()
-            .find(|run| run.adapter.about().id == id && run.pids.contains(&row.ppid));
+            .find(|run| run.adapter.agent_profile().id == id && run.pids.contains(&row.ppid));
         let run = match wrapper {
             Some(run) => {
                 run.pids.push(row.pid);
                 run
             }
             None => {
-                runs.push(Run {
+                runs.push(AgentRun {
                     adapter,
                     pids: vec![row.pid],
                     started_at: row.started_at,
@@ -185,13 +188,13 @@ pub(super) fn find(observer: &Observer) -> Processes {
                     mounts,
                     uid: row.uid,
                     ours: row.uid == observer.uid,
-                    server: adapter.about().program.is_server(&appearance),
+                    server: adapter.agent_profile().program.is_server(&appearance),
                 });
                 let last = runs.len() - 1;
                 &mut runs[last]
             }
         };
-        let about = adapter.about();
+        let about = adapter.agent_profile();
         run.cwd = table.cwd(row.pid).or(run.cwd.take());
         let lineage = table.cwd_lineage(row.pid);
         run.cwd_id = lineage.and_then(|above| above.first().copied()).or(run.cwd_id);
@@ -208,7 +211,7 @@ pub(super) fn find(observer: &Observer) -> Processes {
             .next()
             .or(run.variable.take());
         let lookup = |name: &str| table.environ_value(row.pid, name);
-        let roots = adapter.roots(&Env::new(&lookup));
+        let roots = adapter.session_roots(&EnvLookup::new(&lookup));
         if run.mounts == MountView::Other {
             let within = |root: &PathBuf| table.lineage_within(row.pid, root)?.first().copied();
             run.root_ids.extend(roots.iter().filter_map(within));
@@ -216,7 +219,7 @@ pub(super) fn find(observer: &Observer) -> Processes {
         run.roots
             .extend(roots.into_iter().map(|root| std::fs::canonicalize(&root).unwrap_or(root)));
     }
-    Processes { table, runs }
+    AgentProcesses { table, runs }
 }
 
 /// The value of the first of `options` on a command line: `--resume ID`, `--resume=ID`.

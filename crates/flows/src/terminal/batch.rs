@@ -4,16 +4,16 @@ use std::time::Instant;
 
 use host::screen::{self, Personality};
 use model::hosted::wire::{BatchResult, RenderParams, RunParams, StepError, StepRecord};
-use model::hosted::{Code, Fault};
-use model::time::millis;
+use model::hosted::{FaultCode, HostFault};
+use model::time::whole_millis;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Home, Session, ask, wait};
+use super::{HostedSession, TerminalHome, ask, wait};
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum BatchStep {
     /// Type text.
     Type(String),
     /// Paste text.
@@ -35,7 +35,7 @@ pub enum Step {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Written {
+struct WrittenStep {
     r#type: Option<String>,
     paste: Option<String>,
     send_keys: Option<Vec<String>>,
@@ -57,8 +57,8 @@ struct WrittenWait {
     timeout: Option<u64>,
 }
 
-impl Step {
-    const fn kind(&self) -> &'static str {
+impl BatchStep {
+    const fn kind_name(&self) -> &'static str {
         match self {
             Self::Type(_) => "type",
             Self::Paste(_) => "paste",
@@ -70,8 +70,9 @@ impl Step {
 }
 
 /// Reads a plan: a JSON array of objects with one verb each.
-pub fn parse(text: &str, personality: Personality) -> Result<Vec<Step>, Fault> {
-    let wrong = |reason: String| Fault::input(format!("The steps are not valid: {reason}"));
+pub fn parse_batch(text: &str, personality: Personality) -> Result<Vec<BatchStep>, HostFault> {
+    let wrong =
+        |reason: String| HostFault::invalid_input(format!("The steps are not valid: {reason}"));
     let steps: Vec<Value> =
         serde_json::from_str(text).map_err(|error| wrong(format!("not a JSON array ({error})")))?;
     if steps.is_empty() {
@@ -81,13 +82,13 @@ pub fn parse(text: &str, personality: Personality) -> Result<Vec<Step>, Fault> {
         .into_iter()
         .enumerate()
         .map(|(index, step)| {
-            parse_one(step, personality).map_err(|reason| wrong(format!("step {index}: {reason}")))
+            parse_step(step, personality).map_err(|reason| wrong(format!("step {index}: {reason}")))
         })
         .collect()
 }
 
-fn parse_one(step: Value, personality: Personality) -> Result<Step, String> {
-    let step: Written = serde_json::from_value(step).map_err(|error| error.to_string())?;
+fn parse_step(step: Value, personality: Personality) -> Result<BatchStep, String> {
+    let step: WrittenStep = serde_json::from_value(step).map_err(|error| error.to_string())?;
     let verbs = usize::from(step.r#type.is_some())
         + usize::from(step.paste.is_some())
         + usize::from(step.send_keys.is_some())
@@ -103,27 +104,31 @@ fn parse_one(step: Value, personality: Personality) -> Result<Step, String> {
         if text.is_empty() { Err(format!("{name} must not be empty")) } else { Ok(text) }
     };
     if let Some(typed) = step.r#type {
-        return Ok(Step::Type(text("type", typed)?));
+        return Ok(BatchStep::Type(text("type", typed)?));
     }
     if let Some(pasted) = step.paste {
-        return Ok(Step::Paste(text("paste", pasted)?));
+        return Ok(BatchStep::Paste(text("paste", pasted)?));
     }
     if let Some(keys) = step.send_keys {
         if keys.is_empty() {
             return Err("sendKeys must not be empty".to_owned());
         }
         for key in &keys {
-            screen::keys::encode(key, &screen::Modes::default(), personality)
+            screen::keys::encode_key(key, &screen::Modes::default(), personality)
                 .map_err(|error| error.to_string())?;
         }
-        return Ok(Step::SendKeys(keys));
+        return Ok(BatchStep::SendKeys(keys));
     }
     if let Some(command) = step.run {
         if step.timeout == Some(0) {
             return Err("timeout must be positive".to_owned());
         }
         let no_wait = step.no_wait.unwrap_or(false);
-        return Ok(Step::Run { command: text("run", command)?, no_wait, timeout: step.timeout });
+        return Ok(BatchStep::Run {
+            command: text("run", command)?,
+            no_wait,
+            timeout: step.timeout,
+        });
     }
     let Some(written) = step.wait else { return Err("nothing to do".to_owned()) };
     let params = RenderParams {
@@ -136,15 +141,15 @@ fn parse_one(step: Value, personality: Personality) -> Result<Step, String> {
         timeout_ms: written.timeout,
         ..RenderParams::default()
     };
-    wait::check(&params).map_err(|fault| fault.message)?;
-    Ok(Step::Wait(params))
+    wait::check_conditions(&params).map_err(|fault| fault.message)?;
+    Ok(BatchStep::Wait(params))
 }
 
 /// Runs the plan. `interrupted` is asked between steps.
-pub fn batch(
-    home: &Home,
-    session: &Session,
-    steps: &[Step],
+pub fn run_batch(
+    home: &TerminalHome,
+    session: &HostedSession,
+    steps: &[BatchStep],
     keep_going: bool,
     interrupted: &dyn Fn() -> bool,
 ) -> BatchResult {
@@ -152,7 +157,7 @@ pub fn batch(
     let mut records = Vec::with_capacity(steps.len());
     let mut stopped = None;
     for (index, step) in steps.iter().enumerate() {
-        let kind = step.kind();
+        let kind = step.kind_name();
         if stopped.is_none() && interrupted() {
             stopped = Some("interrupted");
         }
@@ -163,14 +168,14 @@ pub fn batch(
         }
         let begun = Instant::now();
         let mut record = StepRecord { index, kind, status: "completed", ..StepRecord::default() };
-        if let Err(fault) = perform(home, session, step, &mut baseline, &mut record) {
+        if let Err(fault) = perform_step(home, session, step, &mut baseline, &mut record) {
             record.status = if interrupted() { "interrupted" } else { "failed" };
-            record.error = Some(StepError { code: fault.code.word(), message: fault.message });
+            record.error = Some(StepError { code: fault.code.as_str(), message: fault.message });
             if !keep_going || interrupted() {
                 stopped = Some("not-run");
             }
         }
-        record.duration_ms = millis(begun.elapsed());
+        record.duration_ms = whole_millis(begun.elapsed());
         records.push(record);
     }
     let failed = |record: &&StepRecord| record.status == "failed";
@@ -181,25 +186,25 @@ pub fn batch(
     }
 }
 
-fn perform(
-    home: &Home,
-    session: &Session,
-    step: &Step,
+fn perform_step(
+    home: &TerminalHome,
+    session: &HostedSession,
+    step: &BatchStep,
     baseline: &mut Option<i64>,
     record: &mut StepRecord,
-) -> Result<(), Fault> {
+) -> Result<(), HostFault> {
     let mut sent = |record: &mut StepRecord, seq: u64| {
         record.seq = Some(seq);
         *baseline = i64::try_from(seq).ok();
     };
     match step {
-        Step::Type(text) => sent(record, ask::type_text(session, text.clone())?.seq),
-        Step::Paste(text) => {
+        BatchStep::Type(text) => sent(record, ask::type_text(session, text.clone())?.seq),
+        BatchStep::Paste(text) => {
             let always = home.personality == Personality::AgentTty;
-            sent(record, ask::paste(session, text.clone(), always)?.seq);
+            sent(record, ask::paste_text(session, text.clone(), always)?.seq);
         }
-        Step::SendKeys(keys) => sent(record, ask::send_keys(home, session, keys.clone())?.seq),
-        Step::Run { command, no_wait, timeout } => {
+        BatchStep::SendKeys(keys) => sent(record, ask::send_keys(home, session, keys.clone())?.seq),
+        BatchStep::Run { command, no_wait, timeout } => {
             record.no_wait = Some(*no_wait);
             let params = RunParams {
                 command: command.clone(),
@@ -207,7 +212,7 @@ fn perform(
                 timeout_ms: *timeout,
                 capture: false,
             };
-            let result = ask::run(session, params)?;
+            let result = ask::run_command(session, params)?;
             sent(record, result.seq);
             record.completed = result.completed;
             record.timed_out = result.timed_out;
@@ -221,17 +226,21 @@ fn perform(
             record.run_outcome = Some(outcome);
             match outcome {
                 "timedOut" => {
-                    return Err(Fault::new(Code::WaitTimeout, "the command did not end in time"));
+                    return Err(HostFault::new(
+                        FaultCode::WaitTimeout,
+                        "the command did not end in time",
+                    ));
                 }
                 "sessionExited" => {
                     let message = "the session ended before the command did";
-                    return Err(Fault::new(Code::SessionNotRunning, message));
+                    return Err(HostFault::new(FaultCode::SessionNotRunning, message));
                 }
                 _ => {}
             }
         }
-        Step::Wait(params) => {
-            let target = || session.again().unwrap_or_else(|| session.clone()).target();
+        BatchStep::Wait(params) => {
+            let target =
+                || session.reread_manifest().unwrap_or_else(|| session.clone()).check_can_receive();
             target()?;
             record.wait_baseline = *baseline;
             let params = RenderParams { after_seq: *baseline, ..params.clone() };
@@ -246,7 +255,7 @@ fn perform(
                     "what was waited for did not come in time: {}",
                     result.condition.unwrap_or_default()
                 );
-                return Err(Fault::new(Code::WaitTimeout, message));
+                return Err(HostFault::new(FaultCode::WaitTimeout, message));
             }
             target()?;
         }
@@ -276,10 +285,10 @@ mod tests {
             "[{\"wait\":{\"regex\":\"(\"}}]",
             "[{\"wait\":{\"text\":\"a\",\"regex\":\"b\"}}]",
         ] {
-            let fault = parse(wrong, Personality::AgentTty).unwrap_err();
-            assert_eq!(fault.code, Code::InvalidInput, "{wrong}");
+            let fault = parse_batch(wrong, Personality::AgentTty).unwrap_err();
+            assert_eq!(fault.code, FaultCode::InvalidInput, "{wrong}");
         }
         let plan = "[{\"run\":\"ls\",\"noWait\":true},{\"sendKeys\":[\"Enter\"]},{\"wait\":{\"text\":\"x\",\"timeout\":0}}]";
-        assert_eq!(parse(plan, Personality::AgentTty).unwrap().len(), 3);
+        assert_eq!(parse_batch(plan, Personality::AgentTty).unwrap().len(), 3);
     }
 }

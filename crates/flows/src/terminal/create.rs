@@ -8,18 +8,18 @@ use std::process::Command;
 use std::time::Duration;
 
 use host::screen::Personality;
-use host::server::{Ready, Start};
+use host::server::{HostReady, StartRequest};
 use model::hosted::wire::CreateResult;
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 
-use super::Home;
+use super::TerminalHome;
 
 /// How long a new host may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HOST_START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is wanted.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct CreateTerminalRequest {
     /// The program and its arguments; empty for the shell.
     pub command: Vec<String>,
     /// The shell.
@@ -49,15 +49,15 @@ pub fn agent_command(
     agent: &str,
     arguments: &[String],
     path: &OsStr,
-) -> Result<Vec<String>, Fault> {
+) -> Result<Vec<String>, HostFault> {
     let adapter = adapters::by_id(agent).ok_or_else(|| {
         let known: Vec<&str> = crate::adapter_ids().collect();
-        Fault::input(format!("`{agent}` is no agent; there are: {}", known.join(", ")))
+        HostFault::invalid_input(format!("`{agent}` is no agent; there are: {}", known.join(", ")))
     })?;
-    let names = adapter.about().program.names;
+    let names = adapter.agent_profile().program.names;
     let is_there = |name: &&&str| std::env::split_paths(path).any(|one| one.join(name).is_file());
     let program = names.iter().find(is_there).ok_or_else(|| {
-        Fault::input(format!(
+        HostFault::invalid_input(format!(
             "no program of `{agent}` ({}) is on the PATH; install it, or give its path after `--` \
              without --agent",
             names.join(", ")
@@ -67,15 +67,18 @@ pub fn agent_command(
 }
 
 /// Makes a session and returns when its program runs.
-pub fn create(home: &Home, request: Request) -> Result<CreateResult, Fault> {
-    let env = variables(&request.env)?;
-    let directory = checked(&request)?;
-    let id =
-        sys::random::id().map_err(|error| Fault::new(Code::InternalError, error.to_string()))?;
+pub fn create_terminal(
+    home: &TerminalHome,
+    request: CreateTerminalRequest,
+) -> Result<CreateResult, HostFault> {
+    let env = parse_variables(&request.env)?;
+    let directory = check_request(&request)?;
+    let id = sys::random::new_ulid()
+        .map_err(|error| HostFault::new(FaultCode::InternalError, error.to_string()))?;
     let command =
         if request.command.is_empty() { vec![request.shell.clone()] } else { request.command };
-    let start = Start {
-        directory: home.sessions().join(&id),
+    let start = StartRequest {
+        directory: home.sessions_directory().join(&id),
         socket: home.choose_socket(&id),
         session_id: id.clone(),
         personality: home.personality,
@@ -84,7 +87,7 @@ pub fn create(home: &Home, request: Request) -> Result<CreateResult, Fault> {
         name: request.name,
         env: env.clone(),
         inherit: home.inherit.clone(),
-        unset: unset(),
+        unset: foreign_session_variables(),
         shell: Some(request.shell.clone()),
         term: request.term,
         cols: request.cols,
@@ -98,10 +101,10 @@ pub fn create(home: &Home, request: Request) -> Result<CreateResult, Fault> {
     }
     make_home(home)?;
     let scope = sys::spawn::scope_prefix(&format!("ostler-{id}"), request.runtime.as_deref());
-    let manifest = match launch(&start, &scope) {
+    let manifest = match launch_host(&start, &scope) {
         // A service manager that does not answer is no reason to have no session.
-        Err(fault) if !scope.is_empty() && fault.code == Code::HostUnreachable => {
-            launch(&start, &[])?
+        Err(fault) if !scope.is_empty() && fault.code == FaultCode::HostUnreachable => {
+            launch_host(&start, &[])?
         }
         other => other?,
     };
@@ -116,42 +119,42 @@ pub fn create(home: &Home, request: Request) -> Result<CreateResult, Fault> {
     })
 }
 
-fn launch(
-    start: &Start,
+fn launch_host(
+    start: &StartRequest,
     scope: &[std::ffi::OsString],
-) -> Result<Box<model::hosted::Manifest>, Fault> {
+) -> Result<Box<model::hosted::SessionManifest>, HostFault> {
     let failed = |reason: String| {
-        Fault::new(
-            Code::HostUnreachable,
+        HostFault::new(
+            FaultCode::HostUnreachable,
             format!("the session's host could not be started: {reason}"),
         )
     };
     let program = sys::spawn::this_program().map_err(|error| failed(error.to_string()))?;
     let mut words = scope.iter().cloned().chain([program.into_os_string()]);
     let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words).args([host_word(start.personality), &start.session_id]);
-    let mut child = sys::spawn::detached(sys::spawn::ask_through_pipes(&mut command))
+    command.args(words).args([host_role(start.personality), &start.session_id]);
+    let mut child = sys::spawn::spawn_detached(sys::spawn::ask_through_pipes(&mut command))
         .map_err(|error| failed(error.to_string()))?;
     let request = serde_json::to_vec(start)
-        .map_err(|error| Fault::new(Code::InternalError, error.to_string()))?;
+        .map_err(|error| HostFault::new(FaultCode::InternalError, error.to_string()))?;
     if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(&request).map_err(|error| failed(error.to_string()))?;
     }
     let Some(mut stdout) = child.stdout.take() else { return Err(failed("no answer".to_owned())) };
-    let line = sys::spawn::read_line_within(&mut stdout, PATIENCE)
+    let line = sys::spawn::read_line_within(&mut stdout, HOST_START_TIMEOUT)
         .map_err(|error| failed(error.to_string()))?;
     // What is reaped is only the process that let go of the host.
     let _ = child.wait();
     let Some(line) = line else { return Err(failed("it said nothing".to_owned())) };
     match serde_json::from_slice(&line) {
-        Ok(Ready::Listening(manifest)) => Ok(manifest),
-        Ok(Ready::Failed(fault)) => Err(fault),
+        Ok(HostReady::Listening(manifest)) => Ok(manifest),
+        Ok(HostReady::Failed(fault)) => Err(fault),
         Err(error) => Err(failed(error.to_string())),
     }
 }
 
 /// The hidden word that makes this program a host.
-pub const fn host_word(personality: Personality) -> &'static str {
+pub const fn host_role(personality: Personality) -> &'static str {
     match personality {
         Personality::Ostler => "host",
         Personality::AgentTty => "_host",
@@ -159,9 +162,10 @@ pub const fn host_word(personality: Personality) -> &'static str {
 }
 
 /// Refuses a name that could not be used to address its session. agent-tty never addresses by name.
-fn check_name(home: &Home, name: &str) -> Result<(), Fault> {
-    let refuse =
-        |why: String| Err(Fault::input(format!("--name `{name}` {why}")).with("name", name));
+fn check_name(home: &TerminalHome, name: &str) -> Result<(), HostFault> {
+    let refuse = |why: String| {
+        Err(HostFault::invalid_input(format!("--name `{name}` {why}")).with("name", name))
+    };
     if name.is_empty() {
         return refuse("is empty; leave --name out for a session without one".to_owned());
     }
@@ -180,7 +184,7 @@ fn check_name(home: &Home, name: &str) -> Result<(), Fault> {
         return refuse(format!("is the beginning of the id of session `{}`; use another", one.id));
     }
     let same = sessions.into_iter().filter(|one| one.manifest.name.as_deref() == Some(name));
-    match same.map(super::Session::as_settled).find(|one| one.status().is_active()) {
+    match same.map(super::HostedSession::as_settled).find(|one| one.status().is_active()) {
         Some(one) => refuse(format!(
             "is that of the live session `{}`; use another, or `ostler destroy {name}` first",
             one.id
@@ -190,60 +194,63 @@ fn check_name(home: &Home, name: &str) -> Result<(), Fault> {
 }
 
 /// The home is made private; one that exists is verified and left as it is.
-fn make_home(home: &Home) -> Result<(), Fault> {
+fn make_home(home: &TerminalHome) -> Result<(), HostFault> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(home.sessions())
+        .create(home.sessions_directory())
         .map_err(|error| super::cannot_write(&home.root, &error))?;
     home.open_sessions().map(|_| ())
 }
 
-fn variables(pairs: &[String]) -> Result<BTreeMap<String, String>, Fault> {
+fn parse_variables(pairs: &[String]) -> Result<BTreeMap<String, String>, HostFault> {
     let split = |pair: &String| match pair.split_once('=') {
         Some((key, value)) if !key.is_empty() && !pair.contains('\0') => {
             Ok((key.to_owned(), value.to_owned()))
         }
-        _ => Err(Fault::input(format!("--env `{pair}` must be KEY=VALUE.")).with("env", &**pair)),
+        _ => Err(HostFault::invalid_input(format!("--env `{pair}` must be KEY=VALUE."))
+            .with("env", &**pair)),
     };
     pairs.iter().map(split).collect()
 }
 
 /// Checks what can be checked before anything is made; gives the directory.
-fn checked(request: &Request) -> Result<String, Fault> {
-    dimensions(request.cols, request.rows)?;
+fn check_request(request: &CreateTerminalRequest) -> Result<String, HostFault> {
+    check_dimensions(request.cols, request.rows)?;
     if !Path::new(&request.shell).exists() {
         let message = format!("the shell `{}` does not exist", request.shell);
-        return Err(Fault::input(message).with("shellPath", request.shell.clone()));
+        return Err(HostFault::invalid_input(message).with("shellPath", request.shell.clone()));
     }
     let directory = match &request.cwd {
         Some(cwd) => std::path::absolute(cwd),
         None => std::env::current_dir(),
     };
-    let directory = directory
-        .map_err(|error| Fault::new(Code::StorageReadError, format!("no directory: {error}")))?;
+    let directory = directory.map_err(|error| {
+        HostFault::new(FaultCode::StorageReadError, format!("no directory: {error}"))
+    })?;
     if !directory.is_dir() {
         let message = format!("the directory `{}` does not exist", directory.display());
         let cwd = directory.to_string_lossy().into_owned();
-        return Err(Fault::new(Code::StorageReadError, message).with("cwd", cwd));
+        return Err(HostFault::new(FaultCode::StorageReadError, message).with("cwd", cwd));
     }
     Ok(directory.to_string_lossy().into_owned())
 }
 
 /// A size must have a cell.
-pub(super) fn dimensions(cols: u16, rows: u16) -> Result<(), Fault> {
+pub(super) fn check_dimensions(cols: u16, rows: u16) -> Result<(), HostFault> {
     if cols == 0 || rows == 0 {
         let message = "Columns and rows must be positive integers.";
-        let fault = Fault::new(Code::InvalidDimensions, message);
+        let fault = HostFault::new(FaultCode::InvalidDimensions, message);
         return Err(fault.with("cols", cols).with("rows", rows));
     }
     Ok(())
 }
 
 /// What names an agent's session in its children: another session's marks.
-fn unset() -> Vec<String> {
-    let variables = adapters::ALL.iter().flat_map(|adapter| adapter.about().session_variables);
+fn foreign_session_variables() -> Vec<String> {
+    let variables =
+        adapters::ALL_ADAPTERS.iter().flat_map(|adapter| adapter.agent_profile().session_variables);
     variables.map(|name| (*name).to_owned()).collect()
 }
 
@@ -254,11 +261,14 @@ mod tests {
     #[test]
     fn variables_have_a_name_and_a_value() {
         let pairs = ["A=1".to_owned(), "B=x=y".to_owned(), "C=".to_owned()];
-        let variables = variables(&pairs).unwrap();
+        let variables = parse_variables(&pairs).unwrap();
         assert_eq!(variables["B"], "x=y");
         assert_eq!(variables["C"], "");
         for wrong in ["", "A", "=x"] {
-            assert_eq!(super::variables(&[wrong.to_owned()]).unwrap_err().code, Code::InvalidInput);
+            assert_eq!(
+                super::parse_variables(&[wrong.to_owned()]).unwrap_err().code,
+                FaultCode::InvalidInput
+            );
         }
     }
 }

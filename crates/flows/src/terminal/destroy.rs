@@ -5,24 +5,24 @@ use std::time::{Duration, Instant};
 use host::client::ask_host;
 use host::files::Durability;
 use model::hosted::wire::{DestroyParams, DestroyResult};
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 use model::status::Status;
 use sys::proc::Signal;
 
-use super::{Session, cannot_write};
+use super::{HostedSession, cannot_write};
 
 /// How long a host may take: longer than all its steps together.
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Ends the session: its program is hung up, terminated, killed, each a moment after the other; with
 /// `force` killed at once.
-pub fn destroy(session: Session, force: bool) -> Result<DestroyResult, Fault> {
+pub fn destroy_terminal(session: HostedSession, force: bool) -> Result<DestroyResult, HostFault> {
     let done = |id: &str| Ok(DestroyResult { session_id: id.to_owned(), destroyed: true });
     let session = session.reconcile()?;
     let status = session.status();
     if status.is_destroyed() {
         let message = format!("session `{}` is already destroyed", session.id);
-        return Err(Fault::new(Code::SessionAlreadyDestroyed, message));
+        return Err(HostFault::new(FaultCode::SessionAlreadyDestroyed, message));
     }
     if status.is_terminal() {
         mark_destroyed(&session)?;
@@ -36,15 +36,15 @@ pub fn destroy(session: Session, force: bool) -> Result<DestroyResult, Fault> {
         Err(fault) => fault,
     };
     // The host went away while we spoke, or does not answer at all.
-    let session = session.again().unwrap_or(session);
+    let session = session.reread_manifest().unwrap_or(session);
     if session.status().is_destroyed() {
         return done(&session.id);
     }
-    if !force && fault.code == Code::HostTimeout {
+    if !force && fault.code == FaultCode::HostTimeout {
         return Err(fault);
     }
-    kill(&session)?;
-    let session = session.again().unwrap_or(session).reconcile()?;
+    kill_host(&session)?;
+    let session = session.reread_manifest().unwrap_or(session).reconcile()?;
     if session.status().is_active() {
         return Err(fault);
     }
@@ -53,10 +53,10 @@ pub fn destroy(session: Session, force: bool) -> Result<DestroyResult, Fault> {
 }
 
 /// A host of agent-tty's answers before its program has ended, and does not insist.
-fn await_foreign_end(session: &Session) -> Result<DestroyResult, Fault> {
+fn await_foreign_end(session: &HostedSession) -> Result<DestroyResult, HostFault> {
     let until = Instant::now() + DESTROY_TIMEOUT;
     while Instant::now() < until {
-        if session.again().is_some_and(|now| now.status().is_terminal()) {
+        if session.reread_manifest().is_some_and(|now| now.status().is_terminal()) {
             return Ok(DestroyResult { session_id: session.id.clone(), destroyed: true });
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -66,10 +66,10 @@ fn await_foreign_end(session: &Session) -> Result<DestroyResult, Fault> {
          `signal {0} SIGKILL` ends it",
         session.id
     );
-    Err(Fault::new(Code::HostTimeout, message))
+    Err(HostFault::new(FaultCode::HostTimeout, message))
 }
 
-fn mark_destroyed(session: &Session) -> Result<(), Fault> {
+fn mark_destroyed(session: &HostedSession) -> Result<(), HostFault> {
     let mut manifest = session.manifest.clone();
     manifest.status = Status::Destroyed;
     manifest.updated_at = sys::clock::now();
@@ -80,21 +80,21 @@ fn mark_destroyed(session: &Session) -> Result<(), Fault> {
 }
 
 /// Kills a host that does not answer and its program, both by identity, and waits for them to go.
-fn kill(session: &Session) -> Result<(), Fault> {
-    let observer = sys::proc::observer();
+fn kill_host(session: &HostedSession) -> Result<(), HostFault> {
+    let observer = sys::proc::current_observer();
     let Some(holder) = &session.holder else {
         let message = format!("session `{}` was made by another program", session.id);
-        return Err(Fault::new(Code::HostUnreachable, message));
+        return Err(HostFault::new(FaultCode::HostUnreachable, message));
     };
     let processes: Vec<_> = holder.child.iter().chain([&holder.host]).collect();
     for process in &processes {
-        let _ = sys::proc::signal(process, Signal::Kill, &observer);
+        let _ = sys::proc::signal_process(process, Signal::Kill, &observer);
     }
     let until = Instant::now() + Duration::from_secs(5);
-    while processes.iter().any(|process| sys::proc::probe(process, &observer).is_alive()) {
+    while processes.iter().any(|process| sys::proc::probe_liveness(process, &observer).is_alive()) {
         if Instant::now() > until {
             let message = format!("the processes of session `{}` do not end", session.id);
-            return Err(Fault::new(Code::HostTimeout, message));
+            return Err(HostFault::new(FaultCode::HostTimeout, message));
         }
         std::thread::sleep(Duration::from_millis(5));
     }

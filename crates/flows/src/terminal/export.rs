@@ -6,21 +6,23 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use host::log::Reader;
-use host::screen::export::{CastV2, CastV3, Header, Html, Item, Recorder, Txt};
-use host::screen::{Size, Theme};
-use model::hex::hex;
+use host::log::LogReader;
+use host::screen::export::{
+    CastV2, CastV3, Html, RecordingEvent, RecordingHeader, RecordingWriter, Txt,
+};
+use host::screen::{ScreenSize, Theme};
+use model::hex::to_hex;
 use model::hosted::wire::{ExportMetadata, ExportResult};
-use model::hosted::{Code, Fact, Fault, Payload};
-use model::time::millis;
+use model::hosted::{FaultCode, HostFault, LogFact, LogPayload};
+use model::time::whole_millis;
 use sha2::{Digest, Sha256};
 
-use super::artifacts::{self, Kind, Listing};
-use super::{Home, Session};
+use super::artifacts::{self, ArtifactKind, ArtifactListing};
+use super::{HostedSession, TerminalHome};
 
 /// The formats there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExportFormat {
     /// asciicast version 2.
     Asciicast,
     /// asciicast version 3.
@@ -31,25 +33,25 @@ pub enum Format {
     Html,
 }
 
-impl Format {
+impl ExportFormat {
     /// Reads a format's name.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, HostFault> {
         match text {
             "asciicast" => Ok(Self::Asciicast),
             "cast-v3" => Ok(Self::CastV3),
             "txt" => Ok(Self::Txt),
             "html" => Ok(Self::Html),
-            "webm" => Err(Fault::new(
-                Code::ExportError,
+            "webm" => Err(HostFault::new(
+                FaultCode::ExportError,
                 "video is not written by this version; `--format html` gives a page that plays itself",
             )),
-            other => Err(Fault::input(format!(
+            other => Err(HostFault::invalid_input(format!(
                 "--format `{other}` must be one of asciicast, cast-v3, txt, html"
             ))),
         }
     }
 
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Asciicast => "asciicast",
             Self::CastV3 => "cast-v3",
@@ -68,13 +70,13 @@ impl Format {
 }
 
 /// What passed through, and its hash.
-struct Counted {
+struct HashingFile {
     file: BufWriter<File>,
     hash: Sha256,
     bytes: u64,
 }
 
-impl Write for Counted {
+impl Write for HashingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.file.write(bytes)?;
         self.hash.update(&bytes[..count]);
@@ -89,24 +91,27 @@ impl Write for Counted {
 
 /// Writes the recording, to `out` or among the session's artifacts. However long the log is, only the
 /// event at hand is in memory.
-pub fn export(
-    home: &Home,
-    session: &Session,
-    format: Format,
+pub fn export_recording(
+    home: &TerminalHome,
+    session: &HostedSession,
+    format: ExportFormat,
     out: Option<&Path>,
     theme: Theme,
-) -> Result<ExportResult, Fault> {
+) -> Result<ExportResult, HostFault> {
     let failed = |what: &Path, error: &io::Error| {
-        Fault::new(Code::ExportError, format!("cannot export to {}: {error}", what.display()))
+        HostFault::new(
+            FaultCode::ExportError,
+            format!("cannot export to {}: {error}", what.display()),
+        )
     };
-    let directory = session.shelf(home.personality).directory();
+    let directory = session.artifact_dir(home.personality).directory();
     let out =
         out.map(std::path::absolute).transpose().map_err(|error| failed(&directory, &error))?;
     if let Some(parent) = out.as_ref().and_then(|out| out.parent())
         && !parent.is_dir()
     {
         let message = format!("the directory {} does not exist", parent.display());
-        return Err(Fault::new(Code::ExportError, message));
+        return Err(HostFault::new(FaultCode::ExportError, message));
     }
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
         .create(&directory)
@@ -117,13 +122,13 @@ pub fn export(
     let (metadata, seq, duration, sha256, bytes) = match written {
         Ok(written) => written,
         Err(error) => {
-            sys::atomic::abandon(&temporary);
+            sys::atomic::remove_own(&temporary);
             return Err(failed(&temporary, &error));
         }
     };
-    let filename = format!("recording-{seq}-{}.{}", format.word(), format.extension());
+    let filename = format!("recording-{seq}-{}.{}", format.as_str(), format.extension());
     let path: PathBuf = out.clone().unwrap_or_else(|| directory.join(&filename));
-    sys::atomic::put(&temporary, &path).map_err(|error| failed(&path, &error))?;
+    sys::atomic::rename_over(&temporary, &path).map_err(|error| failed(&path, &error))?;
     let mut about = match serde_json::to_value(&metadata) {
         Ok(serde_json::Value::Object(about)) => about,
         _ => serde_json::Map::new(),
@@ -131,36 +136,51 @@ pub fn export(
     if let Some(out) = &out {
         about.insert("path".to_owned(), out.to_string_lossy().into());
     }
-    artifacts::list(
-        session.shelf(home.personality),
-        &Listing { kind: Kind::Recording, filename, seq, sha256: &sha256, bytes, metadata: about },
+    artifacts::add_to_list(
+        session.artifact_dir(home.personality),
+        &ArtifactListing {
+            kind: ArtifactKind::Recording,
+            filename,
+            seq,
+            sha256: &sha256,
+            bytes,
+            metadata: about,
+        },
     )
     .inspect_err(|_| {
         if out.is_none() {
-            sys::atomic::abandon(&path);
+            sys::atomic::remove_own(&path);
         }
     })?;
     Ok(ExportResult {
         session_id: session.id.clone(),
-        format: format.word(),
+        format: format.as_str(),
         artifact_path: path.to_string_lossy().into_owned(),
         bytes,
         sha256,
         captured_at_seq: seq,
-        duration_ms: duration.map(millis),
+        duration_ms: duration.map(whole_millis),
         metadata,
     })
 }
 
-type Written = (ExportMetadata, i64, Option<Duration>, String, u64);
+type WrittenRecording = (ExportMetadata, i64, Option<Duration>, String, u64);
 
-fn write(session: &Session, format: Format, path: &Path, theme: Theme) -> io::Result<Written> {
+fn write(
+    session: &HostedSession,
+    format: ExportFormat,
+    path: &Path,
+    theme: Theme,
+) -> io::Result<WrittenRecording> {
     let manifest = &session.manifest;
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    let mut out =
-        Counted { file: BufWriter::with_capacity(256 << 10, file), hash: Sha256::new(), bytes: 0 };
-    let mut reader = Reader::open(&session.directory)?;
-    let size = Size {
+    let mut out = HashingFile {
+        file: BufWriter::with_capacity(256 << 10, file),
+        hash: Sha256::new(),
+        bytes: 0,
+    };
+    let mut reader = LogReader::open(&session.directory)?;
+    let size = ScreenSize {
         cols: manifest.creation_cols.unwrap_or(manifest.cols),
         rows: manifest.creation_rows.unwrap_or(manifest.rows),
     };
@@ -168,10 +188,10 @@ fn write(session: &Session, format: Format, path: &Path, theme: Theme) -> io::Re
         Some(event) => event.at,
         None => manifest.created_at,
     };
-    let mut reader = Reader::open(&session.directory)?;
-    let header = Header {
+    let mut reader = LogReader::open(&session.directory)?;
+    let header = RecordingHeader {
         size,
-        timestamp: first.millis().div_euclid(1000),
+        timestamp: first.as_millis().div_euclid(1000),
         title: &session.id,
         session_id: &session.id,
         term: "xterm-256color",
@@ -186,58 +206,58 @@ fn write(session: &Session, format: Format, path: &Path, theme: Theme) -> io::Re
     };
     let (mut seq, mut last) = (-1, None);
     {
-        let mut recorder: Box<dyn Recorder + '_> = match format {
-            Format::Asciicast => Box::new(CastV2::new(&mut out, &header)?),
-            Format::CastV3 => Box::new(CastV3::new(&mut out, &header)?),
-            Format::Txt => Box::new(Txt::new(&mut out, &header)),
-            Format::Html => Box::new(Html::new(&mut out, &header, theme)?),
+        let mut recorder: Box<dyn RecordingWriter + '_> = match format {
+            ExportFormat::Asciicast => Box::new(CastV2::new(&mut out, &header)?),
+            ExportFormat::CastV3 => Box::new(CastV3::new(&mut out, &header)?),
+            ExportFormat::Txt => Box::new(Txt::new(&mut out, &header)),
+            ExportFormat::Html => Box::new(Html::new(&mut out, &header, theme)?),
         };
         while let Some(event) = reader.next_event()? {
             seq = i64::try_from(event.seq).unwrap_or(i64::MAX);
             let time = event.at.since(first);
             last = Some(time);
             match event.payload {
-                Payload::Output(bytes) => {
+                LogPayload::Output(bytes) => {
                     metadata.output_event_count += 1;
-                    recorder.record(time, Item::Output(bytes))?;
+                    recorder.record(time, RecordingEvent::Output(bytes))?;
                 }
-                Payload::Fact(fact) => record(&mut *recorder, time, &fact, &mut metadata)?,
+                LogPayload::Fact(fact) => record_fact(&mut *recorder, time, &fact, &mut metadata)?,
             }
         }
         recorder.finish()?;
     }
     out.flush()?;
-    let sha256 = hex(&out.hash.finalize());
+    let sha256 = to_hex(&out.hash.finalize());
     Ok((metadata, seq, last, sha256, out.bytes))
 }
 
-fn record(
-    recorder: &mut dyn Recorder,
+fn record_fact(
+    recorder: &mut dyn RecordingWriter,
     time: Duration,
-    fact: &Fact,
+    fact: &LogFact,
     metadata: &mut ExportMetadata,
 ) -> io::Result<()> {
     match fact {
-        Fact::Resize { cols, rows } => {
+        LogFact::Resize { cols, rows } => {
             metadata.resize_event_count += 1;
-            recorder.record(time, Item::Resize(Size { cols: *cols, rows: *rows }))
+            recorder.record(time, RecordingEvent::Resize(ScreenSize { cols: *cols, rows: *rows }))
         }
-        Fact::Marker { label } => {
+        LogFact::Marker { label } => {
             metadata.marker_count += 1;
-            recorder.record(time, Item::Marker(label))
+            recorder.record(time, RecordingEvent::Marker(label))
         }
-        Fact::InputText { data } | Fact::InputPaste { data } => {
-            recorder.record(time, Item::Input(data))
+        LogFact::InputText { data } | LogFact::InputPaste { data } => {
+            recorder.record(time, RecordingEvent::Input(data))
         }
-        Fact::InputRun { command, .. } => {
-            recorder.record(time, Item::Input(&format!("{command}\n")))
+        LogFact::InputRun { command, .. } => {
+            recorder.record(time, RecordingEvent::Input(&format!("{command}\n")))
         }
-        Fact::Exit { exit_code, .. } => {
-            recorder.record(time, Item::Exit(exit_code.unwrap_or_default()))
+        LogFact::Exit { exit_code, .. } => {
+            recorder.record(time, RecordingEvent::Exit(exit_code.unwrap_or_default()))
         }
-        Fact::InputKeys { .. }
-        | Fact::RunComplete { .. }
-        | Fact::Signal { .. }
-        | Fact::Gap { .. } => Ok(()),
+        LogFact::InputKeys { .. }
+        | LogFact::RunComplete { .. }
+        | LogFact::Signal { .. }
+        | LogFact::Gap { .. } => Ok(()),
     }
 }

@@ -1,40 +1,42 @@
 //! From what a person types to one hosted session, without looking at anything else.
 
 use host::screen::Personality;
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 
-use super::{Home, Session, TerminalError};
+use super::{HostedSession, TerminalError, TerminalHome};
 use model::address::AddressError;
 
-impl Home {
+impl TerminalHome {
     /// Finds the session that `text` means: an id; under ostler's name also an unambiguous prefix, a
     /// name, `.` for this directory and `-` for the newest.
-    pub fn find(&self, text: &str) -> Result<Session, TerminalError> {
+    pub fn find_session(&self, text: &str) -> Result<HostedSession, TerminalError> {
         if text.is_empty() || text.contains('/') || text.contains('\\') || text == ".." {
             let message = format!("`{text}` is not a session id");
-            return Err(Fault::new(Code::InvalidSessionId, message).into());
+            return Err(HostFault::new(FaultCode::InvalidSessionId, message).into());
         }
         let text = text.strip_prefix("terminal:").unwrap_or(text);
         let exact = match text {
             "." | "-" => None,
-            id => Some(self.open(id)),
+            id => Some(self.open_session(id)),
         };
         match exact {
             Some(Ok(session)) => return Ok(session),
-            Some(Err(fault)) if fault.code != Code::SessionNotFound => return Err(fault.into()),
+            Some(Err(fault)) if fault.code != FaultCode::SessionNotFound => {
+                return Err(fault.into());
+            }
             Some(Err(fault)) if self.personality == Personality::AgentTty => {
                 return Err(fault.into());
             }
             None if self.personality == Personality::AgentTty => {
                 let message = format!("no session `{text}`");
-                return Err(Fault::new(Code::SessionNotFound, message).into());
+                return Err(HostFault::new(FaultCode::SessionNotFound, message).into());
             }
             _ => {}
         }
         self.find_loosely(text)
     }
 
-    fn find_loosely(&self, text: &str) -> Result<Session, TerminalError> {
+    fn find_loosely(&self, text: &str) -> Result<HostedSession, TerminalError> {
         let not_found = || AddressError::NotFound(text.to_owned());
         // Ids begin with their time, so the newest come last.
         let sessions = self.readable_sessions()?;
@@ -42,21 +44,21 @@ impl Home {
             "-" => return Ok(sessions.into_iter().next_back().ok_or_else(not_found)?),
             "." => {
                 let here = std::env::current_dir().unwrap_or_default();
-                let is_here = |one: &Session| std::path::Path::new(&one.manifest.cwd) == here;
+                let is_here = |one: &HostedSession| std::path::Path::new(&one.manifest.cwd) == here;
                 return Ok(sessions.into_iter().rev().find(is_here).ok_or_else(not_found)?);
             }
             _ => {}
         }
         let prefix = text.to_ascii_uppercase();
         // A name may be used again once its session is over: the live one has it, else the newest.
-        let is_live = |one: &&Session| (*one).clone().as_settled().status().is_active();
+        let is_live = |one: &&HostedSession| (*one).clone().as_settled().status().is_active();
         let named =
             || sessions.iter().rev().filter(|one| one.manifest.name.as_deref() == Some(text));
         if let Some(one) = named().find(is_live).or_else(|| named().next()) {
             return Ok(one.clone());
         }
-        let begins = |one: &&Session| one.id.starts_with(text) || one.id.starts_with(&prefix);
-        let found: Vec<&Session> = sessions.iter().filter(begins).collect();
+        let begins = |one: &&HostedSession| one.id.starts_with(text) || one.id.starts_with(&prefix);
+        let found: Vec<&HostedSession> = sessions.iter().filter(begins).collect();
         match found[..] {
             [] => {}
             [one] => return Ok(one.clone()),
@@ -69,15 +71,16 @@ impl Home {
     }
 
     /// The names of the session directories, sorted.
-    pub fn session_ids(&self) -> Result<Vec<String>, Fault> {
+    pub fn session_ids(&self) -> Result<Vec<String>, HostFault> {
         let Some(sessions) = self.open_sessions()? else { return Ok(Vec::new()) };
-        let names = sessions.names();
-        let names = names.map_err(|error| super::cannot_read(&self.sessions(), &error))?;
+        let names = sessions.list_names();
+        let names =
+            names.map_err(|error| super::cannot_read(&self.sessions_directory(), &error))?;
         Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
     }
 
     /// Every session whose manifest can be read, oldest first.
-    pub fn readable_sessions(&self) -> Result<Vec<Session>, Fault> {
+    pub fn readable_sessions(&self) -> Result<Vec<HostedSession>, HostFault> {
         let Some(sessions) = self.open_sessions()? else { return Ok(Vec::new()) };
         let ids = self.session_ids()?;
         Ok(ids.iter().filter_map(|id| self.open_in(&sessions, id).ok()).collect())

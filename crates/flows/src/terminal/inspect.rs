@@ -1,39 +1,46 @@
 //! Everything about one session.
 
 use host::client::{HOST_ANSWER_TIMEOUT, ask_host};
-use host::picture::RENDERER;
+use host::picture::RENDERER_NAME;
 use host::screen::Personality;
 use model::hosted::wire::{HostReport, HostView, InspectParams, InspectResult, RendererRuntime};
-use model::hosted::{Code, Fault};
-use model::time::millis;
+use model::hosted::{FaultCode, HostFault};
+use model::time::whole_millis;
 
-use super::{Home, Session, artifacts};
+use super::{HostedSession, TerminalHome, artifacts};
 
 /// Asks the host, or else the files.
-pub fn inspect(home: &Home, session: Session) -> Result<InspectResult, Fault> {
+pub fn inspect_session(
+    home: &TerminalHome,
+    session: HostedSession,
+) -> Result<InspectResult, HostFault> {
     let mut reason = "session-not-running";
     if session.asks_host() {
         match ask_host(session.host(), &InspectParams {}, Some(HOST_ANSWER_TIMEOUT)) {
-            Ok(report) => return live(home, &session, report),
-            Err(fault) if fault.code == Code::HostUnreachable => reason = "host-unreachable",
+            Ok(report) => return inspect_live(home, &session, report),
+            Err(fault) if fault.code == FaultCode::HostUnreachable => reason = "host-unreachable",
             Err(fault) => return Err(fault),
         }
     }
     // A look changes nothing.
-    let session = session.again().unwrap_or(session).as_settled();
-    offline(home, &session, reason)
+    let session = session.reread_manifest().unwrap_or(session).as_settled();
+    inspect_offline(home, &session, reason)
 }
 
-fn backend(home: &Home) -> &'static str {
+fn backend_name(home: &TerminalHome) -> &'static str {
     match home.personality {
-        Personality::Ostler => RENDERER,
+        Personality::Ostler => RENDERER_NAME,
         Personality::AgentTty => "ghostty-web",
     }
 }
 
-fn live(home: &Home, session: &Session, report: HostReport) -> Result<InspectResult, Fault> {
+fn inspect_live(
+    home: &TerminalHome,
+    session: &HostedSession,
+    report: HostReport,
+) -> Result<InspectResult, HostFault> {
     let ours = home.personality == Personality::Ostler;
-    let backend = if ours { RENDERER } else { "libghostty-vt" };
+    let backend = if ours { RENDERER_NAME } else { "libghostty-vt" };
     let host = Some(HostView {
         cli_version: report
             .counts
@@ -45,8 +52,8 @@ fn live(home: &Home, session: &Session, report: HostReport) -> Result<InspectRes
     let renderer_runtime =
         RendererRuntime { backend, mode: "live-host", status: "healthy", reason: None };
     // A host of agent-tty's leaves the counting to whoever asks.
-    let counted = Session { manifest: report.session, ..session.clone() };
-    let mut result = offline(home, &counted, "host-unreachable")?;
+    let counted = HostedSession { manifest: report.session, ..session.clone() };
+    let mut result = inspect_offline(home, &counted, "host-unreachable")?;
     result.used_offline_replay = false;
     result.renderer_runtime = renderer_runtime;
     result.host = host;
@@ -61,21 +68,25 @@ fn live(home: &Home, session: &Session, report: HostReport) -> Result<InspectRes
     Ok(result)
 }
 
-fn offline(home: &Home, session: &Session, reason: &'static str) -> Result<InspectResult, Fault> {
-    let log = session.directory.join(host::log::FILE);
+fn inspect_offline(
+    home: &TerminalHome,
+    session: &HostedSession,
+    reason: &'static str,
+) -> Result<InspectResult, HostFault> {
+    let log = session.directory.join(host::log::LOG_FILE);
     let last = host::log::last_event(&session.directory)
         .map_err(|error| super::cannot_read(&log, &error))?;
     let manifest = &session.manifest;
     let end = if manifest.status.is_terminal() { manifest.updated_at } else { sys::clock::now() };
     Ok(InspectResult {
         event_count: last.map_or(0, |(seq, _)| seq + 1),
-        uptime: millis(end.since(manifest.created_at)),
+        uptime: whole_millis(end.since(manifest.created_at)),
         last_event_seq: last.map(|(seq, _)| seq),
-        termination_category: manifest.termination(),
-        artifacts: artifacts::health(session.shelf(home.personality)),
+        termination_category: manifest.termination_category(),
+        artifacts: artifacts::artifacts_health(session.artifact_dir(home.personality)),
         used_offline_replay: true,
         renderer_runtime: RendererRuntime {
-            backend: backend(home),
+            backend: backend_name(home),
             mode: "offline-replay",
             status: "fallback",
             reason: Some(reason),

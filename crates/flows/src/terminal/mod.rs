@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use host::files::{Durability, Holder, SessionDir};
 use host::screen::Personality;
-use model::hosted::{Code, Fault, Manifest, Settled, settle};
+use model::hosted::{FaultCode, HostFault, SessionManifest, SettledStatus, settle_status};
 use model::identity::Identity;
 use model::liveness::Liveness;
 use model::status::Status;
-use sys::private::{self, Dir, PrivateError};
+use sys::private::{self, PrivateDir, PrivateError};
 
 use model::address::AddressError;
 use sys::hash::sha256;
@@ -36,7 +36,7 @@ pub mod tell;
 pub mod verify;
 pub mod wait;
 
-pub use host::server::main as host_main;
+pub use host::server::run_host as host_main;
 pub use host::stream;
 pub use host::{artifacts, screen};
 
@@ -45,7 +45,7 @@ pub use host::{artifacts, screen};
 pub enum TerminalError {
     /// What its host or its files answered.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Fault(#[from] HostFault),
     /// Several sessions, or none.
     #[error(transparent)]
     Address(#[from] AddressError),
@@ -53,7 +53,7 @@ pub enum TerminalError {
 
 /// Where hosted sessions are, and under which name they are used.
 #[derive(Clone, Debug)]
-pub struct Home {
+pub struct TerminalHome {
     /// The directory that holds `sessions/`.
     pub root: PathBuf,
     /// The directory below which hosts listen.
@@ -68,13 +68,13 @@ pub struct Home {
 
 /// One session that was found.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub struct HostedSession {
     /// Its id.
     pub id: String,
     /// Where its files are.
     pub directory: PathBuf,
     /// Its manifest, as it was written.
-    pub manifest: Manifest,
+    pub manifest: SessionManifest,
     /// Its processes, as far as they were written down.
     pub holder: Option<Holder>,
     /// Where its host listens.
@@ -87,9 +87,9 @@ pub struct Session {
     pub(crate) personality: Personality,
 }
 
-impl Home {
+impl TerminalHome {
     /// The sessions below a directory, to look at or remove; nothing new is made there.
-    pub fn at(root: &Path) -> Self {
+    pub fn at_root(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
             sockets: PathBuf::new(),
@@ -100,7 +100,7 @@ impl Home {
     }
 
     /// Where the sessions are.
-    pub fn sessions(&self) -> PathBuf {
+    pub fn sessions_directory(&self) -> PathBuf {
         self.root.join("sessions")
     }
 
@@ -148,8 +148,8 @@ impl Home {
 
     /// Opens the directory of the sessions: the home and it must be ours and not writable by others,
     /// since what is found there says which processes are signalled. `None` when there is none yet.
-    pub(crate) fn open_sessions(&self) -> Result<Option<Dir>, Fault> {
-        let path = self.sessions();
+    pub(crate) fn open_sessions(&self) -> Result<Option<PrivateDir>, HostFault> {
+        let path = self.sessions_directory();
         let opened = private::open_unwritable_dir(&self.root)
             .and_then(|home| private::open_unwritable_child(&home, OsStr::new("sessions"), &path));
         match opened {
@@ -160,21 +160,25 @@ impl Home {
     }
 
     /// Reads the session in that directory.
-    pub fn open(&self, id: &str) -> Result<Session, Fault> {
+    pub fn open_session(&self, id: &str) -> Result<HostedSession, HostFault> {
         let sessions = self.open_sessions()?.ok_or_else(|| self.not_found(id))?;
         self.open_in(&sessions, id)
     }
 
-    fn not_found(&self, id: &str) -> Fault {
-        let manifest = self.sessions().join(id).join(host::files::MANIFEST);
-        Fault::new(Code::SessionNotFound, format!("no session `{id}`"))
+    fn not_found(&self, id: &str) -> HostFault {
+        let manifest = self.sessions_directory().join(id).join(host::files::MANIFEST_FILE);
+        HostFault::new(FaultCode::SessionNotFound, format!("no session `{id}`"))
             .with("sessionId", id)
             .with("manifestPath", manifest.to_string_lossy())
     }
 
-    /// As [`Self::open`], in the directory that [`Self::open_sessions`] gave.
-    pub(crate) fn open_in(&self, sessions: &Dir, id: &str) -> Result<Session, Fault> {
-        let files = match SessionDir::open_in(sessions, &self.sessions(), id) {
+    /// As [`Self::open_session`], in the directory that [`Self::open_sessions`] gave.
+    pub(crate) fn open_in(
+        &self,
+        sessions: &PrivateDir,
+        id: &str,
+    ) -> Result<HostedSession, HostFault> {
+        let files = match SessionDir::open_in(sessions, &self.sessions_directory(), id) {
             Ok(files) => files,
             Err(error) if is_missing(&error) => {
                 return Err(self.not_found(id));
@@ -182,13 +186,13 @@ impl Home {
             Err(error) => return Err(untrusted(&error)),
         };
         let manifest = files.read_manifest().map_err(|fault| match fault.code {
-            Code::SessionNotFound => self.not_found(id),
+            FaultCode::SessionNotFound => self.not_found(id),
             _ => fault,
         })?;
         let holder = files.read_holder();
         let socket =
             holder.as_ref().map_or_else(|| self.socket_of(id), |holder| holder.socket.clone());
-        Ok(Session {
+        Ok(HostedSession {
             id: id.to_owned(),
             directory: files.path().to_owned(),
             manifest,
@@ -206,7 +210,7 @@ fn is_missing(error: &PrivateError) -> bool {
 }
 
 /// What others could have written is not believed.
-fn untrusted(error: &PrivateError) -> Fault {
+fn untrusted(error: &PrivateError) -> HostFault {
     let remedy = match error {
         PrivateError::TooOpen { path, .. } => {
             format!("; if nobody else wrote to it: chmod go-w {}", path.display())
@@ -214,20 +218,20 @@ fn untrusted(error: &PrivateError) -> Fault {
         PrivateError::NotOurs { .. } => "; use a home of your own".to_owned(),
         PrivateError::Io { .. } | PrivateError::WrongKind { .. } => String::new(),
     };
-    Fault::new(Code::StorageReadError, format!("{error}{remedy}"))
+    HostFault::new(FaultCode::StorageReadError, format!("{error}{remedy}"))
 }
 
-impl Session {
+impl HostedSession {
     /// Where what is made of it is kept.
-    pub fn shelf(&self, personality: Personality) -> artifacts::Shelf<'_> {
-        const PATIENCE: Duration = Duration::from_secs(5);
+    pub fn artifact_dir(&self, personality: Personality) -> artifacts::ArtifactDir<'_> {
+        const ARTIFACTS_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
         let (session, id) = (&*self.directory, &*self.id);
-        artifacts::Shelf { session, id, personality, patience: PATIENCE }
+        artifacts::ArtifactDir { session, id, personality, patience: ARTIFACTS_LOCK_TIMEOUT }
     }
 
     /// Whether the host is there.
     pub fn host_liveness(&self) -> Liveness {
-        sys::proc::probe(&self.host_identity(), &sys::proc::observer())
+        sys::proc::probe_liveness(&self.host_identity(), &sys::proc::current_observer())
     }
 
     fn host_identity(&self) -> Identity {
@@ -242,16 +246,16 @@ impl Session {
     }
 
     /// What it is, whatever the manifest says: looks for the host where that makes a difference.
-    pub fn settled(&self) -> Settled {
+    pub fn settled(&self) -> SettledStatus {
         if self.manifest.status.is_terminal() {
-            return Settled::AsWritten;
+            return SettledStatus::AsWritten;
         }
-        settle(self.manifest.status, self.host_liveness())
+        settle_status(self.manifest.status, self.host_liveness())
     }
 
     /// The manifest as it should be. Writes nothing.
     pub fn as_settled(mut self) -> Self {
-        if let Settled::HostDied(became) = self.settled() {
+        if let SettledStatus::HostDied(became) = self.settled() {
             self.manifest.host_died(became);
         }
         self
@@ -260,11 +264,15 @@ impl Session {
     /// Corrects the manifest of a session whose host is proven dead: the program it left is ended, the
     /// log is made whole, the socket goes. Only for commands that end or remove sessions: whatever only
     /// looks uses [`Self::as_settled`].
-    pub fn reconcile(mut self) -> Result<Self, Fault> {
-        let Settled::HostDied(became) = self.settled() else { return Ok(self) };
+    pub fn reconcile(mut self) -> Result<Self, HostFault> {
+        let SettledStatus::HostDied(became) = self.settled() else { return Ok(self) };
         if let Some(child) = self.holder.as_ref().and_then(|holder| holder.child.as_ref()) {
             // By identity; whatever cannot be proven to be it is left alone.
-            let _ = sys::proc::signal(child, sys::proc::Signal::Kill, &sys::proc::observer());
+            let _ = sys::proc::signal_process(
+                child,
+                sys::proc::Signal::Kill,
+                &sys::proc::current_observer(),
+            );
         }
         if self.may_listen_at.contains(&self.socket) {
             remove_stale_socket(&self.socket);
@@ -272,7 +280,7 @@ impl Session {
         // It may have written its end down after we looked.
         let mut manifest = self.files.read_manifest()?;
         if manifest.status.is_active() {
-            let torn = host::log::repair(&self.directory).ok().flatten();
+            let torn = host::log::repair_log(&self.directory).ok().flatten();
             manifest.host_died(became);
             if let (Some(bytes), Some(reason)) = (torn, &mut manifest.failure_reason) {
                 reason.push_str(&format!("; a torn last event of {bytes} bytes was cut off"));
@@ -287,18 +295,18 @@ impl Session {
     }
 
     /// Refuses a session that cannot be sent anything.
-    pub fn target(&self) -> Result<(), Fault> {
+    pub fn check_can_receive(&self) -> Result<(), HostFault> {
         let status = self.manifest.status;
         if status.is_destroyed() {
             let message = format!("session `{}` is already destroyed", self.id);
-            let fault = Fault::new(Code::SessionAlreadyDestroyed, message);
-            return Err(fault.with("sessionId", &*self.id).with("status", status.word()));
+            let fault = HostFault::new(FaultCode::SessionAlreadyDestroyed, message);
+            return Err(fault.with("sessionId", &*self.id).with("status", status.as_str()));
         }
         if !status.accepts_commands() {
             let message =
-                format!("session `{}` is not running (status: {})", self.id, status.word());
-            let fault = Fault::new(Code::SessionNotRunning, message);
-            return Err(fault.with("sessionId", &*self.id).with("status", status.word()));
+                format!("session `{}` is not running (status: {})", self.id, status.as_str());
+            let fault = HostFault::new(FaultCode::SessionNotRunning, message);
+            return Err(fault.with("sessionId", &*self.id).with("status", status.as_str()));
         }
         Ok(())
     }
@@ -325,12 +333,15 @@ fn remove_stale_socket(path: &Path) {
     let _ = std::fs::remove_dir(directory_path);
 }
 
-pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Fault {
-    Fault::new(Code::StorageWriteError, format!("cannot write {}: {error}", path.display()))
+pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> HostFault {
+    HostFault::new(
+        FaultCode::StorageWriteError,
+        format!("cannot write {}: {error}", path.display()),
+    )
 }
 
-pub(crate) fn cannot_read(path: &Path, error: &std::io::Error) -> Fault {
-    Fault::new(Code::StorageReadError, format!("cannot read {}: {error}", path.display()))
+pub(crate) fn cannot_read(path: &Path, error: &std::io::Error) -> HostFault {
+    HostFault::new(FaultCode::StorageReadError, format!("cannot read {}: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -348,7 +359,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let sockets = directory.path().join("agent-tty");
         let root = directory.path().join("home");
-        let home = Home { sockets: sockets.clone(), ..Home::at(&root) };
+        let home = TerminalHome { sockets: sockets.clone(), ..TerminalHome::at_root(&root) };
         let make_foreign = |path: &Path| {
             std::fs::create_dir_all(path).unwrap();
             chown(path, Some(4711), None).unwrap();

@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use host::client::ask_host;
 use host::picture;
-pub use host::picture::profile;
+pub use host::picture::find_profile;
 use host::screen::png::{Profile, ShowCursor};
 use model::hosted::wire::{ScreenshotParams, ScreenshotResult};
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 
-use super::{Home, Session, look};
+use super::{HostedSession, TerminalHome, look};
 
 /// How long a browser may take to draw.
 const FOREIGN_DRAWING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Draws the screen and keeps the picture. The host is spared the drawing: it gives its screen.
-pub fn screenshot(
-    home: &Home,
-    session: &Session,
+pub fn take_screenshot(
+    home: &TerminalHome,
+    session: &HostedSession,
     profile: &Profile,
     cursor: ShowCursor,
-) -> Result<ScreenshotResult, Fault> {
+) -> Result<ScreenshotResult, HostFault> {
     if session.holder.is_none() && session.asks_host() {
         // A host of agent-tty's draws by itself.
         let query = ScreenshotParams {
@@ -29,10 +29,15 @@ pub fn screenshot(
             renderer_name: None,
         };
         match ask_host(session.host(), &query, Some(FOREIGN_DRAWING_TIMEOUT)) {
-            Err(fault) if fault.code == Code::HostUnreachable => {}
+            Err(fault) if fault.code == FaultCode::HostUnreachable => {}
             drawn => return drawn,
         }
     }
-    let (screen, seq) = look::screen(session)?;
-    picture::screenshot(session.shelf(home.personality), (&screen, seq), profile, cursor)
+    let (screen, seq) = look::load_screen(session)?;
+    picture::draw_screenshot(
+        session.artifact_dir(home.personality),
+        (&screen, seq),
+        profile,
+        cursor,
+    )
 }

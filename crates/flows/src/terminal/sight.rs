@@ -3,36 +3,38 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use model::hosted::settle;
+use model::hosted::settle_status;
 use model::identity::Identity;
 use model::liveness::Observer;
-use model::rules::judge::{Circumstances, judge};
-use model::session::{Claim, FormatCertainty, How, Kind, Origin, Transcript};
-use model::sighting::{Digest, Stamp};
-use model::wire::Incomplete;
+use model::rules::judge::{JudgeCircumstances, judge_session};
+use model::session::{
+    ClaimBasis, FormatCertainty, ProcessClaim, SessionKind, SessionOrigin, TranscriptFile,
+};
+use model::sighting::{FileStamp, TranscriptDigest};
+use model::wire::IncompleteSource;
 
-use super::{Home, Session};
+use super::{HostedSession, TerminalHome};
 use crate::observe::Observed;
 
 /// The word for a session that no agent runs in.
-pub const AGENT: &str = "terminal";
+pub const TERMINAL_AGENT: &str = "terminal";
 
 /// A hosted session among all others, and the program on its terminal.
 #[derive(Debug)]
-pub(crate) struct Terminal {
+pub(crate) struct ObservedTerminal {
     pub(crate) observed: Observed,
     pub(crate) program: Option<Identity>,
 }
 
 /// Looks at every hosted session below `home`, and says which cannot be read.
-pub(crate) fn observe(
+pub(crate) fn observe_terminals(
     root: &Path,
     observer: &Observer,
-    circumstances: &Circumstances,
-) -> (Vec<Terminal>, Vec<Incomplete>) {
-    let home = Home::at(root);
-    let problem = |path: std::path::PathBuf, fault: model::hosted::Fault| Incomplete {
-        source: AGENT.to_owned(),
+    circumstances: &JudgeCircumstances,
+) -> (Vec<ObservedTerminal>, Vec<IncompleteSource>) {
+    let home = TerminalHome::at_root(root);
+    let problem = |path: std::path::PathBuf, fault: model::hosted::HostFault| IncompleteSource {
+        source: TERMINAL_AGENT.to_owned(),
         path: Some(path.to_string_lossy().into_owned()),
         reason: fault.message,
     };
@@ -40,18 +42,18 @@ pub(crate) fn observe(
     let (sessions, ids) = match opened {
         Ok((Some(sessions), ids)) => (sessions, ids),
         Ok((None, _)) => return (Vec::new(), Vec::new()),
-        Err(fault) => return (Vec::new(), vec![problem(home.sessions(), fault)]),
+        Err(fault) => return (Vec::new(), vec![problem(home.sessions_directory(), fault)]),
     };
     let root = root.to_string_lossy();
     let look = |id: &String| match home.open_in(&sessions, id) {
-        Ok(session) => Ok(Terminal {
-            observed: observed(&session, &root, observer, circumstances),
+        Ok(session) => Ok(ObservedTerminal {
+            observed: observe_terminal(&session, &root, observer, circumstances),
             program: session.holder.and_then(|holder| holder.child),
         }),
-        Err(fault) => Err(problem(home.sessions().join(id), fault)),
+        Err(fault) => Err(problem(home.sessions_directory().join(id), fault)),
     };
     let (mut all, mut incomplete) = (Vec::new(), Vec::new());
-    for looked in sys::spread::map(&ids, 32, look) {
+    for looked in sys::spread::parallel_map(&ids, 32, look) {
         match looked {
             Ok(terminal) => all.push(terminal),
             Err(problem) => incomplete.push(problem),
@@ -60,24 +62,24 @@ pub(crate) fn observe(
     (all, incomplete)
 }
 
-fn observed(
-    hosted: &Session,
+fn observe_terminal(
+    hosted: &HostedSession,
     root: &str,
     observer: &Observer,
-    circumstances: &Circumstances,
+    circumstances: &JudgeCircumstances,
 ) -> Observed {
     let manifest = &hosted.manifest;
-    let log = hosted.directory.join(host::log::FILE);
-    let transcript = transcript(&log);
+    let log = hosted.directory.join(host::log::LOG_FILE);
+    let transcript = log_transcript(&log);
     let identity = hosted.host_identity();
-    let liveness = sys::proc::probe(&identity, observer);
-    let claim = Claim {
-        how: How::Hosts,
+    let liveness = sys::proc::probe_liveness(&identity, observer);
+    let claim = ProcessClaim {
+        how: ClaimBasis::Hosts,
         liveness,
         started_at: Some(manifest.created_at),
         activity: None,
         waiting_for: None,
-        source: hosted.directory.join(host::files::MANIFEST).to_string_lossy().into_owned(),
+        source: hosted.directory.join(host::files::MANIFEST_FILE).to_string_lossy().into_owned(),
         observed_at: manifest.updated_at,
         identity,
         directory: None,
@@ -85,11 +87,11 @@ fn observed(
     let ended = manifest.status.is_terminal().then_some(manifest.updated_at);
     let session = model::session::Session {
         id: hosted.id.clone(),
-        kind: Kind::Hosted,
-        agent: AGENT,
-        digest: Box::new(Digest {
+        kind: SessionKind::Hosted,
+        agent: TERMINAL_AGENT,
+        digest: Box::new(TranscriptDigest {
             cwd: Some(manifest.cwd.clone()),
-            title: Some(model::sighting::shorten(&manifest.command.join(" "))),
+            title: Some(model::sighting::shorten_title(&manifest.command.join(" "))),
             name: manifest.name.clone(),
             started_at: Some(manifest.created_at),
             last_activity_at: transcript
@@ -98,11 +100,11 @@ fn observed(
                 .map(|log| log.stamp.modified_at())
                 .or(Some(manifest.created_at)),
             ended_at: ended,
-            ..Digest::default()
+            ..TranscriptDigest::default()
         }),
         transcript,
-        origin: Origin {
-            adapter: AGENT,
+        origin: SessionOrigin {
+            adapter: TERMINAL_AGENT,
             root: root.into(),
             format: "agent-tty-1",
             certainty: FormatCertainty::Lab,
@@ -110,8 +112,8 @@ fn observed(
         claims: vec![claim],
         linked: Vec::new(),
     };
-    let mut verdict = judge(&session, circumstances);
-    verdict.status = settle(manifest.status, liveness).status(manifest.status);
+    let mut verdict = judge_session(&session, circumstances);
+    verdict.status = settle_status(manifest.status, liveness).shown_status(manifest.status);
     if verdict.status.is_terminal() {
         verdict.activity = None;
         verdict.stale = false;
@@ -119,11 +121,11 @@ fn observed(
     Observed { session, verdict, source: None, pinned: false }
 }
 
-fn transcript(log: &Path) -> Option<Transcript> {
+fn log_transcript(log: &Path) -> Option<TranscriptFile> {
     let file = std::fs::symlink_metadata(log).ok()?;
-    Some(Transcript {
+    Some(TranscriptFile {
         path: log.to_owned(),
-        stamp: Stamp {
+        stamp: FileStamp {
             dev: file.dev(),
             ino: file.ino(),
             bytes: file.len(),

@@ -3,62 +3,75 @@
 use std::io;
 use std::path::Path;
 
-use model::conversation::{Entry, Role};
-use model::hosted::{Fact, Payload};
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::hosted::{LogFact, LogPayload};
 use model::time::Time;
 
 /// How much output is one entry at most.
-const LONGEST: usize = 64 << 10;
+const MAX_ENTRY_BYTES: usize = 64 << 10;
 
 /// Tells the log that begins at `position` and gives where it ends. Output that follows output is one
 /// entry, as text.
-pub fn converse(directory: &Path, position: u64, say: &mut dyn FnMut(Entry)) -> io::Result<u64> {
-    let mut reader = host::log::Reader::open_anywhere(directory, position)?;
+pub fn read_log_conversation(
+    directory: &Path,
+    position: u64,
+    say: &mut dyn FnMut(ConversationEntry),
+) -> io::Result<u64> {
+    let mut reader = host::log::LogReader::open_anywhere(directory, position)?;
     let mut output: Option<(Time, Vec<u8>)> = None;
-    let flush = |output: &mut Option<(Time, Vec<u8>)>, say: &mut dyn FnMut(Entry)| {
+    let flush = |output: &mut Option<(Time, Vec<u8>)>, say: &mut dyn FnMut(ConversationEntry)| {
         if let Some((at, bytes)) = output.take() {
-            say(entry(Role::Result, at, None, host::plain_text(&bytes)));
+            say(make_entry(ConversationRole::Result, at, None, host::plain_text(&bytes)));
         }
     };
     while let Some(event) = reader.next_event()? {
         let fact = match event.payload {
-            Payload::Output(bytes) => {
+            LogPayload::Output(bytes) => {
                 let (_, gathered) = output.get_or_insert_with(|| (event.at, Vec::new()));
                 gathered.extend_from_slice(bytes);
-                if gathered.len() > LONGEST {
+                if gathered.len() > MAX_ENTRY_BYTES {
                     flush(&mut output, say);
                 }
                 continue;
             }
-            Payload::Fact(fact) => fact,
+            LogPayload::Fact(fact) => fact,
         };
         flush(&mut output, say);
         let (role, tool, text) = match fact {
-            Fact::InputText { data } | Fact::InputPaste { data } => (Role::User, None, data),
-            Fact::InputKeys { keys } => (Role::User, None, keys.join(" ")),
-            Fact::InputRun { command, .. } => (Role::User, Some("run"), command),
-            Fact::Marker { label } => (Role::System, Some("mark"), label),
-            Fact::Resize { cols, rows } => (Role::System, Some("resize"), format!("{cols}x{rows}")),
-            Fact::Signal { signal } => (Role::System, Some("signal"), signal),
-            Fact::Gap { bytes, reason, .. } => {
-                (Role::System, Some("gap"), format!("{bytes} bytes missing: {reason}"))
+            LogFact::InputText { data } | LogFact::InputPaste { data } => {
+                (ConversationRole::User, None, data)
             }
-            Fact::Exit { exit_code, exit_signal } => {
+            LogFact::InputKeys { keys } => (ConversationRole::User, None, keys.join(" ")),
+            LogFact::InputRun { command, .. } => (ConversationRole::User, Some("run"), command),
+            LogFact::Marker { label } => (ConversationRole::System, Some("mark"), label),
+            LogFact::Resize { cols, rows } => {
+                (ConversationRole::System, Some("resize"), format!("{cols}x{rows}"))
+            }
+            LogFact::Signal { signal } => (ConversationRole::System, Some("signal"), signal),
+            LogFact::Gap { bytes, reason, .. } => {
+                (ConversationRole::System, Some("gap"), format!("{bytes} bytes missing: {reason}"))
+            }
+            LogFact::Exit { exit_code, exit_signal } => {
                 let how = match (exit_code, exit_signal) {
                     (_, Some(signal)) => format!("signal {signal}"),
                     (Some(code), None) => format!("code {code}"),
                     (None, None) => "unknown".to_owned(),
                 };
-                (Role::System, Some("exit"), how)
+                (ConversationRole::System, Some("exit"), how)
             }
-            Fact::RunComplete { .. } => continue,
+            LogFact::RunComplete { .. } => continue,
         };
-        say(entry(role, event.at, tool, text));
+        say(make_entry(role, event.at, tool, text));
     }
     flush(&mut output, say);
     Ok(reader.offset())
 }
 
-fn entry(role: Role, at: Time, tool: Option<&str>, text: String) -> Entry {
-    Entry { role, at: Some(at), tool: tool.map(str::to_owned), text, subagent: None }
+fn make_entry(
+    role: ConversationRole,
+    at: Time,
+    tool: Option<&str>,
+    text: String,
+) -> ConversationEntry {
+    ConversationEntry { role, at: Some(at), tool: tool.map(str::to_owned), text, subagent: None }
 }

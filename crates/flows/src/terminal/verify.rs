@@ -1,17 +1,17 @@
 //! Whether a session's log is whole, and as it was written.
 
-use host::log::{self, Reader};
-use model::hosted::Fault;
+use host::log::{self, LogReader};
+use model::hosted::HostFault;
 use model::hosted::wire::VerifyResult;
 
-use super::{Session, cannot_read};
+use super::{HostedSession, cannot_read};
 
 /// Reads the whole log and holds it against its chain of hashes.
-pub fn verify(session: &Session) -> Result<VerifyResult, Fault> {
-    let path = session.directory.join(log::FILE);
+pub fn verify_log(session: &HostedSession) -> Result<VerifyResult, HostFault> {
+    let path = session.directory.join(log::LOG_FILE);
     let io = |error: std::io::Error| cannot_read(&path, &error);
     let chained = log::verify_chain(&path, &session.directory.join(log::CHAIN_FILE)).map_err(io)?;
-    let mut reader = Reader::open(&session.directory).map_err(io)?;
+    let mut reader = LogReader::open(&session.directory).map_err(io)?;
     let mut events = 0;
     while reader.next_event().map_err(io)?.is_some() {
         events += 1;

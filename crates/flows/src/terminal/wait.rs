@@ -5,34 +5,36 @@ use std::time::Duration;
 use host::client::{HOST_ANSWER_TIMEOUT, ask_host};
 use model::hosted::protocol::{LONGEST_PATTERN, LONGEST_TEXT};
 use model::hosted::wire::{RenderParams, WaitParams, WaitResult};
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 
-use super::{Session, look};
+use super::{HostedSession, look};
 
 /// How long a wait lasts if nobody says.
-pub const USUAL_MS: u64 = 600_000;
+pub const DEFAULT_WAIT_MS: u64 = 600_000;
 
 /// Checks conditions before anything is asked.
-pub fn check(params: &RenderParams) -> Result<(), Fault> {
+pub fn check_conditions(params: &RenderParams) -> Result<(), HostFault> {
     if params.text.is_some() && params.regex.is_some() {
-        return Err(Fault::input("--text and --regex are mutually exclusive."));
+        return Err(HostFault::invalid_input("--text and --regex are mutually exclusive."));
     }
     for (name, text) in [("--text", &params.text), ("--gone", &params.gone)] {
         if let Some(text) = text
             && (text.is_empty() || text.chars().count() > LONGEST_TEXT)
         {
-            return Err(Fault::input(format!("{name} must have 1 to {LONGEST_TEXT} characters.")));
+            return Err(HostFault::invalid_input(format!(
+                "{name} must have 1 to {LONGEST_TEXT} characters."
+            )));
         }
     }
     if let Some(pattern) = &params.regex {
         if pattern.is_empty() || pattern.chars().count() > LONGEST_PATTERN {
             let message = format!("--regex must have 1 to {LONGEST_PATTERN} characters.");
-            return Err(Fault::input(message));
+            return Err(HostFault::invalid_input(message));
         }
         host::server::check_pattern(pattern)?;
     }
     if !params.has_condition() {
-        return Err(Fault::input(
+        return Err(HostFault::invalid_input(
             "Provide at least one condition: --text, --regex, --gone, --changed, \
              --screen-stable-ms, --cursor-row or --cursor-col.",
         ));
@@ -41,15 +43,18 @@ pub fn check(params: &RenderParams) -> Result<(), Fault> {
 }
 
 fn answer_timeout(timeout_ms: Option<u64>) -> Option<Duration> {
-    match timeout_ms.unwrap_or(USUAL_MS) {
+    match timeout_ms.unwrap_or(DEFAULT_WAIT_MS) {
         0 => None,
         millis => Some(Duration::from_millis(millis).saturating_add(HOST_ANSWER_TIMEOUT)),
     }
 }
 
 /// Waits for the end, or for silence.
-pub fn wait(session: &Session, params: &WaitParams) -> Result<WaitResult, Fault> {
-    let ended = |session: &Session| WaitResult {
+pub fn wait_for_session(
+    session: &HostedSession,
+    params: &WaitParams,
+) -> Result<WaitResult, HostFault> {
+    let ended = |session: &HostedSession| WaitResult {
         exit_code: session.manifest.exit_code,
         ..WaitResult::default()
     };
@@ -57,25 +62,28 @@ pub fn wait(session: &Session, params: &WaitParams) -> Result<WaitResult, Fault>
         return Ok(ended(session));
     }
     if !params.exit {
-        session.target()?;
+        session.check_can_receive()?;
     }
     match session.ask(params, answer_timeout(params.timeout_ms)) {
-        Err(fault) if fault.code == Code::SessionNotRunning && params.exit => {
-            Ok(ended(&session.again().unwrap_or_else(|| session.clone())))
+        Err(fault) if fault.code == FaultCode::SessionNotRunning && params.exit => {
+            Ok(ended(&session.reread_manifest().unwrap_or_else(|| session.clone())))
         }
         other => other,
     }
 }
 
 /// Waits for something on the screen. Of a session that is over, the last screen decides.
-pub fn wait_for_render(session: &Session, params: &RenderParams) -> Result<WaitResult, Fault> {
+pub fn wait_for_render(
+    session: &HostedSession,
+    params: &RenderParams,
+) -> Result<WaitResult, HostFault> {
     if session.asks_host() {
         match ask_host(session.host(), params, answer_timeout(params.timeout_ms)) {
-            Err(fault) if fault.code == Code::HostUnreachable => {}
+            Err(fault) if fault.code == FaultCode::HostUnreachable => {}
             other => return other,
         }
     }
-    let session = session.again().unwrap_or_else(|| session.clone());
-    let replayed = look::replay(&session)?;
-    host::server::look_offline(&replayed.screen, replayed.seq, params)
+    let session = session.reread_manifest().unwrap_or_else(|| session.clone());
+    let replayed = look::replay_session(&session)?;
+    host::server::check_offline(&replayed.screen, replayed.seq, params)
 }

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use model::hex::hex;
+use model::hex::to_hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use sys::private::open_regular;
@@ -25,14 +25,14 @@ struct Link {
 
 /// Writes the chain along with the log.
 #[derive(Debug)]
-pub(super) struct Chain {
+pub(super) struct HashChain {
     file: Option<File>,
     hash: Sha256,
     covered: u64,
     linked: u64,
 }
 
-impl Chain {
+impl HashChain {
     /// Begins a chain. Where it cannot be written there is none; the log goes on.
     pub(super) fn create(path: &Path) -> Self {
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path).ok();
@@ -40,21 +40,21 @@ impl Chain {
     }
 
     /// Takes in bytes that were written to the log.
-    pub(super) fn cover(&mut self, bytes: &[u8], next: u64) {
+    pub(super) fn cover_bytes(&mut self, bytes: &[u8], next: u64) {
         self.hash.update(bytes);
         self.covered += bytes.len() as u64;
         if self.covered - self.linked >= LINK_BYTES {
-            self.link(next);
+            self.write_link(next);
         }
     }
 
     /// Writes a link for what is not covered yet.
-    pub(super) fn link(&mut self, next: u64) {
+    pub(super) fn write_link(&mut self, next: u64) {
         let Some(file) = &mut self.file else { return };
         if self.covered == self.linked {
             return;
         }
-        let sha256 = hex(&self.hash.finalize_reset());
+        let sha256 = to_hex(&self.hash.finalize_reset());
         self.hash.update(sha256.as_bytes());
         let link = Link { bytes: self.covered, next, sha256 };
         let line = serde_json::to_string(&link).unwrap_or_default() + "\n";
@@ -67,7 +67,7 @@ impl Chain {
 
 /// What the chain says about the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Chained {
+pub struct ChainReport {
     /// Bytes of the log that it covers and that are as they were written.
     pub bytes: u64,
     /// The first link that does not hold.
@@ -75,14 +75,14 @@ pub struct Chained {
 }
 
 /// Compares the log with its chain. `None` when there is no chain.
-pub fn verify(log: &Path, chain: &Path) -> io::Result<Option<Chained>> {
+pub fn verify_chain(log: &Path, chain: &Path) -> io::Result<Option<ChainReport>> {
     let chain = match open_regular(chain).map_err(io::Error::from) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     let mut log = BufReader::new(open_regular(log)?);
-    let mut found = Chained::default();
+    let mut found = ChainReport::default();
     let mut hash = Sha256::new();
     for (number, line) in chain.lines().enumerate() {
         let broken = |what: &str| Some(format!("link {} {what}", number + 1));
@@ -97,7 +97,7 @@ pub fn verify(log: &Path, chain: &Path) -> io::Result<Option<Chained>> {
             found.broken = broken(&format!("covers {} bytes that are gone", length - copied));
             break;
         }
-        let sha256 = hex(&hash.finalize_reset());
+        let sha256 = to_hex(&hash.finalize_reset());
         if sha256 != link.sha256 {
             let (from, to) = (found.bytes, link.bytes);
             found.broken = broken(&format!("does not fit the bytes {from} to {to}"));

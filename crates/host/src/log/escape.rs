@@ -1,7 +1,7 @@
 //! Text to a JSON string, as fast as the log needs it.
 
 /// Appends `text` as the inside of a JSON string.
-pub(super) fn escape(text: &str, out: &mut Vec<u8>) {
+pub(super) fn escape_json(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut rest = text.as_bytes();
     out.reserve(rest.len() + rest.len() / 8);
@@ -28,7 +28,7 @@ pub(super) fn escape(text: &str, out: &mut Vec<u8>) {
 fn first_special(bytes: &[u8]) -> Option<usize> {
     let (words, tail) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
-        let found = specials(u64::from_le_bytes(*word));
+        let found = special_bytes(u64::from_le_bytes(*word));
         if found != 0 {
             return Some(index * 8 + found.trailing_zeros() as usize / 8);
         }
@@ -39,33 +39,33 @@ fn first_special(bytes: &[u8]) -> Option<usize> {
 
 /// Eight bytes at once: the high bit of every byte that is a control, a quote or a backslash. The bytes
 /// above the first of them may be marked wrongly, for a borrow; below it none is.
-fn specials(word: u64) -> u64 {
-    below(word, b' ') | delimiters(word)
+fn special_bytes(word: u64) -> u64 {
+    bytes_below(word, b' ') | delimiter_bytes(word)
 }
 
 /// The same for quotes and backslashes alone.
-fn delimiters(word: u64) -> u64 {
-    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+fn delimiter_bytes(word: u64) -> u64 {
+    let equal = |byte: u8| bytes_below(word ^ (ONES * u64::from(byte)), 1);
     equal(b'"') | equal(b'\\')
 }
 
 const ONES: u64 = u64::from_ne_bytes([1; 8]);
 
-fn below(word: u64, bound: u8) -> u64 {
+fn bytes_below(word: u64, bound: u8) -> u64 {
     const HIGH: u64 = ONES << 7;
     word.wrapping_sub(ONES * u64::from(bound)) & !word & HIGH
 }
 
 /// How many bytes are copied at once.
-const PIECE: usize = 16;
+const COPY_SIZE: usize = 16;
 
 /// Puts what the inside of a JSON string says, up to its closing quote, at the beginning of `out`, which
 /// is made long enough and never shorter. Gives the lengths of the inside and of what it says, or `None`
 /// when it is no such string.
-pub(super) fn unescape(inside: &[u8], out: &mut Vec<u8>) -> Option<(usize, usize)> {
+pub(super) fn unescape_json(inside: &[u8], out: &mut Vec<u8>) -> Option<(usize, usize)> {
     // Nothing is longer than what stands for it, but pieces are put down whole.
-    if out.len() < inside.len() + PIECE {
-        out.resize(inside.len() + PIECE, 0);
+    if out.len() < inside.len() + COPY_SIZE {
+        out.resize(inside.len() + COPY_SIZE, 0);
     }
     let (mut at, mut to) = (0, 0);
     loop {
@@ -74,7 +74,7 @@ pub(super) fn unescape(inside: &[u8], out: &mut Vec<u8>) -> Option<(usize, usize
         let byte = match (inside.get(at)?, inside.get(at + 1)) {
             (b'"', _) => return Some((at, to)),
             (_, Some(b'u')) => {
-                let (c, length) = unicode(&inside[at + 2..])?;
+                let (c, length) = parse_unicode_escape(&inside[at + 2..])?;
                 at += 2 + length;
                 to += match u8::try_from(c).ok().filter(u8::is_ascii) {
                     // Nearly always: what full-screen programs write is half escapes.
@@ -102,25 +102,25 @@ pub(super) fn unescape(inside: &[u8], out: &mut Vec<u8>) -> Option<(usize, usize
 /// Copies everything before the next quote or backslash, and gives its length. It is copied before it is
 /// looked at: that costs less than a look and then a copy.
 fn copy_plain(bytes: &[u8], out: &mut [u8]) -> usize {
-    let (pieces, tail) = bytes.as_chunks::<PIECE>();
-    let (places, _) = out.as_chunks_mut::<PIECE>();
+    let (pieces, tail) = bytes.as_chunks::<COPY_SIZE>();
+    let (places, _) = out.as_chunks_mut::<COPY_SIZE>();
     for (index, (piece, place)) in pieces.iter().zip(places).enumerate() {
         *place = *piece;
         let word = |half: usize| u64::from_le_bytes(piece.as_chunks::<8>().0[half]);
-        let (low, high) = (delimiters(word(0)), delimiters(word(1)));
+        let (low, high) = (delimiter_bytes(word(0)), delimiter_bytes(word(1)));
         if low | high != 0 {
             let bits = if low != 0 { low.trailing_zeros() } else { 64 + high.trailing_zeros() };
-            return index * PIECE + bits as usize / 8;
+            return index * COPY_SIZE + bits as usize / 8;
         }
     }
     let at = tail.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(tail.len());
-    let begins = pieces.len() * PIECE;
+    let begins = pieces.len() * COPY_SIZE;
     out[begins..begins + at].copy_from_slice(&tail[..at]);
     begins + at
 }
 
 /// The character behind `\u`, and how many bytes name it.
-fn unicode(text: &[u8]) -> Option<(char, usize)> {
+fn parse_unicode_escape(text: &[u8]) -> Option<(char, usize)> {
     let unit = |at: usize| {
         let digits = text.get(at..at + 4)?;
         digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))
@@ -156,12 +156,12 @@ mod tests {
         #[test]
         fn what_is_escaped_is_json_and_comes_back(text: String) {
             let mut escaped = vec![b'"'];
-            escape(&text, &mut escaped);
+            escape_json(&text, &mut escaped);
             escaped.push(b'"');
             proptest::prop_assert_eq!(&serde_json::from_slice::<String>(&escaped).unwrap(), &text);
             let mut back = Vec::new();
             let lengths = Some((escaped.len() - 2, text.len()));
-            proptest::prop_assert_eq!(unescape(&escaped[1..], &mut back), lengths);
+            proptest::prop_assert_eq!(unescape_json(&escaped[1..], &mut back), lengths);
             proptest::prop_assert_eq!(&back[..text.len()], text.as_bytes());
         }
 
@@ -169,18 +169,18 @@ mod tests {
         fn other_writers_are_understood_too(text: String) {
             let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect();
             let mut back = vec![b'x'; 3];
-            let (_, length) = unescape(format!("{escaped}\"").as_bytes(), &mut back).unwrap();
+            let (_, length) = unescape_json(format!("{escaped}\"").as_bytes(), &mut back).unwrap();
             proptest::prop_assert_eq!(&back[..length], text.as_bytes());
         }
 
         #[test]
         fn a_sign_is_no_digit(digits in "[+-][0-9a-f]{3}") {
-            proptest::prop_assert_eq!(unescape(format!("\\u{digits}\"").as_bytes(), &mut Vec::new()), None);
+            proptest::prop_assert_eq!(unescape_json(format!("\\u{digits}\"").as_bytes(), &mut Vec::new()), None);
         }
 
         #[test]
         fn garbage_is_refused_and_never_panics(bytes: Vec<u8>) {
-            unescape(&bytes, &mut Vec::new());
+            unescape_json(&bytes, &mut Vec::new());
         }
     }
 }

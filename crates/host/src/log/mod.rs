@@ -9,12 +9,12 @@ mod escape;
 mod reader;
 mod writer;
 
-pub use chain::{Chained, verify as verify_chain};
-pub use reader::{Problem, Reader, last_event, repair};
-pub use writer::Writer;
+pub use chain::{ChainReport, verify_chain};
+pub use reader::{LogProblem, LogReader, last_event, repair_log};
+pub use writer::LogWriter;
 
 /// The name of the log in a session's directory.
-pub const FILE: &str = "events.jsonl";
+pub const LOG_FILE: &str = "events.jsonl";
 
 /// The name of the chain of hashes in a session's directory.
 pub const CHAIN_FILE: &str = "chain.jsonl";

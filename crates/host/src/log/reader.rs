@@ -9,30 +9,30 @@ use std::ops::Range;
 use std::path::Path;
 
 use base64::Engine;
-use model::hosted::{Event, Fact, Payload};
+use model::hosted::{LogEvent, LogFact, LogPayload};
 use model::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sys::private::{open_regular, open_regular_to_change};
 
-use super::escape::unescape;
+use super::escape::unescape_json;
 
 /// The longest line that is read; no writer makes one as long.
-const LONGEST_LINE: usize = 64 << 20;
+const MAX_LINE_BYTES: usize = 64 << 20;
 
 /// How much is read at once.
-const AT_ONCE: usize = 256 << 10;
+const READ_SIZE: usize = 256 << 10;
 
 /// Something wrong with a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct LogProblem {
     /// Where the line begins.
     pub offset: u64,
     /// What is wrong.
     pub reason: String,
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for LogProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "at byte {}: {}", self.offset, self.reason)
     }
@@ -40,7 +40,7 @@ impl std::fmt::Display for Problem {
 
 /// A log that is being read.
 #[derive(Debug)]
-pub struct Reader {
+pub struct LogReader {
     input: File,
     offset: u64,
     expected: Option<u64>,
@@ -50,16 +50,16 @@ pub struct Reader {
     /// What was written, at its beginning.
     bytes: Vec<u8>,
     /// What was wrong so far.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<LogProblem>,
     /// The length of a last line without an end.
     pub torn: Option<u64>,
 }
 
 /// How many problems are named; a log of nothing but garbage has no end of them.
-const MANY: usize = 100;
+const MAX_PROBLEMS: usize = 100;
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct RawLine<'a> {
     seq: u64,
     ts: Time,
     #[serde(rename = "type")]
@@ -75,7 +75,7 @@ struct Output<'a> {
     raw: Option<std::borrow::Cow<'a, str>>,
 }
 
-impl Reader {
+impl LogReader {
     /// Reads from the beginning.
     pub fn open(directory: &Path) -> io::Result<Self> {
         Self::open_at(directory, 0, 0)
@@ -88,13 +88,13 @@ impl Reader {
 
     /// Reads from a line that begins at `offset` and has the number `seq`.
     pub fn open_at(directory: &Path, offset: u64, seq: u64) -> io::Result<Self> {
-        let mut file = open_regular(&directory.join(super::FILE))?;
+        let mut file = open_regular(&directory.join(super::LOG_FILE))?;
         file.seek(SeekFrom::Start(offset))?;
         Ok(Self {
             input: file,
             offset,
             expected: Some(seq),
-            buffer: vec![0; AT_ONCE],
+            buffer: vec![0; READ_SIZE],
             unread: 0..0,
             bytes: Vec::new(),
             problems: Vec::new(),
@@ -108,40 +108,43 @@ impl Reader {
     }
 
     /// The next event that can be understood. `None` at the end; asked again, it looks for more.
-    pub fn next_event(&mut self) -> io::Result<Option<Event<'_>>> {
+    pub fn next_event(&mut self) -> io::Result<Option<LogEvent<'_>>> {
         let (seq, at, payload) = loop {
             let Some((begins, line)) = self.read_line()? else { return Ok(None) };
             let parsed = match &self.buffer[line] {
                 [] => Err(format!("a line of {} bytes, which is too long", self.offset - begins)),
-                line => parse(line, &mut self.bytes),
+                line => parse_line(line, &mut self.bytes),
             };
             match parsed {
                 Ok((seq, at, payload)) => {
                     if self.expected.is_some_and(|expected| expected != seq) {
                         let expected = self.expected.unwrap_or_default();
-                        self.problem(begins, format!("event {seq} where {expected} was expected"));
+                        self.note_problem(
+                            begins,
+                            format!("event {seq} where {expected} was expected"),
+                        );
                     }
                     // After the greatest number nothing can be expected.
                     self.expected = seq.checked_add(1);
                     break (seq, at, payload);
                 }
                 Err(reason) => {
-                    self.problem(begins, reason);
+                    self.note_problem(begins, reason);
                     // The skipped line had a number of its own.
                     self.expected = self.expected.and_then(|expected| expected.checked_add(1));
                 }
             }
         };
         let payload = match payload {
-            Parsed::Output(length) => Payload::Output(&self.bytes[..length]),
-            Parsed::Other(fact) => Payload::Fact(fact),
+            Parsed::Output(length) => LogPayload::Output(&self.bytes[..length]),
+            Parsed::Other(fact) => LogPayload::Fact(fact),
         };
-        Ok(Some(Event { seq, at, payload }))
+        Ok(Some(LogEvent { seq, at, payload }))
     }
 
-    fn problem(&mut self, offset: u64, reason: String) {
-        if self.problems.len() < MANY {
-            self.problems.push(Problem { offset, reason });
+    fn note_problem(&mut self, offset: u64, reason: String) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(LogProblem { offset, reason });
         }
     }
 
@@ -157,10 +160,10 @@ impl Reader {
                 self.torn = None;
                 let begins = self.offset;
                 self.offset += left_out + line.len() as u64;
-                let is_too_long = left_out > 0 || line.len() > LONGEST_LINE;
+                let is_too_long = left_out > 0 || line.len() > MAX_LINE_BYTES;
                 return Ok(Some((begins, if is_too_long { 0..0 } else { line })));
             }
-            if self.unread.len() > LONGEST_LINE {
+            if self.unread.len() > MAX_LINE_BYTES {
                 left_out += self.unread.len() as u64;
                 self.unread = 0..0;
             }
@@ -181,7 +184,7 @@ impl Reader {
     fn read_more(&mut self) -> io::Result<usize> {
         self.buffer.copy_within(self.unread.clone(), 0);
         self.unread = 0..self.unread.len();
-        if self.buffer.len() - self.unread.end < AT_ONCE / 2 {
+        if self.buffer.len() - self.unread.end < READ_SIZE / 2 {
             self.buffer.resize(self.buffer.len() * 2, 0);
         }
         loop {
@@ -200,15 +203,15 @@ impl Reader {
 enum Parsed {
     /// That many bytes, at the beginning of the buffer.
     Output(usize),
-    Other(Fact),
+    Other(LogFact),
 }
 
-fn parse(line: &[u8], bytes: &mut Vec<u8>) -> Result<(u64, Time, Parsed), String> {
+fn parse_line(line: &[u8], bytes: &mut Vec<u8>) -> Result<(u64, Time, Parsed), String> {
     if let Some((seq, at, length)) = parse_plain_output(line, bytes) {
         return Ok((seq, at, Parsed::Output(length)));
     }
     let wrong = |error: serde_json::Error| format!("not an event ({error})");
-    let line: Line<'_> = serde_json::from_slice(line).map_err(wrong)?;
+    let line: RawLine<'_> = serde_json::from_slice(line).map_err(wrong)?;
     if line.kind == "output" {
         let output: Output<'_> = serde_json::from_str(line.payload.get()).map_err(wrong)?;
         bytes.clear();
@@ -234,14 +237,14 @@ fn parse_plain_output(line: &[u8], bytes: &mut Vec<u8>) -> Option<(u64, Time, us
     let quote = memchr::memchr(b'"', rest)?;
     let at = Time::parse(std::str::from_utf8(&rest[..quote]).ok()?)?;
     let rest = rest[quote..].strip_prefix(b"\",\"type\":\"output\",\"payload\":{\"data\":\"")?;
-    let (inside, length) = unescape(rest, bytes)?;
+    let (inside, length) = unescape_json(rest, bytes)?;
     (rest[inside..] == *b"\"}}\n").then_some((seq, at, length))
 }
 
 /// Cuts off a last line without an end, so that every line is whole. Only for a log that nobody
 /// writes any more. Gives the number of bytes that were cut off.
-pub fn repair(directory: &Path) -> io::Result<Option<u64>> {
-    let path = directory.join(super::FILE);
+pub fn repair_log(directory: &Path) -> io::Result<Option<u64>> {
+    let path = directory.join(super::LOG_FILE);
     let file = match open_regular_to_change(&path).map_err(io::Error::from) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -278,7 +281,7 @@ fn end_of_last_line(file: &File, length: u64) -> io::Result<u64> {
 pub fn last_event(directory: &Path) -> io::Result<Option<(u64, Time)>> {
     use std::os::unix::fs::FileExt;
 
-    let file = match open_regular(&directory.join(super::FILE)).map_err(io::Error::from) {
+    let file = match open_regular(&directory.join(super::LOG_FILE)).map_err(io::Error::from) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -290,9 +293,10 @@ pub fn last_event(directory: &Path) -> io::Result<Option<(u64, Time)>> {
             break;
         }
         let from = end_of_last_line(&file, end - 1)?;
-        let mut line = vec![0; usize::try_from((end - from).min(LONGEST_LINE as u64)).unwrap_or(0)];
+        let mut line =
+            vec![0; usize::try_from((end - from).min(MAX_LINE_BYTES as u64)).unwrap_or(0)];
         file.read_exact_at(&mut line, from)?;
-        if let Ok((seq, at, _)) = parse(&line, &mut Vec::new()) {
+        if let Ok((seq, at, _)) = parse_line(&line, &mut Vec::new()) {
             return Ok(Some((seq, at)));
         }
         end = from;

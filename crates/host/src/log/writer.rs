@@ -12,73 +12,73 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
-use model::hosted::Fact;
+use model::hosted::LogFact;
 use model::hosted::wire::LogPaused;
 use model::time::Time;
 use screen::Personality;
 
-use super::chain::Chain;
-use super::escape::escape;
+use super::chain::HashChain;
+use super::escape::escape_json;
 
 /// After a failure, how long to wait before trying again.
-const RETRY: Duration = Duration::from_secs(1);
+const LOG_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The log, as its host writes it.
 #[derive(Debug)]
-pub struct Writer {
+pub struct LogWriter {
     file: File,
     personality: Personality,
     buffer: Vec<u8>,
     /// The number and count of the events in the buffer, and their output.
-    buffered: Lost,
+    buffered: LostEvents,
     next: u64,
     written: u64,
-    chain: Chain,
-    paused: Option<Pause>,
+    chain: HashChain,
+    paused: Option<LogPause>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Lost {
+struct LostEvents {
     events: u64,
     bytes: u64,
 }
 
 #[derive(Debug)]
-struct Pause {
+struct LogPause {
     reason: String,
-    lost: Lost,
+    lost: LostEvents,
     tried: Instant,
 }
 
-impl Writer {
+impl LogWriter {
     /// Begins a log. There must not be one yet.
     pub fn create(directory: &Path, personality: Personality) -> io::Result<Self> {
-        let path = directory.join(super::FILE);
+        let path = directory.join(super::LOG_FILE);
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
         Ok(Self {
             file,
             personality,
             buffer: Vec::new(),
-            buffered: Lost::default(),
+            buffered: LostEvents::default(),
             next: 0,
             written: 0,
-            chain: Chain::create(&directory.join(super::CHAIN_FILE)),
+            chain: HashChain::create(&directory.join(super::CHAIN_FILE)),
             paused: None,
         })
     }
 
     /// The last event's number.
-    pub const fn last(&self) -> Option<u64> {
+    pub const fn last_seq(&self) -> Option<u64> {
         self.next.checked_sub(1)
     }
 
     /// How many bytes the log has, with those that are still in the buffer.
-    pub fn bytes(&self) -> u64 {
+    pub fn byte_len(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
 
     /// Why nothing is written, and what is missing so far.
-    pub fn paused(&self) -> Option<LogPaused> {
+    pub fn pause_report(&self) -> Option<LogPaused> {
         self.paused.as_ref().map(|pause| LogPaused {
             reason: pause.reason.clone(),
             lost_bytes: pause.lost.bytes,
@@ -87,18 +87,18 @@ impl Writer {
     }
 
     /// Adds what the program wrote.
-    pub fn output(&mut self, at: Time, bytes: &[u8]) -> u64 {
-        let lost = Lost { events: 1, bytes: bytes.len() as u64 };
+    pub fn push_output(&mut self, at: Time, bytes: &[u8]) -> u64 {
+        let lost = LostEvents { events: 1, bytes: bytes.len() as u64 };
         let personality = self.personality;
-        self.append(at, "output", lost, |out| {
+        self.append_event(at, "output", lost, |out| {
             out.extend_from_slice(b"{\"data\":\"");
             match std::str::from_utf8(bytes) {
                 Ok(text) => {
-                    escape(text, out);
+                    escape_json(text, out);
                     out.push(b'"');
                 }
                 Err(_) => {
-                    escape(&String::from_utf8_lossy(bytes), out);
+                    escape_json(&String::from_utf8_lossy(bytes), out);
                     out.push(b'"');
                     if personality == Personality::Ostler {
                         out.extend_from_slice(b",\"raw\":\"");
@@ -113,17 +113,17 @@ impl Writer {
     }
 
     /// Adds anything else.
-    pub fn push(&mut self, at: Time, fact: &Fact) -> u64 {
+    pub fn push(&mut self, at: Time, fact: &LogFact) -> u64 {
         let value = match fact {
             // agent-tty knows no gap; a mark says the same to people.
-            Fact::Gap { bytes, reason, .. } if self.personality == Personality::AgentTty => {
+            LogFact::Gap { bytes, reason, .. } if self.personality == Personality::AgentTty => {
                 let label = format!("log paused: {bytes} bytes of output missing ({reason})");
-                serde_json::to_value(Fact::Marker { label })
+                serde_json::to_value(LogFact::Marker { label })
             }
-            Fact::RunComplete { marker, input_run_seq, .. }
+            LogFact::RunComplete { marker, input_run_seq, .. }
                 if self.personality == Personality::AgentTty =>
             {
-                serde_json::to_value(Fact::RunComplete {
+                serde_json::to_value(LogFact::RunComplete {
                     marker: marker.clone(),
                     input_run_seq: *input_run_seq,
                     exit_code: None,
@@ -135,16 +135,16 @@ impl Writer {
         let value = value.unwrap_or_default();
         let kind = value["type"].as_str().unwrap_or_default().to_owned();
         let body = value["payload"].to_string();
-        self.append(at, &kind, Lost { events: 1, bytes: 0 }, |out| {
+        self.append_event(at, &kind, LostEvents { events: 1, bytes: 0 }, |out| {
             out.extend_from_slice(body.as_bytes());
         })
     }
 
-    fn append(
+    fn append_event(
         &mut self,
         at: Time,
         kind: &str,
-        lost: Lost,
+        lost: LostEvents,
         payload: impl FnOnce(&mut Vec<u8>),
     ) -> u64 {
         if let Some(pause) = &mut self.paused {
@@ -166,24 +166,24 @@ impl Writer {
     /// Writes out what has gathered. After a failure it is tried again, but not at once.
     pub fn flush(&mut self, at: Time) {
         if let Some(pause) = &self.paused {
-            if pause.tried.elapsed() < RETRY {
+            if pause.tried.elapsed() < LOG_RETRY_DELAY {
                 return;
             }
-            self.resume(at);
+            self.write_gap(at);
         }
         self.write_out();
     }
 
     /// When a paused log should be tried again.
     pub fn retry_at(&self) -> Option<Instant> {
-        self.paused.as_ref().map(|pause| pause.tried + RETRY)
+        self.paused.as_ref().map(|pause| pause.tried + LOG_RETRY_DELAY)
     }
 
     /// Writes the gap. What cannot be written stays paused, with everything that is missing.
-    fn resume(&mut self, at: Time) {
+    fn write_gap(&mut self, at: Time) {
         let Some(pause) = self.paused.take() else { return };
-        let Lost { events, bytes } = pause.lost;
-        self.push(at, &Fact::Gap { bytes, events, reason: pause.reason });
+        let LostEvents { events, bytes } = pause.lost;
+        self.push(at, &LogFact::Gap { bytes, events, reason: pause.reason });
         self.write_out();
         if let Some(again) = &mut self.paused {
             again.lost = pause.lost;
@@ -197,20 +197,20 @@ impl Writer {
         match self.file.write_all(&self.buffer) {
             Ok(()) => {
                 self.written += self.buffer.len() as u64;
-                self.chain.cover(&self.buffer, self.next);
+                self.chain.cover_bytes(&self.buffer, self.next);
             }
             Err(error) => {
                 // A part of a line may have been written; without it every line is whole again.
                 let _ = self.file.set_len(self.written);
                 self.next -= self.buffered.events;
-                self.paused = Some(Pause {
+                self.paused = Some(LogPause {
                     reason: error.to_string(),
                     lost: self.buffered,
                     tried: Instant::now(),
                 });
             }
         }
-        self.buffered = Lost::default();
+        self.buffered = LostEvents::default();
         self.buffer.clear();
         // One large burst must not be kept for ever.
         self.buffer.shrink_to(256 << 10);
@@ -220,9 +220,9 @@ impl Writer {
     pub fn close(&mut self, at: Time) {
         self.write_out();
         if self.paused.is_some() {
-            self.resume(at);
+            self.write_gap(at);
         }
-        self.chain.link(self.next);
+        self.chain.write_link(self.next);
         let _ = self.file.sync_all();
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use model::hosted::Fault;
+use model::hosted::HostFault;
 use model::hosted::protocol::{HostDialect, IncomingRequest, UNKNOWN_ID, reply_line};
 use screen::Screen;
 use serde_json::Value;
@@ -18,7 +18,7 @@ use super::viewer::Viewer;
 use super::wait::Waiter;
 
 /// The longest request. Text to type may be ten million bytes, and escaping makes it longer.
-const LONGEST_REQUEST: usize = 64 << 20;
+const MAX_REQUEST_BYTES: usize = 64 << 20;
 
 /// How much all unfinished requests may take together.
 const MOST_UNFINISHED: usize = 96 << 20;
@@ -43,7 +43,7 @@ const ACCEPT_BACKOFF: Duration = Duration::from_millis(200);
 
 /// What a connection is for, now.
 #[derive(Debug)]
-pub(super) enum Role {
+pub(super) enum ConnectionRole {
     /// Its request has not come yet.
     Asking,
     /// Its answer is due later.
@@ -64,7 +64,7 @@ pub(super) struct Connection {
     searched: usize,
     pub(super) output: Vec<u8>,
     sent: usize,
-    pub(super) role: Role,
+    pub(super) role: ConnectionRole,
     /// What its answer must carry, and how it is said.
     asked: (String, HostDialect),
     /// Since when it is what it is.
@@ -88,7 +88,7 @@ impl Connection {
     }
 
     /// How much waits to be sent.
-    pub(super) fn backlog(&self) -> usize {
+    pub(super) fn backlog_bytes(&self) -> usize {
         self.output.len() - self.sent
     }
 
@@ -104,28 +104,33 @@ impl Connection {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.dead || (matches!(self.role, Role::Answered) && !self.wants_to_write())
+        self.dead || (matches!(self.role, ConnectionRole::Answered) && !self.wants_to_write())
     }
 
     /// Reads what is there, as far as `room` allows for a request.
-    pub(super) fn receive(&mut self, room: usize) {
+    pub(super) fn receive_bytes(&mut self, room: usize) {
         let mut buffer = [0; 16 << 10];
         let mut read = 0;
         while read < READ_PER_TURN {
             match self.stream.read(&mut buffer) {
                 Ok(0) => {
                     self.said_all = true;
-                    self.dead |= matches!(self.role, Role::Viewing(_));
+                    self.dead |= matches!(self.role, ConnectionRole::Viewing(_));
                     return;
                 }
                 // What comes after the request is nobody's.
-                Ok(count) if matches!(self.role, Role::Waiting(..) | Role::Answered) => {
+                Ok(count)
+                    if matches!(
+                        self.role,
+                        ConnectionRole::Waiting(..) | ConnectionRole::Answered
+                    ) =>
+                {
                     read += count;
                 }
                 Ok(count) => {
                     read += count;
                     self.input.extend_from_slice(&buffer[..count]);
-                    if self.input.len() > LONGEST_REQUEST.min(room) {
+                    if self.input.len() > MAX_REQUEST_BYTES.min(room) {
                         return;
                     }
                 }
@@ -139,14 +144,14 @@ impl Connection {
     }
 
     /// The request, once it is whole or cannot become so.
-    pub(super) fn request(&mut self, room: usize) -> Option<IncomingRequest> {
+    pub(super) fn take_request(&mut self, room: usize) -> Option<IncomingRequest> {
         let end = memchr::memchr(b'\n', &self.input[self.searched..]);
         if let Some(end) = end.map(|end| self.searched + end) {
             let line = std::mem::take(&mut self.input);
             return Some(IncomingRequest::parse(&line[..end]));
         }
         self.searched = self.input.len();
-        let reason = if self.input.len() > LONGEST_REQUEST {
+        let reason = if self.input.len() > MAX_REQUEST_BYTES {
             "RPC request exceeds maximum buffer size."
         } else if self.input.len() > room {
             "RPC request exceeds maximum buffer size: too much is said at the same time."
@@ -168,25 +173,25 @@ impl Connection {
     }
 
     /// Answers and is done.
-    pub(super) fn answer(&mut self, answer: &Result<Value, Fault>) {
+    pub(super) fn answer_and_close(&mut self, answer: &Result<Value, HostFault>) {
         self.output.extend_from_slice(&reply_line(&self.asked.0, answer));
         self.since = Instant::now();
-        if !matches!(self.role, Role::Viewing(_)) {
-            self.role = Role::Answered;
+        if !matches!(self.role, ConnectionRole::Viewing(_)) {
+            self.role = ConnectionRole::Answered;
         }
-        self.send();
+        self.send_pending();
     }
 
     /// When it has had its time: a waiter or viewer never has.
     fn must_go_at(&self, timeout: Duration) -> Option<Instant> {
         match self.role {
-            Role::Asking | Role::Answered => Some(self.since + timeout),
-            Role::Waiting(_) | Role::Viewing(_) => None,
+            ConnectionRole::Asking | ConnectionRole::Answered => Some(self.since + timeout),
+            ConnectionRole::Waiting(_) | ConnectionRole::Viewing(_) => None,
         }
     }
 
     /// Sends as much as the other side takes now.
-    pub(super) fn send(&mut self) {
+    pub(super) fn send_pending(&mut self) {
         while self.wants_to_write() {
             match self.stream.write(&self.output[self.sent..]) {
                 Ok(0) => {
@@ -204,7 +209,7 @@ impl Connection {
         self.sent = 0;
         self.output.clear();
         self.output.shrink_to(64 << 10);
-        if matches!(self.role, Role::Answered) {
+        if matches!(self.role, ConnectionRole::Answered) {
             let _ = self.stream.shutdown(std::net::Shutdown::Write);
         }
     }
@@ -227,7 +232,9 @@ impl Connections {
 
     /// Whether those who wait and watch have all places that they may take.
     pub(super) fn is_full_of_held(&self) -> bool {
-        let held = |one: &&Connection| matches!(one.role, Role::Waiting(_) | Role::Viewing(_));
+        let held = |one: &&Connection| {
+            matches!(one.role, ConnectionRole::Waiting(_) | ConnectionRole::Viewing(_))
+        };
         self.all.iter().filter(held).count() >= MOST_HELD
     }
 
@@ -237,7 +244,7 @@ impl Connections {
     }
 
     /// Accepts everybody who waits and is this user.
-    pub(super) fn accept(&mut self, listener: &UnixListener) {
+    pub(super) fn accept_waiting(&mut self, listener: &UnixListener) {
         self.backoff = None;
         while self.all.len() < MOST_CONNECTIONS {
             let stream = match listener.accept() {
@@ -249,7 +256,8 @@ impl Connections {
                     return;
                 }
             };
-            let ours = sys::socket::peer(&stream).is_ok_and(sys::socket::Peer::is_us);
+            let ours = sys::socket::peer_credentials(&stream)
+                .is_ok_and(sys::socket::PeerCredentials::is_us);
             if !ours || stream.set_nonblocking(true).is_err() {
                 continue;
             }
@@ -261,7 +269,7 @@ impl Connections {
                 searched: 0,
                 output: Vec::new(),
                 sent: 0,
-                role: Role::Asking,
+                role: ConnectionRole::Asking,
                 asked: (UNKNOWN_ID.to_owned(), HostDialect::AgentTty),
                 since: Instant::now(),
                 said_all: false,
@@ -291,14 +299,14 @@ impl Connections {
     }
 
     /// Forgets those that are over.
-    pub(super) fn sweep(&mut self) {
+    pub(super) fn drop_finished(&mut self) {
         self.all.retain(|connection| !connection.is_over());
     }
 
     /// The viewers.
     pub(super) fn viewers(&self) -> impl Iterator<Item = &Viewer> {
         self.all.iter().filter(|one| !one.dead).filter_map(|connection| match &connection.role {
-            Role::Viewing(viewer) => Some(&**viewer),
+            ConnectionRole::Viewing(viewer) => Some(&**viewer),
             _ => None,
         })
     }
@@ -306,22 +314,22 @@ impl Connections {
     /// Those whose answer is due later.
     pub(super) fn waiters(&self) -> impl Iterator<Item = &Waiter> {
         self.all.iter().filter_map(|connection| match &connection.role {
-            Role::Waiting(waiter) => Some(&**waiter),
+            ConnectionRole::Waiting(waiter) => Some(&**waiter),
             _ => None,
         })
     }
 
     /// Answers those whose time `decide` says has come.
-    pub(super) fn settle(
+    pub(super) fn answer_ready(
         &mut self,
-        mut decide: impl FnMut(&mut Waiter, HostDialect) -> Option<Result<Value, Fault>>,
+        mut decide: impl FnMut(&mut Waiter, HostDialect) -> Option<Result<Value, HostFault>>,
     ) {
         for connection in &mut self.all {
             let dialect = connection.asked.1;
-            if let Role::Waiting(waiter) = &mut connection.role
+            if let ConnectionRole::Waiting(waiter) = &mut connection.role
                 && let Some(answer) = decide(waiter, dialect)
             {
-                connection.answer(&answer);
+                connection.answer_and_close(&answer);
             }
         }
     }
@@ -334,7 +342,7 @@ impl Connections {
     /// Tells those who wait for silence.
     pub(super) fn saw_output(&mut self, now: Instant) {
         for connection in &mut self.all {
-            if let Role::Waiting(waiter) = &mut connection.role
+            if let ConnectionRole::Waiting(waiter) = &mut connection.role
                 && let Waiter::Idle { since, .. } = &mut **waiter
             {
                 *since = now;
@@ -345,23 +353,23 @@ impl Connections {
     /// Tells viewers that it is over.
     pub(super) fn say_goodbye(&mut self, how: &str) {
         for connection in &mut self.all {
-            if let Role::Viewing(_) = connection.role {
-                crate::stream::put(
+            if let ConnectionRole::Viewing(_) = connection.role {
+                crate::stream::put_frame(
                     &mut connection.output,
                     crate::stream::FrameKind::Over,
                     how.as_bytes(),
                 );
-                connection.role = Role::Answered;
-                connection.send();
+                connection.role = ConnectionRole::Answered;
+                connection.send_pending();
             }
         }
     }
 
     /// Shows viewers what the program wrote.
-    pub(super) fn output(&mut self, bytes: &[u8], screen: &Screen) {
+    pub(super) fn show_output(&mut self, bytes: &[u8], screen: &Screen) {
         for connection in &mut self.all {
-            if let Role::Viewing(_) = connection.role {
-                Viewer::show(connection, bytes, screen);
+            if let ConnectionRole::Viewing(_) = connection.role {
+                Viewer::show_output(connection, bytes, screen);
             }
         }
     }
@@ -370,7 +378,7 @@ impl Connections {
     pub(super) fn sync_viewers(&mut self, screen: &Screen) {
         let typist = self.viewers().any(|viewer| viewer.writes);
         for connection in &mut self.all {
-            if let Role::Viewing(_) = connection.role {
+            if let ConnectionRole::Viewing(_) = connection.role {
                 Viewer::sync(connection, screen, typist);
             }
         }

@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
-use model::hosted::{EXIT_CODE_OF_A_SIGNAL, Fact};
+use model::hosted::{EXIT_CODE_OF_A_SIGNAL, LogFact};
 use model::status::Status;
 use model::time::Time;
 use sys::proc::Signal;
@@ -12,7 +12,7 @@ use super::host::Host;
 use crate::files::Durability;
 
 /// How long each request to end is given before the next, stronger one.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const END_STEP_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// How much is still read of a program that has ended; others may have its terminal open and write
 /// on and on.
@@ -21,13 +21,13 @@ const LAST_WORDS: usize = 64;
 /// An end that was asked for.
 #[derive(Debug)]
 pub(super) struct Ending {
-    step: Step,
+    step: EndingStep,
     next: Instant,
     becomes: Status,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum EndingStep {
     HangUp,
     Terminate,
     Kill,
@@ -37,26 +37,31 @@ enum Step {
 
 impl Ending {
     /// When the next step is due.
-    pub(super) const fn next(&self) -> Instant {
+    pub(super) const fn next_step_at(&self) -> Instant {
         self.next
     }
 }
 
 impl Host {
     /// Ends the session on request.
-    pub(super) fn destroy(&mut self, force: bool) {
-        self.end(if force { Step::Kill } else { Step::HangUp }, Status::Destroyed);
+    pub(super) fn destroy_session(&mut self, force: bool) {
+        self.begin_ending(
+            if force { EndingStep::Kill } else { EndingStep::HangUp },
+            Status::Destroyed,
+        );
     }
 
-    fn end(&mut self, step: Step, becomes: Status) {
+    fn begin_ending(&mut self, step: EndingStep, becomes: Status) {
         if let Some(ending) = &mut self.ending {
             // Asked again: what was asked for first goes on, but not more slowly.
             ending.becomes = becomes;
-            if step != Step::Kill || matches!(ending.step, Step::Kill | Step::Leave) {
+            if step != EndingStep::Kill
+                || matches!(ending.step, EndingStep::Kill | EndingStep::Leave)
+            {
                 return;
             }
         }
-        self.ending = Some(Ending { step, next: Instant::now() + PATIENCE, becomes });
+        self.ending = Some(Ending { step, next: Instant::now() + END_STEP_TIMEOUT, becomes });
         if becomes.is_destroyed() && !self.manifest.status.is_terminal() {
             self.manifest.status = Status::Destroying;
             self.write_manifest(Durability::System);
@@ -64,12 +69,12 @@ impl Host {
         self.send_end(step);
     }
 
-    fn send_end(&self, step: Step) {
+    fn send_end(&self, step: EndingStep) {
         let Some(terminal) = &self.terminal else { return };
         let signal = match step {
-            Step::HangUp => Signal::Hangup,
-            Step::Terminate => Signal::Terminate,
-            Step::Kill | Step::Leave => Signal::Kill,
+            EndingStep::HangUp => Signal::Hangup,
+            EndingStep::Terminate => Signal::Terminate,
+            EndingStep::Kill | EndingStep::Leave => Signal::Kill,
         };
         let _ = terminal.program.signal_group(&terminal.master, signal);
         // What is stopped can neither hang up nor terminate before it goes on.
@@ -80,19 +85,19 @@ impl Host {
     pub(super) fn check_ending(&mut self, now: Instant) {
         if let Some(until) = self.idle_until().filter(|until| *until <= now) {
             let _ = until;
-            self.end(Step::HangUp, Status::Exited);
+            self.begin_ending(EndingStep::HangUp, Status::Exited);
         }
         let Some(ending) = self.ending.as_mut().filter(|ending| ending.next <= now) else { return };
-        ending.next = now + PATIENCE;
+        ending.next = now + END_STEP_TIMEOUT;
         ending.step = match ending.step {
-            Step::HangUp => Step::Terminate,
-            Step::Terminate => Step::Kill,
-            Step::Kill | Step::Leave => Step::Leave,
+            EndingStep::HangUp => EndingStep::Terminate,
+            EndingStep::Terminate => EndingStep::Kill,
+            EndingStep::Kill | EndingStep::Leave => EndingStep::Leave,
         };
         let step = ending.step;
         self.send_end(step);
-        if step == Step::Leave {
-            self.finish(None, None, sys::clock::now());
+        if step == EndingStep::Leave {
+            self.record_end(None, None, sys::clock::now());
         }
     }
 
@@ -123,32 +128,32 @@ impl Host {
             },
             Err(_) => (None, None),
         };
-        self.finish(code, signal, now);
+        self.record_end(code, signal, now);
     }
 
     /// Writes down how it ended. Nobody is told before it stands in the log and the manifest.
-    pub(super) fn finish(&mut self, code: Option<i32>, signal: Option<String>, now: Time) {
+    pub(super) fn record_end(&mut self, code: Option<i32>, signal: Option<String>, now: Time) {
         self.terminal = None;
-        self.log.push(now, &Fact::Exit { exit_code: code, exit_signal: signal.clone() });
+        self.log.push(now, &LogFact::Exit { exit_code: code, exit_signal: signal.clone() });
         self.log.flush(now);
         self.manifest.exit_code = code;
         self.manifest.exit_signal = signal;
         self.manifest.status = self.ending.as_ref().map_or(Status::Exited, |ending| ending.becomes);
-        sys::pause::at("host-before-end-is-written");
+        sys::pause::pause_at("host-before-end-is-written");
         self.write_manifest(Durability::System);
         self.over = true;
         self.answer_all(Instant::now());
-        self.connections.say_goodbye(self.manifest.termination().word());
+        self.connections.say_goodbye(self.manifest.termination_category().as_str());
     }
 
     /// Leaves nothing behind but files that will be there tomorrow.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn leave_cleanly(&mut self) {
         // From now on the manifest answers, not the host.
-        sys::socket::abandon(&self.socket);
+        sys::socket::abandon_socket(&self.socket);
         self.write_keyframe();
         self.log.close(sys::clock::now());
         // Not written again: once it says that the session is over it belongs to others too.
-        sys::pause::at("host-before-leaving");
+        sys::pause::pause_at("host-before-leaving");
         let _ = self.files.settle_on_disk();
     }
 }

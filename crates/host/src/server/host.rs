@@ -8,44 +8,44 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::hosted::{Fact, Manifest};
+use model::hosted::{LogFact, SessionManifest};
 use model::time::Time;
-use screen::{Limits, Personality, Screen, Size};
-use sys::pty::{Master, Program};
+use screen::{Personality, Screen, ScreenLimits, ScreenSize};
+use sys::pty::{PtyMaster, PtyProgram};
 
 use super::connection::Connections;
 use super::ending::Ending;
 use super::intake::Intake;
-use super::runs::{Piece, Runs};
-use super::start::Start;
+use super::runs::{OutputPiece, Runs};
+use super::start::StartRequest;
 use crate::files::{self, SessionDir};
 use crate::log;
 
 /// How much output is one event at most.
-const CHUNK: usize = 64 << 10;
+const MAX_OUTPUT_EVENT_BYTES: usize = 64 << 10;
 
 /// A keyframe is written after so many bytes of log.
 const KEYFRAME_EVERY: u64 = 32 << 20;
 
 /// How long a program may hold a frame back before it is shown unfinished.
-const FRAME: Duration = Duration::from_millis(150);
+const HELD_FRAME_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// How much input may wait for a program that does not read.
-pub(super) const MOST_INPUT: usize = 32 << 20;
+pub(super) const MAX_INPUT_BYTES: usize = 32 << 20;
 
 /// The program and its terminal.
 #[derive(Debug)]
-pub(super) struct Terminal {
-    pub(super) master: Arc<Master>,
+pub(super) struct HostedPty {
+    pub(super) master: Arc<PtyMaster>,
     pub(super) intake: Intake,
-    pub(super) program: Program,
+    pub(super) program: PtyProgram,
     /// Readable when the program has ended.
     pub(super) watch: OwnedFd,
 }
 
 /// Whether the other side of the terminal is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum PtyLine {
     Open,
     /// Nobody has it open now; somebody may open it again.
     HungUp(Instant),
@@ -58,12 +58,12 @@ pub(super) struct Host {
     pub(super) socket: PathBuf,
     pub(super) personality: Personality,
     pub(super) version: String,
-    pub(super) manifest: Manifest,
-    pub(super) log: log::Writer,
+    pub(super) manifest: SessionManifest,
+    pub(super) log: log::LogWriter,
     pub(super) screen: Screen,
     pub(super) listener: UnixListener,
-    pub(super) terminal: Option<Terminal>,
-    pub(super) line: Line,
+    pub(super) terminal: Option<HostedPty>,
+    pub(super) line: PtyLine,
     pub(super) runs: Runs,
     pub(super) connections: Connections,
     pub(super) ending: Option<Ending>,
@@ -83,15 +83,15 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) fn new(
-        request: Start,
+        request: StartRequest,
         files: SessionDir,
-        manifest: Manifest,
-        log: log::Writer,
+        manifest: SessionManifest,
+        log: log::LogWriter,
         listener: UnixListener,
-        terminal: Option<Terminal>,
+        terminal: Option<HostedPty>,
     ) -> Self {
-        let limits = Limits { scrollback_lines: request.scrollback_lines };
-        let size = Size { cols: request.cols, rows: request.rows };
+        let limits = ScreenLimits { scrollback_lines: request.scrollback_lines };
+        let size = ScreenSize { cols: request.cols, rows: request.rows };
         Self {
             files,
             socket: request.socket,
@@ -102,7 +102,7 @@ impl Host {
             screen: Screen::with_personality(size, limits, request.personality),
             listener,
             terminal,
-            line: Line::Open,
+            line: PtyLine::Open,
             runs: Runs::default(),
             connections: Connections::default(),
             ending: None,
@@ -118,16 +118,16 @@ impl Host {
     }
 
     /// The last event, as programs are told; -1 before the first.
-    pub(super) fn seq(&self) -> i64 {
-        self.log.last().map_or(-1, |seq| i64::try_from(seq).unwrap_or(i64::MAX))
+    pub(super) fn last_seq(&self) -> i64 {
+        self.log.last_seq().map_or(-1, |seq| i64::try_from(seq).unwrap_or(i64::MAX))
     }
 
     /// Records that the program could not be run: the session is there, and over.
     pub(super) fn could_not_run(&mut self, error: &io::Error, now: Time) {
         let program = &self.manifest.command[0];
         let message = format!("ostler: cannot run {program}: {error}\r\n");
-        self.show(message.as_bytes(), now);
-        self.finish(Some(1), None, now);
+        self.show_output(message.as_bytes(), now);
+        self.record_end(Some(1), None, now);
     }
 
     /// Takes in what the program wrote; with `all`, whatever the terminal still has. Says whether there
@@ -135,10 +135,10 @@ impl Host {
     pub(super) fn read_terminal(&mut self, all: bool) -> bool {
         let Some(terminal) = &mut self.terminal else { return false };
         let mut buffer = std::mem::take(&mut self.buffer);
-        let closed = terminal.intake.take(&mut buffer, all);
-        self.line = if closed { Line::HungUp(Instant::now()) } else { Line::Open };
+        let closed = terminal.intake.take_output(&mut buffer, all);
+        self.line = if closed { PtyLine::HungUp(Instant::now()) } else { PtyLine::Open };
         // In pieces, so that a line of the log stays one that can be held in memory.
-        for piece in buffer.chunks(CHUNK) {
+        for piece in buffer.chunks(MAX_OUTPUT_EVENT_BYTES) {
             self.take_in(piece);
         }
         let some = !buffer.is_empty();
@@ -147,7 +147,7 @@ impl Host {
     }
 
     /// Gives the read buffer back while nothing happens.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn release_buffer(&mut self) {
         self.buffer = Vec::new();
     }
 
@@ -155,12 +155,12 @@ impl Host {
         self.last_activity = Instant::now();
         let now = sys::clock::now();
         if !self.runs.is_active() {
-            self.runs.passed(bytes);
+            self.runs.note_passed(bytes);
             self.show_whole_characters(bytes, now);
             return;
         }
         let mut pieces = Vec::new();
-        self.runs.filter(bytes, self.last_activity, &mut |piece| pieces.push(piece));
+        self.runs.filter_output(bytes, self.last_activity, &mut |piece| pieces.push(piece));
         self.take_pieces(pieces, now);
     }
 
@@ -168,30 +168,33 @@ impl Host {
     pub(super) fn release_held(&mut self, everything: bool) {
         let (instant, now) = (Instant::now(), sys::clock::now());
         let mut pieces = Vec::new();
-        self.runs.release(instant, everything, &mut |piece| pieces.push(piece));
+        self.runs.release_held(instant, everything, &mut |piece| pieces.push(piece));
         self.take_pieces(pieces, now);
-        if self.holding_since.is_some_and(|since| everything || instant >= since + FRAME) {
+        if self
+            .holding_since
+            .is_some_and(|since| everything || instant >= since + HELD_FRAME_TIMEOUT)
+        {
             self.holding_since = None;
-            self.screen.release();
+            self.screen.release_frame();
             self.check_screen(instant);
         }
         if everything && !self.partial.is_empty() {
             let partial = std::mem::take(&mut self.partial);
-            self.show(&partial, now);
+            self.show_output(&partial, now);
         }
     }
 
     /// When held output must be let go.
     pub(super) fn held_until(&self) -> Option<Instant> {
-        let frame = self.holding_since.map(|since| since + FRAME);
-        [self.runs.deadline(), frame].into_iter().flatten().min()
+        let frame = self.holding_since.map(|since| since + HELD_FRAME_TIMEOUT);
+        [self.runs.release_deadline(), frame].into_iter().flatten().min()
     }
 
-    fn take_pieces(&mut self, pieces: Vec<Piece>, now: Time) {
+    fn take_pieces(&mut self, pieces: Vec<OutputPiece>, now: Time) {
         for piece in pieces {
             match piece {
-                Piece::Bytes(bytes) => self.show_whole_characters(&bytes, now),
-                Piece::Done(done) => self.run_ended(done, now),
+                OutputPiece::Bytes(bytes) => self.show_whole_characters(&bytes, now),
+                OutputPiece::Done(done) => self.run_ended(done, now),
             }
         }
     }
@@ -205,38 +208,38 @@ impl Host {
             joined = [&std::mem::take(&mut self.partial), bytes].concat();
             &joined
         };
-        let (whole, partial) = bytes.split_at(bytes.len() - unfinished(bytes));
+        let (whole, partial) = bytes.split_at(bytes.len() - unfinished_tail(bytes));
         self.partial.extend_from_slice(partial);
         if !whole.is_empty() {
-            self.show(whole, now);
+            self.show_output(whole, now);
         }
     }
 
     /// Log, then screen, then viewers, then whoever waits.
-    fn show(&mut self, bytes: &[u8], now: Time) {
-        self.log.output(now, bytes);
+    fn show_output(&mut self, bytes: &[u8], now: Time) {
+        self.log.push_output(now, bytes);
         self.log.flush(now);
-        self.draw(bytes);
-        self.connections.output(bytes, &self.screen);
-        if self.log.bytes() >= self.keyframe_at {
-            self.keyframe_at = self.log.bytes() + KEYFRAME_EVERY;
+        self.draw_output(bytes);
+        self.connections.show_output(bytes, &self.screen);
+        if self.log.byte_len() >= self.keyframe_at {
+            self.keyframe_at = self.log.byte_len() + KEYFRAME_EVERY;
             self.write_keyframe();
         }
     }
 
-    fn draw(&mut self, bytes: &[u8]) {
+    fn draw_output(&mut self, bytes: &[u8]) {
         let instant = Instant::now();
         self.connections.saw_output(instant);
         if self.connections.watches_screen() {
             // What is about to be cleared was shown.
-            for frame in frames(bytes) {
+            for frame in split_frames(bytes) {
                 let output = self.screen.advance(frame);
-                self.answer(&output.reply);
+                self.answer_program(&output.reply);
                 self.check_screen(instant);
             }
         } else {
             let output = self.screen.advance(bytes);
-            self.answer(&output.reply);
+            self.answer_program(&output.reply);
         }
         self.holding_since = match (self.screen.is_holding(), self.holding_since) {
             (false, _) => None,
@@ -244,8 +247,8 @@ impl Host {
         };
     }
 
-    fn answer(&mut self, reply: &[u8]) {
-        if !reply.is_empty() && self.input.len() < MOST_INPUT {
+    fn answer_program(&mut self, reply: &[u8]) {
+        if !reply.is_empty() && self.input.len() < MAX_INPUT_BYTES {
             self.input.extend(reply);
             self.write_terminal();
         }
@@ -274,7 +277,7 @@ impl Host {
     }
 
     /// Records something that is not output.
-    pub(super) fn record(&mut self, fact: &Fact) -> u64 {
+    pub(super) fn record_fact(&mut self, fact: &LogFact) -> u64 {
         let now = sys::clock::now();
         let seq = self.log.push(now, fact);
         self.log.flush(now);
@@ -282,14 +285,14 @@ impl Host {
     }
 
     /// Gives the terminal the nearest size that a screen can have.
-    pub(super) fn resize(&mut self, size: Size) -> io::Result<Size> {
+    pub(super) fn resize(&mut self, size: ScreenSize) -> io::Result<ScreenSize> {
         let size = size.clamped();
         if let Some(terminal) = &self.terminal {
-            terminal.master.resize(sys::pty::Size { cols: size.cols, rows: size.rows })?;
+            terminal.master.resize(sys::pty::PtySize { cols: size.cols, rows: size.rows })?;
         }
-        self.record(&Fact::Resize { cols: size.cols, rows: size.rows });
+        self.record_fact(&LogFact::Resize { cols: size.cols, rows: size.rows });
         let output = self.screen.resize(size);
-        self.answer(&output.reply);
+        self.answer_program(&output.reply);
         (self.manifest.cols, self.manifest.rows) = (size.cols, size.rows);
         self.write_manifest(files::Durability::System);
         self.check_screen(Instant::now());
@@ -298,8 +301,12 @@ impl Host {
 
     pub(super) fn write_keyframe(&self) {
         // A cache: without it the log is replayed.
-        let _ =
-            files::write_keyframe(self.files.path(), self.seq(), self.log.bytes(), &self.screen);
+        let _ = files::write_keyframe(
+            self.files.path(),
+            self.last_seq(),
+            self.log.byte_len(),
+            &self.screen,
+        );
     }
 
     pub(super) fn write_manifest(&mut self, durability: files::Durability) {
@@ -310,7 +317,7 @@ impl Host {
 }
 
 /// How many bytes at the end begin a character without ending it.
-fn unfinished(bytes: &[u8]) -> usize {
+fn unfinished_tail(bytes: &[u8]) -> usize {
     for back in 1..=bytes.len().min(3) {
         let byte = bytes[bytes.len() - back];
         let needs = match byte {
@@ -326,10 +333,10 @@ fn unfinished(bytes: &[u8]) -> usize {
 }
 
 /// How many frames of one chunk are looked at.
-const MOST_FRAMES: usize = 64;
+const MAX_FRAMES: usize = 64;
 
 /// Cuts output before whatever clears the screen or goes to its beginning.
-fn frames(bytes: &[u8]) -> Vec<&[u8]> {
+fn split_frames(bytes: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     let (mut from, mut at) = (0, 0);
     while let Some(next) = memchr::memchr(0x1b, &bytes[at..]) {
@@ -343,7 +350,7 @@ fn frames(bytes: &[u8]) -> Vec<&[u8]> {
         if clears && escape > from {
             frames.push(&bytes[from..escape]);
             from = escape;
-            if frames.len() == MOST_FRAMES {
+            if frames.len() == MAX_FRAMES {
                 break;
             }
         }
@@ -360,21 +367,21 @@ mod tests {
     #[test]
     fn an_unfinished_character_waits_for_its_end() {
         for (text, expected) in [("a", 0), ("é", 0), ("日本", 0), ("😀", 0)] {
-            assert_eq!(unfinished(text.as_bytes()), expected);
+            assert_eq!(unfinished_tail(text.as_bytes()), expected);
         }
         for cut in 1..4 {
-            assert_eq!(unfinished(&"x😀".as_bytes()[..1 + cut]), cut);
+            assert_eq!(unfinished_tail(&"x😀".as_bytes()[..1 + cut]), cut);
         }
-        assert_eq!(unfinished(b"\xff"), 0);
-        assert_eq!(unfinished(b"\x80\x80\x80\x80"), 0);
-        assert_eq!(unfinished(b""), 0);
+        assert_eq!(unfinished_tail(b"\xff"), 0);
+        assert_eq!(unfinished_tail(b"\x80\x80\x80\x80"), 0);
+        assert_eq!(unfinished_tail(b""), 0);
     }
 
     #[test]
     fn what_is_shown_before_a_clear_is_a_frame() {
-        let cut = frames(b"READY\x1b[2J\x1b[Hgone\x1b[mx");
+        let cut = split_frames(b"READY\x1b[2J\x1b[Hgone\x1b[mx");
         assert_eq!(cut, [&b"READY"[..], b"\x1b[2J", b"\x1b[Hgone\x1b[mx"]);
-        assert_eq!(frames(b"plain"), [b"plain"]);
-        assert_eq!(frames(&b"x\x1bc".repeat(1000)).len(), MOST_FRAMES + 1);
+        assert_eq!(split_frames(b"plain"), [b"plain"]);
+        assert_eq!(split_frames(&b"x\x1bc".repeat(1000)).len(), MAX_FRAMES + 1);
     }
 }

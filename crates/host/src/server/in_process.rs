@@ -3,19 +3,19 @@
 
 use std::time::Instant;
 
-use model::hosted::Fault;
+use model::hosted::HostFault;
 
 use super::host::Host;
-use super::start::{self, Start};
+use super::start::{self, StartRequest};
 
 /// A host that does nothing by itself.
 #[derive(Debug)]
-pub struct InProcess(Host);
+pub struct InProcessHost(Host);
 
-impl InProcess {
+impl InProcessHost {
     /// Starts the session.
-    pub fn start(request: Start) -> Result<Self, Fault> {
-        start::start(request, sys::clock::now()).map(Self)
+    pub fn start(request: StartRequest) -> Result<Self, HostFault> {
+        start::start_host(request, sys::clock::now()).map(Self)
     }
 
     /// Deals with all that has happened; says whether anything had.

@@ -13,19 +13,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sys::pty::{Master, Read};
+use sys::pty::{PtyMaster, PtyRead};
 
 /// How much may wait to be dealt with.
-const MOST: usize = 512 << 10;
+const MAX_WAITING_BYTES: usize = 512 << 10;
 
 /// How much is read at a time.
-const CHUNK: usize = 64 << 10;
+const READ_SIZE: usize = 64 << 10;
 
 /// A read of so much fills the kernel's buffer: a flood.
-const FULL: usize = 4 << 10;
+const FLOOD_READ_SIZE: usize = 4 << 10;
 
 /// How long the host may be kept waiting for more of a flood.
-const GATHER: Duration = Duration::from_millis(2);
+const FLOOD_GATHER_TIMEOUT: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -37,7 +37,7 @@ struct Waiting {
 
 #[derive(Debug)]
 struct Shared {
-    master: Arc<Master>,
+    master: Arc<PtyMaster>,
     waiting: Mutex<Waiting>,
     changed: Condvar,
 }
@@ -58,7 +58,7 @@ impl AsFd for Intake {
 
 impl Intake {
     /// Begins to read.
-    pub(super) fn start(master: Arc<Master>) -> io::Result<Self> {
+    pub(super) fn start_reading(master: Arc<PtyMaster>) -> io::Result<Self> {
         let (wake, waker) = io::pipe()?;
         let shared =
             Arc::new(Shared { master, waiting: Mutex::default(), changed: Condvar::new() });
@@ -72,9 +72,9 @@ impl Intake {
 
     /// Takes what waits, into `into`; says whether nobody has the terminal open any more. With `all`,
     /// what the terminal still has is read first.
-    pub(super) fn take(&mut self, into: &mut Vec<u8>, all: bool) -> bool {
+    pub(super) fn take_output(&mut self, into: &mut Vec<u8>, all: bool) -> bool {
         into.clear();
-        let mut waiting = self.shared.lock();
+        let mut waiting = self.shared.lock_waiting();
         if all {
             self.shared.read_into(&mut waiting);
         }
@@ -88,13 +88,13 @@ impl Intake {
 
     /// Looks again whether somebody has the terminal open.
     pub(super) fn look_again(&mut self) {
-        self.shared.lock().closed = false;
+        self.shared.lock_waiting().closed = false;
         self.shared.changed.notify_all();
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock_waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,17 +102,17 @@ impl Shared {
     fn read_into(&self, waiting: &mut Waiting) -> bool {
         let before = waiting.bytes.len();
         let mut flood = false;
-        while waiting.bytes.len() < before + CHUNK {
+        while waiting.bytes.len() < before + READ_SIZE {
             let filled = waiting.bytes.len();
-            waiting.bytes.resize(filled + FULL, 0);
+            waiting.bytes.resize(filled + FLOOD_READ_SIZE, 0);
             let read = self.master.read(&mut waiting.bytes[filled..]);
-            let count = if let Ok(Read::Bytes(count)) = read { count } else { 0 };
+            let count = if let Ok(PtyRead::Bytes(count)) = read { count } else { 0 };
             waiting.bytes.truncate(filled + count);
             match read {
                 // One byte of the kernel's buffer stays free.
-                Ok(Read::Bytes(_)) => flood |= count + 1 >= FULL,
-                Ok(Read::Nothing) => return flood,
-                Ok(Read::Closed) | Err(_) => {
+                Ok(PtyRead::Bytes(_)) => flood |= count + 1 >= FLOOD_READ_SIZE,
+                Ok(PtyRead::Nothing) => return flood,
+                Ok(PtyRead::Closed) | Err(_) => {
                     waiting.closed = true;
                     return false;
                 }
@@ -122,7 +122,7 @@ impl Shared {
     }
 
     /// Waits until there is something to read. Says whether there is.
-    fn wait(&self, until: Option<Instant>) -> bool {
+    fn wait_readable(&self, until: Option<Instant>) -> bool {
         let timeout = until.map(|until| {
             let span = until.saturating_duration_since(Instant::now());
             Timespec { tv_sec: 0, tv_nsec: i64::from(span.subsec_nanos()) }
@@ -134,17 +134,19 @@ impl Shared {
     /// The thread: lives as long as the process.
     fn read_on(&self, mut waker: PipeWriter) {
         loop {
-            self.wait(None);
-            let until = Instant::now() + GATHER;
-            let mut waiting = self.lock();
-            while waiting.closed || waiting.bytes.len() >= MOST {
+            self.wait_readable(None);
+            let until = Instant::now() + FLOOD_GATHER_TIMEOUT;
+            let mut waiting = self.lock_waiting();
+            while waiting.closed || waiting.bytes.len() >= MAX_WAITING_BYTES {
                 waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
             }
-            while self.read_into(&mut waiting) && waiting.bytes.len() < CHUNK && !waiting.announced
+            while self.read_into(&mut waiting)
+                && waiting.bytes.len() < READ_SIZE
+                && !waiting.announced
             {
                 drop(waiting);
-                let more = self.wait(Some(until));
-                waiting = self.lock();
+                let more = self.wait_readable(Some(until));
+                waiting = self.lock_waiting();
                 if !more {
                     break;
                 }

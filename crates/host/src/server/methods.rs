@@ -9,36 +9,38 @@ use model::hosted::wire::{
     RunParams, RunResult, ScreenshotParams, ScreenshotResult, SeqResult, SignalAnswer,
     SignalParams, SnapshotParams, SnapshotResult, TypeParams, WaitParams,
 };
-use model::hosted::{Code, Fact, Fault};
-use model::time::millis;
+use model::hosted::{FaultCode, HostFault, LogFact};
+use model::time::whole_millis;
 use screen::png::{Profile, ShowCursor};
-use screen::{Personality, Size};
+use screen::{Personality, ScreenSize};
 use serde_json::Value;
 use sys::proc::Signal;
 
-use super::connection::{Connection, Role};
-use super::host::{Host, MOST_INPUT};
-use super::runs::{Done, ShellKind};
-use super::wait::{Render, Waiter};
-use crate::artifacts::Shelf;
+use super::connection::{Connection, ConnectionRole};
+use super::host::{Host, MAX_INPUT_BYTES};
+use super::runs::{RunEnd, ShellKind};
+use super::wait::{RenderWait, Waiter};
+use crate::artifacts::ArtifactDir;
 use crate::picture;
 
 /// How long a waited command may take if nobody says.
-const USUAL_RUN: Duration = Duration::from_millis(30_000);
+const DEFAULT_RUN_TIMEOUT: Duration = Duration::from_millis(30_000);
 
 /// What comes of a request.
-enum Outcome {
-    Now(Result<Value, Fault>),
+enum MethodOutcome {
+    Now(Result<Value, HostFault>),
     Later(Waiter),
 }
 
-pub(super) fn internal(error: impl std::fmt::Display) -> Fault {
-    Fault::new(Code::InternalError, error.to_string())
+pub(super) fn internal_fault(error: impl std::fmt::Display) -> HostFault {
+    HostFault::new(FaultCode::InternalError, error.to_string())
 }
 
 /// An answer that is there at once.
-fn answered<Q: HostQuery>(answer: Result<Q::Answer, Fault>) -> Outcome {
-    Outcome::Now(answer.and_then(|answer| serde_json::to_value(answer).map_err(internal)))
+fn answered<Q: HostQuery>(answer: Result<Q::Answer, HostFault>) -> MethodOutcome {
+    MethodOutcome::Now(
+        answer.and_then(|answer| serde_json::to_value(answer).map_err(internal_fault)),
+    )
 }
 
 /// The signals that can be sent.
@@ -53,63 +55,68 @@ pub(super) const SIGNALS: [(&str, Signal); 6] = [
 
 impl Host {
     /// Does what was asked.
-    pub(super) fn serve(&mut self, connection: &mut Connection, incoming: IncomingRequest) {
+    pub(super) fn serve_request(&mut self, connection: &mut Connection, incoming: IncomingRequest) {
         let IncomingRequest { id, dialect, request } = incoming;
         connection.asked_as(id, dialect);
         let outcome = match request {
             Ok(HostRequest::Attach(params)) => return self.serve_viewer(connection, params),
-            Ok(request) => self.outcome(request, dialect),
-            Err(fault) => Outcome::Now(Err(fault)),
+            Ok(request) => self.run_method(request, dialect),
+            Err(fault) => MethodOutcome::Now(Err(fault)),
         };
         match outcome {
-            Outcome::Now(answer) => connection.answer(&answer),
-            Outcome::Later(_) if self.connections.is_full_of_held() => {
+            MethodOutcome::Now(answer) => connection.answer_and_close(&answer),
+            MethodOutcome::Later(_) if self.connections.is_full_of_held() => {
                 let message = "too many others wait for this session; end one of them";
-                connection.answer(&Err(Fault::new(Code::RpcError, message)));
+                connection.answer_and_close(&Err(HostFault::new(FaultCode::RpcError, message)));
             }
-            Outcome::Later(waiter) => connection.role = Role::Waiting(Box::new(waiter)),
+            MethodOutcome::Later(waiter) => {
+                connection.role = ConnectionRole::Waiting(Box::new(waiter))
+            }
         }
     }
 
     fn serve_viewer(&mut self, connection: &mut Connection, params: AttachParams) {
-        let refused = match self.running() {
+        let refused = match self.check_running() {
             Err(fault) => Some(fault),
-            Ok(()) if self.connections.is_full_of_held() => {
-                Some(Fault::new(Code::RpcError, "too many others watch or wait for this session"))
-            }
+            Ok(()) if self.connections.is_full_of_held() => Some(HostFault::new(
+                FaultCode::RpcError,
+                "too many others watch or wait for this session",
+            )),
             Ok(()) => None,
         };
         match refused {
-            Some(fault) => connection.answer(&Err(fault)),
-            None => self.attach(connection, params),
+            Some(fault) => connection.answer_and_close(&Err(fault)),
+            None => self.attach_viewer(connection, params),
         }
     }
 
-    fn outcome(&mut self, request: HostRequest, dialect: HostDialect) -> Outcome {
+    fn run_method(&mut self, request: HostRequest, dialect: HostDialect) -> MethodOutcome {
         match request {
-            HostRequest::Inspect(_) => answered::<InspectParams>(Ok(self.report(dialect))),
+            HostRequest::Inspect(_) => answered::<InspectParams>(Ok(self.host_report(dialect))),
             HostRequest::Snapshot(query) => {
                 answered::<SnapshotParams>(self.snapshot(&query, dialect))
             }
-            HostRequest::Screenshot(query) => answered::<ScreenshotParams>(self.screenshot(query)),
+            HostRequest::Screenshot(query) => {
+                answered::<ScreenshotParams>(self.take_screenshot(query))
+            }
             HostRequest::Keyframe(_) => answered::<KeyframeParams>(Ok(self.keyframe())),
             HostRequest::Type(query) => answered::<TypeParams>(self.type_text(query)),
-            HostRequest::Paste(query) => answered::<PasteParams>(self.paste(query)),
+            HostRequest::Paste(query) => answered::<PasteParams>(self.paste_text(query)),
             HostRequest::Run(query) => {
-                self.run_command(query).unwrap_or_else(|fault| Outcome::Now(Err(fault)))
+                self.run_command(query).unwrap_or_else(|fault| MethodOutcome::Now(Err(fault)))
             }
             HostRequest::Mark(query) => answered::<MarkParams>(self.mark(query)),
             HostRequest::SendKeys(query) => answered::<KeysParams>(self.send_keys(query)),
             HostRequest::Resize(query) => answered::<Dimensions>(self.resize_terminal(query)),
-            HostRequest::Signal(query) => answered::<SignalParams>(self.signal(&query)),
+            HostRequest::Signal(query) => answered::<SignalParams>(self.signal_program(&query)),
             HostRequest::Wait(query) => match Waiter::new(&query, Instant::now()) {
-                Ok(waiter) => Outcome::Later(waiter),
+                Ok(waiter) => MethodOutcome::Later(waiter),
                 Err(fault) => answered::<WaitParams>(Err(fault)),
             },
             HostRequest::WaitForRender(query) => self.wait_for_render(query, dialect),
             HostRequest::Destroy(query) => self.serve_destroy(query),
             // A viewer is served before.
-            HostRequest::Attach(_) => Outcome::Now(Err(internal("not a viewer"))),
+            HostRequest::Attach(_) => MethodOutcome::Now(Err(internal_fault("not a viewer"))),
         }
     }
 
@@ -117,9 +124,9 @@ impl Host {
         &self,
         query: &SnapshotParams,
         dialect: HostDialect,
-    ) -> Result<SnapshotResult, Fault> {
+    ) -> Result<SnapshotResult, HostFault> {
         let id = &self.manifest.session_id;
-        let mut snapshot = crate::snapshot::snapshot(&self.screen, id, self.seq(), query);
+        let mut snapshot = crate::snapshot::take_snapshot(&self.screen, id, self.last_seq(), query);
         if dialect == HostDialect::AgentTty {
             // ostler's own command keeps what it was told by itself.
             snapshot.captured_at_seq = snapshot.captured_at_seq.max(0);
@@ -130,50 +137,54 @@ impl Host {
 
     fn keyframe(&self) -> KeyframeResult {
         use base64::Engine;
-        let keyframe = base64::engine::general_purpose::STANDARD.encode(self.screen.keyframe());
-        KeyframeResult { seq: self.seq(), keyframe }
+        let keyframe = base64::engine::general_purpose::STANDARD.encode(self.screen.to_keyframe());
+        KeyframeResult { seq: self.last_seq(), keyframe }
     }
 
-    fn mark(&mut self, MarkParams { label }: MarkParams) -> Result<SeqResult, Fault> {
-        self.running()?;
+    fn mark(&mut self, MarkParams { label }: MarkParams) -> Result<SeqResult, HostFault> {
+        self.check_running()?;
         self.last_activity = Instant::now();
-        Ok(SeqResult { seq: self.record(&Fact::Marker { label }) })
+        Ok(SeqResult { seq: self.record_fact(&LogFact::Marker { label }) })
     }
 
-    fn resize_terminal(&mut self, size: Dimensions) -> Result<Dimensions, Fault> {
-        self.running()?;
+    fn resize_terminal(&mut self, size: Dimensions) -> Result<Dimensions, HostFault> {
+        self.check_running()?;
         self.last_activity = Instant::now();
-        let size = self.resize(Size { cols: size.cols, rows: size.rows }).map_err(|error| {
-            Fault::new(Code::InternalError, format!("cannot resize the terminal: {error}"))
-        })?;
+        let size =
+            self.resize(ScreenSize { cols: size.cols, rows: size.rows }).map_err(|error| {
+                HostFault::new(
+                    FaultCode::InternalError,
+                    format!("cannot resize the terminal: {error}"),
+                )
+            })?;
         Ok(Dimensions { cols: size.cols, rows: size.rows })
     }
 
-    fn wait_for_render(&mut self, query: RenderParams, dialect: HostDialect) -> Outcome {
+    fn wait_for_render(&mut self, query: RenderParams, dialect: HostDialect) -> MethodOutcome {
         let now = Instant::now();
-        let mut render = match Render::new(query, || self.screen.hash(), now) {
+        let mut render = match RenderWait::new(query, || self.screen.hash(), now) {
             Ok(render) => render,
             Err(fault) => return answered::<RenderParams>(Err(fault)),
         };
         // Somebody new has not seen this screen.
         self.seen = None;
-        match self.look_once(&mut render, now) {
+        match self.check_once(&mut render, now) {
             Some(result) => answered::<RenderParams>(Ok(result.in_dialect(dialect))),
-            None => Outcome::Later(Waiter::Render(Box::new(render))),
+            None => MethodOutcome::Later(Waiter::Render(Box::new(render))),
         }
     }
 
-    fn serve_destroy(&mut self, query: DestroyParams) -> Outcome {
-        self.destroy(query.force);
+    fn serve_destroy(&mut self, query: DestroyParams) -> MethodOutcome {
+        self.destroy_session(query.force);
         if query.wait {
-            return Outcome::Later(Waiter::Destroyed);
+            return MethodOutcome::Later(Waiter::Destroyed);
         }
         let session_id = self.manifest.session_id.clone();
         answered::<DestroyParams>(Ok(DestroyResult { session_id, destroyed: true }))
     }
 
-    fn shelf(&self) -> Shelf<'_> {
-        Shelf {
+    fn shelf(&self) -> ArtifactDir<'_> {
+        ArtifactDir {
             session: self.files.path(),
             id: &self.manifest.session_id,
             personality: self.personality,
@@ -183,14 +194,14 @@ impl Host {
     }
 
     /// For other programs: ostler's own command draws by itself.
-    fn screenshot(&self, query: ScreenshotParams) -> Result<ScreenshotResult, Fault> {
+    fn take_screenshot(&self, query: ScreenshotParams) -> Result<ScreenshotResult, HostFault> {
         let name = query.profile.unwrap_or_else(|| Profile::reference_dark().name);
-        let profile = picture::profile(&name, &[])?;
+        let profile = picture::find_profile(&name, &[])?;
         let cursor = if query.show_cursor { ShowCursor::Yes } else { ShowCursor::No };
-        picture::screenshot(self.shelf(), (&self.screen, self.seq()), &profile, cursor)
+        picture::draw_screenshot(self.shelf(), (&self.screen, self.last_seq()), &profile, cursor)
     }
 
-    fn report(&self, dialect: HostDialect) -> HostReport {
+    fn host_report(&self, dialect: HostDialect) -> HostReport {
         let now = sys::clock::now();
         HostReport {
             session: self.manifest.clone(),
@@ -200,24 +211,24 @@ impl Host {
             renderer_booted: Some(true),
             renderer_boot_in_flight: Some(false),
             counts: (dialect == HostDialect::Ostler).then(|| HostCounts {
-                event_count: self.log.last().map_or(0, |last| last + 1),
-                last_event_seq: self.log.last(),
-                event_log_bytes: self.log.bytes(),
-                uptime: millis(now.since(self.manifest.created_at)),
+                event_count: self.log.last_seq().map_or(0, |last| last + 1),
+                last_event_seq: self.log.last_seq(),
+                event_log_bytes: self.log.byte_len(),
+                uptime: whole_millis(now.since(self.manifest.created_at)),
                 viewers: self.connections.viewers().count(),
-                log_paused: self.log.paused(),
+                log_paused: self.log.pause_report(),
                 version: self.version.clone(),
             }),
         }
     }
 
     /// Whether input can still reach the program.
-    fn running(&self) -> Result<(), Fault> {
+    fn check_running(&self) -> Result<(), HostFault> {
         if self.terminal.is_some() && self.manifest.status.accepts_commands() {
             return Ok(());
         }
         let message = format!("session `{}` is not running", self.manifest.session_id);
-        Err(Fault::new(Code::SessionNotRunning, message))
+        Err(HostFault::new(FaultCode::SessionNotRunning, message))
     }
 
     /// Hands bytes to the terminal; what it does not take now it is given later.
@@ -227,70 +238,72 @@ impl Host {
         self.write_terminal();
     }
 
-    fn room_for(&self, bytes: usize) -> Result<(), Fault> {
-        self.running()?;
-        if self.input.len() + bytes > MOST_INPUT {
+    fn room_for(&self, bytes: usize) -> Result<(), HostFault> {
+        self.check_running()?;
+        if self.input.len() + bytes > MAX_INPUT_BYTES {
             let message = "the program does not read its input, and no more can be kept for it";
-            return Err(Fault::new(Code::RpcError, message));
+            return Err(HostFault::new(FaultCode::RpcError, message));
         }
         Ok(())
     }
 
-    fn type_text(&mut self, params: TypeParams) -> Result<SeqResult, Fault> {
+    fn type_text(&mut self, params: TypeParams) -> Result<SeqResult, HostFault> {
         self.room_for(params.text.len())?;
         self.type_in(params.text.as_bytes());
-        let seq = self.record(&Fact::InputText { data: params.text });
+        let seq = self.record_fact(&LogFact::InputText { data: params.text });
         Ok(SeqResult { seq })
     }
 
-    fn paste(&mut self, params: PasteParams) -> Result<SeqResult, Fault> {
+    fn paste_text(&mut self, params: PasteParams) -> Result<SeqResult, HostFault> {
         self.room_for(params.text.len())?;
         let bracketed = params.bracketed || self.screen.modes().bracketed_paste;
-        let data = screen::keys::paste(&params.text, bracketed);
+        let data = screen::keys::encode_paste(&params.text, bracketed);
         let data = String::from_utf8_lossy(&data).into_owned();
         self.type_in(data.as_bytes());
-        let seq = self.record(&Fact::InputPaste { data });
+        let seq = self.record_fact(&LogFact::InputPaste { data });
         Ok(SeqResult { seq })
     }
 
-    fn send_keys(&mut self, params: KeysParams) -> Result<KeysResult, Fault> {
-        self.running()?;
+    fn send_keys(&mut self, params: KeysParams) -> Result<KeysResult, HostFault> {
+        self.check_running()?;
         let personality = if params.plain { Personality::AgentTty } else { Personality::Ostler };
         let modes = self.screen.modes();
         let mut bytes = Vec::new();
         for key in &params.keys {
-            let encoded = screen::keys::encode(key, &modes, personality)
-                .map_err(|error| Fault::new(Code::InvalidKeys, error.to_string()))?;
+            let encoded = screen::keys::encode_key(key, &modes, personality)
+                .map_err(|error| HostFault::new(FaultCode::InvalidKeys, error.to_string()))?;
             bytes.extend_from_slice(&encoded);
         }
         self.room_for(bytes.len())?;
         self.type_in(&bytes);
-        let seq = self.record(&Fact::InputKeys { keys: params.keys.clone() });
+        let seq = self.record_fact(&LogFact::InputKeys { keys: params.keys.clone() });
         Ok(KeysResult { accepted: params.keys, bytes_written: bytes.len(), seq })
     }
 
-    fn run_command(&mut self, params: RunParams) -> Result<Outcome, Fault> {
+    fn run_command(&mut self, params: RunParams) -> Result<MethodOutcome, HostFault> {
         let RunParams { command, no_wait, timeout_ms, capture } = params;
         self.room_for(command.len() + 64)?;
         if no_wait {
             self.type_in(format!("{command}\n").as_bytes());
-            let seq = self.record(&Fact::InputRun { command, no_wait, marker: None });
+            let seq = self.record_fact(&LogFact::InputRun { command, no_wait, marker: None });
             let result = RunResult { accepted: true, seq, ..RunResult::default() };
             return Ok(answered::<RunParams>(Ok(result)));
         }
-        let hex = model::hex::hex(&sys::random::bytes::<19>().map_err(internal)?);
+        let hex = model::hex::to_hex(&sys::random::random_bytes::<19>().map_err(internal_fault)?);
         let (marker, token) = (format!("__AT_MARKER_{}__", &hex[..32]), hex[32..].to_owned());
         let shell = ShellKind::of_program(&self.manifest.command[0]);
-        let fact = Fact::InputRun { command, no_wait, marker: Some(marker.clone()) };
-        let seq = self.record(&fact);
-        let Fact::InputRun { command, .. } = fact else { return Err(internal("not a run")) };
-        let typed = self.runs.arm(&token, &command, capture, shell);
+        let fact = LogFact::InputRun { command, no_wait, marker: Some(marker.clone()) };
+        let seq = self.record_fact(&fact);
+        let LogFact::InputRun { command, .. } = fact else {
+            return Err(internal_fault("not a run"));
+        };
+        let typed = self.runs.arm_run(&token, &command, capture, shell);
         self.type_in(&typed);
         let started = Instant::now();
-        let timeout = timeout_ms.map_or(USUAL_RUN, Duration::from_millis);
+        let timeout = timeout_ms.map_or(DEFAULT_RUN_TIMEOUT, Duration::from_millis);
         let result =
             RunResult { accepted: true, seq, marker: Some(marker), ..RunResult::default() };
-        Ok(Outcome::Later(Waiter::Run {
+        Ok(MethodOutcome::Later(Waiter::Run {
             token,
             started,
             deadline: started + timeout,
@@ -299,7 +312,7 @@ impl Host {
     }
 
     /// The end of a command was seen.
-    pub(super) fn run_ended(&mut self, done: Done, now: model::time::Time) {
+    pub(super) fn run_ended(&mut self, done: RunEnd, now: model::time::Time) {
         let run = self.connections.waiters().find_map(|waiter| match waiter {
             Waiter::Run { token, result, .. } if *token == done.token => {
                 Some((result.marker.clone().unwrap_or_default(), result.seq))
@@ -310,31 +323,31 @@ impl Host {
             Some((marker, seq)) => (marker, Some(seq)),
             None => (done.token.clone(), None),
         };
-        let fact = Fact::RunComplete { marker, input_run_seq: seq, exit_code: done.exit };
+        let fact = LogFact::RunComplete { marker, input_run_seq: seq, exit_code: done.exit };
         self.log.push(now, &fact);
         self.log.flush(now);
         let instant = Instant::now();
         let with_exit = self.personality == Personality::Ostler;
-        self.connections.settle(|waiter, dialect| match waiter {
+        self.connections.answer_ready(|waiter, dialect| match waiter {
             Waiter::Run { token, started, result, .. } if *token == done.token => {
                 let with_exit = with_exit && dialect == HostDialect::Ostler;
                 result.completed = Some(true);
                 result.timed_out = Some(false);
-                result.duration_ms = Some(millis(instant.duration_since(*started)));
+                result.duration_ms = Some(whole_millis(instant.duration_since(*started)));
                 result.exit_code = done.exit.filter(|_| with_exit);
                 if let Some((output, truncated)) = &done.output {
                     result.output = Some(output.clone());
                     result.output_truncated = truncated.then_some(true);
                 }
-                Some(serde_json::to_value(&**result).map_err(internal))
+                Some(serde_json::to_value(&**result).map_err(internal_fault))
             }
             _ => None,
         });
         self.check_screen(instant);
     }
 
-    fn signal(&mut self, params: &SignalParams) -> Result<SignalAnswer, Fault> {
-        self.running()?;
+    fn signal_program(&mut self, params: &SignalParams) -> Result<SignalAnswer, HostFault> {
+        self.check_running()?;
         let known = SIGNALS.iter().find(|(name, _)| *name == params.signal);
         let Some((name, signal)) = known else {
             let names: Vec<&str> = SIGNALS.iter().map(|(name, _)| *name).collect();
@@ -343,16 +356,16 @@ impl Host {
                 params.signal,
                 names.join(", ")
             );
-            return Err(Fault::new(Code::InvalidSignal, message));
+            return Err(HostFault::new(FaultCode::InvalidSignal, message));
         };
-        let Some(terminal) = &self.terminal else { return Err(internal("no program")) };
+        let Some(terminal) = &self.terminal else { return Err(internal_fault("no program")) };
         let sent = if params.group {
             terminal.program.signal_group(&terminal.master, *signal)
         } else {
-            terminal.program.signal(*signal)
+            terminal.program.send_signal(*signal)
         };
-        sent.map_err(|error| internal(format!("the signal was refused: {error}")))?;
-        self.record(&Fact::Signal { signal: (*name).to_owned() });
+        sent.map_err(|error| internal_fault(format!("the signal was refused: {error}")))?;
+        self.record_fact(&LogFact::Signal { signal: (*name).to_owned() });
         Ok(SignalAnswer {})
     }
 }

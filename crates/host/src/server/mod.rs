@@ -7,7 +7,7 @@
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 
 mod connection;
 mod ending;
@@ -22,25 +22,29 @@ mod turn;
 mod viewer;
 mod wait;
 
-pub use in_process::InProcess;
-pub use start::{Ready, Start};
-pub use wait::{check_pattern, look_offline};
+pub use in_process::InProcessHost;
+pub use start::{HostReady, StartRequest};
+pub use wait::{check_offline, check_pattern};
 
 /// The whole life of a host: reads what to do from standard input, says on standard output when it is
 /// ready, and stays until the session is over. Must be called before anything is opened.
-pub fn main() -> ExitCode {
+pub fn run_host() -> ExitCode {
     sys::spawn::close_inherited();
     let mut request = Vec::new();
     let started = std::io::stdin()
         .read_to_end(&mut request)
         .map_err(|error| error.to_string())
-        .and_then(|_| serde_json::from_slice::<Start>(&request).map_err(|error| error.to_string()))
-        .map_err(|reason| Fault::new(Code::ProtocolError, format!("not a request: {reason}")))
-        .and_then(|request| start::start(request, sys::clock::now()));
+        .and_then(|_| {
+            serde_json::from_slice::<StartRequest>(&request).map_err(|error| error.to_string())
+        })
+        .map_err(|reason| {
+            HostFault::new(FaultCode::ProtocolError, format!("not a request: {reason}"))
+        })
+        .and_then(|request| start::start_host(request, sys::clock::now()));
     drop(request);
     let (ready, host) = match started {
-        Ok(host) => (Ready::Listening(Box::new(host.manifest.clone())), Some(host)),
-        Err(fault) => (Ready::Failed(fault), None),
+        Ok(host) => (HostReady::Listening(Box::new(host.manifest.clone())), Some(host)),
+        Err(fault) => (HostReady::Failed(fault), None),
     };
     // A creator that has gone away does not matter: the session is there.
     let line = serde_json::to_string(&ready).unwrap_or_default() + "\n";
@@ -49,6 +53,6 @@ pub fn main() -> ExitCode {
     // Neither a pipe of the creator nor the directory it was started in is held.
     let _ = sys::spawn::silence_stdio();
     let _ = std::env::set_current_dir("/");
-    host.run();
+    host.run_until_over();
     ExitCode::SUCCESS
 }

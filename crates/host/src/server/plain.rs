@@ -2,7 +2,7 @@
 
 /// One step through output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PlainStep {
     /// A byte that is shown, or a line break.
     Text,
     /// A carriage return or backspace.
@@ -14,21 +14,21 @@ pub(super) enum Step {
 }
 
 /// What the output says next. `bytes` is not empty.
-pub(super) fn step(bytes: &[u8]) -> Step {
+pub(super) fn next_step(bytes: &[u8]) -> PlainStep {
     match bytes[0] {
-        b'\r' | 0x08 | 0x07 | 0x0e | 0x0f => Step::Move,
-        0x1b => escape(bytes),
-        _ => Step::Text,
+        b'\r' | 0x08 | 0x07 | 0x0e | 0x0f => PlainStep::Move,
+        0x1b => skip_escape(bytes),
+        _ => PlainStep::Text,
     }
 }
 
-fn escape(bytes: &[u8]) -> Step {
-    let Some(kind) = bytes.get(1) else { return Step::Incomplete };
-    let done = |length, mode| Step::Escape { length, mode };
+fn skip_escape(bytes: &[u8]) -> PlainStep {
+    let Some(kind) = bytes.get(1) else { return PlainStep::Incomplete };
+    let done = |length, mode| PlainStep::Escape { length, mode };
     match kind {
         b'[' => match bytes[2..].iter().position(|byte| (0x40..=0x7e).contains(byte)) {
             Some(at) => done(at + 3, bytes[2] == b'?' && matches!(bytes[at + 2], b'h' | b'l')),
-            None => Step::Incomplete,
+            None => PlainStep::Incomplete,
         },
         b']' | b'P' | b'_' | b'^' | b'X' => {
             let body = &bytes[2..];
@@ -38,11 +38,11 @@ fn escape(bytes: &[u8]) -> Step {
                 (Some(bell), Some(end)) if end < bell => done(end + 4, false),
                 (Some(bell), _) => done(bell + 3, false),
                 (None, Some(end)) => done(end + 4, false),
-                (None, None) => Step::Incomplete,
+                (None, None) => PlainStep::Incomplete,
             }
         }
         b'(' | b')' | b'*' | b'+' | b'#' | b'%' => match bytes.len() {
-            2 => Step::Incomplete,
+            2 => PlainStep::Incomplete,
             _ => done(3, false),
         },
         _ => done(2, false),
@@ -50,37 +50,37 @@ fn escape(bytes: &[u8]) -> Step {
 }
 
 /// The text alone.
-pub(crate) fn text(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn strip_sequences(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        match step(&bytes[at..]) {
-            Step::Text => {
+        match next_step(&bytes[at..]) {
+            PlainStep::Text => {
                 out.push(bytes[at]);
                 at += 1;
             }
-            Step::Move => at += 1,
-            Step::Escape { length, .. } => at += length,
-            Step::Incomplete => break,
+            PlainStep::Move => at += 1,
+            PlainStep::Escape { length, .. } => at += length,
+            PlainStep::Incomplete => break,
         }
     }
     out
 }
 
 /// The sequences that set and reset private modes, alone.
-pub(super) fn modes(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn mode_sequences(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
-        match step(&bytes[at..]) {
-            Step::Text | Step::Move => at += 1,
-            Step::Escape { length, mode } => {
+        match next_step(&bytes[at..]) {
+            PlainStep::Text | PlainStep::Move => at += 1,
+            PlainStep::Escape { length, mode } => {
                 if mode {
                     out.extend_from_slice(&bytes[at..at + length]);
                 }
                 at += length;
             }
-            Step::Incomplete => break,
+            PlainStep::Incomplete => break,
         }
     }
     out
@@ -93,16 +93,16 @@ mod tests {
     #[test]
     fn escape_sequences_are_left_out() {
         let bytes = b"\x1b]0;title\x07\x1b[1;32muser\x1b[0m:\x1b]8;;x\x1b\\~\x1b(B$ \x1b[?2004h\r";
-        assert_eq!(text(bytes), b"user:~$ ");
-        assert_eq!(modes(bytes), b"\x1b[?2004h");
-        assert_eq!(text(b"end\x1b[3"), b"end");
+        assert_eq!(strip_sequences(bytes), b"user:~$ ");
+        assert_eq!(mode_sequences(bytes), b"\x1b[?2004h");
+        assert_eq!(strip_sequences(b"end\x1b[3"), b"end");
     }
 
     proptest::proptest! {
         #[test]
         fn nothing_panics(bytes: Vec<u8>) {
-            text(&bytes);
-            modes(&bytes);
+            strip_sequences(&bytes);
+            mode_sequences(&bytes);
         }
     }
 }

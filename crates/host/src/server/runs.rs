@@ -8,25 +8,25 @@
 
 use std::time::{Duration, Instant};
 
-use super::plain::{self, Step};
+use super::plain::{self, PlainStep};
 
 /// How long something that may be the beginning of a sentinel is held back.
-const HOLD: Duration = Duration::from_millis(250);
+const SENTINEL_HOLD_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// How long to wait for the rest of a prompt.
-const PROMPT: Duration = Duration::from_millis(15);
+const PROMPT_TIMEOUT: Duration = Duration::from_millis(15);
 
 /// How many characters of a line that ends at the margin may come again.
 const LONGEST_REPAINT: usize = 8;
 
 /// How a sentinel begins.
-const OPENING: &[u8] = b"\x1b_os:";
+const SENTINEL_OPENING: &[u8] = b"\x1b_os:";
 
 /// How much of the output is remembered to recognise a prompt.
-const TAIL: usize = 1024;
+const MAX_TAIL_BYTES: usize = 1024;
 
 /// How much output of a run is captured.
-const CAPTURE: usize = 1 << 20;
+const MAX_CAPTURED_BYTES: usize = 1 << 20;
 
 /// A run whose end has not been seen.
 #[derive(Debug)]
@@ -46,16 +46,16 @@ struct Captured {
 
 /// What came through.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum OutputPiece {
     /// Output.
     Bytes(Vec<u8>),
     /// The end of a run.
-    Done(Done),
+    Done(RunEnd),
 }
 
 /// The end of a run.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct RunEnd {
     pub(super) token: String,
     pub(super) exit: Option<i32>,
     /// What it printed, and whether the beginning is missing.
@@ -83,12 +83,12 @@ impl Runs {
     }
 
     /// Remembers output that did not have to.
-    pub(super) fn passed(&mut self, bytes: &[u8]) {
-        remember(&mut self.tail, bytes);
+    pub(super) fn note_passed(&mut self, bytes: &[u8]) {
+        remember_tail(&mut self.tail, bytes);
     }
 
     /// Arms a run and gives what to type.
-    pub(super) fn arm(
+    pub(super) fn arm_run(
         &mut self,
         token: &str,
         command: &str,
@@ -111,7 +111,7 @@ impl Runs {
 
     /// The prompt that the shell is at: the one it was seen to repeat, else the last line.
     fn current_prompt(&self) -> Vec<u8> {
-        let shown = plain::text(&self.tail);
+        let shown = plain::strip_sequences(&self.tail);
         if !self.repeated.is_empty() && shown.ends_with(&self.repeated) {
             return self.repeated.clone();
         }
@@ -119,13 +119,18 @@ impl Runs {
     }
 
     /// When held output must be let go.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        let hold = if self.prompt.is_some() { PROMPT } else { HOLD };
+    pub(super) fn release_deadline(&self) -> Option<Instant> {
+        let hold = if self.prompt.is_some() { PROMPT_TIMEOUT } else { SENTINEL_HOLD_TIMEOUT };
         Some(self.held_since? + hold)
     }
 
     /// Takes output in; what may pass is given to `pass`, in order.
-    pub(super) fn filter(&mut self, bytes: &[u8], now: Instant, pass: &mut dyn FnMut(Piece)) {
+    pub(super) fn filter_output(
+        &mut self,
+        bytes: &[u8],
+        now: Instant,
+        pass: &mut dyn FnMut(OutputPiece),
+    ) {
         self.held.extend_from_slice(bytes);
         self.scan(false, pass);
         self.held_since = match (self.held.is_empty() && self.prompt.is_none(), self.held_since) {
@@ -136,8 +141,13 @@ impl Runs {
     }
 
     /// Lets go what has been held for too long; all of it with `everything`.
-    pub(super) fn release(&mut self, now: Instant, everything: bool, pass: &mut dyn FnMut(Piece)) {
-        if !everything && self.deadline().is_none_or(|deadline| now < deadline) {
+    pub(super) fn release_held(
+        &mut self,
+        now: Instant,
+        everything: bool,
+        pass: &mut dyn FnMut(OutputPiece),
+    ) {
+        if !everything && self.release_deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
         let waited_for_prompt = self.prompt.is_some();
@@ -150,59 +160,59 @@ impl Runs {
         self.held_since = None;
         if !self.held.is_empty() {
             let held = std::mem::take(&mut self.held);
-            self.record(&held);
-            pass(Piece::Bytes(held));
+            self.record_output(&held);
+            pass(OutputPiece::Bytes(held));
         }
     }
 
     /// Looks at all that is held: prompts that are repeated after a sentinel, echoes, the next sentinel.
     /// Several runs may be under way, and all of theirs in one read. With `whole`, what may be the
     /// beginning of a prompt is taken as it stands.
-    fn scan(&mut self, whole: bool, pass: &mut dyn FnMut(Piece)) {
+    fn scan(&mut self, whole: bool, pass: &mut dyn FnMut(OutputPiece)) {
         while self.settle_prompt(whole, pass) && self.scan_to_sentinel(pass) {}
     }
 
     /// Goes on to the next sentinel; says whether there was one.
-    fn scan_to_sentinel(&mut self, pass: &mut dyn FnMut(Piece)) -> bool {
+    fn scan_to_sentinel(&mut self, pass: &mut dyn FnMut(OutputPiece)) -> bool {
         let mut out = Vec::new();
         let (mut at, mut ended) = (0, None);
         while at < self.held.len() {
-            match self.look(at) {
-                Look::Pass(length) => {
+            match self.match_held(at) {
+                HeldMatch::Pass(length) => {
                     let end = at + length;
-                    self.emit(at, end, &mut out);
+                    self.emit_held(at, end, &mut out);
                     at = end;
                 }
-                Look::Replace(length, by) => {
-                    self.record(&by);
+                HeldMatch::Replace(length, by) => {
+                    self.record_output(&by);
                     out.extend_from_slice(&by);
                     at += length;
                 }
-                Look::Echo(length, kept) => {
+                HeldMatch::Echo(length, kept) => {
                     // The space before it was shown already.
                     out.push(0x08);
                     self.forget_space();
-                    self.record(&kept);
+                    self.record_output(&kept);
                     out.extend_from_slice(&kept);
                     at += length;
                 }
-                Look::Sentinel { length, run, exit } => {
+                HeldMatch::Sentinel { length, run, exit } => {
                     at += length;
                     ended = Some((self.armed.remove(run), exit));
                     break;
                 }
-                Look::Wait => break,
+                HeldMatch::Wait => break,
             }
         }
         self.held.drain(..at);
         if !out.is_empty() {
-            pass(Piece::Bytes(out));
+            pass(OutputPiece::Bytes(out));
         }
         let Some((armed, exit)) = ended else { return false };
-        self.prompt = Some(plain::text(&self.tail));
+        self.prompt = Some(plain::strip_sequences(&self.tail));
         self.after_echo = false;
-        pass(Piece::Done(Done {
-            output: armed.captured.as_ref().map(|captured| told(&armed, captured)),
+        pass(OutputPiece::Done(RunEnd {
+            output: armed.captured.as_ref().map(|captured| captured_text(&armed, captured)),
             token: armed.token,
             exit,
         }));
@@ -210,59 +220,59 @@ impl Runs {
     }
 
     /// Whether anything can be said about what is held from `at` on.
-    fn look(&mut self, at: usize) -> Look {
+    fn match_held(&mut self, at: usize) -> HeldMatch {
         let rest = &self.held[at..];
         if self.armed.is_empty() {
-            return Look::Pass(rest.len());
+            return HeldMatch::Pass(rest.len());
         }
         if self.after_echo {
-            match noise(rest) {
-                None => return Look::Wait,
+            match skip_noise(rest) {
+                None => return HeldMatch::Wait,
                 Some(0) => self.after_echo = false,
                 Some(length) => {
                     let next = &rest[length..];
-                    if next.len() < OPENING.len() && OPENING.starts_with(next) {
-                        return Look::Wait;
+                    if next.len() < SENTINEL_OPENING.len() && SENTINEL_OPENING.starts_with(next) {
+                        return HeldMatch::Wait;
                     }
                     self.after_echo = false;
-                    if next.starts_with(OPENING) {
-                        return Look::Replace(length, plain::modes(&rest[..length]));
+                    if next.starts_with(SENTINEL_OPENING) {
+                        return HeldMatch::Replace(length, plain::mode_sequences(&rest[..length]));
                     }
-                    return Look::Pass(length);
+                    return HeldMatch::Pass(length);
                 }
             }
         }
         // Both that are looked for begin with one of two bytes.
         let skip = memchr::memchr2(0x1b, b'p', rest).unwrap_or(rest.len());
         if skip > 0 {
-            return Look::Pass(skip);
+            return HeldMatch::Pass(skip);
         }
         for (run, armed) in self.armed.iter().enumerate() {
-            match sentinel(rest, &armed.token) {
-                Found::Yes(length, exit) => return Look::Sentinel { length, run, exit },
-                Found::Perhaps => return Look::Wait,
+            match match_sentinel(rest, &armed.token) {
+                Found::Yes(length, exit) => return HeldMatch::Sentinel { length, run, exit },
+                Found::Perhaps => return HeldMatch::Wait,
                 Found::No => {}
             }
             // More than once: the terminal echoes what is typed ahead, the line editor does so again, and
             // a program that is no shell may print what it read.
-            match echo(rest, &armed.echo) {
+            match match_echo(rest, &armed.echo) {
                 Found::Yes(length, kept) => {
                     self.after_echo = true;
-                    return Look::Echo(length, kept);
+                    return HeldMatch::Echo(length, kept);
                 }
-                Found::Perhaps => return Look::Wait,
+                Found::Perhaps => return HeldMatch::Wait,
                 Found::No => {}
             }
         }
-        Look::Pass(1)
+        HeldMatch::Pass(1)
     }
 
-    fn emit(&mut self, from: usize, to: usize, out: &mut Vec<u8>) {
+    fn emit_held(&mut self, from: usize, to: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.held[from..to]);
         let bytes = &self.held[from..to];
-        remember(&mut self.tail, bytes);
+        remember_tail(&mut self.tail, bytes);
         for armed in &mut self.armed {
-            capture(&mut armed.captured, bytes);
+            capture_bytes(&mut armed.captured, bytes);
         }
     }
 
@@ -275,18 +285,18 @@ impl Runs {
         }
     }
 
-    fn record(&mut self, bytes: &[u8]) {
-        remember(&mut self.tail, bytes);
+    fn record_output(&mut self, bytes: &[u8]) {
+        remember_tail(&mut self.tail, bytes);
         for armed in &mut self.armed {
-            capture(&mut armed.captured, bytes);
+            capture_bytes(&mut armed.captured, bytes);
         }
     }
 
     /// The shell shows its prompt again although it is there already: it is left out. Another one
     /// goes to a line of its own. Says whether that is decided.
-    fn settle_prompt(&mut self, whole: bool, pass: &mut dyn FnMut(Piece)) -> bool {
+    fn settle_prompt(&mut self, whole: bool, pass: &mut dyn FnMut(OutputPiece)) -> bool {
         let Some(before) = self.prompt.take() else { return true };
-        let shown = plain::text(&self.held);
+        let shown = plain::strip_sequences(&self.held);
         let possible = shown.is_empty() || memchr::memmem::find(&before, &shown).is_some();
         if possible && !whole {
             self.prompt = Some(before);
@@ -303,7 +313,7 @@ impl Runs {
         };
         let kept = match repeated {
             Some(length) => {
-                let kept = plain::modes(&self.held[..length]);
+                let kept = plain::mode_sequences(&self.held[..length]);
                 self.held.drain(..length);
                 kept
             }
@@ -311,8 +321,8 @@ impl Runs {
             None => b"\r\n".to_vec(),
         };
         if !kept.is_empty() {
-            self.record(&kept);
-            pass(Piece::Bytes(kept));
+            self.record_output(&kept);
+            pass(OutputPiece::Bytes(kept));
         }
         true
     }
@@ -322,14 +332,14 @@ impl Runs {
 fn length_showing(bytes: &[u8], text: &[u8]) -> Option<usize> {
     let (mut at, mut matched) = (0, 0);
     while matched < text.len() && at < bytes.len() {
-        match plain::step(&bytes[at..]) {
-            Step::Text if bytes[at] == text[matched] => {
+        match plain::next_step(&bytes[at..]) {
+            PlainStep::Text if bytes[at] == text[matched] => {
                 at += 1;
                 matched += 1;
             }
-            Step::Move => at += 1,
-            Step::Escape { length, .. } => at += length,
-            Step::Text | Step::Incomplete => return None,
+            PlainStep::Move => at += 1,
+            PlainStep::Escape { length, .. } => at += length,
+            PlainStep::Text | PlainStep::Incomplete => return None,
         }
     }
     (matched == text.len()).then_some(at)
@@ -359,7 +369,7 @@ impl ShellKind {
     }
 }
 
-enum Look {
+enum HeldMatch {
     Pass(usize),
     Replace(usize, Vec<u8>),
     Echo(usize, Vec<u8>),
@@ -375,7 +385,7 @@ enum Found<T> {
 }
 
 /// `ESC _os:TOKEN:CODE ESC \`.
-fn sentinel(bytes: &[u8], token: &str) -> Found<Option<i32>> {
+fn match_sentinel(bytes: &[u8], token: &str) -> Found<Option<i32>> {
     let head = format!("\x1b_os:{token}:");
     let head = head.as_bytes();
     if bytes.len() < head.len() {
@@ -395,7 +405,7 @@ fn sentinel(bytes: &[u8], token: &str) -> Found<Option<i32>> {
 
 /// The line as the terminal or a line editor echoes it: with a wrap at the margin, and with the
 /// sequences a line editor needs; up to and with the line break.
-fn echo(bytes: &[u8], line: &[u8]) -> Found<Vec<u8>> {
+fn match_echo(bytes: &[u8], line: &[u8]) -> Found<Vec<u8>> {
     let (mut at, mut matched) = (0, 0);
     let mut kept = Vec::new();
     // A line that ends at the margin is repainted: its last characters come once more.
@@ -410,21 +420,23 @@ fn echo(bytes: &[u8], line: &[u8]) -> Found<Vec<u8>> {
             let same = line.ends_with(&repainted);
             return if same { Found::Yes(at + 1, kept) } else { Found::No };
         }
-        match (plain::step(&bytes[at..]), bytes[at]) {
-            (Step::Move, _) => at += 1,
-            (Step::Escape { length, mode }, _) if bytes[at + 1] == b'[' => {
+        match (plain::next_step(&bytes[at..]), bytes[at]) {
+            (PlainStep::Move, _) => at += 1,
+            (PlainStep::Escape { length, mode }, _) if bytes[at + 1] == b'[' => {
                 if mode {
                     kept.extend_from_slice(&bytes[at..at + length]);
                 }
                 at += length;
             }
-            (Step::Incomplete, _) => return Found::Perhaps,
-            (Step::Text, b' ') => match bytes.get(at + 1) {
+            (PlainStep::Incomplete, _) => return Found::Perhaps,
+            (PlainStep::Text, b' ') => match bytes.get(at + 1) {
                 None => return Found::Perhaps,
                 Some(b'\r') => at += 2,
                 Some(_) => return Found::No,
             },
-            (Step::Text, byte) if matched == line.len() && repainted.len() < LONGEST_REPAINT => {
+            (PlainStep::Text, byte)
+                if matched == line.len() && repainted.len() < LONGEST_REPAINT =>
+            {
                 repainted.push(byte);
                 at += 1;
             }
@@ -435,15 +447,15 @@ fn echo(bytes: &[u8], line: &[u8]) -> Found<Vec<u8>> {
 }
 
 /// How many bytes of moves and mode changes come first; `None` when more may follow.
-fn noise(bytes: &[u8]) -> Option<usize> {
+fn skip_noise(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     while at < bytes.len() {
-        match plain::step(&bytes[at..]) {
-            Step::Move => at += 1,
-            Step::Escape { length, mode: true } => at += length,
-            Step::Escape { .. } | Step::Text => return Some(at),
-            Step::Incomplete if bytes[at..].starts_with(b"\x1b_") => return Some(at),
-            Step::Incomplete => return None,
+        match plain::next_step(&bytes[at..]) {
+            PlainStep::Move => at += 1,
+            PlainStep::Escape { length, mode: true } => at += length,
+            PlainStep::Escape { .. } | PlainStep::Text => return Some(at),
+            PlainStep::Incomplete if bytes[at..].starts_with(b"\x1b_") => return Some(at),
+            PlainStep::Incomplete => return None,
         }
     }
     // What is not there yet cannot be noise.
@@ -454,29 +466,29 @@ fn last_line(text: &[u8]) -> &[u8] {
     &text[memchr::memrchr(b'\n', text).map_or(0, |at| at + 1)..]
 }
 
-fn remember(tail: &mut Vec<u8>, bytes: &[u8]) {
-    if bytes.len() >= TAIL {
+fn remember_tail(tail: &mut Vec<u8>, bytes: &[u8]) {
+    if bytes.len() >= MAX_TAIL_BYTES {
         tail.clear();
-        tail.extend_from_slice(&bytes[bytes.len() - TAIL..]);
+        tail.extend_from_slice(&bytes[bytes.len() - MAX_TAIL_BYTES..]);
         return;
     }
-    let over = (tail.len() + bytes.len()).saturating_sub(TAIL);
+    let over = (tail.len() + bytes.len()).saturating_sub(MAX_TAIL_BYTES);
     tail.drain(..over);
     tail.extend_from_slice(bytes);
 }
 
-fn capture(captured: &mut Option<Captured>, bytes: &[u8]) {
+fn capture_bytes(captured: &mut Option<Captured>, bytes: &[u8]) {
     let Some(captured) = captured else { return };
     captured.bytes.extend_from_slice(bytes);
-    if captured.bytes.len() > 2 * CAPTURE {
-        captured.bytes.drain(..captured.bytes.len() - CAPTURE);
+    if captured.bytes.len() > 2 * MAX_CAPTURED_BYTES {
+        captured.bytes.drain(..captured.bytes.len() - MAX_CAPTURED_BYTES);
         captured.truncated = true;
     }
 }
 
 /// What the command printed: without its echo at the beginning and the prompt at the end.
-fn told(armed: &Armed, captured: &Captured) -> (String, bool) {
-    let text = String::from_utf8_lossy(&plain::text(&captured.bytes)).into_owned();
+fn captured_text(armed: &Armed, captured: &Captured) -> (String, bool) {
+    let text = String::from_utf8_lossy(&plain::strip_sequences(&captured.bytes)).into_owned();
     let prompt = String::from_utf8_lossy(&armed.prompt).into_owned();
     let mut text = text.as_str();
     if !captured.truncated {
@@ -507,20 +519,20 @@ mod tests {
         let (mut shown, mut ends) = (Vec::new(), Vec::new());
         let now = Instant::now();
         let mut pass = |piece| match piece {
-            Piece::Bytes(bytes) => shown.extend_from_slice(&bytes),
-            Piece::Done(done) => ends.push(done.exit),
+            OutputPiece::Bytes(bytes) => shown.extend_from_slice(&bytes),
+            OutputPiece::Done(done) => ends.push(done.exit),
         };
         for chunk in chunks {
-            runs.filter(chunk, now, &mut pass);
+            runs.filter_output(chunk, now, &mut pass);
         }
-        runs.release(now + 2 * HOLD, false, &mut pass);
+        runs.release_held(now + 2 * SENTINEL_HOLD_TIMEOUT, false, &mut pass);
         (String::from_utf8(shown).unwrap(), ends)
     }
 
     fn armed(before: &str) -> Runs {
         let mut runs = Runs::default();
-        runs.passed(before.as_bytes());
-        runs.arm(TOKEN, "echo hi", false, ShellKind::Posix);
+        runs.note_passed(before.as_bytes());
+        runs.arm_run(TOKEN, "echo hi", false, ShellKind::Posix);
         runs
     }
 
@@ -608,13 +620,13 @@ mod tests {
     #[test]
     fn what_a_command_printed_is_told() {
         let mut runs = Runs::default();
-        runs.passed(b"user@host:~$ ");
-        runs.arm(TOKEN, "seq 2", true, ShellKind::Posix);
+        runs.note_passed(b"user@host:~$ ");
+        runs.arm_run(TOKEN, "seq 2", true, ShellKind::Posix);
         let text =
             format!("seq 2\r\n\x1b[?2004l\r1\r\n2\r\n\x1b[1muser@host\x1b[m:~$  {LINE}\r\n{END}");
         let mut output = None;
-        runs.filter(text.as_bytes(), Instant::now(), &mut |piece| {
-            if let Piece::Done(done) = piece {
+        runs.filter_output(text.as_bytes(), Instant::now(), &mut |piece| {
+            if let OutputPiece::Done(done) = piece {
                 output = done.output;
             }
         });
@@ -627,7 +639,7 @@ mod tests {
         let end = |token: &str| END.replace(TOKEN, token);
         let both = || {
             let mut runs = armed("$ ");
-            runs.arm("d4e5f6", "echo second", false, ShellKind::Posix);
+            runs.arm_run("d4e5f6", "echo second", false, ShellKind::Posix);
             runs
         };
         // The terminal echoes what is typed while the first command runs, then readline does again.
@@ -651,7 +663,8 @@ mod tests {
 
     #[test]
     fn f6_2_2_fish_is_asked_for_its_own_status() {
-        let typed = Runs::default().arm(TOKEN, "ls", false, ShellKind::of_program("/usr/bin/fish"));
+        let typed =
+            Runs::default().arm_run(TOKEN, "ls", false, ShellKind::of_program("/usr/bin/fish"));
         let typed = String::from_utf8(typed).unwrap();
         assert!(typed.ends_with("$status\n") && !typed.contains("$?"), "{typed}");
         assert_eq!(ShellKind::of_program("bash"), ShellKind::Posix);
@@ -671,11 +684,11 @@ mod tests {
             let mut runs = armed("$ ");
             let mut shown = Vec::new();
             let now = Instant::now();
-            let mut pass = |piece| if let Piece::Bytes(bytes) = piece { shown.extend(bytes) };
+            let mut pass = |piece| if let OutputPiece::Bytes(bytes) = piece { shown.extend(bytes) };
             for chunk in &chunks {
-                runs.filter(chunk, now, &mut pass);
+                runs.filter_output(chunk, now, &mut pass);
             }
-            runs.release(now, true, &mut pass);
+            runs.release_held(now, true, &mut pass);
             proptest::prop_assert_eq!(shown, chunks.concat());
         }
     }

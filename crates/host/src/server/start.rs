@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use model::hosted::{Code, Fault, Manifest};
+use model::hosted::{FaultCode, HostFault, SessionManifest};
 use model::status::Status;
 use model::time::Time;
 use screen::Personality;
 use serde::{Deserialize, Serialize};
-use sys::pty::Size;
+use sys::pty::PtySize;
 
-use super::host::{Host, Terminal};
+use super::host::{Host, HostedPty};
 use super::intake::Intake;
 use crate::files::{Durability, Holder, SessionDir};
 use crate::log;
@@ -22,7 +22,7 @@ use crate::log;
 /// What a creator asks for, on the new host's standard input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Start {
+pub struct StartRequest {
     /// The new session's id.
     pub session_id: String,
     /// Where its files go; does not exist yet.
@@ -63,15 +63,15 @@ pub struct Start {
 /// What a new host says on its standard output, once.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Ready {
+pub enum HostReady {
     /// It listens, and the program runs (or could not be run, which is an exit).
-    Listening(Box<Manifest>),
+    Listening(Box<SessionManifest>),
     /// There is no session.
-    Failed(Fault),
+    Failed(HostFault),
 }
 
 /// Variables of another terminal or session that would mislead a program in this one.
-const FOREIGN: &[&str] = &[
+const FOREIGN_VARIABLES: &[&str] = &[
     "OSTLER_SESSION",
     "OSTLER_PAUSE",
     "AGENT_TTY_SESSION",
@@ -114,45 +114,45 @@ const FOREIGN: &[&str] = &[
 
 /// Makes the session: directory, log, socket, program, manifest, in this order. What was made is
 /// removed again when a later step fails.
-pub(super) fn start(request: Start, now: Time) -> Result<Host, Fault> {
+pub(super) fn start_host(request: StartRequest, now: Time) -> Result<Host, HostFault> {
     let directory = request.directory.clone();
     let parent = directory.parent().unwrap_or(Path::new("/"));
-    std::fs::create_dir_all(parent).map_err(|error| storage(parent, &error))?;
+    std::fs::create_dir_all(parent).map_err(|error| storage_fault(parent, &error))?;
     // Not recursive: an id that exists already is never taken over.
     std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
         .create(&directory)
-        .map_err(|error| storage(&directory, &error))?;
+        .map_err(|error| storage_fault(&directory, &error))?;
     let socket = request.socket.clone();
-    let made = begin(request, now);
+    let made = make_session(request, now);
     if made.is_err() {
         // Nothing has run in it, so nothing is lost.
         #[expect(clippy::disallowed_methods, reason = "it was made a moment ago, for this")]
         let _ = std::fs::remove_dir_all(&directory);
-        sys::socket::abandon(&socket);
+        sys::socket::abandon_socket(&socket);
     }
     made
 }
 
-fn begin(mut request: Start, now: Time) -> Result<Host, Fault> {
-    let shown = screen::Size { cols: request.cols, rows: request.rows }.clamped();
+fn make_session(mut request: StartRequest, now: Time) -> Result<Host, HostFault> {
+    let shown = screen::ScreenSize { cols: request.cols, rows: request.rows }.clamped();
     (request.cols, request.rows) = (shown.cols, shown.rows);
     let directory = request.directory.clone();
-    let io = |error: io::Error| storage(&directory, &error);
+    let io = |error: io::Error| storage_fault(&directory, &error);
     let files = SessionDir::adopt(&directory)
-        .map_err(|error| Fault::new(Code::StorageWriteError, error.to_string()))?;
-    let log = log::Writer::create(&directory, request.personality).map_err(io)?;
-    let listener = sys::socket::listen(&request.socket)
-        .map_err(|error| Fault::new(Code::StorageWriteError, error.to_string()))?;
-    nonblocking(&listener).map_err(io)?;
-    let size = Size { cols: request.cols, rows: request.rows };
-    let started = sys::pty::start(command(&request), size);
+        .map_err(|error| HostFault::new(FaultCode::StorageWriteError, error.to_string()))?;
+    let log = log::LogWriter::create(&directory, request.personality).map_err(io)?;
+    let listener = sys::socket::listen_private(&request.socket)
+        .map_err(|error| HostFault::new(FaultCode::StorageWriteError, error.to_string()))?;
+    set_nonblocking(&listener).map_err(io)?;
+    let size = PtySize { cols: request.cols, rows: request.rows };
+    let started = sys::pty::spawn_on_pty(program_command(&request), size);
     let host = sys::proc::identify_self().ok();
     let (terminal, refused) = match started {
         Ok((master, program)) => {
             let watch = program.end_watch().map_err(io)?;
             let master = Arc::new(master);
-            let intake = Intake::start(Arc::clone(&master)).map_err(io)?;
-            (Some(Terminal { master, intake, program, watch }), None)
+            let intake = Intake::start_reading(Arc::clone(&master)).map_err(io)?;
+            (Some(HostedPty { master, intake, program, watch }), None)
         }
         // agent-tty makes a session that has exited; here there is none.
         Err(error) if request.personality == Personality::Ostler => {
@@ -160,13 +160,13 @@ fn begin(mut request: Start, now: Time) -> Result<Host, Fault> {
             let message = format!(
                 "cannot run `{program}`: {error}; give the path of a program, or a name on the PATH"
             );
-            return Err(Fault::input(message));
+            return Err(HostFault::invalid_input(message));
         }
         Err(error) => (None, Some(error)),
     };
     let child_pid = terminal.as_ref().map(|terminal| terminal.program.pid());
-    let child = child_pid.and_then(|pid| sys::proc::identify(pid).ok());
-    let manifest = Manifest {
+    let child = child_pid.and_then(|pid| sys::proc::identify_process(pid).ok());
+    let manifest = SessionManifest {
         version: 1,
         session_id: request.session_id.clone(),
         created_at: now,
@@ -197,7 +197,7 @@ fn begin(mut request: Start, now: Time) -> Result<Host, Fault> {
         version: request.version.clone(),
     };
     files.write_holder(&holder).map_err(io)?;
-    sys::pause::at("host-before-manifest");
+    sys::pause::pause_at("host-before-manifest");
     files.write_manifest(&manifest, Durability::System).map_err(io)?;
     let mut host = Host::new(request, files, manifest, log, listener, terminal);
     if let Some(error) = refused {
@@ -206,10 +206,10 @@ fn begin(mut request: Start, now: Time) -> Result<Host, Fault> {
     Ok(host)
 }
 
-fn command(request: &Start) -> Command {
+fn program_command(request: &StartRequest) -> Command {
     let mut command = Command::new(&request.command[0]);
     command.args(&request.command[1..]).current_dir(&request.cwd);
-    for name in FOREIGN.iter().copied().chain(request.unset.iter().map(String::as_str)) {
+    for name in FOREIGN_VARIABLES.iter().copied().chain(request.unset.iter().map(String::as_str)) {
         command.env_remove(name);
     }
     command.env("TERM", &request.term);
@@ -223,11 +223,11 @@ fn command(request: &Start) -> Command {
     command
 }
 
-fn nonblocking(listener: &UnixListener) -> io::Result<()> {
+fn set_nonblocking(listener: &UnixListener) -> io::Result<()> {
     listener.set_nonblocking(true)
 }
 
-fn storage(path: &Path, error: &io::Error) -> Fault {
+fn storage_fault(path: &Path, error: &io::Error) -> HostFault {
     let message = format!("cannot make the session at {}: {error}", path.display());
-    Fault::new(Code::StorageWriteError, message)
+    HostFault::new(FaultCode::StorageWriteError, message)
 }

@@ -4,18 +4,18 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::connection::Role;
-use super::host::{Host, Line};
+use super::connection::ConnectionRole;
+use super::host::{Host, PtyLine};
 
 /// How long to wait before looking whether somebody opened a closed terminal again.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const REOPEN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the last answers may take to be read.
-const FAREWELL: Duration = Duration::from_secs(1);
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What happened.
 #[derive(Debug, Default)]
-struct Happened {
+struct PollEvents {
     readable: bool,
     writable: bool,
     ended: bool,
@@ -33,54 +33,54 @@ struct Heard {
     gone: bool,
 }
 
-impl Happened {
-    const fn anything(&self) -> bool {
+impl PollEvents {
+    const fn has_any(&self) -> bool {
         self.readable || self.writable || self.ended || self.called || !self.connections.is_empty()
     }
 }
 
 impl Host {
     /// Stays until the session is over.
-    pub(super) fn run(&mut self) {
+    pub(super) fn run_until_over(&mut self) {
         while !self.over {
-            self.turn(self.deadline());
+            self.turn(self.next_deadline());
         }
-        let until = Instant::now() + FAREWELL;
-        self.connections.sweep();
+        let until = Instant::now() + FAREWELL_TIMEOUT;
+        self.connections.drop_finished();
         while !self.connections.all.is_empty() && Instant::now() < until {
-            let happened = self.sleep(Some(until));
-            self.hear_all(&happened);
+            let happened = self.sleep_until(Some(until));
+            self.serve_connections(&happened);
         }
-        self.leave();
+        self.leave_cleanly();
     }
 
     /// Sleeps until something happens, and deals with it; says whether anything did.
     pub(super) fn turn(&mut self, until: Option<Instant>) -> bool {
-        let happened = self.sleep(until);
+        let happened = self.sleep_until(until);
         self.deal_with(&happened);
-        happened.anything()
+        happened.has_any()
     }
 
-    fn deal_with(&mut self, happened: &Happened) {
+    fn deal_with(&mut self, happened: &PollEvents) {
         if happened.writable {
             self.write_terminal();
         }
         if happened.readable {
             self.read_terminal(false);
         }
-        if let (Line::HungUp(since), Some(terminal)) = (self.line, &mut self.terminal)
-            && since.elapsed() >= LOOK_AGAIN
+        if let (PtyLine::HungUp(since), Some(terminal)) = (self.line, &mut self.terminal)
+            && since.elapsed() >= REOPEN_CHECK_INTERVAL
         {
-            self.line = Line::Open;
+            self.line = PtyLine::Open;
             terminal.intake.look_again();
         }
         if happened.ended {
             self.program_ended();
         }
         if happened.called {
-            self.connections.accept(&self.listener);
+            self.connections.accept_waiting(&self.listener);
         }
-        self.hear_all(happened);
+        self.serve_connections(happened);
         let now = Instant::now();
         if self.held_until().is_some_and(|until| until <= now) {
             self.release_held(false);
@@ -94,16 +94,17 @@ impl Host {
         self.check_screen(now);
         self.check_deadlines(now);
         self.connections.drop_idle(now);
-        self.connections.sweep();
+        self.connections.drop_finished();
         self.connections.sync_viewers(&self.screen);
     }
 
     /// When something is due although nothing happens.
-    fn deadline(&self) -> Option<Instant> {
-        let waiters = self.connections.waiters().filter_map(super::wait::Waiter::next).min();
+    fn next_deadline(&self) -> Option<Instant> {
+        let waiters =
+            self.connections.waiters().filter_map(super::wait::Waiter::next_check_at).min();
         let line = match self.line {
-            Line::Open => None,
-            Line::HungUp(since) => Some(since + LOOK_AGAIN),
+            PtyLine::Open => None,
+            PtyLine::HungUp(since) => Some(since + REOPEN_CHECK_INTERVAL),
         };
         // A paused log is tried again when there is something to write, and only then.
         [
@@ -112,14 +113,14 @@ impl Host {
             self.held_until(),
             self.connections.deadline(),
             self.idle_until(),
-            self.ending.as_ref().map(super::ending::Ending::next),
+            self.ending.as_ref().map(super::ending::Ending::next_step_at),
         ]
         .into_iter()
         .flatten()
         .min()
     }
 
-    fn sleep(&mut self, until: Option<Instant>) -> Happened {
+    fn sleep_until(&mut self, until: Option<Instant>) -> PollEvents {
         let timeout = until.map(|until| {
             let span = until.saturating_duration_since(Instant::now());
             // Rounded up: waking too early would only mean to sleep again.
@@ -129,7 +130,7 @@ impl Host {
             }
         });
         if self.would_sleep() {
-            self.rest();
+            self.release_buffer();
         }
         let mut fds = Vec::with_capacity(3 + self.connections.all.len());
         let writes = !self.input.is_empty();
@@ -154,7 +155,7 @@ impl Host {
             events.set(PollFlags::OUT, connection.wants_to_write());
             fds.push(PollFd::new(connection, events));
         }
-        let mut happened = Happened::default();
+        let mut happened = PollEvents::default();
         if poll(&mut fds, timeout.as_ref()).is_err() {
             return happened;
         }
@@ -186,31 +187,31 @@ impl Host {
         self.last_activity.elapsed() > Duration::from_millis(100)
     }
 
-    fn hear_all(&mut self, happened: &Happened) {
+    fn serve_connections(&mut self, happened: &PollEvents) {
         for &(id, heard) in &happened.connections {
             let at = self.connections.all.iter().position(|connection| connection.id == id);
             let Some(at) = at else { continue };
             // Out of the list while it is heard, so that it can change the host.
             let mut connection = self.connections.all.swap_remove(at);
             if heard.writable {
-                connection.send();
+                connection.send_pending();
             }
             if heard.readable {
                 let room = self.connections.room_for_requests();
-                connection.receive(room);
+                connection.receive_bytes(room);
                 match connection.role {
-                    Role::Asking => {
-                        if let Some(request) = connection.request(room) {
-                            self.serve(&mut connection, request);
+                    ConnectionRole::Asking => {
+                        if let Some(request) = connection.take_request(room) {
+                            self.serve_request(&mut connection, request);
                         }
                     }
-                    Role::Viewing(_) => self.hear_viewer(&mut connection),
-                    Role::Waiting(..) | Role::Answered => {}
+                    ConnectionRole::Viewing(_) => self.read_viewer(&mut connection),
+                    ConnectionRole::Waiting(..) | ConnectionRole::Answered => {}
                 }
             }
             connection.dead |= heard.gone && connection.said_all;
             self.connections.all.push(connection);
         }
-        self.connections.sweep();
+        self.connections.drop_finished();
     }
 }

@@ -1,18 +1,18 @@
 //! People who watch, and the one of them who types.
 
 use model::hosted::wire::{AttachParams, AttachResult, Dimensions};
-use screen::{Screen, Size};
+use screen::{Screen, ScreenSize};
 
-use super::connection::{Connection, Role};
-use super::host::{Host, MOST_INPUT};
+use super::connection::{Connection, ConnectionRole};
+use super::host::{Host, MAX_INPUT_BYTES};
 use crate::stream::{self, FrameKind, Keyboard};
 
 /// What may wait for a viewer. One that falls further behind is shown the screen anew when it reads
 /// again; it holds up nobody.
-const BACKLOG: usize = 1 << 20;
+const MAX_VIEWER_BACKLOG_BYTES: usize = 1 << 20;
 
 /// One viewer. What it must be told is derived from what it was told last, once in every turn
-/// ([`Viewer::sync`]), so that no change of the terminal can leave it behind.
+/// ([`Viewer::sync_viewer`]), so that no change of the terminal can leave it behind.
 #[derive(Debug)]
 pub(super) struct Viewer {
     /// Whether what it types reaches the program.
@@ -22,24 +22,24 @@ pub(super) struct Viewer {
     /// Whether it must be shown the whole screen before anything else.
     behind: bool,
     /// The size of its own terminal.
-    size: Option<Size>,
+    size: Option<ScreenSize>,
     /// The size of the screen that it was told last.
-    told_size: Size,
+    told_size: ScreenSize,
     told_keyboard: Keyboard,
 }
 
 impl Viewer {
     /// Shows it what the program wrote.
-    pub(super) fn show(connection: &mut Connection, bytes: &[u8], screen: &Screen) {
-        let Role::Viewing(viewer) = &mut connection.role else { return };
+    pub(super) fn show_output(connection: &mut Connection, bytes: &[u8], screen: &Screen) {
+        let ConnectionRole::Viewing(viewer) = &mut connection.role else { return };
         if viewer.behind || viewer.told_size != screen.size() {
             // It will be shown all of it at the end of this turn.
             viewer.behind = true;
             return;
         }
-        stream::put(&mut connection.output, FrameKind::Bytes, bytes);
-        connection.send();
-        if connection.backlog() > BACKLOG {
+        stream::put_frame(&mut connection.output, FrameKind::Bytes, bytes);
+        connection.send_pending();
+        if connection.backlog_bytes() > MAX_VIEWER_BACKLOG_BYTES {
             Self::fall_behind(connection);
         }
     }
@@ -47,7 +47,7 @@ impl Viewer {
     fn fall_behind(connection: &mut Connection) {
         // A frame that was begun must be ended, so what is on the way stays; the rest is dropped
         // with the frames it consists of.
-        let Role::Viewing(viewer) = &mut connection.role else { return };
+        let ConnectionRole::Viewing(viewer) = &mut connection.role else { return };
         viewer.behind = true;
         connection.keep_begun_frame();
     }
@@ -59,7 +59,7 @@ impl Viewer {
             // Whoever does not read is told when it does.
             return;
         }
-        let Role::Viewing(viewer) = &mut connection.role else { return };
+        let ConnectionRole::Viewing(viewer) = &mut connection.role else { return };
         let output = &mut connection.output;
         let size = screen.size();
         if viewer.told_size != size {
@@ -67,10 +67,10 @@ impl Viewer {
             viewer.behind = true;
             let size = Dimensions { cols: size.cols, rows: size.rows };
             let size = serde_json::to_vec(&size).unwrap_or_default();
-            stream::put(output, FrameKind::Size, &size);
+            stream::put_frame(output, FrameKind::Size, &size);
         }
         if std::mem::take(&mut viewer.behind) {
-            stream::put(output, FrameKind::Bytes, &screen.redraw());
+            stream::put_frame(output, FrameKind::Bytes, &screen.redraw());
         }
         let keyboard = match (viewer.writes, typist) {
             (true, _) => Keyboard::Yours,
@@ -79,18 +79,19 @@ impl Viewer {
         };
         if viewer.told_keyboard != keyboard {
             viewer.told_keyboard = keyboard;
-            stream::put(output, FrameKind::Writer, keyboard.word());
+            stream::put_frame(output, FrameKind::Writer, keyboard.word());
         }
-        connection.send();
+        connection.send_pending();
     }
 }
 
 impl Host {
     /// Makes the connection a viewer.
-    pub(super) fn attach(&mut self, connection: &mut Connection, params: AttachParams) {
+    pub(super) fn attach_viewer(&mut self, connection: &mut Connection, params: AttachParams) {
         let taken = self.connections.viewers().any(|viewer| viewer.writes);
         let writes = !params.read_only && (params.take || !taken);
-        let size = params.size.map(|size| Size { cols: size.cols, rows: size.rows }.clamped());
+        let size =
+            params.size.map(|size| ScreenSize { cols: size.cols, rows: size.rows }.clamped());
         if writes {
             self.take_keyboard_away();
             self.fit_to(size);
@@ -103,7 +104,7 @@ impl Host {
             writer: writes,
             viewers: self.connections.viewers().count() + 1,
         };
-        connection.role = Role::Viewing(Box::new(Viewer {
+        connection.role = ConnectionRole::Viewing(Box::new(Viewer {
             writes,
             may_write: !params.read_only,
             behind: true,
@@ -111,11 +112,13 @@ impl Host {
             told_size: now,
             told_keyboard: if writes { Keyboard::Yours } else { Keyboard::Anothers },
         }));
-        connection.answer(&serde_json::to_value(answer).map_err(super::methods::internal));
+        connection.answer_and_close(
+            &serde_json::to_value(answer).map_err(super::methods::internal_fault),
+        );
     }
 
     /// Gives the terminal the size of whoever types.
-    fn fit_to(&mut self, size: Option<Size>) {
+    fn fit_to(&mut self, size: Option<ScreenSize>) {
         if let Some(size) = size.filter(|size| *size != self.screen.size()) {
             // A program that cannot be told a size keeps the one it has.
             let _ = self.resize(size);
@@ -124,28 +127,33 @@ impl Host {
 
     fn take_keyboard_away(&mut self) {
         for connection in &mut self.connections.all {
-            if let Role::Viewing(viewer) = &mut connection.role {
+            if let ConnectionRole::Viewing(viewer) = &mut connection.role {
                 viewer.writes = false;
             }
         }
     }
 
     /// Does what a viewer asks for.
-    pub(super) fn hear_viewer(&mut self, connection: &mut Connection) {
+    pub(super) fn read_viewer(&mut self, connection: &mut Connection) {
         loop {
-            match stream::take(&mut connection.input) {
+            match stream::take_frame(&mut connection.input) {
                 Err(_) => {
                     connection.dead = true;
                     return;
                 }
                 Ok(None) => return,
-                Ok(Some((kind, payload))) => self.viewer_says(connection, kind, &payload),
+                Ok(Some((kind, payload))) => self.handle_viewer_frame(connection, kind, &payload),
             }
         }
     }
 
-    fn viewer_says(&mut self, connection: &mut Connection, kind: FrameKind, payload: &[u8]) {
-        let Role::Viewing(viewer) = &mut connection.role else { return };
+    fn handle_viewer_frame(
+        &mut self,
+        connection: &mut Connection,
+        kind: FrameKind,
+        payload: &[u8],
+    ) {
+        let ConnectionRole::Viewing(viewer) = &mut connection.role else { return };
         // This connection is not among the others while it is heard.
         let free = !self.connections.viewers().any(|other| other.writes);
         match kind {
@@ -156,16 +164,16 @@ impl Host {
                     let size = viewer.size;
                     self.fit_to(size);
                 }
-                let Role::Viewing(viewer) = &mut connection.role else { return };
-                if viewer.writes && self.input.len() < MOST_INPUT {
+                let ConnectionRole::Viewing(viewer) = &mut connection.role else { return };
+                if viewer.writes && self.input.len() < MAX_INPUT_BYTES {
                     self.type_in(payload);
                     let data = String::from_utf8_lossy(payload).into_owned();
-                    self.record(&model::hosted::Fact::InputText { data });
+                    self.record_fact(&model::hosted::LogFact::InputText { data });
                 }
             }
             FrameKind::Size => {
                 let Ok(Dimensions { cols, rows }) = serde_json::from_slice(payload) else { return };
-                let size = Size { cols, rows }.clamped();
+                let size = ScreenSize { cols, rows }.clamped();
                 viewer.size = Some(size);
                 if viewer.writes {
                     self.fit_to(Some(size));

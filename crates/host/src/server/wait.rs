@@ -6,19 +6,19 @@
 use std::time::{Duration, Instant};
 
 use model::hosted::wire::{RenderParams, RunResult, WaitParams, WaitResult};
-use model::hosted::{Code, Fault};
-use model::time::millis;
+use model::hosted::{FaultCode, HostFault};
+use model::time::whole_millis;
 use regex_lite::Regex;
 use serde_json::Value;
 
 use super::host::Host;
-use super::methods::internal;
+use super::methods::internal_fault;
 
 /// How long a wait lasts if nobody says.
-const USUAL: Duration = Duration::from_millis(600_000);
+const DEFAULT_WAIT_TIMEOUT: Duration = Duration::from_millis(600_000);
 
 /// How much of the screen a pattern is held against.
-const MOST_TEXT: usize = 50_000;
+const MAX_PATTERN_TEXT_BYTES: usize = 50_000;
 
 /// Somebody who waits.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) enum Waiter {
     /// For silence.
     Idle { span: Duration, since: Instant, deadline: Option<Instant> },
     /// For something on the screen.
-    Render(Box<Render>),
+    Render(Box<RenderWait>),
     /// For the end of a command.
     Run { token: String, started: Instant, deadline: Instant, result: Box<RunResult> },
     /// For the session's end.
@@ -37,7 +37,7 @@ pub(super) enum Waiter {
 
 /// What is waited for on the screen.
 #[derive(Debug)]
-pub(super) struct Render {
+pub(super) struct RenderWait {
     params: RenderParams,
     regex: Option<Regex>,
     deadline: Option<Instant>,
@@ -46,7 +46,7 @@ pub(super) struct Render {
 }
 
 /// What is on the screen now.
-pub(super) struct Shown {
+pub(super) struct ShownScreen {
     text: String,
     hash: Option<String>,
     row: u16,
@@ -54,7 +54,7 @@ pub(super) struct Shown {
     seq: i64,
 }
 
-impl Shown {
+impl ShownScreen {
     pub(super) fn new(host: &Host) -> Self {
         let cursor = host.screen.cursor();
         Self {
@@ -62,47 +62,50 @@ impl Shown {
             hash: None,
             row: cursor.row,
             col: cursor.col,
-            seq: host.seq(),
+            seq: host.last_seq(),
         }
     }
 
-    fn hash(&mut self, rows: impl FnOnce() -> String) -> &str {
+    fn screen_hash(&mut self, rows: impl FnOnce() -> String) -> &str {
         self.hash.get_or_insert_with(rows)
     }
 }
 
 /// A pattern, if it can be one.
-pub(super) fn pattern(text: &str) -> Result<Regex, Fault> {
+pub(super) fn compile_pattern(text: &str) -> Result<Regex, HostFault> {
     Regex::new(text).map_err(|error| {
-        Fault::new(Code::InvalidInput, format!("--regex `{text}` is not a pattern: {error}"))
+        HostFault::new(
+            FaultCode::InvalidInput,
+            format!("--regex `{text}` is not a pattern: {error}"),
+        )
     })
 }
 
-fn deadline(timeout_ms: Option<u64>, now: Instant) -> Option<Instant> {
+fn wait_deadline(timeout_ms: Option<u64>, now: Instant) -> Option<Instant> {
     match timeout_ms {
         Some(0) => None,
         Some(millis) => now.checked_add(Duration::from_millis(millis)),
-        None => Some(now + USUAL),
+        None => Some(now + DEFAULT_WAIT_TIMEOUT),
     }
 }
 
 impl Waiter {
-    pub(super) fn new(params: &WaitParams, now: Instant) -> Result<Self, Fault> {
-        let deadline = deadline(params.timeout_ms, now);
+    pub(super) fn new(params: &WaitParams, now: Instant) -> Result<Self, HostFault> {
+        let deadline = wait_deadline(params.timeout_ms, now);
         match (params.exit, params.idle_ms) {
             (true, None) => Ok(Self::Exit { deadline }),
             (false, Some(millis)) => {
                 Ok(Self::Idle { span: Duration::from_millis(millis), since: now, deadline })
             }
-            _ => Err(Fault::new(
-                Code::InvalidDuration,
+            _ => Err(HostFault::new(
+                FaultCode::InvalidDuration,
                 "Exactly one of --exit and --idle-ms must be given.",
             )),
         }
     }
 
     /// When it must be looked at although nothing happened.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(super) fn next_check_at(&self) -> Option<Instant> {
         match self {
             Self::Exit { deadline } => *deadline,
             Self::Idle { span, since, deadline } => {
@@ -120,22 +123,27 @@ impl Waiter {
     }
 }
 
-impl Render {
+impl RenderWait {
     pub(super) fn new(
         mut params: RenderParams,
         current_hash: impl FnOnce() -> String,
         now: Instant,
-    ) -> Result<Self, Fault> {
-        let regex = params.regex.as_deref().map(pattern).transpose()?;
+    ) -> Result<Self, HostFault> {
+        let regex = params.regex.as_deref().map(compile_pattern).transpose()?;
         if params.changed_since.as_deref() == Some("") {
             params.changed_since = Some(current_hash());
         }
-        let deadline = deadline(params.timeout_ms, now);
+        let deadline = wait_deadline(params.timeout_ms, now);
         Ok(Self { params, regex, deadline, stable: None })
     }
 
     /// Whether everything is true now.
-    fn look(&mut self, shown: &mut Shown, now: Instant, over: bool) -> Option<WaitResult> {
+    fn check_conditions(
+        &mut self,
+        shown: &mut ShownScreen,
+        now: Instant,
+        over: bool,
+    ) -> Option<WaitResult> {
         let params = &self.params;
         if params.after_seq.is_some_and(|after| shown.seq <= after) {
             return None;
@@ -160,11 +168,12 @@ impl Render {
             return None;
         }
         if let Some(regex) = &self.regex {
-            let end = text.char_indices().nth(MOST_TEXT).map_or(text.len(), |(at, _)| at);
+            let end =
+                text.char_indices().nth(MAX_PATTERN_TEXT_BYTES).map_or(text.len(), |(at, _)| at);
             matched_text = Some(regex.find(&text[..end])?.as_str().to_owned());
         }
         let text = shown.text.clone();
-        let hash = shown.hash(|| hash_of(&text)).to_owned();
+        let hash = shown.screen_hash(|| hash_of(&text)).to_owned();
         if params.changed_since.as_ref().is_some_and(|before| *before == hash) {
             return None;
         }
@@ -180,7 +189,7 @@ impl Render {
         })
     }
 
-    fn condition(&self) -> String {
+    fn describe_condition(&self) -> String {
         let params = &self.params;
         let text =
             |name: &str, value: &Option<String>| value.as_ref().map(|v| format!("{name} `{v}`"));
@@ -201,12 +210,12 @@ impl Render {
         .join(", ")
     }
 
-    fn timed_out(&self, shown: &Shown) -> WaitResult {
+    fn timed_out(&self, shown: &ShownScreen) -> WaitResult {
         WaitResult {
             matched: Some(false),
             timed_out: true,
             captured_at_seq: Some(shown.seq),
-            condition: Some(self.condition()),
+            condition: Some(self.describe_condition()),
             screen: Some(shown.text.clone()),
             ..WaitResult::default()
         }
@@ -217,31 +226,31 @@ fn hash_of(text: &str) -> String {
     screen::hash_rows(&[text.to_owned()])
 }
 
-fn told(result: impl serde::Serialize) -> Result<Value, Fault> {
-    serde_json::to_value(result).map_err(internal)
+fn to_answer(result: impl serde::Serialize) -> Result<Value, HostFault> {
+    serde_json::to_value(result).map_err(internal_fault)
 }
 
 impl Host {
     /// Looks at the screen for those who wait for something on it.
     pub(super) fn check_screen(&mut self, now: Instant) {
-        let current = (self.screen.generation(), self.log.last());
+        let current = (self.screen.generation(), self.log.last_seq());
         if self.seen == Some(current) || !self.connections.watches_screen() {
             return;
         }
         self.seen = Some(current);
-        self.look_for_waiters(now, false);
+        self.check_waiters(now, false);
     }
 
-    fn look_for_waiters(&mut self, now: Instant, over: bool) {
-        let mut shown = Shown::new(self);
-        self.connections.settle(|waiter, dialect| match waiter {
-            Waiter::Render(render) => match render.look(&mut shown, now, over) {
-                Some(result) => Some(told(result.in_dialect(dialect))),
-                None if over => Some(Err(Fault::new(
-                    Code::ReplayError,
+    fn check_waiters(&mut self, now: Instant, over: bool) {
+        let mut shown = ShownScreen::new(self);
+        self.connections.answer_ready(|waiter, dialect| match waiter {
+            Waiter::Render(render) => match render.check_conditions(&mut shown, now, over) {
+                Some(result) => Some(to_answer(result.in_dialect(dialect))),
+                None if over => Some(Err(HostFault::new(
+                    FaultCode::ReplayError,
                     format!(
                         "the session ended, and its last screen does not show: {}",
-                        render.condition()
+                        render.describe_condition()
                     ),
                 ))),
                 None => None,
@@ -251,39 +260,47 @@ impl Host {
     }
 
     /// A wait that may already be over.
-    pub(super) fn look_once(&mut self, render: &mut Render, now: Instant) -> Option<WaitResult> {
-        render.look(&mut Shown::new(self), now, false)
+    pub(super) fn check_once(
+        &mut self,
+        render: &mut RenderWait,
+        now: Instant,
+    ) -> Option<WaitResult> {
+        render.check_conditions(&mut ShownScreen::new(self), now, false)
     }
 
     /// Answers those whose time has come.
     pub(super) fn check_deadlines(&mut self, now: Instant) {
-        if !self.connections.waiters().any(|waiter| waiter.next().is_some_and(|at| at <= now)) {
+        if !self
+            .connections
+            .waiters()
+            .any(|waiter| waiter.next_check_at().is_some_and(|at| at <= now))
+        {
             return;
         }
         if self.connections.watches_screen() {
-            self.look_for_waiters(now, false);
+            self.check_waiters(now, false);
         }
-        let shown = Shown::new(self);
-        self.connections.settle(|waiter, dialect| match waiter {
+        let shown = ShownScreen::new(self);
+        self.connections.answer_ready(|waiter, dialect| match waiter {
             Waiter::Exit { deadline } if deadline.is_some_and(|at| at <= now) => {
-                Some(told(WaitResult { timed_out: true, ..WaitResult::default() }))
+                Some(to_answer(WaitResult { timed_out: true, ..WaitResult::default() }))
             }
             Waiter::Idle { span, since, .. }
                 if since.checked_add(*span).is_some_and(|at| at <= now) =>
             {
-                Some(told(WaitResult::default()))
+                Some(to_answer(WaitResult::default()))
             }
             Waiter::Idle { deadline, .. } if deadline.is_some_and(|at| at <= now) => {
-                Some(told(WaitResult { timed_out: true, ..WaitResult::default() }))
+                Some(to_answer(WaitResult { timed_out: true, ..WaitResult::default() }))
             }
             Waiter::Render(render) if render.deadline.is_some_and(|at| at <= now) => {
-                Some(told(render.timed_out(&shown).in_dialect(dialect)))
+                Some(to_answer(render.timed_out(&shown).in_dialect(dialect)))
             }
             Waiter::Run { started, deadline, result, .. } if *deadline <= now => {
                 result.completed = Some(false);
                 result.timed_out = Some(true);
-                result.duration_ms = Some(millis(now.duration_since(*started)));
-                Some(told(&**result))
+                result.duration_ms = Some(whole_millis(now.duration_since(*started)));
+                Some(to_answer(&**result))
             }
             _ => None,
         });
@@ -291,19 +308,21 @@ impl Host {
 
     /// Answers everybody: the session is over.
     pub(super) fn answer_all(&mut self, now: Instant) {
-        self.look_for_waiters(now, true);
+        self.check_waiters(now, true);
         let exit_code = self.manifest.exit_code;
         let id = self.manifest.session_id.clone();
-        self.connections.settle(|waiter, _| match waiter {
-            Waiter::Exit { .. } => Some(told(WaitResult { exit_code, ..WaitResult::default() })),
-            Waiter::Idle { .. } => Some(told(WaitResult::default())),
+        self.connections.answer_ready(|waiter, _| match waiter {
+            Waiter::Exit { .. } => {
+                Some(to_answer(WaitResult { exit_code, ..WaitResult::default() }))
+            }
+            Waiter::Idle { .. } => Some(to_answer(WaitResult::default())),
             Waiter::Run { started, result, .. } => {
                 result.completed = Some(false);
                 result.timed_out = Some(false);
-                result.duration_ms = Some(millis(now.duration_since(*started)));
-                Some(told(&**result))
+                result.duration_ms = Some(whole_millis(now.duration_since(*started)));
+                Some(to_answer(&**result))
             }
-            Waiter::Destroyed => Some(told(model::hosted::wire::DestroyResult {
+            Waiter::Destroyed => Some(to_answer(model::hosted::wire::DestroyResult {
                 session_id: id.clone(),
                 destroyed: true,
             })),
@@ -313,32 +332,37 @@ impl Host {
 }
 
 /// Whether a pattern can be used.
-pub fn check_pattern(text: &str) -> Result<(), Fault> {
-    pattern(text).map(drop)
+pub fn check_pattern(text: &str) -> Result<(), HostFault> {
+    compile_pattern(text).map(drop)
 }
 
 /// Holds conditions against the last screen of a session that is over. That it stays as it is cannot
 /// be proven by waiting any more, so a condition on that is not called matched.
-pub fn look_offline(
+pub fn check_offline(
     screen: &screen::Screen,
     seq: i64,
     params: &RenderParams,
-) -> Result<WaitResult, Fault> {
+) -> Result<WaitResult, HostFault> {
     let now = Instant::now();
-    let mut render = Render::new(params.clone(), || screen.hash(), now)?;
+    let mut render = RenderWait::new(params.clone(), || screen.hash(), now)?;
     let cursor = screen.cursor();
-    let mut shown =
-        Shown { text: screen.rows().join("\n"), hash: None, row: cursor.row, col: cursor.col, seq };
-    match render.look(&mut shown, now, true) {
+    let mut shown = ShownScreen {
+        text: screen.rows().join("\n"),
+        hash: None,
+        row: cursor.row,
+        col: cursor.col,
+        seq,
+    };
+    match render.check_conditions(&mut shown, now, true) {
         Some(result) => {
             let matched = Some(params.screen_stable_ms.is_none());
             Ok(WaitResult { matched, ..result })
         }
-        None => Err(Fault::new(
-            Code::ReplayError,
+        None => Err(HostFault::new(
+            FaultCode::ReplayError,
             format!(
                 "the session is over, and its last screen does not show: {}\n{}",
-                render.condition(),
+                render.describe_condition(),
                 shown.text.trim_end()
             ),
         )),

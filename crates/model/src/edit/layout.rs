@@ -3,90 +3,90 @@
 
 use std::ops::Range;
 
-use super::splice::{Splices, newline};
+use super::splice::{Splices, line_ending};
 
 /// A value to write.
 #[derive(Clone, Debug)]
-pub enum Node {
+pub enum JsonNode {
     Text(String),
     Number(u32),
-    Object(Vec<(String, Node)>),
-    Array(Vec<Node>),
+    Object(Vec<(String, JsonNode)>),
+    Array(Vec<JsonNode>),
 }
 
-impl Node {
+impl JsonNode {
     /// The same as a value to compare with.
-    pub fn value(&self) -> serde_json::Value {
+    pub fn to_value(&self) -> serde_json::Value {
         match self {
             Self::Text(text) => text.as_str().into(),
             Self::Number(number) => (*number).into(),
             Self::Object(members) => {
-                members.iter().map(|(key, node)| (key.clone(), node.value())).collect()
+                members.iter().map(|(key, node)| (key.clone(), node.to_value())).collect()
             }
-            Self::Array(elements) => elements.iter().map(Self::value).collect(),
+            Self::Array(elements) => elements.iter().map(Self::to_value).collect(),
         }
     }
 }
 
 /// Where an object or a list stands, and what is in it.
 #[derive(Debug)]
-pub struct Container {
+pub struct JsonContainer {
     pub range: Range<usize>,
     pub children: Vec<Range<usize>>,
 }
 
-impl Container {
+impl JsonContainer {
     /// Between the brackets.
-    fn inside(&self) -> Range<usize> {
+    fn inside_range(&self) -> Range<usize> {
         self.range.start + 1..self.range.end - 1
     }
 
     /// What stands between the child before `index` and that child, or the end.
-    fn gap(&self, index: usize) -> Range<usize> {
+    fn gap_before(&self, index: usize) -> Range<usize> {
         let start = match index.checked_sub(1) {
             Some(before) => self.children[before].end,
-            None => self.inside().start,
+            None => self.inside_range().start,
         };
-        let end = self.children.get(index).map_or(self.inside().end, |child| child.start);
+        let end = self.children.get(index).map_or(self.inside_range().end, |child| child.start);
         start..end
     }
 }
 
 /// The habits of a document.
 #[derive(Debug)]
-pub struct Layout<'a> {
+pub struct JsonLayout<'a> {
     text: &'a str,
     pub newline: &'static str,
     unit: String,
 }
 
-impl<'a> Layout<'a> {
-    pub fn of(text: &'a str) -> Self {
+impl<'a> JsonLayout<'a> {
+    pub fn of_text(text: &'a str) -> Self {
         // The first indented line that begins a member shows the habit.
         let indented = text.lines().find_map(|line| {
             let member = line.trim_start();
             let indent = &line[..line.len() - member.len()];
             (member.starts_with('"') && !indent.is_empty()).then(|| indent.to_owned())
         });
-        Self { text, newline: newline(text), unit: indented.unwrap_or_else(|| "  ".to_owned()) }
+        Self { text, newline: line_ending(text), unit: indented.unwrap_or_else(|| "  ".to_owned()) }
     }
 
     /// A value as text. `indent` is that of the line on which it begins.
-    pub fn render(&self, node: &Node, indent: &str, compact: bool) -> String {
+    pub fn render_node(&self, node: &JsonNode, indent: &str, compact: bool) -> String {
         let inner = format!("{indent}{}", self.unit);
         let colon = if compact { ":" } else { ": " };
         let (open, close, children): (char, char, Vec<String>) = match node {
-            Node::Text(text) => return serde_json::Value::from(text.as_str()).to_string(),
-            Node::Number(number) => return number.to_string(),
-            Node::Object(members) => {
-                let member = |(key, value): &(String, Node)| {
+            JsonNode::Text(text) => return serde_json::Value::from(text.as_str()).to_string(),
+            JsonNode::Number(number) => return number.to_string(),
+            JsonNode::Object(members) => {
+                let member = |(key, value): &(String, JsonNode)| {
                     let key = serde_json::Value::from(key.as_str());
-                    format!("{key}{colon}{}", self.render(value, &inner, compact))
+                    format!("{key}{colon}{}", self.render_node(value, &inner, compact))
                 };
                 ('{', '}', members.iter().map(member).collect())
             }
-            Node::Array(elements) => {
-                let element = |element: &Node| self.render(element, &inner, compact);
+            JsonNode::Array(elements) => {
+                let element = |element: &JsonNode| self.render_node(element, &inner, compact);
                 ('[', ']', elements.iter().map(element).collect())
             }
         };
@@ -99,16 +99,16 @@ impl<'a> Layout<'a> {
     }
 
     /// Adds elements at the end of a list.
-    pub fn append(
+    pub fn append_elements(
         &self,
         splices: &mut Splices,
-        place: &Container,
-        new: &[Node],
+        place: &JsonContainer,
+        new: &[JsonNode],
         compact_document: bool,
     ) {
         let compact = self.is_compact(place, compact_document);
         let indent = self.child_indent(place);
-        let new = new.iter().map(|node| self.render(node, &indent, compact)).collect();
+        let new = new.iter().map(|node| self.render_node(node, &indent, compact)).collect();
         self.append_texts(splices, place, new, &indent, compact);
     }
 
@@ -116,16 +116,16 @@ impl<'a> Layout<'a> {
     pub fn append_members(
         &self,
         splices: &mut Splices,
-        place: &Container,
-        new: Vec<(String, Node)>,
+        place: &JsonContainer,
+        new: Vec<(String, JsonNode)>,
         compact_document: bool,
     ) {
         let compact = self.is_compact(place, compact_document);
         let indent = self.child_indent(place);
         let colon = if compact { ":" } else { ": " };
-        let member = |(key, node): (String, Node)| {
+        let member = |(key, node): (String, JsonNode)| {
             let key = serde_json::Value::from(key);
-            format!("{key}{colon}{}", self.render(&node, &indent, compact))
+            format!("{key}{colon}{}", self.render_node(&node, &indent, compact))
         };
         let new = new.into_iter().map(member).collect();
         self.append_texts(splices, place, new, &indent, compact);
@@ -134,7 +134,7 @@ impl<'a> Layout<'a> {
     fn append_texts(
         &self,
         splices: &mut Splices,
-        place: &Container,
+        place: &JsonContainer,
         new: Vec<String>,
         indent: &str,
         compact: bool,
@@ -142,8 +142,8 @@ impl<'a> Layout<'a> {
         if new.is_empty() {
             return;
         }
-        let gap = place.gap(place.children.len());
-        let scanned = scan(self.text, gap.clone());
+        let gap = place.gap_before(place.children.len());
+        let scanned = scan_gap(self.text, gap.clone());
         if let (Some(last), None) = (place.children.last(), scanned.comma) {
             splices.insert(last.end, ",");
         }
@@ -159,7 +159,7 @@ impl<'a> Layout<'a> {
         splices.insert(scanned.end, text);
     }
 
-    fn is_compact(&self, place: &Container, compact_document: bool) -> bool {
+    fn is_compact(&self, place: &JsonContainer, compact_document: bool) -> bool {
         if place.children.is_empty() {
             compact_document && !self.text[place.range.clone()].contains('\n')
         } else {
@@ -167,7 +167,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    fn child_indent(&self, place: &Container) -> String {
+    fn child_indent(&self, place: &JsonContainer) -> String {
         if let Some(child) = place.children.first() {
             let line = self.text[..child.start].rfind('\n').map_or(0, |at| at + 1);
             let before = &self.text[line..child.start];
@@ -187,27 +187,27 @@ impl<'a> Layout<'a> {
 }
 
 /// Removes the marked children with their commas and the blanks before them. Comments stay.
-pub fn remove(splices: &mut Splices, text: &str, place: &Container, marked: &[bool]) {
+pub fn remove_children(splices: &mut Splices, text: &str, place: &JsonContainer, marked: &[bool]) {
     let count = place.children.len();
-    let comma = |after: usize| scan(text, place.gap(after + 1)).comma;
+    let comma = |after: usize| scan_gap(text, place.gap_before(after + 1)).comma;
     let trailing = count.checked_sub(1).and_then(comma);
     let last_kept = marked.iter().rposition(|marked| !marked);
     if !marked.is_empty()
         && last_kept.is_none()
-        && (0..=count).all(|i| is_plain(text, place.gap(i)))
+        && (0..=count).all(|i| is_plain(text, place.gap_before(i)))
     {
-        splices.remove(place.inside());
+        splices.remove(place.inside_range());
         return;
     }
     let mut next = 0;
     while let Some(first) = (next..count).find(|index| marked[*index]) {
         // Neighbours with nothing but blanks between them go as one: a line break between them ends no
         // comment that stays.
-        let goes_too = |index: &usize| marked[*index] && is_plain(text, place.gap(*index));
+        let goes_too = |index: &usize| marked[*index] && is_plain(text, place.gap_before(*index));
         let last = (first + 1..count).take_while(goes_too).last().unwrap_or(first);
         next = last + 1;
         let (child, end) = (place.children[first].start, place.children[last].end);
-        let before = scan(text, place.gap(first));
+        let before = scan_gap(text, place.gap_before(first));
         let rest = text[end..].trim_start_matches([' ', '\t', '\r', ',']);
         // Without its line break a comment would swallow what follows.
         let start =
@@ -229,7 +229,7 @@ struct Scanned {
     in_line_comment: bool,
 }
 
-fn scan(text: &str, gap: Range<usize>) -> Scanned {
+fn scan_gap(text: &str, gap: Range<usize>) -> Scanned {
     let mut scanned = Scanned { comma: None, end: gap.start, in_line_comment: false };
     let mut at = gap.start;
     while at < gap.end {

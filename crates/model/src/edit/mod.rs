@@ -6,7 +6,7 @@ pub mod splice;
 
 /// What is wrong with a file's content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub enum EditError {
     /// It cannot be parsed.
     #[error("line {line}, column {column}: {reason}")]
     Syntax {
@@ -22,7 +22,7 @@ pub enum Wrong {
     Shape(String),
 }
 
-impl From<jsonc_parser::errors::ParseError> for Wrong {
+impl From<jsonc_parser::errors::ParseError> for EditError {
     fn from(error: jsonc_parser::errors::ParseError) -> Self {
         Self::Syntax {
             line: error.line_display(),
@@ -32,8 +32,8 @@ impl From<jsonc_parser::errors::ParseError> for Wrong {
     }
 }
 
-impl Wrong {
-    pub fn shape(reason: impl Into<String>) -> Self {
+impl EditError {
+    pub fn wrong_shape(reason: impl Into<String>) -> Self {
         Self::Shape(reason.into())
     }
 }

@@ -33,7 +33,7 @@ impl Splices {
 }
 
 /// How a text ends its lines.
-pub fn newline(text: &str) -> &'static str {
+pub fn line_ending(text: &str) -> &'static str {
     let crlf = text.find('\n').is_some_and(|at| text[..at].ends_with('\r'));
     if crlf { "\r\n" } else { "\n" }
 }

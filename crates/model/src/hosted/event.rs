@@ -9,28 +9,28 @@ pub const EXIT_CODE_OF_A_SIGNAL: i32 = 0;
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event<'a> {
+pub struct LogEvent<'a> {
     /// Its place, from 0, without gaps.
     pub seq: u64,
     /// When.
     pub at: Time,
     /// What.
-    pub payload: Payload<'a>,
+    pub payload: LogPayload<'a>,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Payload<'a> {
+pub enum LogPayload<'a> {
     /// The program wrote these bytes.
     Output(&'a [u8]),
     /// Anything else.
-    Fact(Fact),
+    Fact(LogFact),
 }
 
 /// What happened, apart from output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "payload", rename_all = "snake_case")]
-pub enum Fact {
+pub enum LogFact {
     /// Text was typed.
     #[serde(rename_all = "camelCase")]
     InputText {

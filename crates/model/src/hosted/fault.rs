@@ -9,7 +9,7 @@ macro_rules! codes {
     ($($name:ident = $word:literal),+ $(,)?) => {
         /// A stable code.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum Code {
+        pub enum FaultCode {
             $(
                 #[doc = $word]
                 #[serde(rename = $word)]
@@ -17,12 +17,12 @@ macro_rules! codes {
             )+
         }
 
-        impl Code {
+        impl FaultCode {
             /// Every code.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
             /// The word of the JSON contract.
-            pub const fn word(self) -> &'static str {
+            pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)+
                 }
@@ -55,7 +55,7 @@ codes! {
     WaitTimeout = "WAIT_TIMEOUT",
 }
 
-impl Code {
+impl FaultCode {
     /// Whether the same call may succeed later.
     pub const fn is_retryable(self) -> bool {
         matches!(self, Self::HostUnreachable | Self::HostTimeout | Self::RpcError)
@@ -64,9 +64,9 @@ impl Code {
 
 /// One thing that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fault {
+pub struct HostFault {
     /// What kind.
-    pub code: Code,
+    pub code: FaultCode,
     /// The thing and the reason.
     pub message: String,
     /// The offending values by name, for programs. They do not go over a host's socket.
@@ -74,9 +74,9 @@ pub struct Fault {
     pub details: Map<String, Value>,
 }
 
-impl Fault {
+impl HostFault {
     /// A fault of that kind.
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: FaultCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: Map::new() }
     }
 
@@ -88,15 +88,15 @@ impl Fault {
     }
 
     /// Wrong input.
-    pub fn input(message: impl Into<String>) -> Self {
-        Self::new(Code::InvalidInput, message)
+    pub fn invalid_input(message: impl Into<String>) -> Self {
+        Self::new(FaultCode::InvalidInput, message)
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for HostFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for HostFault {}

@@ -11,7 +11,7 @@ use crate::time::Time;
 /// The manifest of a hosted session. Strict: a field that is not here makes it invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Manifest {
+pub struct SessionManifest {
     /// The version of the format: 1.
     pub version: u32,
     /// The session's id.
@@ -107,7 +107,7 @@ pub enum TerminationCategory {
 
 impl TerminationCategory {
     /// The word of the JSON contract.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
             Self::CleanExit => "clean-exit",
@@ -122,9 +122,9 @@ impl TerminationCategory {
     }
 }
 
-impl Manifest {
+impl SessionManifest {
     /// How it ended.
-    pub fn termination(&self) -> TerminationCategory {
+    pub fn termination_category(&self) -> TerminationCategory {
         if self.status.is_destroyed() {
             return TerminationCategory::Destroyed;
         }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn nulls_are_written_only_where_the_format_has_them() {
-        let manifest: Manifest = serde_json::from_str(TEXT).unwrap();
+        let manifest: SessionManifest = serde_json::from_str(TEXT).unwrap();
         let value = serde_json::to_value(&manifest).unwrap();
         assert_eq!(value, serde_json::from_str::<serde_json::Value>(TEXT).unwrap());
     }
@@ -164,13 +164,13 @@ mod tests {
     #[test]
     fn an_unknown_field_makes_it_invalid() {
         let text = TEXT.replacen("\"version\"", "\"extra\": 1, \"version\"", 1);
-        assert!(serde_json::from_str::<Manifest>(&text).is_err());
+        assert!(serde_json::from_str::<SessionManifest>(&text).is_err());
     }
 
     #[test]
     fn every_end_has_its_word() {
-        let running: Manifest = serde_json::from_str(TEXT).unwrap();
-        let ended = |status, code, signal: Option<&str>, origin| Manifest {
+        let running: SessionManifest = serde_json::from_str(TEXT).unwrap();
+        let ended = |status, code, signal: Option<&str>, origin| SessionManifest {
             status,
             exit_code: code,
             exit_signal: signal.map(str::to_owned),
@@ -187,7 +187,7 @@ mod tests {
             ended(Status::Destroying, None, None, None),
             ended(Status::Failed, None, None, None),
         ]
-        .map(|manifest| manifest.termination().word());
+        .map(|manifest| manifest.termination_category().as_str());
         assert_eq!(
             words,
             [

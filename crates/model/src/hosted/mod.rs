@@ -10,7 +10,7 @@ pub mod protocol;
 mod settle;
 pub mod wire;
 
-pub use event::{EXIT_CODE_OF_A_SIGNAL, Event, Fact, Payload};
-pub use fault::{Code, Fault};
-pub use manifest::{FailureOrigin, Manifest, TerminationCategory};
-pub use settle::{Settled, settle};
+pub use event::{EXIT_CODE_OF_A_SIGNAL, LogEvent, LogFact, LogPayload};
+pub use fault::{FaultCode, HostFault};
+pub use manifest::{FailureOrigin, SessionManifest, TerminationCategory};
+pub use settle::{SettledStatus, settle_status};

@@ -18,7 +18,7 @@ use super::wire::{
     RenderParams, RunParams, RunResult, ScreenshotParams, ScreenshotResult, SeqResult,
     SignalAnswer, SignalParams, SnapshotParams, SnapshotResult, TypeParams, WaitParams, WaitResult,
 };
-use super::{Code, Fault};
+use super::{FaultCode, HostFault};
 
 /// What a host says of itself to agent-tty's clients, which know two renderers by name.
 const RENDERERS: [&str; 2] = ["ghostty-web", "libghostty-vt"];
@@ -95,12 +95,12 @@ host_protocol! {
     /// The screen, as data.
     Snapshot = "snapshot": SnapshotParams => SnapshotResult,
         Some(&["format", "includeScrollback", "includeCells", "rendererName"]),
-        |query| renderer(query.renderer_name.as_deref());
+        |query| check_renderer(query.renderer_name.as_deref());
     /// The screen, as a picture that the host keeps.
     Screenshot = "screenshot": ScreenshotParams => ScreenshotResult,
         Some(&["profile", "showCursor", "rendererName"]),
         |query| {
-            renderer(query.renderer_name.as_deref())?;
+            check_renderer(query.renderer_name.as_deref())?;
             let length = |name: &String| name.chars().count();
             match query.profile.as_ref().map(length) {
                 Some(0) => Err("`profile` must not be empty".to_owned()),
@@ -110,15 +110,15 @@ host_protocol! {
     /// The screen itself, to be drawn by whoever asks.
     Keyframe = "keyframe": KeyframeParams => KeyframeResult, None, |_| Ok(());
     /// Type text.
-    Type = "type": TypeParams => SeqResult, Some(&["text"]), |query| filled("text", &query.text);
+    Type = "type": TypeParams => SeqResult, Some(&["text"]), |query| require_filled("text", &query.text);
     /// Paste text.
-    Paste = "paste": PasteParams => SeqResult, Some(&["text"]), |query| filled("text", &query.text);
+    Paste = "paste": PasteParams => SeqResult, Some(&["text"]), |query| require_filled("text", &query.text);
     /// Give the shell a command.
     Run = "run": RunParams => RunResult, Some(&["command", "noWait", "timeoutMs"]), |query| {
         if query.timeout_ms == Some(0) {
             return Err("`timeoutMs` must be positive".to_owned());
         }
-        filled("command", &query.command)
+        require_filled("command", &query.command)
     };
     /// Set a mark.
     Mark = "mark": MarkParams => SeqResult, Some(&["label"]), |_| Ok(());
@@ -127,7 +127,7 @@ host_protocol! {
         if query.keys.is_empty() {
             return Err("`keys` must not be empty".to_owned());
         }
-        query.keys.iter().try_for_each(|key| filled("keys", key))
+        query.keys.iter().try_for_each(|key| require_filled("keys", key))
     };
     /// Change the size.
     Resize = "resize": Dimensions => Dimensions, Some(&["cols", "rows"]), |query| {
@@ -138,7 +138,7 @@ host_protocol! {
     };
     /// Send a signal.
     Signal = "signal": SignalParams => SignalAnswer, Some(&["signal"]),
-        |query| filled("signal", &query.signal);
+        |query| require_filled("signal", &query.signal);
     /// Wait for the end, or for silence.
     Wait = "wait": WaitParams => WaitResult, Some(&["exit", "idleMs", "timeoutMs"]), |query| {
         if query.idle_ms == Some(0) {
@@ -162,7 +162,7 @@ host_protocol! {
 impl RenderParams {
     /// Whether anything is waited for, and nothing that excludes the other.
     fn check_conditions(&self) -> Result<(), String> {
-        renderer(self.renderer_name.as_deref())?;
+        check_renderer(self.renderer_name.as_deref())?;
         if self.text.is_some() && self.regex.is_some() {
             return Err("`text` and `regex` are mutually exclusive".to_owned());
         }
@@ -196,11 +196,11 @@ impl RenderParams {
     }
 }
 
-fn filled(name: &str, text: &str) -> Result<(), String> {
+fn require_filled(name: &str, text: &str) -> Result<(), String> {
     if text.is_empty() { Err(format!("`{name}` must not be empty")) } else { Ok(()) }
 }
 
-fn renderer(name: Option<&str>) -> Result<(), String> {
+fn check_renderer(name: Option<&str>) -> Result<(), String> {
     match name {
         Some(name) if !RENDERERS.contains(&name) => {
             Err(format!("`rendererName` must be one of: {}", RENDERERS.join(", ")))
@@ -235,7 +235,7 @@ pub struct IncomingRequest {
     /// How it was asked, and so how it is answered.
     pub dialect: HostDialect,
     /// What is wanted, or why it is refused.
-    pub request: Result<HostRequest, Fault>,
+    pub request: Result<HostRequest, HostFault>,
 }
 
 /// The id of an answer to what had none.
@@ -263,7 +263,7 @@ impl IncomingRequest {
         let refused = |id: &str, reason: String| Self {
             id: id.to_owned(),
             dialect: HostDialect::AgentTty,
-            request: Err(Fault::new(Code::RpcError, reason)),
+            request: Err(HostFault::new(FaultCode::RpcError, reason)),
         };
         let envelope: Envelope<'_> = match serde_json::from_slice(line) {
             Ok(envelope) => envelope,
@@ -280,7 +280,7 @@ impl IncomingRequest {
         } else {
             Err("`params` must be an object".to_owned())
         };
-        let request = request.map_err(|reason| Fault::new(Code::RpcError, reason));
+        let request = request.map_err(|reason| HostFault::new(FaultCode::RpcError, reason));
         Self { id, dialect, request }
     }
 
@@ -289,7 +289,7 @@ impl IncomingRequest {
         Self {
             id: UNKNOWN_ID.to_owned(),
             dialect: HostDialect::AgentTty,
-            request: Err(Fault::new(Code::RpcError, reason)),
+            request: Err(HostFault::new(FaultCode::RpcError, reason)),
         }
     }
 }
@@ -315,15 +315,16 @@ const IMPLIED: [&str; 3] = ["bracketed", "plain", "wait"];
 
 /// The line that asks `query` of a host. What a host of agent-tty's does not know is left out where it
 /// changes nothing, and is an error where it would.
-pub fn request_line<Q: HostQuery>(query: &Q, dialect: HostDialect) -> Result<Vec<u8>, Fault> {
-    let internal = |error: serde_json::Error| Fault::new(Code::InternalError, error.to_string());
+pub fn request_line<Q: HostQuery>(query: &Q, dialect: HostDialect) -> Result<Vec<u8>, HostFault> {
+    let internal =
+        |error: serde_json::Error| HostFault::new(FaultCode::InternalError, error.to_string());
     let mut params = serde_json::to_value(query).map_err(internal)?;
     if params.is_null() {
         params = Value::Object(Map::new());
     }
     if dialect == HostDialect::AgentTty {
         let foreign = |what: &str| {
-            Fault::input(format!(
+            HostFault::invalid_input(format!(
                 "{what} is not known to the host of this session, which agent-tty made"
             ))
         };
@@ -357,16 +358,16 @@ enum Reply<'a> {
 /// A fault as it goes over the socket: agent-tty's clients know two fields.
 #[derive(Serialize)]
 struct WireFault<'a> {
-    code: Code,
+    code: FaultCode,
     message: &'a str,
 }
 
 /// The line that answers a request.
-pub fn reply_line(id: &str, answer: &Result<Value, Fault>) -> Vec<u8> {
+pub fn reply_line(id: &str, answer: &Result<Value, HostFault>) -> Vec<u8> {
     let line = match answer {
         Ok(result) => serde_json::to_vec(&Reply::Done { id, ok: true, result }),
-        Err(Fault { code, message, .. }) => {
-            let message = if message.is_empty() { code.word() } else { message };
+        Err(HostFault { code, message, .. }) => {
+            let message = if message.is_empty() { code.as_str() } else { message };
             let error = &WireFault { code: *code, message };
             serde_json::to_vec(&Reply::Refused { id, ok: false, error })
         }
@@ -381,7 +382,7 @@ pub fn reply_line(id: &str, answer: &Result<Value, Fault>) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn fault(line: &str) -> (String, Fault) {
+    fn fault(line: &str) -> (String, HostFault) {
         let parsed = IncomingRequest::parse(line.as_bytes());
         (parsed.id, parsed.request.unwrap_err())
     }
@@ -422,7 +423,7 @@ mod tests {
             ("{\"id\":\"a\",\"method\":\"keyframe\"}", "a"),
         ] {
             let (named, fault) = fault(line);
-            assert_eq!((named.as_str(), fault.code), (id, Code::RpcError), "{line}");
+            assert_eq!((named.as_str(), fault.code), (id, FaultCode::RpcError), "{line}");
         }
     }
 
@@ -443,7 +444,7 @@ mod tests {
         assert!(!line(request_line(&wait, theirs).unwrap()).contains("idleMs"));
         // What they cannot do is an error, not something else done instead.
         let group = SignalParams { signal: "SIGINT".to_owned(), group: true };
-        assert_eq!(request_line(&group, theirs).unwrap_err().code, Code::InvalidInput);
+        assert_eq!(request_line(&group, theirs).unwrap_err().code, FaultCode::InvalidInput);
         let gone = RenderParams { gone: Some("x".to_owned()), ..RenderParams::default() };
         assert!(request_line(&gone, theirs).unwrap_err().message.contains("`gone`"));
         assert!(request_line(&KeyframeParams {}, theirs).is_err());

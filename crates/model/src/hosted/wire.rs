@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Manifest, TerminationCategory};
+use super::{SessionManifest, TerminationCategory};
 use crate::time::Time;
 
 mod wait;
 
 pub use wait::{AgentSeen, RenderParams, WaitParams, WaitResult};
 
-const fn yes() -> bool {
+const fn default_true() -> bool {
     true
 }
 
@@ -50,7 +50,7 @@ pub struct PasteParams {
     /// The text.
     pub text: String,
     /// Brackets around it whether or not the program asked for them.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub bracketed: bool,
 }
 
@@ -169,7 +169,7 @@ pub enum SnapshotFormat {
 
 impl SnapshotFormat {
     /// The word of the JSON contract.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Structured => "structured",
             Self::Text => "text",
@@ -389,7 +389,7 @@ pub struct SnapshotCell {
 #[serde(rename_all = "camelCase")]
 pub struct HostReport {
     /// The manifest as the host has it.
-    pub session: Manifest,
+    pub session: SessionManifest,
     /// The version of the host, as agent-tty counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cli_version: Option<String>,
@@ -449,7 +449,7 @@ pub struct LogPaused {
 #[serde(rename_all = "camelCase")]
 pub struct InspectResult {
     /// The whole record.
-    pub session: Manifest,
+    pub session: SessionManifest,
     /// Events in the log.
     pub event_count: u64,
     /// Milliseconds from creation until now or its end.

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::rules::judge::{Circumstances, Verdict};
-use crate::session::{Claim, How, Session};
-use crate::sighting::Turn;
-use crate::time::{Time, millis};
+use crate::rules::judge::{JudgeCircumstances, Verdict};
+use crate::session::{ClaimBasis, ProcessClaim, Session};
+use crate::sighting::TurnState;
+use crate::time::{Time, whole_millis};
 
 /// One fact behind a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -27,10 +27,10 @@ pub struct Evidence {
 }
 
 /// Every fact that led to `verdict`, strongest first, with what it did.
-pub fn explain(
+pub fn explain_verdict(
     session: &Session,
     verdict: &Verdict,
-    circumstances: &Circumstances,
+    circumstances: &JudgeCircumstances,
 ) -> Vec<Evidence> {
     let mut evidence = Vec::new();
     let mut add = |fact: &str, value: String, source: &str, at: Time, effect: String| {
@@ -39,29 +39,35 @@ pub fn explain(
             value,
             source: source.to_owned(),
             observed_at: at,
-            age_ms: millis(circumstances.now.since(at)),
+            age_ms: whole_millis(circumstances.now.since(at)),
             effect,
         });
     };
-    let mut claims: Vec<(usize, &Claim)> = session.claims.iter().enumerate().collect();
+    let mut claims: Vec<(usize, &ProcessClaim)> = session.claims.iter().enumerate().collect();
     claims.sort_by_key(|(index, _)| Some(*index) != verdict.decided_by);
     for (index, claim) in claims {
         let effect = if Some(index) == verdict.decided_by {
-            format!("decides: {} ({})", verdict.status.word(), claim.liveness.reason())
+            format!("decides: {} ({})", verdict.status.as_str(), claim.liveness.reason_code())
         } else {
-            format!("{} ({}), outweighed", claim.liveness.state(), claim.liveness.reason())
+            format!("{} ({}), outweighed", claim.liveness.as_str(), claim.liveness.reason_code())
         };
-        add(claim.how.words(), process_words(claim), &claim.source, claim.observed_at, effect);
+        add(
+            claim.how.describe_fact(),
+            describe_process(claim),
+            &claim.source,
+            claim.observed_at,
+            effect,
+        );
         if let Some(activity) = claim.activity {
             let open = claim.liveness.is_alive();
             let effect = if open && verdict.activity == Some(activity) {
-                format!("decides the activity: {}", activity.word())
+                format!("decides the activity: {}", activity.as_str())
             } else {
                 "no effect: another process or a newer word decides".to_owned()
             };
             let value = claim.waiting_for.as_ref().map_or_else(
-                || activity.word().to_owned(),
-                |reason| format!("{} for {reason}", activity.word()),
+                || activity.as_str().to_owned(),
+                |reason| format!("{} for {reason}", activity.as_str()),
             );
             add(
                 "the agent's own word on what it is doing",
@@ -98,15 +104,15 @@ pub fn explain(
             "no effect: age proves nothing".to_owned(),
         );
         let (value, says) = match &session.digest.turn {
-            Turn::Unknown => ("the transcript does not say", "unknown"),
-            Turn::Open => ("a turn was started and has not ended", "working"),
-            Turn::Waiting(_) => ("it asked and was not answered", "waiting"),
-            Turn::Closed => ("the last turn ended", "idle"),
+            TurnState::Unknown => ("the transcript does not say", "unknown"),
+            TurnState::Open => ("a turn was started and has not ended", "working"),
+            TurnState::Waiting(_) => ("it asked and was not answered", "waiting"),
+            TurnState::Closed => ("the last turn ended", "idle"),
         };
         let effect = match verdict.activity {
             None => "no effect: the session is over".to_owned(),
-            Some(activity) if activity.word() == says => format!("fits the activity: {says}"),
-            Some(activity) => format!("outweighed by the agent's own word: {}", activity.word()),
+            Some(activity) if activity.as_str() == says => format!("fits the activity: {says}"),
+            Some(activity) => format!("outweighed by the agent's own word: {}", activity.as_str()),
         };
         add(
             "where the last turn stands",
@@ -131,8 +137,8 @@ pub fn explain(
     evidence
 }
 
-fn process_words(claim: &Claim) -> String {
-    if claim.how == How::RecordedEnd {
+fn describe_process(claim: &ProcessClaim) -> String {
+    if claim.how == ClaimBasis::RecordedEnd {
         return claim.observed_at.to_string();
     }
     let identity = &claim.identity;

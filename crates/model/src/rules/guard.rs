@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::liveness::{Death, Doubt, Liveness};
 use crate::rules::judge::Verdict;
-use crate::session::{Claim, How, Kind, Session};
+use crate::session::{ClaimBasis, ProcessClaim, Session, SessionKind};
 use crate::time::Time;
 
 /// What was written this recently is never collected, whatever is said on the command line: nobody
@@ -13,7 +13,7 @@ pub const QUIET_BEFORE_COLLECTION: Duration = Duration::from_secs(10 * 60);
 
 /// Why a session may not be collected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum CollectRefusal {
     /// Its process is there.
     Alive,
     /// It cannot be proved dead from here.
@@ -29,13 +29,13 @@ pub enum Refusal {
     Active,
 }
 
-impl Refusal {
+impl CollectRefusal {
     /// The reason, for people.
-    pub fn reason(&self) -> String {
+    pub fn reason_text(&self) -> String {
         match self {
             Self::Alive => "its process is alive".to_owned(),
             Self::Unproven(liveness) => {
-                format!("its process cannot be proved dead from here ({})", liveness.reason())
+                format!("its process cannot be proved dead from here ({})", liveness.reason_code())
             }
             Self::CouldBeOpen { runs } => format!("{runs} could have it open"),
             Self::JustWritten => "it was written within the last ten minutes".to_owned(),
@@ -56,30 +56,30 @@ impl Refusal {
 }
 
 /// Whether a session with this verdict may be collected at all. Age, size and pins are asked later.
-pub fn may_collect(session: &Session, verdict: &Verdict, now: Time) -> Result<(), Refusal> {
+pub fn may_collect(session: &Session, verdict: &Verdict, now: Time) -> Result<(), CollectRefusal> {
     match verdict.liveness {
-        Liveness::Alive(_) => return Err(Refusal::Alive),
+        Liveness::Alive(_) => return Err(CollectRefusal::Alive),
         Liveness::Unknown(Doubt::MaybeOpen) | Liveness::Dead(Death::NotAttached) => {}
-        Liveness::Unknown(_) => return Err(Refusal::Unproven(verdict.liveness)),
+        Liveness::Unknown(_) => return Err(CollectRefusal::Unproven(verdict.liveness)),
         Liveness::Dead(_) => {}
     }
     // Even a recorded end: an agent that could have resumed it since says more than that.
     if let Some(runs) = name_possible_openers(session) {
-        return Err(Refusal::CouldBeOpen { runs });
+        return Err(CollectRefusal::CouldBeOpen { runs });
     }
     may_finalize(verdict.liveness)?;
-    if session.kind == Kind::Native && was_just_written(session, now) {
-        return Err(Refusal::JustWritten);
+    if session.kind == SessionKind::Native && was_just_written(session, now) {
+        return Err(CollectRefusal::JustWritten);
     }
-    if verdict.status.is_collectable() { Ok(()) } else { Err(Refusal::Active) }
+    if verdict.status.is_collectable() { Ok(()) } else { Err(CollectRefusal::Active) }
 }
 
 /// Whether that liveness of an owner ends its session. A derived end does not.
-pub const fn may_finalize(liveness: Liveness) -> Result<(), Refusal> {
+pub const fn may_finalize(liveness: Liveness) -> Result<(), CollectRefusal> {
     match liveness {
-        Liveness::Alive(_) => Err(Refusal::Alive),
+        Liveness::Alive(_) => Err(CollectRefusal::Alive),
         Liveness::Unknown(_) | Liveness::Dead(Death::NotAttached) => {
-            Err(Refusal::Unproven(liveness))
+            Err(CollectRefusal::Unproven(liveness))
         }
         Liveness::Dead(_) => Ok(()),
     }
@@ -87,8 +87,8 @@ pub const fn may_finalize(liveness: Liveness) -> Result<(), Refusal> {
 
 /// The agents that could have a session open although it is not called live, in words.
 fn name_possible_openers(session: &Session) -> Option<String> {
-    let could_open = |claim: &&Claim| claim.how == How::CouldOpen;
-    let name = |claim: &Claim| {
+    let could_open = |claim: &&ProcessClaim| claim.how == ClaimBasis::CouldOpen;
+    let name = |claim: &ProcessClaim| {
         let pid = claim.identity.pid.map_or("a process".to_owned(), |pid| format!("pid {pid}"));
         match &claim.directory {
             Some(directory) => format!("{pid} (in {directory})"),
@@ -107,14 +107,16 @@ fn was_just_written(session: &Session, now: Time) -> bool {
         .is_some_and(|written| now.since(written) < QUIET_BEFORE_COLLECTION)
 }
 
-impl From<Refusal> for crate::plan::Refusal {
-    fn from(refusal: Refusal) -> Self {
+impl From<CollectRefusal> for crate::plan::Refusal {
+    fn from(refusal: CollectRefusal) -> Self {
         match refusal {
-            Refusal::Alive => Self::Alive { who: "its process".to_owned() },
-            Refusal::Unproven(liveness) => Self::Unproven { why: liveness.reason().to_owned() },
-            Refusal::CouldBeOpen { runs } => Self::CouldBeOpen { runs },
-            Refusal::JustWritten => Self::JustWritten,
-            Refusal::Active => Self::Active { status: "its status is active".to_owned() },
+            CollectRefusal::Alive => Self::Alive { who: "its process".to_owned() },
+            CollectRefusal::Unproven(liveness) => {
+                Self::Unproven { why: liveness.reason_code().to_owned() }
+            }
+            CollectRefusal::CouldBeOpen { runs } => Self::CouldBeOpen { runs },
+            CollectRefusal::JustWritten => Self::JustWritten,
+            CollectRefusal::Active => Self::Active { status: "its status is active".to_owned() },
         }
     }
 }

@@ -96,19 +96,19 @@ pub fn attach_runs(
         if able.is_empty() {
             continue;
         }
-        contenders.extend(contender(runs, candidate, session, &able));
+        contenders.extend(find_contender(runs, candidate, session, &able));
         sessions[session] = Attachment::NotAttached(able);
     }
     let mut spare = Vec::new();
-    for (members, contenders) in components(runs.len(), contenders) {
-        seat(&members, contenders, &mut sessions, &mut spare);
+    for (members, contenders) in group_contenders(runs.len(), contenders) {
+        seat_contenders(&members, contenders, &mut sessions, &mut spare);
     }
     spare.sort_by_key(|one| one.run);
     Attachments { sessions, spare }
 }
 
 /// Whether a session shows a sign of being open in one of the runs that are `able` to.
-fn contender(
+fn find_contender(
     runs: &[UnsettledRun],
     candidate: &OpenCandidate,
     session: usize,
@@ -142,8 +142,8 @@ fn contender(
 }
 
 /// Runs that contend for the same sessions, each with those sessions.
-fn components(runs: usize, contenders: Vec<Contender>) -> Vec<(Vec<usize>, Vec<Contender>)> {
-    fn root(parents: &mut [usize], mut run: usize) -> usize {
+fn group_contenders(runs: usize, contenders: Vec<Contender>) -> Vec<(Vec<usize>, Vec<Contender>)> {
+    fn find_root(parents: &mut [usize], mut run: usize) -> usize {
         while parents[run] != run {
             parents[run] = parents[parents[run]];
             run = parents[run];
@@ -152,20 +152,20 @@ fn components(runs: usize, contenders: Vec<Contender>) -> Vec<(Vec<usize>, Vec<C
     }
     let mut parents: Vec<usize> = (0..runs).collect();
     for one in &contenders {
-        let first = root(&mut parents, one.runs[0]);
+        let first = find_root(&mut parents, one.runs[0]);
         for &run in &one.runs[1..] {
-            let other = root(&mut parents, run);
+            let other = find_root(&mut parents, run);
             parents[other] = first;
         }
     }
     let mut parts: Vec<(Vec<usize>, Vec<Contender>)> =
         (0..runs).map(|_| (Vec::new(), Vec::new())).collect();
     for run in 0..runs {
-        let part = root(&mut parents, run);
+        let part = find_root(&mut parents, run);
         parts[part].0.push(run);
     }
     for one in contenders {
-        let part = root(&mut parents, one.runs[0]);
+        let part = find_root(&mut parents, one.runs[0]);
         parts[part].1.push(one);
     }
     parts.retain(|(members, _)| !members.is_empty());
@@ -174,7 +174,7 @@ fn components(runs: usize, contenders: Vec<Contender>) -> Vec<(Vec<usize>, Vec<C
 
 /// Gives each contender a run of its own, the strongest signs first. Where there are not enough runs
 /// for all of one kind, nobody knows which of them is open.
-fn seat(
+fn seat_contenders(
     members: &[usize],
     mut contenders: Vec<Contender>,
     sessions: &mut [Attachment],

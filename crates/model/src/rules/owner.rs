@@ -5,31 +5,31 @@
 
 use std::time::Duration;
 
-use crate::program::{Appearance, Program, base_name, is_interpreter, is_shell};
+use crate::program::{AgentProgram, ProcessAppearance, base_name, is_interpreter, is_shell};
 
 /// The most ancestors that are looked at.
-pub const MOST_ANCESTORS: usize = 32;
+pub const MAX_ANCESTORS: usize = 32;
 
 /// What an unknown program must have been there for, before the hook started, to be an owner:
 /// helpers that were started for the hook are younger.
-const STEADY: Duration = Duration::from_secs(1);
+const MIN_OWNER_AGE: Duration = Duration::from_secs(1);
 
 /// One process above the hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ancestor {
+pub struct ProcessAncestor {
     /// Its pid.
     pub pid: u32,
     /// The user it runs as.
     pub uid: u32,
     /// How it looks.
-    pub appearance: Appearance,
+    pub appearance: ProcessAppearance,
     /// How long it had been there when the hook started.
     pub older_by: Duration,
 }
 
 /// Why a process was taken for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Basis {
+pub enum OwnerBasis {
     /// The agent itself named its pid, and it is above the hook.
     Claim,
     /// It is the program of this agent.
@@ -40,18 +40,18 @@ pub enum Basis {
 
 /// The chosen owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct OwnerChoice {
     /// Its place in the chain, counted from the hook's parent.
     pub index: usize,
     /// Why.
-    pub basis: Basis,
+    pub basis: OwnerBasis,
 }
 
 /// What the agent says about itself and what is known about agents.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct OwnerQuestion<'a> {
     /// How each agent's processes look.
-    pub rules: &'a [(&'static str, Program)],
+    pub rules: &'a [(&'static str, AgentProgram)],
     /// Pids that the agent named as its own, in the hook's environment or payload.
     pub claims: &'a [u32],
     /// The user the hook runs as.
@@ -62,26 +62,26 @@ pub struct Question<'a> {
 ///
 /// A claim that holds wins over everything nearer; then the nearest known agent; then the nearest
 /// steady process below the first one that adopts orphans.
-pub fn choose(
-    question: Question<'_>,
-    ancestors: impl IntoIterator<Item = Ancestor>,
-) -> Option<Choice> {
+pub fn choose_owner(
+    question: OwnerQuestion<'_>,
+    ancestors: impl IntoIterator<Item = ProcessAncestor>,
+) -> Option<OwnerChoice> {
     let mut agent = None;
     let mut steady = None;
     let mut below_reaper = true;
-    for (index, ancestor) in ancestors.into_iter().take(MOST_ANCESTORS).enumerate() {
+    for (index, ancestor) in ancestors.into_iter().take(MAX_ANCESTORS).enumerate() {
         if ancestor.pid <= 1 {
             break;
         }
         if question.claims.contains(&ancestor.pid) && ancestor.uid == question.uid {
-            return Some(Choice { index, basis: Basis::Claim });
+            return Some(OwnerChoice { index, basis: OwnerBasis::Claim });
         }
         if agent.is_none() {
             agent = question
                 .rules
                 .iter()
                 .find(|(_, program)| program.matches(&ancestor.appearance))
-                .map(|&(name, _)| Choice { index, basis: Basis::Agent(name) });
+                .map(|&(name, _)| OwnerChoice { index, basis: OwnerBasis::Agent(name) });
         }
         if agent.is_some() && question.claims.is_empty() {
             break;
@@ -90,17 +90,17 @@ pub fn choose(
         below_reaper &= !adopts_orphans(&ancestor.appearance);
         if steady.is_none()
             && below_reaper
-            && ancestor.older_by >= STEADY
+            && ancestor.older_by >= MIN_OWNER_AGE
             && !passes_on(&ancestor.appearance)
         {
-            steady = Some(Choice { index, basis: Basis::Steady });
+            steady = Some(OwnerChoice { index, basis: OwnerBasis::Steady });
         }
     }
     agent.or(steady)
 }
 
 /// Programs that only start another one, and whose end says nothing about the agent.
-const PASSING: [&str; 38] = [
+const LAUNCHER_PROGRAMS: [&str; 38] = [
     "env", "sudo", "doas", "su", "timeout", "nice", "xargs", "flock", "script", "time", "strace",
     "setsid", "stdbuf", "unshare", "direnv", "mise", "uv", "uvx", "npx", "npx-cli", "npm",
     "npm-cli", "pnpm", "pnpx", "yarn", "yarnpkg", "bunx", "corepack", "git", "cargo", "go",
@@ -108,9 +108,9 @@ const PASSING: [&str; 38] = [
 ];
 
 /// Whether the process is a wrapper, a shell, or ostler itself.
-fn passes_on(seen: &Appearance) -> bool {
+fn passes_on(seen: &ProcessAppearance) -> bool {
     let name = program_name(seen);
-    let passes = |name: &str| is_shell(name) || PASSING.contains(&name);
+    let passes = |name: &str| is_shell(name) || LAUNCHER_PROGRAMS.contains(&name);
     if passes(name) {
         return true;
     }
@@ -124,7 +124,7 @@ fn passes_on(seen: &Appearance) -> bool {
 }
 
 /// Programs that adopt orphans. What they are the parent of was not started by them.
-const REAPERS: [&str; 19] = [
+const ORPHAN_ADOPTERS: [&str; 19] = [
     "systemd",
     "init",
     "launchd",
@@ -147,10 +147,10 @@ const REAPERS: [&str; 19] = [
 ];
 
 /// Whether orphans may have been handed to this process.
-fn adopts_orphans(seen: &Appearance) -> bool {
+fn adopts_orphans(seen: &ProcessAppearance) -> bool {
     // The kernel's names are cut off at 15 bytes.
     let is_reaper = |name: &str| {
-        REAPERS
+        ORPHAN_ADOPTERS
             .iter()
             .any(|reaper| *reaper == name || (name.len() == 15 && reaper.starts_with(name)))
     };
@@ -158,7 +158,7 @@ fn adopts_orphans(seen: &Appearance) -> bool {
 }
 
 /// The executable's name, or the kernel's short name where the executable cannot be read.
-fn program_name(seen: &Appearance) -> &str {
+fn program_name(seen: &ProcessAppearance) -> &str {
     match seen.exe.as_deref() {
         Some(exe) if !exe.is_empty() => base_name(exe),
         _ => &seen.comm,

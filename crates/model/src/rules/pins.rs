@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::plan::Refusal;
-use crate::session::Name;
+use crate::session::SessionName;
 use crate::time::Time;
 
 /// One pin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pin {
+pub struct PinRecord {
     /// The session.
-    pub session: Name,
+    pub session: SessionName,
     /// Since when.
     pub at: Time,
     /// Why, in the words of the person who pinned it.
@@ -20,14 +20,14 @@ pub struct Pin {
 /// The pins of a home, as they were when it was looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Pins {
-    held: HashMap<Name, Pin>,
+    held: HashMap<SessionName, PinRecord>,
     /// Why they cannot be read: then anything may be pinned.
     unreadable: Option<String>,
 }
 
 impl Pins {
     /// What was read, or why it was not.
-    pub fn from_read<E: std::fmt::Display>(read: Result<Vec<Pin>, E>) -> Self {
+    pub fn from_read<E: std::fmt::Display>(read: Result<Vec<PinRecord>, E>) -> Self {
         match read {
             Ok(pins) => {
                 let held = pins.into_iter().map(|pin| (pin.session.clone(), pin)).collect();
@@ -43,12 +43,12 @@ impl Pins {
     }
 
     /// The pin of a session.
-    pub fn get(&self, session: &Name) -> Option<&Pin> {
+    pub fn get(&self, session: &SessionName) -> Option<&PinRecord> {
         self.held.get(session)
     }
 
     /// The sessions that are known to be pinned.
-    pub fn sessions(&self) -> impl Iterator<Item = &Name> {
+    pub fn sessions(&self) -> impl Iterator<Item = &SessionName> {
         self.held.keys()
     }
 
@@ -62,7 +62,7 @@ impl Pins {
     }
 
     /// Whether something may go that belongs to these sessions.
-    pub fn allow(&self, sessions: &[Name]) -> Result<(), Refusal> {
+    pub fn allow(&self, sessions: &[SessionName]) -> Result<(), Refusal> {
         match (&self.unreadable, sessions) {
             (_, []) => Ok(()),
             (Some(why), _) => Err(may_be_pinned(why)),

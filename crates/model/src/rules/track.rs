@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Happening, Report};
+use crate::event::{HookHappening, HookReport};
 use crate::identity::Identity;
 use crate::status::Activity;
 use crate::time::Time;
@@ -23,7 +23,7 @@ pub enum EndReason {
 
 impl EndReason {
     /// In words.
-    pub fn words(&self) -> String {
+    pub fn reason_text(&self) -> String {
         match self {
             Self::Exited => "exited".to_owned(),
             Self::Said(None) => "ended".to_owned(),
@@ -35,7 +35,7 @@ impl EndReason {
 /// The end of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct End {
+pub struct TrackEnd {
     /// The last evidence of it, not the time when it was noticed.
     pub at: Time,
     /// Why.
@@ -45,7 +45,7 @@ pub struct End {
 /// What hooks have told about one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Track {
+pub struct HookTrack {
     /// The process that the current or last turn belongs to.
     pub owner: Option<Identity>,
     /// The last turn began without finding its owner: the one above is from before. While it lives the
@@ -57,7 +57,7 @@ pub struct Track {
     /// What it waits for.
     pub waiting_for: Option<String>,
     /// Its end, if it is over.
-    pub end: Option<End>,
+    pub end: Option<TrackEnd>,
     /// When the first report came.
     pub began_at: Option<Time>,
     /// The last evidence that it was there.
@@ -86,7 +86,7 @@ pub struct Track {
 
 /// A change that others are told about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum TrackChange {
     /// The first report of this session.
     Appeared,
     /// It was over, and is not.
@@ -99,7 +99,7 @@ pub enum Change {
     None,
 }
 
-impl Track {
+impl HookTrack {
     /// Whether it is not known to be over.
     pub fn is_open(&self) -> bool {
         self.end.is_none()
@@ -111,32 +111,32 @@ impl Track {
     }
 
     /// Takes one report in.
-    pub fn apply(&mut self, report: &Report) -> Change {
+    pub fn apply_report(&mut self, report: &HookReport) -> TrackChange {
         let first = self.last_sign_at.is_none();
         let at = report.at;
         self.began_at = Some(self.began_at.map_or(at, |known| known.min(at)));
         let later_evidence = self.last_sign_at.is_some_and(|known| known > at);
         let outdated = self.changed_at.is_some_and(|known| known > at);
         self.last_sign_at = self.last_sign_at.max(Some(at));
-        self.note(report, outdated);
+        self.note_facts(report, outdated);
         if report.hook.subagent.is_some() {
             // A sub-agent never changes what its parent is doing.
-            return if first { Change::Appeared } else { Change::None };
+            return if first { TrackChange::Appeared } else { TrackChange::None };
         }
         match report.hook.happening {
-            Happening::TurnStart => self.turns += 1,
-            Happening::SessionStart => self.begun = true,
+            HookHappening::TurnStart => self.turns += 1,
+            HookHappening::SessionStart => self.begun = true,
             _ => {}
         }
         if outdated {
-            return if first { Change::Appeared } else { Change::None };
+            return if first { TrackChange::Appeared } else { TrackChange::None };
         }
-        let change = self.change(report, later_evidence);
-        if first { Change::Appeared } else { change }
+        let change = self.change_state(report, later_evidence);
+        if first { TrackChange::Appeared } else { change }
     }
 
     /// The facts that hold whatever the state is.
-    fn note(&mut self, report: &Report, outdated: bool) {
+    fn note_facts(&mut self, report: &HookReport, outdated: bool) {
         let hook = &report.hook;
         let newer = |known: &mut Option<String>, said: &Option<String>| {
             if said.is_some() && (known.is_none() || !outdated) {
@@ -148,85 +148,87 @@ impl Track {
         newer(&mut self.root, &report.root);
         if hook.subagent.is_none() {
             newer(&mut self.transcript, &hook.transcript);
-            if self.first_prompt.is_none() && hook.happening == Happening::TurnStart {
+            if self.first_prompt.is_none() && hook.happening == HookHappening::TurnStart {
                 self.first_prompt.clone_from(&hook.prompt);
             }
         }
     }
 
-    fn change(&mut self, report: &Report, later_evidence: bool) -> Change {
+    fn change_state(&mut self, report: &HookReport, later_evidence: bool) -> TrackChange {
         let (at, hook) = (report.at, &report.hook);
         let was_open = self.is_open();
         let before = self.activity;
         match hook.happening {
-            Happening::TurnStart => {
+            HookHappening::TurnStart => {
                 // Captured anew. A walk that failed leaves the known one, and a doubt about it.
                 self.capture_owner(report);
-                self.begin(Activity::Working);
+                self.begin_activity(Activity::Working);
                 self.turn_started_at = Some(at);
                 self.interrupted = false;
             }
-            Happening::SessionStart => {
+            HookHappening::SessionStart => {
                 if report.owner.is_some() || !was_open {
                     self.capture_owner(report);
                 }
                 let working = was_open && self.activity == Some(Activity::Working);
                 self.interrupted = working;
-                self.begin(if working { Activity::Working } else { Activity::Idle });
+                self.begin_activity(if working { Activity::Working } else { Activity::Idle });
             }
-            Happening::Progress | Happening::Waiting | Happening::TurnEnd if !was_open => {
-                return Change::None;
+            HookHappening::Progress | HookHappening::Waiting | HookHappening::TurnEnd
+                if !was_open =>
+            {
+                return TrackChange::None;
             }
-            Happening::Progress => {
-                self.adopt(report);
-                self.begin(Activity::Working);
+            HookHappening::Progress => {
+                self.adopt_owner(report);
+                self.begin_activity(Activity::Working);
             }
-            Happening::Waiting => {
-                self.adopt(report);
-                self.begin(Activity::Waiting);
+            HookHappening::Waiting => {
+                self.adopt_owner(report);
+                self.begin_activity(Activity::Waiting);
                 self.waiting_for = hook.message.clone().or_else(|| hook.detail.clone());
             }
-            Happening::TurnEnd => {
-                self.adopt(report);
-                self.begin(Activity::Idle);
+            HookHappening::TurnEnd => {
+                self.adopt_owner(report);
+                self.begin_activity(Activity::Idle);
                 self.turn_started_at = None;
             }
-            Happening::SessionEnd => {
+            HookHappening::SessionEnd => {
                 if !was_open || later_evidence {
-                    return Change::None;
+                    return TrackChange::None;
                 }
-                self.end = Some(End { at, reason: EndReason::Said(hook.detail.clone()) });
+                self.end = Some(TrackEnd { at, reason: EndReason::Said(hook.detail.clone()) });
                 self.activity = None;
                 self.waiting_for = None;
                 self.turn_started_at = None;
             }
-            Happening::Compaction | Happening::Sign => return Change::None,
+            HookHappening::Compaction | HookHappening::Sign => return TrackChange::None,
         }
         self.changed_at = self.changed_at.max(Some(at));
         match (was_open, self.is_open()) {
-            (true, false) => Change::Ended,
-            (false, true) => Change::Revived,
-            _ if before != self.activity => Change::Activity,
-            _ => Change::None,
+            (true, false) => TrackChange::Ended,
+            (false, true) => TrackChange::Revived,
+            _ if before != self.activity => TrackChange::Activity,
+            _ => TrackChange::None,
         }
     }
 
     /// It is there, and does this.
-    fn begin(&mut self, activity: Activity) {
+    fn begin_activity(&mut self, activity: Activity) {
         self.end = None;
         self.activity = Some(activity);
         self.waiting_for = None;
     }
 
     /// Takes the owner of a report where none is known for certain.
-    fn adopt(&mut self, report: &Report) {
+    fn adopt_owner(&mut self, report: &HookReport) {
         if self.owner.is_none() || (self.owner_unconfirmed && report.owner.is_some()) {
             self.capture_owner(report);
         }
     }
 
     /// Takes the owner of a report; without one, what is known stays and is in doubt.
-    fn capture_owner(&mut self, report: &Report) {
+    fn capture_owner(&mut self, report: &HookReport) {
         if report.owner.is_some() {
             self.owner.clone_from(&report.owner);
         }
@@ -234,16 +236,16 @@ impl Track {
     }
 
     /// Its owner is proven to be gone: it ended with the last evidence of it.
-    pub fn exit(&mut self) -> Change {
+    pub fn mark_exited(&mut self) -> TrackChange {
         if !self.is_open() {
-            return Change::None;
+            return TrackChange::None;
         }
         let at = self.last_sign_at.unwrap_or(Time::from_millis(0));
-        self.end = Some(End { at, reason: EndReason::Exited });
+        self.end = Some(TrackEnd { at, reason: EndReason::Exited });
         self.activity = None;
         self.waiting_for = None;
         self.turn_started_at = None;
-        Change::Ended
+        TrackChange::Ended
     }
 }
 
@@ -254,12 +256,12 @@ mod tests {
     use super::*;
     use crate::event::HookEvent;
 
-    fn at(seconds: i64, happening: Happening) -> Report {
-        Report {
-            id: format!("{seconds}.{}", happening.word()),
+    fn at(seconds: i64, happening: HookHappening) -> HookReport {
+        HookReport {
+            id: format!("{seconds}.{}", happening.as_str()),
             at: Time::from_millis(seconds * 1000),
             agent: "a".into(),
-            event: happening.word().into(),
+            event: happening.as_str().into(),
             hook: HookEvent::new("s", happening),
             root: None,
             owner: Some(Identity { pid: Some(seconds as u32), ..Identity::default() }),
@@ -268,15 +270,15 @@ mod tests {
         }
     }
 
-    fn fold(reports: &[Report]) -> Track {
-        let mut track = Track::default();
+    fn fold(reports: &[HookReport]) -> HookTrack {
+        let mut track = HookTrack::default();
         for report in reports {
-            track.apply(report);
+            track.apply_report(report);
         }
         track
     }
 
-    use Happening::{
+    use HookHappening::{
         Compaction, Progress, SessionEnd, SessionStart, Sign, TurnEnd, TurnStart, Waiting,
     };
 
@@ -288,7 +290,7 @@ mod tests {
         let waiting = [at(1, SessionStart), at(2, TurnStart), at(3, Waiting)];
         let ended = [at(1, SessionStart), at(2, TurnStart), at(3, SessionEnd)];
         use Activity as A;
-        let rows: [(&[Report], Happening, Option<A>); 32] = [
+        let rows: [(&[HookReport], HookHappening, Option<A>); 32] = [
             (&idle, TurnStart, Some(A::Working)),
             (&idle, TurnEnd, Some(A::Idle)),
             (&idle, SessionStart, Some(A::Idle)),
@@ -324,34 +326,34 @@ mod tests {
         ];
         for (from, event, expected) in rows {
             let mut track = fold(from);
-            track.apply(&at(9, event));
+            track.apply_report(&at(9, event));
             assert_eq!(track.activity, expected, "{:?} by {event:?}", fold(from).activity);
             assert_eq!(track.end.is_some(), expected.is_none());
         }
         let mut noted = fold(&working);
-        noted.apply(&at(9, SessionStart));
+        noted.apply_report(&at(9, SessionStart));
         assert!(noted.interrupted, "working, note stale");
         for from in [&idle[..], &working, &waiting] {
             let mut track = fold(from);
-            assert_eq!(track.exit(), Change::Ended);
+            assert_eq!(track.mark_exited(), TrackChange::Ended);
             let last = from.last().unwrap().at;
-            assert_eq!(track.end, Some(End { at: last, reason: EndReason::Exited }));
+            assert_eq!(track.end, Some(TrackEnd { at: last, reason: EndReason::Exited }));
         }
         let mut over = fold(&ended);
-        assert_eq!(over.exit(), Change::None, "an end that was said stays said");
+        assert_eq!(over.mark_exited(), TrackChange::None, "an end that was said stays said");
     }
 
     #[test]
     fn l10_the_owner_is_captured_at_every_turn_start_and_never_erased() {
         let mut track = fold(&[at(1, SessionStart), at(2, TurnStart)]);
         assert_eq!(track.owner.as_ref().unwrap().pid, Some(2));
-        track.apply(&at(3, Progress));
+        track.apply_report(&at(3, Progress));
         assert_eq!(track.owner.as_ref().unwrap().pid, Some(2), "kept within the turn");
-        let failed = Report { owner: None, ..at(4, TurnStart) };
-        track.apply(&failed);
+        let failed = HookReport { owner: None, ..at(4, TurnStart) };
+        track.apply_report(&failed);
         assert_eq!(track.owner.as_ref().unwrap().pid, Some(2), "a failed walk erases nothing");
         assert!(track.owner_unconfirmed, "and proves nothing");
-        track.apply(&at(5, Progress));
+        track.apply_report(&at(5, Progress));
         assert_eq!(track.owner.as_ref().unwrap().pid, Some(5), "and a later one may succeed");
         assert!(!track.owner_unconfirmed);
     }
@@ -359,20 +361,20 @@ mod tests {
     #[test]
     fn a_subagent_never_flips_its_parent() {
         let mut track = fold(&[at(1, SessionStart), at(2, TurnStart), at(3, Waiting)]);
-        for happening in Happening::ALL {
+        for happening in HookHappening::ALL {
             let mut report = at(9, happening);
             report.hook.subagent = Some("sub".into());
-            track.apply(&report);
+            track.apply_report(&report);
             assert_eq!(track.activity, Some(Activity::Waiting), "{happening:?}");
             assert_eq!(track.turns, 1);
         }
         assert_eq!(track.last_sign_at, Some(Time::from_millis(9000)), "but it is a sign of life");
     }
 
-    fn any_report() -> impl Strategy<Value = Report> {
-        (0..20i64, 0..Happening::ALL.len(), any::<bool>(), any::<bool>()).prop_map(
+    fn any_report() -> impl Strategy<Value = HookReport> {
+        (0..20i64, 0..HookHappening::ALL.len(), any::<bool>(), any::<bool>()).prop_map(
             |(seconds, happening, owned, sub)| {
-                let mut report = at(seconds, Happening::ALL[happening]);
+                let mut report = at(seconds, HookHappening::ALL[happening]);
                 if !owned {
                     report.owner = None;
                 }
@@ -405,7 +407,7 @@ mod tests {
             let mut track = fold(&reports);
             let newest = reports.iter().map(|report| report.at).max();
             prop_assert_eq!(track.last_sign_at, newest);
-            track.exit();
+            track.mark_exited();
             prop_assert!(track.end.unwrap().at <= newest.unwrap());
         }
 
@@ -420,7 +422,7 @@ mod tests {
             let track = fold(&reports);
             let mut again = track.clone();
             for report in &reports[..reports.len() - 1] {
-                again.apply(report);
+                again.apply_report(report);
             }
             again.turns = track.turns;
             if track.changed_at == track.last_sign_at {
@@ -433,8 +435,8 @@ mod tests {
             reports in proptest::collection::vec(any_report(), 0..40),
         ) {
             let mut track = fold(&reports);
-            track.exit();
-            track.apply(&at(99, TurnStart));
+            track.mark_exited();
+            track.apply_report(&at(99, TurnStart));
             prop_assert!(track.is_open());
             prop_assert_eq!(track.activity, Some(Activity::Working));
         }

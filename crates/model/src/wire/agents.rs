@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Incomplete, RefusalView};
-use crate::plan::Kind;
+use super::{IncompleteSource, RefusalView};
+use crate::plan::RemovableKind;
 
 /// One of OpenClaw's agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct AgentView {
+pub struct OpenClawAgentView {
     /// Its id.
     pub id: String,
     /// Whether it is used when none is named.
@@ -60,9 +60,9 @@ pub struct AgentsLsResult {
     /// The gateway.
     pub gateway: GatewayView,
     /// The agents, as the configuration lists them.
-    pub agents: Vec<AgentView>,
+    pub agents: Vec<OpenClawAgentView>,
     /// What could not be looked at.
-    pub incomplete: Vec<Incomplete>,
+    pub incomplete: Vec<IncompleteSource>,
 }
 
 /// What is done with one thing of an agent that is deleted.
@@ -96,7 +96,7 @@ pub struct AgentItem {
     /// What is done with it.
     pub action: AgentChange,
     /// What it is.
-    pub kind: Kind,
+    pub kind: RemovableKind,
     /// Where it is.
     pub path: String,
     /// How many bytes it takes.

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Incomplete;
-use crate::plan::{Item, Kind, Refusal};
+use super::IncompleteSource;
+use crate::plan::{PlanItem, Refusal, RemovableKind};
 use crate::time::Time;
 
 /// Why something stays, for programs and people.
@@ -24,7 +24,7 @@ impl From<&Refusal> for RefusalView {
     fn from(refusal: &Refusal) -> Self {
         Self {
             refusal: refusal.clone(),
-            reason: refusal.reason(),
+            reason: refusal.reason_text(),
             remedy: refusal.remedy().to_owned(),
         }
     }
@@ -33,7 +33,7 @@ impl From<&Refusal> for RefusalView {
 /// What the reaper would do, or did, with one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Fate {
+pub enum ItemFate {
     /// It would go.
     WouldGo,
     /// It went to the trash.
@@ -49,10 +49,10 @@ pub enum Fate {
 #[serde(rename_all = "camelCase")]
 pub struct PlannedItem {
     /// What is done with it.
-    pub action: Fate,
+    pub action: ItemFate,
     /// What it is, and why it may go.
     #[serde(flatten)]
-    pub item: Item,
+    pub item: PlanItem,
     /// Why it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusalView>,
@@ -81,7 +81,7 @@ pub struct GcResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
     /// What could not be looked at.
-    pub incomplete: Vec<Incomplete>,
+    pub incomplete: Vec<IncompleteSource>,
 }
 
 /// One thing that was put back, or not.
@@ -89,7 +89,7 @@ pub struct GcResult {
 #[serde(rename_all = "camelCase")]
 pub struct UndoneItem {
     /// What it is.
-    pub kind: Kind,
+    pub kind: RemovableKind,
     /// Where it was, and is again.
     pub path: String,
     /// How many bytes it takes.
@@ -122,7 +122,7 @@ pub struct UndoResult {
 #[serde(rename_all = "camelCase")]
 pub struct TrashedItem {
     /// What it is.
-    pub kind: Kind,
+    pub kind: RemovableKind,
     /// Where it was.
     pub path: String,
     /// What was done with it: `trashed`, `renamed`, `replaced` or `discarded`.
@@ -185,7 +185,7 @@ pub struct TrashLsResult {
     /// Every run, the newest first.
     pub receipts: Vec<ReceiptView>,
     /// What could not be read.
-    pub incomplete: Vec<Incomplete>,
+    pub incomplete: Vec<IncompleteSource>,
 }
 
 /// The result of `trash empty`.
@@ -199,7 +199,7 @@ pub struct TrashEmptied {
     /// How many bytes were, or would be, freed.
     pub bytes: u64,
     /// What could not be removed.
-    pub failed: Vec<Incomplete>,
+    pub failed: Vec<IncompleteSource>,
 }
 
 /// The result of `trash verify`.
@@ -217,5 +217,5 @@ pub struct TrashVerified {
     /// What a person must decide.
     pub undecided: Vec<UndecidedView>,
     /// What is not as its journal says.
-    pub problems: Vec<Incomplete>,
+    pub problems: Vec<IncompleteSource>,
 }

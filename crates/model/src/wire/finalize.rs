@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Incomplete, SessionView};
-use crate::summary::Kept;
+use super::{IncompleteSource, SessionView};
+use crate::summary::KeptSession;
 use crate::time::Time;
 
 /// One event: a report of a hook, or something ostler did.
@@ -51,7 +51,7 @@ fn is_none(count: &u64) -> bool {
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Swept {
+pub struct SweepResult {
     /// Reports that were taken in from the spool.
     pub reports: u64,
     /// Lines of the spool that could not be understood; they are kept beside it.
@@ -84,18 +84,18 @@ pub struct StatusResult<'a> {
     pub ended: Vec<SweptSession>,
     /// What the sweep did, unless there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub swept: Option<Swept>,
+    pub swept: Option<SweepResult>,
     /// Why there was no sweep although one was wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_swept: Option<String>,
     /// What could not be read.
-    pub incomplete: &'a [Incomplete],
+    pub incomplete: &'a [IncompleteSource],
 }
 
 /// How a check went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Grade {
+pub enum CheckGrade {
     /// As it should be.
     Ok,
     /// Worth knowing.
@@ -107,11 +107,11 @@ pub enum Grade {
 /// One thing that `doctor` looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Finding {
+pub struct DoctorFinding {
     /// What was looked at.
     pub check: String,
     /// How it is.
-    pub grade: Grade,
+    pub grade: CheckGrade,
     /// What was found.
     pub found: String,
     /// What can be done.
@@ -128,20 +128,20 @@ pub struct DoctorResult {
     /// Whether nothing is wrong.
     pub healthy: bool,
     /// Everything that was looked at.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<DoctorFinding>,
     /// What the sweep did, unless there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub swept: Option<Swept>,
+    pub swept: Option<SweepResult>,
     /// What `--fix` did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed: Option<Vec<String>>,
 }
 
-impl Finding {
+impl DoctorFinding {
     /// All is well.
     pub fn ok(check: impl Into<String>, found: impl Into<String>) -> Self {
         let (check, found) = (check.into(), found.into());
-        Self { check, grade: Grade::Ok, found, remedy: None, fixable: false }
+        Self { check, grade: CheckGrade::Ok, found, remedy: None, fixable: false }
     }
 
     /// Worth knowing.
@@ -150,7 +150,7 @@ impl Finding {
         found: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self { grade: Grade::Note, remedy: Some(remedy.into()), ..Self::ok(check, found) }
+        Self { grade: CheckGrade::Note, remedy: Some(remedy.into()), ..Self::ok(check, found) }
     }
 
     /// Something is wrong.
@@ -159,7 +159,7 @@ impl Finding {
         found: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self { grade: Grade::Problem, ..Self::note(check, found, remedy) }
+        Self { grade: CheckGrade::Problem, ..Self::note(check, found, remedy) }
     }
 }
 
@@ -168,7 +168,7 @@ impl Finding {
 #[serde(rename_all = "camelCase")]
 pub struct VaultLsResult {
     /// What the vault holds, the newest first.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<KeptSession>,
     /// How many bytes the originals had.
     pub bytes: u64,
     /// How many bytes the copies have.
@@ -182,7 +182,7 @@ pub struct VaultVerifyResult {
     /// Files that are what they should be.
     pub sound: u64,
     /// Files that are not, and why.
-    pub damaged: Vec<Incomplete>,
+    pub damaged: Vec<IncompleteSource>,
 }
 
 /// The result of `vault restore` and `vault export`.

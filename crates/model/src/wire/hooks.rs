@@ -21,7 +21,7 @@ pub enum HookState {
 
 impl HookState {
     /// The state as it is written.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Installed => "installed",
             Self::NotTrusted => "not-trusted",

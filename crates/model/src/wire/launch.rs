@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::launch::Launch;
+use crate::launch::AgentLaunch;
 use crate::time::Time;
 
 /// An agent that was started in a terminal. It tells what was, and nothing about what is.
@@ -19,8 +19,8 @@ pub struct LaunchView {
     pub launched_at: Time,
 }
 
-impl From<&Launch> for LaunchView {
-    fn from(launch: &Launch) -> Self {
+impl From<&AgentLaunch> for LaunchView {
+    fn from(launch: &AgentLaunch) -> Self {
         let agent = launch.agent.clone();
         Self { agent, pid: launch.process.pid, launched_at: launch.at }
     }

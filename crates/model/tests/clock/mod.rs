@@ -31,7 +31,8 @@ impl SteppedMachine {
         let mut clock = WallClock::default();
         for &at in looks {
             let booted_at = self.booted_at(at);
-            let reading = ClockReading::first("boot".into(), secs(at), booted_at).after(kept);
+            let reading =
+                ClockReading::first_reading("boot".into(), secs(at), booted_at).after_kept(kept);
             clock = reading.seen_from(booted_at);
             kept = Some(reading);
         }
@@ -56,7 +57,7 @@ fn process(start: i64) -> SeenProcess {
 fn h1_a_process_named_by_pid_ticks_and_machine_is_alive_whatever_the_clock_says() {
     let claude = |written: i64| Identity {
         start: Some(5000),
-        machine: Some(Machine::Plain("plain".into())),
+        machine: Some(MachineId::Plain("plain".into())),
         pid_ns: Some(1),
         recorded_at: Some(after_boot(written)),
         ..by_agent()
@@ -68,42 +69,42 @@ fn h1_a_process_named_by_pid_ticks_and_machine_is_alive_whatever_the_clock_says(
             steady_since: None,
         };
         let stepped = Observer { clock, ..observer() };
-        expect(&claude(100), &stepped, Seen::Process(there()), ALIVE);
+        expect(&claude(100), &stepped, PidLookup::Process(there()), ALIVE);
         // The same with a boot that was written down by the clock.
-        let by_time = Identity { boot: Some(Boot::Time(BOOTED)), ..recorded() };
-        expect(&by_time, &stepped, Seen::Process(there()), ALIVE);
+        let by_time = Identity { boot: Some(BootId::Time(BOOTED)), ..recorded() };
+        expect(&by_time, &stepped, PidLookup::Process(there()), ALIVE);
         // What is gone is gone by any clock.
-        expect(&claude(100), &stepped, Seen::Absent, dead(Death::Gone));
-        expect(&by_time, &stepped, Seen::Absent, dead(Death::Gone));
+        expect(&claude(100), &stepped, PidLookup::Absent, dead(Death::Gone));
+        expect(&by_time, &stepped, PidLookup::Absent, dead(Death::Gone));
     }
 }
 
 #[test]
 fn h1_a_pid_alone_under_a_clock_that_was_set_is_in_doubt() {
     let machine = SteppedMachine { steps: vec![(0, 0), (500, 5)] };
-    let seen = Seen::Process(process(90));
+    let seen = PidLookup::Process(process(90));
     let record = record(&machine, 91);
     expect(&record, &machine.observer(&[10, 400]), seen, unknown(Doubt::Incomplete));
     // Somebody looked before and after, or only after: both leave it open.
     expect(&record, &machine.observer(&[10, 600]), seen, unknown(Doubt::ClockUnproven));
     expect(&record, &machine.observer(&[600]), seen, unknown(Doubt::ClockUnproven));
     // A process that was started under watch, long after the record, is another one.
-    let later = Seen::Process(process(700));
+    let later = PidLookup::Process(process(700));
     expect(&record, &machine.observer(&[10, 600, 800]), later, dead(Death::Reused));
     expect(&record, &machine.observer(&[800]), later, unknown(Doubt::ClockUnproven));
 }
 
 #[test]
 fn a_reading_of_another_boot_or_of_the_future_is_not_believed() {
-    let now = ClockReading::first("boot".into(), secs(100), after_boot(0));
+    let now = ClockReading::first_reading("boot".into(), secs(100), after_boot(0));
     for strange in [
         ClockReading { boot_id: "other".into(), since_boot: secs(50), ..now.clone() },
         ClockReading { since_boot: secs(101), ..now.clone() },
     ] {
-        assert_eq!(now.clone().after(Some(strange)), now);
+        assert_eq!(now.clone().after_kept(Some(strange)), now);
     }
     let before = ClockReading { since_boot: secs(50), ..now.clone() };
-    assert_eq!(now.after(Some(before.clone())), before);
+    assert_eq!(now.after_kept(Some(before.clone())), before);
 }
 
 proptest! {
@@ -136,12 +137,12 @@ proptest! {
 
         let mut record = record(&machine, start + delay);
         record.start = with_ticks.then_some(5000);
-        record.machine = with_machine.then(|| Machine::Plain("plain".into()));
+        record.machine = with_machine.then(|| MachineId::Plain("plain".into()));
         if by_boot_time && with_machine {
-            let booted = machine.booted_at(start + delay).millis().div_euclid(1000);
-            record.boot = u64::try_from(booted).ok().map(Boot::Time);
+            let booted = machine.booted_at(start + delay).as_millis().div_euclid(1000);
+            record.boot = u64::try_from(booted).ok().map(BootId::Time);
         }
-        let verdict = decide(&record, &observer, Seen::Process(process(start)));
+        let verdict = decide_liveness(&record, &observer, PidLookup::Process(process(start)));
         prop_assert!(!verdict.is_dead(), "{verdict:?}");
         if with_ticks {
             prop_assert!(verdict.is_alive(), "{verdict:?}");

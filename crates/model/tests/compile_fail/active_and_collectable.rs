@@ -1,8 +1,8 @@
 //! A session that may be alive must never be collectable.
 
-use ostler_model::status::{Policy, assert_sound};
+use ostler_model::status::{StatusPolicy, assert_sound};
 
-const _: () = assert_sound(&[Policy {
+const _: () = assert_sound(&[StatusPolicy {
     active: true,
     terminal: false,
     commandable: true,

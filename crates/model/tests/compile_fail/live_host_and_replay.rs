@@ -1,8 +1,8 @@
 //! Either a host answers for a session or its log does.
 
-use ostler_model::status::{Policy, assert_sound};
+use ostler_model::status::{StatusPolicy, assert_sound};
 
-const _: () = assert_sound(&[Policy {
+const _: () = assert_sound(&[StatusPolicy {
     active: true,
     terminal: false,
     commandable: true,

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use ostler_model::identity::{Boot, Identity, Machine, Recorder};
+use ostler_model::identity::{BootId, Identity, IdentityRecorder, MachineId};
 use ostler_model::liveness::{
-    BootKnowledge, Death, Liveness, Observer, RunState, Seen, SeenProcess, WallClock, decide,
-    decide_before_looking,
+    BootKnowledge, Death, Liveness, Observer, PidLookup, RunState, SeenProcess, WallClock,
+    decide_before_looking, decide_liveness,
 };
 use ostler_model::time::Time;
 use proptest::option::of;
@@ -19,12 +19,12 @@ fn word() -> impl Strategy<Value = String> {
     select(vec!["a".to_owned(), "b".to_owned()])
 }
 
-fn boot() -> impl Strategy<Value = Boot> {
-    prop_oneof![word().prop_map(Boot::Id), (100_u64..110).prop_map(Boot::Time)]
+fn boot() -> impl Strategy<Value = BootId> {
+    prop_oneof![word().prop_map(BootId::Id), (100_u64..110).prop_map(BootId::Time)]
 }
 
-fn machine() -> impl Strategy<Value = Machine> {
-    prop_oneof![word().prop_map(Machine::Hashed), word().prop_map(Machine::Plain)]
+fn machine() -> impl Strategy<Value = MachineId> {
+    prop_oneof![word().prop_map(MachineId::Hashed), word().prop_map(MachineId::Plain)]
 }
 
 fn time() -> impl Strategy<Value = Time> {
@@ -42,7 +42,7 @@ prop_compose! {
         time_ns in of(0_u64..2),
         pidfd_ino in of(0_u64..2),
         recorded_at in of(time()),
-        recorder in select(vec![Recorder::Ostler, Recorder::Agent]),
+        recorder in select(vec![IdentityRecorder::Ostler, IdentityRecorder::Agent]),
     ) -> Identity {
         Identity {
             pid, uid, start, boot, machine, pid_ns, time_ns, pidfd_ino, recorded_at, recorder,
@@ -95,13 +95,13 @@ prop_compose! {
     }
 }
 
-fn seen() -> impl Strategy<Value = Seen> {
+fn seen() -> impl Strategy<Value = PidLookup> {
     prop_oneof![
-        1 => Just(Seen::Absent),
-        1 => Just(Seen::Hidden),
-        1 => Just(Seen::Unreadable),
-        1 => Just(Seen::Thread),
-        4 => process().prop_map(Seen::Process),
+        1 => Just(PidLookup::Absent),
+        1 => Just(PidLookup::Hidden),
+        1 => Just(PidLookup::Unreadable),
+        1 => Just(PidLookup::Thread),
+        4 => process().prop_map(PidLookup::Process),
     ]
 }
 
@@ -111,8 +111,8 @@ fn both<T: PartialEq>(a: Option<T>, b: Option<T>, compare: impl Fn(&T, &T) -> bo
 
 fn same_machine(record: &Identity, observer: &Observer) -> bool {
     match &record.machine {
-        Some(Machine::Hashed(id)) => observer.machine_hashed.as_ref() == Some(id),
-        Some(Machine::Plain(id)) => observer.machine_plain.as_ref() == Some(id),
+        Some(MachineId::Hashed(id)) => observer.machine_hashed.as_ref() == Some(id),
+        Some(MachineId::Plain(id)) => observer.machine_plain.as_ref() == Some(id),
         None => false,
     }
 }
@@ -125,22 +125,22 @@ fn is_younger(process: SeenProcess, record: &Identity, observer: &Observer) -> b
     let started = started.map(|(booted, since)| booted.plus(since));
     watched
         && both(record.recorded_at, started, |recorded, started| {
-            started.millis() > recorded.millis() + SLACK_MILLIS
+            started.as_millis() > recorded.as_millis() + SLACK_MILLIS
         })
 }
 
 /// Every proof of death, in words of its own.
-fn is_proved(death: Death, record: &Identity, observer: &Observer, seen: Seen) -> bool {
+fn is_proved(death: Death, record: &Identity, observer: &Observer, seen: PidLookup) -> bool {
     let older_than_boot = both(record.recorded_at, observer.clock.booted_at, |recorded, booted| {
-        recorded.millis() + SLACK_MILLIS < booted.millis()
+        recorded.as_millis() + SLACK_MILLIS < booted.as_millis()
     }) && observer.in_initial_time_ns;
     // Only an id says that a boot was another one: a boot time is what the clock said.
     let other_boot = match (&record.boot, &observer.boot_id) {
-        (Some(Boot::Id(theirs)), Some(ours)) => theirs != ours,
+        (Some(BootId::Id(theirs)), Some(ours)) => theirs != ours,
         _ => false,
     };
     let process = match seen {
-        Seen::Process(process) => Some(process),
+        PidLookup::Process(process) => Some(process),
         _ => None,
     };
     match death {
@@ -150,10 +150,10 @@ fn is_proved(death: Death, record: &Identity, observer: &Observer, seen: Seen) -
                 && (same_machine(record, observer) || older_than_boot && record.machine.is_none())
         }
         Death::Gone => {
-            seen == Seen::Absent && (!observer.hides_pids || record.uid == Some(observer.uid))
+            seen == PidLookup::Absent && (!observer.hides_pids || record.uid == Some(observer.uid))
         }
         Death::Reused => {
-            seen == Seen::Thread
+            seen == PidLookup::Thread
                 || process.is_some_and(|process| {
                     both(record.start, process.start, |a, b| a != b)
                         || both(record.pidfd_ino, process.pidfd_ino, |a, b| a != b)
@@ -170,7 +170,7 @@ proptest! {
 
     #[test]
     fn dead_is_only_said_on_proof(record in identity(), observer in observer(), seen in seen()) {
-        if let Liveness::Dead(death) = decide(&record, &observer, seen) {
+        if let Liveness::Dead(death) = decide_liveness(&record, &observer, seen) {
             prop_assert!(is_proved(death, &record, &observer, seen), "{death:?}");
         }
     }
@@ -179,8 +179,8 @@ proptest! {
     fn alive_is_only_said_of_the_very_process(
         record in identity(), observer in observer(), seen in seen(),
     ) {
-        if let Liveness::Alive(_) = decide(&record, &observer, seen) {
-            let Seen::Process(process) = seen else { panic!("alive without a process") };
+        if let Liveness::Alive(_) = decide_liveness(&record, &observer, seen) {
+            let PidLookup::Process(process) = seen else { panic!("alive without a process") };
             let same_start = both(record.start, process.start, |a, b| a == b);
             let same_pidfd = both(record.pidfd_ino, process.pidfd_ino, |a, b| a == b);
             prop_assert!(same_start || same_pidfd);
@@ -194,7 +194,7 @@ proptest! {
     ) {
         let plausible = matches!(record.pid, Some(2..=4));
         if !plausible || !observer.introspects {
-            let verdict = decide(&record, &observer, seen);
+            let verdict = decide_liveness(&record, &observer, seen);
             prop_assert!(matches!(verdict, Liveness::Unknown(_)), "{verdict:?}");
         }
     }
@@ -208,9 +208,9 @@ proptest! {
         let other_machine = record.machine.is_some()
             && !same_machine(&record, &observer)
             // The same boot id is the same kernel, whatever the machine calls itself.
-            && !matches!(&record.boot, Some(Boot::Id(id)) if observer.boot_id.as_ref() == Some(id));
+            && !matches!(&record.boot, Some(BootId::Id(id)) if observer.boot_id.as_ref() == Some(id));
         if other_pid_ns || other_time_ns || other_machine {
-            let verdict = decide(&record, &observer, seen);
+            let verdict = decide_liveness(&record, &observer, seen);
             let protected = matches!(
                 verdict,
                 Liveness::Unknown(_) | Liveness::Dead(Death::Rebooted)
@@ -227,7 +227,7 @@ proptest! {
             && !observer.in_initial_pid_ns
             && record.pid_ns.is_none();
         if undeclared {
-            let verdict = decide(&record, &observer, seen);
+            let verdict = decide_liveness(&record, &observer, seen);
             let protected = matches!(
                 verdict,
                 Liveness::Unknown(_) | Liveness::Dead(Death::Rebooted)
@@ -239,9 +239,9 @@ proptest! {
     #[test]
     fn what_cannot_be_seen_is_never_dead_but_by_a_reboot(
         record in identity(), observer in observer(),
-        seen in select(vec![Seen::Hidden, Seen::Unreadable]),
+        seen in select(vec![PidLookup::Hidden, PidLookup::Unreadable]),
     ) {
-        let verdict = decide(&record, &observer, seen);
+        let verdict = decide_liveness(&record, &observer, seen);
         let protected =
             matches!(verdict, Liveness::Unknown(_) | Liveness::Dead(Death::Rebooted));
         prop_assert!(protected, "{verdict:?}");
@@ -251,14 +251,14 @@ proptest! {
     fn forgetting_the_user_or_the_time_never_kills(
         record in identity(), observer in observer(), seen in seen(),
     ) {
-        let record = Identity { recorder: Recorder::Agent, ..record };
-        if !decide(&record, &observer, seen).is_dead() {
+        let record = Identity { recorder: IdentityRecorder::Agent, ..record };
+        if !decide_liveness(&record, &observer, seen).is_dead() {
             for less in [
                 Identity { uid: None, ..record.clone() },
                 Identity { recorded_at: None, ..record.clone() },
                 Identity { uid: None, recorded_at: None, ..record.clone() },
             ] {
-                let verdict = decide(&less, &observer, seen);
+                let verdict = decide_liveness(&less, &observer, seen);
                 prop_assert!(!verdict.is_dead(), "{verdict:?}");
             }
         }
@@ -270,8 +270,8 @@ proptest! {
     fn forgetting_what_names_the_process_never_kills_one_that_is_there(
         record in identity(), observer in observer(), process in process(),
     ) {
-        let record = Identity { recorder: Recorder::Agent, ..record };
-        let seen = Seen::Process(process);
+        let record = Identity { recorder: IdentityRecorder::Agent, ..record };
+        let seen = PidLookup::Process(process);
         let lone_zombie = process.state == RunState::Exited && process.threads <= 1;
         let younger = is_proved(
             Death::Reused,
@@ -279,13 +279,13 @@ proptest! {
             &observer,
             seen,
         );
-        if !lone_zombie && !younger && !decide(&record, &observer, seen).is_dead() {
+        if !lone_zombie && !younger && !decide_liveness(&record, &observer, seen).is_dead() {
             for less in [
                 Identity { start: None, ..record.clone() },
                 Identity { pidfd_ino: None, ..record.clone() },
                 Identity { start: None, pidfd_ino: None, ..record.clone() },
             ] {
-                let verdict = decide(&less, &observer, seen);
+                let verdict = decide_liveness(&less, &observer, seen);
                 let proved_by_the_other = matches!(verdict, Liveness::Dead(Death::Reused))
                     && (both(less.start, process.start, |a, b| a != b)
                         || both(less.pidfd_ino, process.pidfd_ino, |a, b| a != b));
@@ -299,7 +299,7 @@ proptest! {
         record in identity(), observer in observer(), seen in seen(),
     ) {
         if let Some(early) = decide_before_looking(&record, &observer) {
-            prop_assert_eq!(decide(&record, &observer, seen), early);
+            prop_assert_eq!(decide_liveness(&record, &observer, seen), early);
             prop_assert!(!early.is_alive());
         }
     }
@@ -308,14 +308,14 @@ proptest! {
     fn a_gap_in_ostlers_own_record_is_a_doubt(
         record in identity(), observer in observer(), seen in seen(),
     ) {
-        let record = Identity { recorder: Recorder::Ostler, boot: None, ..record };
+        let record = Identity { recorder: IdentityRecorder::Ostler, boot: None, ..record };
         if observer.boots == BootKnowledge::Needed {
-            let verdict = decide(&record, &observer, seen);
+            let verdict = decide_liveness(&record, &observer, seen);
             prop_assert!(matches!(verdict, Liveness::Unknown(_)), "{verdict:?}");
         }
         let unnamed = Identity { pid_ns: None, ..record };
         if observer.pid_ns.is_some() {
-            let verdict = decide(&unnamed, &observer, seen);
+            let verdict = decide_liveness(&unnamed, &observer, seen);
             prop_assert!(!verdict.is_alive() && verdict != Liveness::Dead(Death::Gone));
         }
     }

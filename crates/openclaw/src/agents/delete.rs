@@ -2,23 +2,25 @@
 
 use std::time::Duration;
 
-use crate::rules::agent::MAIN;
-use model::plan::{Kind, Refusal};
+use crate::rules::agent::MAIN_AGENT;
+use model::plan::{Refusal, RemovableKind};
 use model::time::Time;
 use model::wire::{AgentChange, AgentDeleteResult, AgentItem, AgentOutcome, RefusalView};
 use serde_json::{Value, json};
 use sys::lockfile::LockFile;
 
-use super::plan::{DeletePlan, Doing, Step, command, described, plan};
-use super::{AgentsError, Ask, Target, places};
-use crate::gateway::{Owner, Route, dispatch, prove_unowned};
+use super::plan::{
+    DeleteAction, DeletePlan, DeleteStep, describe_target, journal_command, plan_delete,
+};
+use super::{AgentDeleteRequest, AgentsError, DeleteTarget, places};
+use crate::gateway::{GatewayOwner, GatewayRoute, dispatch_change, prove_unowned};
 use crate::locks;
-use reaper::{InUse, Planned, Reaper, recheck};
-use store::writer::Writer;
+use reaper::{InUse, PlannedRemoval, Reaper, recheck_planned};
+use store::writer::StoreWriter;
 
 /// Has the gateway delete it. `None` if that is ours to do.
-pub fn through_gateway(
-    target: &Target,
+pub fn delete_through_gateway(
+    target: &DeleteTarget,
     patience: Duration,
 ) -> Result<Option<AgentDeleteResult>, AgentsError> {
     if target.earlier.is_some() {
@@ -27,11 +29,11 @@ pub fn through_gateway(
         return Ok(None);
     }
     let params = json!({ "agentId": target.agent.id, "deleteFiles": true });
-    let pruned = target.config.without(&target.agent.id)?;
-    match dispatch(&target.config, "agents.delete", &params, patience)? {
-        Route::Local(_) => Ok(None),
-        Route::Gateway(answer) => {
-            let mut result = described(target);
+    let pruned = target.config.without_agent(&target.agent.id)?;
+    match dispatch_change(&target.config, "agents.delete", &params, patience)? {
+        GatewayRoute::Local(_) => Ok(None),
+        GatewayRoute::Gateway(answer) => {
+            let mut result = describe_target(target);
             result.applied = true;
             let bindings = answer.get("removedBindings").and_then(Value::as_u64);
             result.removed_bindings = bindings.unwrap_or(pruned.bindings as u64);
@@ -44,14 +46,14 @@ pub fn through_gateway(
 }
 
 /// Whether a gateway owns OpenClaw's files, or may.
-pub fn is_gateways(target: &Target) -> bool {
+pub fn is_gateways(target: &DeleteTarget) -> bool {
     prove_unowned(&target.config).is_err()
 }
 
 /// What the gateway would do, as far as that is known from here: it is not asked.
-pub fn preview_by_gateway(target: &Target) -> Result<AgentDeleteResult, AgentsError> {
-    let mut result = described(target);
-    let pruned = target.config.without(&target.agent.id)?;
+pub fn preview_by_gateway(target: &DeleteTarget) -> Result<AgentDeleteResult, AgentsError> {
+    let mut result = describe_target(target);
+    let pruned = target.config.without_agent(&target.agent.id)?;
     (result.removed_bindings, result.removed_allow) =
         (pruned.bindings as u64, pruned.allowed as u64);
     result.transport = Some("gateway".to_owned());
@@ -108,53 +110,60 @@ fn note_answer(answer: &Value, result: &mut AgentDeleteResult) {
 }
 
 /// Which of the agent's places a path is.
-fn kind_of(path: &str, result: &AgentDeleteResult) -> Kind {
+fn kind_of(path: &str, result: &AgentDeleteResult) -> RemovableKind {
     match path {
-        path if path == result.workspace => Kind::Workspace,
-        path if path == result.sessions_dir => Kind::Transcript,
-        _ => Kind::AgentDirectory,
+        path if path == result.workspace => RemovableKind::Workspace,
+        path if path == result.sessions_dir => RemovableKind::Transcript,
+        _ => RemovableKind::AgentDirectory,
     }
 }
 
 /// Deletes it here. Whoever calls this is ostler's writer; that OpenClaw's gateway does not run is
 /// proven again before each step.
-pub fn delete(writer: &mut Writer, ask: &Ask, now: Time) -> Result<AgentDeleteResult, AgentsError> {
-    reaper::recover(&writer.home)?;
-    let target = ask.with_env(|env| Target::find(&writer.home, &ask.id, env))?;
+pub fn delete_agent(
+    writer: &mut StoreWriter,
+    ask: &AgentDeleteRequest,
+    now: Time,
+) -> Result<AgentDeleteResult, AgentsError> {
+    reaper::recover_interrupted(&writer.home)?;
+    let target = ask.with_env(|env| DeleteTarget::find_agent(&writer.home, &ask.id, env))?;
     prove_unowned(&target.config)?;
-    let plan = plan(&target, &writer.home)?;
+    let plan = plan_delete(&target, &writer.home)?;
     if target.earlier.is_some() && plan.is_empty() {
-        let known = vec![MAIN.to_owned()];
+        let known = vec![MAIN_AGENT.to_owned()];
         return Err(AgentsError::NotFound { id: ask.id.clone(), known });
     }
-    sys::pause::at("agents.planned");
+    sys::pause::pause_at("agents.planned");
     carry_out(writer, &target, &plan, now)
 }
 
 fn carry_out(
-    writer: &Writer,
-    target: &Target,
+    writer: &StoreWriter,
+    target: &DeleteTarget,
     plan: &DeletePlan,
     now: Time,
 ) -> Result<AgentDeleteResult, AgentsError> {
     let mut result = plan.preview(target);
     result.applied = true;
-    let mut reaper = Reaper::begin(writer, &command(&target.agent.id), now)?;
+    let mut reaper = Reaper::begin(writer, &journal_command(&target.agent.id), now)?;
     for (step, item) in plan.steps.iter().zip(&mut result.items) {
-        let taken = match recheck(&step.planned, |planned| check(writer, target, planned)) {
-            Err(refusal) => Err(refusal),
-            Ok(checked) => match &step.doing {
-                Doing::Trash => reaper.trash(&checked)?,
-                Doing::Rewrite { before, after } => reaper.replace(&checked, before, after)?,
-            },
-        };
+        let taken =
+            match recheck_planned(&step.planned, |planned| check_item(writer, target, planned)) {
+                Err(refusal) => Err(refusal),
+                Ok(checked) => match &step.doing {
+                    DeleteAction::Trash => reaper.trash_item(&checked)?,
+                    DeleteAction::Rewrite { before, after } => {
+                        reaper.replace_content(&checked, before, after)?
+                    }
+                },
+            };
         match taken {
             Ok(()) => item.outcome = AgentOutcome::Done,
             Err(refusal) if is_configuration(step) => {
                 // An agent that is still configured must not lose its files.
                 return Err(AgentsError::Unchanged {
                     path: target.config.path.clone(),
-                    why: refusal.reason(),
+                    why: refusal.reason_text(),
                     remedy: refusal.remedy(),
                 });
             }
@@ -164,30 +173,34 @@ fn carry_out(
                 result.failed += 1;
             }
         }
-        sys::pause::at("agents.step");
+        sys::pause::pause_at("agents.step");
     }
     result.receipt = reaper.finish()?.map(|(receipt, _)| receipt);
     Ok(result)
 }
 
-fn is_configuration(step: &Step) -> bool {
-    step.planned.item.kind == model::plan::Kind::Configuration
+fn is_configuration(step: &DeleteStep) -> bool {
+    step.planned.item.kind == model::plan::RemovableKind::Configuration
 }
 
 /// The last look at one thing: nobody owns it, nobody works in it, and it still may go.
-fn check(writer: &Writer, target: &Target, planned: &Planned) -> Result<Option<LockFile>, Refusal> {
+fn check_item(
+    writer: &StoreWriter,
+    target: &DeleteTarget,
+    planned: &PlannedRemoval,
+) -> Result<Option<LockFile>, Refusal> {
     prove_unowned(&target.config).map_err(|owned| match owned.owner {
-        Owner::Live { why, .. } => Refusal::Busy { who: format!("OpenClaw ({why})") },
+        GatewayOwner::Live { why, .. } => Refusal::Busy { who: format!("OpenClaw ({why})") },
         _ => Refusal::Unproven { why: owned.to_string() },
     })?;
-    if planned.print.form != model::plan::Form::Directory {
+    if planned.print.form != model::plan::FileForm::Directory {
         return Ok(None);
     }
     places::within_bounds(&target.config, &writer.home, &planned.path)?;
-    InUse::look().check_below(&planned.path)?;
-    let held = locks::held_in(&planned.path, &sys::proc::observer())
+    InUse::scan_processes().check_below(&planned.path)?;
+    let held = locks::held_in(&planned.path, &sys::proc::current_observer())
         .map_err(|error| Refusal::Unreadable { why: error.to_string() })?;
-    match held.iter().find_map(locks::Lock::refusal) {
+    match held.iter().find_map(locks::TranscriptLock::refusal) {
         Some(who) => Err(Refusal::Busy { who }),
         None => Ok(None),
     }

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use adapters::Env;
+use adapters::EnvLookup;
 use serde::{Deserialize, Serialize};
 
 use super::config::ConfigError;
-use super::gateway::{CallError, GatewayError, Owned};
+use super::gateway::{GatewayCallError, GatewayError, Owned};
 use adapters::variables;
 use model::failure::{Failure, FailureKind};
 use reaper::CollectError;
@@ -25,25 +25,29 @@ mod plan;
 mod resume;
 mod target;
 
-pub use delete::{delete, is_gateways, preview_by_gateway, through_gateway};
-pub use list::{KnownSession, list};
-pub use plan::{DeletePlan, plan, refuse_pinned};
-pub use target::Target;
+pub use delete::{delete_agent, delete_through_gateway, is_gateways, preview_by_gateway};
+pub use list::{KnownSession, list_agents};
+pub use plan::{DeletePlan, plan_delete, refuse_pinned};
+pub use target::DeleteTarget;
 
 /// Which agent is to be deleted, and the environment that says where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ask {
+pub struct AgentDeleteRequest {
     /// Its id, as it was typed.
     pub id: String,
     /// The variables that say where OpenClaw keeps things.
     pub variables: BTreeMap<String, String>,
 }
 
-impl Ask {
+impl AgentDeleteRequest {
     /// For this process's own environment; `look` is what the variables are looked up for.
-    pub fn here<T>(id: &str, env: &Env<'_>, look: impl FnOnce(&Env<'_>) -> T) -> (Self, T) {
-        let (found, mut variables) = variables::noted(env, look);
+    pub fn from_env<T>(
+        id: &str,
+        env: &EnvLookup<'_>,
+        look: impl FnOnce(&EnvLookup<'_>) -> T,
+    ) -> (Self, T) {
+        let (found, mut variables) = variables::record_lookups(env, look);
         // Whoever carries it out does not speak with the gateway, and needs no secrets.
         for secret in ["OPENCLAW_GATEWAY_TOKEN", "OPENCLAW_GATEWAY_PASSWORD"] {
             variables.remove(secret);
@@ -51,9 +55,9 @@ impl Ask {
         (Self { id: id.to_owned(), variables }, found)
     }
 
-    fn with_env<T>(&self, look: impl FnOnce(&Env<'_>) -> T) -> T {
+    fn with_env<T>(&self, look: impl FnOnce(&EnvLookup<'_>) -> T) -> T {
         let lookup = |name: &str| self.variables.get(name).map(OsString::from);
-        look(&Env::new(&lookup))
+        look(&EnvLookup::new(&lookup))
     }
 }
 
@@ -170,23 +174,25 @@ impl From<AgentsError> for Failure {
 }
 
 /// How a call that failed ends the command, and what can be done.
-fn gateway_failure(call: &CallError) -> (FailureKind, String) {
+fn gateway_failure(call: &GatewayCallError) -> (FailureKind, String) {
     use FailureKind as Kind;
 
     let (kind, hint) = match call {
-        CallError::NotRunning { .. } => (Kind::Refused, "start it, or the way to it"),
-        CallError::Elsewhere { .. } => {
+        GatewayCallError::NotRunning { .. } => (Kind::Refused, "start it, or the way to it"),
+        GatewayCallError::Elsewhere { .. } => {
             (Kind::Refused, "run `openclaw agents delete` there, or make a tunnel to it")
         }
-        CallError::NotAsked { .. } => {
+        GatewayCallError::NotAsked { .. } => {
             (Kind::Refused, "see what listens there; nothing was changed")
         }
-        CallError::Rejected { .. } => (
+        GatewayCallError::Rejected { .. } => (
             Kind::Refused,
             "put `gateway.auth` in its configuration right, which wins over OPENCLAW_GATEWAY_TOKEN",
         ),
-        CallError::Refused { .. } => (Kind::Refused, "see what it says; nothing was done here"),
-        CallError::MayHaveApplied(_) => {
+        GatewayCallError::Refused { .. } => {
+            (Kind::Refused, "see what it says; nothing was done here")
+        }
+        GatewayCallError::MayHaveApplied(_) => {
             (Kind::MayHaveApplied, "look at `ostler agents ls` before trying again")
         }
     };
@@ -201,7 +207,7 @@ mod tests {
     fn what_was_looked_up_is_passed_on_but_no_secrets() {
         let lookup = |name: &str| Some(OsString::from(format!("value of {name}")));
         let names = ["HOME", "OPENCLAW_GATEWAY_PORT", "OPENCLAW_GATEWAY_TOKEN"];
-        let (ask, ()) = Ask::here("ops", &Env::new(&lookup), |env| {
+        let (ask, ()) = AgentDeleteRequest::from_env("ops", &EnvLookup::new(&lookup), |env| {
             names.iter().for_each(|name| drop(env.get(name)));
         });
         let noted: Vec<&str> = ask.variables.keys().map(String::as_str).collect();

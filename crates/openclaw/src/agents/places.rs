@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use model::plan::Refusal;
 
-use crate::config::{Agent, Config};
+use crate::config::{ConfiguredAgent, OpenClawConfig};
 
 /// Where a path really leads. What is not there yet is where it would be made.
-pub(super) fn real(path: &Path) -> PathBuf {
+pub(super) fn real_path(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (std::fs::canonicalize(ancestor), path.strip_prefix(ancestor))
         {
@@ -18,29 +18,31 @@ pub(super) fn real(path: &Path) -> PathBuf {
 }
 
 /// Whether one is the other, in it, or around it.
-fn overlap(one: &Path, other: &Path) -> bool {
+fn paths_overlap(one: &Path, other: &Path) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
 
 /// The other agents whose workspace is this one, in it, or around it, or that keep something in it.
-pub(super) fn sharers(workspace: &Path, others: &[Agent]) -> Vec<String> {
-    let own = real(workspace);
-    ids(others, |other| overlap(&own, &real(&other.workspace)) || keeps_in(&own, other))
+pub(super) fn workspace_sharers(workspace: &Path, others: &[ConfiguredAgent]) -> Vec<String> {
+    let own = real_path(workspace);
+    agent_ids(others, |other| {
+        paths_overlap(&own, &real_path(&other.workspace)) || keeps_in(&own, other)
+    })
 }
 
 /// The other agents of whom something is in a directory, or is that directory.
-pub(super) fn keepers_in(directory: &Path, others: &[Agent]) -> Vec<String> {
-    let own = real(directory);
-    ids(others, |other| keeps_in(&own, other))
+pub(super) fn keepers_in(directory: &Path, others: &[ConfiguredAgent]) -> Vec<String> {
+    let own = real_path(directory);
+    agent_ids(others, |other| keeps_in(&own, other))
 }
 
-fn keeps_in(directory: &Path, agent: &Agent) -> bool {
+fn keeps_in(directory: &Path, agent: &ConfiguredAgent) -> bool {
     let theirs = [&agent.workspace, &agent.agent_dir, &agent.sessions_dir, &agent.store];
-    theirs.into_iter().any(|theirs| real(theirs).starts_with(directory))
+    theirs.into_iter().any(|theirs| real_path(theirs).starts_with(directory))
 }
 
 /// The ids of some agents, each once: one may be in two configurations.
-fn ids(agents: &[Agent], wanted: impl Fn(&Agent) -> bool) -> Vec<String> {
+fn agent_ids(agents: &[ConfiguredAgent], wanted: impl Fn(&ConfiguredAgent) -> bool) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
     for agent in agents.iter().filter(|agent| wanted(agent)) {
         if !ids.contains(&agent.id) {
@@ -53,20 +55,20 @@ fn ids(agents: &[Agent], wanted: impl Fn(&Agent) -> bool) -> Vec<String> {
 /// The place that would be moved away: a link at its end is not followed. Only what lies in the home,
 /// in OpenClaw's state or in a temporary directory may go, and never what others are in.
 pub(super) fn within_bounds(
-    config: &Config,
+    config: &OpenClawConfig,
     ostler: &Path,
     path: &Path,
 ) -> Result<PathBuf, Refusal> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Refusal::OutOfBounds);
     };
-    let place = real(parent).join(name);
-    let mut roots = vec![real(&config.home), real(&config.state)];
-    roots.extend(config.temporary.iter().map(|directory| real(directory)));
+    let place = real_path(parent).join(name);
+    let mut roots = vec![real_path(&config.home), real_path(&config.state)];
+    roots.extend(config.temporary.iter().map(|directory| real_path(directory)));
     let inside = roots.iter().any(|root| place.starts_with(root) && place != *root);
     let agents = config.state.join("agents");
     let precious = [&config.home, &config.state, &agents, &config.path, &ostler.to_owned()];
-    let holds = precious.into_iter().any(|one| real(one).starts_with(&place));
+    let holds = precious.into_iter().any(|one| real_path(one).starts_with(&place));
     if inside && !holds { Ok(place) } else { Err(Refusal::OutOfBounds) }
 }
 
@@ -76,9 +78,9 @@ mod tests {
 
     use super::*;
 
-    fn agent(id: &str, workspace: PathBuf) -> Agent {
+    fn agent(id: &str, workspace: PathBuf) -> ConfiguredAgent {
         let nowhere = PathBuf::from("/nowhere").join(id);
-        Agent {
+        ConfiguredAgent {
             id: id.to_owned(),
             is_default: false,
             is_configured: true,
@@ -97,9 +99,9 @@ mod tests {
         home.link("alias", home.join("ws"));
         let others = |path: &str| vec![agent("lab", home.join(path))];
         for shared in ["ws", "ws/child", "ws/child/deeper", "", "alias", "alias/child"] {
-            assert_eq!(sharers(&home.join("ws"), &others(shared)), ["lab"], "{shared}");
+            assert_eq!(workspace_sharers(&home.join("ws"), &others(shared)), ["lab"], "{shared}");
         }
-        assert_eq!(sharers(&home.join("alias"), &others("ws")), ["lab"]);
+        assert_eq!(workspace_sharers(&home.join("alias"), &others("ws")), ["lab"]);
     }
 
     #[test]
@@ -109,7 +111,7 @@ mod tests {
             home.directory(name);
         }
         let others = [agent("lab", home.join("ws"))];
-        assert_eq!(sharers(&home.join("ws-ops"), &others), Vec::<String>::new());
+        assert_eq!(workspace_sharers(&home.join("ws-ops"), &others), Vec::<String>::new());
     }
 
     #[test]
@@ -118,10 +120,10 @@ mod tests {
         home.directory("ws");
         home.link("alias", home.join("ws"));
         let missing = [agent("lab", home.join("ws/not/yet"))];
-        assert_eq!(sharers(&home.join("ws"), &missing), ["lab"]);
+        assert_eq!(workspace_sharers(&home.join("ws"), &missing), ["lab"]);
         let by_link = [agent("lab", home.join("alias/not/yet"))];
-        assert_eq!(sharers(&home.join("ws"), &by_link), ["lab"]);
-        assert!(sharers(&home.join("nor/this"), &missing).is_empty());
+        assert_eq!(workspace_sharers(&home.join("ws"), &by_link), ["lab"]);
+        assert!(workspace_sharers(&home.join("nor/this"), &missing).is_empty());
     }
 
     #[test]
@@ -129,6 +131,6 @@ mod tests {
         let home = TempHome::new();
         let mut other = agent("lab", PathBuf::from("/elsewhere"));
         other.agent_dir = home.join("ws/lab");
-        assert_eq!(sharers(&home.join("ws"), &[other]), ["lab"]);
+        assert_eq!(workspace_sharers(&home.join("ws"), &[other]), ["lab"]);
     }
 }

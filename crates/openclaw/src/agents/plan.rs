@@ -4,24 +4,24 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::rules::document::Document;
-use model::plan::{Kind, Refusal};
+use crate::rules::document::IndexDocument;
+use model::plan::{Refusal, RemovableKind};
 use model::time::Time;
 use model::wire::{AgentChange, AgentDeleteResult, AgentItem, AgentOutcome};
 use sha2::{Digest, Sha256};
 
-use super::{AgentsError, Target, places};
+use super::{AgentsError, DeleteTarget, places};
 use crate::{config, locks};
-use reaper::Planned;
+use reaper::PlannedRemoval;
 
 /// Under which name the reaper's journal has it.
-pub(super) fn command(id: &str) -> String {
+pub(super) fn journal_command(id: &str) -> String {
     format!("agents delete {id}")
 }
 
 /// What is done with one thing.
 #[derive(Debug)]
-pub(super) enum Doing {
+pub(super) enum DeleteAction {
     /// It goes to the trash.
     Trash,
     /// Its content becomes another.
@@ -30,15 +30,15 @@ pub(super) enum Doing {
 
 /// One thing to be done.
 #[derive(Debug)]
-pub(super) struct Step {
-    pub(super) planned: Planned,
-    pub(super) doing: Doing,
+pub(super) struct DeleteStep {
+    pub(super) planned: PlannedRemoval,
+    pub(super) doing: DeleteAction,
 }
 
 /// What would be done to delete an agent.
 #[derive(Debug)]
 pub struct DeletePlan {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<DeleteStep>,
     /// What stays although it is the agent's, and why.
     kept: Vec<AgentItem>,
     bindings: u64,
@@ -47,41 +47,41 @@ pub struct DeletePlan {
 }
 
 /// Looks at everything that is the agent's. `ostler` is ostler's own home, which never goes.
-pub fn plan(target: &Target, ostler: &Path) -> Result<DeletePlan, AgentsError> {
+pub fn plan_delete(target: &DeleteTarget, ostler: &Path) -> Result<DeletePlan, AgentsError> {
     refuse_pinned(target, ostler)?;
     refuse_database(target)?;
     refuse_at_work(target)?;
     let mut plan =
         DeletePlan { steps: Vec::new(), kept: Vec::new(), bindings: 0, allowed: 0, rows: 0 };
-    plan.configuration(target)?;
+    plan.plan_configuration(target)?;
     let mut going: Vec<PathBuf> = Vec::new();
     let mut directories = Vec::new();
     for (kind, path, why) in own_places(target) {
-        directories.extend(plan.directory(target, ostler, kind, &path, why, &mut going));
+        directories.extend(plan.plan_directory(target, ostler, kind, &path, why, &mut going));
     }
-    plan.store(target, &going)?;
+    plan.plan_store(target, &going)?;
     plan.steps.extend(directories);
     Ok(plan)
 }
 
 /// What is the agent's, in the order in which it goes.
-fn own_places(target: &Target) -> Vec<(Kind, PathBuf, &'static str)> {
+fn own_places(target: &DeleteTarget) -> Vec<(RemovableKind, PathBuf, &'static str)> {
     let agent = &target.agent;
     let mut places = Vec::new();
     if target.shared_with.is_empty() {
-        places.push((Kind::Workspace, agent.workspace.clone(), "its workspace"));
+        places.push((RemovableKind::Workspace, agent.workspace.clone(), "its workspace"));
         let hash = Sha256::digest(agent.workspace.as_os_str().as_encoded_bytes());
         let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         let mark = target.config.state.join("workspace-attestations").join(hash + ".attested");
-        places.push((Kind::Workspace, mark, "what says that its workspace was set up"));
+        places.push((RemovableKind::Workspace, mark, "what says that its workspace was set up"));
     }
-    places.push((Kind::AgentDirectory, agent.agent_dir.clone(), "its own directory"));
-    places.push((Kind::AgentDirectory, agent.sessions_dir.clone(), "its sessions"));
+    places.push((RemovableKind::AgentDirectory, agent.agent_dir.clone(), "its own directory"));
+    places.push((RemovableKind::AgentDirectory, agent.sessions_dir.clone(), "its sessions"));
     places
 }
 
 /// A session that is never to be collected keeps its agent, whoever would delete it.
-pub fn refuse_pinned(target: &Target, ostler: &Path) -> Result<(), AgentsError> {
+pub fn refuse_pinned(target: &DeleteTarget, ostler: &Path) -> Result<(), AgentsError> {
     let refused = |why: String| AgentsError::Pinned { id: target.agent.id.clone(), why };
     let pins = store::state::read_pins(ostler);
     let pinned = pins.of_agent("openclaw").map_err(|why| refused(why.to_owned()))?;
@@ -94,15 +94,16 @@ pub fn refuse_pinned(target: &Target, ostler: &Path) -> Result<(), AgentsError> 
         let stem = name.split_once('.').map_or(&*name, |(stem, _)| stem);
         own.insert(stem.split_once("-topic-").map_or(stem, |(id, _)| id).to_owned());
     }
-    let index = config::read(&target.agent.store).unwrap_or_default();
-    if let Ok(document) = Document::parse(&index) {
-        let owners = target.owners();
+    let index = config::read_bytes(&target.agent.store).unwrap_or_default();
+    if let Ok(document) = IndexDocument::parse(&index) {
+        let owners = target.row_owners();
         let entries = document.entries.iter();
-        let rows = entries.filter(|one| owners.of(&one.key).as_ref() == Some(&target.agent.id));
+        let rows =
+            entries.filter(|one| owners.owner_of(&one.key).as_ref() == Some(&target.agent.id));
         own.extend(rows.filter_map(|one| one.view.session_id.as_deref().map(str::to_owned)));
     }
-    for database in databases(target) {
-        let nodes = adapters::openclaw::nodes(&database);
+    for database in agent_databases(target) {
+        let nodes = adapters::openclaw::list_nodes(&database);
         let nodes = nodes.map_err(|error| refused(error.to_string()))?;
         own.extend(nodes.into_iter().map(|node| node.session));
     }
@@ -112,14 +113,14 @@ pub fn refuse_pinned(target: &Target, ostler: &Path) -> Result<(), AgentsError> 
 }
 
 /// Its sessions are in a database since 2026.8, and OpenClaw's own rows depend on each other.
-fn refuse_database(target: &Target) -> Result<(), AgentsError> {
-    match databases(target).next() {
+fn refuse_database(target: &DeleteTarget) -> Result<(), AgentsError> {
+    match agent_databases(target).next() {
         Some(path) => Err(AgentsError::Database { id: target.agent.id.clone(), path }),
         None => Ok(()),
     }
 }
 
-fn databases(target: &Target) -> impl Iterator<Item = PathBuf> {
+fn agent_databases(target: &DeleteTarget) -> impl Iterator<Item = PathBuf> {
     let own = target.config.state.join("agents").join(&target.agent.id).join("agent");
     let directories = [target.agent.agent_dir.clone(), own];
     let databases = directories.into_iter().map(|dir| dir.join("openclaw-agent.sqlite"));
@@ -127,14 +128,14 @@ fn databases(target: &Target) -> impl Iterator<Item = PathBuf> {
 }
 
 /// A transcript that is being written, or may be, keeps its agent.
-fn refuse_at_work(target: &Target) -> Result<(), AgentsError> {
+fn refuse_at_work(target: &DeleteTarget) -> Result<(), AgentsError> {
     let at_work = |why: String| AgentsError::AtWork { id: target.agent.id.clone(), why };
-    let observer = sys::proc::observer();
+    let observer = sys::proc::current_observer();
     let held = locks::held_in(&target.agent.sessions_dir, &observer);
     let held = held.map_err(|error| {
         at_work(format!("{} cannot be read: {error}", target.agent.sessions_dir.display()))
     })?;
-    match held.iter().find_map(locks::Lock::refusal) {
+    match held.iter().find_map(locks::TranscriptLock::refusal) {
         Some(why) => Err(at_work(why)),
         None => Ok(()),
     }
@@ -142,38 +143,39 @@ fn refuse_at_work(target: &Target) -> Result<(), AgentsError> {
 
 impl DeletePlan {
     /// The configuration comes first: nobody is to use what is about to go.
-    fn configuration(&mut self, target: &Target) -> Result<(), AgentsError> {
+    fn plan_configuration(&mut self, target: &DeleteTarget) -> Result<(), AgentsError> {
         let config = &target.config;
         let (None, Some(before)) = (&target.earlier, &config.bytes) else { return Ok(()) };
-        let pruned = config.without(&target.agent.id)?;
+        let pruned = config.without_agent(&target.agent.id)?;
         (self.bindings, self.allowed) = (pruned.bindings as u64, pruned.allowed as u64);
         let why = format!("the agent `{}` is taken out of it", target.agent.id);
-        let planned = Planned::new(Kind::Configuration, &config.path, "openclaw", why)
-            .map_err(|error| unreadable(&config.path, &error))?;
-        let doing = Doing::Rewrite { before: before.clone(), after: pruned.bytes };
-        self.steps.push(Step { planned, doing });
+        let planned =
+            PlannedRemoval::new(RemovableKind::Configuration, &config.path, "openclaw", why)
+                .map_err(|error| unreadable_error(&config.path, &error))?;
+        let doing = DeleteAction::Rewrite { before: before.clone(), after: pruned.bytes };
+        self.steps.push(DeleteStep { planned, doing });
         Ok(())
     }
 
     /// Its rows leave a store that stays: one that others share, or that lies elsewhere.
-    fn store(&mut self, target: &Target, going: &[PathBuf]) -> Result<(), AgentsError> {
+    fn plan_store(&mut self, target: &DeleteTarget, going: &[PathBuf]) -> Result<(), AgentsError> {
         let path = &target.agent.store;
-        if going.iter().any(|place| places::real(path).starts_with(place)) {
+        if going.iter().any(|place| places::real_path(path).starts_with(place)) {
             return Ok(());
         }
         let wrong = |why: String| AgentsError::Store { path: path.clone(), why };
-        let bytes = match config::read(path) {
+        let bytes = match config::read_bytes(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(wrong(error.to_string())),
         };
-        let document = Document::parse(&bytes).map_err(|error| wrong(error.to_string()))?;
-        let owners = target.owners();
+        let document = IndexDocument::parse(&bytes).map_err(|error| wrong(error.to_string()))?;
+        let owners = target.row_owners();
         let own: HashSet<usize> = document
             .entries
             .iter()
             .enumerate()
-            .filter(|(_, entry)| owners.of(&entry.key).as_ref() == Some(&target.agent.id))
+            .filter(|(_, entry)| owners.owner_of(&entry.key).as_ref() == Some(&target.agent.id))
             .map(|(index, _)| index)
             .collect();
         if own.is_empty() {
@@ -182,28 +184,32 @@ impl DeletePlan {
         self.refuse_rows_at_work(target, &document, &own)?;
         self.rows = own.len() as u64;
         let why = format!("{} rows of `{}` are taken out of it", own.len(), target.agent.id);
-        let planned = Planned::new(Kind::StoreIndex, path, "openclaw", why)
+        let planned = PlannedRemoval::new(RemovableKind::StoreIndex, path, "openclaw", why)
             .map_err(|error| wrong(error.to_string()))?;
-        let after = document.without(|index| own.contains(&index)).into_bytes();
-        self.steps.push(Step { planned, doing: Doing::Rewrite { before: bytes.clone(), after } });
+        let after = document.without_entries(|index| own.contains(&index)).into_bytes();
+        self.steps.push(DeleteStep {
+            planned,
+            doing: DeleteAction::Rewrite { before: bytes.clone(), after },
+        });
         Ok(())
     }
 
     /// Transcripts of a shared store lie beside it.
     fn refuse_rows_at_work(
         &self,
-        target: &Target,
-        document: &Document<'_>,
+        target: &DeleteTarget,
+        document: &IndexDocument<'_>,
         own: &HashSet<usize>,
     ) -> Result<(), AgentsError> {
-        let observer = sys::proc::observer();
+        let observer = sys::proc::current_observer();
         let directory = target.agent.store.parent().unwrap_or(Path::new("/"));
         for (_, entry) in document.entries.iter().enumerate().filter(|(at, _)| own.contains(at)) {
             let named = entry.view.session_file.as_deref().map(|file| directory.join(file));
             let usual = entry.view.session_id.as_deref();
             let usual = usual.map(|id| directory.join(format!("{id}.jsonl")));
             let mut held = named.into_iter().chain(usual);
-            let held = held.find_map(|transcript| locks::of(&transcript, &observer)?.refusal());
+            let held =
+                held.find_map(|transcript| locks::find_lock(&transcript, &observer)?.refusal());
             if let Some(why) = held {
                 return Err(AgentsError::AtWork { id: target.agent.id.clone(), why });
             }
@@ -212,53 +218,59 @@ impl DeletePlan {
     }
 
     /// A directory of its own, unless it is not only its own.
-    fn directory(
+    fn plan_directory(
         &mut self,
-        target: &Target,
+        target: &DeleteTarget,
         ostler: &Path,
-        kind: Kind,
+        kind: RemovableKind,
         path: &Path,
         why: &str,
         going: &mut Vec<PathBuf>,
-    ) -> Option<Step> {
+    ) -> Option<DeleteStep> {
         let place = match places::within_bounds(&target.config, ostler, path) {
             Ok(place) => place,
             // What is not there needs no bounds.
             Err(_) if std::fs::symlink_metadata(path).is_err() => return None,
             Err(refusal) => {
-                self.keep(kind, path, "it may not be moved away", Some(&refusal));
+                self.keep_item(kind, path, "it may not be moved away", Some(&refusal));
                 return None;
             }
         };
         if going.iter().any(|other| place.starts_with(other)) {
             return None;
         }
-        let planned = match Planned::new(kind, &place, "openclaw", why) {
-            Ok(planned) => planned.weighed(),
+        let planned = match PlannedRemoval::new(kind, &place, "openclaw", why) {
+            Ok(planned) => planned.with_total_size(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
                 let refusal = Refusal::Unreadable { why: error.to_string() };
-                self.keep(kind, path, why, Some(&refusal));
+                self.keep_item(kind, path, why, Some(&refusal));
                 return None;
             }
         };
         if let Some(earlier) = &target.earlier
             && (earlier.done.contains(&place) || !was_there(&place, earlier.at))
         {
-            self.keep(kind, path, "it came after the agent was deleted", None);
+            self.keep_item(kind, path, "it came after the agent was deleted", None);
             return None;
         }
         let sharers = places::keepers_in(&place, &target.others);
         if !sharers.is_empty() {
             let reason = format!("something of {} is in it", sharers.join(", "));
-            self.keep(kind, path, &reason, None);
+            self.keep_item(kind, path, &reason, None);
             return None;
         }
-        going.push(places::real(&place));
-        Some(Step { planned, doing: Doing::Trash })
+        going.push(places::real_path(&place));
+        Some(DeleteStep { planned, doing: DeleteAction::Trash })
     }
 
-    fn keep(&mut self, kind: Kind, path: &Path, reason: &str, refusal: Option<&Refusal>) {
+    fn keep_item(
+        &mut self,
+        kind: RemovableKind,
+        path: &Path,
+        reason: &str,
+        refusal: Option<&Refusal>,
+    ) {
         self.kept.push(AgentItem {
             action: AgentChange::Keep,
             kind,
@@ -276,12 +288,12 @@ impl DeletePlan {
     }
 
     /// The plan for people and programs; nothing is done yet.
-    pub fn preview(&self, target: &Target) -> AgentDeleteResult {
-        let mut result = described(target);
+    pub fn preview(&self, target: &DeleteTarget) -> AgentDeleteResult {
+        let mut result = describe_target(target);
         result.removed_bindings = self.bindings;
         result.removed_allow = self.allowed;
         result.removed_sessions = Some(self.rows);
-        result.items = self.steps.iter().map(item).collect();
+        result.items = self.steps.iter().map(step_item).collect();
         result.items.extend(shared_workspace(target));
         result.items.extend(self.kept.iter().cloned());
         result
@@ -289,10 +301,10 @@ impl DeletePlan {
 }
 
 /// A workspace that others work in.
-fn shared_workspace(target: &Target) -> Option<AgentItem> {
+fn shared_workspace(target: &DeleteTarget) -> Option<AgentItem> {
     (!target.shared_with.is_empty()).then(|| AgentItem {
         action: AgentChange::Keep,
-        kind: Kind::Workspace,
+        kind: RemovableKind::Workspace,
         path: target.agent.workspace.to_string_lossy().into_owned(),
         bytes: 0,
         reason: format!("it is shared with {}", target.shared_with.join(", ")),
@@ -301,12 +313,12 @@ fn shared_workspace(target: &Target) -> Option<AgentItem> {
     })
 }
 
-fn item(step: &Step) -> AgentItem {
+fn step_item(step: &DeleteStep) -> AgentItem {
     let planned = &step.planned.item;
     AgentItem {
         action: match step.doing {
-            Doing::Trash => AgentChange::Trash,
-            Doing::Rewrite { .. } => AgentChange::Rewrite,
+            DeleteAction::Trash => AgentChange::Trash,
+            DeleteAction::Rewrite { .. } => AgentChange::Rewrite,
         },
         kind: planned.kind,
         path: planned.path.clone(),
@@ -318,7 +330,7 @@ fn item(step: &Step) -> AgentItem {
 }
 
 /// What an answer says about the agent, whoever deletes it.
-pub(super) fn described(target: &Target) -> AgentDeleteResult {
+pub(super) fn describe_target(target: &DeleteTarget) -> AgentDeleteResult {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let agent = &target.agent;
     let shared = !target.shared_with.is_empty();
@@ -351,7 +363,7 @@ fn was_there(path: &Path, at: Time) -> bool {
     millis.is_some_and(|millis| Time::from_millis(millis) <= at)
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> AgentsError {
+fn unreadable_error(path: &Path, error: &io::Error) -> AgentsError {
     let source = io::Error::new(error.kind(), error.to_string());
     AgentsError::Config(crate::config::ConfigError::Read { path: path.to_owned(), source })
 }

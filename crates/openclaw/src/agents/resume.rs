@@ -4,17 +4,17 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use adapters::Env;
-use model::plan::Kind;
+use adapters::EnvLookup;
+use model::plan::RemovableKind;
 use model::time::Time;
 
-use super::plan::command;
-use crate::config::Config;
-use reaper::{Action, Receipt, State};
+use super::plan::journal_command;
+use crate::config::OpenClawConfig;
+use reaper::{JournalAction, Receipt, StepState};
 
 /// What earlier attempts have done.
 #[derive(Debug)]
-pub struct Earlier {
+pub struct EarlierDeletion {
     /// The first of them.
     pub receipt: String,
     /// When that was. What has come into being since is something else.
@@ -24,24 +24,26 @@ pub struct Earlier {
 }
 
 /// The configuration as it was before the agent was taken out of it, and what was done then.
-pub(super) fn earlier(
+pub(super) fn find_earlier_deletion(
     home: &Path,
-    config: &Config,
+    config: &OpenClawConfig,
     id: &str,
-    env: &Env<'_>,
-) -> Option<(Config, Earlier)> {
-    let command = command(id);
+    env: &EnvLookup<'_>,
+) -> Option<(OpenClawConfig, EarlierDeletion)> {
+    let command = journal_command(id);
     let mut done = HashSet::new();
     // The newest first: attempts that only went on with it come before the one that began it.
-    for listed in reaper::list(home).0.into_iter().filter(|receipt| receipt.command == command) {
+    for listed in
+        reaper::list_receipts(home).0.into_iter().filter(|receipt| receipt.command == command)
+    {
         let Ok(receipt) = reaper::read_receipt(home, &listed.receipt) else { continue };
-        for step in receipt.steps.iter().filter(|step| step.state == State::Done) {
+        for step in receipt.steps.iter().filter(|step| step.state == StepState::Done) {
             done.insert(step.begun.path.0.clone());
         }
         if let Some(before) = configuration_before(home, &receipt, config) {
-            let before = Config::with_bytes(env, before).ok()?;
-            let earlier = Earlier { receipt: receipt.id, at: receipt.at, done };
-            return before.has(id).then_some((before, earlier));
+            let before = OpenClawConfig::with_bytes(env, before).ok()?;
+            let earlier = EarlierDeletion { receipt: receipt.id, at: receipt.at, done };
+            return before.has_agent(id).then_some((before, earlier));
         }
     }
     None
@@ -49,20 +51,26 @@ pub(super) fn earlier(
 
 /// The bytes of the configuration that a run has replaced, if they are still what they were. A run that
 /// was killed after it replaced them, and before it wrote that down, has replaced them too.
-fn configuration_before(home: &Path, receipt: &Receipt, config: &Config) -> Option<Vec<u8>> {
+fn configuration_before(
+    home: &Path,
+    receipt: &Receipt,
+    config: &OpenClawConfig,
+) -> Option<Vec<u8>> {
     let now = config.bytes.as_deref().map(sys::hash::sha256);
     receipt.steps.iter().find_map(|step| {
         let begun = &step.begun;
-        if begun.kind != Kind::Configuration || begun.path.0 != config.path {
+        if begun.kind != RemovableKind::Configuration || begun.path.0 != config.path {
             return None;
         }
-        let Action::Replace { before: Some(before), after } = &begun.action else { return None };
+        let JournalAction::Replace { before: Some(before), after } = &begun.action else {
+            return None;
+        };
         let replaced = match step.state {
-            State::Done => true,
-            State::Begun => now.as_ref() == Some(after),
+            StepState::Done => true,
+            StepState::Begun => now.as_ref() == Some(after),
             _ => false,
         };
-        let bytes = std::fs::read(reaper::content(home, &receipt.id, begun)).ok()?;
+        let bytes = std::fs::read(reaper::slot_content(home, &receipt.id, begun)).ok()?;
         (replaced && sys::hash::sha256(&bytes) == *before).then_some(bytes)
     })
 }

@@ -2,61 +2,62 @@
 
 use std::path::Path;
 
-use crate::rules::agent::{MAIN, Owners, normalise};
-use adapters::Env;
+use crate::rules::agent::{MAIN_AGENT, RowOwners, normalise_agent_id};
+use adapters::EnvLookup;
 
-use super::resume::{Earlier, earlier};
+use super::resume::{EarlierDeletion, find_earlier_deletion};
 use super::{AgentsError, places};
-use crate::config::{Agent, Config};
+use crate::config::{ConfiguredAgent, OpenClawConfig};
 
 /// An agent that is to be deleted.
 #[derive(Debug)]
-pub struct Target {
+pub struct DeleteTarget {
     /// The configuration that names it: the present one, or the one of the first attempt.
-    pub config: Config,
+    pub config: OpenClawConfig,
     /// The agent.
-    pub agent: Agent,
+    pub agent: ConfiguredAgent,
     /// Its id as it was typed.
     pub typed: String,
     /// Other agents that work in its workspace.
     pub shared_with: Vec<String>,
     /// What an earlier attempt has done.
-    pub earlier: Option<Earlier>,
+    pub earlier: Option<EarlierDeletion>,
     /// Every other agent.
-    pub(super) others: Vec<Agent>,
+    pub(super) others: Vec<ConfiguredAgent>,
 }
 
-impl Target {
+impl DeleteTarget {
     /// Finds it. Only an agent that the configuration names can be deleted, or one that a deletion
     /// has already taken out of it.
-    pub fn find(home: &Path, id: &str, env: &Env<'_>) -> Result<Self, AgentsError> {
-        let config = Config::read(env)?;
+    pub fn find_agent(home: &Path, id: &str, env: &EnvLookup<'_>) -> Result<Self, AgentsError> {
+        let config = OpenClawConfig::load(env)?;
         let known = || config.agents.iter().map(|agent| agent.id.clone()).collect();
         let not_found = || AgentsError::NotFound { id: id.to_owned(), known: known() };
-        let normal = normalise(id).ok_or_else(not_found)?;
-        if normal == MAIN {
+        let normal = normalise_agent_id(id).ok_or_else(not_found)?;
+        if normal == MAIN_AGENT {
             return Err(AgentsError::Main);
         }
-        let (config, earlier, mut others) = if config.has(&normal) {
+        let (config, earlier, mut others) = if config.has_agent(&normal) {
             (config, None, Vec::new())
         } else {
-            let (before, earlier) = earlier(home, &config, &normal, env).ok_or_else(not_found)?;
+            let (before, earlier) =
+                find_earlier_deletion(home, &config, &normal, env).ok_or_else(not_found)?;
             // Whoever works there now counts as much as whoever did then.
             (before, Some(earlier), config.agents)
         };
-        let agent = config.agent(&normal).cloned();
+        let agent = config.find_agent(&normal).cloned();
         let agent =
             agent.ok_or_else(|| AgentsError::NotFound { id: id.to_owned(), known: vec![] })?;
         others.extend(config.agents.iter().filter(|other| other.id != normal).cloned());
-        let shared_with = places::sharers(&agent.workspace, &others);
+        let shared_with = places::workspace_sharers(&agent.workspace, &others);
         Ok(Self { config, agent, typed: id.to_owned(), shared_with, earlier, others })
     }
 
     /// Whose the rows of its store are.
-    pub(super) fn owners(&self) -> Owners<'_> {
-        Owners {
+    pub(super) fn row_owners(&self) -> RowOwners<'_> {
+        RowOwners {
             default: self.config.default_agent(),
-            has_main: self.config.has(MAIN),
+            has_main: self.config.has_agent(MAIN_AGENT),
             main_key: &self.config.main_key,
             store: self.config.store_owner(&self.agent),
         }

@@ -4,7 +4,7 @@ use testkit::home::TempHome;
 
 use super::*;
 
-fn read_with(home: &TempHome, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+fn read_with(home: &TempHome, variables: &[(&str, &str)]) -> Result<OpenClawConfig, ConfigError> {
     let variables: Vec<(String, OsString)> =
         variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
     let at_home = home.lookup();
@@ -12,10 +12,10 @@ fn read_with(home: &TempHome, variables: &[(&str, &str)]) -> Result<Config, Conf
         let found = variables.iter().find(|(one, _)| one == name);
         found.map(|(_, value)| value.clone()).or_else(|| at_home(name))
     };
-    Config::read(&Env::new(&lookup))
+    OpenClawConfig::load(&EnvLookup::new(&lookup))
 }
 
-fn config(text: &str) -> (TempHome, Config) {
+fn config(text: &str) -> (TempHome, OpenClawConfig) {
     let home = TempHome::new();
     home.write(".openclaw/openclaw.json", text);
     let config = read_with(&home, &[]).unwrap();
@@ -60,10 +60,10 @@ fn p4_keyed_agents_count_and_a_list_beside_them_does_not() {
     let ids: Vec<&str> = config.agents.iter().map(|agent| agent.id.as_str()).collect();
     assert_eq!(config.agents.len(), 3, "{ids:?}");
     assert_eq!(config.default_agent(), "main");
-    assert_eq!(config.agent("main").unwrap().workspace, home.join("work"));
-    assert_eq!(config.agent("ops").unwrap().workspace, home.join("ops"));
-    assert_eq!(config.agent("lab").unwrap().workspace, home.join("work/lab"));
-    let pruned = config.without("ops").unwrap();
+    assert_eq!(config.find_agent("main").unwrap().workspace, home.join("work"));
+    assert_eq!(config.find_agent("ops").unwrap().workspace, home.join("ops"));
+    assert_eq!(config.find_agent("lab").unwrap().workspace, home.join("work/lab"));
+    let pruned = config.without_agent("ops").unwrap();
     assert_eq!(pruned.bindings, 1);
     let after = String::from_utf8(pruned.bytes).unwrap();
     assert!(!after.contains("ops") && after.contains("lab: {}"), "{after}");
@@ -73,10 +73,10 @@ fn p4_keyed_agents_count_and_a_list_beside_them_does_not() {
 fn p4_of_keyed_agents_the_only_one_is_the_default() {
     let (home, sole) = config(r#"{ agents: { entries: { ops: {} } } }"#);
     assert_eq!(sole.default_agent(), "ops");
-    assert_eq!(sole.agent("ops").unwrap().workspace, home.join(".openclaw/workspace"));
+    assert_eq!(sole.find_agent("ops").unwrap().workspace, home.join(".openclaw/workspace"));
     let (home, several) = config(r#"{ agents: { entries: { ops: {}, lab: {} } } }"#);
     assert!(several.agents.iter().all(|agent| !agent.is_default));
-    assert_eq!(several.agent("lab").unwrap().workspace, home.join(".openclaw/workspace-lab"));
+    assert_eq!(several.find_agent("lab").unwrap().workspace, home.join(".openclaw/workspace-lab"));
     assert!(wrong("{ agents: { entries: [] } }").contains("agents.entries"));
 }
 
@@ -110,14 +110,14 @@ fn agents_are_where_the_file_says() {
     assert_eq!(config.store_owner(&config.agents[2]), "lab");
     assert_eq!(config.maintenance, Some(serde_json::json!({ "maxEntries": 7 })));
     assert_eq!(config.gateway.port, 0x4000);
-    assert_eq!(config.gateway.auth, Auth::default());
+    assert_eq!(config.gateway.auth, GatewayAuth::default());
 }
 
 #[test]
 fn the_first_agent_is_the_default_one_and_owns_what_names_nobody() {
     let (_home, config) = config(r#"{"agents":{"list":[{"id":"ops"},{"id":"lab"}]}}"#);
     assert_eq!(config.default_agent(), "ops");
-    assert!(!config.has("main"));
+    assert!(!config.has_agent("main"));
     assert_eq!(config.store_owner(&config.agents[1]), "ops");
 }
 
@@ -183,7 +183,7 @@ fn row_92_an_agent_leaves_the_file_with_its_bindings_and_its_name_in_the_allow_l
     let (_home, config) = config(
         "\u{feff}{\r\n  // agents of the house\r\n  agents: { list: [\r\n    { id: 'main' }, // keeps\r\n    { id: 'OPS', x: [1, {y: 2}] }, // goes\r\n    { id: 'lab' },\r\n  ] },\r\n  bindings: [ {agentId: 'ops', match: {}}, {agentId: 'lab'}, { agentId: \"ops\" } ],\r\n  tools: { agentToAgent: { enabled: true, allow: ['main', 'ops', 'ops-2'] } },\r\n  own: { 'ops': \"ops\" } }\r\n",
     );
-    let pruned = config.without("ops").unwrap();
+    let pruned = config.without_agent("ops").unwrap();
     assert_eq!((pruned.bindings, pruned.allowed), (2, 1));
     assert_eq!(
         String::from_utf8(pruned.bytes).unwrap(),
@@ -196,7 +196,7 @@ fn the_last_of_a_list_leaves_an_empty_one() {
     let (_home, config) = config(
         "{\n  \"agents\": {\n    \"list\": [\n      { \"id\": \"ops\" }\n    ]\n  },\n  \"bindings\": [{ \"agentId\": \"ops\" }]\n}\n",
     );
-    let pruned = config.without("ops").unwrap();
+    let pruned = config.without_agent("ops").unwrap();
     let text = String::from_utf8(pruned.bytes).unwrap();
     assert_eq!(text, "{\n  \"agents\": {\n    \"list\": []\n  },\n  \"bindings\": []\n}\n");
     assert_eq!((pruned.bindings, pruned.allowed), (1, 0));

@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::websocket::{Socket, SocketError};
-use crate::config::{Auth, Gateway};
+use super::websocket::{WebSocket, WebSocketError};
+use crate::config::{GatewayAuth, GatewayConfig};
 
 /// The protocols that are spoken: 3 up to 2026.5, 4 since.
 const PROTOCOLS: (u32, u32) = (3, 4);
 
 /// Codes with which it has not begun. Any other may come from the middle of it.
-const CERTAIN: [&str; 4] = ["INVALID_REQUEST", "NOT_FOUND", "NOT_PAIRED", "NOT_LINKED"];
+const NOT_BEGUN_CODES: [&str; 4] = ["INVALID_REQUEST", "NOT_FOUND", "NOT_PAIRED", "NOT_LINKED"];
 
 /// How a close says that the secret is not right.
 const POLICY_VIOLATION: u16 = 1008;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum CallError {
+pub enum GatewayCallError {
     /// Nobody listens there. Nothing was sent.
     #[error("OpenClaw's gateway does not listen on {place}")]
     NotRunning {
@@ -70,45 +70,49 @@ pub enum CallError {
 }
 
 /// Asks the gateway. `patience` is for letting us in, and again for the answer.
-pub fn call(
-    gateway: &Gateway,
+pub fn call_gateway(
+    gateway: &GatewayConfig,
     method: &str,
     params: &Value,
     patience: Duration,
-) -> Result<Value, CallError> {
-    let address = address(gateway)?;
+) -> Result<Value, GatewayCallError> {
+    let address = gateway_address(gateway)?;
     let place = address.to_string();
-    let not_asked =
-        |error: SocketError| CallError::NotAsked { place: place.clone(), why: error.to_string() };
+    let not_asked = |error: WebSocketError| GatewayCallError::NotAsked {
+        place: place.clone(),
+        why: error.to_string(),
+    };
     let stream = match TcpStream::connect_timeout(&address, patience) {
         Ok(stream) => stream,
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            return Err(CallError::NotRunning { place });
+            return Err(GatewayCallError::NotRunning { place });
         }
         Err(error) => return Err(not_asked(error.into())),
     };
-    let mut socket = Socket::open(stream, &place, patience).map_err(not_asked)?;
-    let hello = introduce(&mut socket, &gateway.auth).map_err(|error| match error {
-        Unwelcome::Socket(SocketError::Closed(Some(close))) if close.code == POLICY_VIOLATION => {
-            let why = SocketError::Closed(Some(close)).to_string();
-            CallError::Rejected { place: place.clone(), why }
+    let mut socket = WebSocket::open(stream, &place, patience).map_err(not_asked)?;
+    let hello = introduce_client(&mut socket, &gateway.auth).map_err(|error| match error {
+        Unwelcome::Socket(WebSocketError::Closed(Some(close)))
+            if close.code == POLICY_VIOLATION =>
+        {
+            let why = WebSocketError::Closed(Some(close)).to_string();
+            GatewayCallError::Rejected { place: place.clone(), why }
         }
         Unwelcome::Socket(error) => not_asked(error),
-        Unwelcome::Refused(why) => CallError::Rejected { place: place.clone(), why },
+        Unwelcome::Refused(why) => GatewayCallError::Rejected { place: place.clone(), why },
     })?;
     let offers = hello.pointer("/features/methods").and_then(Value::as_array);
     if offers.is_some_and(|offers| !offers.iter().any(|offer| offer == method)) {
         let why = format!("it does not offer `{method}`");
-        return Err(CallError::NotAsked { place, why });
+        return Err(GatewayCallError::NotAsked { place, why });
     }
-    socket.patience(patience);
-    sys::pause::at("gateway-ask");
-    ask(&mut socket, method, params)
+    socket.restart_timeout(patience);
+    sys::pause::pause_at("gateway-ask");
+    send_call(&mut socket, method, params)
 }
 
 /// Only this machine, and only without TLS: secrets go nowhere else.
-fn address(gateway: &Gateway) -> Result<SocketAddr, CallError> {
-    let elsewhere = |place: &str, why: &str| CallError::Elsewhere {
+fn gateway_address(gateway: &GatewayConfig) -> Result<SocketAddr, GatewayCallError> {
+    let elsewhere = |place: &str, why: &str| GatewayCallError::Elsewhere {
         place: place.to_owned(),
         why: why.to_owned(),
     };
@@ -146,18 +150,18 @@ fn without_secrets(url: &str) -> String {
 
 /// Why we were not let in.
 enum Unwelcome {
-    Socket(SocketError),
+    Socket(WebSocketError),
     Refused(String),
 }
 
-impl From<SocketError> for Unwelcome {
-    fn from(error: SocketError) -> Self {
+impl From<WebSocketError> for Unwelcome {
+    fn from(error: WebSocketError) -> Self {
         Self::Socket(error)
     }
 }
 
 /// Says who we are. The answer is what may be asked.
-fn introduce(socket: &mut Socket, auth: &Auth) -> Result<Value, Unwelcome> {
+fn introduce_client(socket: &mut WebSocket, auth: &GatewayAuth) -> Result<Value, Unwelcome> {
     loop {
         let message = json_of(&socket.receive()?)?;
         if message.get("event").and_then(Value::as_str) == Some("connect.challenge") {
@@ -185,39 +189,48 @@ fn introduce(socket: &mut Socket, auth: &Auth) -> Result<Value, Unwelcome> {
     if !secrets.is_empty() {
         params["auth"] = secrets.into();
     }
-    request(socket, "connect", "connect", &params)?;
+    send_request(socket, "connect", "connect", &params)?;
     let answer = answer_to(socket, "connect")?;
     match answer.get("ok") {
         Some(Value::Bool(true)) => Ok(answer.get("payload").cloned().unwrap_or_default()),
-        _ => Err(Unwelcome::Refused(complaint(&answer).1)),
+        _ => Err(Unwelcome::Refused(error_details(&answer).1)),
     }
 }
 
 /// The question itself. Whatever goes wrong here may have gone wrong after it was done.
-fn ask(socket: &mut Socket, method: &str, params: &Value) -> Result<Value, CallError> {
-    let unknown = |error: SocketError| CallError::MayHaveApplied(error.to_string());
-    request(socket, "ask", method, params).map_err(unknown)?;
+fn send_call(
+    socket: &mut WebSocket,
+    method: &str,
+    params: &Value,
+) -> Result<Value, GatewayCallError> {
+    let unknown = |error: WebSocketError| GatewayCallError::MayHaveApplied(error.to_string());
+    send_request(socket, "ask", method, params).map_err(unknown)?;
     let answer = answer_to(socket, "ask").map_err(unknown)?;
     match answer.get("ok") {
         Some(Value::Bool(true)) => Ok(answer.get("payload").cloned().unwrap_or_default()),
         Some(Value::Bool(false)) => {
-            let (code, message) = complaint(&answer);
-            if CERTAIN.contains(&&code[..]) {
-                return Err(CallError::Refused { code, message });
+            let (code, message) = error_details(&answer);
+            if NOT_BEGUN_CODES.contains(&&code[..]) {
+                return Err(GatewayCallError::Refused { code, message });
             }
-            Err(CallError::MayHaveApplied(format!("{code}: {message}")))
+            Err(GatewayCallError::MayHaveApplied(format!("{code}: {message}")))
         }
-        _ => Err(CallError::MayHaveApplied("its answer says neither yes nor no".to_owned())),
+        _ => Err(GatewayCallError::MayHaveApplied("its answer says neither yes nor no".to_owned())),
     }
 }
 
-fn request(socket: &mut Socket, id: &str, method: &str, params: &Value) -> Result<(), SocketError> {
+fn send_request(
+    socket: &mut WebSocket,
+    id: &str,
+    method: &str,
+    params: &Value,
+) -> Result<(), WebSocketError> {
     let frame = json!({ "type": "req", "id": id, "method": method, "params": params });
     socket.send(&frame.to_string())
 }
 
 /// Waits for the answer among events and answers to others.
-fn answer_to(socket: &mut Socket, id: &str) -> Result<Value, SocketError> {
+fn answer_to(socket: &mut WebSocket, id: &str) -> Result<Value, WebSocketError> {
     loop {
         let message = json_of(&socket.receive()?)?;
         let text = |member: &str| message.get(member).and_then(Value::as_str);
@@ -227,12 +240,13 @@ fn answer_to(socket: &mut Socket, id: &str) -> Result<Value, SocketError> {
     }
 }
 
-fn json_of(text: &str) -> Result<Value, SocketError> {
-    serde_json::from_str(text).map_err(|_| SocketError::Garbled("a message is not JSON".to_owned()))
+fn json_of(text: &str) -> Result<Value, WebSocketError> {
+    serde_json::from_str(text)
+        .map_err(|_| WebSocketError::Garbled("a message is not JSON".to_owned()))
 }
 
 /// The code and the words of an error.
-fn complaint(answer: &Value) -> (String, String) {
+fn error_details(answer: &Value) -> (String, String) {
     let text = |member: &str, otherwise: &str| {
         let found = answer.pointer(&format!("/error/{member}")).and_then(Value::as_str);
         found.unwrap_or(otherwise).to_owned()

@@ -13,15 +13,15 @@ mod owner;
 mod processes;
 mod websocket;
 
-pub use client::{CallError, call};
-pub(crate) use owner::words as owner_words;
-pub use owner::{Owned, Owner, Unowned, owner, prove_unowned};
+pub use client::{GatewayCallError, call_gateway};
+pub(crate) use owner::describe_owner as owner_words;
+pub use owner::{GatewayOwner, Owned, Unowned, find_owner, prove_unowned};
 
-use super::config::Config;
+use super::config::OpenClawConfig;
 
 /// Who makes a change.
 #[derive(Debug)]
-pub enum Route {
+pub enum GatewayRoute {
     /// The gateway has made it, and says this.
     Gateway(Value),
     /// Nobody else does.
@@ -33,7 +33,7 @@ pub enum Route {
 pub enum GatewayError {
     /// The gateway could not be asked, refused, or did not answer.
     #[error(transparent)]
-    Call(#[from] CallError),
+    Call(#[from] GatewayCallError),
     /// It could not be asked, and may be there.
     #[error(transparent)]
     Owned(#[from] Owned),
@@ -41,16 +41,16 @@ pub enum GatewayError {
 
 /// Has the gateway make a change, or says that it is ours to make. Only a gateway on this machine
 /// that nobody listens for, and that is proven not to run, leaves it to us.
-pub fn dispatch(
-    config: &Config,
+pub fn dispatch_change(
+    config: &OpenClawConfig,
     method: &str,
     params: &Value,
     patience: Duration,
-) -> Result<Route, GatewayError> {
-    match call(&config.gateway, method, params, patience) {
-        Ok(answer) => Ok(Route::Gateway(answer)),
-        Err(CallError::NotRunning { .. }) if config.gateway.remote.is_none() => {
-            Ok(Route::Local(prove_unowned(config)?))
+) -> Result<GatewayRoute, GatewayError> {
+    match call_gateway(&config.gateway, method, params, patience) {
+        Ok(answer) => Ok(GatewayRoute::Gateway(answer)),
+        Err(GatewayCallError::NotRunning { .. }) if config.gateway.remote.is_none() => {
+            Ok(GatewayRoute::Local(prove_unowned(config)?))
         }
         Err(error) => Err(error.into()),
     }

@@ -15,18 +15,18 @@ use model::time::Time;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::processes::processes;
-use crate::config::Config;
+use super::processes::owners_by_processes;
+use crate::config::OpenClawConfig;
 
 /// How long a port may take to answer.
-const PORT_PATIENCE: Duration = Duration::from_secs(1);
+const PORT_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A lock is a few hundred bytes.
-const MOST_LOCK: u64 = 64 << 10;
+const MAX_LOCK_BYTES: u64 = 64 << 10;
 
 /// Who owns OpenClaw's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum GatewayOwner {
     /// Nobody: proven.
     Nobody,
     /// A process that is there.
@@ -46,58 +46,58 @@ pub struct Unowned(());
 
 /// OpenClaw's files are somebody's, or may be.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("OpenClaw's files in {} {}", .state.display(), words(.owner))]
+#[error("OpenClaw's files in {} {}", .state.display(), describe_owner(.owner))]
 pub struct Owned {
     /// OpenClaw's state directory.
     pub state: PathBuf,
     /// Whose, and how that is known.
-    pub owner: Owner,
+    pub owner: GatewayOwner,
 }
 
 /// How it stands with the files, in words that follow their name.
-pub(crate) fn words(owner: &Owner) -> String {
+pub(crate) fn describe_owner(owner: &GatewayOwner) -> String {
     match owner {
-        Owner::Nobody => "are nobody's".to_owned(),
-        Owner::Live { why, .. } => format!("are in use: {why}"),
-        Owner::Doubt(why) => format!("may be in use: {why}"),
+        GatewayOwner::Nobody => "are nobody's".to_owned(),
+        GatewayOwner::Live { why, .. } => format!("are in use: {why}"),
+        GatewayOwner::Doubt(why) => format!("may be in use: {why}"),
     }
 }
 
 /// The proof that nobody owns OpenClaw's files, or who does.
-pub fn prove_unowned(config: &Config) -> Result<Unowned, Owned> {
-    match owner(config) {
-        Owner::Nobody => Ok(Unowned(())),
+pub fn prove_unowned(config: &OpenClawConfig) -> Result<Unowned, Owned> {
+    match find_owner(config) {
+        GatewayOwner::Nobody => Ok(Unowned(())),
         owner => Err(Owned { state: config.state.clone(), owner }),
     }
 }
 
 /// Who owns OpenClaw's files: somebody who is seen, else whoever may be there.
-pub fn owner(config: &Config) -> Owner {
-    let observer = sys::proc::observer();
+pub fn find_owner(config: &OpenClawConfig) -> GatewayOwner {
+    let observer = sys::proc::current_observer();
     let mut doubt = None;
-    let locks = locks(config, &observer);
-    let processes = processes(config, &observer);
-    for finding in locks.into_iter().chain(processes).chain(port(config)) {
+    let locks = owners_by_locks(config, &observer);
+    let processes = owners_by_processes(config, &observer);
+    for finding in locks.into_iter().chain(processes).chain(owner_by_port(config)) {
         match finding {
-            Owner::Nobody => {}
-            Owner::Live { .. } => return finding,
-            Owner::Doubt(_) => {
+            GatewayOwner::Nobody => {}
+            GatewayOwner::Live { .. } => return finding,
+            GatewayOwner::Doubt(_) => {
                 doubt.get_or_insert(finding);
             }
         }
     }
-    doubt.unwrap_or(Owner::Nobody)
+    doubt.unwrap_or(GatewayOwner::Nobody)
 }
 
 /// The same directory, however it is spelled.
-pub(super) fn same(one: &Path, other: &Path) -> bool {
+pub(super) fn same_directory(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     one == other || real(one) == real(other)
 }
 
 /// What the locks say: up to 2026.7 in the temporary directory, one for each configuration; later in
 /// the state directory.
-fn locks(config: &Config, observer: &Observer) -> Vec<Owner> {
+fn owners_by_locks(config: &OpenClawConfig, observer: &Observer) -> Vec<GatewayOwner> {
     let own = format!("openclaw-{}", observer.uid);
     let inside = config.state.join("tmp").join(&own);
     let shared = config.temporary.iter().map(|directory| directory.join(&own));
@@ -108,20 +108,20 @@ fn locks(config: &Config, observer: &Observer) -> Vec<Owner> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => {
                 let place = directory.display();
-                findings.push(Owner::Doubt(format!("{place} cannot be read: {error}")));
+                findings.push(GatewayOwner::Doubt(format!("{place} cannot be read: {error}")));
                 continue;
             }
         };
         for entry in entries {
             let Ok(entry) = entry else {
                 let place = directory.display();
-                findings.push(Owner::Doubt(format!("{place} cannot be read to its end")));
+                findings.push(GatewayOwner::Doubt(format!("{place} cannot be read to its end")));
                 break;
             };
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with("gateway.") && name.ends_with(".lock") {
                 let certain = directory == inside || is_named_after(&name, &config.path);
-                findings.extend(lock(config, observer, &entry.path(), certain));
+                findings.extend(owner_by_lock(config, observer, &entry.path(), certain));
             }
         }
     }
@@ -139,9 +139,14 @@ fn is_named_after(name: &str, config: &Path) -> bool {
 }
 
 /// What one lock says, if it concerns these files: it is `certain` to, or names them.
-fn lock(config: &Config, observer: &Observer, path: &Path, certain: bool) -> Option<Owner> {
+fn owner_by_lock(
+    config: &OpenClawConfig,
+    observer: &Observer,
+    path: &Path,
+    certain: bool,
+) -> Option<GatewayOwner> {
     let place = path.display();
-    let doubt = |why: String| certain.then_some(Owner::Doubt(why));
+    let doubt = |why: String| certain.then_some(GatewayOwner::Doubt(why));
     let bytes = match read_lock(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -152,7 +157,7 @@ fn lock(config: &Config, observer: &Observer, path: &Path, certain: bool) -> Opt
     };
     let names = |member: &str, ours: &Path| {
         let theirs = payload.get(member).and_then(Value::as_str);
-        theirs.is_some_and(|theirs| same(Path::new(theirs), ours))
+        theirs.is_some_and(|theirs| same_directory(Path::new(theirs), ours))
     };
     if !(certain || names("configPath", &config.path) || names("stateDir", &config.state)) {
         return None;
@@ -165,13 +170,13 @@ fn lock(config: &Config, observer: &Observer, path: &Path, certain: bool) -> Opt
         ..Identity::recorded_by_agent(number("pid").and_then(|pid| u32::try_from(pid).ok()))
     };
     let pid = recorded.pid.map_or_else(|| "nobody".to_owned(), |pid| format!("process {pid}"));
-    match sys::proc::probe(&recorded, observer) {
+    match sys::proc::probe_liveness(&recorded, observer) {
         Liveness::Dead(_) => None,
-        Liveness::Alive(_) => Some(Owner::Live {
+        Liveness::Alive(_) => Some(GatewayOwner::Live {
             who: Box::new(recorded),
             why: format!("its lock {place} is held by {pid}"),
         }),
-        Liveness::Unknown(_) => Some(Owner::Doubt(format!(
+        Liveness::Unknown(_) => Some(GatewayOwner::Doubt(format!(
             "its lock {place} names {pid}, of which it cannot be told whether it runs"
         ))),
     }
@@ -179,27 +184,29 @@ fn lock(config: &Config, observer: &Observer, path: &Path, certain: bool) -> Opt
 
 fn read_lock(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = std::fs::symlink_metadata(path)?;
-    if !metadata.is_file() || metadata.len() > MOST_LOCK {
+    if !metadata.is_file() || metadata.len() > MAX_LOCK_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a lock"));
     }
     std::fs::read(path)
 }
 
 /// Whether somebody listens where the gateway would.
-fn port(config: &Config) -> Option<Owner> {
+fn owner_by_port(config: &OpenClawConfig) -> Option<GatewayOwner> {
     let port = config.gateway.port;
     let addresses = [
         SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         SocketAddr::from((Ipv6Addr::LOCALHOST, port)),
     ];
     addresses.into_iter().find_map(|address| {
-        match TcpStream::connect_timeout(&address, PORT_PATIENCE) {
-            Ok(_) => Some(Owner::Doubt(format!("something listens on {address}, its port"))),
+        match TcpStream::connect_timeout(&address, PORT_CONNECT_TIMEOUT) {
+            Ok(_) => Some(GatewayOwner::Doubt(format!("something listens on {address}, its port"))),
             Err(error) => match error.kind() {
                 io::ErrorKind::ConnectionRefused => None,
                 // There may be no such protocol on this machine.
                 _ if address.is_ipv6() && error.kind() != io::ErrorKind::TimedOut => None,
-                _ => Some(Owner::Doubt(format!("its port {address} does not answer: {error}"))),
+                _ => Some(GatewayOwner::Doubt(format!(
+                    "its port {address} does not answer: {error}"
+                ))),
             },
         }
     })

@@ -13,10 +13,10 @@ use sha1::{Digest, Sha1};
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// The longest head of an answer.
-const MOST_HEAD: usize = 16 << 10;
+const MAX_HEAD_BYTES: usize = 16 << 10;
 
 /// The longest message, as the gateway itself has it.
-const MOST_MESSAGE: usize = 25 << 20;
+const MAX_MESSAGE_BYTES: usize = 25 << 20;
 
 const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
@@ -25,7 +25,7 @@ const PONG: u8 = 10;
 
 /// Why there is no message.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SocketError {
+pub(super) enum WebSocketError {
     /// Nothing came in time.
     #[error("no answer came in time")]
     TimedOut,
@@ -33,8 +33,8 @@ pub(super) enum SocketError {
     #[error("the connection broke: {0}")]
     Io(io::Error),
     /// It was closed.
-    #[error("the connection was closed{}", .0.as_ref().map(Close::words).unwrap_or_default())]
-    Closed(Option<Close>),
+    #[error("the connection was closed{}", .0.as_ref().map(CloseFrame::describe_close).unwrap_or_default())]
+    Closed(Option<CloseFrame>),
     /// The other side does not speak it.
     #[error("it does not speak WebSocket: {0}")]
     Garbled(String),
@@ -42,13 +42,13 @@ pub(super) enum SocketError {
 
 /// What is said at the end.
 #[derive(Debug)]
-pub(super) struct Close {
+pub(super) struct CloseFrame {
     pub(super) code: u16,
     reason: String,
 }
 
-impl Close {
-    fn words(&self) -> String {
+impl CloseFrame {
+    fn describe_close(&self) -> String {
         match &self.reason[..] {
             "" => format!(" ({})", self.code),
             reason => format!(" ({}: {reason})", self.code),
@@ -56,7 +56,7 @@ impl Close {
     }
 }
 
-impl From<io::Error> for SocketError {
+impl From<io::Error> for WebSocketError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::TimedOut,
@@ -68,35 +68,35 @@ impl From<io::Error> for SocketError {
 
 /// An open WebSocket.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct WebSocket {
     stream: TcpStream,
     /// What came and was not used yet.
     rest: Vec<u8>,
     until: Instant,
 }
 
-impl Socket {
+impl WebSocket {
     /// Asks for a WebSocket over a connection.
     pub(super) fn open(
         stream: TcpStream,
         host: &str,
         patience: Duration,
-    ) -> Result<Self, SocketError> {
+    ) -> Result<Self, WebSocketError> {
         let mut socket = Self { stream, rest: Vec::new(), until: Instant::now() + patience };
-        let key = STANDARD.encode(sys::random::bytes::<16>()?);
+        let key = STANDARD.encode(sys::random::random_bytes::<16>()?);
         let request = format!(
             "GET / HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
         );
-        socket.write(request.as_bytes())?;
+        socket.write_bytes(request.as_bytes())?;
         let end = loop {
             if let Some(end) = socket.rest.windows(4).position(|four| four == b"\r\n\r\n") {
                 break end + 4;
             }
-            if socket.rest.len() > MOST_HEAD {
-                return Err(SocketError::Garbled("its answer has no end".to_owned()));
+            if socket.rest.len() > MAX_HEAD_BYTES {
+                return Err(WebSocketError::Garbled("its answer has no end".to_owned()));
             }
-            socket.fill()?;
+            socket.fill_buffer()?;
         };
         let accepted = STANDARD.encode(Sha1::digest(format!("{key}{GUID}")));
         check_answer(&socket.rest[..end], &accepted)?;
@@ -105,17 +105,17 @@ impl Socket {
     }
 
     /// Begins a new wait.
-    pub(super) fn patience(&mut self, patience: Duration) {
+    pub(super) fn restart_timeout(&mut self, patience: Duration) {
         self.until = Instant::now() + patience;
     }
 
     /// Sends a text.
-    pub(super) fn send(&mut self, text: &str) -> Result<(), SocketError> {
+    pub(super) fn send(&mut self, text: &str) -> Result<(), WebSocketError> {
         self.send_frame(TEXT, text.as_bytes())
     }
 
-    fn send_frame(&mut self, kind: u8, payload: &[u8]) -> Result<(), SocketError> {
-        let mask = sys::random::bytes::<4>()?;
+    fn send_frame(&mut self, kind: u8, payload: &[u8]) -> Result<(), WebSocketError> {
+        let mask = sys::random::random_bytes::<4>()?;
         let mut frame = vec![0x80 | kind];
         match payload.len() {
             length @ 0..=125 => frame.push(0x80 | length as u8),
@@ -130,60 +130,61 @@ impl Socket {
         }
         frame.extend(mask);
         frame.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
-        self.write(&frame)
+        self.write_bytes(&frame)
     }
 
     /// The next text. Pings are answered.
-    pub(super) fn receive(&mut self) -> Result<String, SocketError> {
+    pub(super) fn receive(&mut self) -> Result<String, WebSocketError> {
         let mut message = Vec::new();
         loop {
-            let (last, kind, payload) = self.frame(MOST_MESSAGE - message.len())?;
+            let (last, kind, payload) = self.read_frame(MAX_MESSAGE_BYTES - message.len())?;
             match kind {
                 PING => self.send_frame(PONG, &payload)?,
                 PONG => {}
-                CLOSE => return Err(SocketError::Closed(close(&payload))),
+                CLOSE => return Err(WebSocketError::Closed(parse_close(&payload))),
                 0 | TEXT => {
                     message.extend(payload);
                     if last {
-                        return String::from_utf8(message)
-                            .map_err(|_| SocketError::Garbled("a text is not UTF-8".to_owned()));
+                        return String::from_utf8(message).map_err(|_| {
+                            WebSocketError::Garbled("a text is not UTF-8".to_owned())
+                        });
                     }
                 }
-                other => return Err(SocketError::Garbled(format!("a frame of kind {other}"))),
+                other => return Err(WebSocketError::Garbled(format!("a frame of kind {other}"))),
             }
         }
     }
 
     /// One frame: whether it is the last of its message, its kind, its content.
-    fn frame(&mut self, most: usize) -> Result<(bool, u8, Vec<u8>), SocketError> {
-        let head = self.take(2)?;
+    fn read_frame(&mut self, most: usize) -> Result<(bool, u8, Vec<u8>), WebSocketError> {
+        let head = self.take_bytes(2)?;
         let (first, second) = (head[0], head[1]);
         if second & 0x80 != 0 || first & 0x70 != 0 {
-            return Err(SocketError::Garbled("a frame that no server sends".to_owned()));
+            return Err(WebSocketError::Garbled("a frame that no server sends".to_owned()));
         }
         let length = match second & 0x7f {
-            126 => u64::from(u16::from_be_bytes(array(&self.take(2)?))),
-            127 => u64::from_be_bytes(array(&self.take(8)?)),
+            126 => u64::from(u16::from_be_bytes(to_array(&self.take_bytes(2)?))),
+            127 => u64::from_be_bytes(to_array(&self.take_bytes(8)?)),
             short => u64::from(short),
         };
         let length = usize::try_from(length).ok().filter(|length| *length <= most);
         let length =
-            length.ok_or_else(|| SocketError::Garbled("a message is too long".to_owned()))?;
-        Ok((first & 0x80 != 0, first & 0x0f, self.take(length)?))
+            length.ok_or_else(|| WebSocketError::Garbled("a message is too long".to_owned()))?;
+        Ok((first & 0x80 != 0, first & 0x0f, self.take_bytes(length)?))
     }
 
-    fn take(&mut self, count: usize) -> Result<Vec<u8>, SocketError> {
+    fn take_bytes(&mut self, count: usize) -> Result<Vec<u8>, WebSocketError> {
         while self.rest.len() < count {
-            self.fill()?;
+            self.fill_buffer()?;
         }
         Ok(self.rest.drain(..count).collect())
     }
 
-    fn fill(&mut self) -> Result<(), SocketError> {
+    fn fill_buffer(&mut self) -> Result<(), WebSocketError> {
         let mut chunk = [0; 16 << 10];
-        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.set_read_timeout(Some(self.time_left()?))?;
         match self.stream.read(&mut chunk) {
-            Ok(0) => Err(SocketError::Closed(None)),
+            Ok(0) => Err(WebSocketError::Closed(None)),
             Ok(count) => {
                 self.rest.extend(&chunk[..count]);
                 Ok(())
@@ -193,25 +194,25 @@ impl Socket {
         }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), SocketError> {
-        self.stream.set_write_timeout(Some(self.left()?))?;
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), WebSocketError> {
+        self.stream.set_write_timeout(Some(self.time_left()?))?;
         Ok(self.stream.write_all(bytes)?)
     }
 
-    fn left(&self) -> Result<Duration, SocketError> {
+    fn time_left(&self) -> Result<Duration, WebSocketError> {
         let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(SocketError::TimedOut) } else { Ok(left) }
+        if left.is_zero() { Err(WebSocketError::TimedOut) } else { Ok(left) }
     }
 }
 
-fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+fn to_array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(bytes);
     array
 }
 
-fn check_answer(head: &[u8], accepted: &str) -> Result<(), SocketError> {
-    let garbled = |what: String| Err(SocketError::Garbled(what));
+fn check_answer(head: &[u8], accepted: &str) -> Result<(), WebSocketError> {
+    let garbled = |what: String| Err(WebSocketError::Garbled(what));
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut answer = httparse::Response::new(&mut headers);
     if answer.parse(head).is_err() {
@@ -230,8 +231,8 @@ fn check_answer(head: &[u8], accepted: &str) -> Result<(), SocketError> {
     Ok(())
 }
 
-fn close(payload: &[u8]) -> Option<Close> {
+fn parse_close(payload: &[u8]) -> Option<CloseFrame> {
     let (code, reason) = payload.split_first_chunk::<2>()?;
     let reason = String::from_utf8_lossy(reason).into_owned();
-    Some(Close { code: u16::from_be_bytes(*code), reason })
+    Some(CloseFrame { code: u16::from_be_bytes(*code), reason })
 }

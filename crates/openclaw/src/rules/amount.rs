@@ -7,7 +7,7 @@ use serde_json::Value;
 const DAY_MS: f64 = 86_400_000.0;
 
 /// A span: `500ms`, `90s`, `1h30m`, `1.5d`; a bare number is in days.
-pub fn span(value: &Value) -> Option<Duration> {
+pub fn parse_span(value: &Value) -> Option<Duration> {
     let millis = match value {
         Value::Number(days) => days.as_f64()? * DAY_MS,
         Value::String(text) => span_millis(text)?,
@@ -19,7 +19,7 @@ pub fn span(value: &Value) -> Option<Duration> {
 
 fn span_millis(text: &str) -> Option<f64> {
     let text = text.trim().to_ascii_lowercase();
-    if let Some(days) = number(&text) {
+    if let Some(days) = parse_decimal(&text) {
         return Some(days * DAY_MS);
     }
     let units = [("ms", 1.0), ("s", 1e3), ("m", 6e4), ("h", 3.6e6), ("d", DAY_MS)];
@@ -27,7 +27,7 @@ fn span_millis(text: &str) -> Option<f64> {
     let mut total = 0.0;
     while !rest.is_empty() {
         let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
-        let count = number(&rest[..end])?;
+        let count = parse_decimal(&rest[..end])?;
         let (unit, millis) = units.into_iter().find(|(unit, _)| rest[end..].starts_with(unit))?;
         total += count * millis;
         rest = &rest[end + unit.len()..];
@@ -36,7 +36,7 @@ fn span_millis(text: &str) -> Option<f64> {
 }
 
 /// A size: `10gb`, `512k`, `1.5mb`, in powers of 1024; a bare number is in bytes.
-pub fn size(value: &Value) -> Option<u64> {
+pub fn parse_size(value: &Value) -> Option<u64> {
     let bytes = match value {
         Value::Number(bytes) => bytes.as_f64()?,
         Value::String(text) => size_bytes(text)?,
@@ -57,11 +57,11 @@ fn size_bytes(text: &str) -> Option<f64> {
         "t" | "tb" => 4,
         _ => return None,
     };
-    Some(number(&text[..end])? * 1024_f64.powi(power))
+    Some(parse_decimal(&text[..end])? * 1024_f64.powi(power))
 }
 
 /// Digits with at most one point between them: no sign, no exponent, no `inf`.
-fn number(text: &str) -> Option<f64> {
+fn parse_decimal(text: &str) -> Option<f64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let digit_first = text.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
     if plain && digit_first { text.parse().ok() } else { None }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn spans_are_read_as_openclaw_writes_them() {
-        let millis = |value| span(&value).map(|span| span.as_millis());
+        let millis = |value| parse_span(&value).map(|span| span.as_millis());
         assert_eq!(millis(json!("500ms")), Some(500));
         assert_eq!(millis(json!("1h30m")), Some(5_400_000));
         assert_eq!(millis(json!("1.5d")), Some(129_600_000));
@@ -89,14 +89,14 @@ mod tests {
 
     #[test]
     fn sizes_are_powers_of_1024() {
-        assert_eq!(size(&json!("10kb")), Some(10_240));
-        assert_eq!(size(&json!("1.5 MB")), Some(1_572_864));
-        assert_eq!(size(&json!("2g")), Some(2 << 30));
-        assert_eq!(size(&json!(123)), Some(123));
+        assert_eq!(parse_size(&json!("10kb")), Some(10_240));
+        assert_eq!(parse_size(&json!("1.5 MB")), Some(1_572_864));
+        assert_eq!(parse_size(&json!("2g")), Some(2 << 30));
+        assert_eq!(parse_size(&json!(123)), Some(123));
         for wrong in
             [json!("lots"), json!("1e9"), json!("-1"), json!("inf"), json!([1]), json!("kb")]
         {
-            assert_eq!(size(&wrong), None, "{wrong}");
+            assert_eq!(parse_size(&wrong), None, "{wrong}");
         }
     }
 }

@@ -6,14 +6,14 @@ use crate::rules::key::{is_session_id, is_uuid};
 use model::time::Time;
 
 /// A temporary file that is older than this was left behind by a write that did not finish.
-pub const TEMPORARY_FOR: Duration = Duration::from_secs(5 * 60);
+pub const TEMPORARY_FILE_GRACE: Duration = Duration::from_secs(5 * 60);
 
 /// The directory of prompts that entries refer to by their hash.
-pub const BLOBS: &str = "skills-prompts/sha256";
+pub const PROMPT_BLOBS_DIR: &str = "skills-prompts/sha256";
 
 /// One file of a store's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
+pub struct StoreDirFile {
     /// Its path from the directory.
     pub name: String,
     /// Its size.
@@ -21,20 +21,20 @@ pub struct File {
     /// When its content last changed.
     pub modified: Time,
     /// What it is.
-    pub kind: FileKind,
+    pub kind: StoreFileKind,
     /// Whether somebody holds it, or may: it is left alone.
     pub held: bool,
 }
 
 /// What a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FileKind {
+pub enum StoreFileKind {
     /// The index itself.
     Store,
     /// A conversation.
     Transcript,
     /// A transcript or index that was put away.
-    Archive(Reason, Option<Time>),
+    Archive(ArchiveReason, Option<Time>),
     /// A copy from before a compaction; of which session.
     Checkpoint(String),
     /// What an agent did, beside its transcript; of which session.
@@ -57,7 +57,7 @@ pub fn is_anothers_transcript(name: &str, session: &str) -> bool {
 
 /// Why something was put away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum ArchiveReason {
     /// The session began anew.
     Reset,
     /// Its entry was removed.
@@ -66,9 +66,9 @@ pub enum Reason {
     Backup,
 }
 
-impl FileKind {
+impl StoreFileKind {
     /// What the file `name` is, in the directory of an index called `store`.
-    pub fn of(name: &str, store: &str) -> Self {
+    pub fn from_name(name: &str, store: &str) -> Self {
         if name == store {
             return Self::Store;
         }
@@ -81,16 +81,16 @@ impl FileKind {
                 && !digits.is_empty()
                 && digits.bytes().all(|byte| byte.is_ascii_digit())
             {
-                return Self::Archive(Reason::Backup, None);
+                return Self::Archive(ArchiveReason::Backup, None);
             }
         }
         if is_our_temporary(name, store) {
             return Self::Temporary;
         }
-        if let Some((reason, at)) = archive(name) {
+        if let Some((reason, at)) = parse_archive_name(name) {
             return Self::Archive(reason, Some(at));
         }
-        if let Some(hash) = blob(name) {
+        if let Some(hash) = blob_hash(name) {
             return Self::Blob(hash.to_owned());
         }
         if name.contains('/') {
@@ -112,7 +112,7 @@ impl FileKind {
     }
 
     /// The word for programs.
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Store => "store",
             Self::Transcript => "transcript",
@@ -145,37 +145,37 @@ pub fn session_of(name: &str) -> Option<&str> {
 }
 
 /// The hash of a prompt, from its place.
-fn blob(name: &str) -> Option<&str> {
-    let (shelf, file) = name.strip_prefix(BLOBS)?.strip_prefix('/')?.split_once('/')?;
+fn blob_hash(name: &str) -> Option<&str> {
+    let (shelf, file) = name.strip_prefix(PROMPT_BLOBS_DIR)?.strip_prefix('/')?.split_once('/')?;
     let hash = file.strip_suffix(".txt")?;
     let is_hash = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     (is_hash && hash.starts_with(shelf) && shelf.len() == 2).then_some(hash)
 }
 
 /// Why and when the file `name` was put away, if it was: `<file>.<reason>.<stamp>`.
-pub fn archive(name: &str) -> Option<(Reason, Time)> {
+pub fn parse_archive_name(name: &str) -> Option<(ArchiveReason, Time)> {
     // The stamp may hold one point, before its milliseconds.
     let split = |text: &str| text.rfind('.');
     let last = split(name)?;
-    let (base, at) = match stamp(&name[last + 1..]) {
+    let (base, at) = match parse_archive_stamp(&name[last + 1..]) {
         Some(at) => (&name[..last], at),
         None => {
             let before = split(&name[..last])?;
-            (&name[..before], stamp(&name[before + 1..])?)
+            (&name[..before], parse_archive_stamp(&name[before + 1..])?)
         }
     };
     let (file, reason) = base.rsplit_once('.')?;
     let reason = match reason {
-        "reset" => Reason::Reset,
-        "deleted" => Reason::Deleted,
-        "bak" => Reason::Backup,
+        "reset" => ArchiveReason::Reset,
+        "deleted" => ArchiveReason::Deleted,
+        "bak" => ArchiveReason::Backup,
         _ => return None,
     };
     (!file.is_empty()).then_some((reason, at))
 }
 
 /// `2026-02-23T12-34-56.000Z`, with or without milliseconds.
-fn stamp(text: &str) -> Option<Time> {
+fn parse_archive_stamp(text: &str) -> Option<Time> {
     let bytes = text.as_bytes();
     let shaped = matches!(bytes.len(), 20 | 24)
         && bytes[10] == b'T'
@@ -190,11 +190,11 @@ fn stamp(text: &str) -> Option<Time> {
 }
 
 /// The name under which a transcript is put away.
-pub fn archived(name: &str, reason: Reason, now: Time) -> String {
+pub fn archive_name(name: &str, reason: ArchiveReason, now: Time) -> String {
     let reason = match reason {
-        Reason::Reset => "reset",
-        Reason::Deleted => "deleted",
-        Reason::Backup => "bak",
+        ArchiveReason::Reset => "reset",
+        ArchiveReason::Deleted => "deleted",
+        ArchiveReason::Backup => "bak",
     };
     format!("{name}.{reason}.{}", now.to_string().replace(':', "-"))
 }
@@ -205,24 +205,30 @@ mod tests {
 
     const STORE: &str = "sessions.json";
 
-    fn kind(name: &str) -> FileKind {
-        FileKind::of(name, STORE)
+    fn kind(name: &str) -> StoreFileKind {
+        StoreFileKind::from_name(name, STORE)
     }
 
     #[test]
     fn row_36_stamps_with_and_without_milliseconds_are_the_same_instant() {
         let at = Time::parse("2026-02-23T12:34:56Z").unwrap();
         assert_eq!(
-            archive("a.jsonl.deleted.2026-02-23T12-34-56.000Z"),
-            Some((Reason::Deleted, at))
+            parse_archive_name("a.jsonl.deleted.2026-02-23T12-34-56.000Z"),
+            Some((ArchiveReason::Deleted, at))
         );
-        assert_eq!(archive("a.jsonl.reset.2026-02-23T12-34-56Z"), Some((Reason::Reset, at)));
-        assert_eq!(archive("a.jsonl.bak.2026-02-23T12-34-56Z"), Some((Reason::Backup, at)));
-        assert_eq!(archive("a.jsonl.moved.2026-02-23T12-34-56Z"), None);
-        assert_eq!(archive("a.jsonl.deleted.2026-99-23T12-34-56Z"), None);
-        assert_eq!(archive("a.jsonl.deleted.yesterday"), None);
         assert_eq!(
-            archived("a.jsonl", Reason::Deleted, at),
+            parse_archive_name("a.jsonl.reset.2026-02-23T12-34-56Z"),
+            Some((ArchiveReason::Reset, at))
+        );
+        assert_eq!(
+            parse_archive_name("a.jsonl.bak.2026-02-23T12-34-56Z"),
+            Some((ArchiveReason::Backup, at))
+        );
+        assert_eq!(parse_archive_name("a.jsonl.moved.2026-02-23T12-34-56Z"), None);
+        assert_eq!(parse_archive_name("a.jsonl.deleted.2026-99-23T12-34-56Z"), None);
+        assert_eq!(parse_archive_name("a.jsonl.deleted.yesterday"), None);
+        assert_eq!(
+            archive_name("a.jsonl", ArchiveReason::Deleted, at),
             "a.jsonl.deleted.2026-02-23T12-34-56.000Z"
         );
     }
@@ -230,23 +236,32 @@ mod tests {
     #[test]
     fn files_are_told_apart() {
         let uuid = "01234567-89ab-cdef-0123-456789abcdef";
-        assert_eq!(kind("sessions.json"), FileKind::Store);
-        assert_eq!(kind(&format!("sessions.json.{uuid}.tmp")), FileKind::Temporary);
-        assert_eq!(kind(&format!("sessions.json.17.{uuid}.tmp")), FileKind::Temporary);
-        assert_eq!(kind(".sessions.json.17.1790000000000.0.tmp"), FileKind::Temporary);
-        assert_eq!(kind(".sessions.json.mine.tmp"), FileKind::Other);
-        assert_eq!(kind("sessions.json.mine.tmp"), FileKind::Other);
-        assert_eq!(kind("sessions.json.bak.17"), FileKind::Archive(Reason::Backup, None));
-        assert_eq!(kind("keep.deleted.keep.jsonl"), FileKind::Transcript);
-        assert_eq!(kind("a-topic-7.jsonl"), FileKind::Transcript);
-        assert_eq!(kind("a.trajectory.jsonl"), FileKind::Sidecar("a".into()));
-        assert_eq!(kind("a.trajectory-path.json"), FileKind::Sidecar("a".into()));
-        assert_eq!(kind(&format!("a.checkpoint.{uuid}.jsonl")), FileKind::Checkpoint("a".into()));
-        assert_eq!(kind("a.jsonl.lock"), FileKind::Lock);
-        assert_eq!(kind("random.txt"), FileKind::Other);
+        assert_eq!(kind("sessions.json"), StoreFileKind::Store);
+        assert_eq!(kind(&format!("sessions.json.{uuid}.tmp")), StoreFileKind::Temporary);
+        assert_eq!(kind(&format!("sessions.json.17.{uuid}.tmp")), StoreFileKind::Temporary);
+        assert_eq!(kind(".sessions.json.17.1790000000000.0.tmp"), StoreFileKind::Temporary);
+        assert_eq!(kind(".sessions.json.mine.tmp"), StoreFileKind::Other);
+        assert_eq!(kind("sessions.json.mine.tmp"), StoreFileKind::Other);
+        assert_eq!(
+            kind("sessions.json.bak.17"),
+            StoreFileKind::Archive(ArchiveReason::Backup, None)
+        );
+        assert_eq!(kind("keep.deleted.keep.jsonl"), StoreFileKind::Transcript);
+        assert_eq!(kind("a-topic-7.jsonl"), StoreFileKind::Transcript);
+        assert_eq!(kind("a.trajectory.jsonl"), StoreFileKind::Sidecar("a".into()));
+        assert_eq!(kind("a.trajectory-path.json"), StoreFileKind::Sidecar("a".into()));
+        assert_eq!(
+            kind(&format!("a.checkpoint.{uuid}.jsonl")),
+            StoreFileKind::Checkpoint("a".into())
+        );
+        assert_eq!(kind("a.jsonl.lock"), StoreFileKind::Lock);
+        assert_eq!(kind("random.txt"), StoreFileKind::Other);
         let hash = "ab".repeat(32);
-        assert_eq!(kind(&format!("{BLOBS}/ab/{hash}.txt")), FileKind::Blob(hash.clone()));
-        assert_eq!(kind(&format!("{BLOBS}/cd/{hash}.txt")), FileKind::Other);
+        assert_eq!(
+            kind(&format!("{PROMPT_BLOBS_DIR}/ab/{hash}.txt")),
+            StoreFileKind::Blob(hash.clone())
+        );
+        assert_eq!(kind(&format!("{PROMPT_BLOBS_DIR}/cd/{hash}.txt")), StoreFileKind::Other);
         assert_eq!(session_of("a-topic-7.jsonl"), Some("a"));
         assert_eq!(session_of("a.jsonl"), Some("a"));
         let other = format!("{uuid}.jsonl");

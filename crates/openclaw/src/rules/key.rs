@@ -1,11 +1,11 @@
 //! Session keys: what they mean, and whether a conversation behind one is for keeps.
 //!
 //! `agent:<agent>:<rest>`, where the rest may itself hold colons; older stores have bare keys. Matching
-//! ignores case, and empty parts count for nothing. What is not recognised is [`Kind::Other`].
+//! ignores case, and empty parts count for nothing. What is not recognised is [`SessionKeyKind::Other`].
 
 /// A key, in lower case and without empty parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct SessionKey {
     text: String,
     /// Where the agent's name and the rest begin, if the key has both.
     agent: Option<(usize, usize)>,
@@ -13,7 +13,7 @@ pub struct Key {
 
 /// What a session is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum SessionKeyKind {
     /// The main conversation with an agent.
     Main,
     /// The conversation that all agents share.
@@ -50,9 +50,9 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl SessionKeyKind {
     /// The word for programs.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Main => "main",
             Self::Global => "global",
@@ -97,7 +97,7 @@ impl Kind {
     }
 }
 
-impl Key {
+impl SessionKey {
     /// Reads a key.
     pub fn new(key: &str) -> Self {
         let lower = key.trim().to_lowercase();
@@ -111,78 +111,78 @@ impl Key {
     }
 
     /// The agent that the key names.
-    pub fn agent(&self) -> Option<&str> {
+    pub fn agent_id(&self) -> Option<&str> {
         self.agent.map(|(agent, rest)| &self.text[agent..rest - 1])
     }
 
     /// What comes after the agent; the whole of a bare key.
-    pub fn rest(&self) -> &str {
+    pub fn after_agent(&self) -> &str {
         self.agent.map_or(&self.text, |(_, rest)| &self.text[rest..])
     }
 
     /// Whether it is an agent's key for direct chats with one peer: on all channels, on one, or on one
     /// account of one.
     pub fn is_of_one_peer(&self) -> bool {
-        let parts: Vec<&str> = self.rest().split(':').collect();
+        let parts: Vec<&str> = self.after_agent().split(':').collect();
         let is_direct = matches!(parts[..], ["direct", _] | [_, "direct", _] | [_, _, "direct", _]);
         // An agent's key inside of another is a name that a plugin gave.
         self.agent.is_some() && is_direct && parts[0] != "agent"
     }
 
     /// The key as OpenClaw writes it today.
-    pub fn text(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         &self.text
     }
 
     /// What a session under this key is for; `main_key` is what the main session is called.
-    pub fn kind(&self, main_key: &str) -> Kind {
-        let rest = self.rest();
+    pub fn key_kind(&self, main_key: &str) -> SessionKeyKind {
+        let rest = self.after_agent();
         let bare = self.agent.is_none();
         match self.text.as_str() {
-            "global" => return Kind::Global,
-            "unknown" => return Kind::Unknown,
+            "global" => return SessionKeyKind::Global,
+            "unknown" => return SessionKeyKind::Unknown,
             _ => {}
         }
         if rest == "main" || rest.eq_ignore_ascii_case(main_key) {
-            return Kind::Main;
+            return SessionKeyKind::Main;
         }
         if let Some(made) = made_by_a_program(rest, bare) {
             return made;
         }
         if rest.strip_prefix("explicit:model-run-").is_some_and(is_uuid) && !bare {
-            return Kind::ModelRun;
+            return SessionKeyKind::ModelRun;
         }
         let parts: Vec<&str> = rest.split(':').collect();
         match parts[..] {
-            _ if has_thread(rest) => Kind::Thread,
+            _ if has_thread(rest) => SessionKeyKind::Thread,
             ["telegram", "group" | "channel" | "direct" | "dm", _, ..] if has_topic(&parts) => {
-                Kind::Topic
+                SessionKeyKind::Topic
             }
-            [_, "group", _, ..] => Kind::Group,
-            [_, "channel", _, ..] => Kind::Channel,
+            [_, "group", _, ..] => SessionKeyKind::Group,
+            [_, "channel", _, ..] => SessionKeyKind::Channel,
             ["direct" | "dm", _, ..]
             | [_, "direct" | "dm", _, ..]
-            | [_, _, "direct" | "dm", _, ..] => Kind::Direct,
-            _ => Kind::Other,
+            | [_, _, "direct" | "dm", _, ..] => SessionKeyKind::Direct,
+            _ => SessionKeyKind::Other,
         }
     }
 }
 
 /// Sub-agents and foreign agents have bare keys too; the rest only ever stand behind an agent.
-fn made_by_a_program(rest: &str, bare: bool) -> Option<Kind> {
+fn made_by_a_program(rest: &str, bare: bool) -> Option<SessionKeyKind> {
     let (first, more) = rest.split_once(':').unwrap_or((rest, ""));
     match first {
-        "subagent" if !more.is_empty() => return Some(Kind::Subagent),
-        "acp" if !more.is_empty() => return Some(Kind::Acp),
+        "subagent" if !more.is_empty() => return Some(SessionKeyKind::Subagent),
+        "acp" if !more.is_empty() => return Some(SessionKeyKind::Acp),
         _ if bare => return None,
-        "cron" if !more.is_empty() => return Some(Kind::Cron),
-        "acp-bridge" if !more.is_empty() => return Some(Kind::AcpBridge),
-        "hook" if !more.is_empty() => return Some(Kind::Hook),
-        "node" if !more.is_empty() => return Some(Kind::Node),
+        "cron" if !more.is_empty() => return Some(SessionKeyKind::Cron),
+        "acp-bridge" if !more.is_empty() => return Some(SessionKeyKind::AcpBridge),
+        "hook" if !more.is_empty() => return Some(SessionKeyKind::Hook),
+        "node" if !more.is_empty() => return Some(SessionKeyKind::Node),
         _ => {}
     }
     let beats = rest == "heartbeat" || rest.ends_with(":heartbeat") || rest.contains(":heartbeat:");
-    beats.then_some(Kind::Heartbeat)
+    beats.then_some(SessionKeyKind::Heartbeat)
 }
 
 fn has_thread(rest: &str) -> bool {
@@ -215,24 +215,24 @@ pub fn is_session_id(id: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn kind(key: &str) -> Kind {
-        Key::new(key).kind("main")
+    fn kind(key: &str) -> SessionKeyKind {
+        SessionKey::new(key).key_kind("main")
     }
 
     #[test]
     fn keys_are_taken_apart() {
-        let key = Key::new("Agent:Ops::slack:channel:C1");
-        assert_eq!((key.agent(), key.rest()), (Some("ops"), "slack:channel:c1"));
-        assert_eq!(key.text(), "agent:ops:slack:channel:c1");
-        assert_eq!(Key::new("agent:ops").agent(), None);
-        assert_eq!(Key::new("quietchat:direct:u1").agent(), None);
-        assert_eq!(Key::new("").rest(), "");
+        let key = SessionKey::new("Agent:Ops::slack:channel:C1");
+        assert_eq!((key.agent_id(), key.after_agent()), (Some("ops"), "slack:channel:c1"));
+        assert_eq!(key.as_str(), "agent:ops:slack:channel:c1");
+        assert_eq!(SessionKey::new("agent:ops").agent_id(), None);
+        assert_eq!(SessionKey::new("quietchat:direct:u1").agent_id(), None);
+        assert_eq!(SessionKey::new("").after_agent(), "");
     }
 
     #[test]
     fn keys_for_one_peer_are_told_from_others() {
         for key in ["agent:a:direct:u", "agent:a:x:direct:u", "Agent:A:x:work:direct:u"] {
-            assert!(Key::new(key).is_of_one_peer(), "{key}");
+            assert!(SessionKey::new(key).is_of_one_peer(), "{key}");
         }
         for key in [
             "direct:u",
@@ -244,57 +244,60 @@ mod tests {
             "agent:a:agent:b:direct:u",
             "agent:a:x:group:g",
         ] {
-            assert!(!Key::new(key).is_of_one_peer(), "{key}");
+            assert!(!SessionKey::new(key).is_of_one_peer(), "{key}");
         }
     }
 
     #[test]
     fn row_07_a_topic_alone_is_no_thread() {
-        assert_eq!(kind("agent:main:opaque:topic:x:sender:y"), Kind::Other);
+        assert_eq!(kind("agent:main:opaque:topic:x:sender:y"), SessionKeyKind::Other);
         assert!(!kind("agent:main:opaque:topic:x:sender:y").is_durable());
     }
 
     #[test]
     fn row_08_a_channel_name_may_hold_colons() {
-        assert_eq!(kind("agent:main:custom:channel:room:with:colon"), Kind::Channel);
+        assert_eq!(kind("agent:main:custom:channel:room:with:colon"), SessionKeyKind::Channel);
     }
 
     #[test]
     fn every_form_of_a_key_is_known() {
         for (key, expected) in [
-            ("agent:main:main", Kind::Main),
-            ("agent:ops:main", Kind::Main),
-            ("main", Kind::Main),
-            ("global", Kind::Global),
-            ("unknown", Kind::Unknown),
-            ("agent:main:direct:u1", Kind::Direct),
-            ("agent:main:whatsapp:direct:u1", Kind::Direct),
-            ("agent:main:whatsapp:work:direct:u1", Kind::Direct),
-            ("agent:main:slack:channel:c1", Kind::Channel),
-            ("agent:main:slack:channel:c1:thread:17.1", Kind::Thread),
-            ("agent:main:main:thread:17.1", Kind::Thread),
-            ("agent:main:telegram:group:-1:topic:7", Kind::Topic),
-            ("agent:main:telegram:direct:5:topic:7", Kind::Topic),
-            ("agent:main:telegram:group:-1", Kind::Group),
-            ("agent:main:cron:job", Kind::Cron),
-            ("agent:main:cron:job:run:1", Kind::Cron),
-            ("agent:main:subagent:x", Kind::Subagent),
-            ("subagent:x", Kind::Subagent),
-            ("acp:x", Kind::Acp),
-            ("agent:main:acp-bridge:x", Kind::AcpBridge),
-            ("agent:main:hook:gmail", Kind::Hook),
-            ("agent:main:node:phone", Kind::Node),
-            ("agent:main:heartbeat", Kind::Heartbeat),
-            ("agent:main:main:heartbeat", Kind::Heartbeat),
-            ("agent:main:slack:group:g:heartbeat:1", Kind::Heartbeat),
-            ("agent:main:explicit:model-run-01234567-89ab-cdef-0123-456789abcdef", Kind::ModelRun),
-            ("agent:main:explicit:model-run-1", Kind::Other),
-            ("hook:x", Kind::Other),
-            ("agent:main:subagent", Kind::Other),
+            ("agent:main:main", SessionKeyKind::Main),
+            ("agent:ops:main", SessionKeyKind::Main),
+            ("main", SessionKeyKind::Main),
+            ("global", SessionKeyKind::Global),
+            ("unknown", SessionKeyKind::Unknown),
+            ("agent:main:direct:u1", SessionKeyKind::Direct),
+            ("agent:main:whatsapp:direct:u1", SessionKeyKind::Direct),
+            ("agent:main:whatsapp:work:direct:u1", SessionKeyKind::Direct),
+            ("agent:main:slack:channel:c1", SessionKeyKind::Channel),
+            ("agent:main:slack:channel:c1:thread:17.1", SessionKeyKind::Thread),
+            ("agent:main:main:thread:17.1", SessionKeyKind::Thread),
+            ("agent:main:telegram:group:-1:topic:7", SessionKeyKind::Topic),
+            ("agent:main:telegram:direct:5:topic:7", SessionKeyKind::Topic),
+            ("agent:main:telegram:group:-1", SessionKeyKind::Group),
+            ("agent:main:cron:job", SessionKeyKind::Cron),
+            ("agent:main:cron:job:run:1", SessionKeyKind::Cron),
+            ("agent:main:subagent:x", SessionKeyKind::Subagent),
+            ("subagent:x", SessionKeyKind::Subagent),
+            ("acp:x", SessionKeyKind::Acp),
+            ("agent:main:acp-bridge:x", SessionKeyKind::AcpBridge),
+            ("agent:main:hook:gmail", SessionKeyKind::Hook),
+            ("agent:main:node:phone", SessionKeyKind::Node),
+            ("agent:main:heartbeat", SessionKeyKind::Heartbeat),
+            ("agent:main:main:heartbeat", SessionKeyKind::Heartbeat),
+            ("agent:main:slack:group:g:heartbeat:1", SessionKeyKind::Heartbeat),
+            (
+                "agent:main:explicit:model-run-01234567-89ab-cdef-0123-456789abcdef",
+                SessionKeyKind::ModelRun,
+            ),
+            ("agent:main:explicit:model-run-1", SessionKeyKind::Other),
+            ("hook:x", SessionKeyKind::Other),
+            ("agent:main:subagent", SessionKeyKind::Other),
         ] {
             assert_eq!(kind(key), expected, "{key}");
         }
-        assert_eq!(Key::new("agent:a:hub").kind("Hub"), Kind::Main);
+        assert_eq!(SessionKey::new("agent:a:hub").key_kind("Hub"), SessionKeyKind::Main);
     }
 
     #[test]

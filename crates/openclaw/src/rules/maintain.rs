@@ -3,58 +3,60 @@
 //! One pure function. A preview and a run are the same call, so they cannot disagree. First what was
 //! asked for (rows of single peers, entries without a transcript), then age, then the cap, then files
 //! that nothing refers to, then the disk budget. Held entries (named as active, live, or not known to be
-//! dead) are never touched; durable ones ([`Kind::is_durable`]) go only for want of a transcript, and
+//! dead) are never touched; durable ones ([`SessionKeyKind::is_durable`]) go only for want of a transcript, and
 //! only if asked. What stays and leads astray from its own transcript is put right.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use crate::rules::document::{Document, Edit, Entry};
-use crate::rules::file::{self, File, FileKind, Reason};
-use crate::rules::key::{Key, Kind};
-use crate::rules::policy::{Mode, Policy};
+use crate::rules::document::{EntryEdit, IndexDocument, StoreEntry};
+use crate::rules::file::{self, ArchiveReason, StoreDirFile, StoreFileKind};
+use crate::rules::key::{SessionKey, SessionKeyKind};
+use crate::rules::policy::{MaintenanceMode, MaintenancePolicy};
 use model::time::Time;
 
 mod budget;
 mod references;
 mod verdict;
 
-pub use budget::Budget;
-use references::References;
-pub use verdict::{Act, Change, Keep, Removal, Verdict, Why};
+pub use budget::BudgetOutcome;
+use references::FileReferences;
+pub use verdict::{
+    EntryVerdict, KeepReason, RemovalReason, StoreFileAction, StoreFileChange, StoreFileReason,
+};
 
 /// How long the gateway's probes of models are kept when there are too many entries.
-const MODEL_RUN_FOR: Duration = Duration::from_secs(24 * 3600);
+const MODEL_RUN_RETENTION: Duration = Duration::from_secs(24 * 3600);
 
 /// A store as it was found.
 #[derive(Debug)]
-pub struct Store<'a> {
+pub struct StoreSnapshot<'a> {
     /// Where it lies, as entries name it.
     pub directory: &'a str,
     /// Its index.
-    pub document: &'a Document<'a>,
+    pub document: &'a IndexDocument<'a>,
     /// What is known about each entry, in the same order.
-    pub facts: &'a [Facts],
+    pub facts: &'a [EntryFacts],
     /// The files of its directory.
-    pub files: &'a [File],
+    pub files: &'a [StoreDirFile],
 }
 
 /// What is known about one entry besides what it says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct EntryFacts {
     /// Its transcript.
-    pub transcript: Transcript,
+    pub transcript: TranscriptState,
     /// Which of the files that is, if it is one of them.
     pub file: Option<usize>,
     /// Its own transcript, which holds messages, if its `sessionFile` leads astray from it.
     pub own: Option<usize>,
     /// Whether somebody works on it.
-    pub hold: Option<Hold>,
+    pub hold: Option<HoldReason>,
 }
 
 /// The transcript of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transcript {
+pub enum TranscriptState {
     /// It is there; or there is no telling, which comes to the same.
     #[default]
     Sound,
@@ -68,7 +70,7 @@ pub enum Transcript {
 
 /// Why an entry is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hold {
+pub enum HoldReason {
     /// A live process works on it.
     Live,
     /// A process may be working on it: its end is not proven.
@@ -81,7 +83,7 @@ pub enum Hold {
 
 /// What brings maintenance about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
+pub enum MaintenanceTrigger {
     /// A write: the cap waits for the high-water mark.
     Write,
     /// Somebody asked: the cap holds at once.
@@ -90,7 +92,7 @@ pub enum Trigger {
 
 /// Whose rows of single peers go: all direct chats belong into the main session now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Retire<'a> {
+pub enum RetiredPeers<'a> {
     /// Nobody's.
     #[default]
     Nobody,
@@ -102,13 +104,13 @@ pub enum Retire<'a> {
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct MaintenanceRequest<'a> {
     /// The policy that holds.
-    pub policy: &'a Policy,
+    pub policy: &'a MaintenancePolicy,
     /// Whether it acts: the mode says so, or a person did.
     pub acts: bool,
     /// What brings it about.
-    pub trigger: Trigger,
+    pub trigger: MaintenanceTrigger,
     /// The time.
     pub now: Time,
     /// A key that must stay.
@@ -116,7 +118,7 @@ pub struct Request<'a> {
     /// Whether entries without a transcript go, and those that lead astray from theirs are put right.
     pub fix_missing: bool,
     /// Whose rows of single peers go.
-    pub retire: Retire<'a>,
+    pub retire: RetiredPeers<'a>,
     /// Whether entries that are no sessions go.
     pub drop_unusable: bool,
     /// What the main session is called.
@@ -125,7 +127,7 @@ pub struct Request<'a> {
 
 /// What the cap came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cap {
+pub struct CapOutcome {
     /// How many entries may stay.
     pub max: usize,
     /// How many of those that stay cannot go.
@@ -134,7 +136,7 @@ pub struct Cap {
     pub after: usize,
 }
 
-impl Cap {
+impl CapOutcome {
     /// Whether more must stay than may.
     pub const fn is_unsatisfiable(self) -> bool {
         self.kept >= self.max && self.after > self.max
@@ -143,60 +145,66 @@ impl Cap {
 
 /// What would go from a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct MaintenancePlan {
     /// What becomes of each entry, in the order of the index.
-    pub entries: Vec<Verdict>,
+    pub entries: Vec<EntryVerdict>,
     /// What becomes of files; each at most once.
-    pub files: Vec<Change>,
+    pub files: Vec<StoreFileChange>,
     /// What the cap came to.
-    pub cap: Cap,
+    pub cap: CapOutcome,
     /// What the disk budget came to, if there is one.
-    pub budget: Option<Budget>,
+    pub budget: Option<BudgetOutcome>,
     /// How many bytes the index has afterwards.
     pub index_bytes: usize,
     /// The values of the entries that are put right.
     repairs: BTreeMap<usize, String>,
 }
 
-impl Plan {
+impl MaintenancePlan {
     /// How many entries go for such a reason.
-    pub fn count(&self, which: impl Fn(Removal) -> bool) -> usize {
-        let goes = |verdict: &&Verdict| matches!(verdict, Verdict::Remove(why) if which(*why));
+    pub fn count_removals(&self, which: impl Fn(RemovalReason) -> bool) -> usize {
+        let goes =
+            |verdict: &&EntryVerdict| matches!(verdict, EntryVerdict::Remove(why) if which(*why));
         self.entries.iter().filter(goes).count()
     }
 
     /// How many entries go.
-    pub fn removed(&self) -> usize {
-        self.count(|_| true)
+    pub fn removed_count(&self) -> usize {
+        self.count_removals(|_| true)
     }
 
     /// How many entries are put right.
-    pub fn repaired(&self) -> usize {
+    pub fn repaired_count(&self) -> usize {
         self.repairs.len()
     }
 
     /// What becomes of an entry in the index.
-    pub fn edit(&self, index: usize) -> Edit<'_> {
+    pub fn entry_edit(&self, index: usize) -> EntryEdit<'_> {
         match self.entries[index] {
-            Verdict::Remove(_) => Edit::Remove,
-            Verdict::Keep(_) => Edit::Keep,
-            Verdict::Repair => self.repairs.get(&index).map_or(Edit::Keep, |it| Edit::Value(it)),
+            EntryVerdict::Remove(_) => EntryEdit::Remove,
+            EntryVerdict::Keep(_) => EntryEdit::Keep,
+            EntryVerdict::Repair => {
+                self.repairs.get(&index).map_or(EntryEdit::Keep, |it| EntryEdit::Value(it))
+            }
         }
     }
 
     /// Whether the index would be changed.
     pub fn changes_index(&self) -> bool {
-        self.removed() > 0 || self.repaired() > 0
+        self.removed_count() > 0 || self.repaired_count() > 0
     }
 
     /// Whether anything would be changed.
-    pub fn changes(&self) -> bool {
+    pub fn changes_anything(&self) -> bool {
         self.changes_index() || !self.files.is_empty()
     }
 }
 
 /// Plans the maintenance of a store.
-pub fn maintain(store: &Store<'_>, request: &Request<'_>) -> Plan {
+pub fn plan_maintenance(
+    store: &StoreSnapshot<'_>,
+    request: &MaintenanceRequest<'_>,
+) -> MaintenancePlan {
     let mut work = Work::new(store, *request);
     work.asked_for();
     if request.acts {
@@ -208,16 +216,17 @@ pub fn maintain(store: &Store<'_>, request: &Request<'_>) -> Plan {
     if request.acts {
         work.old_files();
     }
-    let budget = work.budget();
+    let budget = work.apply_budget();
     let index_bytes = work.index_bytes();
-    let kept = |verdict: &&Verdict| matches!(verdict, Verdict::Keep(keep) if !may_go(*keep));
-    let cap = Cap {
+    let kept =
+        |verdict: &&EntryVerdict| matches!(verdict, EntryVerdict::Keep(keep) if !may_go(*keep));
+    let cap = CapOutcome {
         max: request.policy.max_entries.value,
         kept: work.verdicts.iter().filter(kept).count(),
-        after: work.left(),
+        after: work.entries_left(),
     };
     let repairs = work.put_right();
-    Plan {
+    MaintenancePlan {
         cap,
         budget,
         index_bytes,
@@ -230,22 +239,26 @@ pub fn maintain(store: &Store<'_>, request: &Request<'_>) -> Plan {
 /// What a gateway takes besides the plan when it writes the store for whatever reason. Up to 2026.7 every
 /// write applies the policy, and that keeps groups, channels, threads and topics, but neither main sessions
 /// nor what is held or pinned here. Where it is not certain, an entry counts as taken.
-pub fn taken_by_gateway(store: &Store<'_>, plan: &Plan, request: &Request<'_>) -> Vec<usize> {
+pub fn taken_by_gateway(
+    store: &StoreSnapshot<'_>,
+    plan: &MaintenancePlan,
+    request: &MaintenanceRequest<'_>,
+) -> Vec<usize> {
     let policy = request.policy;
-    if policy.mode.value != Mode::Enforce {
+    if policy.mode.value != MaintenanceMode::Enforce {
         return Vec::new();
     }
     let entries = &store.document.entries;
     let is_place = |index: usize| {
-        let kind = Key::new(&entries[index].key).kind(request.main_key);
-        match keep(&entries[index], kind, None) {
-            Keep::Place(Kind::Main | Kind::Global) => false,
-            kept => matches!(kept, Keep::Place(_) | Keep::Chat),
+        let kind = SessionKey::new(&entries[index].key).key_kind(request.main_key);
+        match keep_reason(&entries[index], kind, None) {
+            KeepReason::Place(SessionKeyKind::Main | SessionKeyKind::Global) => false,
+            kept => matches!(kept, KeepReason::Place(_) | KeepReason::Chat),
         }
     };
     // From the high-water mark on, and over the budget, it takes the oldest by an order of its own.
-    let is_pressed =
-        entries.len() >= policy.high_water_entries() || plan.budget.is_some_and(Budget::is_over);
+    let is_pressed = entries.len() >= policy.high_water_entries()
+        || plan.budget.is_some_and(BudgetOutcome::is_over);
     let is_taken = |index: &usize| {
         let updated = entries[*index].view.updated_at;
         let is_stale = updated.is_some_and(|at| at < request.now.minus(policy.prune_after.value));
@@ -255,42 +268,43 @@ pub fn taken_by_gateway(store: &Store<'_>, plan: &Plan, request: &Request<'_>) -
 }
 
 /// Whether age, cap and budget may take what is kept so far.
-const fn may_go(keep: Keep) -> bool {
-    matches!(keep, Keep::Recent | Keep::Undated)
+const fn may_go(keep: KeepReason) -> bool {
+    matches!(keep, KeepReason::Recent | KeepReason::Undated)
 }
 
 /// A plan in the making.
 struct Work<'a> {
-    store: &'a Store<'a>,
-    request: Request<'a>,
-    verdicts: Vec<Verdict>,
-    kinds: Vec<Kind>,
-    references: References<'a>,
-    changes: BTreeMap<usize, Change>,
+    store: &'a StoreSnapshot<'a>,
+    request: MaintenanceRequest<'a>,
+    verdicts: Vec<EntryVerdict>,
+    kinds: Vec<SessionKeyKind>,
+    references: FileReferences<'a>,
+    changes: BTreeMap<usize, StoreFileChange>,
     /// Values of the entries that are put right if they stay.
     repairs: BTreeMap<usize, String>,
 }
 
 impl<'a> Work<'a> {
-    fn new(store: &'a Store<'a>, request: Request<'a>) -> Self {
-        let kinds: Vec<Kind> = store
+    fn new(store: &'a StoreSnapshot<'a>, request: MaintenanceRequest<'a>) -> Self {
+        let kinds: Vec<SessionKeyKind> = store
             .document
             .entries
             .iter()
-            .map(|entry| Key::new(&entry.key).kind(request.main_key))
+            .map(|entry| SessionKey::new(&entry.key).key_kind(request.main_key))
             .collect();
-        let holds = holds(store, request.active);
+        let holds = hold_reasons(store, request.active);
         let verdicts = std::iter::zip(&store.document.entries, &kinds)
             .zip(holds)
-            .map(|((entry, kind), hold)| Verdict::Keep(keep(entry, *kind, hold)))
+            .map(|((entry, kind), hold)| EntryVerdict::Keep(keep_reason(entry, *kind, hold)))
             .collect::<Vec<_>>();
-        let repairs = if request.fix_missing { repairs(store, &verdicts) } else { BTreeMap::new() };
+        let repairs =
+            if request.fix_missing { plan_repairs(store, &verdicts) } else { BTreeMap::new() };
         Self {
             store,
             request,
             verdicts,
             kinds,
-            references: References::new(store, |entry| repairs.contains_key(&entry)),
+            references: FileReferences::new(store, |entry| repairs.contains_key(&entry)),
             changes: BTreeMap::new(),
             repairs,
         }
@@ -302,16 +316,16 @@ impl<'a> Work<'a> {
         let put_right = self.repairs.iter().filter(|(index, _)| !gone(**index));
         let mut bytes = self.store.document.size_without(gone);
         for (&index, value) in put_right {
-            bytes = bytes + value.len() - self.entry(index).raw.len();
+            bytes = bytes + value.len() - self.entry_at(index).raw.len();
         }
         bytes
     }
 
     /// How many bytes of the index an entry takes.
     fn entry_bytes(&self, index: usize) -> usize {
-        let entry = self.entry(index);
+        let entry = self.entry_at(index);
         let value = self.repairs.get(&index).map_or(entry.raw, String::as_str);
-        entry.bytes() - entry.raw.len() + value.len()
+        entry.byte_len() - entry.raw.len() + value.len()
     }
 
     /// Puts right what stays. Being removed comes first.
@@ -319,84 +333,91 @@ impl<'a> Work<'a> {
         let mut repairs = std::mem::take(&mut self.repairs);
         repairs.retain(|index, _| !self.verdicts[*index].removes());
         for index in repairs.keys() {
-            self.verdicts[*index] = Verdict::Repair;
+            self.verdicts[*index] = EntryVerdict::Repair;
         }
         repairs
     }
 
-    fn entry(&self, index: usize) -> &'a Entry<'a> {
+    fn entry_at(&self, index: usize) -> &'a StoreEntry<'a> {
         &self.store.document.entries[index]
     }
 
-    fn left(&self) -> usize {
+    fn entries_left(&self) -> usize {
         self.verdicts.iter().filter(|verdict| !verdict.removes()).count()
     }
 
     /// The entries that age, cap and budget may take.
-    fn removable(&self) -> Vec<usize> {
-        let may = |verdict: &Verdict| matches!(verdict, Verdict::Keep(keep) if may_go(*keep));
+    fn removable_entries(&self) -> Vec<usize> {
+        let may =
+            |verdict: &EntryVerdict| matches!(verdict, EntryVerdict::Keep(keep) if may_go(*keep));
         (0..self.verdicts.len()).filter(|&index| may(&self.verdicts[index])).collect()
     }
 
     fn is_older(&self, index: usize, than: Duration) -> bool {
-        let updated = self.entry(index).view.updated_at;
+        let updated = self.entry_at(index).view.updated_at;
         updated.is_some_and(|at| at < self.request.now.minus(than))
     }
 
     /// Removes what a person asked for. Protection by place does not count here.
     fn asked_for(&mut self) {
         for index in 0..self.verdicts.len() {
-            let Verdict::Keep(keep) = self.verdicts[index] else { continue };
+            let EntryVerdict::Keep(keep) = self.verdicts[index] else { continue };
             let removal = match keep {
-                Keep::Held(_) => None,
-                Keep::Unusable(fault) => {
-                    self.request.drop_unusable.then_some(Removal::Unusable(fault))
+                KeepReason::Held(_) => None,
+                KeepReason::Unusable(fault) => {
+                    self.request.drop_unusable.then_some(RemovalReason::Unusable(fault))
                 }
-                _ if may_go(keep) && self.is_retired(index) => Some(Removal::DmScope),
-                _ if self.request.fix_missing => self.missing(index),
+                _ if may_go(keep) && self.is_retired(index) => Some(RemovalReason::DmScope),
+                _ if self.request.fix_missing => self.missing_transcript(index),
                 _ => None,
             };
             if let Some(removal) = removal {
-                self.verdicts[index] = Verdict::Remove(removal);
+                self.verdicts[index] = EntryVerdict::Remove(removal);
             }
         }
     }
 
     /// Whether an entry is a direct chat that belongs into the main session now.
     fn is_retired(&self, index: usize) -> bool {
-        if self.request.retire == Retire::Nobody || self.kinds[index] != Kind::Direct {
+        if self.request.retire == RetiredPeers::Nobody
+            || self.kinds[index] != SessionKeyKind::Direct
+        {
             return false;
         }
-        let key = Key::new(&self.entry(index).key);
+        let key = SessionKey::new(&self.entry_at(index).key);
         let is_meant = match self.request.retire {
-            Retire::Nobody => false,
-            Retire::Agent(agent) => key.agent() == Some(agent),
-            Retire::Everybody => true,
+            RetiredPeers::Nobody => false,
+            RetiredPeers::Agent(agent) => key.agent_id() == Some(agent),
+            RetiredPeers::Everybody => true,
         };
         is_meant && key.is_of_one_peer()
     }
 
-    fn missing(&self, index: usize) -> Option<Removal> {
-        let entry = self.entry(index);
+    fn missing_transcript(&self, index: usize) -> Option<RemovalReason> {
+        let entry = self.entry_at(index);
         if entry.view.session_id.is_none() {
             // An agent's key stands for a session that has not begun yet; a bare one is a remnant.
-            let bare = Key::new(&entry.key).agent().is_none();
-            return bare.then_some(Removal::NoSession);
+            let bare = SessionKey::new(&entry.key).agent_id().is_none();
+            return bare.then_some(RemovalReason::NoSession);
         }
         if self.repairs.contains_key(&index) {
             return None;
         }
         match self.store.facts[index].transcript {
-            Transcript::Missing => Some(Removal::Missing),
-            Transcript::HeaderOnly => Some(Removal::HeaderOnly),
-            Transcript::Sound | Transcript::Elsewhere => None,
+            TranscriptState::Missing => Some(RemovalReason::Missing),
+            TranscriptState::HeaderOnly => Some(RemovalReason::HeaderOnly),
+            TranscriptState::Sound | TranscriptState::Elsewhere => None,
         }
     }
 
     fn over_cap(&self) -> bool {
         match self.request.trigger {
-            Trigger::Write => self.left() >= self.request.policy.high_water_entries(),
-            Trigger::Cleanup => self.left() > self.request.policy.max_entries.value,
+            MaintenanceTrigger::Write => {
+                self.entries_left() >= self.request.policy.high_water_entries()
+            }
+            MaintenanceTrigger::Cleanup => {
+                self.entries_left() > self.request.policy.max_entries.value
+            }
         }
     }
 
@@ -404,17 +425,19 @@ impl<'a> Work<'a> {
         if !self.over_cap() {
             return;
         }
-        for index in self.removable() {
-            if self.kinds[index] == Kind::ModelRun && self.is_older(index, MODEL_RUN_FOR) {
-                self.verdicts[index] = Verdict::Remove(Removal::ModelRun);
+        for index in self.removable_entries() {
+            if self.kinds[index] == SessionKeyKind::ModelRun
+                && self.is_older(index, MODEL_RUN_RETENTION)
+            {
+                self.verdicts[index] = EntryVerdict::Remove(RemovalReason::ModelRun);
             }
         }
     }
 
     fn by_age(&mut self) {
-        for index in self.removable() {
+        for index in self.removable_entries() {
             if self.is_older(index, self.request.policy.prune_after.value) {
-                self.verdicts[index] = Verdict::Remove(Removal::Stale);
+                self.verdicts[index] = EntryVerdict::Remove(RemovalReason::Stale);
             }
         }
     }
@@ -427,23 +450,23 @@ impl<'a> Work<'a> {
         }
         let max = self.request.policy.max_entries.value;
         let removable = self.newest_first();
-        let kept = self.left() - removable.len();
+        let kept = self.entries_left() - removable.len();
         let room = if kept >= max { max } else { max - kept };
         for &index in removable.iter().skip(room) {
-            self.verdicts[index] = Verdict::Remove(Removal::OverCap);
+            self.verdicts[index] = EntryVerdict::Remove(RemovalReason::OverCap);
         }
     }
 
     /// The removable entries, newest first; without a date last; the earlier of two equals first.
     fn newest_first(&self) -> Vec<usize> {
-        let mut removable = self.removable();
-        removable.sort_by_key(|&index| std::cmp::Reverse(self.entry(index).view.updated_at));
+        let mut removable = self.removable_entries();
+        removable.sort_by_key(|&index| std::cmp::Reverse(self.entry_at(index).view.updated_at));
         removable
     }
 
-    fn change(&mut self, file: usize, act: Act, why: Why) {
+    fn change_file(&mut self, file: usize, act: StoreFileAction, why: StoreFileReason) {
         if !self.store.files[file].held {
-            self.changes.insert(file, Change { file, act, why });
+            self.changes.insert(file, StoreFileChange { file, act, why });
         }
     }
 
@@ -452,8 +475,8 @@ impl<'a> Work<'a> {
     fn files_of_removed(&mut self) {
         let mut gone = Vec::new();
         for (index, verdict) in self.verdicts.iter().enumerate() {
-            if let Verdict::Remove(removal) = verdict {
-                let freed = self.references.release(index);
+            if let EntryVerdict::Remove(removal) = verdict {
+                let freed = self.references.release_entry(index);
                 if removal.takes_files() {
                     gone.extend(freed);
                 }
@@ -461,8 +484,12 @@ impl<'a> Work<'a> {
         }
         for file in gone {
             match self.store.files[file].kind {
-                FileKind::Transcript => self.change(file, Act::Archive, Why::Entry),
-                FileKind::Sidecar(_) => self.change(file, Act::Remove, Why::Entry),
+                StoreFileKind::Transcript => {
+                    self.change_file(file, StoreFileAction::Archive, StoreFileReason::Entry)
+                }
+                StoreFileKind::Sidecar(_) => {
+                    self.change_file(file, StoreFileAction::Remove, StoreFileReason::Entry)
+                }
                 _ => {}
             }
         }
@@ -471,7 +498,7 @@ impl<'a> Work<'a> {
     /// Removes what was put away long ago, and what nothing refers to. Transcripts without an entry are
     /// somebody's words: only the disk budget takes those.
     fn old_files(&mut self) {
-        let Request { policy, now, .. } = self.request;
+        let MaintenanceRequest { policy, now, .. } = self.request;
         let before = |at: Time, span: Duration| at < now.minus(span);
         for (index, one) in self.store.files.iter().enumerate() {
             let stays = |file: usize| !self.changes.contains_key(&file);
@@ -480,66 +507,75 @@ impl<'a> Work<'a> {
             }
             let prune_after = policy.prune_after.value;
             let why = match &one.kind {
-                FileKind::Archive(Reason::Deleted, Some(at)) if before(*at, prune_after) => {
-                    Why::OldArchive
+                StoreFileKind::Archive(ArchiveReason::Deleted, Some(at))
+                    if before(*at, prune_after) =>
+                {
+                    StoreFileReason::OldArchive
                 }
-                FileKind::Archive(Reason::Reset, Some(at))
+                StoreFileKind::Archive(ArchiveReason::Reset, Some(at))
                     if policy.reset_retention.value.is_some_and(|span| before(*at, span)) =>
                 {
-                    Why::OldArchive
+                    StoreFileReason::OldArchive
                 }
-                FileKind::Temporary if before(one.modified, file::TEMPORARY_FOR) => {
-                    Why::OldTemporary
+                StoreFileKind::Temporary if before(one.modified, file::TEMPORARY_FILE_GRACE) => {
+                    StoreFileReason::OldTemporary
                 }
-                FileKind::Checkpoint(_) | FileKind::Blob(_) | FileKind::Sidecar(_)
+                StoreFileKind::Checkpoint(_)
+                | StoreFileKind::Blob(_)
+                | StoreFileKind::Sidecar(_)
                     if !self.references.is_referenced(index)
                         && !self.references.has_transcript(&one.kind, stays)
                         && before(one.modified, prune_after) =>
                 {
-                    Why::Unreferenced
+                    StoreFileReason::Unreferenced
                 }
                 _ => continue,
             };
-            self.change(index, Act::Remove, why);
+            self.change_file(index, StoreFileAction::Remove, why);
         }
     }
 }
 
 /// Why an entry stays as far as age, cap and budget are concerned.
-fn keep(entry: &Entry<'_>, kind: Kind, hold: Option<Hold>) -> Keep {
+fn keep_reason(
+    entry: &StoreEntry<'_>,
+    kind: SessionKeyKind,
+    hold: Option<HoldReason>,
+) -> KeepReason {
     if let Some(hold) = hold {
-        return Keep::Held(hold);
+        return KeepReason::Held(hold);
     }
     if let Some(fault) = entry.fault {
-        return Keep::Unusable(fault);
+        return KeepReason::Unusable(fault);
     }
     if kind.is_durable() {
-        return Keep::Place(kind);
+        return KeepReason::Place(kind);
     }
     let chat = [&entry.view.chat_type, &entry.view.origin_chat_type];
     let is_place = |chat: &str| {
         ["group", "channel", "thread"].iter().any(|place| chat.eq_ignore_ascii_case(place))
     };
     if !kind.is_disposable() && chat.into_iter().flatten().any(|chat| is_place(chat)) {
-        return Keep::Chat;
+        return KeepReason::Chat;
     }
     match entry.view.updated_at {
-        Some(_) => Keep::Recent,
-        None => Keep::Undated,
+        Some(_) => KeepReason::Recent,
+        None => KeepReason::Undated,
     }
 }
 
 /// What holds each entry: a session is held under every key that leads to it.
-fn holds(store: &Store<'_>, active: Option<&str>) -> Vec<Option<Hold>> {
-    let active = active.map(Key::new);
-    let own: Vec<Option<Hold>> = std::iter::zip(&store.document.entries, store.facts)
+fn hold_reasons(store: &StoreSnapshot<'_>, active: Option<&str>) -> Vec<Option<HoldReason>> {
+    let active = active.map(SessionKey::new);
+    let own: Vec<Option<HoldReason>> = std::iter::zip(&store.document.entries, store.facts)
         .map(|(entry, facts)| {
-            let named =
-                active.as_ref().is_some_and(|key| key.text() == Key::new(&entry.key).text());
-            facts.hold.or(named.then_some(Hold::Active))
+            let named = active
+                .as_ref()
+                .is_some_and(|key| key.as_str() == SessionKey::new(&entry.key).as_str());
+            facts.hold.or(named.then_some(HoldReason::Active))
         })
         .collect();
-    let mut by_session: HashMap<&str, Hold> = HashMap::new();
+    let mut by_session: HashMap<&str, HoldReason> = HashMap::new();
     for (entry, hold) in std::iter::zip(&store.document.entries, &own) {
         if let (Some(id), Some(hold)) = (entry.view.session_id.as_deref(), hold) {
             by_session.entry(id).or_insert(*hold);
@@ -555,11 +591,14 @@ fn holds(store: &Store<'_>, active: Option<&str>) -> Vec<Option<Hold>> {
 
 /// What becomes of the entries that lead astray from their own transcripts. What is held, or is no
 /// session, is left alone.
-fn repairs(store: &Store<'_>, verdicts: &[Verdict]) -> BTreeMap<usize, String> {
+fn plan_repairs(store: &StoreSnapshot<'_>, verdicts: &[EntryVerdict]) -> BTreeMap<usize, String> {
     let repair = |index: usize| {
         let own = &store.files[store.facts[index].own?];
         let entry = &store.document.entries[index];
-        let leave = matches!(verdicts[index], Verdict::Keep(Keep::Held(_) | Keep::Unusable(_)));
+        let leave = matches!(
+            verdicts[index],
+            EntryVerdict::Keep(KeepReason::Held(_) | KeepReason::Unusable(_))
+        );
         let path = format!("{}/{}", store.directory, own.name);
         (!leave).then(|| (index, entry.with_session_file(&path)))
     };

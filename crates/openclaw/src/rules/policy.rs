@@ -14,16 +14,16 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// Whether maintenance acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum MaintenanceMode {
     /// It removes.
     Enforce,
     /// It only says what it would remove.
     Warn,
 }
 
-impl Mode {
+impl MaintenanceMode {
     /// The word in the configuration.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
             Self::Warn => "warn",
@@ -33,7 +33,7 @@ impl Mode {
 
 /// Where a value came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum SettingOrigin {
     /// OpenClaw's default.
     Default,
     /// OpenClaw's configuration.
@@ -42,9 +42,9 @@ pub enum Origin {
     Derived,
 }
 
-impl Origin {
+impl SettingOrigin {
     /// The word for programs.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
             Self::Config => "config",
@@ -55,55 +55,55 @@ impl Origin {
 
 /// A value, and where it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setting<T> {
+pub struct PolicySetting<T> {
     /// What holds.
     pub value: T,
     /// Where from.
-    pub origin: Origin,
+    pub origin: SettingOrigin,
 }
 
-impl<T> Setting<T> {
+impl<T> PolicySetting<T> {
     const fn default(value: T) -> Self {
-        Self { value, origin: Origin::Default }
+        Self { value, origin: SettingOrigin::Default }
     }
 
-    const fn config(value: T) -> Self {
-        Self { value, origin: Origin::Config }
+    const fn from_config(value: T) -> Self {
+        Self { value, origin: SettingOrigin::Config }
     }
 
-    const fn derived(value: T) -> Self {
-        Self { value, origin: Origin::Derived }
+    const fn from_rule(value: T) -> Self {
+        Self { value, origin: SettingOrigin::Derived }
     }
 }
 
 /// The policy that holds for a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct MaintenancePolicy {
     /// Whether maintenance acts.
-    pub mode: Setting<Mode>,
+    pub mode: PolicySetting<MaintenanceMode>,
     /// Sessions that were last changed before this go.
-    pub prune_after: Setting<Duration>,
+    pub prune_after: PolicySetting<Duration>,
     /// How many entries are kept.
-    pub max_entries: Setting<usize>,
+    pub max_entries: PolicySetting<usize>,
     /// How long transcripts of sessions that began anew are kept; for ever if `None`.
-    pub reset_retention: Setting<Option<Duration>>,
+    pub reset_retention: PolicySetting<Option<Duration>>,
     /// The most bytes in the directory; as many as there are if `None`.
-    pub max_disk: Setting<Option<u64>>,
+    pub max_disk: PolicySetting<Option<u64>>,
     /// What is aimed at when there are more.
-    pub high_water: Setting<u64>,
+    pub high_water: PolicySetting<u64>,
     /// What was ignored or taken for something else.
     pub notes: Vec<String>,
 }
 
-impl Default for Policy {
+impl Default for MaintenancePolicy {
     fn default() -> Self {
         Self {
-            mode: Setting::default(Mode::Enforce),
-            prune_after: Setting::default(30 * DAY),
-            max_entries: Setting::default(500),
-            reset_retention: Setting::derived(Some(30 * DAY)),
-            max_disk: Setting::default(None),
-            high_water: Setting::derived(0),
+            mode: PolicySetting::default(MaintenanceMode::Enforce),
+            prune_after: PolicySetting::default(30 * DAY),
+            max_entries: PolicySetting::default(500),
+            reset_retention: PolicySetting::from_rule(Some(30 * DAY)),
+            max_disk: PolicySetting::default(None),
+            high_water: PolicySetting::from_rule(0),
             notes: Vec::new(),
         }
     }
@@ -111,20 +111,20 @@ impl Default for Policy {
 
 /// What is wrong with `session.maintenance`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyError {
+pub struct MaintenancePolicyError {
     /// The setting.
     pub key: String,
     /// What is wrong with it.
     pub reason: String,
 }
 
-impl std::fmt::Display for PolicyError {
+impl std::fmt::Display for MaintenancePolicyError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "session.maintenance{}: {}", self.key, self.reason)
     }
 }
 
-impl std::error::Error for PolicyError {}
+impl std::error::Error for MaintenancePolicyError {}
 
 /// Said of a setting that only databases heed.
 const NOTHING_TO_FILES: &str = "means nothing to a file store";
@@ -133,36 +133,44 @@ const NOTHING_TO_FILES: &str = "means nothing to a file store";
 const OF_OTHER_RELEASES: [&str; 4] =
     ["rotateBytes", "archiveDashboardAfter", "preserveRecent", "coldStorage"];
 
-impl Policy {
+impl MaintenancePolicy {
     /// Reads `session.maintenance`; without one, the defaults hold.
-    pub fn parse(maintenance: Option<&Value>) -> Result<Self, PolicyError> {
+    pub fn parse(maintenance: Option<&Value>) -> Result<Self, MaintenancePolicyError> {
         let mut policy = Self::default();
         let settings = match maintenance {
             None => return Ok(policy),
             Some(Value::Object(settings)) => settings,
-            Some(other) => return Err(wrong("", &format!("{other} is not an object"))),
+            Some(other) => return Err(policy_error("", &format!("{other} is not an object"))),
         };
         let get = |name: &str| settings.get(name).filter(|value| !value.is_null());
         if let Some(mode) = get("mode") {
-            policy.mode = Setting::config(match mode.as_str() {
-                Some("enforce") => Mode::Enforce,
-                Some("warn") => Mode::Warn,
-                _ => return Err(wrong(".mode", &format!("{mode} is neither enforce nor warn"))),
+            policy.mode = PolicySetting::from_config(match mode.as_str() {
+                Some("enforce") => MaintenanceMode::Enforce,
+                Some("warn") => MaintenanceMode::Warn,
+                _ => {
+                    return Err(policy_error(
+                        ".mode",
+                        &format!("{mode} is neither enforce nor warn"),
+                    ));
+                }
             });
         }
         if let Some(span) = get("pruneAfter") {
-            policy.prune_after = Setting::config(positive_span(".pruneAfter", span)?);
+            policy.prune_after = PolicySetting::from_config(positive_span(".pruneAfter", span)?);
         } else if let Some(days) = get("pruneDays") {
-            let days = positive(".pruneDays", days)?;
-            policy.prune_after = Setting::config(DAY.saturating_mul(days));
+            let days = parse_positive(".pruneDays", days)?;
+            policy.prune_after = PolicySetting::from_config(DAY.saturating_mul(days));
         }
         if let Some(count) = get("maxEntries") {
-            policy.max_entries = Setting::config(positive(".maxEntries", count)? as usize);
+            policy.max_entries =
+                PolicySetting::from_config(parse_positive(".maxEntries", count)? as usize);
         }
         policy.reset_retention = match get("resetArchiveRetention") {
-            None => Setting::derived(Some(policy.prune_after.value)),
-            Some(Value::Bool(false)) => Setting::config(None),
-            Some(span) => Setting::config(Some(positive_span(".resetArchiveRetention", span)?)),
+            None => PolicySetting::from_rule(Some(policy.prune_after.value)),
+            Some(Value::Bool(false)) => PolicySetting::from_config(None),
+            Some(span) => {
+                PolicySetting::from_config(Some(positive_span(".resetArchiveRetention", span)?))
+            }
         };
         policy.read_budget(get("maxDiskBytes"), get("highWaterBytes"));
         for key in settings.keys() {
@@ -177,7 +185,7 @@ impl Policy {
                 key if OF_OTHER_RELEASES.contains(&key) => {
                     policy.notes.push(format!("{key} {NOTHING_TO_FILES}"));
                 }
-                key => return Err(wrong(&format!(".{key}"), "no such setting")),
+                key => return Err(policy_error(&format!(".{key}"), "no such setting")),
             }
         }
         Ok(policy)
@@ -187,15 +195,15 @@ impl Policy {
     #[must_use]
     pub fn for_database(mut self) -> Self {
         const MOST_BYTES: u64 = 10 << 30;
-        if self.max_entries.origin == Origin::Default {
+        if self.max_entries.origin == SettingOrigin::Default {
             self.max_entries.value = 5000;
         }
-        if self.max_disk.origin == Origin::Default {
+        if self.max_disk.origin == SettingOrigin::Default {
             self.max_disk.value = Some(MOST_BYTES);
-            self.high_water = Setting::derived(MOST_BYTES / 5 * 4);
+            self.high_water = PolicySetting::from_rule(MOST_BYTES / 5 * 4);
         }
-        if self.reset_retention.origin == Origin::Derived {
-            self.reset_retention = Setting::default(None);
+        if self.reset_retention.origin == SettingOrigin::Derived {
+            self.reset_retention = PolicySetting::default(None);
         }
         self.notes.retain(|note| !note.ends_with(NOTHING_TO_FILES));
         self
@@ -204,9 +212,9 @@ impl Policy {
     /// Zero bytes is no budget: taken literally it would remove every session.
     fn read_budget(&mut self, max: Option<&Value>, high: Option<&Value>) {
         let Some(max) = max else { return };
-        self.max_disk = Setting::config(match max {
+        self.max_disk = PolicySetting::from_config(match max {
             Value::Bool(false) => None,
-            max => match amount::size(max) {
+            max => match amount::parse_size(max) {
                 Some(0) => None,
                 Some(bytes) => Some(bytes),
                 None => {
@@ -217,12 +225,12 @@ impl Policy {
         });
         let Some(max) = self.max_disk.value else { return };
         let most = (max / 5 * 4 + max % 5 * 4 / 5).max(1);
-        self.high_water = match high.map(|high| (high, amount::size(high))) {
-            None => Setting::derived(most),
-            Some((_, Some(bytes))) => Setting::config(bytes.min(max)),
+        self.high_water = match high.map(|high| (high, amount::parse_size(high))) {
+            None => PolicySetting::from_rule(most),
+            Some((_, Some(bytes))) => PolicySetting::from_config(bytes.min(max)),
             Some((high, None)) => {
                 self.notes.push(format!("highWaterBytes {high} is not a size: 80 % is aimed at"));
-                Setting::derived(most)
+                PolicySetting::from_rule(most)
             }
         };
     }
@@ -233,27 +241,27 @@ impl Policy {
     }
 }
 
-/// As [`Policy::high_water_entries`].
+/// As [`MaintenancePolicy::high_water_entries`].
 pub fn high_water_entries(max: usize) -> usize {
     if max <= 49 { max + 1 } else { max.saturating_add(max.div_ceil(10).max(25)) }
 }
 
-fn wrong(key: &str, reason: &str) -> PolicyError {
-    PolicyError { key: key.to_owned(), reason: reason.to_owned() }
+fn policy_error(key: &str, reason: &str) -> MaintenancePolicyError {
+    MaintenancePolicyError { key: key.to_owned(), reason: reason.to_owned() }
 }
 
-fn positive(key: &str, value: &Value) -> Result<u32, PolicyError> {
+fn parse_positive(key: &str, value: &Value) -> Result<u32, MaintenancePolicyError> {
     let whole = value.as_f64().filter(|number| number.fract() == 0.0);
     match whole.filter(|number| (1.0..=f64::from(u32::MAX)).contains(number)) {
         Some(number) => Ok(number as u32),
-        None => Err(wrong(key, &format!("{value} is not a whole number above 0"))),
+        None => Err(policy_error(key, &format!("{value} is not a whole number above 0"))),
     }
 }
 
-fn positive_span(key: &str, value: &Value) -> Result<Duration, PolicyError> {
-    amount::span(value)
-        .filter(|span| !span.is_zero())
-        .ok_or_else(|| wrong(key, &format!("{value} is not a span of time, such as \"30d\"")))
+fn positive_span(key: &str, value: &Value) -> Result<Duration, MaintenancePolicyError> {
+    amount::parse_span(value).filter(|span| !span.is_zero()).ok_or_else(|| {
+        policy_error(key, &format!("{value} is not a span of time, such as \"30d\""))
+    })
 }
 
 #[cfg(test)]
@@ -262,18 +270,18 @@ mod tests {
 
     use super::*;
 
-    fn parse(value: Value) -> Result<Policy, PolicyError> {
-        Policy::parse(Some(&value))
+    fn parse(value: Value) -> Result<MaintenancePolicy, MaintenancePolicyError> {
+        MaintenancePolicy::parse(Some(&value))
     }
 
     #[test]
     fn p4_a_database_has_defaults_of_its_own_and_the_configuration_counts_in_both() {
-        let plain = Policy::default().for_database();
+        let plain = MaintenancePolicy::default().for_database();
         assert_eq!((plain.max_entries.value, plain.max_disk.value), (5000, Some(10 << 30)));
         assert_eq!((plain.high_water.value, plain.reset_retention.value), (8 << 30, None));
         let set = json!({ "maxEntries": 7, "maxDiskBytes": false, "resetArchiveRetention": "1d",
             "preserveRecent": 3 });
-        let set = Policy::parse(Some(&set)).unwrap().for_database();
+        let set = MaintenancePolicy::parse(Some(&set)).unwrap().for_database();
         assert_eq!((set.max_entries.value, set.max_disk.value), (7, None));
         assert_eq!((set.reset_retention.value, set.notes.len()), (Some(DAY), 0));
     }
@@ -298,10 +306,10 @@ mod tests {
     fn row_47_the_high_water_mark_stays_below_the_budget() {
         let high = |value: Value| parse(value).unwrap().high_water;
         let budget = |high: Value| json!({ "maxDiskBytes": 1000, "highWaterBytes": high });
-        assert_eq!(high(budget(json!(5000))), Setting::config(1000));
-        assert_eq!(high(json!({ "maxDiskBytes": 1000 })), Setting::derived(800));
-        assert_eq!(high(budget(json!("much"))), Setting::derived(800));
-        assert_eq!(high(json!({ "maxDiskBytes": 1 })), Setting::derived(1));
+        assert_eq!(high(budget(json!(5000))), PolicySetting::from_config(1000));
+        assert_eq!(high(json!({ "maxDiskBytes": 1000 })), PolicySetting::from_rule(800));
+        assert_eq!(high(budget(json!("much"))), PolicySetting::from_rule(800));
+        assert_eq!(high(json!({ "maxDiskBytes": 1 })), PolicySetting::from_rule(1));
         assert_eq!(parse(budget(json!("much"))).unwrap().notes.len(), 1);
     }
 
@@ -317,10 +325,10 @@ mod tests {
     fn the_effective_policy_says_where_it_comes_from() {
         let policy =
             parse(json!({ "mode": "warn", "pruneDays": 7, "rotateBytes": "10mb" })).unwrap();
-        assert_eq!(policy.mode, Setting::config(Mode::Warn));
-        assert_eq!(policy.prune_after, Setting::config(7 * DAY));
-        assert_eq!(policy.reset_retention, Setting::derived(Some(7 * DAY)));
-        assert_eq!(policy.max_entries, Setting::default(500));
+        assert_eq!(policy.mode, PolicySetting::from_config(MaintenanceMode::Warn));
+        assert_eq!(policy.prune_after, PolicySetting::from_config(7 * DAY));
+        assert_eq!(policy.reset_retention, PolicySetting::from_rule(Some(7 * DAY)));
+        assert_eq!(policy.max_entries, PolicySetting::default(500));
         assert_eq!(policy.notes, ["rotateBytes means nothing to a file store"]);
         let both = parse(json!({ "pruneAfter": "2h", "pruneDays": 7 })).unwrap();
         assert_eq!(both.prune_after.value, Duration::from_secs(7200));

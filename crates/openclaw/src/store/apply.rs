@@ -6,55 +6,57 @@
 
 use std::path::Path;
 
-use crate::rules::file::{FileKind, Reason, archived};
-use crate::rules::maintain::{Act, Change, Removal, Verdict, Why};
+use crate::rules::file::{ArchiveReason, StoreFileKind, archive_name};
+use crate::rules::maintain::{
+    EntryVerdict, RemovalReason, StoreFileAction, StoreFileChange, StoreFileReason,
+};
 use crate::wire::{StoreCleanup, StoreCleanupResult, StoreItem};
-use model::plan::{Item, Kind, Refusal};
+use model::plan::{PlanItem, Refusal, RemovableKind};
 use model::time::Time;
-use model::wire::Incomplete;
+use model::wire::IncompleteSource;
 
-use super::ask::{Ask, prove_ours};
-use super::facts::{has_words, leads_astray};
-use super::find::{Place, find};
-use super::plan::{Cleanup, Planned, count, empty, plan};
-use super::{StoreError, display};
+use super::ask::{SessionStoreRequest, prove_ours};
+use super::facts::{leads_astray, may_hold_messages};
+use super::find::{StorePlace, locate_stores};
+use super::plan::{CleanupRequest, PlannedCleanup, count_totals, empty_result, plan_cleanup};
+use super::{StoreError, path_text};
 use crate::locks;
 use model::failure::Failure;
 use model::rules::pins::Pins;
-use reaper::{CollectError, Reaper, recheck};
-use store::writer::Writer;
+use reaper::{CollectError, Reaper, recheck_planned};
+use store::writer::StoreWriter;
 
 /// How often a plan is made anew because the store changed.
-const MOST_ROUNDS: usize = 5;
+const MAX_PLAN_ROUNDS: usize = 5;
 
 /// Cleans stores up. Whoever calls this is the writer.
-pub fn perform(
-    writer: &Writer,
-    ask: &Ask,
+pub fn perform_cleanup(
+    writer: &StoreWriter,
+    ask: &SessionStoreRequest,
     now: Time,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<StoreCleanupResult, Failure> {
-    let (config, policy) = ask.configuration()?;
-    let pins = Pins::from_read(writer.state().and_then(store::state::State::pins));
-    let cleanup = ask.cleanup(&config, &policy, &pins, now);
-    let (places, skipped) = find(&config, &ask.selection)?;
+    let (config, policy) = ask.read_configuration()?;
+    let pins = Pins::from_read(writer.state().and_then(store::state::StateStore::list_pins));
+    let cleanup = ask.cleanup_request(&config, &policy, &pins, now);
+    let (places, skipped) = locate_stores(&config, &ask.selection)?;
     prove_ours(&config, &places)?;
-    let mut result = empty(skipped);
+    let mut result = empty_result(skipped);
     let mut reaper = Reaper::begin(writer, "store cleanup", now)?;
     let mut refused = None;
     for (at, place) in places.iter().enumerate() {
         progress(at, places.len());
-        match one(&mut reaper, ask, &cleanup, place) {
+        match clean_store(&mut reaper, ask, &cleanup, place) {
             Ok(view) => {
                 result.applied |= view.applied;
-                result.incomplete.extend(view.refused.map(|refusal| Incomplete {
+                result.incomplete.extend(view.refused.map(|refusal| IncompleteSource {
                     source: "openclaw".to_owned(),
-                    path: Some(display(&place.path)),
-                    reason: format!("left alone: {}", refusal.reason()),
+                    path: Some(path_text(&place.path)),
+                    reason: format!("left alone: {}", refusal.reason_text()),
                 }));
                 result.stores.push(view.planned.view);
             }
-            Err(Stop::Store(error)) if places.len() > 1 => {
+            Err(CleanupStop::Store(error)) if places.len() > 1 => {
                 result.incomplete.push(error.incomplete());
             }
             // What went before has its receipt all the same.
@@ -66,80 +68,80 @@ pub fn perform(
     }
     result.receipt = reaper.finish()?.map(|(receipt, _)| receipt);
     match refused {
-        Some(Stop::Store(error)) => return Err(error.into()),
-        Some(Stop::Collect(error)) => return Err(error.into()),
+        Some(CleanupStop::Store(error)) => return Err(error.into()),
+        Some(CleanupStop::Collect(error)) => return Err(error.into()),
         None => {}
     }
-    count(&mut result);
+    count_totals(&mut result);
     Ok(result)
 }
 
 /// Why it does not go on.
-enum Stop {
+enum CleanupStop {
     Store(StoreError),
     Collect(CollectError),
 }
 
-impl From<StoreError> for Stop {
+impl From<StoreError> for CleanupStop {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
-impl From<CollectError> for Stop {
+impl From<CollectError> for CleanupStop {
     fn from(error: CollectError) -> Self {
         Self::Collect(error)
     }
 }
 
 /// A plan, and whether it was carried out.
-struct Applied {
-    planned: Planned,
+struct AppliedCleanup {
+    planned: PlannedCleanup,
     applied: bool,
     /// Why the index, and with it everything else, was left as it is.
     refused: Option<Refusal>,
 }
 
 /// Cleans one store up.
-fn one(
+fn clean_store(
     reaper: &mut Reaper<'_>,
-    ask: &Ask,
-    cleanup: &Cleanup<'_>,
-    place: &Place,
-) -> Result<Applied, Stop> {
+    ask: &SessionStoreRequest,
+    cleanup: &CleanupRequest<'_>,
+    place: &StorePlace,
+) -> Result<AppliedCleanup, CleanupStop> {
     let mut rounds = 0;
     loop {
-        let mut planned = plan(cleanup, place)?;
-        sys::pause::at("store.planned");
+        let mut planned = plan_cleanup(cleanup, place)?;
+        sys::pause::pause_at("store.planned");
         let consented = ask.consent.as_ref().is_none_or(|plans| {
             planned.view.plan_hash.as_ref().is_some_and(|hash| plans.contains(hash))
         });
         if !consented {
             planned.view.replanned = true;
-            return Ok(Applied { planned, applied: false, refused: None });
+            return Ok(AppliedCleanup { planned, applied: false, refused: None });
         }
         planned.view.replanned = rounds > 0;
-        locks::let_go_in(&planned.loaded.directory, &sys::proc::observer());
+        locks::let_go_in(&planned.loaded.directory, &sys::proc::current_observer());
         match write_index(reaper, &planned)? {
             Ok(()) => {}
-            Err(Refusal::Changed | Refusal::Gone) if rounds < MOST_ROUNDS => {
+            Err(Refusal::Changed | Refusal::Gone) if rounds < MAX_PLAN_ROUNDS => {
                 rounds += 1;
                 continue;
             }
             Err(refusal) => {
-                leave(&mut planned.view, &refusal);
-                return Ok(Applied { planned, applied: true, refused: Some(refusal) });
+                mark_left(&mut planned.view, &refusal);
+                return Ok(AppliedCleanup { planned, applied: true, refused: Some(refusal) });
             }
         }
         move_files(reaper, cleanup.now, &mut planned)?;
-        return Ok(Applied { planned, applied: true, refused: None });
+        return Ok(AppliedCleanup { planned, applied: true, refused: None });
     }
 }
 
 /// Says of a store that it was left as it is.
-fn leave(view: &mut StoreCleanup, refusal: &Refusal) {
-    for item in view.items.iter_mut().filter(|item| goes(item)) {
-        refuse(item, refusal);
+fn mark_left(view: &mut StoreCleanup, refusal: &Refusal) {
+    for item in view.items.iter_mut().filter(|item| is_going(item)) {
+        mark_refused(item, refusal);
     }
     view.after_count = view.before_count;
     for count in [
@@ -156,11 +158,11 @@ fn leave(view: &mut StoreCleanup, refusal: &Refusal) {
     }
 }
 
-fn goes(item: &StoreItem) -> bool {
+fn is_going(item: &StoreItem) -> bool {
     item.action != "keep" && !item.only_with_enforce
 }
 
-pub(super) fn refuse(item: &mut StoreItem, refusal: &Refusal) {
+pub(super) fn mark_refused(item: &mut StoreItem, refusal: &Refusal) {
     item.action = "skip".into();
     item.outcome = Some("refused".into());
     item.refused = Some(refusal.into());
@@ -169,37 +171,37 @@ pub(super) fn refuse(item: &mut StoreItem, refusal: &Refusal) {
 /// Writes the index without what goes, and with what is put right.
 fn write_index(
     reaper: &mut Reaper<'_>,
-    planned: &Planned,
+    planned: &PlannedCleanup,
 ) -> Result<Result<(), Refusal>, CollectError> {
     let (Some(after), Some(before)) = (&planned.index, &planned.loaded.bytes) else {
         return Ok(Ok(()));
     };
     let path = &planned.loaded.place.path;
     let Some(print) = planned.loaded.print else { return Ok(Err(Refusal::Gone)) };
-    let (removed, repaired) = (planned.plan.removed(), planned.plan.repaired());
+    let (removed, repaired) = (planned.plan.removed_count(), planned.plan.repaired_count());
     let mut why = format!("{removed} of {} entries go", planned.plan.entries.len());
     if repaired > 0 {
         why.push_str(&format!(", {repaired} lead to their transcripts again"));
     }
-    let index = going(planned, path, Kind::StoreIndex, &why, print);
-    let checked = match recheck(&index, |_| still_holds(planned).map(|()| None)) {
+    let index = plan_removal(planned, path, RemovableKind::StoreIndex, &why, print);
+    let checked = match recheck_planned(&index, |_| still_holds(planned).map(|()| None)) {
         Ok(checked) => checked,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    sys::pause::at("store.checked");
-    reaper.replace(&checked, before, after.as_bytes())
+    sys::pause::pause_at("store.checked");
+    reaper.replace_content(&checked, before, after.as_bytes())
 }
 
-fn going(
-    planned: &Planned,
+fn plan_removal(
+    planned: &PlannedCleanup,
     path: &Path,
-    kind: Kind,
+    kind: RemovableKind,
     why: &str,
     print: model::plan::Fingerprint,
-) -> reaper::Planned {
-    let item = Item {
+) -> reaper::PlannedRemoval {
+    let item = PlanItem {
         kind,
-        path: display(path),
+        path: path_text(path),
         owner: "openclaw".to_owned(),
         session: None,
         why: why.to_owned(),
@@ -207,23 +209,24 @@ fn going(
         bytes: print.size,
         evidence: planned.loaded.place.agent.iter().map(|id| format!("agent {id}")).collect(),
     };
-    reaper::Planned { item, path: path.to_owned(), print }
+    reaper::PlannedRemoval { item, path: path.to_owned(), print }
 }
 
 /// Whether what the plan rests on is still so: transcripts that were missing are missing, those that
 /// held nothing hold nothing, entries that led astray still do, and those transcripts that go with their
 /// entries have not been written to.
-fn still_holds(planned: &Planned) -> Result<(), Refusal> {
-    let document = planned.loaded.document().map_err(|_| Refusal::Changed)?;
+fn still_holds(planned: &PlannedCleanup) -> Result<(), Refusal> {
+    let document = planned.loaded.parse_document().map_err(|_| Refusal::Changed)?;
     for (entry, verdict) in std::iter::zip(&document.entries, &planned.plan.entries) {
         let Some(id) = entry.view.session_id.as_deref() else { continue };
         let directory = &planned.loaded.directory;
         let named = entry.view.session_file.as_deref();
         let still = match verdict {
-            Verdict::Repair => named.is_some_and(|named| leads_astray(directory, named, id)),
-            Verdict::Remove(Removal::Missing | Removal::HeaderOnly) => {
+            EntryVerdict::Repair => named.is_some_and(|named| leads_astray(directory, named, id)),
+            EntryVerdict::Remove(RemovalReason::Missing | RemovalReason::HeaderOnly) => {
                 let own = directory.join(format!("{id}.jsonl"));
-                !has_words(&own) && !named.is_some_and(|named| has_words(&directory.join(named)))
+                !may_hold_messages(&own)
+                    && !named.is_some_and(|named| may_hold_messages(&directory.join(named)))
             }
             _ => true,
         };
@@ -232,7 +235,7 @@ fn still_holds(planned: &Planned) -> Result<(), Refusal> {
         }
     }
     for change in &planned.plan.files {
-        if change.why == Why::Entry || change.why == Why::OverBudget {
+        if change.why == StoreFileReason::Entry || change.why == StoreFileReason::OverBudget {
             let now = sys::fingerprint::of_path(&planned.loaded.path_of(change.file));
             if !now.is_ok_and(|now| planned.loaded.prints[change.file].is_same(&now)) {
                 return Err(Refusal::Changed);
@@ -246,53 +249,58 @@ fn still_holds(planned: &Planned) -> Result<(), Refusal> {
 fn move_files(
     reaper: &mut Reaper<'_>,
     now: Time,
-    planned: &mut Planned,
+    planned: &mut PlannedCleanup,
 ) -> Result<(), CollectError> {
-    let observer = sys::proc::observer();
+    let observer = sys::proc::current_observer();
     let changes = planned.plan.files.clone();
     let mut outcomes = Vec::with_capacity(changes.len());
     for change in &changes {
         let path = planned.loaded.path_of(change.file);
         let file = &planned.loaded.files[change.file];
         let print = planned.loaded.prints[change.file];
-        let one = going(planned, &path, kind_of(&file.kind), change.why.reason(), print);
+        let one =
+            plan_removal(planned, &path, kind_of(&file.kind), change.why.reason_text(), print);
         // Whoever wants to write a transcript waits until it is gone.
-        let checked = recheck(&one, |_| match file.kind {
-            FileKind::Transcript => {
-                let lock = locks::take(&path, &observer)?;
-                sys::pause::at("store.locked");
+        let checked = recheck_planned(&one, |_| match file.kind {
+            StoreFileKind::Transcript => {
+                let lock = locks::take_lock(&path, &observer)?;
+                sys::pause::pause_at("store.locked");
                 Ok(Some(lock))
             }
             _ => Ok(None),
         });
         outcomes.push(match (checked, change.act) {
             (Err(refusal), _) => Err(refusal),
-            (Ok(checked), Act::Remove) => reaper.trash(&checked)?,
-            (Ok(checked), Act::Archive) => {
-                let to = archived(&file.name, Reason::Deleted, now);
-                reaper.rename(&checked, &planned.loaded.directory.join(to))?
+            (Ok(checked), StoreFileAction::Remove) => reaper.trash_item(&checked)?,
+            (Ok(checked), StoreFileAction::Archive) => {
+                let to = archive_name(&file.name, ArchiveReason::Deleted, now);
+                reaper.rename_item(&checked, &planned.loaded.directory.join(to))?
             }
         });
     }
-    note(planned, &changes, &outcomes);
+    record_outcomes(planned, &changes, &outcomes);
     Ok(())
 }
 
-fn kind_of(kind: &FileKind) -> Kind {
+fn kind_of(kind: &StoreFileKind) -> RemovableKind {
     match kind {
-        FileKind::Archive(..) => Kind::Archive,
-        FileKind::Temporary => Kind::Temporary,
-        _ => Kind::Transcript,
+        StoreFileKind::Archive(..) => RemovableKind::Archive,
+        StoreFileKind::Temporary => RemovableKind::Temporary,
+        _ => RemovableKind::Transcript,
     }
 }
 
 /// Says of every item what came of it; what could not be moved has freed nothing.
-fn note(planned: &mut Planned, changes: &[Change], outcomes: &[Result<(), Refusal>]) {
+fn record_outcomes(
+    planned: &mut PlannedCleanup,
+    changes: &[StoreFileChange],
+    outcomes: &[Result<(), Refusal>],
+) {
     let (entries, files): (Vec<_>, Vec<_>) = planned
         .view
         .items
         .iter_mut()
-        .filter(|item| goes(item))
+        .filter(|item| is_going(item))
         .partition(|item| item.kind == "entry");
     for item in entries {
         item.outcome = Some("done".into());
@@ -301,9 +309,9 @@ fn note(planned: &mut Planned, changes: &[Change], outcomes: &[Result<(), Refusa
         match outcome {
             Ok(()) => item.outcome = Some("done".into()),
             Err(refusal) => {
-                refuse(item, refusal);
+                mark_refused(item, refusal);
                 if let Some(budget) = &mut planned.view.disk_budget
-                    && change.why == Why::OverBudget
+                    && change.why == StoreFileReason::OverBudget
                 {
                     let bytes = planned.loaded.files[change.file].bytes;
                     budget.total_bytes_after += bytes;

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::rules::policy::Policy;
-use adapters::Env;
+use crate::rules::policy::MaintenancePolicy;
+use adapters::EnvLookup;
 use model::plan::Refusal;
 use model::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::find::{Place, Selection};
-use super::plan::Cleanup;
-use super::{StoreError, policy};
-use crate::config::Config;
+use super::find::{StorePlace, StoreSelection};
+use super::plan::CleanupRequest;
+use super::{StoreError, read_policy};
+use crate::config::OpenClawConfig;
 use crate::{gateway, locks};
 use model::failure::{Failure, FailureKind};
 use model::rules::pins::Pins;
@@ -21,9 +21,9 @@ use model::rules::pins::Pins;
 /// What is asked for. It is whole: who carries it out needs nothing else from who asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ask {
+pub struct SessionStoreRequest {
     /// Which stores.
-    pub selection: Selection,
+    pub selection: StoreSelection,
     /// Whether to act although the policy only warns.
     pub enforce: bool,
     /// A key that must stay.
@@ -42,16 +42,16 @@ pub struct Ask {
     pub variables: BTreeMap<String, String>,
 }
 
-impl Ask {
+impl SessionStoreRequest {
     /// What is asked for, in the light of OpenClaw's configuration.
-    pub fn cleanup<'a>(
+    pub fn cleanup_request<'a>(
         &'a self,
-        config: &'a Config,
-        policy: &'a Policy,
+        config: &'a OpenClawConfig,
+        policy: &'a MaintenancePolicy,
         pins: &'a Pins,
         now: Time,
-    ) -> Cleanup<'a> {
-        Cleanup {
+    ) -> CleanupRequest<'a> {
+        CleanupRequest {
             config,
             policy,
             pins,
@@ -67,17 +67,19 @@ impl Ask {
     }
 
     /// Reads OpenClaw's configuration, as whoever asked would read it.
-    pub(super) fn configuration(&self) -> Result<(Config, Policy), StoreError> {
+    pub(super) fn read_configuration(
+        &self,
+    ) -> Result<(OpenClawConfig, MaintenancePolicy), StoreError> {
         let lookup = |name: &str| self.variables.get(name).map(OsString::from);
-        let config = Config::read(&Env::new(&lookup))?;
-        let policy = policy(&config)?;
+        let config = OpenClawConfig::load(&EnvLookup::new(&lookup))?;
+        let policy = read_policy(&config)?;
         Ok((config, policy))
     }
 }
 
 /// Makes sure that nobody else writes these stores: no gateway owns them, and no lock of an older
 /// release is held. A store that a person named and that is not OpenClaw's own has no gateway.
-pub(super) fn prove_ours(config: &Config, places: &[Place]) -> Result<(), Failure> {
+pub(super) fn prove_ours(config: &OpenClawConfig, places: &[StorePlace]) -> Result<(), Failure> {
     if places.iter().any(|place| !place.named || is_openclaws(config, &place.path)) {
         gateway::prove_unowned(config).map_err(|owned| Failure {
             kind: FailureKind::Refused,
@@ -85,9 +87,10 @@ pub(super) fn prove_ours(config: &Config, places: &[Place]) -> Result<(), Failur
             hint: "stop OpenClaw first: `openclaw gateway stop`".to_owned(),
         })?;
     }
-    let observer = sys::proc::observer();
+    let observer = sys::proc::current_observer();
     for place in places {
-        if let Some(held) = locks::of(&place.path, &observer).and_then(|lock| lock.refusal()) {
+        if let Some(held) = locks::find_lock(&place.path, &observer).and_then(|lock| lock.refusal())
+        {
             return Err(Failure {
                 kind: FailureKind::Refused,
                 message: format!("the store {} is in use: {held}", place.path.display()),
@@ -99,7 +102,7 @@ pub(super) fn prove_ours(config: &Config, places: &[Place]) -> Result<(), Failur
 }
 
 /// Whether a gateway with this configuration would use a store.
-fn is_openclaws(config: &Config, store: &Path) -> bool {
+fn is_openclaws(config: &OpenClawConfig, store: &Path) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let store = real(store);
     store.starts_with(real(&config.state))

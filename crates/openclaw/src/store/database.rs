@@ -1,41 +1,43 @@
 //! The databases of 2026.8 and later, read only.
 
-use crate::rules::document::{self, Document};
+use crate::rules::document::{self, IndexDocument};
 use crate::wire::{StoreFinding, StoreSession};
 use model::time::Time;
 
 use super::StoreError;
-use super::find::Place;
-use super::list::{Listing, session};
+use super::find::StorePlace;
+use super::list::{StoreListing, session_view};
 
-fn failed(place: &Place) -> impl Fn(adapters::ReadError) -> StoreError {
+fn read_failed(place: &StorePlace) -> impl Fn(adapters::ReadError) -> StoreError {
     let path = place.path.clone();
     move |error| StoreError::Read { path: path.clone(), reason: error.to_string() }
 }
 
 /// The sessions of a database. What it keeps about each is what an index would hold.
-pub(super) fn sessions(
-    listing: &Listing<'_>,
-    place: &Place,
+pub(super) fn database_sessions(
+    listing: &StoreListing<'_>,
+    place: &StorePlace,
 ) -> Result<Vec<StoreSession>, StoreError> {
     let mut sessions = Vec::new();
-    for node in adapters::openclaw::nodes(&place.path).map_err(failed(place))? {
+    for node in adapters::openclaw::list_nodes(&place.path).map_err(read_failed(place))? {
         let entry = node.entry.as_deref().unwrap_or("{}");
-        let text = document::write([(node.key.as_str(), entry)]);
-        let mut one = match Document::parse(text.as_bytes()).as_ref().map(|one| &one.entries[..]) {
-            Ok([entry]) => session(listing, place, entry),
-            // The key and its session are known all the same.
-            _ => {
-                let bare = document::write([(node.key.as_str(), "{}")]);
-                match Document::parse(bare.as_bytes()).as_ref().map(|one| &one.entries[..]) {
-                    Ok([entry]) => session(listing, place, entry),
-                    _ => continue,
+        let text = document::write_index([(node.key.as_str(), entry)]);
+        let mut one =
+            match IndexDocument::parse(text.as_bytes()).as_ref().map(|one| &one.entries[..]) {
+                Ok([entry]) => session_view(listing, place, entry),
+                // The key and its session are known all the same.
+                _ => {
+                    let bare = document::write_index([(node.key.as_str(), "{}")]);
+                    match IndexDocument::parse(bare.as_bytes()).as_ref().map(|one| &one.entries[..])
+                    {
+                        Ok([entry]) => session_view(listing, place, entry),
+                        _ => continue,
+                    }
                 }
-            }
-        };
+            };
         one.session_id = Some(node.session).filter(|id| !id.is_empty());
         if node.updated > 0 {
-            one = one.updated(Time::from_millis(node.updated), listing.now);
+            one = one.with_update_time(Time::from_millis(node.updated), listing.now);
         }
         sessions.push(one);
     }
@@ -43,14 +45,14 @@ pub(super) fn sessions(
 }
 
 /// The keys of a database.
-pub(super) fn keys(place: &Place) -> Result<Vec<String>, StoreError> {
-    let nodes = adapters::openclaw::nodes(&place.path).map_err(failed(place))?;
+pub(super) fn keys(place: &StorePlace) -> Result<Vec<String>, StoreError> {
+    let nodes = adapters::openclaw::list_nodes(&place.path).map_err(read_failed(place))?;
     Ok(nodes.into_iter().map(|node| node.key).collect())
 }
 
 /// What is wrong with a database.
-pub(super) fn verify(place: &Place) -> Result<Vec<StoreFinding>, StoreError> {
-    let lines = adapters::openclaw::check(&place.path).map_err(failed(place))?;
+pub(super) fn verify_database(place: &StorePlace) -> Result<Vec<StoreFinding>, StoreError> {
+    let lines = adapters::openclaw::check_database(&place.path).map_err(read_failed(place))?;
     let finding = |line: String| StoreFinding {
         code: "damaged-database",
         problem: true,

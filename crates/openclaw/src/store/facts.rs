@@ -3,51 +3,52 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::rules::document::{Document, Entry};
-use crate::rules::file::{File, FileKind, is_anothers_transcript, session_of};
-use crate::rules::lock::Verdict;
-use crate::rules::maintain::{Facts, Hold, Transcript};
+use crate::rules::document::{IndexDocument, StoreEntry};
+use crate::rules::file::{StoreDirFile, StoreFileKind, is_anothers_transcript, session_of};
+use crate::rules::lock::LockVerdict;
+use crate::rules::maintain::{EntryFacts, HoldReason, TranscriptState};
 use model::session::is_safe_id;
 
-use super::read::Loaded;
+use super::read::LoadedStore;
 
 /// A transcript that may hold nothing but its header is no larger.
-const MOST_HEADER: u64 = 4 << 10;
+const MAX_HEADER_BYTES: u64 = 4 << 10;
 
 /// Looks at every entry. `opens` says whether transcripts are looked into, and `runs` whether OpenClaw
 /// may be running: only then is an entry's own `running` worth anything.
-pub(super) fn facts(
-    loaded: &Loaded,
-    document: &Document<'_>,
+pub(super) fn gather_facts(
+    loaded: &LoadedStore,
+    document: &IndexDocument<'_>,
     opens: bool,
     runs: impl FnOnce() -> bool,
-) -> Vec<Facts> {
-    let mut look = Look {
+) -> Vec<EntryFacts> {
+    let mut look = FactsReader {
         loaded,
         names: loaded.files.iter().enumerate().map(|(at, file)| (file.name.as_str(), at)).collect(),
-        topics: topics(loaded),
+        topics: topic_transcripts(loaded),
         parents: HashMap::new(),
         opens,
     };
-    let mut facts: Vec<Facts> = document.entries.iter().map(|entry| look.at(entry)).collect();
-    let is_running = |entry: &Entry<'_>| entry.view.status.as_deref() == Some("running");
+    let mut facts: Vec<EntryFacts> =
+        document.entries.iter().map(|entry| look.entry_facts(entry)).collect();
+    let is_running = |entry: &StoreEntry<'_>| entry.view.status.as_deref() == Some("running");
     let doubtful: Vec<usize> = (0..facts.len())
         .filter(|&at| facts[at].hold.is_none() && is_running(&document.entries[at]))
         .collect();
     if !doubtful.is_empty() && runs() {
         for at in doubtful {
-            facts[at].hold = Some(Hold::Unknown);
+            facts[at].hold = Some(HoldReason::Unknown);
         }
     }
     facts
 }
 
 /// The transcripts of topics, by session.
-fn topics(loaded: &Loaded) -> HashMap<&str, usize> {
+fn topic_transcripts(loaded: &LoadedStore) -> HashMap<&str, usize> {
     let transcripts = loaded.files.iter().enumerate();
     // What an agent did in a topic lies beside its transcript, under a name that ends like it.
-    let transcripts = transcripts.filter(|(_, file)| file.kind == FileKind::Transcript);
-    let topic = |(at, file): (usize, &'_ File)| {
+    let transcripts = transcripts.filter(|(_, file)| file.kind == StoreFileKind::Transcript);
+    let topic = |(at, file): (usize, &'_ StoreDirFile)| {
         let (session, _) = file.name.strip_suffix(".jsonl")?.split_once("-topic-")?;
         Some((session.len(), at))
     };
@@ -55,8 +56,8 @@ fn topics(loaded: &Loaded) -> HashMap<&str, usize> {
     found.map(|(end, at)| (&loaded.files[at].name[..end], at)).collect()
 }
 
-struct Look<'a> {
-    loaded: &'a Loaded,
+struct FactsReader<'a> {
+    loaded: &'a LoadedStore,
     names: HashMap<&'a str, usize>,
     topics: HashMap<&'a str, usize>,
     /// Directories that entries name, and whether each is the store's own.
@@ -64,19 +65,19 @@ struct Look<'a> {
     opens: bool,
 }
 
-impl Look<'_> {
-    fn at(&mut self, entry: &Entry<'_>) -> Facts {
-        let mut facts = self.seen(entry);
+impl FactsReader<'_> {
+    fn entry_facts(&mut self, entry: &StoreEntry<'_>) -> EntryFacts {
+        let mut facts = self.transcript_facts(entry);
         let id = entry.view.session_id.as_deref();
         if facts.hold.is_none() && id.is_some_and(|id| self.loaded.pinned.contains(id)) {
-            facts.hold = Some(Hold::Pinned);
+            facts.hold = Some(HoldReason::Pinned);
         }
         facts
     }
 
-    fn seen(&mut self, entry: &Entry<'_>) -> Facts {
+    fn transcript_facts(&mut self, entry: &StoreEntry<'_>) -> EntryFacts {
         let Some(id) = entry.view.session_id.as_deref().filter(|_| entry.fault.is_none()) else {
-            return Facts::default();
+            return EntryFacts::default();
         };
         let usual = format!("{id}.jsonl");
         let named = entry.view.session_file.as_deref();
@@ -86,10 +87,11 @@ impl Look<'_> {
         };
         let own = named
             .filter(|_| self.opens && name.as_ref() != Some(&usual))
-            .and_then(|named| self.astray(named, id, &usual));
-        let elsewhere = |hold| Facts { transcript: Transcript::Elsewhere, file: None, own, hold };
-        let Some(name) = name else { return elsewhere(self.hold(&usual)) };
-        let hold = self.hold(&name).or_else(|| self.hold(&usual));
+            .and_then(|named| self.own_transcript(named, id, &usual));
+        let elsewhere =
+            |hold| EntryFacts { transcript: TranscriptState::Elsewhere, file: None, own, hold };
+        let Some(name) = name else { return elsewhere(self.lock_hold(&usual)) };
+        let hold = self.lock_hold(&name).or_else(|| self.lock_hold(&usual));
         if self.loaded.links.contains(&name) {
             return elsewhere(hold);
         }
@@ -100,28 +102,28 @@ impl Look<'_> {
             .or_else(|| self.topics.get(id))
             .copied();
         let transcript = match file {
-            None if self.loaded.links.contains(&usual) => Transcript::Elsewhere,
-            None => Transcript::Missing,
+            None if self.loaded.links.contains(&usual) => TranscriptState::Elsewhere,
+            None => TranscriptState::Missing,
             // Words that the session has under its own name are its words, whatever the entry names.
-            Some(file) if self.opens && self.is_empty(file) && !self.has_words(&usual) => {
-                Transcript::HeaderOnly
+            Some(file) if self.opens && self.is_empty(file) && !self.may_hold_messages(&usual) => {
+                TranscriptState::HeaderOnly
             }
-            Some(_) => Transcript::Sound,
+            Some(_) => TranscriptState::Sound,
         };
-        Facts { transcript, file, own, hold }
+        EntryFacts { transcript, file, own, hold }
     }
 
     /// The session's own transcript, if the entry leads astray from it.
-    fn astray(&self, named: &str, id: &str, usual: &str) -> Option<usize> {
+    fn own_transcript(&self, named: &str, id: &str, usual: &str) -> Option<usize> {
         let own = *self.names.get(usual)?;
         leads_astray(&self.loaded.directory, named, id).then_some(own)
     }
 
-    fn hold(&self, transcript: &str) -> Option<Hold> {
+    fn lock_hold(&self, transcript: &str) -> Option<HoldReason> {
         match &self.loaded.locks.get(transcript)?.verdict {
-            Verdict::Held => Some(Hold::Live),
-            Verdict::Doubt(_) => Some(Hold::Unknown),
-            Verdict::Free(_) => None,
+            LockVerdict::Held => Some(HoldReason::Live),
+            LockVerdict::Doubt(_) => Some(HoldReason::Unknown),
+            LockVerdict::Free(_) => None,
         }
     }
 
@@ -147,12 +149,13 @@ impl Look<'_> {
             || std::fs::canonicalize(parent).is_ok_and(|real| real == self.loaded.directory)
     }
 
-    fn has_words(&self, name: &str) -> bool {
+    fn may_hold_messages(&self, name: &str) -> bool {
         self.names.get(name).is_some_and(|file| !self.is_empty(*file))
     }
 
     fn is_empty(&self, file: usize) -> bool {
-        self.loaded.files[file].bytes <= MOST_HEADER && is_header_only(&self.loaded.path_of(file))
+        self.loaded.files[file].bytes <= MAX_HEADER_BYTES
+            && is_header_only(&self.loaded.path_of(file))
     }
 }
 
@@ -167,12 +170,13 @@ pub(super) fn leads_astray(directory: &Path, named: &str, id: &str) -> bool {
     let named = directory.join(named);
     let name = named.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let is_topic = session_of(name) == Some(id) && named.try_exists().unwrap_or(true);
-    let leads_nowhere = is_anothers_transcript(name, id) || (!is_topic && !has_words(&named));
-    leads_nowhere && is_file && has_words(&own)
+    let leads_nowhere =
+        is_anothers_transcript(name, id) || (!is_topic && !may_hold_messages(&named));
+    leads_nowhere && is_file && may_hold_messages(&own)
 }
 
 /// Whether a transcript is there and may hold messages.
-pub(super) fn has_words(path: &Path) -> bool {
+pub(super) fn may_hold_messages(path: &Path) -> bool {
     path.try_exists().unwrap_or(true) && !is_header_only(path)
 }
 
@@ -182,8 +186,8 @@ pub(super) fn is_header_only(path: &Path) -> bool {
 
     let Ok(file) = sys::private::open_regular(path) else { return false };
     let mut text = String::new();
-    if file.take(MOST_HEADER + 1).read_to_string(&mut text).is_err()
-        || text.len() as u64 > MOST_HEADER
+    if file.take(MAX_HEADER_BYTES + 1).read_to_string(&mut text).is_err()
+        || text.len() as u64 > MAX_HEADER_BYTES
     {
         return false;
     }

@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::rules::agent::normalise;
-use model::wire::Incomplete;
+use crate::rules::agent::normalise_agent_id;
+use model::wire::IncompleteSource;
 use serde::{Deserialize, Serialize};
 
-use super::{StoreError, display};
-use crate::config::Config;
+use super::{StoreError, path_text};
+use crate::config::OpenClawConfig;
 
 /// A store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct StorePlace {
     /// Whose it is, if it is one agent's.
     pub agent: Option<String>,
     /// The index, or the database.
@@ -25,7 +25,7 @@ pub struct Place {
 /// Which stores are meant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Selection {
+pub enum StoreSelection {
     /// The one of the agent that is used when none is named.
     Default,
     /// The one of an agent.
@@ -37,20 +37,20 @@ pub enum Selection {
 }
 
 /// Finds the stores that are meant, and what was passed over.
-pub fn find(
-    config: &Config,
-    selection: &Selection,
-) -> Result<(Vec<Place>, Vec<Incomplete>), StoreError> {
+pub fn locate_stores(
+    config: &OpenClawConfig,
+    selection: &StoreSelection,
+) -> Result<(Vec<StorePlace>, Vec<IncompleteSource>), StoreError> {
     let mut skipped = Vec::new();
     let places = match selection {
-        Selection::Path(path) => vec![named(path)?],
-        Selection::Default => of_agent(config, config.default_agent(), &mut skipped)?,
-        Selection::Agent(id) => of_agent(config, id, &mut skipped)?,
-        Selection::All => {
+        StoreSelection::Path(path) => vec![named_store(path)?],
+        StoreSelection::Default => agent_stores(config, config.default_agent(), &mut skipped)?,
+        StoreSelection::Agent(id) => agent_stores(config, id, &mut skipped)?,
+        StoreSelection::All => {
             let mut places = Vec::new();
-            for id in agents(config) {
-                for place in of_agent(config, &id, &mut skipped)? {
-                    match places.iter_mut().find(|one: &&mut Place| one.path == place.path) {
+            for id in agent_ids(config) {
+                for place in agent_stores(config, &id, &mut skipped)? {
+                    match places.iter_mut().find(|one: &&mut StorePlace| one.path == place.path) {
                         // A store that several agents share is listed once, and is nobody's own.
                         Some(shared) => shared.agent = None,
                         None => places.push(place),
@@ -65,7 +65,7 @@ pub fn find(
 
 /// A store that a person named. Links are followed once and for all: what is checked is what is
 /// changed.
-fn named(path: &Path) -> Result<Place, StoreError> {
+fn named_store(path: &Path) -> Result<StorePlace, StoreError> {
     let failed = |error: std::io::Error| StoreError::Read {
         path: path.to_owned(),
         reason: error.to_string(),
@@ -79,33 +79,33 @@ fn named(path: &Path) -> Result<Place, StoreError> {
         Err(error) => return Err(failed(error)),
     };
     let database = path.extension().is_some_and(|suffix| suffix == "sqlite");
-    Ok(Place { agent: None, path, database, named: true })
+    Ok(StorePlace { agent: None, path, database, named: true })
 }
 
 /// The agents that are configured, and those that only have a directory.
-fn agents(config: &Config) -> Vec<String> {
+fn agent_ids(config: &OpenClawConfig) -> Vec<String> {
     let mut ids: Vec<String> = config.agents.iter().map(|agent| agent.id.clone()).collect();
     let listed = std::fs::read_dir(config.state.join("agents")).into_iter().flatten().flatten();
     let mut others: Vec<String> = listed
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|id| normalise(id).as_deref() == Some(id) && !ids.contains(id))
+        .filter(|id| normalise_agent_id(id).as_deref() == Some(id) && !ids.contains(id))
         .collect();
     others.sort();
     ids.extend(others);
     ids
 }
 
-fn of_agent(
-    config: &Config,
+fn agent_stores(
+    config: &OpenClawConfig,
     id: &str,
-    skipped: &mut Vec<Incomplete>,
-) -> Result<Vec<Place>, StoreError> {
-    let known = agents(config);
+    skipped: &mut Vec<IncompleteSource>,
+) -> Result<Vec<StorePlace>, StoreError> {
+    let known = agent_ids(config);
     let unknown = || StoreError::NoAgent { id: id.to_owned(), known: known.clone() };
-    let id = normalise(id).filter(|id| known.contains(id)).ok_or_else(unknown)?;
+    let id = normalise_agent_id(id).filter(|id| known.contains(id)).ok_or_else(unknown)?;
     let own = config.state.join("agents").join(&id);
-    let index = match config.agent(&id) {
+    let index = match config.find_agent(&id) {
         Some(agent) => agent.store.clone(),
         None => own.join("sessions/sessions.json"),
     };
@@ -114,16 +114,16 @@ fn of_agent(
     for (path, database) in [(index, false), (database, true)] {
         match lies_where_it_should(&config.state, &path) {
             Ok(true) => {
-                places.push(Place { agent: Some(id.clone()), path, database, named: false });
+                places.push(StorePlace { agent: Some(id.clone()), path, database, named: false });
             }
             // Without a database the index may still come.
             Ok(false) if !database && !has_database(&places, &own) => {
-                places.push(Place { agent: Some(id.clone()), path, database, named: false });
+                places.push(StorePlace { agent: Some(id.clone()), path, database, named: false });
             }
             Ok(false) => {}
-            Err(reason) => skipped.push(Incomplete {
+            Err(reason) => skipped.push(IncompleteSource {
                 source: "openclaw".to_owned(),
-                path: Some(display(&path)),
+                path: Some(path_text(&path)),
                 reason,
             }),
         }
@@ -131,7 +131,7 @@ fn of_agent(
     Ok(places)
 }
 
-fn has_database(places: &[Place], own: &Path) -> bool {
+fn has_database(places: &[StorePlace], own: &Path) -> bool {
     places.iter().any(|place| place.database) || own.join("agent/openclaw-agent.sqlite").exists()
 }
 

@@ -2,22 +2,25 @@
 
 use std::time::Duration;
 
-use crate::rules::document::{Document, Entry};
-use crate::rules::file::{File, FileKind, session_of};
-use crate::rules::key::Key;
-use crate::rules::maintain::{Request, Retire, Store, Transcript, Trigger, maintain};
+use crate::rules::document::{IndexDocument, StoreEntry};
+use crate::rules::file::{StoreDirFile, StoreFileKind, session_of};
+use crate::rules::key::SessionKey;
+use crate::rules::maintain::{
+    MaintenanceRequest, MaintenanceTrigger, RetiredPeers, StoreSnapshot, TranscriptState,
+    plan_maintenance,
+};
 use crate::wire::{StoreFile, StoreLsResult, StoreSession, StoreShowResult, StoreView};
 use model::time::Time;
-use model::wire::Incomplete;
+use model::wire::IncompleteSource;
 
-use super::find::Place;
-use super::plan::{Cleanup, millis_since};
-use super::read::Loaded;
-use super::{StoreError, database, display, facts, may_run};
+use super::find::StorePlace;
+use super::plan::{CleanupRequest, millis_since};
+use super::read::LoadedStore;
+use super::{StoreError, database, facts, may_run, path_text};
 
 /// What is to be listed.
 #[derive(Clone, Copy, Debug)]
-pub struct Listing<'a> {
+pub struct StoreListing<'a> {
     /// What the main session is called.
     pub main_key: &'a str,
     /// The time.
@@ -29,10 +32,10 @@ pub struct Listing<'a> {
 }
 
 /// Lists sessions, the last changed first.
-pub fn list(
-    listing: &Listing<'_>,
-    places: &[Place],
-    skipped: Vec<Incomplete>,
+pub fn list_stores(
+    listing: &StoreListing<'_>,
+    places: &[StorePlace],
+    skipped: Vec<IncompleteSource>,
 ) -> Result<StoreLsResult, StoreError> {
     let mut result = StoreLsResult {
         stores: Vec::new(),
@@ -47,9 +50,9 @@ pub fn list(
     for place in places {
         let before = result.sessions.len();
         let listed = if place.database {
-            database::sessions(listing, place).map(|found| result.sessions.extend(found))
+            database::database_sessions(listing, place).map(|found| result.sessions.extend(found))
         } else {
-            index(listing, place, &mut result.sessions)
+            list_index(listing, place, &mut result.sessions)
         };
         match listed {
             Ok(()) => result.stores.push(store_view(place, result.sessions.len() - before)),
@@ -71,37 +74,41 @@ pub fn list(
     Ok(result)
 }
 
-pub(super) fn store_view(place: &Place, entries: usize) -> StoreView {
+pub(super) fn store_view(place: &StorePlace, entries: usize) -> StoreView {
     StoreView {
         agent_id: place.agent.clone(),
-        path: display(&place.path),
+        path: path_text(&place.path),
         form: if place.database { "database" } else { "file" },
         entries,
     }
 }
 
-fn index(
-    listing: &Listing<'_>,
-    place: &Place,
+fn list_index(
+    listing: &StoreListing<'_>,
+    place: &StorePlace,
     sessions: &mut Vec<StoreSession>,
 ) -> Result<(), StoreError> {
-    let loaded = Loaded::read_index_alone(place)?;
-    let document = loaded.document()?;
-    let view = |entry| session(listing, place, entry);
+    let loaded = LoadedStore::read_index_alone(place)?;
+    let document = loaded.parse_document()?;
+    let view = |entry| session_view(listing, place, entry);
     sessions.extend(document.entries.iter().map(view));
     Ok(())
 }
 
 /// An entry, as programs see it.
-pub(super) fn session(listing: &Listing<'_>, place: &Place, entry: &Entry<'_>) -> StoreSession {
+pub(super) fn session_view(
+    listing: &StoreListing<'_>,
+    place: &StorePlace,
+    entry: &StoreEntry<'_>,
+) -> StoreSession {
     let view = &entry.view;
     let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().map(str::to_owned);
-    let key = Key::new(&entry.key);
+    let key = SessionKey::new(&entry.key);
     StoreSession {
         key: entry.key.to_string(),
-        kind: key.kind(listing.main_key).word(),
-        agent_id: key.agent().map(str::to_owned).or_else(|| place.agent.clone()),
-        store: display(&place.path),
+        kind: key.key_kind(listing.main_key).as_str(),
+        agent_id: key.agent_id().map(str::to_owned).or_else(|| place.agent.clone()),
+        store: path_text(&place.path),
         session_id: text(&view.session_id),
         updated_at: view.updated_at,
         age_ms: view.updated_at.map(|at| millis_since(listing.now, at)),
@@ -113,31 +120,31 @@ pub(super) fn session(listing: &Listing<'_>, place: &Place, entry: &Entry<'_>) -
         context_tokens: view.context_tokens,
         aborted_last_run: view.aborted,
         spawned_by: text(&view.spawned_by),
-        fault: entry.fault.map(|fault| fault.words()),
+        fault: entry.fault.map(|fault| fault.reason_text()),
     }
 }
 
 /// Shows one session: by its key, by its session's id, or by the beginning of either.
-pub fn show(
-    cleanup: &Cleanup<'_>,
-    places: &[Place],
+pub fn show_session(
+    cleanup: &CleanupRequest<'_>,
+    places: &[StorePlace],
     text: &str,
 ) -> Result<StoreShowResult, StoreError> {
-    let listing = Listing {
+    let listing = StoreListing {
         main_key: &cleanup.config.main_key,
         now: cleanup.now,
         active_minutes: None,
         limit: None,
     };
-    let mut found: Vec<(StoreSession, &Place)> = Vec::new();
+    let mut found: Vec<(StoreSession, &StorePlace)> = Vec::new();
     let mut failed = None;
     for place in places {
-        match list(&listing, std::slice::from_ref(place), Vec::new()) {
+        match list_stores(&listing, std::slice::from_ref(place), Vec::new()) {
             Ok(listed) => found.extend(listed.sessions.into_iter().map(|one| (one, place))),
             Err(error) => failed = Some(error),
         }
     }
-    let one = pick(found, text).map_err(|error| match (error, failed) {
+    let one = pick_session(found, text).map_err(|error| match (error, failed) {
         // It may be in the store that cannot be read.
         (StoreError::NoKey(_), Some(failed)) => failed,
         (error, _) => error,
@@ -153,23 +160,24 @@ pub fn show(
             raw: None,
         });
     }
-    let loaded = cleanup.load(place)?;
-    let document = loaded.document()?;
-    of_index(cleanup, &loaded, &document, session)
+    let loaded = cleanup.load_store(place)?;
+    let document = loaded.parse_document()?;
+    show_from_index(cleanup, &loaded, &document, session)
 }
 
-fn pick<'a>(
-    mut found: Vec<(StoreSession, &'a Place)>,
+fn pick_session<'a>(
+    mut found: Vec<(StoreSession, &'a StorePlace)>,
     text: &str,
-) -> Result<(StoreSession, &'a Place), StoreError> {
-    let key = Key::new(text);
+) -> Result<(StoreSession, &'a StorePlace), StoreError> {
+    let key = SessionKey::new(text);
     let exact = |one: &StoreSession| {
-        Key::new(&one.key).text() == key.text() || one.session_id.as_deref() == Some(text)
+        SessionKey::new(&one.key).as_str() == key.as_str()
+            || one.session_id.as_deref() == Some(text)
     };
     let begins = |one: &StoreSession| {
-        let own = Key::new(&one.key);
-        own.text().starts_with(key.text())
-            || own.rest().starts_with(key.text())
+        let own = SessionKey::new(&one.key);
+        own.as_str().starts_with(key.as_str())
+            || own.after_agent().starts_with(key.as_str())
             || one.session_id.as_deref().is_some_and(|id| id.starts_with(text))
     };
     if found.iter().any(|(one, _)| exact(one)) {
@@ -187,46 +195,47 @@ fn pick<'a>(
     }
 }
 
-fn of_index(
-    cleanup: &Cleanup<'_>,
-    loaded: &Loaded,
-    document: &Document<'_>,
+fn show_from_index(
+    cleanup: &CleanupRequest<'_>,
+    loaded: &LoadedStore,
+    document: &IndexDocument<'_>,
     session: StoreSession,
 ) -> Result<StoreShowResult, StoreError> {
     let at = document.entries.iter().position(|entry| entry.key == session.key.as_str());
     let at = at.ok_or_else(|| StoreError::NoKey(session.key.clone()))?;
-    let facts = facts::facts(loaded, document, true, || may_run(cleanup.config));
-    let directory = display(&loaded.directory);
-    let store = Store { directory: &directory, document, facts: &facts, files: &loaded.files };
-    let request = Request {
+    let facts = facts::gather_facts(loaded, document, true, || may_run(cleanup.config));
+    let directory = path_text(&loaded.directory);
+    let store =
+        StoreSnapshot { directory: &directory, document, facts: &facts, files: &loaded.files };
+    let request = MaintenanceRequest {
         policy: cleanup.policy,
         acts: true,
-        trigger: Trigger::Cleanup,
+        trigger: MaintenanceTrigger::Cleanup,
         now: cleanup.now,
         active: None,
         fix_missing: false,
-        retire: Retire::Nobody,
+        retire: RetiredPeers::Nobody,
         drop_unusable: false,
         main_key: &cleanup.config.main_key,
     };
-    let verdict = maintain(&store, &request).entries[at];
-    let own = |(index, file): &(usize, &File)| {
+    let verdict = plan_maintenance(&store, &request).entries[at];
+    let own = |(index, file): &(usize, &StoreDirFile)| {
         let id = session.session_id.as_deref();
         facts[at].file == Some(*index)
             || match &file.kind {
-                FileKind::Transcript => id.is_some() && session_of(&file.name) == id,
-                FileKind::Sidecar(owner) | FileKind::Checkpoint(owner) => {
+                StoreFileKind::Transcript => id.is_some() && session_of(&file.name) == id,
+                StoreFileKind::Sidecar(owner) | StoreFileKind::Checkpoint(owner) => {
                     Some(owner.as_str()) == id
                 }
-                FileKind::Archive(..) | FileKind::Lock => {
+                StoreFileKind::Archive(..) | StoreFileKind::Lock => {
                     id.is_some_and(|id| file.name.starts_with(&format!("{id}.jsonl.")))
                 }
                 _ => false,
             }
     };
     let files = loaded.files.iter().enumerate().filter(own).map(|(index, file)| StoreFile {
-        path: display(&loaded.path_of(index)),
-        kind: file.kind.word(),
+        path: path_text(&loaded.path_of(index)),
+        kind: file.kind.as_str(),
         bytes: file.bytes,
         modified_at: file.modified,
     });
@@ -234,13 +243,13 @@ fn of_index(
         files: files.collect(),
         transcript: match facts[at].transcript {
             _ if session.session_id.is_none() => "missing",
-            Transcript::Sound => "sound",
-            Transcript::Missing => "missing",
-            Transcript::HeaderOnly => "headerOnly",
-            Transcript::Elsewhere => "elsewhere",
+            TranscriptState::Sound => "sound",
+            TranscriptState::Missing => "missing",
+            TranscriptState::HeaderOnly => "headerOnly",
+            TranscriptState::Elsewhere => "elsewhere",
         },
-        action: verdict.word(),
-        reason: verdict.reason(),
+        action: verdict.as_str(),
+        reason: verdict.reason_text(),
         raw: Some(document.entries[at].raw.to_owned()),
         session,
     })

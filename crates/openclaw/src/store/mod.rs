@@ -6,12 +6,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::rules::document::DocumentError;
-use crate::rules::policy::{Policy, PolicyError};
-use model::wire::Incomplete;
+use crate::rules::document::IndexDocumentError;
+use crate::rules::policy::{MaintenancePolicy, MaintenancePolicyError};
+use model::wire::IncompleteSource;
 
-use super::config::{Config, ConfigError};
-use super::gateway::{self, Owner};
+use super::config::{ConfigError, OpenClawConfig};
+use super::gateway::{self, GatewayOwner};
 
 mod apply;
 mod ask;
@@ -25,16 +25,16 @@ mod rebuild;
 mod through;
 mod verify;
 
-pub use apply::perform as perform_cleanup;
-pub use ask::Ask;
-pub use find::{Place, Selection, find};
-pub use list::{Listing, list, show};
-pub use plan::{Cleanup, Planned, preview};
-pub use read::Loaded;
-pub use rebuild::perform as perform_rebuild;
-pub use rebuild::preview as preview_rebuild;
+pub use apply::perform_cleanup;
+pub use ask::SessionStoreRequest;
+pub use find::{StorePlace, StoreSelection, locate_stores};
+pub use list::{StoreListing, list_stores, show_session};
+pub use plan::{CleanupRequest, PlannedCleanup, preview_cleanup};
+pub use read::LoadedStore;
+pub use rebuild::perform_rebuild;
+pub use rebuild::preview_rebuild;
 pub use through::{StoreChangeError, clean_beside, refuse_remote};
-pub use verify::verify;
+pub use verify::verify_stores;
 
 /// Whose the sessions are, wherever sessions are named.
 const AGENT: &str = "openclaw";
@@ -51,7 +51,7 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        source: PolicyError,
+        source: MaintenancePolicyError,
     },
     /// There is no such agent.
     #[error("OpenClaw has no agent `{id}`")]
@@ -92,7 +92,7 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        source: DocumentError,
+        source: IndexDocumentError,
     },
     /// A database, which only OpenClaw may change.
     #[error(
@@ -138,7 +138,7 @@ impl StoreError {
     }
 
     /// As a line of what could not be read.
-    pub fn incomplete(&self) -> Incomplete {
+    pub fn incomplete(&self) -> IncompleteSource {
         let path = match self {
             Self::Read { path, .. }
             | Self::Broken { path, .. }
@@ -146,25 +146,25 @@ impl StoreError {
             | Self::Nothing(path) => Some(path),
             _ => None,
         };
-        Incomplete {
+        IncompleteSource {
             source: "openclaw".to_owned(),
-            path: path.map(|path| display(path)),
+            path: path.map(|path| path_text(path)),
             reason: self.to_string(),
         }
     }
 }
 
 /// The policy that OpenClaw's configuration sets.
-pub fn policy(config: &Config) -> Result<Policy, StoreError> {
-    Policy::parse(config.maintenance.as_ref())
+pub fn read_policy(config: &OpenClawConfig) -> Result<MaintenancePolicy, StoreError> {
+    MaintenancePolicy::parse(config.maintenance.as_ref())
         .map_err(|source| StoreError::Policy { path: config.path.clone(), source })
 }
 
 /// Whether OpenClaw runs on these files, or may: an entry that says it runs may then be right.
-fn may_run(config: &Config) -> bool {
-    gateway::owner(config) != Owner::Nobody
+fn may_run(config: &OpenClawConfig) -> bool {
+    gateway::find_owner(config) != GatewayOwner::Nobody
 }
 
-fn display(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

@@ -2,36 +2,37 @@
 
 use std::fmt::Write as _;
 
-use crate::rules::document::{Document, Entry};
-use crate::rules::key::Key;
+use crate::rules::document::{IndexDocument, StoreEntry};
+use crate::rules::key::SessionKey;
 use crate::rules::maintain::{
-    Act, Change, Plan, Removal, Request, Retire, Store, Trigger, Verdict, Why, maintain,
-    taken_by_gateway,
+    EntryVerdict, MaintenancePlan, MaintenanceRequest, MaintenanceTrigger, RemovalReason,
+    RetiredPeers, StoreFileAction, StoreFileChange, StoreFileReason, StoreSnapshot,
+    plan_maintenance, taken_by_gateway,
 };
-use crate::rules::policy::{Mode, Policy};
+use crate::rules::policy::{MaintenanceMode, MaintenancePolicy};
 use crate::wire::{
     CapView, DiskBudgetView, PolicyView, StoreCleanup, StoreCleanupResult, StoreItem,
 };
 use model::plan::Refusal;
-use model::time::{Time, millis};
-use model::wire::Incomplete;
+use model::time::{Time, whole_millis};
+use model::wire::IncompleteSource;
 
-use super::apply::refuse;
-use super::facts::facts;
-use super::find::Place;
-use super::read::Loaded;
-use super::{AGENT, StoreError, display, may_run};
-use crate::config::{Config, SHARED};
-use crate::gateway::{self, Owner};
+use super::apply::mark_refused;
+use super::facts::gather_facts;
+use super::find::StorePlace;
+use super::read::LoadedStore;
+use super::{AGENT, StoreError, may_run, path_text};
+use crate::config::{OpenClawConfig, SHARED_SESSION_KEY};
+use crate::gateway::{self, GatewayOwner};
 use model::rules::pins::Pins;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Cleanup<'a> {
+pub struct CleanupRequest<'a> {
     /// OpenClaw's configuration.
-    pub config: &'a Config,
+    pub config: &'a OpenClawConfig,
     /// The policy it sets.
-    pub policy: &'a Policy,
+    pub policy: &'a MaintenancePolicy,
     /// What is never to be collected.
     pub pins: &'a Pins,
     /// The time.
@@ -50,46 +51,48 @@ pub struct Cleanup<'a> {
     pub with_kept: bool,
     /// The gateway that owns the stores, or may: then it deletes entry by entry, and nothing else is
     /// done.
-    pub beside: Option<&'a Owner>,
+    pub beside: Option<&'a GatewayOwner>,
 }
 
-impl Cleanup<'_> {
-    fn request<'a>(&'a self, place: &'a Place, acts: bool) -> Request<'a> {
-        Request {
+impl CleanupRequest<'_> {
+    fn plan_input<'a>(&'a self, place: &'a StorePlace, acts: bool) -> MaintenanceRequest<'a> {
+        MaintenanceRequest {
             policy: self.policy,
             acts,
-            trigger: Trigger::Cleanup,
+            trigger: MaintenanceTrigger::Cleanup,
             now: self.now,
             active: self.active,
             fix_missing: self.fix_missing,
-            retire: self.retire(place),
+            retire: self.retire_rules(place),
             drop_unusable: self.drop_unusable,
             main_key: &self.config.main_key,
         }
     }
 
     /// Looks at a store, in the light of what is pinned.
-    pub(super) fn load(&self, place: &Place) -> Result<Loaded, StoreError> {
+    pub(super) fn load_store(&self, place: &StorePlace) -> Result<LoadedStore, StoreError> {
         let pinned = self.pins.of_agent(AGENT).map_err(|why| StoreError::Pins(why.to_owned()))?;
-        Ok(Loaded::read(place)?.holding(&pinned))
+        Ok(LoadedStore::read_store(place)?.with_held_sessions(&pinned))
     }
 
-    fn acts(&self) -> bool {
-        self.enforce || self.policy.mode.value == Mode::Enforce
+    fn is_enforced(&self) -> bool {
+        self.enforce || self.policy.mode.value == MaintenanceMode::Enforce
     }
 
-    fn retire<'a>(&self, place: &'a Place) -> Retire<'a> {
+    fn retire_rules<'a>(&self, place: &'a StorePlace) -> RetiredPeers<'a> {
         match &place.agent {
-            _ if !self.fix_dm_scope || self.config.dm_scope != SHARED => Retire::Nobody,
-            Some(agent) => Retire::Agent(agent),
-            None => Retire::Everybody,
+            _ if !self.fix_dm_scope || self.config.dm_scope != SHARED_SESSION_KEY => {
+                RetiredPeers::Nobody
+            }
+            Some(agent) => RetiredPeers::Agent(agent),
+            None => RetiredPeers::Everybody,
         }
     }
 
     /// The policy, and what came of what was asked for besides it.
     fn policy_view(&self) -> PolicyView {
         let mut view = PolicyView::from(self.policy);
-        if self.fix_dm_scope && self.config.dm_scope != SHARED {
+        if self.fix_dm_scope && self.config.dm_scope != SHARED_SESSION_KEY {
             view.notes.push(format!(
                 "--fix-dm-scope does nothing: session.dmScope is `{}`, so that direct chats have \
                  sessions of their own",
@@ -102,11 +105,11 @@ impl Cleanup<'_> {
 
 /// A plan for one store, with what is needed to carry it out.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PlannedCleanup {
     /// The store as it was found.
-    pub loaded: Loaded,
+    pub loaded: LoadedStore,
     /// What becomes of it.
-    pub plan: Plan,
+    pub plan: MaintenancePlan,
     /// The index as it will be, if it changes.
     pub index: Option<String>,
     /// The plan, for programs.
@@ -116,32 +119,32 @@ pub struct Planned {
 }
 
 /// What a cleanup would do. Nothing is changed, and nobody is asked.
-pub fn preview(
-    cleanup: &Cleanup<'_>,
-    places: &[Place],
-    skipped: Vec<Incomplete>,
+pub fn preview_cleanup(
+    cleanup: &CleanupRequest<'_>,
+    places: &[StorePlace],
+    skipped: Vec<IncompleteSource>,
 ) -> Result<StoreCleanupResult, StoreError> {
-    let mut result = empty(skipped);
+    let mut result = empty_result(skipped);
     result.dry_run = true;
-    let owner = gateway::owner(cleanup.config);
+    let owner = gateway::find_owner(cleanup.config);
     let is_named = places.iter().any(|place| place.named);
-    let beside = Some(&owner).filter(|owner| **owner != Owner::Nobody && !is_named);
-    let cleanup = &Cleanup { beside, ..*cleanup };
+    let beside = Some(&owner).filter(|owner| **owner != GatewayOwner::Nobody && !is_named);
+    let cleanup = &CleanupRequest { beside, ..*cleanup };
     result.transport = beside.map(|_| "gateway".into());
     for place in places {
-        match plan(cleanup, place) {
+        match plan_cleanup(cleanup, place) {
             Ok(planned) => result.stores.push(planned.view),
             // Of several stores, one that cannot be read does not hide the others.
             Err(error) if places.len() > 1 => result.incomplete.push(error.incomplete()),
             Err(error) => return Err(error),
         }
     }
-    count(&mut result);
+    count_totals(&mut result);
     Ok(result)
 }
 
 /// An answer in which nothing is yet.
-pub(super) fn empty(incomplete: Vec<Incomplete>) -> StoreCleanupResult {
+pub(super) fn empty_result(incomplete: Vec<IncompleteSource>) -> StoreCleanupResult {
     StoreCleanupResult {
         dry_run: false,
         applied: false,
@@ -155,7 +158,7 @@ pub(super) fn empty(incomplete: Vec<Incomplete>) -> StoreCleanupResult {
 }
 
 /// Adds up what goes, or went.
-pub(super) fn count(result: &mut StoreCleanupResult) {
+pub(super) fn count_totals(result: &mut StoreCleanupResult) {
     let goes = |item: &&StoreItem| {
         ["remove", "archive"].contains(&&*item.action) && !item.only_with_enforce
     };
@@ -167,31 +170,35 @@ pub(super) fn count(result: &mut StoreCleanupResult) {
 }
 
 /// Plans the cleanup of one store.
-pub(super) fn plan(cleanup: &Cleanup<'_>, place: &Place) -> Result<Planned, StoreError> {
+pub(super) fn plan_cleanup(
+    cleanup: &CleanupRequest<'_>,
+    place: &StorePlace,
+) -> Result<PlannedCleanup, StoreError> {
     if place.database {
         return Err(StoreError::Database(place.path.clone()));
     }
-    let loaded = cleanup.load(place)?;
-    let document = loaded.document()?;
+    let loaded = cleanup.load_store(place)?;
+    let document = loaded.parse_document()?;
     // Without an index nobody can say what belongs to whom: everything stays.
     let files = if loaded.bytes.is_some() { loaded.files.as_slice() } else { &[] };
-    let facts = facts(&loaded, &document, cleanup.fix_missing, || may_run(cleanup.config));
-    let directory = place.path.parent().map(display).unwrap_or_default();
-    let store = Store { directory: &directory, document: &document, facts: &facts, files };
-    let plan = maintain(&store, &cleanup.request(place, cleanup.acts()));
-    let mut view = view(cleanup, &loaded, &document, &plan);
-    if !cleanup.acts() {
-        let enforced = maintain(&store, &cleanup.request(place, true));
+    let facts = gather_facts(&loaded, &document, cleanup.fix_missing, || may_run(cleanup.config));
+    let directory = place.path.parent().map(path_text).unwrap_or_default();
+    let store = StoreSnapshot { directory: &directory, document: &document, facts: &facts, files };
+    let plan = plan_maintenance(&store, &cleanup.plan_input(place, cleanup.is_enforced()));
+    let mut view = cleanup_view(cleanup, &loaded, &document, &plan);
+    if !cleanup.is_enforced() {
+        let enforced = plan_maintenance(&store, &cleanup.plan_input(place, true));
         only_with_enforce(cleanup, &loaded, &document, (&plan, &enforced), &mut view.items);
     }
     let mut refused = None;
     if let Some(owner) = cleanup.beside {
-        let also = taken_by_gateway(&store, &plan, &cleanup.request(place, cleanup.acts()));
+        let also =
+            taken_by_gateway(&store, &plan, &cleanup.plan_input(place, cleanup.is_enforced()));
         let also: Vec<&str> = also.iter().map(|&at| &*document.entries[at].key).collect();
         refused = leave_to_gateway(owner, &plan, &also, &mut view);
     }
-    let index = plan.changes_index().then(|| document.edited(|entry| plan.edit(entry)));
-    Ok(Planned { plan, index, view, refused, loaded })
+    let index = plan.changes_index().then(|| document.with_edits(|entry| plan.entry_edit(entry)));
+    Ok(PlannedCleanup { plan, index, view, refused, loaded })
 }
 
 /// Whether an item is an entry that goes, and so can be deleted by its key.
@@ -203,8 +210,8 @@ pub(super) fn goes_by_key(item: &StoreItem) -> bool {
 /// else was planned waits until it is stopped. If its own policy would take more with the same write,
 /// everything waits; the answer is why.
 fn leave_to_gateway(
-    owner: &Owner,
-    plan: &Plan,
+    owner: &GatewayOwner,
+    plan: &MaintenancePlan,
     also: &[&str],
     view: &mut StoreCleanup,
 ) -> Option<String> {
@@ -213,10 +220,10 @@ fn leave_to_gateway(
         view.items.iter_mut().filter(|item| item.kind != "entry" && !item.only_with_enforce);
     let mut follows = Vec::new();
     for (item, change) in std::iter::zip(files, &plan.files) {
-        if change.why == Why::Entry {
+        if change.why == StoreFileReason::Entry {
             follows.push(item.id.clone());
         } else {
-            refuse(item, &waits);
+            mark_refused(item, &waits);
         }
     }
     // The transcript of an entry that goes is the gateway's to put away.
@@ -224,15 +231,15 @@ fn leave_to_gateway(
     view.items
         .iter_mut()
         .filter(|item| item.action == "repair")
-        .for_each(|item| refuse(item, &waits));
+        .for_each(|item| mark_refused(item, &waits));
     // What has no session cannot be named so that nothing else could be meant.
     let unnamed = |item: &&mut StoreItem| goes_by_key(item) && item.session.is_none();
-    view.items.iter_mut().filter(unnamed).for_each(|item| refuse(item, &waits));
+    view.items.iter_mut().filter(unnamed).for_each(|item| mark_refused(item, &waits));
     (view.repaired, view.unusable) = (0, 0);
     let is_exact = also.is_empty() || !view.items.iter().any(goes_by_key);
     if !is_exact {
         let going = view.items.iter_mut().filter(|item| goes_by_key(item));
-        going.for_each(|item| refuse(item, &waits));
+        going.for_each(|item| mark_refused(item, &waits));
     }
     let gone = view.items.iter().filter(|item| goes_by_key(item)).count();
     view.after_count = view.before_count.saturating_sub(gone);
@@ -267,13 +274,13 @@ fn leave_to_gateway(
 /// So many keys are named in a sentence.
 const MOST_NAMED: usize = 5;
 
-fn view(
-    cleanup: &Cleanup<'_>,
-    loaded: &Loaded,
-    document: &Document<'_>,
-    plan: &Plan,
+fn cleanup_view(
+    cleanup: &CleanupRequest<'_>,
+    loaded: &LoadedStore,
+    document: &IndexDocument<'_>,
+    plan: &MaintenancePlan,
 ) -> StoreCleanup {
-    let count = |word: &str| plan.count(|why| why.word() == word);
+    let count = |word: &str| plan.count_removals(|why| why.as_str() == word);
     let mut items: Vec<StoreItem> = std::iter::zip(&document.entries, &plan.entries)
         .filter(|(_, verdict)| cleanup.with_kept || verdict.changes())
         .map(|(entry, verdict)| entry_item(cleanup.now, entry, *verdict))
@@ -283,25 +290,25 @@ fn view(
     items.extend(plan.files.iter().map(|change| file_item(cleanup.now, loaded, change)));
     StoreCleanup {
         agent_id: loaded.place.agent.clone(),
-        path: display(&loaded.place.path),
-        mode: cleanup.policy.mode.value.word().into(),
+        path: path_text(&loaded.place.path),
+        mode: cleanup.policy.mode.value.as_str().into(),
         policy: cleanup.policy_view(),
         archived: 0,
         cap_archived: 0,
         before_count: document.entries.len(),
-        after_count: document.entries.len() - plan.removed(),
-        repaired: plan.repaired(),
-        missing: count(Removal::Missing.word()),
-        dm_scope_retired: count(Removal::DmScope.word()),
-        pruned: count(Removal::Stale.word()),
-        capped: count(Removal::OverCap.word()),
-        evicted: count(Removal::OverBudget.word()),
-        model_runs: count(Removal::ModelRun.word()),
-        unusable: plan.count(|why| matches!(why, Removal::Unusable(_))),
+        after_count: document.entries.len() - plan.removed_count(),
+        repaired: plan.repaired_count(),
+        missing: count(RemovalReason::Missing.as_str()),
+        dm_scope_retired: count(RemovalReason::DmScope.as_str()),
+        pruned: count(RemovalReason::Stale.as_str()),
+        capped: count(RemovalReason::OverCap.as_str()),
+        evicted: count(RemovalReason::OverBudget.as_str()),
+        model_runs: count(RemovalReason::ModelRun.as_str()),
+        unusable: plan.count_removals(|why| matches!(why, RemovalReason::Unusable(_))),
         cap: CapView {
             max_entries: plan.cap.max,
             protected: plan.cap.kept,
-            unsatisfiable: cleanup.acts() && plan.cap.is_unsatisfiable(),
+            unsatisfiable: cleanup.is_enforced() && plan.cap.is_unsatisfiable(),
         },
         disk_budget: plan.budget.map(|budget| DiskBudgetView {
             total_bytes_before: budget.before,
@@ -314,8 +321,8 @@ fn view(
             over_budget: budget.is_over(),
             unsatisfiable: budget.is_unsatisfiable(),
         }),
-        would_mutate: plan.changes(),
-        plan_hash: Some(hash(loaded, document, plan)),
+        would_mutate: plan.changes_anything(),
+        plan_hash: Some(plan_hash(loaded, document, plan)),
         replanned: false,
         items,
         openclaw: Default::default(),
@@ -324,17 +331,17 @@ fn view(
 
 /// Adds what would go if the policy did not only warn.
 fn only_with_enforce(
-    cleanup: &Cleanup<'_>,
-    loaded: &Loaded,
-    document: &Document<'_>,
-    (plan, enforced): (&Plan, &Plan),
+    cleanup: &CleanupRequest<'_>,
+    loaded: &LoadedStore,
+    document: &IndexDocument<'_>,
+    (plan, enforced): (&MaintenancePlan, &MaintenancePlan),
     items: &mut Vec<StoreItem>,
 ) {
     let entries = std::iter::zip(&plan.entries, &enforced.entries).zip(&document.entries);
     let more = entries.filter(|((now, then), _)| !now.removes() && then.removes());
     let mut extra: Vec<StoreItem> =
         more.map(|((_, then), entry)| entry_item(cleanup.now, entry, *then)).collect();
-    let planned = |change: &&Change| !plan.files.contains(change);
+    let planned = |change: &&StoreFileChange| !plan.files.contains(change);
     extra.extend(
         enforced.files.iter().filter(planned).map(|change| file_item(cleanup.now, loaded, change)),
     );
@@ -346,47 +353,47 @@ fn only_with_enforce(
     items.extend(extra);
 }
 
-fn entry_item(now: Time, entry: &Entry<'_>, verdict: Verdict) -> StoreItem {
+fn entry_item(now: Time, entry: &StoreEntry<'_>, verdict: EntryVerdict) -> StoreItem {
     let view = &entry.view;
     let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().map(str::to_owned);
     StoreItem {
-        action: verdict.action().into(),
-        rule: verdict.word().into(),
+        action: verdict.action_word().into(),
+        rule: verdict.as_str().into(),
         kind: "entry".into(),
         id: entry.key.to_string(),
-        agent: Key::new(&entry.key).agent().map(str::to_owned),
+        agent: SessionKey::new(&entry.key).agent_id().map(str::to_owned),
         session: text(&view.session_id),
         label: text(&view.label).or_else(|| text(&view.display_name)),
         model: text(&view.model),
         path: None,
         bytes: Some(entry.raw.len() as u64),
         age_ms: view.updated_at.map(|at| millis_since(now, at)),
-        reason: verdict.reason().to_owned(),
+        reason: verdict.reason_text().to_owned(),
         only_with_enforce: false,
         outcome: None,
         refused: None,
     }
 }
 
-fn file_item(now: Time, loaded: &Loaded, change: &Change) -> StoreItem {
+fn file_item(now: Time, loaded: &LoadedStore, change: &StoreFileChange) -> StoreItem {
     let file = &loaded.files[change.file];
     let (action, rule) = match change.act {
-        Act::Archive => ("archive", "archive-transcript"),
-        Act::Remove => ("remove", "remove-file"),
+        StoreFileAction::Archive => ("archive", "archive-transcript"),
+        StoreFileAction::Remove => ("remove", "remove-file"),
     };
     StoreItem {
         action: action.into(),
         rule: rule.into(),
-        kind: file.kind.word().into(),
+        kind: file.kind.as_str().into(),
         id: file.name.clone(),
         agent: None,
         session: None,
         label: None,
         model: None,
-        path: Some(display(&loaded.path_of(change.file))),
+        path: Some(path_text(&loaded.path_of(change.file))),
         bytes: Some(file.bytes),
         age_ms: Some(millis_since(now, file.modified)),
-        reason: change.why.reason().to_owned(),
+        reason: change.why.reason_text().to_owned(),
         only_with_enforce: false,
         outcome: None,
         refused: None,
@@ -394,15 +401,15 @@ fn file_item(now: Time, loaded: &Loaded, change: &Change) -> StoreItem {
 }
 
 pub(super) fn millis_since(now: Time, at: Time) -> u64 {
-    millis(now.since(at))
+    whole_millis(now.since(at))
 }
 
 /// Stands for a plan: what goes, and what that was when it was looked at.
-fn hash(loaded: &Loaded, document: &Document<'_>, plan: &Plan) -> String {
-    let mut text = sys::hash::sha256(document.text().as_bytes());
+fn plan_hash(loaded: &LoadedStore, document: &IndexDocument<'_>, plan: &MaintenancePlan) -> String {
+    let mut text = sys::hash::sha256(document.source_text().as_bytes());
     for (entry, verdict) in std::iter::zip(&document.entries, &plan.entries) {
         if verdict.changes() {
-            let _ = write!(text, "\n{} {}", verdict.word(), entry.key);
+            let _ = write!(text, "\n{} {}", verdict.as_str(), entry.key);
         }
     }
     for change in &plan.files {

@@ -5,28 +5,28 @@ use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::rules::document::Document;
-use crate::rules::file::{BLOBS, File, FileKind};
+use crate::rules::document::IndexDocument;
+use crate::rules::file::{PROMPT_BLOBS_DIR, StoreDirFile, StoreFileKind};
 use model::plan::Fingerprint;
 use model::time::Time;
 use sys::private::PrivateError;
 
 use super::StoreError;
-use super::find::Place;
-use crate::locks::{self, Lock};
+use super::find::StorePlace;
+use crate::locks::{self, TranscriptLock};
 
 /// The largest index that is read. The largest that was seen had 120 MB.
-const MOST: u64 = 1 << 30;
+const MAX_INDEX_BYTES: u64 = 1 << 30;
 
 /// A store as it was found.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedStore {
     /// Where.
-    pub place: Place,
+    pub place: StorePlace,
     /// Its directory, all links resolved.
     pub directory: PathBuf,
     /// The files of its directory.
-    pub files: Vec<File>,
+    pub files: Vec<StoreDirFile>,
     /// What each of them was.
     pub prints: Vec<Fingerprint>,
     /// The index; `None` if there is none.
@@ -36,37 +36,37 @@ pub struct Loaded {
     /// Names of links: what they lead to is nobody's business.
     pub links: HashSet<String>,
     /// What is to be made of the lock of each transcript that has one.
-    pub locks: HashMap<String, Lock>,
+    pub locks: HashMap<String, TranscriptLock>,
     /// Sessions that are never to be collected.
     pub pinned: HashSet<String>,
 }
 
-impl Loaded {
+impl LoadedStore {
     /// Looks at a store. One that is not there is empty.
-    pub fn read(place: &Place) -> Result<Self, StoreError> {
-        let mut loaded = Self::at(place)?;
-        loaded.list(Path::new("")).map_err(failed(place))?;
-        loaded.list_blobs().map_err(failed(place))?;
+    pub fn read_store(place: &StorePlace) -> Result<Self, StoreError> {
+        let mut loaded = Self::open_place(place)?;
+        loaded.list_files(Path::new("")).map_err(read_failed(place))?;
+        loaded.list_blobs().map_err(read_failed(place))?;
         // The index is read after its directory: a transcript that is made meanwhile has no entry in
         // the list of files, and not the other way round.
-        loaded.read_index().map_err(failed(place))?;
+        loaded.read_index().map_err(read_failed(place))?;
         loaded.judge_locks();
         Ok(loaded)
     }
 
     /// Looks at the index alone.
-    pub fn read_index_alone(place: &Place) -> Result<Self, StoreError> {
-        let mut loaded = Self::at(place)?;
-        loaded.read_index().map_err(failed(place))?;
+    pub fn read_index_alone(place: &StorePlace) -> Result<Self, StoreError> {
+        let mut loaded = Self::open_place(place)?;
+        loaded.read_index().map_err(read_failed(place))?;
         Ok(loaded)
     }
 
-    fn at(place: &Place) -> Result<Self, StoreError> {
+    fn open_place(place: &StorePlace) -> Result<Self, StoreError> {
         let given = place.path.parent().unwrap_or(Path::new("/"));
         let directory = match std::fs::canonicalize(given) {
             Ok(directory) => directory,
             Err(error) if error.kind() == io::ErrorKind::NotFound => given.to_owned(),
-            Err(error) => return Err(failed(place)(error)),
+            Err(error) => return Err(read_failed(place)(error)),
         };
         Ok(Self {
             place: place.clone(),
@@ -83,7 +83,7 @@ impl Loaded {
 
     /// With everything held that is of these sessions, whatever has become of it.
     #[must_use]
-    pub fn holding(mut self, sessions: &HashSet<&str>) -> Self {
+    pub fn with_held_sessions(mut self, sessions: &HashSet<&str>) -> Self {
         let is_of = |name: &str, id: &str| {
             let rest = name.strip_prefix(id);
             rest.is_some_and(|rest| rest.starts_with('.') || rest.starts_with("-topic-"))
@@ -96,14 +96,14 @@ impl Loaded {
     }
 
     /// The index, taken apart; an index that is not there has no entries.
-    pub fn document(&self) -> Result<Document<'_>, StoreError> {
+    pub fn parse_document(&self) -> Result<IndexDocument<'_>, StoreError> {
         let bytes = self.bytes.as_deref().unwrap_or(b"{}");
-        Document::parse(bytes)
+        IndexDocument::parse(bytes)
             .map_err(|source| StoreError::Broken { path: self.place.path.clone(), source })
     }
 
     /// The name of the index.
-    pub fn name(&self) -> &str {
+    pub fn index_name(&self) -> &str {
         self.place.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
@@ -122,18 +122,18 @@ impl Loaded {
             Err(error) => return Err(io::Error::other(error.to_string())),
         };
         let about = file.metadata()?;
-        if about.len() > MOST {
+        if about.len() > MAX_INDEX_BYTES {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large"));
         }
         let mut bytes = Vec::with_capacity(about.len() as usize + 1);
-        file.take(MOST).read_to_end(&mut bytes)?;
+        file.take(MAX_INDEX_BYTES).read_to_end(&mut bytes)?;
         self.print = Some(sys::fingerprint::of_metadata(&about));
         self.bytes = Some(bytes);
         Ok(())
     }
 
     /// Lists the files of the directory, or of one below it.
-    fn list(&mut self, below: &Path) -> io::Result<()> {
+    fn list_files(&mut self, below: &Path) -> io::Result<()> {
         let entries = match std::fs::read_dir(self.directory.join(below)) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -146,7 +146,7 @@ impl Loaded {
                 continue;
             };
             match entry.metadata() {
-                Ok(about) if about.is_file() => self.add(name, &about),
+                Ok(about) if about.is_file() => self.add_file(name, &about),
                 Ok(about) if about.is_symlink() => {
                     self.links.insert(name);
                 }
@@ -158,12 +158,12 @@ impl Loaded {
         Ok(())
     }
 
-    fn add(&mut self, name: String, about: &Metadata) {
+    fn add_file(&mut self, name: String, about: &Metadata) {
         use std::os::unix::fs::MetadataExt;
 
-        let kind = FileKind::of(&name, self.name());
+        let kind = StoreFileKind::from_name(&name, self.index_name());
         let modified = Time::from_secs_nanos(about.mtime(), about.mtime_nsec());
-        self.files.push(File { name, bytes: about.len(), modified, kind, held: false });
+        self.files.push(StoreDirFile { name, bytes: about.len(), modified, kind, held: false });
         self.prints.push(sys::fingerprint::of_metadata(about));
     }
 
@@ -171,7 +171,7 @@ impl Loaded {
     fn list_blobs(&mut self) -> io::Result<()> {
         let is_directory =
             |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|about| about.is_dir());
-        let blobs = Path::new(BLOBS);
+        let blobs = Path::new(PROMPT_BLOBS_DIR);
         let mut way = self.directory.clone();
         for part in blobs {
             way.push(part);
@@ -182,7 +182,7 @@ impl Loaded {
         for shelf in std::fs::read_dir(&way)? {
             let shelf = shelf?;
             if shelf.file_type()?.is_dir() {
-                self.list(&blobs.join(shelf.file_name()))?;
+                self.list_files(&blobs.join(shelf.file_name()))?;
             }
         }
         Ok(())
@@ -190,16 +190,16 @@ impl Loaded {
 
     /// Asks of every lock whether somebody holds it. Until nobody does, its transcript is left alone.
     fn judge_locks(&mut self) {
-        let is_lock = |file: &&File| file.kind == FileKind::Lock;
+        let is_lock = |file: &&StoreDirFile| file.kind == StoreFileKind::Lock;
         let names = self.files.iter().filter(is_lock).map(|file| file.name.as_str());
         let names: Vec<String> =
             names.filter_map(|name| name.strip_suffix(".lock")).map(str::to_owned).collect();
         if names.is_empty() {
             return;
         }
-        let observer = sys::proc::observer();
+        let observer = sys::proc::current_observer();
         for transcript in names {
-            let Some(lock) = locks::of(&self.directory.join(&transcript), &observer) else {
+            let Some(lock) = locks::find_lock(&self.directory.join(&transcript), &observer) else {
                 continue;
             };
             if !lock.verdict.is_free()
@@ -212,13 +212,13 @@ impl Loaded {
     }
 }
 
-fn failed(place: &Place) -> impl Fn(io::Error) -> StoreError {
+fn read_failed(place: &StorePlace) -> impl Fn(io::Error) -> StoreError {
     let path = place.path.clone();
-    move |error| StoreError::Read { path: path.clone(), reason: plain(&error) }
+    move |error| StoreError::Read { path: path.clone(), reason: plain_error(&error) }
 }
 
 /// The error's own words, without the number that the standard library appends.
-fn plain(error: &io::Error) -> String {
+fn plain_error(error: &io::Error) -> String {
     let text = error.to_string();
     text.find(" (os error").map_or(text.clone(), |end| text[..end].to_lowercase())
 }

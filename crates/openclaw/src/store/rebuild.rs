@@ -5,24 +5,24 @@ use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::path::Path;
 
-use crate::rules::document::{Document, Entry, write};
-use crate::rules::file::{FileKind, session_of};
-use crate::rules::key::Key;
+use crate::rules::document::{IndexDocument, StoreEntry, write_index};
+use crate::rules::file::{StoreFileKind, session_of};
+use crate::rules::key::SessionKey;
 use crate::wire::{RebuiltEntry, StoreRebuildResult};
-use model::plan::{Item, Kind, Refusal};
+use model::plan::{PlanItem, Refusal, RemovableKind};
 use model::time::Time;
 
-use super::ask::{Ask, prove_ours};
-use super::find::{Place, find};
-use super::read::Loaded;
-use super::{StoreError, display};
-use crate::config::Config;
+use super::ask::{SessionStoreRequest, prove_ours};
+use super::find::{StorePlace, locate_stores};
+use super::read::LoadedStore;
+use super::{StoreError, path_text};
+use crate::config::OpenClawConfig;
 use model::failure::{Failure, FailureKind};
-use reaper::{Planned, Reaper, recheck};
-use store::writer::Writer;
+use reaper::{PlannedRemoval, Reaper, recheck_planned};
+use store::writer::StoreWriter;
 
 /// The most that is read of a transcript: its first line.
-const MOST_HEADER: u64 = 64 << 10;
+const MAX_HEADER_BYTES: u64 = 64 << 10;
 
 /// The most that is read of a trajectory: its first lines, each of which names the key.
 const MOST_TRAJECTORY: u64 = 1 << 20;
@@ -34,30 +34,37 @@ struct Rebuilt {
 }
 
 /// What a new index would hold. Nothing is changed.
-pub fn preview(config: &Config, ask: &Ask) -> Result<StoreRebuildResult, StoreError> {
-    let place = the_one(config, ask)?;
-    Ok(make(config, &Loaded::read(&place)?)?.result)
+pub fn preview_rebuild(
+    config: &OpenClawConfig,
+    ask: &SessionStoreRequest,
+) -> Result<StoreRebuildResult, StoreError> {
+    let place = find_index(config, ask)?;
+    Ok(build_index(config, &LoadedStore::read_store(&place)?)?.result)
 }
 
 /// Writes a new index. Whoever calls this is the writer.
-pub fn perform(writer: &Writer, ask: &Ask, now: Time) -> Result<StoreRebuildResult, Failure> {
-    let (config, _) = ask.configuration()?;
-    let place = the_one(&config, ask)?;
+pub fn perform_rebuild(
+    writer: &StoreWriter,
+    ask: &SessionStoreRequest,
+    now: Time,
+) -> Result<StoreRebuildResult, Failure> {
+    let (config, _) = ask.read_configuration()?;
+    let place = find_index(&config, ask)?;
     prove_ours(&config, std::slice::from_ref(&place))?;
-    let loaded = Loaded::read(&place)?;
-    let Rebuilt { text, mut result } = make(&config, &loaded)?;
+    let loaded = LoadedStore::read_store(&place)?;
+    let Rebuilt { text, mut result } = build_index(&config, &loaded)?;
     result.dry_run = false;
     if result.fault.is_none() && result.added.is_empty() {
         return Ok(result);
     }
-    sys::pause::at("store.rebuilt");
+    sys::pause::pause_at("store.rebuilt");
     let mut reaper = Reaper::begin(writer, "store rebuild", now)?;
     let why = "a new index was made from the transcripts";
     let written = match (&loaded.bytes, loaded.print) {
         (Some(before), Some(print)) => {
-            let item = Item {
-                kind: Kind::StoreIndex,
-                path: display(&place.path),
+            let item = PlanItem {
+                kind: RemovableKind::StoreIndex,
+                path: path_text(&place.path),
                 owner: "openclaw".to_owned(),
                 session: None,
                 why: why.to_owned(),
@@ -65,13 +72,13 @@ pub fn perform(writer: &Writer, ask: &Ask, now: Time) -> Result<StoreRebuildResu
                 bytes: print.size,
                 evidence: result.fault.iter().cloned().collect(),
             };
-            let planned = Planned { item, path: place.path.clone(), print };
-            match recheck(&planned, |_| Ok(None)) {
-                Ok(checked) => reaper.replace(&checked, before, text.as_bytes())?,
+            let planned = PlannedRemoval { item, path: place.path.clone(), print };
+            match recheck_planned(&planned, |_| Ok(None)) {
+                Ok(checked) => reaper.replace_content(&checked, before, text.as_bytes())?,
                 Err(refusal) => Err(refusal),
             }
         }
-        _ => reaper.create(Kind::StoreIndex, &place.path, why, text.as_bytes())?,
+        _ => reaper.create_file(RemovableKind::StoreIndex, &place.path, why, text.as_bytes())?,
     };
     result.receipt = reaper.finish()?.map(|(receipt, _)| receipt);
     match written {
@@ -79,21 +86,24 @@ pub fn perform(writer: &Writer, ask: &Ask, now: Time) -> Result<StoreRebuildResu
             result.applied = true;
             Ok(result)
         }
-        Err(refusal) => Err(refused(&place.path, &refusal)),
+        Err(refusal) => Err(refused_failure(&place.path, &refusal)),
     }
 }
 
-fn refused(path: &Path, refusal: &Refusal) -> Failure {
+fn refused_failure(path: &Path, refusal: &Refusal) -> Failure {
     Failure {
         kind: FailureKind::Refused,
-        message: format!("the store {} was left alone: {}", path.display(), refusal.reason()),
+        message: format!("the store {} was left alone: {}", path.display(), refusal.reason_text()),
         hint: refusal.remedy().to_owned(),
     }
 }
 
 /// The one index that is meant.
-fn the_one(config: &Config, ask: &Ask) -> Result<Place, StoreError> {
-    let (places, _) = find(config, &ask.selection)?;
+fn find_index(
+    config: &OpenClawConfig,
+    ask: &SessionStoreRequest,
+) -> Result<StorePlace, StoreError> {
+    let (places, _) = locate_stores(config, &ask.selection)?;
     let database = places.iter().find(|place| place.database).cloned();
     match (places.into_iter().find(|place| !place.database), database) {
         (Some(place), _) => Ok(place),
@@ -106,7 +116,7 @@ fn the_one(config: &Config, ask: &Ask) -> Result<Place, StoreError> {
 }
 
 /// One entry of the new index.
-struct Piece {
+struct NewIndexEntry {
     key: String,
     value: String,
     updated: Option<Time>,
@@ -115,8 +125,8 @@ struct Piece {
     how: &'static str,
 }
 
-impl Piece {
-    fn of(entry: &Entry<'_>, from: &str, how: &'static str) -> Self {
+impl NewIndexEntry {
+    fn from_entry(entry: &StoreEntry<'_>, from: &str, how: &'static str) -> Self {
         Self {
             key: entry.key.to_string(),
             value: entry.raw.to_owned(),
@@ -128,25 +138,28 @@ impl Piece {
     }
 }
 
-fn make(config: &Config, loaded: &Loaded) -> Result<Rebuilt, StoreError> {
+fn build_index(config: &OpenClawConfig, loaded: &LoadedStore) -> Result<Rebuilt, StoreError> {
     let (document, fault) = match &loaded.bytes {
-        Some(bytes) => Document::salvage(bytes),
-        None => Document::salvage(b"{}"),
+        Some(bytes) => IndexDocument::parse_salvaging(bytes),
+        None => IndexDocument::parse_salvaging(b"{}"),
     };
     let fault = fault.map(|fault| fault.to_string());
-    let mut pieces: Vec<Piece> =
-        document.entries.iter().map(|entry| Piece::of(entry, loaded.name(), "kept")).collect();
+    let mut pieces: Vec<NewIndexEntry> = document
+        .entries
+        .iter()
+        .map(|entry| NewIndexEntry::from_entry(entry, loaded.index_name(), "kept"))
+        .collect();
     let kept = pieces.len();
     // Other copies are asked only when there is something to be put right.
     if fault.is_some() || loaded.bytes.is_none() {
-        recover(loaded, &mut pieces);
+        recover_entries(loaded, &mut pieces);
     }
     let agent = loaded.place.agent.as_deref().unwrap_or_else(|| agent_of(config, loaded));
     from_transcripts(loaded, agent, &mut pieces);
     if loaded.bytes.is_none() && pieces.is_empty() {
         return Err(StoreError::Nothing(loaded.directory.clone()));
     }
-    let text = write(pieces.iter().map(|piece| (piece.key.as_str(), piece.value.as_str())));
+    let text = write_index(pieces.iter().map(|piece| (piece.key.as_str(), piece.value.as_str())));
     let added = pieces.into_iter().skip(kept).map(|piece| RebuiltEntry {
         key: piece.key,
         session: piece.session,
@@ -157,7 +170,7 @@ fn make(config: &Config, loaded: &Loaded) -> Result<Rebuilt, StoreError> {
     let result = StoreRebuildResult {
         dry_run: true,
         applied: false,
-        path: display(&loaded.place.path),
+        path: path_text(&loaded.place.path),
         kept,
         added: added.collect(),
         fault: fault.or_else(missing),
@@ -167,43 +180,44 @@ fn make(config: &Config, loaded: &Loaded) -> Result<Rebuilt, StoreError> {
 }
 
 /// The agent that a store's directory is named after, else the one that is used when none is named.
-fn agent_of<'a>(config: &'a Config, loaded: &'a Loaded) -> &'a str {
+fn agent_of<'a>(config: &'a OpenClawConfig, loaded: &'a LoadedStore) -> &'a str {
     let own = loaded.directory.parent().and_then(|own| own.file_name()?.to_str());
-    own.filter(|own| config.has(own)).unwrap_or_else(|| config.default_agent())
+    own.filter(|own| config.has_agent(own)).unwrap_or_else(|| config.default_agent())
 }
 
 /// Takes entries from writes that did not finish and from old copies: of each key the newest, and
 /// nothing that is still there.
-fn recover(loaded: &Loaded, pieces: &mut Vec<Piece>) {
+fn recover_entries(loaded: &LoadedStore, pieces: &mut Vec<NewIndexEntry>) {
     let known: HashSet<String> =
-        pieces.iter().map(|piece| Key::new(&piece.key).text().to_owned()).collect();
-    let mut found: HashMap<String, Piece> = HashMap::new();
+        pieces.iter().map(|piece| SessionKey::new(&piece.key).as_str().to_owned()).collect();
+    let mut found: HashMap<String, NewIndexEntry> = HashMap::new();
     for (at, file) in loaded.files.iter().enumerate() {
         let is_copy = match file.kind {
-            FileKind::Temporary => true,
-            FileKind::Archive(..) => file.name.starts_with(loaded.name()),
+            StoreFileKind::Temporary => true,
+            StoreFileKind::Archive(..) => file.name.starts_with(loaded.index_name()),
             _ => false,
         };
-        let Some(bytes) = is_copy.then(|| read(&loaded.path_of(at), u64::MAX)).flatten() else {
+        let Some(bytes) = is_copy.then(|| read_at_most(&loaded.path_of(at), u64::MAX)).flatten()
+        else {
             continue;
         };
-        let (document, _) = Document::salvage(&bytes);
+        let (document, _) = IndexDocument::parse_salvaging(&bytes);
         for entry in document.entries.iter().filter(|entry| entry.fault.is_none()) {
-            let key = Key::new(&entry.key).text().to_owned();
-            let piece = Piece::of(entry, &file.name, "recovered");
+            let key = SessionKey::new(&entry.key).as_str().to_owned();
+            let piece = NewIndexEntry::from_entry(entry, &file.name, "recovered");
             let newer = found.get(&key).is_none_or(|other| other.updated < piece.updated);
             if newer && !known.contains(&key) {
                 found.insert(key, piece);
             }
         }
     }
-    let mut found: Vec<Piece> = found.into_values().collect();
+    let mut found: Vec<NewIndexEntry> = found.into_values().collect();
     found.sort_by(|one, other| one.key.cmp(&other.key));
     pieces.extend(found);
 }
 
 /// Makes an entry for every transcript that none leads to.
-fn from_transcripts(loaded: &Loaded, agent: &str, pieces: &mut Vec<Piece>) {
+fn from_transcripts(loaded: &LoadedStore, agent: &str, pieces: &mut Vec<NewIndexEntry>) {
     let sessions: HashSet<String> =
         pieces.iter().filter_map(|piece| piece.session.clone()).collect();
     let named: HashSet<String> = pieces
@@ -217,7 +231,7 @@ fn from_transcripts(loaded: &Loaded, agent: &str, pieces: &mut Vec<Piece>) {
     let mut made = Vec::new();
     for (at, file) in loaded.files.iter().enumerate() {
         let Some(session) = session_of(&file.name) else { continue };
-        let is_orphan = file.kind == FileKind::Transcript
+        let is_orphan = file.kind == StoreFileKind::Transcript
             && !named.contains(&file.name)
             && !sessions.contains(session);
         if is_orphan {
@@ -232,17 +246,22 @@ fn from_transcripts(loaded: &Loaded, agent: &str, pieces: &mut Vec<Piece>) {
 /// Gives entries the keys under which their sessions were kept, as far as files beside the transcripts
 /// still tell. Of several sessions that one key had, the last written is the one behind it; a key that has
 /// an entry is not taken from it.
-fn give_keys_back(loaded: &Loaded, agent: &str, pieces: &[Piece], made: &mut [Piece]) {
+fn give_keys_back(
+    loaded: &LoadedStore,
+    agent: &str,
+    pieces: &[NewIndexEntry],
+    made: &mut [NewIndexEntry],
+) {
     let mut taken: HashSet<String> =
-        pieces.iter().map(|piece| Key::new(&piece.key).text().to_owned()).collect();
+        pieces.iter().map(|piece| SessionKey::new(&piece.key).as_str().to_owned()).collect();
     made.sort_by(|one, other| {
         other.updated.cmp(&one.updated).then_with(|| one.key.cmp(&other.key))
     });
     for piece in made {
         let Some(key) = key_beside(loaded, piece) else { continue };
-        let named = Key::new(&key);
-        let is_ours = named.agent().is_none_or(|named| named == agent);
-        if is_ours && taken.insert(named.text().to_owned()) {
+        let named = SessionKey::new(&key);
+        let is_ours = named.agent_id().is_none_or(|named| named == agent);
+        if is_ours && taken.insert(named.as_str().to_owned()) {
             piece.key = key;
         }
     }
@@ -250,9 +269,10 @@ fn give_keys_back(loaded: &Loaded, agent: &str, pieces: &[Piece], made: &mut [Pi
 
 /// The key that the record of what an agent did names: `<transcript>.trajectory.jsonl`, each line of which
 /// has one.
-fn key_beside(loaded: &Loaded, piece: &Piece) -> Option<String> {
+fn key_beside(loaded: &LoadedStore, piece: &NewIndexEntry) -> Option<String> {
     let stem = piece.from.strip_suffix(".jsonl")?;
-    let bytes = read(&loaded.directory.join(format!("{stem}.trajectory.jsonl")), MOST_TRAJECTORY)?;
+    let bytes =
+        read_at_most(&loaded.directory.join(format!("{stem}.trajectory.jsonl")), MOST_TRAJECTORY)?;
     let lines = bytes.split(|byte| *byte == b'\n');
     let mut lines = lines.filter_map(|line| serde_json::from_slice::<TrajectoryLine>(line).ok());
     lines.find_map(|line| {
@@ -270,10 +290,10 @@ struct TrajectoryLine {
 }
 
 /// What a transcript says about itself. Under which key it was kept, it does not say.
-fn from_transcript(loaded: &Loaded, at: usize, agent: &str, session: &str) -> Piece {
+fn from_transcript(loaded: &LoadedStore, at: usize, agent: &str, session: &str) -> NewIndexEntry {
     let file = &loaded.files[at];
     let path = loaded.path_of(at);
-    let header = read(&path, MOST_HEADER)
+    let header = read_at_most(&path, MAX_HEADER_BYTES)
         .and_then(|bytes| {
             let line = bytes.split(|byte| *byte == b'\n').next()?;
             serde_json::from_slice::<serde_json::Value>(line).ok()
@@ -285,15 +305,15 @@ fn from_transcript(loaded: &Loaded, at: usize, agent: &str, session: &str) -> Pi
     let stem = file.name.strip_suffix(".jsonl").unwrap_or(&file.name);
     let mut value = serde_json::json!({
         "sessionId": id,
-        "sessionFile": display(&path),
-        "updatedAt": file.modified.millis(),
+        "sessionFile": path_text(&path),
+        "updatedAt": file.modified.as_millis(),
     });
     if let Some(started) = started {
-        value["sessionStartedAt"] = started.millis().into();
+        value["sessionStartedAt"] = started.as_millis().into();
     }
-    Piece {
+    NewIndexEntry {
         key: format!("agent:{agent}:recovered:{}", stem.to_lowercase()),
-        value: indented(&value),
+        value: indented_json(&value),
         updated: Some(file.modified),
         session: Some(id.to_owned()),
         from: file.name.clone(),
@@ -302,11 +322,11 @@ fn from_transcript(loaded: &Loaded, at: usize, agent: &str, session: &str) -> Pi
 }
 
 /// A value as it stands inside of an index.
-fn indented(value: &serde_json::Value) -> String {
+fn indented_json(value: &serde_json::Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default().replace('\n', "\n  ")
 }
 
-fn read(path: &Path, most: u64) -> Option<Vec<u8>> {
+fn read_at_most(path: &Path, most: u64) -> Option<Vec<u8>> {
     let file = sys::private::open_regular(path).ok()?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes).ok()?;

@@ -8,22 +8,22 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use crate::rules::policy::Policy;
+use crate::rules::policy::MaintenancePolicy;
 use crate::wire::{
     CapView, DiskBudgetView, PolicyView, StoreCleanup, StoreCleanupResult, StoreItem,
 };
 use model::plan::Refusal;
 use model::time::Time;
-use model::wire::Incomplete;
+use model::wire::IncompleteSource;
 use serde_json::{Value, json};
 
-use super::apply::refuse;
-use super::ask::Ask;
-use super::find::{Place, Selection, find};
-use super::plan::{Cleanup, Planned, empty, goes_by_key, plan};
-use super::{AGENT, StoreError, database, display};
-use crate::config::Config;
-use crate::gateway::{self, GatewayError, Owned, Route};
+use super::apply::mark_refused;
+use super::ask::SessionStoreRequest;
+use super::find::{StorePlace, StoreSelection, locate_stores};
+use super::plan::{CleanupRequest, PlannedCleanup, empty_result, goes_by_key, plan_cleanup};
+use super::{AGENT, StoreError, database, path_text};
+use crate::config::OpenClawConfig;
+use crate::gateway::{self, GatewayError, GatewayRoute, Owned};
 use model::failure::{Failure, FailureKind};
 
 /// How long the gateway may take for one answer.
@@ -45,7 +45,7 @@ pub enum StoreChangeError {
 
 /// The store of a gateway elsewhere is not here: what is planned from the files of this machine would say
 /// nothing about it.
-pub fn refuse_remote(config: &Config) -> Result<(), Failure> {
+pub fn refuse_remote(config: &OpenClawConfig) -> Result<(), Failure> {
     let Some(url) = &config.gateway.remote else { return Ok(()) };
     let place = if url.is_empty() { "another machine" } else { "another place" };
     Err(Failure {
@@ -61,27 +61,27 @@ pub fn refuse_remote(config: &Config) -> Result<(), Failure> {
 
 /// Cleans up while a gateway owns the stores, or may.
 pub fn clean_beside(
-    cleanup: &Cleanup<'_>,
-    ask: &Ask,
+    cleanup: &CleanupRequest<'_>,
+    ask: &SessionStoreRequest,
     owned: &Owned,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<StoreCleanupResult, StoreChangeError> {
-    let (places, skipped) = find(cleanup.config, &ask.selection)?;
+    let (places, skipped) = locate_stores(cleanup.config, &ask.selection)?;
     if places.iter().any(|place| place.database) {
         return clean_databases(cleanup, ask, &places);
     }
-    let mut result = empty(skipped);
+    let mut result = empty_result(skipped);
     result.transport = Some("gateway".into());
     let mut deletion = Deletion { config: cleanup.config, owned, deleted: 0, first: None };
     for place in &places {
-        match plan(cleanup, place) {
-            Ok(Planned { refused: Some(why), view, .. }) => {
+        match plan_cleanup(cleanup, place) {
+            Ok(PlannedCleanup { refused: Some(why), view, .. }) => {
                 if places.len() == 1 {
                     return Err(refused_beside(why).into());
                 }
-                result.incomplete.push(Incomplete {
+                result.incomplete.push(IncompleteSource {
                     source: AGENT.to_owned(),
-                    path: Some(display(&place.path)),
+                    path: Some(path_text(&place.path)),
                     reason: why,
                 });
                 result.stores.push(view);
@@ -106,7 +106,7 @@ pub fn clean_beside(
         Some(error) if deletion.deleted == 0 => return Err(error.into()),
         _ => {}
     }
-    super::plan::count(&mut result);
+    super::plan::count_totals(&mut result);
     Ok(result)
 }
 
@@ -118,7 +118,7 @@ fn refused_beside(message: String) -> Failure {
 
 /// Deleting planned entries through the gateway.
 struct Deletion<'a> {
-    config: &'a Config,
+    config: &'a OpenClawConfig,
     owned: &'a Owned,
     deleted: usize,
     /// The first thing that went wrong.
@@ -128,8 +128,8 @@ struct Deletion<'a> {
 impl Deletion<'_> {
     fn delete_planned(
         &mut self,
-        planned: &mut Planned,
-        incomplete: &mut Vec<Incomplete>,
+        planned: &mut PlannedCleanup,
+        incomplete: &mut Vec<IncompleteSource>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<(), StoreChangeError> {
         let place = planned.loaded.place.clone();
@@ -144,12 +144,12 @@ impl Deletion<'_> {
                 continue;
             }
             progress(at, total);
-            sys::pause::at("store.delete-key");
+            sys::pause::pause_at("store.delete-key");
             let updated_at = before.get(&item.id).copied().flatten();
             if let Err(error) = self.delete_key(&place, item, updated_at) {
                 failures.insert(item.id.clone(), error.to_string());
                 // A refusal is about this key. Anything else would meet the next one, too.
-                if !matches!(error, GatewayError::Call(gateway::CallError::Refused { .. })) {
+                if !matches!(error, GatewayError::Call(gateway::GatewayCallError::Refused { .. })) {
                     over = Some(error.to_string());
                 }
                 self.first.get_or_insert(error);
@@ -161,7 +161,7 @@ impl Deletion<'_> {
     /// Has one entry deleted, if it is still the one that was looked at.
     fn delete_key(
         &self,
-        place: &Place,
+        place: &StorePlace,
         item: &StoreItem,
         updated_at: Option<Time>,
     ) -> Result<(), GatewayError> {
@@ -170,16 +170,16 @@ impl Deletion<'_> {
             params["expectedSessionId"] = json!(session);
         }
         if let Some(at) = updated_at {
-            params["expectedSessionUpdatedAt"] = json!(at.millis());
+            params["expectedSessionUpdatedAt"] = json!(at.as_millis());
         }
         if let Some(agent) = place.agent.as_ref().filter(|_| item.agent.is_none()) {
             params["agentId"] = json!(agent);
         }
         let gateway = &self.config.gateway;
-        match gateway::call(gateway, "sessions.delete", &params, GATEWAY_ANSWER_TIMEOUT) {
+        match gateway::call_gateway(gateway, "sessions.delete", &params, GATEWAY_ANSWER_TIMEOUT) {
             Ok(_) => Ok(()),
             // Something of OpenClaw's is there, and it is no gateway.
-            Err(gateway::CallError::NotRunning { .. }) => Err(self.owned.clone().into()),
+            Err(gateway::GatewayCallError::NotRunning { .. }) => Err(self.owned.clone().into()),
             Err(error) => Err(error.into()),
         }
     }
@@ -187,15 +187,15 @@ impl Deletion<'_> {
     /// Compares the store with what it was: what went is what is not there any more, whatever was answered.
     fn note_what_went(
         &mut self,
-        planned: &mut Planned,
+        planned: &mut PlannedCleanup,
         before: &BTreeMap<String, Option<Time>>,
         failures: &HashMap<String, String>,
-        incomplete: &mut Vec<Incomplete>,
+        incomplete: &mut Vec<IncompleteSource>,
     ) -> Result<(), StoreChangeError> {
-        let path = display(&planned.loaded.place.path);
-        let after = super::read::Loaded::read_index_alone(&planned.loaded.place)?;
+        let path = path_text(&planned.loaded.place.path);
+        let after = super::read::LoadedStore::read_index_alone(&planned.loaded.place)?;
         let after: BTreeSet<String> =
-            after.document()?.entries.iter().map(|entry| entry.key.to_string()).collect();
+            after.parse_document()?.entries.iter().map(|entry| entry.key.to_string()).collect();
         for item in planned.view.items.iter_mut().filter(|item| goes_by_key(item)) {
             if !after.contains(&item.id) {
                 item.outcome = Some("done".into());
@@ -204,12 +204,12 @@ impl Deletion<'_> {
             }
             let why = failures.get(&item.id).cloned();
             let why = why.unwrap_or_else(|| "it is there although the gateway said so".to_owned());
-            incomplete.push(Incomplete {
+            incomplete.push(IncompleteSource {
                 source: AGENT.to_owned(),
                 path: Some(path.clone()),
                 reason: format!("`{}` was not deleted: {why}", item.id),
             });
-            refuse(item, &Refusal::Unreadable { why });
+            mark_refused(item, &Refusal::Unreadable { why });
         }
         let listed = |key: &&String| {
             planned.view.items.iter().any(|item| item.kind == "entry" && item.id == **key)
@@ -250,8 +250,8 @@ impl Deletion<'_> {
 }
 
 /// When the entry of each key was last changed.
-fn updates(planned: &Planned) -> Result<BTreeMap<String, Option<Time>>, StoreError> {
-    let document = planned.loaded.document()?;
+fn updates(planned: &PlannedCleanup) -> Result<BTreeMap<String, Option<Time>>, StoreError> {
+    let document = planned.loaded.parse_document()?;
     let entries = document.entries.iter();
     Ok(entries.map(|entry| (entry.key.to_string(), entry.view.updated_at)).collect())
 }
@@ -263,7 +263,7 @@ fn taken(key: &str, reason: &str) -> StoreItem {
         rule: "gateway".into(),
         kind: "entry".into(),
         id: key.to_owned(),
-        agent: crate::rules::key::Key::new(key).agent().map(str::to_owned),
+        agent: crate::rules::key::SessionKey::new(key).agent_id().map(str::to_owned),
         session: None,
         label: None,
         model: None,
@@ -279,9 +279,9 @@ fn taken(key: &str, reason: &str) -> StoreItem {
 
 /// Has the gateway clean its databases up by its own policy, and lists what is gone then.
 fn clean_databases(
-    cleanup: &Cleanup<'_>,
-    ask: &Ask,
-    places: &[Place],
+    cleanup: &CleanupRequest<'_>,
+    ask: &SessionStoreRequest,
+    places: &[StorePlace],
 ) -> Result<StoreCleanupResult, StoreChangeError> {
     let pinned = cleanup.pins.of_agent(AGENT);
     if !pinned.is_ok_and(|pinned| pinned.is_empty()) {
@@ -295,12 +295,12 @@ fn clean_databases(
         .into());
     }
     let before = database_keys(places)?;
-    let Some(answer) = dispatched(cleanup.config, ask)? else {
+    let Some(answer) = ask_gateway(cleanup.config, ask)? else {
         let database = places.iter().find(|place| place.database);
         let path = database.map(|place| place.path.clone()).unwrap_or_default();
         return Err(StoreError::Database(path).into());
     };
-    let mut result = told(&answer, cleanup.policy, ask);
+    let mut result = gateway_result(&answer, cleanup.policy, ask);
     let after = database_keys(places)?;
     let gone = before.difference(&after);
     let items = gone.map(|key| taken(key, "OpenClaw's own policy took it"));
@@ -311,7 +311,7 @@ fn clean_databases(
     Ok(result)
 }
 
-fn database_keys(places: &[Place]) -> Result<BTreeSet<String>, StoreError> {
+fn database_keys(places: &[StorePlace]) -> Result<BTreeSet<String>, StoreError> {
     let mut keys = BTreeSet::new();
     for place in places.iter().filter(|place| place.database) {
         keys.extend(database::keys(place)?);
@@ -320,16 +320,19 @@ fn database_keys(places: &[Place]) -> Result<BTreeSet<String>, StoreError> {
 }
 
 /// The gateway's answer, or nothing if it is proven not to run.
-fn dispatched(config: &Config, ask: &Ask) -> Result<Option<Value>, GatewayError> {
+fn ask_gateway(
+    config: &OpenClawConfig,
+    ask: &SessionStoreRequest,
+) -> Result<Option<Value>, GatewayError> {
     let mut params = serde_json::Map::new();
     match &ask.selection {
-        Selection::Agent(id) => {
+        StoreSelection::Agent(id) => {
             params.insert("agent".to_owned(), json!(id));
         }
-        Selection::All => {
+        StoreSelection::All => {
             params.insert("allAgents".to_owned(), json!(true));
         }
-        Selection::Default | Selection::Path(_) => {}
+        StoreSelection::Default | StoreSelection::Path(_) => {}
     }
     let flags = [
         ("enforce", ask.enforce),
@@ -344,29 +347,33 @@ fn dispatched(config: &Config, ask: &Ask) -> Result<Option<Value>, GatewayError>
     if let Some(active) = &ask.active {
         params.insert("activeKey".to_owned(), json!(active));
     }
-    match gateway::dispatch(
+    match gateway::dispatch_change(
         config,
         "sessions.cleanup",
         &Value::Object(params),
         GATEWAY_ANSWER_TIMEOUT,
     )? {
-        Route::Gateway(answer) => Ok(Some(answer)),
-        Route::Local(_) => Ok(None),
+        GatewayRoute::Gateway(answer) => Ok(Some(answer)),
+        GatewayRoute::Local(_) => Ok(None),
     }
 }
 
 /// What the gateway says it did: one store as an object, several in a list.
-fn told(answer: &Value, policy: &Policy, ask: &Ask) -> StoreCleanupResult {
+fn gateway_result(
+    answer: &Value,
+    policy: &MaintenancePolicy,
+    ask: &SessionStoreRequest,
+) -> StoreCleanupResult {
     let stores = match answer.get("stores").and_then(Value::as_array) {
         Some(stores) => stores.iter().collect(),
         None => vec![answer],
     };
-    let mut result = empty(Vec::new());
+    let mut result = empty_result(Vec::new());
     result.applied = true;
     result.transport = Some("gateway".into());
     // Which limits it applied it does not say: they are those of its databases.
     let policy = policy.clone().for_database();
-    result.stores = stores.into_iter().map(|store| summary(store, &policy)).collect();
+    result.stores = stores.into_iter().map(|store| store_summary(store, &policy)).collect();
     result.count = result
         .stores
         .iter()
@@ -374,14 +381,14 @@ fn told(answer: &Value, policy: &Policy, ask: &Ask) -> StoreCleanupResult {
         .sum();
     if let Some(error) = answer.get("partialError") {
         let text = |name: &str| error.get(name).and_then(Value::as_str).map(str::to_owned);
-        result.incomplete.push(Incomplete {
+        result.incomplete.push(IncompleteSource {
             source: AGENT.to_owned(),
             path: text("failingStorePath"),
             reason: text("message").unwrap_or_else(|| "its gateway stopped half-way".to_owned()),
         });
     }
     if ask.drop_unusable {
-        result.incomplete.push(Incomplete {
+        result.incomplete.push(IncompleteSource {
             source: "openclaw".to_owned(),
             path: None,
             reason: "its gateway did the cleanup, and knows no --drop-unusable".to_owned(),
@@ -390,7 +397,7 @@ fn told(answer: &Value, policy: &Policy, ask: &Ask) -> StoreCleanupResult {
     result
 }
 
-fn summary(store: &Value, policy: &Policy) -> StoreCleanup {
+fn store_summary(store: &Value, policy: &MaintenancePolicy) -> StoreCleanup {
     let number = |name: &str| {
         let number = store.get(name).and_then(Value::as_u64);
         usize::try_from(number.unwrap_or(0)).unwrap_or(usize::MAX)
@@ -415,7 +422,7 @@ fn summary(store: &Value, policy: &Policy) -> StoreCleanup {
     StoreCleanup {
         agent_id: text("agentId"),
         path: text("storePath").unwrap_or_default(),
-        mode: text("mode").map_or_else(|| policy.mode.value.word().into(), Into::into),
+        mode: text("mode").map_or_else(|| policy.mode.value.as_str().into(), Into::into),
         policy: PolicyView::from(policy),
         archived: number("archived"),
         cap_archived: number("capArchived"),

@@ -2,18 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::rules::document::Document;
-use crate::rules::file::{FileKind, session_of};
-use crate::rules::key::Key;
-use crate::rules::lock::Verdict;
-use crate::rules::maintain::{self, Facts, Transcript};
+use crate::rules::document::IndexDocument;
+use crate::rules::file::{StoreFileKind, session_of};
+use crate::rules::key::SessionKey;
+use crate::rules::lock::LockVerdict;
+use crate::rules::maintain::{self, EntryFacts, TranscriptState};
 use crate::wire::{StoreFinding, StoreVerified, StoreVerifyResult};
-use model::wire::Incomplete;
+use model::wire::IncompleteSource;
 
-use super::facts::facts;
-use super::find::Place;
+use super::facts::gather_facts;
+use super::find::StorePlace;
 use super::list::store_view;
-use super::read::Loaded;
+use super::read::LoadedStore;
 use super::{StoreError, database};
 
 const CLEANUP: &str = "`ostler store cleanup` removes it when it is old";
@@ -22,7 +22,10 @@ const FIX_MISSING: &str = "`ostler store cleanup --fix-missing` removes the entr
 const REPAIR: &str = "`ostler store cleanup --fix-missing` repairs the entry";
 
 /// Checks stores. Nothing is changed.
-pub fn verify(places: &[Place], skipped: Vec<Incomplete>) -> Result<StoreVerifyResult, StoreError> {
+pub fn verify_stores(
+    places: &[StorePlace],
+    skipped: Vec<IncompleteSource>,
+) -> Result<StoreVerifyResult, StoreError> {
     let mut result = StoreVerifyResult { stores: Vec::new(), incomplete: skipped };
     for place in places {
         let verified = if place.database { of_database(place) } else { of_index(place) };
@@ -34,9 +37,9 @@ pub fn verify(places: &[Place], skipped: Vec<Incomplete>) -> Result<StoreVerifyR
     Ok(result)
 }
 
-fn of_database(place: &Place) -> Result<StoreVerified, StoreError> {
-    let findings = database::verify(place)?;
-    let nodes = adapters::openclaw::nodes(&place.path).map_err(|error| StoreError::Read {
+fn of_database(place: &StorePlace) -> Result<StoreVerified, StoreError> {
+    let findings = database::verify_database(place)?;
+    let nodes = adapters::openclaw::list_nodes(&place.path).map_err(|error| StoreError::Read {
         path: place.path.clone(),
         reason: error.to_string(),
     })?;
@@ -45,30 +48,30 @@ fn of_database(place: &Place) -> Result<StoreVerified, StoreError> {
     Ok(StoreVerified { store: store_view(place, nodes.len()), files: 1, bytes, sound, findings })
 }
 
-fn of_index(place: &Place) -> Result<StoreVerified, StoreError> {
-    let loaded = Loaded::read(place)?;
+fn of_index(place: &StorePlace) -> Result<StoreVerified, StoreError> {
+    let loaded = LoadedStore::read_store(place)?;
     let mut findings = Vec::new();
-    let entries = match loaded.document() {
+    let entries = match loaded.parse_document() {
         Ok(document) => {
-            let facts = facts(&loaded, &document, true, || false);
-            entries(&document, &facts, &mut findings);
-            files(&loaded, Some((&document, &facts)), &mut findings);
+            let facts = gather_facts(&loaded, &document, true, || false);
+            check_entries(&document, &facts, &mut findings);
+            check_files(&loaded, Some((&document, &facts)), &mut findings);
             document.entries.len()
         }
         Err(error) => {
             findings.push(StoreFinding {
                 code: "broken-index",
                 problem: true,
-                id: loaded.name().to_owned(),
+                id: loaded.index_name().to_owned(),
                 reason: error.to_string(),
                 remedy: "`ostler store rebuild` makes a new one from the transcripts".to_owned(),
                 bytes: loaded.bytes.as_ref().map(|bytes| bytes.len() as u64),
             });
-            files(&loaded, None, &mut findings);
+            check_files(&loaded, None, &mut findings);
             0
         }
     };
-    mode(&loaded, &mut findings);
+    check_mode(&loaded, &mut findings);
     Ok(StoreVerified {
         store: store_view(place, entries),
         files: loaded.files.len(),
@@ -78,7 +81,11 @@ fn of_index(place: &Place) -> Result<StoreVerified, StoreError> {
     })
 }
 
-fn entries(document: &Document<'_>, facts: &[Facts], findings: &mut Vec<StoreFinding>) {
+fn check_entries(
+    document: &IndexDocument<'_>,
+    facts: &[EntryFacts],
+    findings: &mut Vec<StoreFinding>,
+) {
     let mut seen: HashMap<String, &str> = HashMap::new();
     for (entry, facts) in std::iter::zip(&document.entries, facts) {
         let key = entry.key.to_string();
@@ -94,16 +101,21 @@ fn entries(document: &Document<'_>, facts: &[Facts], findings: &mut Vec<StoreFin
         };
         if let Some(fault) = entry.fault {
             let remedy = "`ostler store cleanup --drop-unusable` removes it";
-            found("unusable-entry", true, fault.words(), remedy);
+            found("unusable-entry", true, fault.reason_text(), remedy);
         } else if entry.view.session_id.is_some() {
             match facts.transcript {
                 _ if facts.own.is_some() => {
-                    found("stale-session-file", true, maintain::Verdict::Repair.reason(), REPAIR);
+                    found(
+                        "stale-session-file",
+                        true,
+                        maintain::EntryVerdict::Repair.reason_text(),
+                        REPAIR,
+                    );
                 }
-                Transcript::Missing => {
+                TranscriptState::Missing => {
                     found("missing-transcript", true, "its transcript is missing", FIX_MISSING);
                 }
-                Transcript::HeaderOnly => {
+                TranscriptState::HeaderOnly => {
                     found(
                         "empty-transcript",
                         false,
@@ -111,19 +123,21 @@ fn entries(document: &Document<'_>, facts: &[Facts], findings: &mut Vec<StoreFin
                         FIX_MISSING,
                     );
                 }
-                Transcript::Sound | Transcript::Elsewhere => {}
+                TranscriptState::Sound | TranscriptState::Elsewhere => {}
             }
         }
-        if let Some(first) = seen.insert(Key::new(&entry.key).text().to_owned(), &entry.key) {
+        if let Some(first) =
+            seen.insert(SessionKey::new(&entry.key).as_str().to_owned(), &entry.key)
+        {
             let reason = format!("the same key as `{first}`");
             found("same-key", true, &reason, "OpenClaw keeps the newest of them when it writes");
         }
     }
 }
 
-fn files(
-    loaded: &Loaded,
-    index: Option<(&Document<'_>, &[Facts])>,
+fn check_files(
+    loaded: &LoadedStore,
+    index: Option<(&IndexDocument<'_>, &[EntryFacts])>,
     findings: &mut Vec<StoreFinding>,
 ) {
     let (document, facts) = match index {
@@ -140,23 +154,24 @@ fn files(
     };
     for (at, file) in loaded.files.iter().enumerate() {
         let (code, reason, remedy) = match &file.kind {
-            FileKind::Transcript if !owned(at) => {
+            StoreFileKind::Transcript if !owned(at) => {
                 ("orphan-transcript", "no entry leads to it".to_owned(), REBUILD)
             }
-            FileKind::Temporary if index.is_none() => (
+            StoreFileKind::Temporary if index.is_none() => (
                 "temporary",
                 "a write that did not finish; it may be the only whole copy".to_owned(),
                 "`ostler store rebuild` looks into it",
             ),
-            FileKind::Temporary => {
+            StoreFileKind::Temporary => {
                 ("temporary", "left behind by a write that did not finish".to_owned(), CLEANUP)
             }
-            FileKind::Lock => {
+            StoreFileKind::Lock => {
                 let transcript = file.name.strip_suffix(".lock").unwrap_or_default();
                 let Some(lock) = loaded.locks.get(transcript) else { continue };
                 match &lock.verdict {
-                    Verdict::Free(reasons) => {
-                        let words: Vec<&str> = reasons.iter().map(|reason| reason.word()).collect();
+                    LockVerdict::Free(reasons) => {
+                        let words: Vec<&str> =
+                            reasons.iter().map(|reason| reason.as_str()).collect();
                         let reason = format!("nobody holds it ({})", words.join(", "));
                         ("stale-lock", reason, "OpenClaw takes it over when it needs it")
                     }
@@ -180,12 +195,12 @@ fn files(
 }
 
 /// Conversations are nobody else's business.
-fn mode(loaded: &Loaded, findings: &mut Vec<StoreFinding>) {
+fn check_mode(loaded: &LoadedStore, findings: &mut Vec<StoreFinding>) {
     let Some(print) = loaded.print.filter(|print| print.mode & 0o077 != 0) else { return };
     findings.push(StoreFinding {
         code: "open-to-others",
         problem: true,
-        id: loaded.name().to_owned(),
+        id: loaded.index_name().to_owned(),
         reason: format!("others can use it (mode {:03o})", print.mode),
         remedy: format!("chmod 600 {}", loaded.place.path.display()),
         bytes: None,

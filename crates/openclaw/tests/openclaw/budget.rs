@@ -1,6 +1,8 @@
 //! Files and the disk budget: rows 29 to 49.
 
-use ostler_openclaw::rules::maintain::{Act, Removal, Verdict, Why};
+use ostler_openclaw::rules::maintain::{
+    EntryVerdict, RemovalReason, StoreFileAction, StoreFileReason,
+};
 use serde_json::json;
 
 use super::stage::{DAY, NOW, Stage};
@@ -9,7 +11,7 @@ const STAMP_9D: &str = "2026-09-12T14-13-20.000Z";
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
 fn stamp(age_days: i64) -> String {
-    let at = model::time::Time::from_millis(NOW.millis() - age_days * DAY);
+    let at = model::time::Time::from_millis(NOW.as_millis() - age_days * DAY);
     at.to_string().replace(':', "-")
 }
 
@@ -17,14 +19,17 @@ fn stamp(age_days: i64) -> String {
 fn row_29_the_transcript_of_a_removed_entry_is_put_away() {
     let stage = Stage::new().aged("a", 31 * DAY).file("a.jsonl", 10, DAY);
     let plan = stage.plan();
-    assert_eq!((plan.files[0].act, plan.files[0].why), (Act::Archive, Why::Entry));
+    assert_eq!(
+        (plan.files[0].act, plan.files[0].why),
+        (StoreFileAction::Archive, StoreFileReason::Entry)
+    );
     let stage = stage.file("a.trajectory.jsonl", 1, 0).file("a.trajectory-path.json", 1, 0);
     assert_eq!(stage.changed(), ["-a.trajectory-path.json", "-a.trajectory.jsonl", ">a.jsonl"]);
 }
 
 #[test]
 fn row_30_a_transcript_that_another_entry_uses_stays() {
-    let entry = |age| json!({ "sessionId": "s", "updatedAt": NOW.millis() - age });
+    let entry = |age| json!({ "sessionId": "s", "updatedAt": NOW.as_millis() - age });
     let stage =
         Stage::new().entry("old", entry(31 * DAY)).entry("new", entry(0)).file("s.jsonl", 10, 0);
     assert_eq!(stage.kept(), ["new"]);
@@ -34,7 +39,7 @@ fn row_30_a_transcript_that_another_entry_uses_stays() {
 #[test]
 fn row_31_a_transcript_elsewhere_is_nobodys_business() {
     let value = json!({ "sessionId": "s", "sessionFile": "/elsewhere/s.jsonl",
-        "updatedAt": NOW.millis() - 31 * DAY });
+        "updatedAt": NOW.as_millis() - 31 * DAY });
     let stage = Stage::new().entry("a", value);
     assert_eq!((stage.kept().len(), stage.changed().len()), (0, 0));
 }
@@ -66,8 +71,7 @@ fn row_34_reset_archives_may_be_kept_for_ever() {
 
 #[test]
 fn row_35_a_name_that_looks_like_an_archive_is_a_transcript() {
-    let value =
-        json!({ "sessionId": "keep.deleted.keep", "updatedAt": NOW.millis(), "chatType": "group" });
+    let value = json!({ "sessionId": "keep.deleted.keep", "updatedAt": NOW.as_millis(), "chatType": "group" });
     let stage = Stage::new().policy(json!({ "maxDiskBytes": 1 })).entry("a", value).file(
         "keep.deleted.keep.jsonl",
         500,
@@ -84,7 +88,7 @@ fn row_37_within_the_budget_nothing_goes() {
         .file("a.jsonl", 100, 0)
         .file("orphan.jsonl", 100, 0);
     let plan = stage.plan();
-    assert!(!plan.changes() && !plan.budget.unwrap().is_over());
+    assert!(!plan.changes_anything() && !plan.budget.unwrap().is_over());
 }
 
 #[test]
@@ -128,7 +132,7 @@ fn row_40_the_index_counts_as_it_will_be() {
         .aged("a", 0)
         .file("sessions.json", 1 << 30, 0)
         .file("a.jsonl", 100, 0);
-    assert!(!stage.plan().changes());
+    assert!(!stage.plan().changes_anything());
 }
 
 #[test]
@@ -140,12 +144,12 @@ fn row_41_only_the_worker_goes() {
         .aged("agent:main:hub", 9 * DAY);
     stage.active = Some("agent:main:hub".into());
     assert_eq!(stage.kept(), ["agent:main:slack:channel:c:thread:1", "agent:main:hub"]);
-    assert_eq!(stage.plan().entries[1], Verdict::Remove(Removal::OverBudget));
+    assert_eq!(stage.plan().entries[1], EntryVerdict::Remove(RemovalReason::OverBudget));
 }
 
 #[test]
 fn row_42_a_transcript_stays_until_its_last_entry_goes() {
-    let entry = |age| json!({ "sessionId": "s", "updatedAt": NOW.millis() - age });
+    let entry = |age| json!({ "sessionId": "s", "updatedAt": NOW.as_millis() - age });
     let mut stage =
         Stage::new().entry("old", entry(2 * DAY)).entry("new", entry(DAY)).file("s.jsonl", 5000, 0);
     stage.policy.max_disk.value = Some(5100);
@@ -165,7 +169,7 @@ fn row_43_a_checkpoint_stays_as_long_as_something_refers_to_it() {
         .aged("global", 0)
         .entry(
             "agent:main:main",
-            json!({ "sessionId": "m", "updatedAt": NOW.millis(),
+            json!({ "sessionId": "m", "updatedAt": NOW.as_millis(),
             "compactionCheckpoints": [{ "preCompaction": { "sessionFile": file } }] }),
         )
         .file(&checkpoint("global"), 100, 0)
@@ -203,7 +207,7 @@ fn row_48_a_budget_of_zero_takes_nothing() {
             .aged("a", 0)
             .file("a.jsonl", 100, 0)
             .file("orphan.jsonl", 100, 90 * DAY);
-        assert!(!stage.plan().changes() && stage.plan().budget.is_none());
+        assert!(!stage.plan().changes_anything() && stage.plan().budget.is_none());
     }
 }
 
@@ -212,7 +216,7 @@ fn what_nothing_refers_to_goes_when_it_is_old_but_never_a_conversation() {
     let hash = "ab".repeat(32);
     let other = "cd".repeat(32);
     let blob = |hash: &str| format!("skills-prompts/sha256/{}/{hash}.txt", &hash[..2]);
-    let value = json!({ "sessionId": "s", "updatedAt": NOW.millis(),
+    let value = json!({ "sessionId": "s", "updatedAt": NOW.as_millis(),
         "skillsSnapshot": { "promptRef": { "hash": hash } } });
     let stage = Stage::new()
         .entry("a", value)

@@ -1,6 +1,9 @@
 //! Age, cap, protection: rows 1 to 27 and 57 to 61.
 
-use ostler_openclaw::rules::maintain::{Hold, Keep, Removal, Retire, Transcript, Trigger, Verdict};
+use ostler_openclaw::rules::maintain::{
+    EntryVerdict, HoldReason, KeepReason, MaintenanceTrigger, RemovalReason, RetiredPeers,
+    TranscriptState,
+};
 use serde_json::json;
 
 use super::stage::{DAY, NOW, Stage, days};
@@ -9,8 +12,8 @@ use super::stage::{DAY, NOW, Stage, days};
 fn row_01_an_old_direct_chat_goes() {
     let stage = Stage::new().aged("agent:main:direct:u1", 31 * DAY);
     let plan = stage.plan();
-    assert_eq!(plan.entries, [Verdict::Remove(Removal::Stale)]);
-    assert_eq!(plan.count(|why| why == Removal::Stale), 1);
+    assert_eq!(plan.entries, [EntryVerdict::Remove(RemovalReason::Stale)]);
+    assert_eq!(plan.count_removals(|why| why == RemovalReason::Stale), 1);
 }
 
 #[test]
@@ -23,7 +26,7 @@ fn row_02_older_means_strictly_older() {
 #[test]
 fn row_03_without_a_date_nothing_is_old() {
     let stage = Stage::new().entry("a", json!({ "sessionId": "a" }));
-    assert_eq!(stage.plan().entries, [Verdict::Keep(Keep::Undated)]);
+    assert_eq!(stage.plan().entries, [EntryVerdict::Keep(KeepReason::Undated)]);
 }
 
 #[test]
@@ -38,7 +41,7 @@ fn row_04_without_a_date_an_entry_is_the_first_over_the_cap() {
 #[test]
 fn row_05_places_that_people_come_back_to_stay() {
     let group =
-        json!({ "sessionId": "g", "updatedAt": NOW.millis() - 90 * DAY, "chatType": "group" });
+        json!({ "sessionId": "g", "updatedAt": NOW.as_millis() - 90 * DAY, "chatType": "group" });
     let stage = Stage::new()
         .aged("agent:main:slack:channel:C1", 90 * DAY)
         .aged("agent:main:slack:direct:u1:thread:17.1", 90 * DAY)
@@ -49,7 +52,7 @@ fn row_05_places_that_people_come_back_to_stay() {
 
 #[test]
 fn row_06_what_programs_made_goes_whatever_it_spoke_in() {
-    let old = json!({ "sessionId": "s", "updatedAt": NOW.millis() - 90 * DAY, "chatType": "group",
+    let old = json!({ "sessionId": "s", "updatedAt": NOW.as_millis() - 90 * DAY, "chatType": "group",
         "origin": { "chatType": "channel" } });
     let mut stage = Stage::new();
     for key in ["cron:j", "subagent:x", "acp:x", "hook:h", "main:heartbeat"] {
@@ -74,7 +77,7 @@ fn row_10_the_newest_stay_under_the_cap() {
         stage = stage.aged(key, age * DAY);
     }
     assert_eq!(stage.kept(), ["c", "a", "b"]);
-    assert_eq!(stage.plan().count(|why| why == Removal::OverCap), 2);
+    assert_eq!(stage.plan().count_removals(|why| why == RemovalReason::OverCap), 2);
 }
 
 #[test]
@@ -128,7 +131,7 @@ fn row_14_a_new_entry_is_not_removed_at_every_pass() {
     }
 }
 
-fn many(count: usize, cap: usize, trigger: Trigger) -> usize {
+fn many(count: usize, cap: usize, trigger: MaintenanceTrigger) -> usize {
     let mut stage = Stage::new().policy(json!({ "maxEntries": cap }));
     for index in 0..count {
         stage = stage.aged(&format!("k{index}"), index as i64);
@@ -139,18 +142,18 @@ fn many(count: usize, cap: usize, trigger: Trigger) -> usize {
 
 #[test]
 fn row_15_an_ordinary_write_waits_for_the_high_water_mark() {
-    assert_eq!(many(549, 500, Trigger::Write), 549);
-    assert_eq!(many(550, 500, Trigger::Write), 500);
+    assert_eq!(many(549, 500, MaintenanceTrigger::Write), 549);
+    assert_eq!(many(550, 500, MaintenanceTrigger::Write), 500);
 }
 
 #[test]
 fn row_16_a_cleanup_does_not_wait() {
-    assert_eq!(many(501, 500, Trigger::Cleanup), 500);
+    assert_eq!(many(501, 500, MaintenanceTrigger::Cleanup), 500);
 }
 
 #[test]
 fn row_17_small_caps_hold_at_every_write() {
-    assert_eq!(many(50, 49, Trigger::Write), 49);
+    assert_eq!(many(50, 49, MaintenanceTrigger::Write), 49);
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn row_19_and_20_warning_removes_nothing() {
         .file("b.jsonl.deleted.2020-01-01T00-00-00Z", 500, 90 * DAY);
     stage.acts = false;
     let plan = stage.plan();
-    assert!(!plan.changes());
+    assert!(!plan.changes_anything());
     assert!(plan.budget.unwrap().is_over());
     stage.acts = true;
     assert_eq!(stage.kept().len(), 0, "the budget takes the last one too");
@@ -188,28 +191,28 @@ fn row_23_the_active_key_may_be_written_in_any_case() {
 
 #[test]
 fn row_26_what_is_live_or_may_be_stays() {
-    for hold in [Hold::Live, Hold::Unknown, Hold::Pinned] {
+    for hold in [HoldReason::Live, HoldReason::Unknown, HoldReason::Pinned] {
         let mut stage = Stage::new()
             .policy(json!({ "maxEntries": 1, "maxDiskBytes": 1 }))
             .aged("a", 90 * DAY)
             .aged("b", 90 * DAY);
         stage.fix_missing = true;
-        stage.transcripts.insert("a".into(), Transcript::Missing);
+        stage.transcripts.insert("a".into(), TranscriptState::Missing);
         stage.holds.insert("a".into(), hold);
         assert_eq!(stage.kept(), ["a"]);
-        assert_eq!(stage.plan().entries[0], Verdict::Keep(Keep::Held(hold)));
+        assert_eq!(stage.plan().entries[0], EntryVerdict::Keep(KeepReason::Held(hold)));
     }
 }
 
 #[test]
 fn row_27_a_live_session_stays_under_every_key() {
-    let value = json!({ "sessionId": "s", "updatedAt": NOW.millis() - 90 * DAY });
+    let value = json!({ "sessionId": "s", "updatedAt": NOW.as_millis() - 90 * DAY });
     let mut stage = Stage::new()
         .policy(json!({ "maxEntries": 1 }))
         .entry("one", value.clone())
         .entry("two", value)
         .aged("other", 0);
-    stage.holds.insert("two".into(), Hold::Live);
+    stage.holds.insert("two".into(), HoldReason::Live);
     assert_eq!(stage.kept(), ["one", "two", "other"]);
 }
 
@@ -220,7 +223,7 @@ fn row_53_what_is_no_session_stays_unless_asked() {
         .entry("text", json!("x"))
         .entry("path", json!({ "sessionId": "../x", "updatedAt": 1 }));
     assert_eq!(stage.kept().len(), 3);
-    assert!(matches!(stage.plan().entries[2], Verdict::Keep(Keep::Unusable(_))));
+    assert!(matches!(stage.plan().entries[2], EntryVerdict::Keep(KeepReason::Unusable(_))));
     stage.drop_unusable = true;
     assert_eq!(stage.kept().len(), 0);
 }
@@ -233,9 +236,9 @@ fn missing() -> Stage {
         .aged("agent:main:direct:sound", 0)
         .file("agent-main-direct-header.jsonl", 90, 0);
     for (key, state) in [
-        ("agent:main:slack:channel:c1", Transcript::Missing),
-        ("agent:main:direct:u", Transcript::Missing),
-        ("agent:main:direct:header", Transcript::HeaderOnly),
+        ("agent:main:slack:channel:c1", TranscriptState::Missing),
+        ("agent:main:direct:u", TranscriptState::Missing),
+        ("agent:main:direct:header", TranscriptState::HeaderOnly),
     ] {
         stage.transcripts.insert(key.into(), state);
     }
@@ -252,7 +255,7 @@ fn row_58_and_59_entries_without_a_transcript_go_when_asked() {
     let mut stage = missing();
     stage.fix_missing = true;
     assert_eq!(stage.kept(), ["agent:main:direct:sound"]);
-    assert_eq!(stage.plan().count(|why| why.word() == "prune-missing"), 3);
+    assert_eq!(stage.plan().count_removals(|why| why.as_str() == "prune-missing"), 3);
     assert!(stage.changed().is_empty(), "the file itself stays");
     stage.acts = false;
     assert_eq!(stage.kept().len(), 1, "asked for is asked for, whatever the mode");
@@ -261,15 +264,15 @@ fn row_58_and_59_entries_without_a_transcript_go_when_asked() {
 #[test]
 fn row_61_without_a_session_only_bare_keys_go() {
     let mut stage = Stage::new()
-        .entry("agent:main:direct:u", json!({ "updatedAt": NOW.millis() }))
-        .entry("bare", json!({ "updatedAt": NOW.millis() }));
+        .entry("agent:main:direct:u", json!({ "updatedAt": NOW.as_millis() }))
+        .entry("bare", json!({ "updatedAt": NOW.as_millis() }));
     stage.fix_missing = true;
     assert_eq!(stage.kept(), ["agent:main:direct:u"]);
 }
 
 /// A session whose entry names the transcript of another.
 fn astray(age_ms: i64) -> Stage {
-    let value = json!({ "sessionId": "s", "updatedAt": NOW.millis() - age_ms,
+    let value = json!({ "sessionId": "s", "updatedAt": NOW.as_millis() - age_ms,
         "sessionFile": "/s/gone.jsonl", "route": { "to": "x" } });
     let mut stage = Stage::new()
         .entry("agent:main:cron:j", value)
@@ -282,31 +285,31 @@ fn astray(age_ms: i64) -> Stage {
 #[test]
 fn an_entry_that_leads_astray_from_its_transcript_is_put_right() {
     let mut stage = astray(DAY);
-    assert_eq!(stage.plan().entries, [Verdict::Repair]);
-    let word = Verdict::Repair.word();
-    assert_eq!((word, stage.plan().repaired()), ("repair-session-file", 1));
+    assert_eq!(stage.plan().entries, [EntryVerdict::Repair]);
+    let word = EntryVerdict::Repair.as_str();
+    assert_eq!((word, stage.plan().repaired_count()), ("repair-session-file", 1));
     assert!(stage.written().contains(r#""sessionFile":"/s/s.jsonl""#), "{}", stage.written());
     assert_eq!(stage.written().replace("/s/s.jsonl", "/s/gone.jsonl"), stage.text());
     stage.acts = false;
-    assert!(stage.plan().changes(), "asked for is asked for, whatever the mode");
+    assert!(stage.plan().changes_anything(), "asked for is asked for, whatever the mode");
     stage.fix_missing = false;
-    assert!(!stage.plan().changes());
+    assert!(!stage.plan().changes_anything());
 }
 
 #[test]
 fn removal_comes_before_repair() {
     let mut stage = astray(31 * DAY);
-    assert_eq!(stage.plan().entries, [Verdict::Remove(Removal::Stale)]);
-    assert_eq!(stage.plan().repaired(), 0);
+    assert_eq!(stage.plan().entries, [EntryVerdict::Remove(RemovalReason::Stale)]);
+    assert_eq!(stage.plan().repaired_count(), 0);
     assert_eq!(stage.changed(), [">s.jsonl"], "its own transcript goes with it");
-    for hold in [Hold::Live, Hold::Unknown] {
+    for hold in [HoldReason::Live, HoldReason::Unknown] {
         stage.holds.insert("agent:main:cron:j".into(), hold);
-        assert!(!stage.plan().changes(), "{hold:?}");
+        assert!(!stage.plan().changes_anything(), "{hold:?}");
     }
 }
 
 fn peers() -> Stage {
-    let group = json!({ "sessionId": "g", "updatedAt": NOW.millis(), "chatType": "group" });
+    let group = json!({ "sessionId": "g", "updatedAt": NOW.as_millis(), "chatType": "group" });
     let mut stage = Stage::new()
         .aged("agent:main:main", 0)
         .aged("agent:main:direct:u1", 0)
@@ -325,29 +328,29 @@ fn peers() -> Stage {
 fn rows_of_single_peers_are_retired_when_direct_chats_share_the_main_session() {
     let mut stage = peers();
     assert_eq!(stage.kept().len(), 8);
-    stage.retire = Retire::Agent("main");
-    assert_eq!(stage.plan().count(|why| why.word() == "retire-dm-scope"), 3);
+    stage.retire = RetiredPeers::Agent("main");
+    assert_eq!(stage.plan().count_removals(|why| why.as_str() == "retire-dm-scope"), 3);
     let others = ["agent:main:telegram:dm:u1", "agent:main:telegram:direct:1:topic:7"];
     let kept = stage.kept();
     assert_eq!(kept[..2], ["agent:main:main", "agent:ops:direct:u1"]);
     assert_eq!(kept[2..4], others);
     assert_eq!(kept[4], "agent:main:telegram:direct:group", "a group is for keeps");
     assert_eq!(stage.changed(), [">agent-main-direct-u1.jsonl"]);
-    stage.retire = Retire::Everybody;
+    stage.retire = RetiredPeers::Everybody;
     assert_eq!(stage.kept().len(), 4);
 }
 
 #[test]
 fn a_held_row_of_a_peer_is_not_retired_and_retiring_comes_before_missing() {
     let mut stage = peers();
-    stage.retire = Retire::Everybody;
+    stage.retire = RetiredPeers::Everybody;
     stage.fix_missing = true;
-    stage.transcripts.insert("agent:main:direct:u1".into(), Transcript::Missing);
-    assert_eq!(stage.plan().entries[1], Verdict::Remove(Removal::DmScope));
-    stage.holds.insert("agent:main:direct:u1".into(), Hold::Unknown);
+    stage.transcripts.insert("agent:main:direct:u1".into(), TranscriptState::Missing);
+    assert_eq!(stage.plan().entries[1], EntryVerdict::Remove(RemovalReason::DmScope));
+    stage.holds.insert("agent:main:direct:u1".into(), HoldReason::Unknown);
     stage.active = Some("agent:main:telegram:direct:U1".into());
-    assert_eq!(stage.plan().entries[1], Verdict::Keep(Keep::Held(Hold::Unknown)));
-    assert_eq!(stage.plan().entries[2], Verdict::Keep(Keep::Held(Hold::Active)));
+    assert_eq!(stage.plan().entries[1], EntryVerdict::Keep(KeepReason::Held(HoldReason::Unknown)));
+    assert_eq!(stage.plan().entries[2], EntryVerdict::Keep(KeepReason::Held(HoldReason::Active)));
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! What holds for every store and every policy. The domains are small, so that equal and different
 //! ages, shared sessions and shared files all come up often.
 
-use ostler_openclaw::rules::key::{Key, Kind};
-use ostler_openclaw::rules::maintain::{Act, Hold, Removal, Retire, Transcript, Trigger, Verdict};
+use ostler_openclaw::rules::key::{SessionKey, SessionKeyKind};
+use ostler_openclaw::rules::maintain::{
+    EntryVerdict, HoldReason, MaintenanceTrigger, RemovalReason, RetiredPeers, StoreFileAction,
+    TranscriptState,
+};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -59,7 +62,7 @@ fn entry() -> impl Strategy<Value = Value> {
             value["sessionId"] = session.into();
         }
         if let Some(age) = age {
-            value["updatedAt"] = (NOW.millis() - age).into();
+            value["updatedAt"] = (NOW.as_millis() - age).into();
         }
         if let Some(chat) = chat {
             value["chatType"] = chat.into();
@@ -85,15 +88,15 @@ prop_compose! {
     fn stage()(
         entries in prop::collection::btree_map(key(), entry(), 0..12),
         files in prop::collection::btree_map(file().prop_map(|one| one.0), file(), 0..12),
-        holds in prop::collection::vec(of(select(vec![Hold::Live, Hold::Unknown, Hold::Pinned])), 12),
+        holds in prop::collection::vec(of(select(vec![HoldReason::Live, HoldReason::Unknown, HoldReason::Pinned])), 12),
         states in prop::collection::vec(
-            select(vec![Transcript::Sound, Transcript::Missing, Transcript::HeaderOnly]), 12),
+            select(vec![TranscriptState::Sound, TranscriptState::Missing, TranscriptState::HeaderOnly]), 12),
         cap in 1..8_usize,
         budget in of(1..8000_u64),
         high in 1..8000_u64,
         days in 1..40_u32,
         flags in any::<[bool; 4]>(),
-        retire in select(vec![Retire::Nobody, Retire::Agent("a1"), Retire::Everybody]),
+        retire in select(vec![RetiredPeers::Nobody, RetiredPeers::Agent("a1"), RetiredPeers::Everybody]),
         active in of(key()),
     ) -> Stage {
         let mut maintenance = json!({ "maxEntries": cap, "pruneAfter": days, "highWaterBytes": high });
@@ -113,7 +116,7 @@ prop_compose! {
             stage.files.last_mut().unwrap().held = held;
         }
         [stage.acts, stage.fix_missing, stage.drop_unusable, _] = flags;
-        stage.trigger = if flags[3] { Trigger::Write } else { Trigger::Cleanup };
+        stage.trigger = if flags[3] { MaintenanceTrigger::Write } else { MaintenanceTrigger::Cleanup };
         stage.active = active;
         stage.retire = retire;
         stage
@@ -122,12 +125,14 @@ prop_compose! {
 
 /// Sessions that must stay whatever is asked.
 fn held_sessions(stage: &Stage) -> Vec<(&str, Option<&str>)> {
-    let active = stage.active.as_deref().map(Key::new);
+    let active = stage.active.as_deref().map(SessionKey::new);
     stage
         .entries
         .iter()
         .filter(|(key, _)| {
-            let named = active.as_ref().is_some_and(|active| active.text() == Key::new(key).text());
+            let named = active
+                .as_ref()
+                .is_some_and(|active| active.as_str() == SessionKey::new(key).as_str());
             named || stage.holds.contains_key(key)
         })
         .map(|(key, value)| (key.as_str(), value["sessionId"].as_str()))
@@ -138,12 +143,18 @@ fn held_sessions(stage: &Stage) -> Vec<(&str, Option<&str>)> {
 /// mark on, the oldest over the cap. Groups, channels and threads stay, and nothing else does.
 fn gateways_write(stage: &Stage) -> Vec<&str> {
     let is_kept = |key: &str, value: &Value| {
-        let kind = Key::new(key).kind("main");
+        let kind = SessionKey::new(key).key_kind("main");
         let chat = value["chatType"].as_str().is_some_and(|chat| chat != "direct");
-        let by_key = matches!(kind, Kind::Group | Kind::Channel | Kind::Thread | Kind::Topic);
+        let by_key = matches!(
+            kind,
+            SessionKeyKind::Group
+                | SessionKeyKind::Channel
+                | SessionKeyKind::Thread
+                | SessionKeyKind::Topic
+        );
         by_key || (chat && !kind.is_disposable())
     };
-    let oldest = NOW.minus(stage.policy.prune_after.value).millis();
+    let oldest = NOW.minus(stage.policy.prune_after.value).as_millis();
     let updated = |value: &Value| value["updatedAt"].as_i64();
     let (mut taken, mut left) = (Vec::new(), Vec::new());
     for (key, value) in stage.entries.iter().filter(|(_, value)| value.is_object()) {
@@ -184,15 +195,15 @@ proptest! {
         for ((key, value), verdict) in std::iter::zip(&stage.entries, &plan.entries) {
             let id = value["sessionId"].as_str();
             let is_held = held.iter().any(|(k, s)| k == key || (s.is_some() && *s == id));
-            let kind = Key::new(key).kind("main");
+            let kind = SessionKey::new(key).key_kind("main");
             let place = value["chatType"].as_str().is_some_and(|chat| chat != "direct");
             match verdict {
-                Verdict::Keep(_) => {}
-                Verdict::Repair => {
+                EntryVerdict::Keep(_) => {}
+                EntryVerdict::Repair => {
                     prop_assert!(!is_held, "{key} is held and is changed");
                     prop_assert!(stage.fix_missing && value.is_object(), "{key}");
                 }
-                Verdict::Remove(why) => {
+                EntryVerdict::Remove(why) => {
                     prop_assert!(!is_held, "{key} is held and goes: {why:?}");
                     if why.takes_files() {
                         prop_assert!(!kind.is_durable(), "{key}: {why:?}");
@@ -200,14 +211,14 @@ proptest! {
                         prop_assert!(value.is_object(), "{key}: {why:?}");
                     }
                     let asked = match why {
-                        Removal::Unusable(_) => stage.drop_unusable,
-                        Removal::Missing | Removal::HeaderOnly | Removal::NoSession => {
+                        RemovalReason::Unusable(_) => stage.drop_unusable,
+                        RemovalReason::Missing | RemovalReason::HeaderOnly | RemovalReason::NoSession => {
                             stage.fix_missing
                         }
-                        Removal::DmScope => match stage.retire {
-                            Retire::Nobody => false,
-                            Retire::Agent(agent) => Key::new(key).agent() == Some(agent),
-                            Retire::Everybody => true,
+                        RemovalReason::DmScope => match stage.retire {
+                            RetiredPeers::Nobody => false,
+                            RetiredPeers::Agent(agent) => SessionKey::new(key).agent_id() == Some(agent),
+                            RetiredPeers::Everybody => true,
                         },
                         _ => stage.acts,
                     };
@@ -240,7 +251,7 @@ proptest! {
                 let session = name.split('.').next().unwrap();
                 prop_assert!(!sessions.contains(&session), "{name} is still in use");
             }
-            if change.act == Act::Archive {
+            if change.act == StoreFileAction::Archive {
                 prop_assert!(name.ends_with(".jsonl"));
             }
         }
@@ -250,14 +261,14 @@ proptest! {
     fn limits_are_kept_or_reported(stage in stage()) {
         let plan = stage.plan();
         if !stage.acts {
-            prop_assert!(plan.files.is_empty() || stage.retire != Retire::Nobody);
+            prop_assert!(plan.files.is_empty() || stage.retire != RetiredPeers::Nobody);
             return Ok(());
         }
         let left = stage.kept().len();
         prop_assert_eq!(plan.cap.after, left);
         let bound = match stage.trigger {
-            Trigger::Cleanup => stage.policy.max_entries.value,
-            Trigger::Write => stage.policy.high_water_entries() - 1,
+            MaintenanceTrigger::Cleanup => stage.policy.max_entries.value,
+            MaintenanceTrigger::Write => stage.policy.high_water_entries() - 1,
         };
         prop_assert!(left <= bound || plan.cap.is_unsatisfiable(), "{left} of {bound}");
         if let Some(budget) = plan.budget.filter(|budget| budget.is_over()) {
@@ -286,13 +297,13 @@ proptest! {
         prop_assert_eq!(stage.plan(), stage.plan());
         let mut after = stage.applied();
         // Entries that went for want of a transcript, or as an odd one, are gone.
-        after.trigger = Trigger::Cleanup;
+        after.trigger = MaintenanceTrigger::Cleanup;
         let again = after.applied();
         let third = again.plan();
-        prop_assert!(!third.changes(), "{third:?}");
-        if stage.trigger == Trigger::Cleanup {
+        prop_assert!(!third.changes_anything(), "{third:?}");
+        if stage.trigger == MaintenanceTrigger::Cleanup {
             let second = stage.applied().plan();
-            prop_assert!(!second.changes(), "{second:?}");
+            prop_assert!(!second.changes_anything(), "{second:?}");
         }
     }
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::time::Time;
-use ostler_openclaw::rules::document::Document;
-use ostler_openclaw::rules::file::{File, FileKind, Reason, archived};
+use ostler_openclaw::rules::document::IndexDocument;
+use ostler_openclaw::rules::file::{ArchiveReason, StoreDirFile, StoreFileKind, archive_name};
 use ostler_openclaw::rules::maintain::{
-    Act, Facts, Hold, Plan, Request, Retire, Store, Transcript, Trigger, Verdict, maintain,
+    EntryFacts, EntryVerdict, HoldReason, MaintenancePlan, MaintenanceRequest, MaintenanceTrigger,
+    RetiredPeers, StoreFileAction, StoreSnapshot, TranscriptState, plan_maintenance,
     taken_by_gateway,
 };
-use ostler_openclaw::rules::policy::Policy;
+use ostler_openclaw::rules::policy::MaintenancePolicy;
 use serde_json::{Value, json};
 
 pub(crate) const NOW: Time = Time::from_millis(1_790_000_000_000);
@@ -23,15 +24,15 @@ const DIRECTORY: &str = "/s";
 #[derive(Clone, Debug)]
 pub(crate) struct Stage {
     pub(crate) entries: Vec<(String, Value)>,
-    pub(crate) files: Vec<File>,
-    pub(crate) holds: BTreeMap<String, Hold>,
-    pub(crate) transcripts: BTreeMap<String, Transcript>,
-    pub(crate) policy: Policy,
+    pub(crate) files: Vec<StoreDirFile>,
+    pub(crate) holds: BTreeMap<String, HoldReason>,
+    pub(crate) transcripts: BTreeMap<String, TranscriptState>,
+    pub(crate) policy: MaintenancePolicy,
     pub(crate) acts: bool,
-    pub(crate) trigger: Trigger,
+    pub(crate) trigger: MaintenanceTrigger,
     pub(crate) active: Option<String>,
     pub(crate) fix_missing: bool,
-    pub(crate) retire: Retire<'static>,
+    pub(crate) retire: RetiredPeers<'static>,
     pub(crate) drop_unusable: bool,
 }
 
@@ -42,18 +43,18 @@ impl Stage {
             files: Vec::new(),
             holds: BTreeMap::new(),
             transcripts: BTreeMap::new(),
-            policy: Policy::default(),
+            policy: MaintenancePolicy::default(),
             acts: true,
-            trigger: Trigger::Cleanup,
+            trigger: MaintenanceTrigger::Cleanup,
             active: None,
             fix_missing: false,
-            retire: Retire::Nobody,
+            retire: RetiredPeers::Nobody,
             drop_unusable: false,
         }
     }
 
     pub(crate) fn policy(mut self, maintenance: Value) -> Self {
-        self.policy = Policy::parse(Some(&maintenance)).unwrap();
+        self.policy = MaintenancePolicy::parse(Some(&maintenance)).unwrap();
         self
     }
 
@@ -65,16 +66,16 @@ impl Stage {
     /// An entry of that age, whose session has its key's last part for an id.
     pub(crate) fn aged(self, key: &str, age_ms: i64) -> Self {
         let id: String = key.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-        let value = json!({ "sessionId": id, "updatedAt": NOW.millis() - age_ms });
+        let value = json!({ "sessionId": id, "updatedAt": NOW.as_millis() - age_ms });
         self.entry(key, value)
     }
 
     pub(crate) fn file(mut self, name: &str, bytes: u64, age_ms: i64) -> Self {
-        self.files.push(File {
+        self.files.push(StoreDirFile {
             name: name.to_owned(),
             bytes,
-            modified: Time::from_millis(NOW.millis() - age_ms),
-            kind: FileKind::of(name, "sessions.json"),
+            modified: Time::from_millis(NOW.as_millis() - age_ms),
+            kind: StoreFileKind::from_name(name, "sessions.json"),
             held: false,
         });
         self
@@ -83,22 +84,22 @@ impl Stage {
     pub(crate) fn text(&self) -> String {
         let values: Vec<(String, String)> =
             self.entries.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
-        ostler_openclaw::rules::document::write(
+        ostler_openclaw::rules::document::write_index(
             values.iter().map(|(key, value)| (key.as_str(), value.as_str())),
         )
     }
 
-    fn facts(&self) -> Vec<Facts> {
+    fn facts(&self) -> Vec<EntryFacts> {
         let at = |name: &str| self.files.iter().position(|file| file.name == name);
         let fact = |(key, value): &(String, Value)| {
             let own = own_transcript(value);
             let named = named_transcript(value);
             let transcript = self.transcripts.get(key).copied().unwrap_or_default();
             let astray = named.as_ref().is_some_and(|named| *named != own);
-            Facts {
+            EntryFacts {
                 transcript,
                 file: at(named.as_ref().unwrap_or(&own)),
-                own: at(&own).filter(|_| astray && transcript == Transcript::Sound),
+                own: at(&own).filter(|_| astray && transcript == TranscriptState::Sound),
                 hold: self.holds.get(key).copied(),
             }
         };
@@ -106,13 +107,20 @@ impl Stage {
     }
 
     /// Looks at a store and plans, and says something about both.
-    fn planned<T>(&self, say: impl FnOnce(&Store<'_>, &Request<'_>, Plan) -> T) -> T {
+    fn planned<T>(
+        &self,
+        say: impl FnOnce(&StoreSnapshot<'_>, &MaintenanceRequest<'_>, MaintenancePlan) -> T,
+    ) -> T {
         let text = self.text();
-        let document = Document::parse(text.as_bytes()).unwrap();
+        let document = IndexDocument::parse(text.as_bytes()).unwrap();
         let facts = self.facts();
-        let store =
-            Store { directory: DIRECTORY, document: &document, facts: &facts, files: &self.files };
-        let request = Request {
+        let store = StoreSnapshot {
+            directory: DIRECTORY,
+            document: &document,
+            facts: &facts,
+            files: &self.files,
+        };
+        let request = MaintenanceRequest {
             policy: &self.policy,
             acts: self.acts,
             trigger: self.trigger,
@@ -123,16 +131,16 @@ impl Stage {
             drop_unusable: self.drop_unusable,
             main_key: "main",
         };
-        say(&store, &request, maintain(&store, &request))
+        say(&store, &request, plan_maintenance(&store, &request))
     }
 
-    pub(crate) fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> MaintenancePlan {
         self.planned(|_, _, plan| plan)
     }
 
     /// The index after the plan was carried out.
     pub(crate) fn written(&self) -> String {
-        self.planned(|store, _, plan| store.document.edited(|index| plan.edit(index)))
+        self.planned(|store, _, plan| store.document.with_edits(|index| plan.entry_edit(index)))
     }
 
     /// The keys that a gateway takes besides the plan, with any write.
@@ -151,7 +159,7 @@ impl Stage {
     /// What a plan does to files: `-name` for one that goes, `>name` for one that is put away.
     pub(crate) fn changed(&self) -> Vec<String> {
         let plan = self.plan();
-        let word = |act| if act == Act::Archive { '>' } else { '-' };
+        let word = |act| if act == StoreFileAction::Archive { '>' } else { '-' };
         let mut words: Vec<String> = plan
             .files
             .iter()
@@ -169,7 +177,7 @@ impl Stage {
             .filter(|(_, verdict)| !verdict.removes())
             .map(|((key, value), verdict)| {
                 let mut value = value.clone();
-                if *verdict == Verdict::Repair {
+                if *verdict == EntryVerdict::Repair {
                     value["sessionFile"] = format!("{DIRECTORY}/{}", own_transcript(&value)).into();
                 }
                 (key.clone(), value)
@@ -179,11 +187,11 @@ impl Stage {
         for (index, file) in self.files.iter().enumerate() {
             let act = plan.files.iter().find(|change| change.file == index).map(|one| one.act);
             match act {
-                Some(Act::Remove) => {}
-                Some(Act::Archive) => {
-                    let name = archived(&file.name, Reason::Deleted, NOW);
-                    let kind = FileKind::of(&name, "sessions.json");
-                    after.files.push(File { name, kind, ..file.clone() });
+                Some(StoreFileAction::Remove) => {}
+                Some(StoreFileAction::Archive) => {
+                    let name = archive_name(&file.name, ArchiveReason::Deleted, NOW);
+                    let kind = StoreFileKind::from_name(&name, "sessions.json");
+                    after.files.push(StoreDirFile { name, kind, ..file.clone() });
                 }
                 None => after.files.push(file.clone()),
             }

@@ -3,45 +3,50 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flows::observe::{AgentReport, Observation, Scope};
+use flows::observe::{AgentReport, Observation, ObserveScope};
 use model::session::FormatCertainty;
 use model::wire::{AdapterView, AdaptersResult};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
-use crate::render::colour::{Colour, Paint};
-use crate::render::table::{Cell, Column, Give, draw};
+use crate::render::colour::{Colour, Painter};
+use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{output, text};
 
 /// Show which agents are known, where ostler looks for them, and what it found.
 #[derive(Debug, Args)]
-pub(crate) struct Adapters {}
+pub(crate) struct AdaptersArgs {}
 
-const COLUMNS: [Column; 6] = [
-    Column { head: "ADAPTER", give: Give::Rigid, right: false },
-    Column { head: "FORMAT", give: Give::Rigid, right: false },
-    Column { head: "SESSIONS", give: Give::Rigid, right: true },
-    Column { head: "PROCESSES", give: Give::Rigid, right: true },
-    Column { head: "PROBLEMS", give: Give::Rigid, right: true },
-    Column { head: "LOOKS IN", give: Give::Cut(20), right: false },
+const ADAPTER_COLUMNS: [TableColumn; 6] = [
+    TableColumn { head: "ADAPTER", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "FORMAT", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "SESSIONS", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "PROCESSES", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "PROBLEMS", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "LOOKS IN", give: ColumnGive::Cut(20), right: false },
 ];
 
-impl Adapters {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let observation = context.observe(Scope::All, &[])?;
+impl AdaptersArgs {
+    pub(crate) fn run_adapters(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let observation = context.observe_now(ObserveScope::All, &[])?;
         let adapters: Vec<AdapterView> =
-            observation.agents.iter().map(|report| view(&observation, report)).collect();
+            observation.agents.iter().map(|report| adapter_view(&observation, report)).collect();
         if context.json {
-            context.answer(AdaptersResult { adapters })?;
+            context.print_json(AdaptersResult { adapters })?;
             return Ok(ExitCode::SUCCESS);
         }
-        let rows: Vec<Vec<Cell>> = adapters.iter().map(row).collect();
-        let paint = Paint::for_stdout();
-        output::text(&draw(&COLUMNS, &rows, output::columns(), paint))?;
+        let rows: Vec<Vec<TableCell>> = adapters.iter().map(adapter_row).collect();
+        let paint = Painter::for_stdout();
+        output::print_text(&render_table(
+            &ADAPTER_COLUMNS,
+            &rows,
+            output::output_columns(),
+            paint,
+        ))?;
         for adapter in &adapters {
             for problem in &adapter.problems {
                 let path = problem.path.as_deref().unwrap_or("");
-                output::talk(&text::one_line(&format!(
+                output::print_notice(&text::one_line(&format!(
                     "{}: {path}: {}",
                     adapter.id, problem.reason
                 )));
@@ -51,8 +56,8 @@ impl Adapters {
     }
 }
 
-fn view(observation: &Observation, report: &AgentReport) -> AdapterView {
-    let about = report.adapter.about();
+fn adapter_view(observation: &Observation, report: &AgentReport) -> AdapterView {
+    let about = report.adapter.agent_profile();
     AdapterView {
         id: about.id,
         name: about.name,
@@ -72,7 +77,7 @@ fn view(observation: &Observation, report: &AgentReport) -> AdapterView {
     }
 }
 
-fn row(adapter: &AdapterView) -> Vec<Cell> {
+fn adapter_row(adapter: &AdapterView) -> Vec<TableCell> {
     let certainty = match adapter.certainty {
         FormatCertainty::Lab => "seen",
         FormatCertainty::Documented => "documented",

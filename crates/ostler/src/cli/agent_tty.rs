@@ -8,14 +8,14 @@ use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use flows::terminal::Home;
+use flows::terminal::TerminalHome;
 use flows::terminal::screen::Personality;
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 use model::time::Time;
 use model::wire::ErrorBody;
 use serde::Deserialize;
 
-use crate::cli::{Context, skills, terminal};
+use crate::cli::{CliContext, skills, terminal};
 use crate::env;
 use crate::error::Error;
 use crate::render::output;
@@ -28,7 +28,7 @@ mod list;
 mod version;
 
 /// The version of agent-tty whose contract this keeps.
-const CONTRACT: &str = "0.5.0";
+const AGENT_TTY_CONTRACT: &str = "0.5.0";
 
 #[derive(Debug, Parser)]
 #[command(
@@ -39,7 +39,7 @@ const CONTRACT: &str = "0.5.0";
              using any other command.\n\nHosts terminals that agents drive.",
     after_help = "CODING AGENTS: `agent-tty skills list` shows every bundled skill."
 )]
-struct Cli {
+struct AgentTtyCli {
     /// Where sessions are kept; an absolute path.
     #[arg(long, global = true, value_name = "PATH")]
     home: Option<OsString>,
@@ -62,55 +62,55 @@ struct Cli {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    command: Command,
+    command: AgentTtyCommand,
 }
 
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is one, for as long as the program runs")]
-enum Command {
+enum AgentTtyCommand {
     #[command(flatten)]
-    Terminal(terminal::Terminal),
+    Terminal(terminal::TerminalCommand),
     #[command(alias = "ls")]
-    List(list::List),
-    Gc(gc::Gc),
-    Home(homes::Homes),
-    Doctor(doctor::Doctor),
-    Version(version::Version),
-    Skills(skills::Skills),
+    List(list::AgentTtyListArgs),
+    Gc(gc::AgentTtyGcArgs),
+    Home(homes::HomesArgs),
+    Doctor(doctor::AgentTtyDoctorArgs),
+    Version(version::AgentTtyVersionArgs),
+    Skills(skills::SkillsArgs),
     #[command(alias = "d")]
-    Dashboard(dashboard::Dashboard),
+    Dashboard(dashboard::DashboardArgs),
 }
 
-impl Command {
-    fn name(&self) -> &'static str {
+impl AgentTtyCommand {
+    fn envelope_name(&self) -> &'static str {
         match self {
-            Self::Terminal(command) => command.name(),
+            Self::Terminal(command) => command.envelope_name(),
             Self::List(_) => "list",
             Self::Gc(_) => "gc",
-            Self::Home(command) => command.name(),
+            Self::Home(command) => command.envelope_name(),
             Self::Doctor(_) => "doctor",
             Self::Version(_) => "version",
-            Self::Skills(command) => command.name(),
+            Self::Skills(command) => command.envelope_name(),
             Self::Dashboard(_) => "dashboard",
         }
     }
 
-    fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+    fn run_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match self {
             Self::Terminal(command) => {
-                let code = command.run(context)?;
-                if command.name() == "create" {
-                    homes::register(context);
+                let code = command.run_terminal_command(context)?;
+                if command.envelope_name() == "create" {
+                    homes::register_home(context);
                 }
                 Ok(code)
             }
-            Self::List(command) => command.run(context),
-            Self::Gc(command) => command.run(context),
-            Self::Home(command) => command.run(context),
-            Self::Doctor(command) => command.run(context),
-            Self::Version(command) => command.run(context),
-            Self::Skills(command) => command.run(context),
-            Self::Dashboard(command) => command.run(context),
+            Self::List(command) => command.run_agent_tty_list(context),
+            Self::Gc(command) => command.run_agent_tty_gc(context),
+            Self::Home(command) => command.run_homes(context),
+            Self::Doctor(command) => command.run_agent_tty_doctor(context),
+            Self::Version(command) => command.run_agent_tty_version(context),
+            Self::Skills(command) => command.run_skills(context),
+            Self::Dashboard(command) => command.run_dashboard(context),
         }
     }
 }
@@ -135,7 +135,7 @@ struct ConfigFile {
 
 /// Its global options: flag over environment over file over default.
 #[derive(Clone, Debug)]
-pub(crate) struct Globals {
+pub(crate) struct AgentTtyGlobals {
     home: PathBuf,
     /// Whether the home was named, by flag or environment.
     explicit: bool,
@@ -145,30 +145,30 @@ pub(crate) struct Globals {
     pub(super) idle_timeout_ms: u64,
 }
 
-impl Globals {
-    fn resolve(cli: &Cli) -> Result<Self, Fault> {
+impl AgentTtyGlobals {
+    fn resolve_globals(cli: &AgentTtyCli) -> Result<Self, HostFault> {
         let named = cli.home.clone().or_else(|| std::env::var_os("AGENT_TTY_HOME"));
         let explicit = named.is_some();
         let home = match named {
-            Some(path) => absolute(Path::new(&path))?,
-            None => env::home().unwrap_or_else(|| PathBuf::from("/")).join(".agent-tty"),
+            Some(path) => absolute_home(Path::new(&path))?,
+            None => env::home_dir().unwrap_or_else(|| PathBuf::from("/")).join(".agent-tty"),
         };
-        let file = config(&home)?;
+        let file = read_config_file(&home)?;
         let chosen = |flag: &Option<String>, variable: &str, file: Option<String>| {
             flag.clone().or_else(|| std::env::var(variable).ok().filter(|v| !v.is_empty())).or(file)
         };
         let level = chosen(&cli.log_level, "AGENT_TTY_LOG_LEVEL", file.log_level);
         let log_level = level.unwrap_or_else(|| "info".to_owned());
         if !["debug", "info", "warn", "error"].contains(&log_level.as_str()) {
-            return Err(Fault::input(format!(
+            return Err(HostFault::invalid_input(format!(
                 "--log-level `{log_level}` must be debug, info, warn or error."
             )));
         }
         let renderer = chosen(&cli.renderer, "AGENT_TTY_RENDERER", file.default_renderer);
         if let Some(renderer) = renderer.as_deref()
-            && !version::BACKENDS.contains(&renderer)
+            && !version::RENDERER_BACKENDS.contains(&renderer)
         {
-            return Err(Fault::input(format!(
+            return Err(HostFault::invalid_input(format!(
                 "--renderer `{renderer}` must be ghostty-web or libghostty-vt."
             )));
         }
@@ -176,7 +176,7 @@ impl Globals {
             && text.parse::<u64>().ok().is_none_or(|millis| millis == 0)
         {
             let message = format!("--timeout-ms `{text}` must be a positive integer.");
-            return Err(Fault::new(Code::InvalidDuration, message));
+            return Err(HostFault::new(FaultCode::InvalidDuration, message));
         }
         Ok(Self {
             home: std::fs::canonicalize(&home).unwrap_or(home),
@@ -188,17 +188,17 @@ impl Globals {
         })
     }
 
-    pub(super) fn terminals(&self) -> Home {
+    pub(super) fn terminals_home(&self) -> TerminalHome {
         self.terminals_in(&self.home)
     }
 
-    fn terminals_in(&self, home: &Path) -> Home {
+    fn terminals_in(&self, home: &Path) -> TerminalHome {
         let mut inherit = vec![
             ("AGENT_TTY_HOME".to_owned(), home.to_string_lossy().into_owned()),
             ("AGENT_TTY_LOG_LEVEL".to_owned(), self.log_level.clone()),
         ];
         inherit.extend(self.renderer.clone().map(|name| ("AGENT_TTY_RENDERER".to_owned(), name)));
-        Home {
+        TerminalHome {
             root: home.to_owned(),
             sockets: PathBuf::from("/tmp/agent-tty"),
             personality: Personality::AgentTty,
@@ -209,13 +209,13 @@ impl Globals {
 }
 
 fn cli_version() -> String {
-    format!("{CONTRACT}+ostler.{}", env!("CARGO_PKG_VERSION"))
+    format!("{AGENT_TTY_CONTRACT}+ostler.{}", env!("CARGO_PKG_VERSION"))
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, Fault> {
+fn absolute_home(path: &Path) -> Result<PathBuf, HostFault> {
     if !path.is_absolute() {
         let message = format!("--home `{}` must be an absolute path.", path.display());
-        return Err(Fault::input(message));
+        return Err(HostFault::invalid_input(message));
     }
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -230,17 +230,17 @@ fn absolute(path: &Path) -> Result<PathBuf, Fault> {
     Ok(normal)
 }
 
-fn config(home: &Path) -> Result<ConfigFile, Fault> {
+fn read_config_file(home: &Path) -> Result<ConfigFile, HostFault> {
     let path = home.join("config.json");
     match std::fs::read(&path) {
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
             let message = format!("{} is not valid: {error}", path.display());
-            Fault::new(Code::InternalError, message)
+            HostFault::new(FaultCode::InternalError, message)
         }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ConfigFile::default()),
         Err(error) => {
             let message = format!("{} cannot be read: {error}", path.display());
-            Err(Fault::new(Code::InternalError, message))
+            Err(HostFault::new(FaultCode::InternalError, message))
         }
     }
 }
@@ -251,23 +251,23 @@ pub(crate) fn is_name(called: &OsStr) -> bool {
 }
 
 /// Reads the command line, runs the command, reports its error the way agent-tty does.
-pub(crate) fn main(args: &[OsString]) -> ExitCode {
+pub(crate) fn run_agent_tty(args: &[OsString]) -> ExitCode {
     let now = sys::clock::now();
     let as_json = args.iter().any(|arg| arg == "--json");
     let words = std::iter::once(OsString::from("agent-tty")).chain(args.iter().cloned());
-    let cli = match Cli::command()
+    let cli = match AgentTtyCli::command()
         .try_get_matches_from(words)
-        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .and_then(|matches| AgentTtyCli::from_arg_matches(&matches))
     {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return report_usage_error(&error),
     };
-    let globals = match Globals::resolve(&cli) {
+    let globals = match AgentTtyGlobals::resolve_globals(&cli) {
         Ok(globals) => globals,
-        Err(fault) => return report("agent-tty", now, &fault.into(), as_json),
+        Err(fault) => return report_error("agent-tty", now, &fault.into(), as_json),
     };
-    let name = cli.command.name();
-    let context = Context {
+    let name = cli.command.envelope_name();
+    let context = CliContext {
         json: cli.json,
         name,
         now,
@@ -275,15 +275,15 @@ pub(crate) fn main(args: &[OsString]) -> ExitCode {
         use_index: false,
         agent_tty: Some(globals),
     };
-    match cli.command.run(&context) {
+    match cli.command.run_command(&context) {
         Ok(code) => code,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
-        Err(error) => report(name, now, &error, as_json),
+        Err(error) => report_error(name, now, &error, as_json),
     }
 }
 
 /// Errors of the parser are text with the help, on stderr, never in an envelope.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn report_usage_error(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
 
     match error.kind() {
@@ -292,18 +292,18 @@ fn refuse(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         _ => {
-            output::talk(&error.render().to_string());
+            output::print_notice(&error.render().to_string());
             ExitCode::from(2)
         }
     }
 }
 
-fn report(command: &str, now: Time, error: &Error, as_json: bool) -> ExitCode {
-    let body = ErrorBody { hint: None, ..error.body() };
+fn report_error(command: &str, now: Time, error: &Error, as_json: bool) -> ExitCode {
+    let body = ErrorBody { hint: None, ..error.to_body() };
     if as_json {
-        output::failure(command, now, body);
+        output::print_failure(command, now, body);
     } else {
-        output::talk(&format!("{}: {}", body.code, body.message));
+        output::print_notice(&format!("{}: {}", body.code, body.message));
     }
     error.exit_code()
 }

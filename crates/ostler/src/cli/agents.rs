@@ -5,33 +5,33 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use flows::daemon::OrderError;
-use flows::observe::Scope;
-use flows::work::{Done, Work, carry_out};
+use flows::observe::ObserveScope;
+use flows::work::{Work, WorkDone, carry_out_work};
 use model::wire::{
-    AgentChange, AgentDeleteResult, AgentItem, AgentOutcome, AgentView, AgentsLsResult,
+    AgentChange, AgentDeleteResult, AgentItem, AgentOutcome, AgentsLsResult, OpenClawAgentView,
 };
-use openclaw::agents::{self, AgentsError, Ask, Target};
-use openclaw::config::Config;
+use openclaw::agents::{self, AgentDeleteRequest, AgentsError, DeleteTarget};
+use openclaw::config::OpenClawConfig;
 
-use crate::cli::{Context, ls};
+use crate::cli::{CliContext, ls};
 use crate::env;
 use crate::error::{self, Error};
-use crate::render::colour::{Colour, Paint};
-use crate::render::table::{Cell, Column, Give, draw};
+use crate::render::colour::{Colour, Painter};
+use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{consent, duration, output, text};
 
 /// List OpenClaw's agents, and delete one with everything that is its own.
 #[derive(Debug, Args)]
-pub(crate) struct Agents {
+pub(crate) struct AgentsArgs {
     #[command(subcommand)]
-    action: Action,
+    action: AgentsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum AgentsCommand {
     /// List OpenClaw's agents: where they work, what they take, whether somebody works on them.
     Ls,
-    Delete(Delete),
+    Delete(AgentsDeleteArgs),
 }
 
 /// Delete an agent: its configuration, its rows in a store that it shares, its directories.
@@ -40,7 +40,7 @@ enum Action {
 /// brings it back; that happens only if the gateway is proven not to run. A workspace that another
 /// agent works in is kept. What could not be moved is named, and the same command goes on with it.
 #[derive(Debug, Args)]
-struct Delete {
+struct AgentsDeleteArgs {
     /// The agent's id.
     id: String,
     /// Do not ask.
@@ -54,36 +54,36 @@ struct Delete {
     timeout: Duration,
 }
 
-impl Agents {
-    pub(crate) fn name(&self) -> &'static str {
+impl AgentsArgs {
+    pub(crate) fn envelope_name(&self) -> &'static str {
         match self.action {
-            Action::Ls => "agents ls",
-            Action::Delete(_) => "agents delete",
+            AgentsCommand::Ls => "agents ls",
+            AgentsCommand::Delete(_) => "agents delete",
         }
     }
 
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+    pub(crate) fn run_agents(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match &self.action {
-            Action::Ls => list(context),
-            Action::Delete(delete) => delete.run(context),
+            AgentsCommand::Ls => list_agents(context),
+            AgentsCommand::Delete(delete) => delete.run_agents_delete(context),
         }
     }
 }
 
-const AGENTS: [Column; 7] = [
-    Column { head: "AGENT", give: Give::Rigid, right: false },
-    Column { head: "DEFAULT", give: Give::Rigid, right: false },
-    Column { head: "LIVE", give: Give::Rigid, right: false },
-    Column { head: "SESSIONS", give: Give::Rigid, right: true },
-    Column { head: "SIZE", give: Give::Rigid, right: true },
-    Column { head: "WORKSPACE", give: Give::CutLeft(16), right: false },
-    Column { head: "DIRECTORY", give: Give::Drop(1), right: false },
+const AGENT_COLUMNS: [TableColumn; 7] = [
+    TableColumn { head: "AGENT", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "DEFAULT", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "LIVE", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "SESSIONS", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "SIZE", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "WORKSPACE", give: ColumnGive::CutLeft(16), right: false },
+    TableColumn { head: "DIRECTORY", give: ColumnGive::Drop(1), right: false },
 ];
 
-fn list(context: &Context) -> Result<ExitCode, Error> {
-    let environment = flows::Env::new(&env::lookup);
-    let config = Config::read(&environment).map_err(|error| failed(error.into()))?;
-    let observation = context.observe(Scope::All, &["openclaw".to_owned()])?;
+fn list_agents(context: &CliContext) -> Result<ExitCode, Error> {
+    let environment = flows::EnvLookup::new(&env::lookup_variable);
+    let config = OpenClawConfig::load(&environment).map_err(|error| agents_error(error.into()))?;
+    let observation = context.observe_now(ObserveScope::All, &["openclaw".to_owned()])?;
     let known: Vec<agents::KnownSession<'_>> = observation
         .sessions
         .iter()
@@ -93,22 +93,23 @@ fn list(context: &Context) -> Result<ExitCode, Error> {
             Some(agents::KnownSession { path, liveness: one.verdict.liveness })
         })
         .collect();
-    let result = agents::list(&config, &known, observation.incomplete.clone());
+    let result = agents::list_agents(&config, &known, observation.incomplete.clone());
     if context.json {
-        context.answer(&result)?;
+        context.print_json(&result)?;
     } else {
-        output::text(&listed(&result))?;
+        output::print_text(&render_agents_text(&result))?;
         ls::report_incomplete(&result.incomplete);
     }
     Ok(error::exit_code_for(&result.incomplete))
 }
 
-fn listed(result: &AgentsLsResult) -> String {
+fn render_agents_text(result: &AgentsLsResult) -> String {
     if result.agents.is_empty() {
         return text::one_line(&format!("OpenClaw has nothing in {}", result.state)) + "\n";
     }
-    let rows: Vec<Vec<Cell>> = result.agents.iter().map(agent_row).collect();
-    let mut page = draw(&AGENTS, &rows, output::columns(), Paint::for_stdout());
+    let rows: Vec<Vec<TableCell>> = result.agents.iter().map(agent_row).collect();
+    let mut page =
+        render_table(&AGENT_COLUMNS, &rows, output::output_columns(), Painter::for_stdout());
     let gateway = match (&result.gateway.state[..], &result.gateway.reason) {
         ("alive", Some(reason)) => format!("OpenClaw's gateway runs: {reason}"),
         ("dead", _) => "OpenClaw's gateway does not run".to_owned(),
@@ -122,7 +123,7 @@ fn listed(result: &AgentsLsResult) -> String {
     page
 }
 
-fn agent_row(agent: &AgentView) -> Vec<Cell> {
+fn agent_row(agent: &OpenClawAgentView) -> Vec<TableCell> {
     let colour = match &agent.live[..] {
         "alive" => Some(Colour::Green),
         "unknown" => Some(Colour::Yellow),
@@ -136,55 +137,58 @@ fn agent_row(agent: &AgentView) -> Vec<Cell> {
         (text::one_line(&agent.id), None),
         (if agent.default { "default".to_owned() } else { String::new() }, None),
         (agent.live.clone(), colour),
-        (agent.sessions.map_or_else(|| "?".to_owned(), text::count), None),
-        (text::bytes(agent.bytes), None),
+        (agent.sessions.map_or_else(|| "?".to_owned(), text::format_count), None),
+        (text::format_bytes(agent.bytes), None),
         (text::one_line(&format!("{}{shared}", agent.workspace)), None),
         (text::one_line(&agent.agent_dir), Some(Colour::Dim)),
     ]
 }
 
-impl Delete {
-    fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let dirs = context.dirs()?;
-        let environment = flows::Env::new(&env::lookup);
-        let (ask, target) =
-            Ask::here(&self.id, &environment, |env| Target::find(&dirs.home, &self.id, env));
-        let target = target.map_err(failed)?;
+impl AgentsDeleteArgs {
+    fn run_agents_delete(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let dirs = context.ostler_dirs()?;
+        let environment = flows::EnvLookup::new(&env::lookup_variable);
+        let (ask, target) = AgentDeleteRequest::from_env(&self.id, &environment, |env| {
+            DeleteTarget::find_agent(&dirs.home, &self.id, env)
+        });
+        let target = target.map_err(agents_error)?;
         if target.agent.id != self.id {
             let id = text::one_line(&self.id);
-            output::talk(&format!("`{id}` is written `{}` by OpenClaw", target.agent.id));
+            output::print_notice(&format!("`{id}` is written `{}` by OpenClaw", target.agent.id));
         }
-        agents::refuse_pinned(&target, &dirs.home).map_err(failed)?;
-        let plan = agents::plan(&target, &dirs.home);
+        agents::refuse_pinned(&target, &dirs.home).map_err(agents_error)?;
+        let plan = agents::plan_delete(&target, &dirs.home);
         if self.dry_run {
-            return tell(context, &preview(&target, plan)?);
+            return print_deletion(context, &preview_deletion(&target, plan)?);
         }
         if !self.force {
             let preview = plan.as_ref().ok().map(|plan| plan.preview(&target));
-            if !self.consents(&target, preview.as_ref())? {
-                output::talk("nothing was changed");
+            if !self.ask_consent(&target, preview.as_ref())? {
+                output::print_notice("nothing was changed");
                 return Ok(ExitCode::SUCCESS);
             }
         }
-        if let Some(result) = agents::through_gateway(&target, self.timeout).map_err(failed)? {
-            return tell(context, &result);
+        if let Some(result) =
+            agents::delete_through_gateway(&target, self.timeout).map_err(agents_error)?
+        {
+            return print_deletion(context, &result);
         }
-        plan.map_err(failed)?;
+        plan.map_err(agents_error)?;
         let work = Work::DeleteAgent { ask };
-        let done = carry_out(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        let done = carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
         match done.map_err(Error::Order)? {
-            (Done::DeleteAgent(result), transport) => {
-                let transport = Some(transport.word().to_owned());
-                tell(context, &AgentDeleteResult { transport, ..*result })
+            (WorkDone::DeleteAgent(result), transport) => {
+                let transport = Some(transport.as_str().to_owned());
+                print_deletion(context, &AgentDeleteResult { transport, ..*result })
             }
             _ => Err(error::unexpected_answer()),
         }
     }
 
     /// Shows the plan and asks. Without a terminal nobody can be asked.
-    fn consents(
+    fn ask_consent(
         &self,
-        target: &Target,
+        target: &DeleteTarget,
         preview: Option<&AgentDeleteResult>,
     ) -> Result<bool, Error> {
         let id = &target.agent.id;
@@ -195,53 +199,53 @@ impl Delete {
             });
         }
         if let Some(preview) = preview {
-            output::talk(words(preview).trim_end());
+            output::print_notice(render_deletion_text(preview).trim_end());
         }
-        Ok(consent::ask(&format!("Delete the agent `{id}`?")))
+        Ok(consent::ask_yes_no(&format!("Delete the agent `{id}`?")))
     }
 }
 
 /// What would be done. A database is only the gateway's to change: if that runs, it would do it.
-fn preview(
-    target: &Target,
+fn preview_deletion(
+    target: &DeleteTarget,
     plan: Result<agents::DeletePlan, AgentsError>,
 ) -> Result<AgentDeleteResult, Error> {
     match plan {
         Ok(plan) => Ok(plan.preview(target)),
         Err(AgentsError::Database { .. }) if agents::is_gateways(target) => {
-            agents::preview_by_gateway(target).map_err(failed)
+            agents::preview_by_gateway(target).map_err(agents_error)
         }
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(agents_error(error)),
     }
 }
 
 /// The error as everything that is carried out reports it.
-fn failed(error: AgentsError) -> Error {
+fn agents_error(error: AgentsError) -> Error {
     Error::Order(OrderError::NotDone(error.into()))
 }
 
-const ITEMS: [Column; 4] = [
-    Column { head: "ACTION", give: Give::Rigid, right: false },
-    Column { head: "WHAT", give: Give::Rigid, right: false },
-    Column { head: "BYTES", give: Give::Rigid, right: true },
-    Column { head: "WHERE AND WHY", give: Give::Cut(40), right: false },
+const ITEM_COLUMNS: [TableColumn; 4] = [
+    TableColumn { head: "ACTION", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "WHAT", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "BYTES", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "WHERE AND WHY", give: ColumnGive::Cut(40), right: false },
 ];
 
-fn tell(context: &Context, result: &AgentDeleteResult) -> Result<ExitCode, Error> {
+fn print_deletion(context: &CliContext, result: &AgentDeleteResult) -> Result<ExitCode, Error> {
     if context.json {
-        context.answer(result)?;
+        context.print_json(result)?;
     } else {
-        output::text(&words(result))?;
+        output::print_text(&render_deletion_text(result))?;
     }
     let all_done = result.failed == 0;
     Ok(if all_done { ExitCode::SUCCESS } else { error::exit_code_of("STORAGE_WRITE_ERROR") })
 }
 
-fn words(result: &AgentDeleteResult) -> String {
+fn render_deletion_text(result: &AgentDeleteResult) -> String {
     let mut page = String::new();
     if !result.items.is_empty() {
-        let rows: Vec<Vec<Cell>> = result.items.iter().map(item_row).collect();
-        page = draw(&ITEMS, &rows, output::columns(), Paint::for_stdout());
+        let rows: Vec<Vec<TableCell>> = result.items.iter().map(item_row).collect();
+        page = render_table(&ITEM_COLUMNS, &rows, output::output_columns(), Painter::for_stdout());
     }
     let counts = [
         (result.removed_bindings, "binding", "bindings"),
@@ -274,7 +278,7 @@ fn words(result: &AgentDeleteResult) -> String {
         lines.push(format!("`ostler undo {receipt}` brings it back"));
     }
     if result.failed > 0 {
-        let things = text::plural(result.failed, "thing");
+        let things = text::format_plural(result.failed, "thing");
         lines.push(format!("{things} could not be done; the same command goes on with that"));
     }
     for line in lines {
@@ -284,7 +288,7 @@ fn words(result: &AgentDeleteResult) -> String {
     page
 }
 
-fn item_row(item: &AgentItem) -> Vec<Cell> {
+fn item_row(item: &AgentItem) -> Vec<TableCell> {
     let (action, colour) = match (item.action, item.outcome) {
         (AgentChange::Keep, _) => ("stays", Colour::Dim),
         (_, AgentOutcome::Failed) => ("failed", Colour::Red),
@@ -299,8 +303,8 @@ fn item_row(item: &AgentItem) -> Vec<Cell> {
     };
     vec![
         (action.to_owned(), Some(colour)),
-        (item.kind.word().to_owned(), None),
-        (text::bytes(item.bytes), None),
+        (item.kind.as_str().to_owned(), None),
+        (text::format_bytes(item.bytes), None),
         (text::one_line(&format!("{}: {why}", item.path)), None),
     ]
 }

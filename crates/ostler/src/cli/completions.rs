@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use clap_complete::env::EnvCompleter;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
@@ -14,7 +14,7 @@ use crate::render::output;
 /// For bash: `source <(ostler completions bash)`. For zsh, put the output into a file named
 /// `_ostler` on your `fpath`. For fish: `ostler completions fish | source`.
 #[derive(Debug, Args)]
-pub(crate) struct Completions {
+pub(crate) struct CompletionsArgs {
     /// The shell.
     shell: Shell,
 }
@@ -28,8 +28,8 @@ enum Shell {
     Powershell,
 }
 
-impl Completions {
-    pub(crate) fn run(&self, _: &Context) -> Result<ExitCode, Error> {
+impl CompletionsArgs {
+    pub(crate) fn run_completions(&self, _: &CliContext) -> Result<ExitCode, Error> {
         use clap_complete::env::{Bash, Elvish, Fish, Powershell, Zsh};
 
         let shell: &dyn EnvCompleter = match self.shell {
@@ -41,7 +41,7 @@ impl Completions {
         };
         let mut out = Vec::new();
         shell.write_registration("COMPLETE", "ostler", "ostler", "ostler", &mut out)?;
-        output::text(&String::from_utf8_lossy(&out))?;
+        output::print_text(&String::from_utf8_lossy(&out))?;
         Ok(ExitCode::SUCCESS)
     }
 }

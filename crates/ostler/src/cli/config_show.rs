@@ -6,19 +6,19 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use model::wire::ConfigResult;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
 /// Show the settings and where they come from.
 #[derive(Debug, Args)]
-pub(crate) struct ConfigCommand {
+pub(crate) struct ConfigArgs {
     #[command(subcommand)]
-    what: What,
+    what: ConfigCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ConfigCommand {
     /// Print every setting.
     Show {
         /// Say where each value comes from.
@@ -31,33 +31,33 @@ enum What {
     Check,
 }
 
-impl ConfigCommand {
-    pub(crate) fn name(&self) -> &'static str {
+impl ConfigArgs {
+    pub(crate) fn envelope_name(&self) -> &'static str {
         match self.what {
-            What::Show { .. } => "config show",
-            What::Path => "config path",
-            What::Check => "config check",
+            ConfigCommand::Show { .. } => "config show",
+            ConfigCommand::Path => "config path",
+            ConfigCommand::Check => "config check",
         }
     }
 
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let loaded = context.config()?;
+    pub(crate) fn run_config(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let loaded = context.load_config()?;
         let file = loaded.file.unwrap_or_default();
         if context.json {
             let file = file.display().to_string();
-            context.answer(ConfigResult { file, settings: loaded.settings })?;
+            context.print_json(ConfigResult { file, settings: loaded.settings })?;
             return Ok(ExitCode::SUCCESS);
         }
         let mut out = String::new();
         match self.what {
-            What::Path => {
+            ConfigCommand::Path => {
                 let _ = writeln!(out, "{}", file.display());
             }
-            What::Check => {
+            ConfigCommand::Check => {
                 let what = if file.is_file() { "is valid" } else { "is not there; defaults hold" };
                 let _ = writeln!(out, "{} {what}", file.display());
             }
-            What::Show { origin } => {
+            ConfigCommand::Show { origin } => {
                 for setting in &loaded.settings {
                     let _ = write!(out, "{} = {}", setting.key, setting.value);
                     if origin {
@@ -67,7 +67,7 @@ impl ConfigCommand {
                 }
             }
         }
-        output::text(&out)?;
+        output::print_text(&out)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -6,14 +6,16 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use flows::daemon::{self, Answer, AskLimits, CallError, DaemonHolder, HomeId, Order};
+use flows::daemon::{
+    self, AskLimits, DaemonAnswer, DaemonCallError, DaemonHolder, DaemonOrder, HomeId,
+};
 use model::wire::DaemonResult;
 use store::writer;
 use sys::dirs::Dirs;
-use sys::lock::Attempt;
+use sys::lock::LockAttempt;
 use sys::watch::WatchLimitError;
 
-use crate::cli::{Context, version};
+use crate::cli::{CliContext, version};
 use crate::env;
 use crate::error::Error;
 use crate::render::output;
@@ -22,13 +24,13 @@ use crate::render::output;
 ///
 /// Everything works without it: then `ostler status` and `ostler doctor` finalize what has ended.
 #[derive(Debug, Args)]
-pub(crate) struct Daemon {
+pub(crate) struct DaemonArgs {
     #[command(subcommand)]
-    action: Action,
+    action: DaemonCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum DaemonCommand {
     /// Run it here, until it is stopped.
     Run,
     /// Start it in the background.
@@ -40,46 +42,46 @@ enum Action {
 }
 
 /// How long a new daemon is waited for.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
+const DAEMON_START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a daemon that was told to stop is waited for.
-const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+const DAEMON_STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long somebody is waited for who holds a lock only to look at it.
-const LOOK_TIMEOUT: Duration = Duration::from_millis(500);
+const LOCK_LOOK_TIMEOUT: Duration = Duration::from_millis(500);
 
-impl Daemon {
-    pub(crate) fn name(&self) -> &'static str {
+impl DaemonArgs {
+    pub(crate) fn envelope_name(&self) -> &'static str {
         match self.action {
-            Action::Run => "daemon run",
-            Action::Start => "daemon start",
-            Action::Stop => "daemon stop",
-            Action::Status => "daemon status",
+            DaemonCommand::Run => "daemon run",
+            DaemonCommand::Start => "daemon start",
+            DaemonCommand::Stop => "daemon stop",
+            DaemonCommand::Status => "daemon status",
         }
     }
 
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let dirs = context.dirs()?;
+    pub(crate) fn run_daemon_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let dirs = context.ostler_dirs()?;
         match self.action {
-            Action::Run => run(context, &dirs),
-            Action::Start => start(context, &dirs),
-            Action::Stop => stop(context, &dirs),
-            Action::Status => {
-                let status = status(&dirs)?;
-                tell(context, &dirs, &status)
+            DaemonCommand::Run => run_in_foreground(context, &dirs),
+            DaemonCommand::Start => start_daemon(context, &dirs),
+            DaemonCommand::Stop => stop_daemon(context, &dirs),
+            DaemonCommand::Status => {
+                let status = daemon_status(&dirs)?;
+                print_status(context, &dirs, &status)
             }
         }
     }
 }
 
-fn run(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
-    let lock = match daemon::hold_daemon_lock(&dirs.home, LOOK_TIMEOUT).map_err(not_private)? {
-        Attempt::Taken(lock) => lock,
-        Attempt::Held(holder) => {
+fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {
+    let lock = match daemon::hold_daemon_lock(&dirs.home, LOCK_LOOK_TIMEOUT).map_err(not_private)? {
+        LockAttempt::Taken(lock) => lock,
+        LockAttempt::Held(holder) => {
             return Err(Error::DaemonRuns { pid: holder.and_then(|holder| holder.pid) });
         }
     };
-    let writer = match writer::take(&dirs.home, LOOK_TIMEOUT) {
+    let writer = match writer::become_writer(&dirs.home, LOCK_LOOK_TIMEOUT) {
         Err(error) => {
             if let Some(earlier) = daemon::previous::status(&dirs.home, &dirs.runtime) {
                 return Err(Error::DaemonRuns { pid: earlier.pid });
@@ -93,18 +95,20 @@ fn run(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
     let home = HomeId::of_path(&dirs.home)?;
     // Whoever left a socket behind was a writer, and there is none but us.
     let (listener, socket) = daemon::listen(&dirs.home, &dirs.runtime, home)
-        .map_err(|error| Error::Order(CallError::Socket(error).into()))?;
-    let about = daemon::about(&socket, version::VERSION, context.now);
-    let env = flows::Env::new(&env::lookup);
-    let (daemon, queue) = daemon::Daemon::new(writer, env, about).map_err(|error| {
-        match WatchLimitError::of(&error) {
-            Some(limit) => Error::Refused { what: limit.to_string(), hint: limit.remedy() },
-            None => error.into(),
-        }
-    })?;
-    let door = crate::daemon::Door::open(listener, queue, home)?;
-    output::talk(&format!("ostler daemon: pid {}", std::process::id()));
-    let ended = daemon.run(&mut |problem| output::talk(&format!("ostler daemon: {problem}")));
+        .map_err(|error| Error::Order(DaemonCallError::Socket(error).into()))?;
+    let about = daemon::describe_daemon(&socket, version::OSTLER_VERSION, context.now);
+    let env = flows::EnvLookup::new(&env::lookup_variable);
+    let (daemon, queue) =
+        daemon::Daemon::new(writer, env, about).map_err(
+            |error| match WatchLimitError::from_error(&error) {
+                Some(limit) => Error::Refused { what: limit.to_string(), hint: limit.remedy() },
+                None => error.into(),
+            },
+        )?;
+    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home)?;
+    output::print_notice(&format!("ostler daemon: pid {}", std::process::id()));
+    let ended =
+        daemon.run(&mut |problem| output::print_notice(&format!("ostler daemon: {problem}")));
     door.close();
     drop(ended?);
     // Last: with this lock free, everything is.
@@ -112,8 +116,8 @@ fn run(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn start(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
-    let before = status(dirs)?;
+fn start_daemon(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {
+    let before = daemon_status(dirs)?;
     if before.running {
         return Err(Error::DaemonRuns { pid: before.pid });
     }
@@ -130,19 +134,19 @@ fn start(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
     })?;
     let mut command = std::process::Command::new(sys::spawn::this_program()?);
     command.args(["daemon", "run"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-    sys::spawn::detached(&mut command)?.wait()?;
+    sys::spawn::spawn_detached(&mut command)?.wait()?;
     let begun = Instant::now();
     loop {
         // It holds its lock before it listens: until then it does not answer, and that is no fault.
-        match status(dirs) {
-            Ok(now) if now.running => return tell(context, dirs, &now),
+        match daemon_status(dirs) {
+            Ok(now) if now.running => return print_status(context, dirs, &now),
             Ok(_) | Err(Error::DaemonSilent { .. }) => {}
             Err(error) => return Err(error),
         }
         if let Some(error) = read_failure(&path) {
             return Err(error);
         }
-        if begun.elapsed() > START_TIMEOUT {
+        if begun.elapsed() > DAEMON_START_TIMEOUT {
             return Err(Error::Read {
                 path: path.to_string_lossy().into_owned(),
                 reason: "the daemon did not start; this file may say why".to_owned(),
@@ -161,22 +165,22 @@ fn read_failure(log: &Path) -> Option<Error> {
     Some(Error::Refused { what, hint: hint.to_owned() })
 }
 
-fn stop(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
-    match daemon::ask(&dirs.home, &dirs.runtime, &Order::Stop, AskLimits::LONG) {
+fn stop_daemon(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {
+    match daemon::ask(&dirs.home, &dirs.runtime, &DaemonOrder::Stop, AskLimits::LONG) {
         Ok(_) => {
             if let Some(DaemonHolder { pid }) =
-                daemon::wait_for_end(&dirs.home, STOP_TIMEOUT).map_err(not_private)?
+                daemon::wait_for_end(&dirs.home, DAEMON_STOP_TIMEOUT).map_err(not_private)?
             {
                 return Err(Error::DaemonStays { pid });
             }
         }
-        Err(CallError::NotRunning) => {
+        Err(DaemonCallError::NotRunning) => {
             if daemon::previous::stop(&dirs.home, &dirs.runtime) {
                 let lock = sys::lock::take_within(
                     &sys::writer_lock::writer_lock_path(&dirs.home),
-                    STOP_TIMEOUT,
+                    DAEMON_STOP_TIMEOUT,
                 );
-                if let Attempt::Held(holder) = lock.map_err(not_private)? {
+                if let LockAttempt::Held(holder) = lock.map_err(not_private)? {
                     let pid = holder.and_then(|holder| holder.pid);
                     return Err(Error::DaemonStays { pid });
                 }
@@ -185,8 +189,8 @@ fn stop(context: &Context, dirs: &Dirs) -> Result<ExitCode, Error> {
         Err(error) => return Err(Error::Order(error.into())),
     }
     // The locks tell, not the socket: it may be closed while its daemon runs.
-    let now = status(dirs)?;
-    tell(context, dirs, &now)
+    let now = daemon_status(dirs)?;
+    print_status(context, dirs, &now)
 }
 
 fn not_private(error: sys::private::PrivateError) -> Error {
@@ -194,10 +198,10 @@ fn not_private(error: sys::private::PrivateError) -> Error {
 }
 
 /// What the daemon of this home says of itself. One that runs and does not answer is an error.
-pub(crate) fn status(dirs: &Dirs) -> Result<DaemonResult, Error> {
-    match daemon::ask(&dirs.home, &dirs.runtime, &Order::Status, AskLimits::SHORT) {
-        Ok(Answer::Status(status)) => return Ok(status),
-        Ok(_) | Err(CallError::NotRunning) => {}
+pub(crate) fn daemon_status(dirs: &Dirs) -> Result<DaemonResult, Error> {
+    match daemon::ask(&dirs.home, &dirs.runtime, &DaemonOrder::Status, AskLimits::SHORT) {
+        Ok(DaemonAnswer::Status(status)) => return Ok(status),
+        Ok(_) | Err(DaemonCallError::NotRunning) => {}
         Err(error) => return Err(Error::Order(error.into())),
     }
     if let Some(DaemonHolder { pid }) =
@@ -212,21 +216,25 @@ pub(crate) fn status(dirs: &Dirs) -> Result<DaemonResult, Error> {
     }))
 }
 
-fn tell(context: &Context, dirs: &Dirs, status: &DaemonResult) -> Result<ExitCode, Error> {
+fn print_status(
+    context: &CliContext,
+    dirs: &Dirs,
+    status: &DaemonResult,
+) -> Result<ExitCode, Error> {
     if context.json {
-        context.answer(status)?;
+        context.print_json(status)?;
     } else if status.running {
         let pid = status.pid.unwrap_or_default();
         let watching = status.watching.unwrap_or_default();
-        output::text(&format!("running (pid {pid}), watching {watching} owners\n"))?;
+        output::print_text(&format!("running (pid {pid}), watching {watching} owners\n"))?;
         if status.socket == daemon::previous::socket(&dirs.runtime).to_string_lossy() {
-            output::talk(
+            output::print_notice(
                 "it is of an earlier version, which cannot be asked for anything but this: \
                  `ostler daemon stop`, then `ostler daemon start`",
             );
         }
     } else {
-        output::text("not running\n")?;
+        output::print_text("not running\n")?;
     }
     Ok(ExitCode::SUCCESS)
 }

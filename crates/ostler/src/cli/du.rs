@@ -5,61 +5,61 @@ use std::process::ExitCode;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use flows::disk_use::disk_use;
-use flows::observe::Scope;
+use flows::observe::ObserveScope;
 use model::wire::{AgentUse, DuResult};
 
-use crate::cli::{Context, complete, ls};
+use crate::cli::{CliContext, complete, ls};
 use crate::error::{self, Error};
-use crate::render::colour::{Colour, Paint};
-use crate::render::table::{Cell, Column, Give, draw};
+use crate::render::colour::{Colour, Painter};
+use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{output, text};
 
 /// Show what agents' sessions cost in bytes, biggest first.
 #[derive(Debug, Args)]
-pub(crate) struct Du {
+pub(crate) struct DuArgs {
     /// Only these agents.
     #[arg(long, value_name = "AGENT", value_delimiter = ',', value_parser = ls::parse_agent,
-          add = ArgValueCandidates::new(complete::agents))]
+          add = ArgValueCandidates::new(complete::complete_agents))]
     agent: Vec<String>,
     /// Show this many projects and sessions of each agent.
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
 }
 
-const COLUMNS: [Column; 3] = [
-    Column { head: "BYTES", give: Give::Rigid, right: true },
-    Column { head: "SESSIONS", give: Give::Rigid, right: true },
-    Column { head: "WHAT", give: Give::Cut(30), right: false },
+const USAGE_COLUMNS: [TableColumn; 3] = [
+    TableColumn { head: "BYTES", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "SESSIONS", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "WHAT", give: ColumnGive::Cut(30), right: false },
 ];
 
-impl Du {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let observation = context.observe(Scope::All, &self.agent)?;
+impl DuArgs {
+    pub(crate) fn run_du(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let observation = context.observe_now(ObserveScope::All, &self.agent)?;
         let result = disk_use(&observation);
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
         } else {
-            output::text(&self.draw(&result))?;
+            output::print_text(&self.render_usage_text(&result))?;
             ls::report_incomplete(&result.incomplete);
         }
         Ok(error::exit_code_for(&result.incomplete))
     }
 
-    fn draw(&self, result: &DuResult) -> String {
-        let mut rows: Vec<Vec<Cell>> = Vec::new();
+    fn render_usage_text(&self, result: &DuResult) -> String {
+        let mut rows: Vec<Vec<TableCell>> = Vec::new();
         for agent in &result.agents {
-            self.add(agent, &mut rows);
+            self.add_agent_rows(agent, &mut rows);
         }
-        let total = text::bytes(result.total_bytes);
+        let total = text::format_bytes(result.total_bytes);
         rows.push(vec![(total, Some(Colour::Bold)), (String::new(), None), ("total".into(), None)]);
-        draw(&COLUMNS, &rows, output::columns(), Paint::for_stdout())
+        render_table(&USAGE_COLUMNS, &rows, output::output_columns(), Painter::for_stdout())
     }
 
-    fn add(&self, agent: &AgentUse, rows: &mut Vec<Vec<Cell>>) {
+    fn add_agent_rows(&self, agent: &AgentUse, rows: &mut Vec<Vec<TableCell>>) {
         let mut line = |bytes: u64, sessions: Option<u64>, what: String, colour| {
             let sessions = sessions.map(|count| count.to_string()).unwrap_or_default();
             rows.push(vec![
-                (text::bytes(bytes), None),
+                (text::format_bytes(bytes), None),
                 (sessions, None),
                 (text::one_line(&what), colour),
             ]);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use model::wire::EventView;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{output, text};
 
@@ -15,40 +15,40 @@ use crate::render::{output, text};
 /// anything. The daemon publishes at once; without it, events appear when `ostler status` or
 /// `ostler finalize` takes the spool in.
 #[derive(Debug, Args)]
-pub(crate) struct Events {
+pub(crate) struct EventsArgs {
     /// Go on with what comes next, until interrupted.
     #[arg(short, long)]
     follow: bool,
     /// Only what came after this cursor; `now` for only what is yet to come.
     #[arg(long, value_name = "CURSOR", value_parser = parse_cursor)]
-    since: Option<Cursor>,
+    since: Option<EventCursor>,
     /// Only of this session, by its full id.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Cursor {
+enum EventCursor {
     After(i64),
     Now,
 }
 
-fn parse_cursor(text: &str) -> Result<Cursor, String> {
+fn parse_cursor(text: &str) -> Result<EventCursor, String> {
     if text == "now" {
-        return Ok(Cursor::Now);
+        return Ok(EventCursor::Now);
     }
     let number = text.parse().ok().filter(|number| *number >= 0);
-    number.map(Cursor::After).ok_or_else(|| "a number that an event gave, or `now`".to_owned())
+    number.map(EventCursor::After).ok_or_else(|| "a number that an event gave, or `now`".to_owned())
 }
 
-impl Events {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let home = context.dirs()?.home;
+impl EventsArgs {
+    pub(crate) fn run_events(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let home = context.ostler_dirs()?.home;
         let cursor = match self.since {
             None => 0,
-            Some(Cursor::After(cursor)) => cursor,
-            Some(Cursor::Now) => {
-                flows::events::newest(&home).map_err(|error| Error::Events(error.into()))?
+            Some(EventCursor::After(cursor)) => cursor,
+            Some(EventCursor::Now) => {
+                flows::events::newest_cursor(&home).map_err(|error| Error::Events(error.into()))?
             }
         };
         let mut failed = None;
@@ -56,21 +56,22 @@ impl Events {
             if self.session.as_ref().is_some_and(|wanted| *wanted != event.session) {
                 return true;
             }
-            let told = if context.json { output::json_line(&event) } else { tell(&event) };
+            let told =
+                if context.json { output::print_json_line(&event) } else { print_event(&event) };
             failed = told.err();
             failed.is_none()
         };
-        flows::events::read(&home, cursor, self.follow, &mut each).map_err(Error::Events)?;
+        flows::events::read_events(&home, cursor, self.follow, &mut each).map_err(Error::Events)?;
         failed.map_or(Ok(ExitCode::SUCCESS), Err)
     }
 }
 
-fn tell(event: &EventView) -> Result<(), Error> {
+fn print_event(event: &EventView) -> Result<(), Error> {
     let said = |name: &str| event.detail.get(name).and_then(|value| value.as_str());
     let more = said("prompt").or_else(|| said("message")).or_else(|| said("detail")).unwrap_or("");
     let line = format!(
         "{}  {}  {:13}  {}:{}  {more}",
         event.cursor, event.at, event.kind, event.agent, event.session
     );
-    output::text(&format!("{}\n", text::one_line(line.trim_end())))
+    output::print_text(&format!("{}\n", text::one_line(line.trim_end())))
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use flows::daemon::AskLimits;
-use model::wire::{Swept, SweptSession};
+use model::wire::{SweepResult, SweptSession};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::env;
 use crate::error::Error;
 use crate::render::{output, text};
@@ -17,7 +17,7 @@ use crate::render::{output, text};
 /// A session is ended only if its owner's process is proven to be gone. Nothing is deleted: the
 /// transcript stays where it is.
 #[derive(Debug, Args)]
-pub(crate) struct Finalize {
+pub(crate) struct FinalizeArgs {
     /// Only these sessions: ids as hooks report them, `agent:id`, or prefixes.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
@@ -27,26 +27,26 @@ pub(crate) struct Finalize {
 }
 
 /// How long condensing may take before the rest is left to the next sweep.
-pub(crate) const BUDGET: Duration = Duration::from_secs(20);
+pub(crate) const CONDENSE_TIME_BUDGET: Duration = Duration::from_secs(20);
 
-impl Finalize {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let only = self.sessions(context)?;
-        let swept = sweep(context, &only, self.dry_run, AskLimits::LONG)?;
+impl FinalizeArgs {
+    pub(crate) fn run_finalize(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let only = self.resolve_sessions(context)?;
+        let swept = run_sweep(context, &only, self.dry_run, AskLimits::LONG)?;
         if context.json {
-            context.answer(&swept)?;
+            context.print_json(&swept)?;
         } else {
-            output::text(&tell(&swept))?;
+            output::print_text(&render_sweep_text(&swept))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
     /// The full names of the sessions that were asked for.
-    fn sessions(&self, context: &Context) -> Result<Vec<String>, Error> {
+    fn resolve_sessions(&self, context: &CliContext) -> Result<Vec<String>, Error> {
         if self.ids.is_empty() {
             return Ok(Vec::new());
         }
-        let dirs = context.dirs()?;
+        let dirs = context.ostler_dirs()?;
         let open =
             flows::finalize::open_in(&dirs.home).map_err(|error| Error::Order(error.into()))?;
         let mut names = Vec::new();
@@ -72,28 +72,29 @@ impl Finalize {
 }
 
 /// Sweeps, through the daemon if there is one.
-pub(crate) fn sweep(
-    context: &Context,
+pub(crate) fn run_sweep(
+    context: &CliContext,
     only: &[String],
     dry_run: bool,
     limits: AskLimits,
-) -> Result<Swept, Error> {
-    let dirs = context.dirs()?;
-    let request = flows::finalize::Request {
-        env: flows::Env::new(&env::lookup),
+) -> Result<SweepResult, Error> {
+    let dirs = context.ostler_dirs()?;
+    let request = flows::finalize::SweepRequest {
+        env: flows::EnvLookup::new(&env::lookup_variable),
         now: context.now,
         only,
-        budget: BUDGET,
+        budget: CONDENSE_TIME_BUDGET,
     };
     if dry_run {
-        let swept = flows::finalize::preview(&dirs.home, &request);
+        let swept = flows::finalize::preview_sweep(&dirs.home, &request);
         return swept.map_err(|error| Error::Order(error.into()));
     }
-    flows::daemon::sweep(&dirs.home, &dirs.runtime, &request, limits).map_err(Error::Order)
+    flows::daemon::sweep_as_writer(&dirs.home, &dirs.runtime, &request, limits)
+        .map_err(Error::Order)
 }
 
 /// A sweep in words, one line for each session.
-pub(crate) fn tell(swept: &Swept) -> String {
+pub(crate) fn render_sweep_text(swept: &SweepResult) -> String {
     let mut page = String::new();
     let mut list = |verb: &str, sessions: &[SweptSession], with_reason: bool| {
         for one in sessions {

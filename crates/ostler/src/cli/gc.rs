@@ -5,17 +5,17 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use flows::gc::{self, Ask, Consent, Include};
-use flows::work::{Done, Work};
-use model::time::millis;
-use model::wire::{Fate, GcResult, PlannedItem};
+use flows::gc::{self, GcConsent, GcInclude, GcRequest};
+use flows::work::{Work, WorkDone};
+use model::time::whole_millis;
+use model::wire::{GcResult, ItemFate, PlannedItem};
 
-use crate::cli::{Context, complete, ls};
+use crate::cli::{CliContext, complete, ls};
 use crate::env;
 use crate::error::{self, Error};
-use crate::render::colour::{Colour, Paint};
-use crate::render::progress::Progress;
-use crate::render::table::{Cell, Column, Give, draw};
+use crate::render::colour::{Colour, Painter};
+use crate::render::progress::ProgressLine;
+use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output, size, text};
 
 /// Show what may be removed and why; with `--yes`, move it to the trash.
@@ -24,7 +24,7 @@ use crate::render::{duration, output, size, text};
 /// agents that are gone, payloads of old reports, dead sockets, the vault above its budget. Whatever
 /// is alive, cannot be proved dead, or is pinned stays. `ostler undo` brings everything back.
 #[derive(Debug, Args)]
-pub(crate) struct Gc {
+pub(crate) struct GcArgs {
     /// Move it to the trash. Without this nothing is changed.
     #[arg(short, long)]
     yes: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Gc {
     dry_run: bool,
     /// Also look at what agents left.
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
-    include: Vec<Included>,
+    include: Vec<IncludedKind>,
     /// Only what has been left alone for longer, e.g. 12h or 30d.
     #[arg(long, value_name = "AGE", value_parser = duration::from_argument)]
     older_than: Option<std::time::Duration>,
@@ -45,7 +45,7 @@ pub(crate) struct Gc {
     keep: Vec<String>,
     /// Only what is of these agents; `ostler` and `terminal` are ours.
     #[arg(long, value_name = "AGENT", value_delimiter = ',',
-          add = ArgValueCandidates::new(complete::agents))]
+          add = ArgValueCandidates::new(complete::complete_agents))]
     agent: Vec<String>,
     /// Only carry out this very plan, as shown by an earlier call.
     #[arg(long, value_name = "HASH", requires = "yes")]
@@ -53,7 +53,7 @@ pub(crate) struct Gc {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Included {
+enum IncludedKind {
     /// Transcripts of sessions that are over; a copy goes to the vault first.
     Transcripts,
     /// Temporary files and archives.
@@ -62,23 +62,23 @@ enum Included {
     Worktrees,
 }
 
-const COLUMNS: [Column; 5] = [
-    Column { head: "ACTION", give: Give::Rigid, right: false },
-    Column { head: "WHAT", give: Give::Rigid, right: false },
-    Column { head: "AGE", give: Give::Rigid, right: true },
-    Column { head: "BYTES", give: Give::Rigid, right: true },
-    Column { head: "WHERE AND WHY", give: Give::Cut(40), right: false },
+const PLAN_COLUMNS: [TableColumn; 5] = [
+    TableColumn { head: "ACTION", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "WHAT", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "AGE", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "BYTES", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "WHERE AND WHY", give: ColumnGive::Cut(40), right: false },
 ];
 
-impl Gc {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let dirs = context.dirs()?;
-        let mut ask = self.ask(context, &dirs.runtime)?;
-        let environment = flows::Env::new(&env::lookup);
-        let planning = gc::plan_here(&dirs.home, &mut ask, context.now, &environment);
-        let preview = planning.preview();
+impl GcArgs {
+    pub(crate) fn run_gc(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let dirs = context.ostler_dirs()?;
+        let mut ask = self.gc_request(context, &dirs.runtime)?;
+        let environment = flows::EnvLookup::new(&env::lookup_variable);
+        let planning = gc::plan_gc_here(&dirs.home, &mut ask, context.now, &environment);
+        let preview = planning.into_preview();
         if !self.yes {
-            return tell(context, preview);
+            return print_plan(context, preview);
         }
         if self.plan.as_ref().is_some_and(|plan| *plan != preview.plan) {
             return Err(Error::Refused {
@@ -86,53 +86,58 @@ impl Gc {
                 hint: "look at it again: `ostler gc`".to_owned(),
             });
         }
-        let going = preview.items.iter().filter(|item| item.action == Fate::WouldGo);
+        let going = preview.items.iter().filter(|item| item.action == ItemFate::WouldGo);
         let paths: HashSet<String> = going.map(|item| item.item.path.clone()).collect();
         // With nothing to go there is nothing to do, but for finishing what an earlier run began.
         if paths.is_empty() && !reaper::is_interrupted(&dirs.home) {
-            return tell(context, GcResult { applied: true, ..preview });
+            return print_plan(context, GcResult { applied: true, ..preview });
         }
-        let consent = Consent { plan: preview.plan, paths };
+        let consent = GcConsent { plan: preview.plan, paths };
         let work = Work::Gc { ask: Box::new(ask), consent };
-        let mut progress = Progress::new("collecting");
-        let (done, transport) = flows::work::carry_out(
+        let mut progress = ProgressLine::new("collecting");
+        let (done, transport) = flows::work::carry_out_work(
             &dirs.home,
             &dirs.runtime,
             &work,
             context.now,
-            &mut |done, total| progress.show(done, total),
+            &mut |done, total| progress.show_progress(done, total),
         )
         .map_err(Error::Order)?;
         drop(progress);
         match done {
-            Done::Gc(result) => {
-                tell(context, GcResult { transport: Some(transport.word().to_owned()), ..result })
-            }
+            WorkDone::Gc(result) => print_plan(
+                context,
+                GcResult { transport: Some(transport.as_str().to_owned()), ..result },
+            ),
             _ => Err(error::unexpected_answer()),
         }
     }
 
-    fn ask(&self, context: &Context, runtime: &std::path::Path) -> Result<Ask, Error> {
+    fn gc_request(
+        &self,
+        context: &CliContext,
+        runtime: &std::path::Path,
+    ) -> Result<GcRequest, Error> {
         let known = |agent: &&String| !flows::is_agent(agent) && agent.as_str() != "ostler";
         if let Some(unknown) = self.agent.iter().find(known) {
-            return Err(Error::usage(
+            return Err(Error::usage_error(
                 format!("there is no agent `{unknown}`"),
                 "`ostler adapters` lists them; `ostler` and `terminal` are ours",
             ));
         }
-        let retention = context.config()?.config.retention;
+        let retention = context.load_config()?.config.retention;
         let limits = self.older_than.is_some() || self.max_bytes.is_some();
         let set = retention.transcripts.is_some() || retention.transcript_bytes.is_some();
-        if self.include.contains(&Included::Transcripts) && !limits && !set {
-            return Err(Error::usage(
+        if self.include.contains(&IncludedKind::Transcripts) && !limits && !set {
+            return Err(Error::usage_error(
                 "transcripts are kept for ever unless it is said which may go",
                 "add `--older-than 90d` or `--max-bytes 20GB`, or set `transcripts` under \
                  [retention]",
             ));
         }
-        Ok(Ask {
-            include: self.include.iter().map(|one| one.flow()).collect(),
-            older_than_ms: self.older_than.map(millis),
+        Ok(GcRequest {
+            include: self.include.iter().map(|one| one.to_include()).collect(),
+            older_than_ms: self.older_than.map(whole_millis),
             max_bytes: self.max_bytes,
             keep: self.keep.clone(),
             agents: self.agent.clone(),
@@ -143,37 +148,37 @@ impl Gc {
     }
 }
 
-impl Included {
-    const fn flow(self) -> Include {
+impl IncludedKind {
+    const fn to_include(self) -> GcInclude {
         match self {
-            Self::Transcripts => Include::Transcripts,
-            Self::Temps => Include::Temps,
-            Self::Worktrees => Include::Worktrees,
+            Self::Transcripts => GcInclude::Transcripts,
+            Self::Temps => GcInclude::Temps,
+            Self::Worktrees => GcInclude::Worktrees,
         }
     }
 }
 
-fn tell(context: &Context, mut result: GcResult) -> Result<ExitCode, Error> {
+fn print_plan(context: &CliContext, mut result: GcResult) -> Result<ExitCode, Error> {
     if context.json {
         // There may be very many: they are written on all cores.
         let items = std::mem::take(&mut result.items);
         let items: Vec<&PlannedItem> = items.iter().collect();
-        output::json_with(context.name, context.now, &result, "items", &items, |item| item)?;
+        output::print_json_with(context.name, context.now, &result, "items", &items, |item| item)?;
     } else {
-        output::text(&words(&result))?;
+        output::print_text(&render_plan_text(&result))?;
         ls::report_incomplete(&result.incomplete);
     }
     Ok(error::exit_code_for(&result.incomplete))
 }
 
-fn words(result: &GcResult) -> String {
+fn render_plan_text(result: &GcResult) -> String {
     let mut page = String::new();
     if !result.items.is_empty() {
-        let rows: Vec<Vec<Cell>> = result.items.iter().map(row).collect();
-        page = draw(&COLUMNS, &rows, output::columns(), Paint::for_stdout());
+        let rows: Vec<Vec<TableCell>> = result.items.iter().map(plan_row).collect();
+        page = render_table(&PLAN_COLUMNS, &rows, output::output_columns(), Painter::for_stdout());
     }
-    let size = text::bytes(result.bytes);
-    let things = text::plural(result.count, "thing");
+    let size = text::format_bytes(result.bytes);
+    let things = text::format_plural(result.count, "thing");
     let them = if result.count == 1 { "it" } else { "them" };
     let line = match (result.applied, result.count, &result.receipt) {
         (false, 0, _) => "nothing to collect".to_owned(),
@@ -200,24 +205,24 @@ fn words(result: &GcResult) -> String {
     page
 }
 
-fn row(line: &PlannedItem) -> Vec<Cell> {
+fn plan_row(line: &PlannedItem) -> Vec<TableCell> {
     let (action, colour) = match line.action {
-        Fate::WouldGo => ("would go", Colour::Yellow),
-        Fate::Trashed => ("trashed", Colour::Green),
-        Fate::Discarded => ("removed", Colour::Green),
-        Fate::Stays => ("stays", Colour::Dim),
+        ItemFate::WouldGo => ("would go", Colour::Yellow),
+        ItemFate::Trashed => ("trashed", Colour::Green),
+        ItemFate::Discarded => ("removed", Colour::Green),
+        ItemFate::Stays => ("stays", Colour::Dim),
     };
     let item = &line.item;
-    let age = item.age_ms.map(std::time::Duration::from_millis).map(duration::age);
+    let age = item.age_ms.map(std::time::Duration::from_millis).map(duration::short_age);
     let why = match &line.refused {
         Some(refusal) => format!("{}; {}", refusal.reason, refusal.remedy),
         None => item.why.clone(),
     };
     vec![
         (action.to_owned(), Some(colour)),
-        (item.kind.word().to_owned(), None),
+        (item.kind.as_str().to_owned(), None),
         (age.unwrap_or_default(), None),
-        (text::bytes(item.bytes), None),
+        (text::format_bytes(item.bytes), None),
         (text::one_line(&format!("{}: {why}", item.path)), None),
     ]
 }

@@ -6,27 +6,27 @@ use std::process::ExitCode;
 use access::rules::skip::SkipCode;
 use clap::Args;
 
-use crate::cli::{Context, tree};
-use crate::error::{EXITS, Error};
+use crate::cli::{CliContext, command_tree};
+use crate::error::{EXIT_TABLE, Error};
 use crate::render::output;
 
 /// Explain a command, or a topic such as `exit-codes` or `access-codes`.
 #[derive(Debug, Args)]
-pub(crate) struct Help {
+pub(crate) struct HelpArgs {
     /// A command, `exit-codes` or `access-codes`.
     topic: Option<String>,
 }
 
-impl Help {
-    pub(crate) fn run(&self, _: &Context) -> Result<ExitCode, Error> {
-        let mut tree = tree();
+impl HelpArgs {
+    pub(crate) fn run_help(&self, _: &CliContext) -> Result<ExitCode, Error> {
+        let mut tree = command_tree();
         let text = match self.topic.as_deref() {
             None => tree.render_long_help().to_string(),
             Some("exit-codes") => exit_codes(),
             Some("access-codes") => access_codes(),
             Some(topic) => {
                 let found = tree.find_subcommand_mut(topic).ok_or_else(|| {
-                    Error::usage(
+                    Error::usage_error(
                         format!("there is no command or topic `{topic}`"),
                         "`ostler help` lists the commands; `exit-codes` and `access-codes` are topics",
                     )
@@ -34,7 +34,7 @@ impl Help {
                 found.clone().bin_name(format!("ostler {topic}")).render_long_help().to_string()
             }
         };
-        output::text(&text)?;
+        output::print_text(&text)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -50,7 +50,7 @@ fn access_codes() -> String {
     };
     line("PRUNED, PRUNED_LOG", "removed; before that, WOULD_PRUNE and WOULD_PRUNE_LOG", "");
     for code in SkipCode::ALL {
-        line(code.word(), code.meaning(), code.remedy());
+        line(code.as_str(), code.meaning(), code.remedy());
     }
     line("FAIL_REMOVE", "the system refused the removal; the reason says why", "");
     out
@@ -58,7 +58,7 @@ fn access_codes() -> String {
 
 fn exit_codes() -> String {
     let mut out = String::from("Exit codes of ostler\n\n");
-    for exit in EXITS {
+    for exit in EXIT_TABLE {
         let _ = writeln!(out, "{:>3}  {}", exit.code, exit.meaning);
         if !exit.codes.is_empty() {
             let _ = writeln!(out, "     {}", exit.codes);

@@ -13,7 +13,7 @@ use crate::env;
 /// and adds one line to the spool. Prints nothing and always succeeds: a problem of ostler's must
 /// never be one of the agent's. `ostler doctor` shows what went wrong.
 #[derive(Debug, Args)]
-pub(crate) struct Hook {
+pub(crate) struct HookArgs {
     /// The agent, as `ostler adapters` names it.
     agent: String,
     /// What the agent calls the event.
@@ -22,38 +22,38 @@ pub(crate) struct Hook {
     payload: Option<String>,
 }
 
-impl Hook {
-    pub(crate) fn run(&self) -> ExitCode {
-        receive(&self.agent, &self.event, self.payload.as_deref())
+impl HookArgs {
+    pub(crate) fn run_hook(&self) -> ExitCode {
+        receive_report(&self.agent, &self.event, self.payload.as_deref())
     }
 }
 
 /// The arguments of a hook, taken without building the command tree: an agent is waiting. Wrong ones
 /// are a problem to be logged like any other, since an agent may take an exit code for an order.
 /// `None` when a person asks for help.
-pub(crate) fn quick(arguments: &[OsString]) -> Option<ExitCode> {
+pub(crate) fn run_without_parser(arguments: &[OsString]) -> Option<ExitCode> {
     if arguments.iter().take(2).any(|argument| argument == "--help" || argument == "-h") {
         return None;
     }
     let text = |index: usize| Some(arguments.get(index)?.to_string_lossy());
     let (agent, event) = (text(0).unwrap_or_default(), text(1).unwrap_or_default());
-    Some(receive(&agent, &event, text(2).as_deref()))
+    Some(receive_report(&agent, &event, text(2).as_deref()))
 }
 
-fn receive(agent: &str, event: &str, argument: Option<&str>) -> ExitCode {
+fn receive_report(agent: &str, event: &str, argument: Option<&str>) -> ExitCode {
     // Not even a defect of ostler may disturb the agent.
     std::panic::set_hook(Box::new(|_| {}));
     let _ = std::panic::catch_unwind(|| {
         let dirs = sys::dirs::of_this_process();
-        let call = flows::hook::Call {
+        let call = flows::hook::HookCall {
             agent,
             event,
             argument,
-            stdin: sys::input::stdin(),
+            stdin: sys::input::unbuffered_stdin(),
             home: dirs.as_ref().map(|dirs| dirs.home.as_path()).map_err(ToString::to_string),
             runtime: &sys::dirs::runtime_of_this_process(),
         };
-        flows::hook::receive(&call, &env::lookup);
+        flows::hook::receive_report(&call, &env::lookup_variable);
     });
     ExitCode::SUCCESS
 }

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use flows::hooks::{self, Action, HooksError, Request};
+use flows::hooks::{self, HookAction, HooksError, HooksRequest};
 use model::wire::{FileChange, HookAgent, HookProblem, HookScope, HookState, HooksResult};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::env;
 use crate::error::{self, Error};
-use crate::render::colour::{Colour, Paint};
-use crate::render::table::{Cell, Column, Give, draw};
+use crate::render::colour::{Colour, Painter};
+use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{output, text};
 
 /// Let agents report turns and ends to ostler at once, or stop them from doing so.
@@ -19,84 +19,88 @@ use crate::render::{output, text};
 /// A hook costs an agent a few milliseconds, prints nothing and never fails. Agents' settings
 /// keep every comment, blank and line of others; a file that cannot be parsed is not touched.
 #[derive(Debug, Args)]
-pub(crate) struct Hooks {
+pub(crate) struct HooksArgs {
     #[command(subcommand)]
-    what: What,
+    what: HooksCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum HooksCommand {
     /// Put the hooks into the settings of every agent that was ever run here, or of those named.
-    Install(Change),
+    Install(HookChangeArgs),
     /// Take the hooks out again; a file that nobody else has changed gets its old bytes back.
-    Uninstall(Change),
+    Uninstall(HookChangeArgs),
     /// Say how far the hooks are: installed, not-trusted, outdated, foreign-edited, not-installed.
-    Status(Which),
+    Status(HookSelectionArgs),
 }
 
 #[derive(Debug, Args)]
-struct Which {
+struct HookSelectionArgs {
     /// The agents, as `ostler adapters` names them.
     agents: Vec<String>,
     /// For all of your work, or for the project in this directory.
     #[arg(long, value_enum, default_value = "user")]
-    scope: Scope,
+    scope: HookScopeArg,
 }
 
 #[derive(Debug, Args)]
-struct Change {
+struct HookChangeArgs {
     #[command(flatten)]
-    which: Which,
+    which: HookSelectionArgs,
     /// Show what would change, and change nothing.
     #[arg(long)]
     dry_run: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Scope {
+enum HookScopeArg {
     User,
     Project,
 }
 
-const COLUMNS: [Column; 4] = [
-    Column { head: "AGENT", give: Give::Rigid, right: false },
-    Column { head: "HOOKS", give: Give::Rigid, right: false },
-    Column { head: "CHANGE", give: Give::Rigid, right: false },
-    Column { head: "FILE", give: Give::Cut(20), right: false },
+const HOOK_COLUMNS: [TableColumn; 4] = [
+    TableColumn { head: "AGENT", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "HOOKS", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "CHANGE", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "FILE", give: ColumnGive::Cut(20), right: false },
 ];
 
-impl Hooks {
+impl HooksArgs {
     /// The name in the envelope.
-    pub(crate) fn name(&self) -> &'static str {
+    pub(crate) fn envelope_name(&self) -> &'static str {
         match self.what {
-            What::Install(_) => "hooks install",
-            What::Uninstall(_) => "hooks uninstall",
-            What::Status(_) => "hooks status",
+            HooksCommand::Install(_) => "hooks install",
+            HooksCommand::Uninstall(_) => "hooks uninstall",
+            HooksCommand::Status(_) => "hooks status",
         }
     }
 
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+    pub(crate) fn run_hooks(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let (which, action, dry_run) = match &self.what {
-            What::Install(change) => (&change.which, Some(Action::Install), change.dry_run),
-            What::Uninstall(change) => (&change.which, Some(Action::Uninstall), change.dry_run),
-            What::Status(which) => (which, None, false),
+            HooksCommand::Install(change) => {
+                (&change.which, Some(HookAction::Install), change.dry_run)
+            }
+            HooksCommand::Uninstall(change) => {
+                (&change.which, Some(HookAction::Uninstall), change.dry_run)
+            }
+            HooksCommand::Status(which) => (which, None, false),
         };
         let here = std::env::current_dir()?;
-        let program = program()?;
-        let home = context.dirs().ok().map(|dirs| dirs.home);
-        let request = Request {
-            env: flows::Env::new(&env::lookup),
+        let program = stable_program_path()?;
+        let home = context.ostler_dirs().ok().map(|dirs| dirs.home);
+        let request = HooksRequest {
+            env: flows::EnvLookup::new(&env::lookup_variable),
             program: &program,
-            project: (which.scope == Scope::Project).then_some(here.as_path()),
+            project: (which.scope == HookScopeArg::Project).then_some(here.as_path()),
             home: home.as_deref(),
         };
-        let chosen = which.chosen(&request, action)?;
+        let chosen = which.chosen_agents(&request, action)?;
         let mut agents = Vec::new();
         let mut worst = None;
         for agent in &chosen {
             let outcome = match action {
-                Some(action) => hooks::change(agent, &request, action, dry_run),
-                None => hooks::status(agent, &request),
+                Some(action) => hooks::change_hooks(agent, &request, action, dry_run),
+                None => hooks::hooks_status(agent, &request),
             };
             match outcome {
                 Ok(view) => agents.push(view),
@@ -105,45 +109,50 @@ impl Hooks {
                 Err(HooksError::NoProject(_)) if which.agents.is_empty() => {}
                 Err(error) => {
                     let error = Error::from(error);
-                    agents.push(failed(agent, &request, &error));
+                    agents.push(failed_agent(agent, &request, &error));
                     worst = worst.or(Some(error.exit_code()));
                 }
             }
         }
         let scope = match which.scope {
-            Scope::User => HookScope::User,
-            Scope::Project => HookScope::Project,
+            HookScopeArg::User => HookScope::User,
+            HookScopeArg::Project => HookScope::Project,
         };
         if context.json {
-            context.answer(HooksResult { scope, dry_run, agents })?;
+            context.print_json(HooksResult { scope, dry_run, agents })?;
         } else {
-            show(&agents, action, dry_run)?;
+            print_agents(&agents, action, dry_run)?;
         }
         Ok(worst.unwrap_or(ExitCode::SUCCESS))
     }
 }
 
-impl Which {
+impl HookSelectionArgs {
     /// The agents that were named, or those that matter here.
-    fn chosen(&self, request: &Request<'_>, action: Option<Action>) -> Result<Vec<String>, Error> {
+    fn chosen_agents(
+        &self,
+        request: &HooksRequest<'_>,
+        action: Option<HookAction>,
+    ) -> Result<Vec<String>, Error> {
         if let Some(unknown) =
-            self.agents.iter().find(|one| !hooks::supported().any(|id| id == *one))
+            self.agents.iter().find(|one| !hooks::supported_agents().any(|id| id == *one))
         {
-            return Err(Error::usage(
+            return Err(Error::usage_error(
                 format!("`{unknown}` is no agent with hooks that ostler knows"),
-                format!("there are: {}", hooks::supported().collect::<Vec<_>>().join(", ")),
+                format!("there are: {}", hooks::supported_agents().collect::<Vec<_>>().join(", ")),
             ));
         }
         let mut chosen = self.agents.clone();
         if chosen.is_empty() {
-            let matters =
-                |id: &&str| action != Some(Action::Install) || hooks::is_present(id, &request.env);
-            chosen.extend(hooks::supported().filter(matters).map(str::to_owned));
+            let matters = |id: &&str| {
+                action != Some(HookAction::Install) || hooks::is_present(id, &request.env)
+            };
+            chosen.extend(hooks::supported_agents().filter(matters).map(str::to_owned));
         }
         let mut seen = std::collections::BTreeSet::new();
         chosen.retain(|agent| seen.insert(agent.clone()));
         if chosen.is_empty() {
-            return Err(Error::usage(
+            return Err(Error::usage_error(
                 "no agent with hooks was ever run here",
                 "name the agents, e.g. `ostler hooks install claude-code`",
             ));
@@ -153,10 +162,10 @@ impl Which {
 }
 
 /// This ostler, by a name that outlives an update: the one in `PATH` if it leads here.
-pub(crate) fn program() -> Result<PathBuf, Error> {
+pub(crate) fn stable_program_path() -> Result<PathBuf, Error> {
     let this = std::env::current_exe()?;
     let real = this.canonicalize()?;
-    let path = env::lookup("PATH").unwrap_or_default();
+    let path = env::lookup_variable("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join("ostler"))
@@ -164,9 +173,9 @@ pub(crate) fn program() -> Result<PathBuf, Error> {
     Ok(found.unwrap_or(real))
 }
 
-fn failed(agent: &str, request: &Request<'_>, error: &Error) -> HookAgent {
-    let body = error.body();
-    let agent = hooks::supported().find(|id| *id == agent).unwrap_or_default();
+fn failed_agent(agent: &str, request: &HooksRequest<'_>, error: &Error) -> HookAgent {
+    let body = error.to_body();
+    let agent = hooks::supported_agents().find(|id| *id == agent).unwrap_or_default();
     HookAgent {
         agent,
         present: hooks::is_present(agent, &request.env),
@@ -177,31 +186,44 @@ fn failed(agent: &str, request: &Request<'_>, error: &Error) -> HookAgent {
     }
 }
 
-fn show(agents: &[HookAgent], action: Option<Action>, dry_run: bool) -> Result<(), Error> {
+fn print_agents(
+    agents: &[HookAgent],
+    action: Option<HookAction>,
+    dry_run: bool,
+) -> Result<(), Error> {
     if dry_run {
         let files = agents.iter().flat_map(|agent| &agent.files);
         let diffs: String = files.filter_map(|file| file.diff.as_deref()).collect();
-        output::text(&text::many_lines(&diffs))?;
+        output::print_text(&text::many_lines(&diffs))?;
     } else {
-        let rows: Vec<Vec<Cell>> = agents.iter().flat_map(|agent| rows(agent, action)).collect();
-        output::text(&draw(&COLUMNS, &rows, output::columns(), Paint::for_stdout()))?;
+        let rows: Vec<Vec<TableCell>> =
+            agents.iter().flat_map(|agent| agent_rows(agent, action)).collect();
+        output::print_text(&render_table(
+            &HOOK_COLUMNS,
+            &rows,
+            output::output_columns(),
+            Painter::for_stdout(),
+        ))?;
     }
     for agent in agents {
-        for note in agent.notes.iter().filter(|_| action != Some(Action::Uninstall)) {
-            output::talk(&text::one_line(&format!("{}: {note}", agent.agent)));
+        for note in agent.notes.iter().filter(|_| action != Some(HookAction::Uninstall)) {
+            output::print_notice(&text::one_line(&format!("{}: {note}", agent.agent)));
         }
         if let Some(problem) = &agent.problem {
-            output::talk(&text::one_line(&format!("error: {}: {}", agent.agent, problem.message)));
+            output::print_notice(&text::one_line(&format!(
+                "error: {}: {}",
+                agent.agent, problem.message
+            )));
             if let Some(hint) = &problem.hint {
-                output::talk(&text::one_line(&format!("hint: {hint}")));
+                output::print_notice(&text::one_line(&format!("hint: {hint}")));
             }
         }
     }
     Ok(())
 }
 
-fn rows(agent: &HookAgent, action: Option<Action>) -> Vec<Vec<Cell>> {
-    let state = agent.state.map_or("failed", HookState::word);
+fn agent_rows(agent: &HookAgent, action: Option<HookAction>) -> Vec<Vec<TableCell>> {
+    let state = agent.state.map_or("failed", HookState::as_str);
     let colour = match agent.state {
         Some(HookState::Installed) => Some(Colour::Green),
         Some(HookState::NotInstalled) => Some(Colour::Dim),

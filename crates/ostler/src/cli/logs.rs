@@ -8,24 +8,24 @@ use std::time::Duration;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use flows::address;
-use flows::converse::converse;
-use flows::observe::{Observed, Scope};
+use flows::converse::read_conversation;
+use flows::observe::{ObserveScope, Observed};
 use flows::terminal::tell;
-use model::conversation::{Entry, Role};
-use model::session::Kind;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::session::SessionKind;
 use model::wire::LogsResult;
-use sys::watch::Watch;
+use sys::watch::DirectoryWatch;
 
-use crate::cli::{Context, complete};
+use crate::cli::{CliContext, complete};
 use crate::error::Error;
-use crate::render::colour::{Colour, Paint};
+use crate::render::colour::{Colour, Painter};
 use crate::render::{output, text};
 
 /// Print the conversation of a session, whichever agent held it.
 #[derive(Debug, Args)]
-pub(crate) struct Logs {
+pub(crate) struct LogsArgs {
     /// The session: an id, an unambiguous prefix, a name, `.` or `-`.
-    #[arg(add = ArgValueCandidates::new(complete::sessions))]
+    #[arg(add = ArgValueCandidates::new(complete::complete_sessions))]
     id: String,
     /// Only the last N entries.
     #[arg(short = 'n', long = "lines", value_name = "N")]
@@ -39,25 +39,25 @@ pub(crate) struct Logs {
 }
 
 /// A store may show what was written only a moment after it has written it.
-const MOMENT: Duration = Duration::from_millis(250);
+const STORE_SETTLE_DELAY: Duration = Duration::from_millis(250);
 
 /// How much of a tool's input or result is shown.
-const SHORT_CHARS: usize = 400;
-const SHORT_LINES: usize = 6;
+const MAX_TOOL_CHARS: usize = 400;
+const MAX_TOOL_LINES: usize = 6;
 
-impl Logs {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let observation = context.observe(Scope::All, &[])?;
+impl LogsArgs {
+    pub(crate) fn run_logs(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let observation = context.observe_now(ObserveScope::All, &[])?;
         let here = std::env::current_dir().unwrap_or_default();
-        let one = address::find(&observation, &self.id, &here)?;
+        let one = address::resolve_session(&observation, &self.id, &here)?;
         // Before reading: whatever is added from now on is told.
-        let watch = if self.follow { watch(one)? } else { None };
+        let watch = if self.follow { watch_transcript(one)? } else { None };
         let mut entries = Vec::new();
-        let mut position = read(one, 0, &mut entries)?;
+        let mut position = read_entries(one, 0, &mut entries)?;
         let omitted = self.last.map_or(0, |last| entries.len().saturating_sub(last));
         entries.drain(..omitted);
         if context.json && !self.follow {
-            context.answer(LogsResult {
+            context.print_json(LogsResult {
                 id: &one.session.id,
                 agent: one.session.agent,
                 entries,
@@ -65,40 +65,45 @@ impl Logs {
             })?;
             return Ok(ExitCode::SUCCESS);
         }
-        let paint = Paint::for_stdout();
+        let paint = Painter::for_stdout();
         if omitted > 0 && !context.json {
-            output::talk(&format!("{omitted} earlier entries left out"));
+            output::print_notice(&format!("{omitted} earlier entries left out"));
         }
-        self.print(context, &entries, paint)?;
+        self.print_entries(context, &entries, paint)?;
         let Some(watch) = watch else { return Ok(ExitCode::SUCCESS) };
         let mut moment = None;
         loop {
             let told = watch.wait_for(moment)?;
-            moment = told.then_some(MOMENT);
+            moment = told.then_some(STORE_SETTLE_DELAY);
             entries.clear();
-            position = read(one, position, &mut entries)?;
-            self.print(context, &entries, paint)?;
+            position = read_entries(one, position, &mut entries)?;
+            self.print_entries(context, &entries, paint)?;
         }
     }
 
-    fn print(&self, context: &Context, entries: &[Entry], paint: Paint) -> Result<(), Error> {
+    fn print_entries(
+        &self,
+        context: &CliContext,
+        entries: &[ConversationEntry],
+        paint: Painter,
+    ) -> Result<(), Error> {
         for entry in entries {
             if context.json {
-                output::json_line(entry)?;
+                output::print_json_line(entry)?;
             } else {
-                output::text(&self.words(entry, paint))?;
+                output::print_text(&self.render_entry_text(entry, paint))?;
             }
         }
         Ok(())
     }
 
-    fn words(&self, entry: &Entry, paint: Paint) -> String {
+    fn render_entry_text(&self, entry: &ConversationEntry, paint: Painter) -> String {
         let (mark, colour) = match entry.role {
-            Role::User => ("user", Colour::Cyan),
-            Role::Assistant => ("assistant", Colour::Green),
-            Role::Tool => ("tool", Colour::Yellow),
-            Role::Result => ("result", Colour::Dim),
-            Role::System => ("system", Colour::Dim),
+            ConversationRole::User => ("user", Colour::Cyan),
+            ConversationRole::Assistant => ("assistant", Colour::Green),
+            ConversationRole::Tool => ("tool", Colour::Yellow),
+            ConversationRole::Result => ("result", Colour::Dim),
+            ConversationRole::System => ("system", Colour::Dim),
         };
         let mut head = paint.paint(colour, mark);
         if let Some(tool) = &entry.tool {
@@ -107,8 +112,11 @@ impl Logs {
         if let Some(at) = entry.at {
             let _ = write!(head, " {}", paint.paint(Colour::Dim, &at.to_string()));
         }
-        let short = matches!(entry.role, Role::Tool | Role::Result | Role::System) && !self.full;
-        let body = if short { shorten(&entry.text) } else { entry.text.clone() };
+        let short = matches!(
+            entry.role,
+            ConversationRole::Tool | ConversationRole::Result | ConversationRole::System
+        ) && !self.full;
+        let body = if short { shorten_tool_text(&entry.text) } else { entry.text.clone() };
         let mut out = head + "\n";
         for line in text::many_lines(&body).lines() {
             let _ = writeln!(out, "  {line}");
@@ -119,39 +127,47 @@ impl Logs {
 }
 
 /// Follows the directory that the session is written in.
-fn watch(one: &Observed) -> Result<Option<Watch>, Error> {
+fn watch_transcript(one: &Observed) -> Result<Option<DirectoryWatch>, Error> {
     let written = one.session.transcript.as_ref().and_then(|found| found.path.parent());
     let unreadable = |path: &Path, error: std::io::Error| Error::Read {
         path: path.display().to_string(),
         reason: error.to_string(),
     };
-    written.map(|path| Watch::directory(path).map_err(|error| unreadable(path, error))).transpose()
+    written
+        .map(|path| DirectoryWatch::watch_directory(path).map_err(|error| unreadable(path, error)))
+        .transpose()
 }
 
-fn read(one: &Observed, position: u64, entries: &mut Vec<Entry>) -> Result<u64, Error> {
+fn read_entries(
+    one: &Observed,
+    position: u64,
+    entries: &mut Vec<ConversationEntry>,
+) -> Result<u64, Error> {
     let session = &one.session;
-    if let (Kind::Hosted, Some(log)) = (session.kind, &session.transcript) {
+    if let (SessionKind::Hosted, Some(log)) = (session.kind, &session.transcript) {
         let directory = log.path.parent().unwrap_or(&log.path);
-        return tell::converse(directory, position, &mut |entry| entries.push(entry)).map_err(
-            |error| Error::Read { path: log.path.display().to_string(), reason: error.to_string() },
-        );
+        return tell::read_log_conversation(directory, position, &mut |entry| entries.push(entry))
+            .map_err(|error| Error::Read {
+                path: log.path.display().to_string(),
+                reason: error.to_string(),
+            });
     }
     let source =
         one.source.as_ref().ok_or_else(|| Error::NoTranscript { id: session.id.clone() })?;
-    converse(session.agent, source, position, &mut |entry| entries.push(entry)).map_err(|error| {
-        Error::Read { path: source.path.display().to_string(), reason: error.to_string() }
-    })
+    read_conversation(session.agent, source, position, &mut |entry| entries.push(entry)).map_err(
+        |error| Error::Read { path: source.path.display().to_string(), reason: error.to_string() },
+    )
 }
 
 /// The beginning of a long text, and how much more there is.
-fn shorten(text: &str) -> String {
-    let by_lines: usize = text.split_inclusive('\n').take(SHORT_LINES).map(str::len).sum();
-    let by_chars = text.char_indices().nth(SHORT_CHARS).map_or(text.len(), |(end, _)| end);
+fn shorten_tool_text(text: &str) -> String {
+    let by_lines: usize = text.split_inclusive('\n').take(MAX_TOOL_LINES).map(str::len).sum();
+    let by_chars = text.char_indices().nth(MAX_TOOL_CHARS).map_or(text.len(), |(end, _)| end);
     let end = by_lines.min(by_chars);
     if end == text.len() {
         return text.to_owned();
     }
-    format!("{}\n… {} more", text[..end].trim_end(), text::bytes((text.len() - end) as u64))
+    format!("{}\n… {} more", text[..end].trim_end(), text::format_bytes((text.len() - end) as u64))
 }
 
 #[cfg(test)]
@@ -160,8 +176,14 @@ mod tests {
 
     #[test]
     fn long_results_are_shortened_and_say_so() {
-        assert_eq!(shorten("short"), "short");
-        assert_eq!(shorten(&"é".repeat(500)), format!("{}\n… 200 B more", "é".repeat(400)));
-        assert_eq!(shorten(&"x\n".repeat(10)), format!("{}x\n… 8 B more", "x\n".repeat(5)));
+        assert_eq!(shorten_tool_text("short"), "short");
+        assert_eq!(
+            shorten_tool_text(&"é".repeat(500)),
+            format!("{}\n… 200 B more", "é".repeat(400))
+        );
+        assert_eq!(
+            shorten_tool_text(&"x\n".repeat(10)),
+            format!("{}x\n… 8 B more", "x\n".repeat(5))
+        );
     }
 }

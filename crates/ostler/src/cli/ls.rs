@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use flows::observe::{Observation, Observed, Scope};
+use flows::observe::{Observation, ObserveScope, Observed};
 use model::status::{Activity, Status};
 use model::time::Time;
-use model::wire::{Incomplete, LsResult, SessionView};
+use model::wire::{IncompleteSource, LsResult, SessionView};
 
-use crate::cli::{Context, complete};
+use crate::cli::{CliContext, complete};
 use crate::error::{self, Error};
-use crate::render::colour::Paint;
+use crate::render::colour::Painter;
 use crate::render::{duration, output, sessions, text};
 
 /// List agent sessions: the live ones, or all of them.
@@ -21,13 +21,13 @@ use crate::render::{duration, output, sessions, text};
 /// Live sessions come first, the newest activity first. What could not be read is named on stderr
 /// and in `incomplete`, and the exit code is then 12.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Ls {
+pub(crate) struct LsArgs {
     /// List ended sessions too.
     #[arg(short, long)]
     all: bool,
     /// Only these agents.
     #[arg(long, value_name = "AGENT", value_delimiter = ',', value_parser = parse_agent,
-          add = ArgValueCandidates::new(complete::agents))]
+          add = ArgValueCandidates::new(complete::complete_agents))]
     agent: Vec<String>,
     /// Only sessions of these states (ended ones are then looked at too).
     #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = parse_status)]
@@ -81,7 +81,7 @@ enum SortKey {
 
 /// An agent that there is, or what there is.
 pub(crate) fn parse_agent(text: &str) -> Result<String, String> {
-    if flows::is_agent(text) || text == access::rules::AGENT {
+    if flows::is_agent(text) || text == access::rules::ACCESS_AGENT_NAME {
         return Ok(text.to_owned());
     }
     let known: Vec<&str> = flows::adapter_ids().collect();
@@ -89,18 +89,18 @@ pub(crate) fn parse_agent(text: &str) -> Result<String, String> {
 }
 
 fn parse_status(text: &str) -> Result<Status, String> {
-    let words: Vec<&str> = Status::ALL.iter().map(|status| status.word()).collect();
+    let words: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
     Status::ALL
         .into_iter()
-        .find(|status| status.word() == text)
+        .find(|status| status.as_str() == text)
         .ok_or_else(|| format!("one of {}", words.join(", ")))
 }
 
 fn parse_activity(text: &str) -> Result<Activity, String> {
-    let words: Vec<&str> = Activity::ALL.iter().map(|activity| activity.word()).collect();
+    let words: Vec<&str> = Activity::ALL.iter().map(|activity| activity.as_str()).collect();
     Activity::ALL
         .into_iter()
-        .find(|activity| activity.word() == text)
+        .find(|activity| activity.as_str() == text)
         .ok_or_else(|| format!("one of {}", words.join(", ")))
 }
 
@@ -113,37 +113,38 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 }
 
 /// A session as programs see it.
-fn view(one: &Observed) -> SessionView<'_> {
-    one.view()
+fn session_view(one: &Observed) -> SessionView<'_> {
+    one.session_view()
 }
 
 /// The filters, made ready.
-struct Filter<'a> {
-    ls: &'a Ls,
+struct SessionFilter<'a> {
+    ls: &'a LsArgs,
     cwd: Option<PathBuf>,
     since: Option<Time>,
 }
 
-impl Ls {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+impl LsArgs {
+    pub(crate) fn run_ls(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let Some(interval) = self.watch else {
-            return self.once(context, context.now, false);
+            return self.list_once(context, context.now, false);
         };
         loop {
-            self.once(context, sys::clock::now(), true)?;
+            self.list_once(context, sys::clock::now(), true)?;
             std::thread::sleep(interval);
         }
     }
 
-    fn scope(&self) -> Scope {
+    fn observe_scope(&self) -> ObserveScope {
         let wants_ended = self.all || self.status.iter().any(|status| status.is_terminal());
-        if wants_ended { Scope::All } else { Scope::Active }
+        if wants_ended { ObserveScope::All } else { ObserveScope::Active }
     }
 
-    fn once(&self, context: &Context, now: Time, redraw: bool) -> Result<ExitCode, Error> {
-        let filter = Filter { ls: self, cwd: self.directory()?, since: self.since_time(now)? };
-        let observation = context.observe_at(now, self.scope(), &self.agent)?;
-        let mut shown: Vec<&Observed> = self.select(&observation, &filter);
+    fn list_once(&self, context: &CliContext, now: Time, redraw: bool) -> Result<ExitCode, Error> {
+        let filter =
+            SessionFilter { ls: self, cwd: self.wanted_directory()?, since: self.since_time(now)? };
+        let observation = context.observe_at(now, self.observe_scope(), &self.agent)?;
+        let mut shown: Vec<&Observed> = self.select_shown(&observation, &filter);
         let total = shown.len();
         if let Some(limit) = self.limit {
             shown.truncate(limit);
@@ -157,16 +158,23 @@ impl Ls {
                 unattached: &observation.unattached,
             };
             if redraw {
-                output::json_line(result(shown.iter().copied().map(view).collect()))?;
+                output::print_json_line(result(shown.iter().copied().map(session_view).collect()))?;
             } else {
                 let frame = result(Vec::new());
-                output::json_with(context.name, context.now, frame, "sessions", &shown, view)?;
+                output::print_json_with(
+                    context.name,
+                    context.now,
+                    frame,
+                    "sessions",
+                    &shown,
+                    session_view,
+                )?;
             }
         } else if self.quiet {
             let ids: String = shown.iter().map(|one| one.session.id.clone() + "\n").collect();
-            output::text(&ids)?;
+            output::print_text(&ids)?;
         } else {
-            self.draw(&observation, &shown, total, now, redraw)?;
+            self.print_table(&observation, &shown, total, now, redraw)?;
         }
         let code = error::exit_code_for(&observation.incomplete);
         if !redraw {
@@ -176,11 +184,11 @@ impl Ls {
         Ok(code)
     }
 
-    fn directory(&self) -> Result<Option<PathBuf>, Error> {
+    fn wanted_directory(&self) -> Result<Option<PathBuf>, Error> {
         let absolute = |path: &PathBuf| {
             let path = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
             path.map_err(|error| {
-                Error::usage(format!("`--cwd` cannot be used: {error}"), "name a directory")
+                Error::usage_error(format!("`--cwd` cannot be used: {error}"), "name a directory")
             })
         };
         self.cwd.as_ref().map(absolute).transpose()
@@ -190,22 +198,28 @@ impl Ls {
         let Some(text) = &self.since else {
             return Ok(None);
         };
-        let time = duration::parse(text).map(|span| now.minus(span)).or_else(|| Time::parse(text));
+        let time = duration::parse_duration(text)
+            .map(|span| now.minus(span))
+            .or_else(|| Time::parse(text));
         time.map(Some).ok_or_else(|| {
-            Error::usage(
+            Error::usage_error(
                 format!("`--since {text}` is neither a span nor a time"),
                 "write it like 2h, 3d or 2026-11-15T12:00:00Z",
             )
         })
     }
 
-    fn select<'a>(&self, observation: &'a Observation, filter: &Filter<'_>) -> Vec<&'a Observed> {
+    fn select_shown<'a>(
+        &self,
+        observation: &'a Observation,
+        filter: &SessionFilter<'_>,
+    ) -> Vec<&'a Observed> {
         let children: &[Observed] = if self.subagents { &observation.subagents } else { &[] };
         let mut shown: Vec<&Observed> = observation
             .sessions
             .iter()
             .chain(children)
-            .filter(|observed| filter.admits(observed))
+            .filter(|observed| filter.matches_session(observed))
             .collect();
         let Some(key) = self.sort else { return shown };
         let text = |one: &Observed, key: SortKey| {
@@ -213,19 +227,19 @@ impl Ls {
             match key {
                 SortKey::Agent => Some(one.session.agent.to_owned()),
                 SortKey::Cwd => digest.cwd.clone(),
-                _ => one.session.title().map(str::to_lowercase),
+                _ => one.session.display_title().map(str::to_lowercase),
             }
         };
         let number = |one: &Observed, key: SortKey| {
             let digest = &one.session.digest;
             match key {
-                SortKey::Started => digest.started_at.map(Time::millis),
+                SortKey::Started => digest.started_at.map(Time::as_millis),
                 SortKey::Tokens => digest
                     .tokens
                     .map(|t| (t.input + t.output + t.cache_read + t.cache_write) as i64),
                 SortKey::Cost => digest.cost_micro_usd.map(|cost| cost as i64),
                 SortKey::Size => one.session.transcript.as_ref().map(|t| t.bytes as i64),
-                _ => one.session.last_activity_at().map(Time::millis),
+                _ => one.session.last_activity_at().map(Time::as_millis),
             }
         };
         match key {
@@ -237,7 +251,7 @@ impl Ls {
         shown
     }
 
-    fn draw(
+    fn print_table(
         &self,
         observation: &Observation,
         shown: &[&Observed],
@@ -245,34 +259,41 @@ impl Ls {
         now: Time,
         redraw: bool,
     ) -> Result<(), Error> {
-        let paint = Paint::for_stdout();
+        let paint = Painter::for_stdout();
         let mut page = String::new();
         if redraw && output::is_terminal() {
             page.push_str("\x1b[H\x1b[2J");
         }
         if shown.is_empty() {
-            page.push_str(if self.scope() == Scope::Active {
+            page.push_str(if self.observe_scope() == ObserveScope::Active {
                 "No live agent sessions. `ostler ls -a` lists ended ones.\n"
             } else {
                 "No agent sessions.\n"
             });
         } else {
-            page.push_str(&sessions::table(shown, now, output::columns(), paint));
+            page.push_str(&sessions::render_session_table(
+                shown,
+                now,
+                output::output_columns(),
+                paint,
+            ));
         }
-        output::text(&page)?;
+        output::print_text(&page)?;
         if shown.len() < total {
-            output::talk(&format!("{} of {total} sessions shown", shown.len()));
+            output::print_notice(&format!("{} of {total} sessions shown", shown.len()));
         }
         if shown.iter().any(|one| sessions::is_derived(one)) {
-            output::talk("~ concluded from circumstances, not proven; `ostler why ID` tells");
+            output::print_notice(
+                "~ concluded from circumstances, not proven; `ostler why ID` tells",
+            );
         }
         for warning in shown.iter().filter_map(|one| sessions::open_twice(one)) {
-            output::talk(&text::one_line(&format!("warning: {warning}")));
+            output::print_notice(&text::one_line(&format!("warning: {warning}")));
         }
         for one in &observation.unattached {
             let place = one.cwd.as_deref().unwrap_or("an unknown directory");
             let or: String = one.perhaps.iter().map(|pid| format!(", or {pid}")).collect();
-            output::talk(&text::one_line(&format!(
+            output::print_notice(&text::one_line(&format!(
                 "{} (pid {}{or}) runs in {place} and has not written a session yet",
                 one.agent, one.pid
             )));
@@ -282,8 +303,8 @@ impl Ls {
     }
 }
 
-impl Filter<'_> {
-    fn admits(&self, observed: &Observed) -> bool {
+impl SessionFilter<'_> {
+    fn matches_session(&self, observed: &Observed) -> bool {
         let (session, verdict) = (&observed.session, &observed.verdict);
         let ls = self.ls;
         let by_status = if ls.status.is_empty() {
@@ -306,23 +327,26 @@ impl Filter<'_> {
 }
 
 /// Says on stderr what could not be read, without flooding the terminal.
-pub(crate) fn report_incomplete(incomplete: &[Incomplete]) {
-    const SHOWN: usize = 5;
+pub(crate) fn report_incomplete(incomplete: &[IncompleteSource]) {
+    const MAX_SHOWN_PROBLEMS: usize = 5;
     if incomplete.is_empty() {
         return;
     }
-    let things = text::plural(incomplete.len() as u64, "thing");
-    output::talk(&format!("{things} could not be read:"));
-    for one in incomplete.iter().take(SHOWN) {
+    let things = text::format_plural(incomplete.len() as u64, "thing");
+    output::print_notice(&format!("{things} could not be read:"));
+    for one in incomplete.iter().take(MAX_SHOWN_PROBLEMS) {
         let path = one.path.as_deref().unwrap_or("");
-        output::talk(&text::one_line(&format!(
+        output::print_notice(&text::one_line(&format!(
             "  {}: {path}{}{}",
             one.source,
             if path.is_empty() { "" } else { ": " },
             one.reason
         )));
     }
-    if incomplete.len() > SHOWN {
-        output::talk(&format!("  and {} more; `--json` lists them all", incomplete.len() - SHOWN));
+    if incomplete.len() > MAX_SHOWN_PROBLEMS {
+        output::print_notice(&format!(
+            "  and {} more; `--json` lists them all",
+            incomplete.len() - MAX_SHOWN_PROBLEMS
+        ));
     }
 }

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::cli::{Context, tree};
+use crate::cli::{CliContext, command_tree};
 use crate::error::Error;
 use crate::render::output;
 
 /// Print the manual page, or write one page per command.
 #[derive(Debug, Args)]
-pub(crate) struct Man {
+pub(crate) struct ManArgs {
     /// Print the page of this command.
     command: Option<String>,
     /// Write every page into this directory instead.
@@ -19,9 +19,9 @@ pub(crate) struct Man {
     out: Option<PathBuf>,
 }
 
-impl Man {
-    pub(crate) fn run(&self, _: &Context) -> Result<ExitCode, Error> {
-        let tree = tree();
+impl ManArgs {
+    pub(crate) fn run_man(&self, _: &CliContext) -> Result<ExitCode, Error> {
+        let tree = command_tree();
         if let Some(directory) = &self.out {
             clap_mangen::generate_to(tree, directory).map_err(|error| Error::Write {
                 path: directory.display().to_string(),
@@ -34,7 +34,7 @@ impl Man {
             Some(name) => tree
                 .find_subcommand(name)
                 .ok_or_else(|| {
-                    Error::usage(
+                    Error::usage_error(
                         format!("there is no command `{name}`"),
                         "`ostler help` lists the commands",
                     )
@@ -44,7 +44,7 @@ impl Man {
         };
         let mut out = Vec::new();
         clap_mangen::Man::new(page).render(&mut out)?;
-        output::text(&String::from_utf8_lossy(&out))?;
+        output::print_text(&String::from_utf8_lossy(&out))?;
         Ok(ExitCode::SUCCESS)
     }
 }

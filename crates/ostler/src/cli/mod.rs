@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use flows::observe::{Observation, Request, Scope, observe};
-use flows::terminal::Home;
+use flows::observe::{Observation, ObserveRequest, ObserveScope, observe_sessions};
+use flows::terminal::TerminalHome;
 use flows::terminal::screen::Personality;
 use model::time::Time;
 
-use crate::config::{self, Loaded};
+use crate::config::{self, LoadedConfig};
 use crate::env;
 use crate::error::{self, Error};
 use crate::render::output;
@@ -44,7 +44,7 @@ mod vault;
 pub(crate) mod version;
 mod why;
 
-pub(crate) use access::keep as keep_access;
+pub(crate) use access::run_keeper as keep_access;
 
 /// Tells the truth about every AI coding agent session on this machine.
 ///
@@ -75,68 +75,68 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Ls(ls::Ls),
-    Show(show::Show),
-    Why(why::Why),
-    Logs(logs::Logs),
+    Ls(ls::LsArgs),
+    Show(show::ShowArgs),
+    Why(why::WhyArgs),
+    Logs(logs::LogsArgs),
     #[command(flatten)]
-    Terminal(terminal::Terminal),
-    Skills(skills::Skills),
-    Adapters(adapters::Adapters),
-    Du(du::Du),
-    Access(access::Access),
-    Config(config_show::ConfigCommand),
-    Status(status::Status),
-    Doctor(doctor::Doctor),
-    Summary(vault::Summary),
-    Finalize(finalize::Finalize),
-    Gc(gc::Gc),
-    Pin(pin::Pin),
-    Store(store::Store),
-    Undo(trash::Undo),
-    Trash(trash::Trash),
-    Agents(agents::Agents),
-    Vault(vault::Vault),
-    Events(events::Events),
-    Daemon(daemon::Daemon),
-    Hook(hook::Hook),
-    Hooks(hooks::Hooks),
-    Schema(schema::Schema),
-    Completions(completions::Completions),
-    Man(man::Man),
-    Version(version::Version),
-    Help(help::Help),
+    Terminal(terminal::TerminalCommand),
+    Skills(skills::SkillsArgs),
+    Adapters(adapters::AdaptersArgs),
+    Du(du::DuArgs),
+    Access(access::AccessArgs),
+    Config(config_show::ConfigArgs),
+    Status(status::StatusArgs),
+    Doctor(doctor::DoctorArgs),
+    Summary(vault::SummaryArgs),
+    Finalize(finalize::FinalizeArgs),
+    Gc(gc::GcArgs),
+    Pin(pin::PinArgs),
+    Store(store::StoreArgs),
+    Undo(trash::UndoArgs),
+    Trash(trash::TrashArgs),
+    Agents(agents::AgentsArgs),
+    Vault(vault::VaultArgs),
+    Events(events::EventsArgs),
+    Daemon(daemon::DaemonArgs),
+    Hook(hook::HookArgs),
+    Hooks(hooks::HooksArgs),
+    Schema(schema::SchemaArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
+    Version(version::VersionArgs),
+    Help(help::HelpArgs),
 }
 
 impl Command {
     /// The name in the envelope.
-    fn name(&self) -> &'static str {
+    fn envelope_name(&self) -> &'static str {
         match self {
             Self::Ls(_) => "ls",
             Self::Show(_) => "show",
             Self::Why(_) => "why",
             Self::Logs(_) => "logs",
-            Self::Terminal(command) => command.name(),
-            Self::Skills(command) => command.name(),
+            Self::Terminal(command) => command.envelope_name(),
+            Self::Skills(command) => command.envelope_name(),
             Self::Adapters(_) => "adapters",
             Self::Du(_) => "du",
-            Self::Access(command) => command.name(),
-            Self::Config(command) => command.name(),
+            Self::Access(command) => command.envelope_name(),
+            Self::Config(command) => command.envelope_name(),
             Self::Status(_) => "status",
             Self::Doctor(_) => "doctor",
             Self::Summary(_) => "summary",
             Self::Finalize(_) => "finalize",
             Self::Gc(_) => "gc",
             Self::Pin(_) => "pin",
-            Self::Store(command) => command.name(),
+            Self::Store(command) => command.envelope_name(),
             Self::Undo(_) => "undo",
-            Self::Trash(command) => command.name(),
-            Self::Agents(command) => command.name(),
-            Self::Vault(command) => command.name(),
+            Self::Trash(command) => command.envelope_name(),
+            Self::Agents(command) => command.envelope_name(),
+            Self::Vault(command) => command.envelope_name(),
             Self::Events(_) => "events",
-            Self::Daemon(command) => command.name(),
+            Self::Daemon(command) => command.envelope_name(),
             Self::Hook(_) => "hook",
-            Self::Hooks(command) => command.name(),
+            Self::Hooks(command) => command.envelope_name(),
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
@@ -145,44 +145,44 @@ impl Command {
         }
     }
 
-    fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+    fn run_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match self {
-            Self::Ls(command) => command.run(context),
-            Self::Show(command) => command.run(context),
-            Self::Why(command) => command.run(context),
-            Self::Logs(command) => command.run(context),
-            Self::Terminal(command) => command.run(context),
-            Self::Skills(command) => command.run(context),
-            Self::Adapters(command) => command.run(context),
-            Self::Du(command) => command.run(context),
-            Self::Access(command) => command.run(context),
-            Self::Config(command) => command.run(context),
-            Self::Status(command) => command.run(context),
-            Self::Doctor(command) => command.run(context),
-            Self::Summary(command) => command.run(context),
-            Self::Finalize(command) => command.run(context),
-            Self::Gc(command) => command.run(context),
-            Self::Pin(command) => command.run(context),
-            Self::Store(command) => command.run(context),
-            Self::Undo(command) => command.run(context),
-            Self::Trash(command) => command.run(context),
-            Self::Agents(command) => command.run(context),
-            Self::Vault(command) => command.run(context),
-            Self::Events(command) => command.run(context),
-            Self::Daemon(command) => command.run(context),
-            Self::Hook(command) => Ok(command.run()),
-            Self::Hooks(command) => command.run(context),
-            Self::Schema(command) => command.run(context),
-            Self::Completions(command) => command.run(context),
-            Self::Man(command) => command.run(context),
-            Self::Version(command) => command.run(context),
-            Self::Help(command) => command.run(context),
+            Self::Ls(command) => command.run_ls(context),
+            Self::Show(command) => command.run_show(context),
+            Self::Why(command) => command.run_why(context),
+            Self::Logs(command) => command.run_logs(context),
+            Self::Terminal(command) => command.run_terminal_command(context),
+            Self::Skills(command) => command.run_skills(context),
+            Self::Adapters(command) => command.run_adapters(context),
+            Self::Du(command) => command.run_du(context),
+            Self::Access(command) => command.run_access(context),
+            Self::Config(command) => command.run_config(context),
+            Self::Status(command) => command.run_status(context),
+            Self::Doctor(command) => command.run_doctor(context),
+            Self::Summary(command) => command.run_summary(context),
+            Self::Finalize(command) => command.run_finalize(context),
+            Self::Gc(command) => command.run_gc(context),
+            Self::Pin(command) => command.run_pin(context),
+            Self::Store(command) => command.run_store(context),
+            Self::Undo(command) => command.run_undo(context),
+            Self::Trash(command) => command.run_trash(context),
+            Self::Agents(command) => command.run_agents(context),
+            Self::Vault(command) => command.run_vault(context),
+            Self::Events(command) => command.run_events(context),
+            Self::Daemon(command) => command.run_daemon_command(context),
+            Self::Hook(command) => Ok(command.run_hook()),
+            Self::Hooks(command) => command.run_hooks(context),
+            Self::Schema(command) => command.run_schema(context),
+            Self::Completions(command) => command.run_completions(context),
+            Self::Man(command) => command.run_man(context),
+            Self::Version(command) => command.run_version(context),
+            Self::Help(command) => command.run_help(context),
         }
     }
 }
 
 /// What every command is given.
-pub(crate) struct Context {
+pub(crate) struct CliContext {
     /// Whether to answer as JSON.
     pub(crate) json: bool,
     /// The name in the envelope.
@@ -192,35 +192,36 @@ pub(crate) struct Context {
     /// Under which name terminals are used.
     pub(crate) personality: Personality,
     use_index: bool,
-    agent_tty: Option<agent_tty::Globals>,
+    agent_tty: Option<agent_tty::AgentTtyGlobals>,
 }
 
-impl Context {
+impl CliContext {
     /// ostler's own directories.
-    pub(crate) fn dirs(&self) -> Result<sys::dirs::Dirs, Error> {
+    pub(crate) fn ostler_dirs(&self) -> Result<sys::dirs::Dirs, Error> {
         Ok(sys::dirs::of_this_process()?)
     }
 
     /// The settings.
-    pub(crate) fn config(&self) -> Result<Loaded, Error> {
-        config::load()
+    pub(crate) fn load_config(&self) -> Result<LoadedConfig, Error> {
+        config::load_config()
     }
 
     /// ostler's own state.
-    pub(crate) fn home(&self) -> Result<std::path::PathBuf, Error> {
+    pub(crate) fn ostler_home(&self) -> Result<std::path::PathBuf, Error> {
         sys::dirs::home_of_this_process().map_err(|error| {
-            Error::usage(error.to_string(), "set HOME, or OSTLER_HOME to an absolute path")
+            Error::usage_error(error.to_string(), "set HOME, or OSTLER_HOME to an absolute path")
         })
     }
 
     /// Where hosted terminals are.
-    pub(crate) fn terminals(&self) -> Result<Home, Error> {
+    pub(crate) fn terminals_home(&self) -> Result<TerminalHome, Error> {
         if let Some(globals) = &self.agent_tty {
-            return Ok(globals.terminals());
+            return Ok(globals.terminals_home());
         }
-        let dirs = sys::dirs::of_this_process()
-            .map_err(|error| Error::usage(error.to_string(), "set `HOME` or `OSTLER_HOME`"))?;
-        Ok(Home {
+        let dirs = sys::dirs::of_this_process().map_err(|error| {
+            Error::usage_error(error.to_string(), "set `HOME` or `OSTLER_HOME`")
+        })?;
+        Ok(TerminalHome {
             root: dirs.home,
             sockets: dirs.runtime,
             personality: Personality::Ostler,
@@ -235,7 +236,11 @@ impl Context {
     }
 
     /// Looks at the machine.
-    pub(crate) fn observe(&self, scope: Scope, agents: &[String]) -> Result<Observation, Error> {
+    pub(crate) fn observe_now(
+        &self,
+        scope: ObserveScope,
+        agents: &[String],
+    ) -> Result<Observation, Error> {
         self.observe_at(self.now, scope, agents)
     }
 
@@ -243,20 +248,20 @@ impl Context {
     pub(crate) fn observe_at(
         &self,
         now: Time,
-        scope: Scope,
+        scope: ObserveScope,
         agents: &[String],
     ) -> Result<Observation, Error> {
-        let config = self.config()?.config;
+        let config = self.load_config()?.config;
         // Without a home there is nowhere to look, and that is not the same as finding nothing.
-        if env::home().is_none_or(|home| !home.is_absolute()) {
-            return Err(Error::usage(
+        if env::home_dir().is_none_or(|home| !home.is_absolute()) {
+            return Err(Error::usage_error(
                 "`HOME` does not name a directory, so that agents' files cannot be found",
                 "set `HOME` to an absolute path",
             ));
         }
-        let dirs = self.dirs()?;
-        Ok(observe(&Request {
-            env: flows::Env::new(&env::lookup),
+        let dirs = self.ostler_dirs()?;
+        Ok(observe_sessions(&ObserveRequest {
+            env: flows::EnvLookup::new(&env::lookup_variable),
             config: &config,
             home: Some(&dirs.home),
             cache: Some(dirs.cache.as_path()).filter(|_| self.use_index),
@@ -267,13 +272,13 @@ impl Context {
     }
 
     /// Writes the answer as JSON.
-    pub(crate) fn answer<T: serde::Serialize>(&self, result: T) -> Result<(), Error> {
-        output::json(self.name, self.now, result)
+    pub(crate) fn print_json<T: serde::Serialize>(&self, result: T) -> Result<(), Error> {
+        output::print_json(self.name, self.now, result)
     }
 }
 
 /// Reads the command line, runs the command, reports its error.
-pub(crate) fn main() -> ExitCode {
+pub(crate) fn run_ostler() -> ExitCode {
     sys::memory::expect_many_small_allocations();
     clap_complete::CompleteEnv::with_factory(Cli::command).complete();
     let now = sys::clock::now();
@@ -284,35 +289,35 @@ pub(crate) fn main() -> ExitCode {
         .and_then(|matches| Cli::from_arg_matches(&matches))
     {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error, command_named_in(&args), now, as_json),
+        Err(error) => return report_usage_error(&error, command_named_in(&args), now, as_json),
     };
     if cli.version {
-        return version::plain();
+        return version::print_version();
     }
     if let Ok(dirs) = sys::dirs::of_this_process() {
         sys::wall_clock::keep_readings_in(&dirs.cache);
     }
-    let command = cli.command.unwrap_or_else(|| Command::Ls(ls::Ls::default()));
-    let context = Context {
+    let command = cli.command.unwrap_or_else(|| Command::Ls(ls::LsArgs::default()));
+    let context = CliContext {
         json: cli.json,
-        name: command.name(),
+        name: command.envelope_name(),
         now,
         personality: Personality::Ostler,
         use_index: !cli.no_index,
         agent_tty: None,
     };
-    match command.run(&context) {
+    match command.run_command(&context) {
         Ok(code) => code,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            output::error(context.name, now, &error, context.json);
+            output::report_error(context.name, now, &error, context.json);
             error.exit_code()
         }
     }
 }
 
 /// Reports what clap has to say: help is an answer, the rest is an error in the command line.
-fn refuse(error: &clap::Error, command: &str, now: Time, as_json: bool) -> ExitCode {
+fn report_usage_error(error: &clap::Error, command: &str, now: Time, as_json: bool) -> ExitCode {
     use clap::error::ErrorKind;
 
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
@@ -321,8 +326,9 @@ fn refuse(error: &clap::Error, command: &str, now: Time, as_json: bool) -> ExitC
     }
     if as_json {
         let message = first_paragraph(&error.render().to_string());
-        let error = Error::usage(message, "`ostler help` lists the commands and their options");
-        output::error(command, now, &error, true);
+        let error =
+            Error::usage_error(message, "`ostler help` lists the commands and their options");
+        output::report_error(command, now, &error, true);
     } else {
         let _ = error.print();
     }
@@ -339,10 +345,10 @@ fn first_paragraph(text: &str) -> String {
 /// The command that a command line with an error in it was meant for.
 fn command_named_in(args: &[std::ffi::OsString]) -> &str {
     let word = args.iter().skip(1).find_map(|arg| arg.to_str().filter(|arg| !arg.starts_with('-')));
-    word.filter(|word| tree().find_subcommand(word).is_some()).unwrap_or("ostler")
+    word.filter(|word| command_tree().find_subcommand(word).is_some()).unwrap_or("ostler")
 }
 
 /// The whole command tree, for help, man pages and completions.
-fn tree() -> clap::Command {
+fn command_tree() -> clap::Command {
     Cli::command()
 }

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use flows::observe::Scope;
+use flows::observe::ObserveScope;
 use flows::pins;
-use flows::work::{Done, Work, carry_out};
+use flows::work::{Work, WorkDone, carry_out_work};
 use model::wire::{PinResult, PinView};
 
-use crate::cli::{Context, complete};
+use crate::cli::{CliContext, complete};
 use crate::error::{self, Error};
 use crate::render::{duration, output, text};
 
@@ -18,9 +18,9 @@ use crate::render::{duration, output, text};
 /// Neither age nor size nor `--yes` takes it: its terminal, its transcript, its copies in the vault, the
 /// worktree it worked in. Without a session, lists what is pinned.
 #[derive(Debug, Args)]
-pub(crate) struct Pin {
+pub(crate) struct PinArgs {
     /// The sessions: ids, unambiguous prefixes, names, `.` or `-`.
-    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(complete::sessions))]
+    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(complete::complete_sessions))]
     sessions: Vec<String>,
     /// Take the pin away.
     #[arg(long, requires = "sessions")]
@@ -30,42 +30,42 @@ pub(crate) struct Pin {
     note: Option<String>,
 }
 
-impl Pin {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let dirs = context.dirs()?;
+impl PinArgs {
+    pub(crate) fn run_pin(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let dirs = context.ostler_dirs()?;
         if self.sessions.is_empty() {
-            return tell(context, &pins::list(&dirs.home)?);
+            return print_pins(context, &pins::list_pins(&dirs.home)?);
         }
-        let observation = context.observe(Scope::All, &[])?;
+        let observation = context.observe_now(ObserveScope::All, &[])?;
         let here = std::env::current_dir().unwrap_or_default();
-        let find = |text: &String| pins::find(&observation, text, &here, self.remove);
+        let find = |text: &String| pins::find_pinnable(&observation, text, &here, self.remove);
         let sessions = self.sessions.iter().map(find).collect::<Result<_, _>>()?;
         let work = Work::Pin { sessions, note: self.note.clone(), remove: self.remove };
-        let done = carry_out(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        let done = carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
         match done.map_err(Error::Order)? {
-            (Done::Pin(result), transport) => {
-                let transport = Some(transport.word().to_owned());
-                tell(context, &PinResult { transport, ..result })
+            (WorkDone::Pin(result), transport) => {
+                let transport = Some(transport.as_str().to_owned());
+                print_pins(context, &PinResult { transport, ..result })
             }
             _ => Err(error::unexpected_answer()),
         }
     }
 }
 
-fn tell(context: &Context, result: &PinResult) -> Result<ExitCode, Error> {
+fn print_pins(context: &CliContext, result: &PinResult) -> Result<ExitCode, Error> {
     if context.json {
-        context.answer(result)?;
+        context.print_json(result)?;
     } else {
-        let mut page: String = result.pins.iter().map(|pin| line(context, pin)).collect();
+        let mut page: String = result.pins.iter().map(|pin| pin_line(context, pin)).collect();
         if page.is_empty() {
             page.push_str("nothing is pinned\n");
         }
-        output::text(&page)?;
+        output::print_text(&page)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(context: &Context, pin: &PinView) -> String {
+fn pin_line(context: &CliContext, pin: &PinView) -> String {
     let state = match (pin.pinned, pin.changed) {
         (true, _) => "pinned",
         (false, true) => "not pinned any more",
@@ -73,7 +73,7 @@ fn line(context: &Context, pin: &PinView) -> String {
     };
     let mut line = format!("{state} {}:{}", pin.agent, pin.session);
     if let Some(at) = pin.pinned_at {
-        line.push_str(&format!("  {}", duration::ago(context.now.since(at))));
+        line.push_str(&format!("  {}", duration::age_phrase(context.now.since(at))));
     }
     if let Some(note) = &pin.note {
         line.push_str(&format!("  {note}"));

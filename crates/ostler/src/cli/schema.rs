@@ -4,19 +4,19 @@ use std::process::ExitCode;
 
 use access::wire as access;
 use clap::Args;
-use model::conversation::Entry;
+use model::conversation::ConversationEntry;
 use model::hosted::wire as hosted;
 use model::wire;
 use openclaw::wire as openclaw;
 use serde_json::{Map, Value};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
 /// Print the JSON Schema of every `--json` result, or of one command's.
 #[derive(Debug, Args)]
-pub(crate) struct Schema {
+pub(crate) struct SchemaArgs {
     /// The command, e.g. `ls`; `error` is the error envelope, `logs -f` a line of that stream.
     command: Option<String>,
 }
@@ -28,10 +28,10 @@ fn schema_of<T: schemars::JsonSchema>() -> schemars::Schema {
 }
 
 /// Everything that is printed as JSON, by command.
-fn all() -> Vec<(&'static str, schemars::Schema)> {
+fn list_schemas() -> Vec<(&'static str, schemars::Schema)> {
     macro_rules! envelope {
         ($result:ty) => {
-            schema_of::<wire::Success<'static, $result>>()
+            schema_of::<wire::SuccessEnvelope<'static, $result>>()
         };
     }
     vec![
@@ -40,7 +40,7 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         ("show", envelope!(wire::ShowResult<'static>)),
         ("why", envelope!(wire::WhyResult<'static>)),
         ("logs", envelope!(wire::LogsResult<'static>)),
-        ("logs -f", schema_of::<Entry>()),
+        ("logs -f", schema_of::<ConversationEntry>()),
         ("adapters", envelope!(wire::AdaptersResult)),
         ("du", envelope!(wire::DuResult)),
         ("access open", envelope!(access::AccessEnvResult)),
@@ -78,8 +78,8 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         ("agents delete", envelope!(wire::AgentDeleteResult)),
         ("status", envelope!(wire::StatusResult<'static>)),
         ("doctor", envelope!(wire::DoctorResult)),
-        ("summary", envelope!(model::summary::Summary)),
-        ("finalize", envelope!(wire::Swept)),
+        ("summary", envelope!(model::summary::SessionSummary)),
+        ("finalize", envelope!(wire::SweepResult)),
         ("gc", envelope!(wire::GcResult)),
         ("pin", envelope!(wire::PinResult)),
         ("undo", envelope!(wire::UndoResult)),
@@ -87,7 +87,7 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         ("trash empty", envelope!(wire::TrashEmptied)),
         ("trash verify", envelope!(wire::TrashVerified)),
         ("vault ls", envelope!(wire::VaultLsResult)),
-        ("vault show", envelope!(model::summary::Kept)),
+        ("vault show", envelope!(model::summary::KeptSession)),
         ("vault restore", envelope!(wire::VaultWrittenResult)),
         ("vault export", envelope!(wire::VaultWrittenResult)),
         ("vault verify", envelope!(wire::VaultVerifyResult)),
@@ -102,13 +102,13 @@ fn all() -> Vec<(&'static str, schemars::Schema)> {
         ("hooks uninstall", envelope!(wire::HooksResult)),
         ("hooks status", envelope!(wire::HooksResult)),
         ("version", envelope!(wire::VersionResult)),
-        ("error", schema_of::<wire::Failure<'static>>()),
+        ("error", schema_of::<wire::ErrorEnvelope<'static>>()),
     ]
 }
 
-impl Schema {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let mut all = all();
+impl SchemaArgs {
+    pub(crate) fn run_schema(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let mut all = list_schemas();
         let answer = match &self.command {
             None => Value::Object(
                 all.into_iter()
@@ -119,7 +119,7 @@ impl Schema {
                 let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
                 let names = names.join(", ");
                 let index = all.iter().position(|(one, _)| one == name).ok_or_else(|| {
-                    Error::usage(
+                    Error::usage_error(
                         format!("no JSON result is called `{name}`"),
                         format!("there are: {names}"),
                     )
@@ -128,9 +128,9 @@ impl Schema {
             }
         };
         if context.json {
-            context.answer(answer)?;
+            context.print_json(answer)?;
         } else {
-            output::text(&(serde_json::to_string_pretty(&answer)? + "\n"))?;
+            output::print_text(&(serde_json::to_string_pretty(&answer)? + "\n"))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use flows::terminal::screen::Personality;
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 use model::wire::{SkillPathResult, SkillResult, SkillView, SkillsResult};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
@@ -20,7 +20,7 @@ struct Skill {
     personalities: &'static [Personality],
 }
 
-const ALL: &[Skill] = &[
+const ALL_SKILLS: &[Skill] = &[
     Skill {
         name: "ostler",
         content: include_str!("../../skills/ostler/SKILL.md"),
@@ -48,13 +48,13 @@ impl Skill {
 
 /// Print what an agent should know about ostler.
 #[derive(Debug, Args)]
-pub(crate) struct Skills {
+pub(crate) struct SkillsArgs {
     #[command(subcommand)]
-    what: What,
+    what: SkillsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum SkillsCommand {
     /// List the skills.
     List,
     /// Print a skill.
@@ -69,40 +69,40 @@ enum What {
     },
 }
 
-impl Skills {
-    pub(crate) const fn name(&self) -> &'static str {
+impl SkillsArgs {
+    pub(crate) const fn envelope_name(&self) -> &'static str {
         match self.what {
-            What::List => "skills list",
-            What::Get { .. } => "skills get",
-            What::Path { .. } => "skills path",
+            SkillsCommand::List => "skills list",
+            SkillsCommand::Get { .. } => "skills get",
+            SkillsCommand::Path { .. } => "skills path",
         }
     }
 
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+    pub(crate) fn run_skills(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match &self.what {
-            What::List => list(context)?,
-            What::Get { name } => get(context, name)?,
-            What::Path { name } => path(context, name)?,
+            SkillsCommand::List => list_skills(context)?,
+            SkillsCommand::Get { name } => print_skill(context, name)?,
+            SkillsCommand::Path { name } => print_skill_path(context, name)?,
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn offered(context: &Context) -> impl Iterator<Item = &'static Skill> {
+fn offered_skills(context: &CliContext) -> impl Iterator<Item = &'static Skill> {
     let personality = context.personality;
-    ALL.iter().filter(move |skill| skill.personalities.contains(&personality))
+    ALL_SKILLS.iter().filter(move |skill| skill.personalities.contains(&personality))
 }
 
-fn find(context: &Context, name: &str) -> Result<&'static Skill, Fault> {
-    offered(context).find(|skill| skill.name == name).ok_or_else(|| {
-        let names: Vec<&str> = offered(context).map(|skill| skill.name).collect();
+fn find_skill(context: &CliContext, name: &str) -> Result<&'static Skill, HostFault> {
+    offered_skills(context).find(|skill| skill.name == name).ok_or_else(|| {
+        let names: Vec<&str> = offered_skills(context).map(|skill| skill.name).collect();
         let message = format!("no skill `{name}`; there are: {}", names.join(", "));
-        Fault::new(Code::SkillNotFound, message)
+        HostFault::new(FaultCode::SkillNotFound, message)
     })
 }
 
-fn list(context: &Context) -> Result<(), Error> {
-    let skills: Vec<SkillView> = offered(context)
+fn list_skills(context: &CliContext) -> Result<(), Error> {
+    let skills: Vec<SkillView> = offered_skills(context)
         .map(|skill| SkillView {
             name: skill.name,
             description: skill.description(),
@@ -110,36 +110,41 @@ fn list(context: &Context) -> Result<(), Error> {
         })
         .collect();
     if context.json {
-        return context.answer(SkillsResult { skills });
+        return context.print_json(SkillsResult { skills });
     }
     let lines: Vec<String> =
         skills.iter().map(|skill| format!("{}  {}\n", skill.name, skill.description)).collect();
-    output::text(&lines.concat())
+    output::print_text(&lines.concat())
 }
 
-fn get(context: &Context, name: &str) -> Result<(), Error> {
-    let skill = find(context, name)?;
+fn print_skill(context: &CliContext, name: &str) -> Result<(), Error> {
+    let skill = find_skill(context, name)?;
     if context.json {
         let path = put_on_disk(skill)?.join("SKILL.md").to_string_lossy().into_owned();
         let content = skill.content;
-        return context.answer(SkillResult { name: skill.name, source: "bundled", path, content });
+        return context.print_json(SkillResult {
+            name: skill.name,
+            source: "bundled",
+            path,
+            content,
+        });
     }
-    output::text(skill.content)
+    output::print_text(skill.content)
 }
 
-fn path(context: &Context, name: &str) -> Result<(), Error> {
-    let skill = find(context, name)?;
+fn print_skill_path(context: &CliContext, name: &str) -> Result<(), Error> {
+    let skill = find_skill(context, name)?;
     let path = put_on_disk(skill)?.to_string_lossy().into_owned();
     if context.json {
-        return context.answer(SkillPathResult { name: skill.name, source: "bundled", path });
+        return context.print_json(SkillPathResult { name: skill.name, source: "bundled", path });
     }
-    output::text(&format!("{path}\n"))
+    output::print_text(&format!("{path}\n"))
 }
 
 /// A skill is part of the program; those who want a directory get a copy in the cache.
 fn put_on_disk(skill: &Skill) -> Result<PathBuf, Error> {
     let cache = sys::dirs::of_this_process()
-        .map_err(|error| Error::usage(error.to_string(), "set `HOME` or `XDG_CACHE_HOME`"))?
+        .map_err(|error| Error::usage_error(error.to_string(), "set `HOME` or `XDG_CACHE_HOME`"))?
         .cache;
     let version = env!("CARGO_PKG_VERSION");
     let directory = cache.join("skills").join(version).join(skill.name);
@@ -149,7 +154,7 @@ fn put_on_disk(skill: &Skill) -> Result<PathBuf, Error> {
             return Ok(());
         }
         std::fs::create_dir_all(&directory)?;
-        sys::atomic::replace(&file, skill.content.as_bytes())
+        sys::atomic::write_unsynced(&file, skill.content.as_bytes())
     };
     write().map_err(|error| Error::Write {
         path: file.display().to_string(),

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use clap::Args;
 use flows::daemon::AskLimits;
-use flows::observe::{Observed, Scope};
-use model::session::{How, Kind};
-use model::wire::{StatusResult, Swept, SweptSession};
+use flows::observe::{ObserveScope, Observed};
+use model::session::{ClaimBasis, SessionKind};
+use model::wire::{StatusResult, SweepResult, SweptSession};
 
-use crate::cli::{Context, finalize, ls};
+use crate::cli::{CliContext, finalize, ls};
 use crate::error::{self, Error};
-use crate::render::colour::Paint;
+use crate::render::colour::Painter;
 use crate::render::{duration, output, sessions, text};
 
 /// Tell what agents are doing in this repository, after finalizing those that are gone.
@@ -20,7 +20,7 @@ use crate::render::{duration, output, sessions, text};
 /// Looks at the git repository of this directory, or at the directory itself. It sweeps first:
 /// sessions whose agent is proven to be gone are ended and condensed, and it says so.
 #[derive(Debug, Args)]
-pub(crate) struct Status {
+pub(crate) struct StatusArgs {
     /// Look at every directory.
     #[arg(short, long)]
     all: bool,
@@ -30,16 +30,16 @@ pub(crate) struct Status {
 }
 
 /// How long ended sessions are mentioned.
-const RECENT: Duration = Duration::from_secs(24 * 3600);
+const RECENTLY_ENDED_SPAN: Duration = Duration::from_secs(24 * 3600);
 
 /// How many of them.
-const MOST_ENDED: usize = 10;
+const MAX_ENDED_SHOWN: usize = 10;
 
-impl Status {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+impl StatusArgs {
+    pub(crate) fn run_status(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let directory = if self.all { None } else { Some(repository_or_directory()?) };
-        let (swept, not_swept) = self.sweep(context)?;
-        let observation = context.observe(Scope::Active, &[])?;
+        let (swept, not_swept) = self.sweep_or_reason(context)?;
+        let observation = context.observe_now(ObserveScope::Active, &[])?;
         let here = |cwd: Option<&str>| match (&directory, cwd) {
             (None, _) => true,
             (Some(directory), Some(cwd)) => Path::new(cwd).starts_with(directory),
@@ -51,14 +51,15 @@ impl Status {
             .filter(|one| one.verdict.status.is_active() || is_unfinalized(one))
             .filter(|one| here(one.session.digest.cwd.as_deref()))
             .collect();
-        let since = context.now.minus(RECENT);
-        let home = context.dirs()?.home;
-        let ended = flows::finalize::ended_since(&home, since, directory.as_deref(), MOST_ENDED)
-            .map_err(|error| Error::Order(error.into()))?;
+        let since = context.now.minus(RECENTLY_ENDED_SPAN);
+        let home = context.ostler_dirs()?.home;
+        let ended =
+            flows::finalize::ended_since(&home, since, directory.as_deref(), MAX_ENDED_SHOWN)
+                .map_err(|error| Error::Order(error.into()))?;
         if context.json {
-            context.answer(StatusResult {
+            context.print_json(StatusResult {
                 directory: directory.map(|path| path.to_string_lossy().into_owned()),
-                sessions: shown.iter().map(|one| one.view()).collect(),
+                sessions: shown.iter().map(|one| one.session_view()).collect(),
                 ended,
                 swept,
                 not_swept,
@@ -66,17 +67,19 @@ impl Status {
             })?;
         } else {
             if let Some(swept) = swept.as_ref().filter(|swept| !swept.ended.is_empty()) {
-                output::talk(finalize::tell(swept).trim_end());
+                output::print_notice(finalize::render_sweep_text(swept).trim_end());
             }
             for one in shown.iter().filter(|one| is_unfinalized(one)) {
                 let reason = why_not_finalized(one, swept.as_ref(), not_swept.as_deref());
                 let id = &one.session.id;
-                output::talk(&text::one_line(&format!("{id} has exited; not finalized: {reason}")));
+                output::print_notice(&text::one_line(&format!(
+                    "{id} has exited; not finalized: {reason}"
+                )));
             }
             if let Some(reason) = not_swept.filter(|_| !self.no_sweep) {
-                output::talk(&format!("not swept: {reason}"));
+                output::print_notice(&format!("not swept: {reason}"));
             }
-            output::text(&page(context, &shown, &ended))?;
+            output::print_text(&render_status_text(context, &shown, &ended))?;
             ls::report_incomplete(&observation.incomplete);
         }
         Ok(error::exit_code_for(&observation.incomplete))
@@ -84,14 +87,17 @@ impl Status {
 
     /// What the sweep did, or why there was none. A sweep that cannot be made is no reason not to
     /// answer.
-    fn sweep(&self, context: &Context) -> Result<(Option<Swept>, Option<String>), Error> {
-        if !flows::finalize::is_anything_known(&context.dirs()?.home) {
+    fn sweep_or_reason(
+        &self,
+        context: &CliContext,
+    ) -> Result<(Option<SweepResult>, Option<String>), Error> {
+        if !flows::finalize::is_anything_known(&context.ostler_dirs()?.home) {
             return Ok((None, None));
         }
         if self.no_sweep {
             return Ok((None, Some("`--no-sweep` was given".to_owned())));
         }
-        match finalize::sweep(context, &[], false, AskLimits::SHORT) {
+        match finalize::run_sweep(context, &[], false, AskLimits::SHORT) {
             Ok(swept) => Ok((Some(swept), None)),
             Err(error) => Ok((None, Some(error.to_string()))),
         }
@@ -100,12 +106,16 @@ impl Status {
 
 /// Whether a session's owner is proven to be gone, and its end is not recorded yet.
 fn is_unfinalized(one: &Observed) -> bool {
-    let told_open = one.session.claims.iter().any(|claim| claim.how == How::Hook);
-    one.session.kind == Kind::Native && one.verdict.status.is_terminal() && told_open
+    let told_open = one.session.claims.iter().any(|claim| claim.how == ClaimBasis::Hook);
+    one.session.kind == SessionKind::Native && one.verdict.status.is_terminal() && told_open
 }
 
 /// Why its end could not be recorded.
-fn why_not_finalized(one: &Observed, swept: Option<&Swept>, not_swept: Option<&str>) -> String {
+fn why_not_finalized(
+    one: &Observed,
+    swept: Option<&SweepResult>,
+    not_swept: Option<&str>,
+) -> String {
     let is_it =
         |kept: &&SweptSession| kept.agent == one.session.agent && kept.session == one.session.id;
     let kept = swept.and_then(|swept| swept.kept.iter().find(is_it));
@@ -113,16 +123,21 @@ fn why_not_finalized(one: &Observed, swept: Option<&Swept>, not_swept: Option<&s
     reason.unwrap_or("the next sweep does it").to_owned()
 }
 
-fn page(context: &Context, shown: &[&Observed], ended: &[SweptSession]) -> String {
+fn render_status_text(context: &CliContext, shown: &[&Observed], ended: &[SweptSession]) -> String {
     let mut page = String::new();
     if shown.is_empty() {
         page.push_str("No active agent sessions here.\n");
     } else {
-        let paint = Paint::for_stdout();
-        page.push_str(&sessions::table(shown, context.now, output::columns(), paint));
+        let paint = Painter::for_stdout();
+        page.push_str(&sessions::render_session_table(
+            shown,
+            context.now,
+            output::output_columns(),
+            paint,
+        ));
     }
     for one in ended {
-        let ago = one.at.map(|at| duration::ago(context.now.since(at))).unwrap_or_default();
+        let ago = one.at.map(|at| duration::age_phrase(context.now.since(at))).unwrap_or_default();
         let line = format!("{} {ago}: {}:{}", one.reason, one.agent, one.session);
         page.push_str(&text::one_line(&line));
         page.push('\n');

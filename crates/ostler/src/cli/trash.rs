@@ -5,25 +5,25 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use flows::work::{Done, Work, carry_out};
-use model::time::millis;
+use flows::work::{Work, WorkDone, carry_out_work};
+use model::time::whole_millis;
 use model::wire::{
     ReceiptView, TrashEmptied, TrashLsResult, TrashVerified, UndecidedView, UndoResult,
 };
 
-use crate::cli::{Context, ls};
+use crate::cli::{CliContext, ls};
 use crate::error::{self, Error};
 use crate::render::{duration, output, text};
 
 /// Look into the trash: what ostler removed, and what brings it back.
 #[derive(Debug, Args)]
-pub(crate) struct Trash {
+pub(crate) struct TrashArgs {
     #[command(subcommand)]
-    action: Action,
+    action: TrashCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum TrashCommand {
     /// List what was removed, by receipt.
     Ls,
     /// Remove for good what was trashed long ago. This cannot be undone.
@@ -41,7 +41,7 @@ enum Action {
 
 /// Bring back what a command removed, renamed or replaced.
 #[derive(Debug, Args)]
-pub(crate) struct Undo {
+pub(crate) struct UndoArgs {
     /// The receipt, or the beginning of it; the last one without it.
     receipt: Option<String>,
     /// Where something else is in the place of a thing, put it beside that, as `NAME.ostler-RECEIPT`.
@@ -49,49 +49,49 @@ pub(crate) struct Undo {
     beside: bool,
 }
 
-impl Trash {
-    pub(crate) fn name(&self) -> &'static str {
+impl TrashArgs {
+    pub(crate) fn envelope_name(&self) -> &'static str {
         match self.action {
-            Action::Ls => "trash ls",
-            Action::Empty { .. } => "trash empty",
-            Action::Verify => "trash verify",
+            TrashCommand::Ls => "trash ls",
+            TrashCommand::Empty { .. } => "trash empty",
+            TrashCommand::Verify => "trash verify",
         }
     }
 
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+    pub(crate) fn run_trash(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match &self.action {
-            Action::Ls => list(context),
-            Action::Empty { older_than, yes } => empty(context, *older_than, *yes),
-            Action::Verify => verify(context),
+            TrashCommand::Ls => list_receipts(context),
+            TrashCommand::Empty { older_than, yes } => empty_trash(context, *older_than, *yes),
+            TrashCommand::Verify => verify_trash(context),
         }
     }
 }
 
-fn list(context: &Context) -> Result<ExitCode, Error> {
-    let (receipts, incomplete) = reaper::list(&context.dirs()?.home);
+fn list_receipts(context: &CliContext) -> Result<ExitCode, Error> {
+    let (receipts, incomplete) = reaper::list_receipts(&context.ostler_dirs()?.home);
     let bytes = receipts.iter().map(|receipt| receipt.bytes).sum();
     let result = TrashLsResult { bytes, receipts, incomplete };
     if context.json {
-        context.answer(&result)?;
+        context.print_json(&result)?;
     } else {
-        output::text(&listed(context, &result))?;
+        output::print_text(&render_receipts_text(context, &result))?;
         ls::report_incomplete(&result.incomplete);
     }
     Ok(error::exit_code_for(&result.incomplete))
 }
 
-fn listed(context: &Context, result: &TrashLsResult) -> String {
+fn render_receipts_text(context: &CliContext, result: &TrashLsResult) -> String {
     let mut page = String::new();
     for receipt in &result.receipts {
-        let ago = duration::ago(context.now.since(receipt.at));
+        let ago = duration::age_phrase(context.now.since(receipt.at));
         let gone = if receipt.undoable { "" } else { ", nothing to undo" };
-        let size = text::bytes(receipt.bytes);
+        let size = text::format_bytes(receipt.bytes);
         let line = format!("{}  {}  {ago}  {size}{gone}", receipt.receipt, receipt.command);
         page.push_str(&text::one_line(&line));
         page.push('\n');
         for item in &receipt.items {
             let state = if item.state == "done" { "" } else { item.state.as_str() };
-            let line = format!("  {} {} {}  {state}", item.action, item.kind.word(), item.path);
+            let line = format!("  {} {} {}  {state}", item.action, item.kind.as_str(), item.path);
             page.push_str(&text::one_line(line.trim_end()));
             page.push('\n');
             if let Some(copy) = &item.spare_copy {
@@ -99,7 +99,7 @@ fn listed(context: &Context, result: &TrashLsResult) -> String {
                 page.push_str(&text::one_line(&line));
                 page.push('\n');
             }
-            page.push_str(&item.undecided.as_ref().map(decide).unwrap_or_default());
+            page.push_str(&item.undecided.as_ref().map(render_undecided_text).unwrap_or_default());
         }
     }
     if result.receipts.is_empty() {
@@ -109,7 +109,7 @@ fn listed(context: &Context, result: &TrashLsResult) -> String {
 }
 
 /// What a person must decide, where everything is, and how.
-fn decide(matter: &UndecidedView) -> String {
+fn render_undecided_text(matter: &UndecidedView) -> String {
     let mut page = String::new();
     for line in std::iter::once(format!("    {}", matter.reason))
         .chain(matter.places.iter().map(|place| format!("    kept: {place}")))
@@ -121,35 +121,39 @@ fn decide(matter: &UndecidedView) -> String {
     page
 }
 
-fn empty(context: &Context, older_than: Option<Duration>, yes: bool) -> Result<ExitCode, Error> {
-    let dirs = context.dirs()?;
+fn empty_trash(
+    context: &CliContext,
+    older_than: Option<Duration>,
+    yes: bool,
+) -> Result<ExitCode, Error> {
+    let dirs = context.ostler_dirs()?;
     let older_than = match older_than {
         Some(age) => age,
-        None => context.config()?.config.retention.trash,
+        None => context.load_config()?.config.retention.trash,
     };
     let (result, applied) = if yes {
-        let older_than_ms = millis(older_than);
+        let older_than_ms = whole_millis(older_than);
         let work = Work::EmptyTrash { older_than_ms };
-        let done = carry_out(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        let done = carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
         match done.map_err(Error::Order)? {
-            (Done::EmptyTrash(result), _) => (result, true),
+            (WorkDone::EmptyTrash(result), _) => (result, true),
             _ => return Err(error::unexpected_answer()),
         }
     } else {
         let old = |receipt: &&ReceiptView| {
             receipt.bytes > 0 && context.now.since(receipt.at) >= older_than
         };
-        let (receipts, failed) = reaper::list(&dirs.home);
+        let (receipts, failed) = reaper::list_receipts(&dirs.home);
         let old: Vec<&ReceiptView> = receipts.iter().filter(old).collect();
         let bytes = old.iter().map(|receipt| receipt.bytes).sum();
         let receipts = old.iter().map(|receipt| receipt.receipt.clone()).collect();
         (TrashEmptied { applied: false, receipts, bytes, failed }, false)
     };
     if context.json {
-        context.answer(&result)?;
+        context.print_json(&result)?;
     } else {
-        let (count, size) = (result.receipts.len(), text::bytes(result.bytes));
-        output::text(&match (applied, count) {
+        let (count, size) = (result.receipts.len(), text::format_bytes(result.bytes));
+        output::print_text(&match (applied, count) {
             (false, 0) => "nothing in the trash is that old\n".to_owned(),
             (false, _) => {
                 format!("{count} receipts, {size}, would be removed for good; `--yes` does it\n")
@@ -161,25 +165,25 @@ fn empty(context: &Context, older_than: Option<Duration>, yes: bool) -> Result<E
     Ok(error::exit_code_for(&result.failed))
 }
 
-fn verify(context: &Context) -> Result<ExitCode, Error> {
-    let result = reaper::verify(&context.dirs()?.home);
+fn verify_trash(context: &CliContext) -> Result<ExitCode, Error> {
+    let result = reaper::verify_trash(&context.ostler_dirs()?.home);
     if context.json {
-        context.answer(&result)?;
+        context.print_json(&result)?;
     } else {
-        output::text(&verified(&result))?;
+        output::print_text(&render_verified_text(&result))?;
         ls::report_incomplete(&result.problems);
     }
     Ok(error::exit_code_for(&result.problems))
 }
 
-fn verified(result: &TrashVerified) -> String {
+fn render_verified_text(result: &TrashVerified) -> String {
     let mut page = format!(
         "where it should be: {} of {}\n",
-        text::plural(result.items, "thing"),
-        text::plural(result.receipts, "receipt")
+        text::format_plural(result.items, "thing"),
+        text::format_plural(result.receipts, "receipt")
     );
     if result.interrupted > 0 {
-        let steps = text::plural(result.interrupted, "interrupted step");
+        let steps = text::format_plural(result.interrupted, "interrupted step");
         let _ = writeln!(page, "{steps}, which the next removal finishes");
     }
     if result.spare > 0 {
@@ -193,31 +197,31 @@ fn verified(result: &TrashVerified) -> String {
     for matter in &result.undecided {
         page.push_str(&text::one_line(&format!("for you to decide: {}", matter.path)));
         page.push('\n');
-        page.push_str(&decide(matter));
+        page.push_str(&render_undecided_text(matter));
     }
     page
 }
 
-impl Undo {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let dirs = context.dirs()?;
+impl UndoArgs {
+    pub(crate) fn run_undo(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let dirs = context.ostler_dirs()?;
         let work = Work::Undo { receipt: self.receipt.clone(), beside: self.beside };
-        let done = carry_out(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        let done = carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
         let result = match done.map_err(Error::Order)? {
-            (Done::Undo(result), _) => result,
+            (WorkDone::Undo(result), _) => result,
             _ => return Err(error::unexpected_answer()),
         };
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
         } else {
-            output::text(&undone(&result))?;
+            output::print_text(&render_undone_text(&result))?;
         }
         let refused = result.items.iter().any(|item| item.refused.is_some());
         Ok(if refused { error::exit_code_of("REFUSED") } else { ExitCode::SUCCESS })
     }
 }
 
-fn undone(result: &UndoResult) -> String {
+fn render_undone_text(result: &UndoResult) -> String {
     let mut page = String::new();
     for item in &result.items {
         let line = match &item.refused {

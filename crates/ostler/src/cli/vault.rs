@@ -6,25 +6,25 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use model::address::AddressError;
-use model::summary::{Kept, KeptFile, Summary as Boiled};
+use model::summary::{KeptFile, KeptSession, SessionSummary as Boiled};
 use model::wire::{
-    Incomplete, RedactionView, SecretKindCount, VaultLsResult, VaultVerifyResult,
+    IncompleteSource, RedactionView, SecretKindCount, VaultLsResult, VaultVerifyResult,
     VaultWrittenResult,
 };
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{duration, output, text};
 
 /// Look into the vault: compressed copies of sessions that are over.
 #[derive(Debug, Args)]
-pub(crate) struct Vault {
+pub(crate) struct VaultArgs {
     #[command(subcommand)]
-    action: Action,
+    action: VaultCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum VaultCommand {
     /// List what the vault holds.
     Ls,
     /// Show what is kept of one session.
@@ -65,47 +65,49 @@ enum Action {
 
 /// Show what a session came to: prompts, files, models, tokens, how it ended.
 #[derive(Debug, Args)]
-pub(crate) struct Summary {
+pub(crate) struct SummaryArgs {
     /// The session: an id, an unambiguous prefix, a name, `.` or `-`.
     id: String,
 }
 
-impl Vault {
-    pub(crate) fn name(&self) -> &'static str {
+impl VaultArgs {
+    pub(crate) fn envelope_name(&self) -> &'static str {
         match self.action {
-            Action::Ls => "vault ls",
-            Action::Show { .. } => "vault show",
-            Action::Cat { .. } => "vault cat",
-            Action::Restore { .. } => "vault restore",
-            Action::Verify => "vault verify",
-            Action::Export { .. } => "vault export",
+            VaultCommand::Ls => "vault ls",
+            VaultCommand::Show { .. } => "vault show",
+            VaultCommand::Cat { .. } => "vault cat",
+            VaultCommand::Restore { .. } => "vault restore",
+            VaultCommand::Verify => "vault verify",
+            VaultCommand::Export { .. } => "vault export",
         }
     }
 
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let kept = all(context)?;
+    pub(crate) fn run_vault(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let kept = load_kept(context)?;
         match &self.action {
-            Action::Ls => ls(context, kept)?,
-            Action::Show { id } => show(context, find(&kept, id)?)?,
-            Action::Cat { id } => cat(context, find(&kept, id)?)?,
-            Action::Restore { id, to } => restore(context, find(&kept, id)?, to.as_deref())?,
-            Action::Verify => return verify(context, &kept),
-            Action::Export { id, out, no_redact } => {
-                export(context, find(&kept, id)?, out.as_deref(), !no_redact)?;
+            VaultCommand::Ls => list_kept(context, kept)?,
+            VaultCommand::Show { id } => show_kept(context, find_kept(&kept, id)?)?,
+            VaultCommand::Cat { id } => print_transcript(context, find_kept(&kept, id)?)?,
+            VaultCommand::Restore { id, to } => {
+                restore_files(context, find_kept(&kept, id)?, to.as_deref())?
+            }
+            VaultCommand::Verify => return verify_vault(context, &kept),
+            VaultCommand::Export { id, out, no_redact } => {
+                export_transcript(context, find_kept(&kept, id)?, out.as_deref(), !no_redact)?;
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn all(context: &Context) -> Result<Vec<Kept>, Error> {
-    let home = context.dirs()?.home;
-    flows::finalize::kept(&home).map_err(|error| Error::Order(error.into()))
+fn load_kept(context: &CliContext) -> Result<Vec<KeptSession>, Error> {
+    let home = context.ostler_dirs()?.home;
+    flows::finalize::list_kept(&home).map_err(|error| Error::Order(error.into()))
 }
 
-fn find<'a>(kept: &'a [Kept], id: &str) -> Result<&'a Kept, Error> {
-    let name = |one: &Kept| format!("{}:{}", one.agent, one.session);
-    let found: Vec<&Kept> = kept
+fn find_kept<'a>(kept: &'a [KeptSession], id: &str) -> Result<&'a KeptSession, Error> {
+    let name = |one: &KeptSession| format!("{}:{}", one.agent, one.session);
+    let found: Vec<&KeptSession> = kept
         .iter()
         .filter(|one| one.session.starts_with(id) || name(one).starts_with(id))
         .collect();
@@ -122,22 +124,22 @@ fn find<'a>(kept: &'a [Kept], id: &str) -> Result<&'a Kept, Error> {
     }
 }
 
-fn ls(context: &Context, kept: Vec<Kept>) -> Result<(), Error> {
+fn list_kept(context: &CliContext, kept: Vec<KeptSession>) -> Result<(), Error> {
     let files = || kept.iter().flat_map(|one| &one.files);
     let (bytes, kept_bytes) =
         (files().map(|file| file.bytes).sum(), files().map(|file| file.kept_bytes).sum());
     if context.json {
-        return context.answer(VaultLsResult { bytes, kept_bytes, kept });
+        return context.print_json(VaultLsResult { bytes, kept_bytes, kept });
     }
     let mut page = String::new();
     for one in &kept {
         let size: u64 = one.files.iter().map(|file| file.kept_bytes).sum();
-        let ago = one.summary.ended_at.map(|at| duration::ago(context.now.since(at)));
+        let ago = one.summary.ended_at.map(|at| duration::age_phrase(context.now.since(at)));
         let line = format!(
             "{}:{}  {}  {}  {}  {}",
             one.agent,
             one.session,
-            text::bytes(size),
+            text::format_bytes(size),
             ago.unwrap_or_default(),
             one.summary.reason,
             one.summary.title.as_deref().unwrap_or("")
@@ -148,59 +150,63 @@ fn ls(context: &Context, kept: Vec<Kept>) -> Result<(), Error> {
     if kept.is_empty() {
         page.push_str("The vault is empty. Sessions that hooks tell of are kept when they end.\n");
     }
-    output::text(&page)
+    output::print_text(&page)
 }
 
-fn show(context: &Context, kept: &Kept) -> Result<(), Error> {
+fn show_kept(context: &CliContext, kept: &KeptSession) -> Result<(), Error> {
     if context.json {
-        return context.answer(kept);
+        return context.print_json(kept);
     }
-    let mut page = boiled(&kept.summary);
+    let mut page = render_summary_text(&kept.summary);
     for file in &kept.files {
         let line = format!(
             "kept      {} ({} of {})",
             file.path,
-            text::bytes(file.kept_bytes),
-            text::bytes(file.bytes)
+            text::format_bytes(file.kept_bytes),
+            text::format_bytes(file.bytes)
         );
         page.push_str(&text::one_line(&line));
         page.push('\n');
     }
-    output::text(&page)
+    output::print_text(&page)
 }
 
-fn first(kept: &Kept) -> Result<&KeptFile, Error> {
+fn first_file(kept: &KeptSession) -> Result<&KeptFile, Error> {
     kept.files.first().ok_or_else(|| Error::NoTranscript { id: kept.session.clone() })
 }
 
-fn cat(context: &Context, kept: &Kept) -> Result<(), Error> {
-    let home = context.dirs()?.home;
+fn print_transcript(context: &CliContext, kept: &KeptSession) -> Result<(), Error> {
+    let home = context.ostler_dirs()?.home;
     if output::is_terminal() {
         let mut bytes = Vec::new();
-        flows::vault::fetch(&home, first(kept)?, &mut bytes)?;
-        return output::foreign(&bytes);
+        flows::vault::fetch_copy(&home, first_file(kept)?, &mut bytes)?;
+        return output::print_foreign(&bytes);
     }
     let mut out = std::io::stdout().lock();
-    flows::vault::fetch(&home, first(kept)?, &mut out)?;
+    flows::vault::fetch_copy(&home, first_file(kept)?, &mut out)?;
     out.flush()?;
     Ok(())
 }
 
-fn restore(context: &Context, kept: &Kept, to: Option<&std::path::Path>) -> Result<(), Error> {
-    let home = context.dirs()?.home;
+fn restore_files(
+    context: &CliContext,
+    kept: &KeptSession,
+    to: Option<&std::path::Path>,
+) -> Result<(), Error> {
+    let home = context.ostler_dirs()?.home;
     let mut written = Vec::new();
     let place = |file| flows::vault::place_to_restore(file, to);
     let places = kept.files.iter().map(place).collect::<Result<Vec<_>, _>>()?;
     for (file, path) in kept.files.iter().zip(places) {
-        flows::vault::restore(&home, file, &path)?;
+        flows::vault::restore_copy(&home, file, &path)?;
         written.push(path.to_string_lossy().into_owned());
     }
-    tell_written(context, VaultWrittenResult { written, redacted: None, redaction: None })
+    print_written(context, VaultWrittenResult { written, redacted: None, redaction: None })
 }
 
-fn tell_written(context: &Context, result: VaultWrittenResult) -> Result<(), Error> {
+fn print_written(context: &CliContext, result: VaultWrittenResult) -> Result<(), Error> {
     if context.json {
-        return context.answer(result);
+        return context.print_json(result);
     }
     let mut page = String::new();
     for path in &result.written {
@@ -211,7 +217,7 @@ fn tell_written(context: &Context, result: VaultWrittenResult) -> Result<(), Err
         page.push_str(&redaction_words(redaction));
         page.push('\n');
     }
-    output::text(&page)
+    output::print_text(&page)
 }
 
 /// What was taken out, and that it may not be all.
@@ -219,19 +225,19 @@ fn redaction_words(redaction: &RedactionView) -> String {
     let count = redaction.kinds.iter().map(|one| one.count).sum();
     let kinds = redaction.kinds.iter().map(|one| format!("{} {}", one.count, one.kind));
     let kinds = kinds.collect::<Vec<_>>().join(", ");
-    let found = text::plural(count, "secret");
+    let found = text::format_plural(count, "secret");
     let kinds = if kinds.is_empty() { String::new() } else { format!(" ({kinds})") };
     format!("{found} taken out{kinds}; this is best effort: read it before you share it")
 }
 
-fn verify(context: &Context, kept: &[Kept]) -> Result<ExitCode, Error> {
-    let home = context.dirs()?.home;
+fn verify_vault(context: &CliContext, kept: &[KeptSession]) -> Result<ExitCode, Error> {
+    let home = context.ostler_dirs()?.home;
     let mut result = VaultVerifyResult { sound: 0, damaged: Vec::new() };
     for one in kept {
         for file in &one.files {
-            match flows::vault::fetch(&home, file, &mut std::io::sink()) {
+            match flows::vault::fetch_copy(&home, file, &mut std::io::sink()) {
                 Ok(()) => result.sound += 1,
-                Err(error) => result.damaged.push(Incomplete {
+                Err(error) => result.damaged.push(IncompleteSource {
                     source: format!("{}:{}", one.agent, one.session),
                     path: Some(file.path.clone()),
                     reason: error.to_string(),
@@ -241,25 +247,25 @@ fn verify(context: &Context, kept: &[Kept]) -> Result<ExitCode, Error> {
     }
     let code = crate::error::exit_code_for(&result.damaged);
     if context.json {
-        context.answer(result)?;
+        context.print_json(result)?;
     } else {
-        output::text(&format!("{} copies are sound\n", result.sound))?;
+        output::print_text(&format!("{} copies are sound\n", result.sound))?;
         for one in &result.damaged {
-            output::talk(&text::one_line(&format!("{}: {}", one.source, one.reason)));
+            output::print_notice(&text::one_line(&format!("{}: {}", one.source, one.reason)));
         }
     }
     Ok(code)
 }
 
-fn export(
-    context: &Context,
-    kept: &Kept,
+fn export_transcript(
+    context: &CliContext,
+    kept: &KeptSession,
     out: Option<&std::path::Path>,
     redact: bool,
 ) -> Result<(), Error> {
-    let home = context.dirs()?.home;
+    let home = context.ostler_dirs()?.home;
     let mut bytes = Vec::new();
-    flows::vault::fetch(&home, first(kept)?, &mut bytes)?;
+    flows::vault::fetch_copy(&home, first_file(kept)?, &mut bytes)?;
     let (bytes, redaction) = match redact {
         true => {
             let (text, found) = flows::redact::redact(&String::from_utf8_lossy(&bytes));
@@ -270,44 +276,44 @@ fn export(
         false => (bytes, None),
     };
     let Some(path) = out else {
-        output::foreign(&bytes)?;
+        output::print_foreign(&bytes)?;
         if let Some(redaction) = &redaction {
-            output::talk(&redaction_words(redaction));
+            output::print_notice(&redaction_words(redaction));
         }
         return Ok(());
     };
-    sys::atomic::write(path, &bytes).map_err(|error| Error::Write {
+    sys::atomic::write_synced(path, &bytes).map_err(|error| Error::Write {
         path: path.to_string_lossy().into_owned(),
         reason: error.to_string(),
     })?;
     let written = vec![path.to_string_lossy().into_owned()];
     let redacted = redaction.as_ref().map(|found| found.kinds.iter().map(|one| one.count).sum());
-    tell_written(context, VaultWrittenResult { written, redacted, redaction })
+    print_written(context, VaultWrittenResult { written, redacted, redaction })
 }
 
-impl Summary {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let kept = all(context)?;
-        let summary = match find(&kept, &self.id) {
+impl SummaryArgs {
+    pub(crate) fn run_summary(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let kept = load_kept(context)?;
+        let summary = match find_kept(&kept, &self.id) {
             Ok(kept) => kept.summary.clone(),
             Err(_) => {
-                let observation = context.observe(flows::observe::Scope::All, &[])?;
+                let observation = context.observe_now(flows::observe::ObserveScope::All, &[])?;
                 let here = std::env::current_dir().unwrap_or_default();
-                let one = flows::address::find(&observation, &self.id, &here)?;
-                flows::finalize::summarize(one)
+                let one = flows::address::resolve_session(&observation, &self.id, &here)?;
+                flows::finalize::summarize_session(one)
             }
         };
         if context.json {
-            context.answer(summary)?;
+            context.print_json(summary)?;
         } else {
-            output::text(&boiled(&summary))?;
+            output::print_text(&render_summary_text(&summary))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// A summary in words.
-fn boiled(summary: &Boiled) -> String {
+fn render_summary_text(summary: &Boiled) -> String {
     let mut page = String::new();
     let mut line = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -325,7 +331,7 @@ fn boiled(summary: &Boiled) -> String {
     line("how", &summary.reason);
     line("turns", &summary.turns.to_string());
     if let Some(tokens) = summary.tokens {
-        let (input, output) = (text::count(tokens.input), text::count(tokens.output));
+        let (input, output) = (text::format_count(tokens.input), text::format_count(tokens.output));
         line("tokens", &format!("{input} in, {output} out"));
     }
     for prompt in &summary.prompts {

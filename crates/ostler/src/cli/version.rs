@@ -5,25 +5,25 @@ use std::process::ExitCode;
 use clap::Args;
 use model::wire::VersionResult;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
 /// Print the version.
 #[derive(Debug, Args)]
-pub(crate) struct Version {}
+pub(crate) struct VersionArgs {}
 
 /// The version of this build.
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const OSTLER_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-impl Version {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+impl VersionArgs {
+    pub(crate) fn run_version(&self, context: &CliContext) -> Result<ExitCode, Error> {
         if !context.json {
-            return Ok(plain());
+            return Ok(print_version());
         }
-        context.answer(VersionResult {
+        context.print_json(VersionResult {
             name: "ostler",
-            version: VERSION,
+            version: OSTLER_VERSION,
             target: concat!(env!("OSTLER_TARGET")),
         })?;
         Ok(ExitCode::SUCCESS)
@@ -31,8 +31,8 @@ impl Version {
 }
 
 /// Prints the version without anything else happening.
-pub(crate) fn plain() -> ExitCode {
-    match output::text(concat!("ostler ", env!("CARGO_PKG_VERSION"), "\n")) {
+pub(crate) fn print_version() -> ExitCode {
+    match output::print_text(concat!("ostler ", env!("CARGO_PKG_VERSION"), "\n")) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => error.exit_code(),

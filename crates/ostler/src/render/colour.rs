@@ -6,7 +6,7 @@ use crate::env;
 
 /// Paints text, or leaves it alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Paint {
+pub(crate) struct Painter {
     on: bool,
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum Colour {
     Red,
 }
 
-impl Paint {
+impl Painter {
     /// For what goes to stdout.
     pub(crate) fn for_stdout() -> Self {
         let wanted =

@@ -8,7 +8,7 @@ pub(crate) fn can_ask() -> bool {
 }
 
 /// Asks. Anything but a yes is a no.
-pub(crate) fn ask(question: &str) -> bool {
+pub(crate) fn ask_yes_no(question: &str) -> bool {
     let mut err = std::io::stderr().lock();
     // Who cannot be asked has not said yes.
     if write!(err, "{question} [y/N] ").and_then(|()| err.flush()).is_err() {

@@ -13,7 +13,7 @@ struct Indented {
 }
 
 /// A comma, a line break and as much indentation as nearly every answer needs.
-const LEAD: [u8; 66] = {
+const LINE_LEAD: [u8; 66] = {
     let mut lead = [b' '; 66];
     lead[0] = b',';
     lead[1] = b'\n';
@@ -23,26 +23,26 @@ const LEAD: [u8; 66] = {
 impl Indented {
     /// Begins a line, after a comma if `from` is 0: one piece of text instead of three.
     #[inline]
-    fn lead<W: ?Sized + Write>(&self, out: &mut W, from: usize) -> io::Result<()> {
+    fn begin_line<W: ?Sized + Write>(&self, out: &mut W, from: usize) -> io::Result<()> {
         let end = 2 + 2 * self.depth;
-        out.write_all(&LEAD[from..end.min(LEAD.len())])?;
-        for _ in LEAD.len()..end {
+        out.write_all(&LINE_LEAD[from..end.min(LINE_LEAD.len())])?;
+        for _ in LINE_LEAD.len()..end {
             out.write_all(b" ")?;
         }
         Ok(())
     }
 
     fn break_line<W: ?Sized + Write>(&self, out: &mut W) -> io::Result<()> {
-        self.lead(out, 1)
+        self.begin_line(out, 1)
     }
 
-    fn open<W: ?Sized + Write>(&mut self, out: &mut W, bracket: u8) -> io::Result<()> {
+    fn open_bracket<W: ?Sized + Write>(&mut self, out: &mut W, bracket: u8) -> io::Result<()> {
         self.depth += 1;
         self.has_value = false;
         out.write_all(&[bracket])
     }
 
-    fn close<W: ?Sized + Write>(&mut self, out: &mut W, bracket: u8) -> io::Result<()> {
+    fn close_bracket<W: ?Sized + Write>(&mut self, out: &mut W, bracket: u8) -> io::Result<()> {
         self.depth -= 1;
         if self.has_value {
             self.break_line(out)?;
@@ -50,22 +50,22 @@ impl Indented {
         out.write_all(&[bracket])
     }
 
-    fn separate<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.lead(out, usize::from(first))
+    fn separate_items<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.begin_line(out, usize::from(first))
     }
 }
 
 impl Formatter for Indented {
     fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.open(out, b'[')
+        self.open_bracket(out, b'[')
     }
 
     fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.close(out, b']')
+        self.close_bracket(out, b']')
     }
 
     fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.separate(out, first)
+        self.separate_items(out, first)
     }
 
     fn end_array_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
@@ -74,15 +74,15 @@ impl Formatter for Indented {
     }
 
     fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.open(out, b'{')
+        self.open_bracket(out, b'{')
     }
 
     fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.close(out, b'}')
+        self.close_bracket(out, b'}')
     }
 
     fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.separate(out, first)
+        self.separate_items(out, first)
     }
 
     fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
@@ -96,13 +96,16 @@ impl Formatter for Indented {
 }
 
 /// Writes a value with a newline at the end.
-pub(super) fn write<T: Serialize>(out: &mut impl Write, value: &T) -> serde_json::Result<()> {
+pub(super) fn write_pretty<T: Serialize>(
+    out: &mut impl Write,
+    value: &T,
+) -> serde_json::Result<()> {
     let indented = Indented { depth: 0, has_value: false };
     value.serialize(&mut Serializer::with_formatter(&mut *out, indented))?;
     out.write_all(b"\n").map_err(serde_json::Error::io)
 }
 
-/// As [`write`], with `elements` in the place of the one empty array called `name`. Portions of them
+/// As [`write_pretty`], with `elements` in the place of the one empty array called `name`. Portions of them
 /// become text on all cores and are written in order, so that memory stays small.
 pub(super) fn write_with<T, E, S>(
     out: &mut impl Write,
@@ -117,7 +120,7 @@ where
     S: Serialize,
 {
     let mut frame = Vec::new();
-    write(&mut frame, value)?;
+    write_pretty(&mut frame, value)?;
     let hole = format!("\"{name}\": [");
     let empty = format!("{hole}]");
     let at = frame.windows(empty.len()).position(|window| window == empty.as_bytes());
@@ -130,7 +133,7 @@ where
         text.clear();
         for &element in portion {
             let mut indented = Indented { depth, has_value: false };
-            indented.separate(text, false).map_err(serde_json::Error::io)?;
+            indented.separate_items(text, false).map_err(serde_json::Error::io)?;
             view(element).serialize(&mut Serializer::with_formatter(&mut *text, indented))?;
         }
         Ok(())
@@ -156,8 +159,8 @@ fn in_portions<E: Sync>(
     mut put: impl FnMut(usize, &[u8]) -> serde_json::Result<()>,
 ) -> serde_json::Result<()> {
     // About as much text as stays in a core's own cache.
-    const PORTION: usize = 128;
-    let portions: Vec<&[E]> = elements.chunks(PORTION).collect();
+    const PORTION_ITEMS: usize = 128;
+    let portions: Vec<&[E]> = elements.chunks(PORTION_ITEMS).collect();
     let cores = std::thread::available_parallelism().map_or(1, usize::from).min(portions.len());
     std::thread::scope(|threads| {
         let mut workers = Vec::with_capacity(cores);
@@ -207,7 +210,7 @@ mod tests {
             (0..50).fold(json!({"x": 1, "y": 2}), |inner, _| json!([inner, 0])),
         ] {
             let mut ours = Vec::new();
-            write(&mut ours, &value).unwrap();
+            write_pretty(&mut ours, &value).unwrap();
             let theirs = serde_json::to_string_pretty(&value).unwrap() + "\n";
             assert_eq!(String::from_utf8(ours).unwrap(), theirs);
         }

@@ -3,7 +3,7 @@
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 
 use model::time::Time;
-use model::wire::{ErrorBody, Failure, Success};
+use model::wire::{ErrorBody, ErrorEnvelope, SuccessEnvelope};
 use serde::Serialize;
 
 use crate::env;
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::render::{self, json};
 
 /// How much is written at once.
-const AT_ONCE: usize = 64 << 10;
+const WRITE_CHUNK_BYTES: usize = 64 << 10;
 
 /// Standard output for JSON: on a terminal, what acts on it is escaped.
 struct JsonStdout {
@@ -22,7 +22,7 @@ struct JsonStdout {
 
 impl JsonStdout {
     fn open() -> Self {
-        let out = BufWriter::with_capacity(AT_ONCE, std::io::stdout().lock());
+        let out = BufWriter::with_capacity(WRITE_CHUNK_BYTES, std::io::stdout().lock());
         Self { out, held: is_terminal().then(Vec::new) }
     }
 }
@@ -46,15 +46,15 @@ impl Write for JsonStdout {
 }
 
 /// Writes one successful answer as JSON.
-pub(crate) fn json<T: Serialize>(command: &str, now: Time, result: T) -> Result<(), Error> {
+pub(crate) fn print_json<T: Serialize>(command: &str, now: Time, result: T) -> Result<(), Error> {
     let mut out = JsonStdout::open();
-    json::write(&mut out, &Success { ok: true, command, timestamp: now, result })?;
+    json::write_pretty(&mut out, &SuccessEnvelope { ok: true, command, timestamp: now, result })?;
     out.flush()?;
     Ok(())
 }
 
 /// Writes one successful answer as JSON whose empty array `name` is filled with `elements`.
-pub(crate) fn json_with<T: Serialize, E: Copy + Sync, S: Serialize>(
+pub(crate) fn print_json_with<T: Serialize, E: Copy + Sync, S: Serialize>(
     command: &str,
     now: Time,
     result: T,
@@ -63,14 +63,14 @@ pub(crate) fn json_with<T: Serialize, E: Copy + Sync, S: Serialize>(
     view: impl Fn(E) -> S + Sync,
 ) -> Result<(), Error> {
     let mut out = JsonStdout::open();
-    let envelope = Success { ok: true, command, timestamp: now, result };
+    let envelope = SuccessEnvelope { ok: true, command, timestamp: now, result };
     json::write_with(&mut out, &envelope, name, elements, view)?;
     out.flush()?;
     Ok(())
 }
 
 /// Writes one line of a JSON stream.
-pub(crate) fn json_line<T: Serialize>(result: T) -> Result<(), Error> {
+pub(crate) fn print_json_line<T: Serialize>(result: T) -> Result<(), Error> {
     let mut out = JsonStdout::open();
     serde_json::to_writer(&mut out, &result)?;
     out.write_all(b"\n")?;
@@ -79,7 +79,7 @@ pub(crate) fn json_line<T: Serialize>(result: T) -> Result<(), Error> {
 }
 
 /// Writes text for people.
-pub(crate) fn text(text: &str) -> Result<(), Error> {
+pub(crate) fn print_text(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
@@ -87,7 +87,7 @@ pub(crate) fn text(text: &str) -> Result<(), Error> {
 }
 
 /// Writes bytes of another program: as they are, except to a terminal, which would obey them.
-pub(crate) fn foreign(bytes: &[u8]) -> Result<(), Error> {
+pub(crate) fn print_foreign(bytes: &[u8]) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     if is_terminal() {
         out.write_all(render::text::many_lines(&String::from_utf8_lossy(bytes)).as_bytes())?;
@@ -100,26 +100,26 @@ pub(crate) fn foreign(bytes: &[u8]) -> Result<(), Error> {
 
 /// Says something beside the answer. Errors, hints and notes quote ids, names and fields that others
 /// chose: here is the one place that escapes them all. Nobody listening is no error.
-pub(crate) fn talk(text: &str) {
+pub(crate) fn print_notice(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", render::text::many_lines(text));
 }
 
 /// Reports an error, as JSON where that was asked for.
-pub(crate) fn error(command: &str, now: Time, error: &Error, as_json: bool) {
+pub(crate) fn report_error(command: &str, now: Time, error: &Error, as_json: bool) {
     if as_json {
-        return failure(command, now, error.body());
+        return print_failure(command, now, error.to_body());
     }
-    talk(&format!("error: {error}"));
-    if let Some(hint) = error.hint() {
-        talk(&format!("hint: {hint}"));
+    print_notice(&format!("error: {error}"));
+    if let Some(hint) = error.remedy_hint() {
+        print_notice(&format!("hint: {hint}"));
     }
 }
 
 /// Writes one error as JSON.
-pub(crate) fn failure(command: &str, now: Time, error: ErrorBody) {
-    let envelope = Failure { ok: false, command, timestamp: now, error };
+pub(crate) fn print_failure(command: &str, now: Time, error: ErrorBody) {
+    let envelope = ErrorEnvelope { ok: false, command, timestamp: now, error };
     let mut out = JsonStdout::open();
-    let written = json::write(&mut out, &envelope).map(|()| out.flush());
+    let written = json::write_pretty(&mut out, &envelope).map(|()| out.flush());
     // Nobody listening is no error, and there is nowhere left to tell of another.
     drop(written);
 }
@@ -130,12 +130,12 @@ pub(crate) fn is_terminal() -> bool {
 }
 
 /// The columns to draw for, or `None` where nothing has to fit.
-pub(crate) fn columns() -> Option<usize> {
-    if let Some(columns) = env::columns() {
+pub(crate) fn output_columns() -> Option<usize> {
+    if let Some(columns) = env::columns_override() {
         return Some(columns);
     }
     if !is_terminal() {
         return None;
     }
-    sys::terminal::columns()
+    sys::terminal::stdout_columns()
 }

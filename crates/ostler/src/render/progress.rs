@@ -4,18 +4,18 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// How long work may take before anything is said about it, and between two words.
-const EVERY: Duration = Duration::from_millis(200);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A line that is written over and over, and gone at the end.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressLine {
     what: &'static str,
     last: Instant,
     seen: bool,
     on: bool,
 }
 
-impl Progress {
+impl ProgressLine {
     /// Says nothing yet.
     pub(crate) fn new(what: &'static str) -> Self {
         let on = std::io::stderr().is_terminal() && !crate::env::dumb_terminal();
@@ -23,8 +23,8 @@ impl Progress {
     }
 
     /// So much is done.
-    pub(crate) fn show(&mut self, done: usize, total: usize) {
-        if self.on && self.last.elapsed() >= EVERY {
+    pub(crate) fn show_progress(&mut self, done: usize, total: usize) {
+        if self.on && self.last.elapsed() >= PROGRESS_INTERVAL {
             const WIDTH: usize = 24;
             let full = WIDTH * done / total.max(1);
             let bar = format!("{}{}", "#".repeat(full), "-".repeat(WIDTH - full.min(WIDTH)));
@@ -36,7 +36,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if self.seen {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");

@@ -4,49 +4,49 @@ use std::fmt::Write;
 
 use flows::observe::Observed;
 use model::rules::judge;
-use model::rules::pins::Pin;
-use model::session::{Certainty, Claim, Kind};
+use model::rules::pins::PinRecord;
+use model::session::{Certainty, ProcessClaim, SessionKind};
 use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::{Evidence, LaunchView};
 
-use crate::render::colour::{Colour, Paint};
-use crate::render::table::{Cell, Column, Give, draw};
+use crate::render::colour::{Colour, Painter};
+use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, text};
 
-const COLUMNS: [Column; 8] = [
-    Column { head: "STATE", give: Give::Rigid, right: false },
-    Column { head: "AGENT", give: Give::Rigid, right: false },
-    Column { head: "ID", give: Give::Rigid, right: false },
-    Column { head: "AGE", give: Give::Rigid, right: true },
-    Column { head: "MODEL", give: Give::Drop(3), right: false },
-    Column { head: "BRANCH", give: Give::Drop(2), right: false },
-    Column { head: "DIRECTORY", give: Give::CutLeft(16), right: false },
-    Column { head: "TITLE", give: Give::Cut(20), right: false },
+const SESSION_COLUMNS: [TableColumn; 8] = [
+    TableColumn { head: "STATE", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "AGENT", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "ID", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "AGE", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "MODEL", give: ColumnGive::Drop(3), right: false },
+    TableColumn { head: "BRANCH", give: ColumnGive::Drop(2), right: false },
+    TableColumn { head: "DIRECTORY", give: ColumnGive::CutLeft(16), right: false },
+    TableColumn { head: "TITLE", give: ColumnGive::Cut(20), right: false },
 ];
 
 /// A table of sessions.
-pub(crate) fn table(
+pub(crate) fn render_session_table(
     sessions: &[&Observed],
     now: Time,
     columns: Option<usize>,
-    paint: Paint,
+    paint: Painter,
 ) -> String {
     let ids = short_ids(sessions);
-    let rows: Vec<Vec<Cell>> =
-        sessions.iter().zip(ids).map(|(one, id)| row(one, id, now)).collect();
-    draw(&COLUMNS, &rows, columns, paint)
+    let rows: Vec<Vec<TableCell>> =
+        sessions.iter().zip(ids).map(|(one, id)| session_row(one, id, now)).collect();
+    render_table(&SESSION_COLUMNS, &rows, columns, paint)
 }
 
-fn row(one: &Observed, id: String, now: Time) -> Vec<Cell> {
+fn session_row(one: &Observed, id: String, now: Time) -> Vec<TableCell> {
     let digest = &one.session.digest;
     let plain = |text: Option<&str>| text::one_line(text.unwrap_or(""));
-    let age = one.session.last_activity_at().map(|last| duration::age(now.since(last)));
+    let age = one.session.last_activity_at().map(|last| duration::short_age(now.since(last)));
     let title = match &digest.parent {
         Some(parent) => {
-            format!("↳ {} {}", &parent[..parent.len().min(8)], plain(one.session.title()))
+            format!("↳ {} {}", &parent[..parent.len().min(8)], plain(one.session.display_title()))
         }
-        None => plain(one.session.title()),
+        None => plain(one.session.display_title()),
     };
     // In one list an agent and its terminal are told to be two sides of one thing.
     let title = match one.session.linked.first() {
@@ -54,24 +54,24 @@ fn row(one: &Observed, id: String, now: Time) -> Vec<Cell> {
         None => title,
     };
     vec![
-        state(one),
+        state_cell(one),
         (one.session.agent.to_owned(), None),
         (text::one_line(&id), Some(Colour::Cyan)),
         (age.unwrap_or_default(), None),
-        (text::cut(&plain(digest.model.as_deref()), 24), Some(Colour::Dim)),
-        (text::cut(&plain(digest.branch.as_deref()), 24), Some(Colour::Dim)),
+        (text::cut_right(&plain(digest.model.as_deref()), 24), Some(Colour::Dim)),
+        (text::cut_right(&plain(digest.branch.as_deref()), 24), Some(Colour::Dim)),
         (plain(digest.cwd.as_deref()), None),
         (title, None),
     ]
 }
 
 /// What it is doing, or that it is over, in one word.
-fn state(one: &Observed) -> Cell {
+fn state_cell(one: &Observed) -> TableCell {
     let verdict = &one.verdict;
     let word = match (verdict.status, verdict.activity) {
-        (Status::Running, Some(Activity::Unknown) | None) => Status::Running.word(),
-        (Status::Running, Some(activity)) => activity.word(),
-        (status, _) => status.word(),
+        (Status::Running, Some(Activity::Unknown) | None) => Status::Running.as_str(),
+        (Status::Running, Some(activity)) => activity.as_str(),
+        (status, _) => status.as_str(),
     };
     let colour = match (verdict.status, verdict.activity) {
         (Status::Running, Some(Activity::Waiting)) => Colour::Yellow,
@@ -110,13 +110,18 @@ fn short_ids(sessions: &[&Observed]) -> Vec<String> {
 
 /// What ostler itself wrote down about a session.
 #[derive(Clone, Copy)]
-pub(crate) struct Notes<'a> {
-    pub(crate) pin: Option<&'a Pin>,
+pub(crate) struct SessionNotes<'a> {
+    pub(crate) pin: Option<&'a PinRecord>,
     pub(crate) launch: Option<&'a LaunchView>,
 }
 
 /// One session in full.
-pub(crate) fn details(one: &Observed, notes: Notes<'_>, now: Time, paint: Paint) -> String {
+pub(crate) fn render_session_details(
+    one: &Observed,
+    notes: SessionNotes<'_>,
+    now: Time,
+    paint: Painter,
+) -> String {
     let (session, verdict) = (&one.session, &one.verdict);
     let digest = &session.digest;
     let mut out = String::new();
@@ -127,20 +132,20 @@ pub(crate) fn details(one: &Observed, notes: Notes<'_>, now: Time, paint: Paint)
         }
     };
     let when = |time: Option<Time>| {
-        time.map(|time| format!("{time} ({})", duration::ago(now.since(time))))
+        time.map(|time| format!("{time} ({})", duration::age_phrase(now.since(time))))
     };
     line("id", Some(session.id.clone()));
-    line("agent", Some(with(session.agent, digest.version.as_deref())));
-    line("title", session.title().map(str::to_owned));
+    line("agent", Some(join_details(session.agent, digest.version.as_deref())));
+    line("title", session.display_title().map(str::to_owned));
     line("name", digest.name.clone());
-    line("status", Some(verdict.status.word().to_owned()));
+    line("status", Some(verdict.status.as_str().to_owned()));
     line(
         "activity",
         verdict.activity.map(|activity| {
             let stale = if verdict.stale { ", stale: no sign of life" } else { "" };
             match judge::waiting_for(session, verdict) {
-                Some(reason) => format!("{} for {reason}{stale}", activity.word()),
-                None => format!("{}{stale}", activity.word()),
+                Some(reason) => format!("{} for {reason}{stale}", activity.as_str()),
+                None => format!("{}{stale}", activity.as_str()),
             }
         }),
     );
@@ -150,11 +155,15 @@ pub(crate) fn details(one: &Observed, notes: Notes<'_>, now: Time, paint: Paint)
     };
     line(
         "liveness",
-        Some(format!("{} ({}), {certainty}", verdict.liveness.state(), verdict.liveness.reason())),
+        Some(format!(
+            "{} ({}), {certainty}",
+            verdict.liveness.as_str(),
+            verdict.liveness.reason_code()
+        )),
     );
     let claim = verdict.decided_by.map(|index| &session.claims[index]);
-    let owners: Vec<&Claim> = match verdict.liveness.is_alive() {
-        true => judge::owners(session).collect(),
+    let owners: Vec<&ProcessClaim> = match verdict.liveness.is_alive() {
+        true => judge::proven_owners(session).collect(),
         false => Vec::new(),
     };
     let derived = claim.filter(|_| verdict.liveness.is_alive() && owners.is_empty());
@@ -163,18 +172,18 @@ pub(crate) fn details(one: &Observed, notes: Notes<'_>, now: Time, paint: Paint)
         let name = claim.identity.exe.as_deref().or(claim.identity.comm.as_deref());
         let does = claim.activity.filter(|_| owners.len() > 1);
         let name = match (name, does) {
-            (Some(name), Some(does)) => Some(format!("{name}, {}", does.word())),
+            (Some(name), Some(does)) => Some(format!("{name}, {}", does.as_str())),
             (name, _) => name.map(str::to_owned),
         };
-        line("process", Some(with(&format!("pid {pid}"), name.as_deref())));
+        line("process", Some(join_details(&format!("pid {pid}"), name.as_deref())));
     }
     line("warning", open_twice(one));
-    line("pinned", notes.pin.map(|pin| pinned(pin, now)));
+    line("pinned", notes.pin.map(|pin| render_pin(pin, now)));
     line(
         "made for",
         notes.launch.map(|launch| {
             let pid = launch.pid.map(|pid| format!("(pid {pid})"));
-            with(&launch.agent, pid.as_deref())
+            join_details(&launch.agent, pid.as_deref())
         }),
     );
     line("directory", digest.cwd.clone());
@@ -189,23 +198,23 @@ pub(crate) fn details(one: &Observed, notes: Notes<'_>, now: Time, paint: Paint)
         digest.tokens.map(|tokens| {
             format!(
                 "{} in, {} out, {} cache read, {} cache write",
-                text::count(tokens.input),
-                text::count(tokens.output),
-                text::count(tokens.cache_read),
-                text::count(tokens.cache_write)
+                text::format_count(tokens.input),
+                text::format_count(tokens.output),
+                text::format_count(tokens.cache_read),
+                text::format_count(tokens.cache_write)
             )
         }),
     );
     line("cost", digest.cost_micro_usd.map(|cost| format!("${:.4}", cost as f64 / 1e6)));
     line("parent", digest.parent.clone());
     for other in &session.linked {
-        let name = if session.kind == Kind::Hosted { "runs" } else { "runs in" };
-        line(name, Some(with(other.agent, Some(&other.id))));
+        let name = if session.kind == SessionKind::Hosted { "runs" } else { "runs in" };
+        line(name, Some(join_details(other.agent, Some(&other.id))));
     }
     line(
         "transcript",
         session.transcript.as_ref().map(|transcript| {
-            format!("{} ({})", transcript.path.display(), text::bytes(transcript.bytes))
+            format!("{} ({})", transcript.path.display(), text::format_bytes(transcript.bytes))
         }),
     );
     out
@@ -213,23 +222,23 @@ pub(crate) fn details(one: &Observed, notes: Notes<'_>, now: Time, paint: Paint)
 
 /// That one conversation is open in several processes, which overwrite each other's work.
 pub(crate) fn open_twice(one: &Observed) -> Option<String> {
-    let pids: Vec<String> = judge::owners(&one.session)
+    let pids: Vec<String> = judge::proven_owners(&one.session)
         .filter_map(|claim| Some(claim.identity.pid?.to_string()))
         .collect();
-    (pids.len() > 1 && one.session.kind == Kind::Native).then(|| {
+    (pids.len() > 1 && one.session.kind == SessionKind::Native).then(|| {
         format!("{} is open in {} processes: pids {}", one.session.id, pids.len(), pids.join(", "))
     })
 }
 
-fn pinned(pin: &Pin, now: Time) -> String {
-    let since = duration::ago(now.since(pin.at));
+fn render_pin(pin: &PinRecord, now: Time) -> String {
+    let since = duration::age_phrase(now.since(pin.at));
     match &pin.note {
         Some(note) => format!("{since}: {note}"),
         None => since,
     }
 }
 
-fn with(first: &str, second: Option<&str>) -> String {
+fn join_details(first: &str, second: Option<&str>) -> String {
     match second {
         Some(second) => format!("{first} {second}"),
         None => first.to_owned(),
@@ -237,10 +246,10 @@ fn with(first: &str, second: Option<&str>) -> String {
 }
 
 /// The chain of evidence.
-pub(crate) fn evidence(evidence: &[Evidence], paint: Paint) -> String {
+pub(crate) fn render_evidence(evidence: &[Evidence], paint: Painter) -> String {
     let mut out = String::new();
     for one in evidence {
-        let age = duration::ago(std::time::Duration::from_millis(one.age_ms));
+        let age = duration::age_phrase(std::time::Duration::from_millis(one.age_ms));
         let _ = writeln!(out, "• {}: {}", text::one_line(&one.fact), text::one_line(&one.value));
         let origin = format!("  {}, {age}", text::one_line(&one.source));
         let _ = writeln!(out, "{}", paint.paint(Colour::Dim, &origin));

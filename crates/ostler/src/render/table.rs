@@ -1,22 +1,22 @@
 //! A table that fits the terminal and stays aligned whatever the text.
 
-use crate::render::colour::{Colour, Paint};
+use crate::render::colour::{Colour, Painter};
 use crate::render::text;
 
 /// One column.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
+pub(crate) struct TableColumn {
     /// Its heading.
     pub(crate) head: &'static str,
     /// How it gives way when the terminal is narrow.
-    pub(crate) give: Give,
+    pub(crate) give: ColumnGive,
     /// Numbers stand on the right.
     pub(crate) right: bool,
 }
 
 /// How a column gives way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Give {
+pub(crate) enum ColumnGive {
     /// Never.
     Rigid,
     /// Is cut on the left down to this width.
@@ -28,20 +28,20 @@ pub(crate) enum Give {
 }
 
 /// A cell: what it says, and its colour.
-pub(crate) type Cell = (String, Option<Colour>);
+pub(crate) type TableCell = (String, Option<Colour>);
 
 /// Draws the table; `columns` of `None` means that nothing has to fit.
-pub(crate) fn draw(
-    heads: &[Column],
-    rows: &[Vec<Cell>],
+pub(crate) fn render_table(
+    heads: &[TableColumn],
+    rows: &[Vec<TableCell>],
     columns: Option<usize>,
-    paint: Paint,
+    paint: Painter,
 ) -> String {
     let mut widths: Vec<usize> = heads
         .iter()
         .enumerate()
         .map(|(index, head)| {
-            let cells = rows.iter().map(|row| text::width(&row[index].0));
+            let cells = rows.iter().map(|row| text::display_width(&row[index].0));
             cells.chain([head.head.len()]).max().unwrap_or(0)
         })
         .collect();
@@ -51,19 +51,19 @@ pub(crate) fn draw(
         .map(|(index, _)| rows.is_empty() || rows.iter().any(|row| !row[index].0.is_empty()))
         .collect();
     if let Some(columns) = columns {
-        fit(heads, &mut widths, &mut shown, columns);
+        fit_widths(heads, &mut widths, &mut shown, columns);
     }
     let mut out = String::new();
-    let heading: Vec<Cell> =
+    let heading: Vec<TableCell> =
         heads.iter().map(|head| (head.head.to_owned(), Some(Colour::Dim))).collect();
     for row in std::iter::once(&heading).chain(rows) {
         let mut line = String::new();
         for (index, (cell, colour)) in row.iter().enumerate().filter(|(index, _)| shown[*index]) {
             let words = match heads[index].give {
-                Give::CutLeft(_) => text::cut_left(cell, widths[index]),
-                _ => text::cut(cell, widths[index]),
+                ColumnGive::CutLeft(_) => text::cut_left(cell, widths[index]),
+                _ => text::cut_right(cell, widths[index]),
             };
-            let gap = " ".repeat(widths[index] - text::width(&words));
+            let gap = " ".repeat(widths[index] - text::display_width(&words));
             let words = colour.map_or(words.clone(), |colour| paint.paint(colour, &words));
             if !line.is_empty() {
                 line.push_str("  ");
@@ -83,14 +83,14 @@ pub(crate) fn draw(
 }
 
 /// Cuts and drops until the table fits, or nothing gives way any more.
-fn fit(heads: &[Column], widths: &mut [usize], shown: &mut [bool], columns: usize) {
+fn fit_widths(heads: &[TableColumn], widths: &mut [usize], shown: &mut [bool], columns: usize) {
     let total = |widths: &[usize], shown: &[bool]| {
         let used: Vec<usize> =
             widths.iter().zip(shown).filter(|(_, shown)| **shown).map(|(w, _)| *w).collect();
         used.iter().sum::<usize>() + 2 * used.len().saturating_sub(1)
     };
     for (index, head) in heads.iter().enumerate().rev() {
-        let (Give::Cut(least) | Give::CutLeft(least)) = head.give else {
+        let (ColumnGive::Cut(least) | ColumnGive::CutLeft(least)) = head.give else {
             continue;
         };
         let excess = total(widths, shown).saturating_sub(columns);
@@ -102,7 +102,7 @@ fn fit(heads: &[Column], widths: &mut [usize], shown: &mut [bool], columns: usiz
         .iter()
         .enumerate()
         .filter_map(|(index, head)| match head.give {
-            Give::Drop(order) => Some((order, index)),
+            ColumnGive::Drop(order) => Some((order, index)),
             _ => None,
         })
         .collect();
@@ -114,7 +114,7 @@ fn fit(heads: &[Column], widths: &mut [usize], shown: &mut [bool], columns: usiz
         shown[index] = false;
     }
     // Rather a missing column than a torn table.
-    let flexible = (0..heads.len()).filter(|&index| heads[index].give != Give::Rigid);
+    let flexible = (0..heads.len()).filter(|&index| heads[index].give != ColumnGive::Rigid);
     for index in flexible {
         if total(widths, shown) <= columns {
             return;

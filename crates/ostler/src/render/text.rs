@@ -79,14 +79,14 @@ fn is_unsafe(c: char, before: char) -> bool {
 }
 
 /// How many columns a terminal uses for the text.
-pub(crate) fn width(text: &str) -> usize {
+pub(crate) fn display_width(text: &str) -> usize {
     text.graphemes(true).map(UnicodeWidthStr::width).sum()
 }
 
 /// Cuts the text to `columns`, with an ellipsis where something was lost. What a person sees as
 /// one character is never cut in two.
-pub(crate) fn cut(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
+pub(crate) fn cut_right(text: &str, columns: usize) -> String {
+    if display_width(text) <= columns {
         return text.to_owned();
     }
     if columns == 0 {
@@ -108,7 +108,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
 
 /// Cuts a path from the left, where it says least.
 pub(crate) fn cut_left(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
+    if display_width(text) <= columns {
         return text.to_owned();
     }
     if columns == 0 {
@@ -129,7 +129,7 @@ pub(crate) fn cut_left(text: &str, columns: usize) -> String {
 }
 
 /// Bytes as people read them.
-pub(crate) fn bytes(count: u64) -> String {
+pub(crate) fn format_bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
     let mut value = count as f64;
     let mut unit = 0;
@@ -145,7 +145,7 @@ pub(crate) fn bytes(count: u64) -> String {
 }
 
 /// A number of things: `1 thing`, `2 things`.
-pub(crate) fn plural(count: u64, thing: &str) -> String {
+pub(crate) fn format_plural(count: u64, thing: &str) -> String {
     plural_of(count, thing, &format!("{thing}s"))
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn plural_of(count: u64, one: &str, several: &str) -> String {
 }
 
 /// A count as people read it: `950`, `12.3k`, `4.5M`.
-pub(crate) fn count(count: u64) -> String {
+pub(crate) fn format_count(count: u64) -> String {
     match count {
         0..1000 => count.to_string(),
         1000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
@@ -197,19 +197,19 @@ mod tests {
 
     #[test]
     fn text_is_cut_by_columns_and_never_inside_a_character() {
-        assert_eq!(cut("日本語テキスト", 7), "日本語…");
-        assert_eq!(width(&cut("日本語テキスト", 6)), 5);
-        assert_eq!(cut("👩‍👩‍👧‍👦 family", 4), "👩‍👩‍👧‍👦 …");
-        assert_eq!(cut("short", 5), "short");
-        assert_eq!(cut("longer", 5), "long…");
+        assert_eq!(cut_right("日本語テキスト", 7), "日本語…");
+        assert_eq!(display_width(&cut_right("日本語テキスト", 6)), 5);
+        assert_eq!(cut_right("👩‍👩‍👧‍👦 family", 4), "👩‍👩‍👧‍👦 …");
+        assert_eq!(cut_right("short", 5), "short");
+        assert_eq!(cut_right("longer", 5), "long…");
         assert_eq!(cut_left("/home/user/code/project", 10), "…e/project");
-        assert_eq!(cut("x", 0), "");
+        assert_eq!(cut_right("x", 0), "");
     }
 
     #[test]
     fn sizes_are_short() {
         let sizes = [0, 999, 1000, 12_345, 999_949, 1_500_000_000, 472_000_000_000];
-        let words: Vec<String> = sizes.iter().map(|&size| bytes(size)).collect();
+        let words: Vec<String> = sizes.iter().map(|&size| format_bytes(size)).collect();
         assert_eq!(words, ["0 B", "999 B", "1.0 KB", "12.3 KB", "1.0 MB", "1.5 GB", "472 GB"]);
     }
 }

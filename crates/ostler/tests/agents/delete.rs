@@ -271,7 +271,7 @@ const HOUSE_BY_LINK: &str = "{ gateway: GATEWAY, agents: { list: [ { id: 'main' 
 fn a_transcript_that_is_being_written_keeps_its_agent() {
     let stage = Stage::house();
     let writer = Running::in_directory(Path::new("/"));
-    let start = sys::proc::identify(writer.pid()).unwrap().start;
+    let start = sys::proc::identify_process(writer.pid()).unwrap().start;
     let lock = json!({ "pid": writer.pid(), "starttime": start, "createdAt": sys::clock::now().to_string() });
     stage.home.write(".openclaw/agents/ops/sessions/s1.jsonl.lock", lock.to_string());
     let (code, message) = stage.unchanged("agents delete ops --force --json").exits(13).error();

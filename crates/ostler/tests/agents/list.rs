@@ -29,7 +29,7 @@ fn agents_are_listed_with_what_they_have() {
 fn whether_somebody_is_at_work_is_shown() {
     let stage = Stage::house();
     let writer = Running::in_directory(std::path::Path::new("/"));
-    let start = sys::proc::identify(writer.pid()).unwrap().start;
+    let start = sys::proc::identify_process(writer.pid()).unwrap().start;
     let lock = json!({ "pid": writer.pid(), "starttime": start, "createdAt": sys::clock::now().to_string() });
     stage.home.write(".openclaw/agents/ops/sessions/s1.jsonl.lock", lock.to_string());
     let result = stage.run("agents ls --json").exits(0).result();

@@ -481,9 +481,9 @@ fn what_lies_where_nothing_can_be_written_stays() {
 
 #[test]
 fn every_refusal_has_a_reason_and_a_remedy() {
-    let lines: Vec<String> = model::plan::Refusal::examples()
+    let lines: Vec<String> = model::plan::Refusal::one_of_each()
         .iter()
-        .map(|refusal| format!("{}\n    {}\n", refusal.reason(), refusal.remedy()))
+        .map(|refusal| format!("{}\n    {}\n", refusal.reason_text(), refusal.remedy()))
         .collect();
     insta::assert_snapshot!("refusals", lines.concat());
 }

@@ -214,8 +214,8 @@ impl PreviousDaemon {
         sys::private::create_private_dir(&directory).unwrap();
         sys::private::create_private_dir(&state(home)).unwrap();
         let lock = state(home).join("writer.lock");
-        let mut lock = sys::lock::try_take(&lock).unwrap().taken().unwrap();
-        lock.sign(&sys::proc::identify_self().unwrap()).unwrap();
+        let mut lock = sys::lock::try_take(&lock).unwrap().into_lock().unwrap();
+        lock.write_holder(&sys::proc::identify_self().unwrap()).unwrap();
         let socket = directory.join("daemon.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let (pid, path) = (std::process::id(), socket.display().to_string());

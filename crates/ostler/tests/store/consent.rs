@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use sys::pty::{Master, Read, Size, start};
+use sys::pty::{PtyMaster, PtyRead, PtySize, spawn_on_pty};
 
 use super::stage::{DAY, Stage, aged};
 
@@ -11,7 +11,7 @@ use super::stage::{DAY, Stage, aged};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Reads until the terminal has said `words`, or until its end.
-fn hear(master: &Master, words: Option<&str>) -> String {
+fn hear(master: &PtyMaster, words: Option<&str>) -> String {
     let (mut heard, mut buffer, begun) = (Vec::new(), [0; 4096], Instant::now());
     loop {
         let text = String::from_utf8_lossy(&heard).into_owned();
@@ -20,9 +20,9 @@ fn hear(master: &Master, words: Option<&str>) -> String {
         }
         assert!(begun.elapsed() < PATIENCE, "waited for {words:?}, heard {text}");
         match master.read(&mut buffer).unwrap() {
-            Read::Bytes(count) => heard.extend_from_slice(&buffer[..count]),
-            Read::Nothing => std::thread::sleep(Duration::from_millis(2)),
-            Read::Closed => {
+            PtyRead::Bytes(count) => heard.extend_from_slice(&buffer[..count]),
+            PtyRead::Nothing => std::thread::sleep(Duration::from_millis(2)),
+            PtyRead::Closed => {
                 assert!(words.is_none(), "it ended before it said {words:?}: {text}");
                 return text;
             }
@@ -32,7 +32,7 @@ fn hear(master: &Master, words: Option<&str>) -> String {
 
 /// Answers the questions of a command, in order; gives what it said last and how it ended.
 fn answered(command: Command, question: &str, answers: &[&str]) -> (String, Option<i32>) {
-    let (master, program) = start(command, Size { cols: 200, rows: 50 }).unwrap();
+    let (master, program) = spawn_on_pty(command, PtySize { cols: 200, rows: 50 }).unwrap();
     for answer in answers {
         hear(&master, Some(question));
         assert_eq!(master.write(answer.as_bytes()).unwrap(), answer.len());
@@ -67,7 +67,8 @@ fn a_cleanup_shows_its_plan_and_asks() {
 fn a_plan_that_has_changed_is_shown_again() {
     let stage = stage();
     let question = "Carry this out? [y/N]";
-    let (master, program) = start(stage.command("cleanup"), Size { cols: 200, rows: 50 }).unwrap();
+    let (master, program) =
+        spawn_on_pty(stage.command("cleanup"), PtySize { cols: 200, rows: 50 }).unwrap();
     hear(&master, Some(question));
     stage.index(&[
         ("agent:main:old", aged("old", 31 * DAY)),

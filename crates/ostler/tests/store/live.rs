@@ -110,7 +110,7 @@ fn a_transcript_is_locked_while_it_is_moved() {
         let held: Value =
             serde_json::from_slice(&std::fs::read(stage.path(lock)).unwrap()).unwrap();
         let pid = u32::try_from(held["pid"].as_u64().unwrap()).unwrap();
-        let start = sys::proc::identify(pid).unwrap().start;
+        let start = sys::proc::identify_process(pid).unwrap().start;
         assert!(start.is_some() && held["starttime"].as_u64() == start, "{held}");
     });
     assert_eq!(ran.exits(0).result()["stores"][0]["diskBudget"]["removedFiles"], 2);

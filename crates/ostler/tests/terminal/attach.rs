@@ -157,6 +157,8 @@ fn b2_no_change_of_size_freezes_a_viewer() {
         stage.ok(&["wait", &two, "--text", "THIRD", "--timeout", "10000"]);
         let three = viewer(&stage, &format!("{id} --take"));
         until("the third", || stage.ok(&["inspect", &id])["viewers"] == 3);
+        // What is typed before the viewer has its terminal is not the terminal's.
+        stage.ok(&["wait", &three, "--text", "THIRD", "--timeout", "10000"]);
         stage.ok(&["type", &three, "FOURTH\n"]);
         for seat in [&one, &two, &three] {
             stage.ok(&["wait", seat, "--text", "FOURTH", "--timeout", "10000"]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Header, Item, Recorder, Text};
+use super::{RecordingEvent, RecordingHeader, RecordingWriter, Utf8Decoder};
 
 #[derive(Serialize)]
 struct Env<'a> {
@@ -46,36 +46,36 @@ struct Term<'a> {
 #[derive(Debug)]
 pub struct CastV2<W> {
     out: W,
-    text: Text,
+    text: Utf8Decoder,
     last: Duration,
 }
 
 impl<W: Write> CastV2<W> {
-    pub fn new(mut out: W, header: &Header<'_>) -> io::Result<CastV2<W>> {
-        let Header { size, timestamp, title, session_id, term, tool_version } = *header;
+    pub fn new(mut out: W, header: &RecordingHeader<'_>) -> io::Result<CastV2<W>> {
+        let RecordingHeader { size, timestamp, title, session_id, term, tool_version } = *header;
         let env = Env { term };
         let (width, height) = (size.cols, size.rows);
         let header =
             HeaderV2 { version: 2, width, height, timestamp, title, session_id, env, tool_version };
-        line(&mut out, &header)?;
-        Ok(CastV2 { out, text: Text::default(), last: Duration::ZERO })
+        write_json_line(&mut out, &header)?;
+        Ok(CastV2 { out, text: Utf8Decoder::default(), last: Duration::ZERO })
     }
 }
 
-impl<W: Write> Recorder for CastV2<W> {
-    fn record(&mut self, time: Duration, item: Item<'_>) -> io::Result<()> {
+impl<W: Write> RecordingWriter for CastV2<W> {
+    fn record(&mut self, time: Duration, item: RecordingEvent<'_>) -> io::Result<()> {
         self.last = time;
-        match frame(item, &mut self.text) {
+        match encode_event(item, &mut self.text) {
             Some((code, data)) if code != 'i' && code != 'x' => {
-                event(&mut self.out, time, code, &data)
+                write_event_line(&mut self.out, time, code, &data)
             }
             _ => Ok(()),
         }
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        if let Some(rest) = self.text.finish() {
-            event(&mut self.out, self.last, 'o', &rest)?;
+        if let Some(rest) = self.text.take_rest() {
+            write_event_line(&mut self.out, self.last, 'o', &rest)?;
         }
         self.out.flush()
     }
@@ -85,64 +85,72 @@ impl<W: Write> Recorder for CastV2<W> {
 #[derive(Debug)]
 pub struct CastV3<W> {
     out: W,
-    text: Text,
+    text: Utf8Decoder,
     last: Duration,
 }
 
 impl<W: Write> CastV3<W> {
-    pub fn new(mut out: W, header: &Header<'_>) -> io::Result<CastV3<W>> {
-        let Header { size, timestamp, title, session_id, term, .. } = *header;
+    pub fn new(mut out: W, header: &RecordingHeader<'_>) -> io::Result<CastV3<W>> {
+        let RecordingHeader { size, timestamp, title, session_id, term, .. } = *header;
         let term = Term { cols: size.cols, rows: size.rows, r#type: term };
-        line(&mut out, &HeaderV3 { version: 3, term, timestamp, title, tags: [session_id] })?;
-        Ok(CastV3 { out, text: Text::default(), last: Duration::ZERO })
+        write_json_line(
+            &mut out,
+            &HeaderV3 { version: 3, term, timestamp, title, tags: [session_id] },
+        )?;
+        Ok(CastV3 { out, text: Utf8Decoder::default(), last: Duration::ZERO })
     }
 
-    fn write(&mut self, time: Duration, code: char, data: &str) -> io::Result<()> {
-        event(&mut self.out, time.saturating_sub(self.last), code, data)?;
+    fn write_delta_event(&mut self, time: Duration, code: char, data: &str) -> io::Result<()> {
+        write_event_line(&mut self.out, time.saturating_sub(self.last), code, data)?;
         self.last = self.last.max(time);
         Ok(())
     }
 }
 
-impl<W: Write> Recorder for CastV3<W> {
-    fn record(&mut self, time: Duration, item: Item<'_>) -> io::Result<()> {
-        match frame(item, &mut self.text) {
-            Some((code, data)) => self.write(time, code, &data),
+impl<W: Write> RecordingWriter for CastV3<W> {
+    fn record(&mut self, time: Duration, item: RecordingEvent<'_>) -> io::Result<()> {
+        match encode_event(item, &mut self.text) {
+            Some((code, data)) => self.write_delta_event(time, code, &data),
             None => Ok(()),
         }
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        if let Some(rest) = self.text.finish() {
-            self.write(self.last, 'o', &rest)?;
+        if let Some(rest) = self.text.take_rest() {
+            self.write_delta_event(self.last, 'o', &rest)?;
         }
         self.out.flush()
     }
 }
 
 /// The letter and the text of an event; nothing for output that is only the beginning of a character.
-fn frame(item: Item<'_>, text: &mut Text) -> Option<(char, String)> {
+fn encode_event(item: RecordingEvent<'_>, text: &mut Utf8Decoder) -> Option<(char, String)> {
     Some(match item {
-        Item::Output(bytes) => {
+        RecordingEvent::Output(bytes) => {
             let text = text.decode(bytes);
             if text.is_empty() {
                 return None;
             }
             ('o', text)
         }
-        Item::Input(text) => ('i', text.to_owned()),
-        Item::Resize(size) => ('r', format!("{}x{}", size.cols, size.rows)),
-        Item::Marker(label) => ('m', label.to_owned()),
-        Item::Exit(code) => ('x', code.to_string()),
+        RecordingEvent::Input(text) => ('i', text.to_owned()),
+        RecordingEvent::Resize(size) => ('r', format!("{}x{}", size.cols, size.rows)),
+        RecordingEvent::Marker(label) => ('m', label.to_owned()),
+        RecordingEvent::Exit(code) => ('x', code.to_string()),
     })
 }
 
-fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+fn write_json_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, value)?;
     out.write_all(b"\n")
 }
 
-fn event(out: &mut impl Write, time: Duration, code: char, data: &str) -> io::Result<()> {
+fn write_event_line(
+    out: &mut impl Write,
+    time: Duration,
+    code: char,
+    data: &str,
+) -> io::Result<()> {
     write!(out, "[{}.{:06},\"{code}\",", time.as_secs(), time.subsec_micros())?;
     serde_json::to_writer(&mut *out, data)?;
     out.write_all(b"]\n")

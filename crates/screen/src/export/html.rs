@@ -9,27 +9,27 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Header, Item, Recorder};
-use crate::cell::{Attrs, Cell, Kind, Style};
-use crate::palette::{Rgb, Slot, Theme};
-use crate::screen::{Limits, Screen, Size};
+use super::{RecordingEvent, RecordingHeader, RecordingWriter};
+use crate::cell::{Attrs, Cell, CellPart, Style};
+use crate::palette::{ColorSlot, Rgb, Theme};
+use crate::screen::{Screen, ScreenLimits, ScreenSize};
 
 const PLAYER: &str = include_str!("player.js");
-const LOOK: &str = include_str!("player.css");
+const STYLESHEET: &str = include_str!("player.css");
 
 /// Changes within this time are one frame.
-const FRAME: Duration = Duration::from_millis(33);
+const FRAME_INTERVAL: Duration = Duration::from_millis(33);
 
 /// A stretch of text in one style; wide graphemes are alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Run(String, usize, #[serde(skip_serializing_if = "is_zero")] u8);
+struct TextRun(String, usize, #[serde(skip_serializing_if = "is_zero")] u8);
 
 fn is_zero(value: &u8) -> bool {
     *value == 0
 }
 
 #[derive(Debug, Serialize)]
-struct Frame<'a> {
+struct PlayerFrame<'a> {
     t: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<(u16, u16)>,
@@ -37,7 +37,7 @@ struct Frame<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     css: &'a [String],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    rows: Vec<(usize, &'a [Run])>,
+    rows: Vec<(usize, &'a [TextRun])>,
     /// Row and column, unless hidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<(u16, u16)>,
@@ -50,17 +50,17 @@ pub struct Html<W> {
     out: W,
     screen: Screen,
     theme: Theme,
-    shown: Vec<Vec<Run>>,
+    shown: Vec<Vec<TextRun>>,
     styles: HashMap<Style, usize>,
     /// When the frame that is being gathered began.
     pending: Option<Duration>,
     first: bool,
-    size: Option<Size>,
+    size: Option<ScreenSize>,
 }
 
 impl<W: Write> Html<W> {
-    pub fn new(mut out: W, header: &Header<'_>, theme: Theme) -> io::Result<Html<W>> {
-        let title = escape(header.title);
+    pub fn new(mut out: W, header: &RecordingHeader<'_>, theme: Theme) -> io::Result<Html<W>> {
+        let title = escape_html(header.title);
         let css = |[r, g, b]: Rgb| format!("#{r:02x}{g:02x}{b:02x}");
         let (fg, bg) = (css(theme.foreground), css(theme.background));
         write!(
@@ -69,7 +69,7 @@ impl<W: Write> Html<W> {
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
              style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
              <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
-             <style>\n:root {{ --fg: {fg}; --bg: {bg}; --cursor: {} }}\n{LOOK}</style>\n\
+             <style>\n:root {{ --fg: {fg}; --bg: {bg}; --cursor: {} }}\n{STYLESHEET}</style>\n\
              <main><div id=\"screen\" role=\"img\" aria-label=\"{title}\"></div>\n\
              <nav><button id=\"play\" type=\"button\">play</button>\
              <input id=\"seek\" type=\"range\" min=\"0\" value=\"0\" aria-label=\"time\">\
@@ -79,7 +79,7 @@ impl<W: Write> Html<W> {
         )?;
         Ok(Html {
             out,
-            screen: Screen::new(header.size, Limits { scrollback_lines: 0 }),
+            screen: Screen::new(header.size, ScreenLimits { scrollback_lines: 0 }),
             theme,
             shown: Vec::new(),
             styles: HashMap::new(),
@@ -90,11 +90,11 @@ impl<W: Write> Html<W> {
     }
 
     /// Begins a frame at `time`, after writing the one before if its time is over.
-    fn at(&mut self, time: Duration) -> io::Result<()> {
+    fn begin_frame(&mut self, time: Duration) -> io::Result<()> {
         match self.pending {
-            Some(began) if time < began + FRAME => {}
+            Some(began) if time < began + FRAME_INTERVAL => {}
             Some(began) => {
-                self.frame(began, None)?;
+                self.write_frame(began, None)?;
                 self.pending = Some(time);
             }
             None => self.pending = Some(time),
@@ -102,21 +102,21 @@ impl<W: Write> Html<W> {
         Ok(())
     }
 
-    fn frame(&mut self, time: Duration, mark: Option<&str>) -> io::Result<()> {
+    fn write_frame(&mut self, time: Duration, mark: Option<&str>) -> io::Result<()> {
         let size = self.size.take();
         if size.is_some() {
             self.shown.clear();
         }
         let known = self.styles.len();
         let mut new = Vec::new();
-        let rows: Vec<Vec<Run>> =
-            (0..self.screen.grid().rows.len()).map(|row| self.runs(row, &mut new)).collect();
+        let rows: Vec<Vec<TextRun>> =
+            (0..self.screen.grid().rows.len()).map(|row| self.row_runs(row, &mut new)).collect();
         debug_assert_eq!(self.styles.len(), known + new.len());
         let changed = rows.iter().enumerate().filter(|(row, runs)| {
             self.shown.get(*row).map_or(!runs.is_empty(), |shown| shown != *runs)
         });
         let cursor = self.screen.cursor();
-        let frame = Frame {
+        let frame = PlayerFrame {
             t: time.as_millis() as u64,
             size: size.map(|size| (size.cols, size.rows)),
             css: &new,
@@ -133,59 +133,63 @@ impl<W: Write> Html<W> {
         Ok(())
     }
 
-    fn runs(&mut self, row: usize, new: &mut Vec<String>) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
-        let cells: Vec<Cell> = self.screen.grid().rows[row].occupied().to_vec();
-        for cell in cells.iter().filter(|cell| cell.kind != Kind::Spacer) {
-            let style = self.style(cell.style, new);
-            let wide = u8::from(cell.kind == Kind::Wide);
+    fn row_runs(&mut self, row: usize, new: &mut Vec<String>) -> Vec<TextRun> {
+        let mut runs: Vec<TextRun> = Vec::new();
+        let cells: Vec<Cell> = self.screen.grid().rows[row].occupied_cells().to_vec();
+        for cell in cells.iter().filter(|cell| cell.kind != CellPart::Spacer) {
+            let style = self.style_index(cell.style, new);
+            let wide = u8::from(cell.kind == CellPart::Wide);
             match runs.last_mut() {
-                Some(Run(text, same, 0)) if *same == style && wide == 0 => {
+                Some(TextRun(text, same, 0)) if *same == style && wide == 0 => {
                     self.screen.term.clusters.push_to(cell.glyph, text);
                 }
-                _ => runs.push(Run(self.screen.term.clusters.text(cell.glyph), style, wide)),
+                _ => runs.push(TextRun(
+                    self.screen.term.clusters.glyph_text(cell.glyph),
+                    style,
+                    wide,
+                )),
             }
         }
         runs
     }
 
-    fn style(&mut self, style: Style, new: &mut Vec<String>) -> usize {
+    fn style_index(&mut self, style: Style, new: &mut Vec<String>) -> usize {
         let next = self.styles.len();
         let place = *self.styles.entry(style).or_insert(next);
         if place == next {
-            new.push(css(&self.screen, &self.theme, style));
+            new.push(style_css(&self.screen, &self.theme, style));
         }
         place
     }
 }
 
-impl<W: Write> Recorder for Html<W> {
-    fn record(&mut self, time: Duration, item: Item<'_>) -> io::Result<()> {
+impl<W: Write> RecordingWriter for Html<W> {
+    fn record(&mut self, time: Duration, item: RecordingEvent<'_>) -> io::Result<()> {
         match item {
-            Item::Output(bytes) => {
-                self.at(time)?;
+            RecordingEvent::Output(bytes) => {
+                self.begin_frame(time)?;
                 let _ = self.screen.advance(bytes);
             }
-            Item::Resize(size) => {
-                self.at(time)?;
+            RecordingEvent::Resize(size) => {
+                self.begin_frame(time)?;
                 let _ = self.screen.resize(size);
                 self.size = Some(self.screen.size());
             }
-            Item::Marker(label) => {
+            RecordingEvent::Marker(label) => {
                 if let Some(began) = self.pending.take() {
-                    self.frame(began, None)?;
+                    self.write_frame(began, None)?;
                 }
-                self.frame(time, Some(label))?;
+                self.write_frame(time, Some(label))?;
             }
-            Item::Input(_) | Item::Exit(_) => {}
+            RecordingEvent::Input(_) | RecordingEvent::Exit(_) => {}
         }
         Ok(())
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.screen.release();
+        self.screen.release_frame();
         if let Some(time) = self.pending.take() {
-            self.frame(time, None)?;
+            self.write_frame(time, None)?;
         }
         write!(self.out, "\n]</script>\n<script>\n{PLAYER}</script>\n</html>\n")?;
         self.out.flush()
@@ -194,16 +198,18 @@ impl<W: Write> Recorder for Html<W> {
 
 /// The colours are those of this moment: a program that changes its palette later does not change
 /// what is on the page already.
-fn css(screen: &Screen, theme: &Theme, style: Style) -> String {
+fn style_css(screen: &Screen, theme: &Theme, style: Style) -> String {
     let palette = &screen.term.palette;
     let hex = |[r, g, b]: Rgb| format!("#{r:02x}{g:02x}{b:02x}");
     let (mut fg, mut bg) =
-        (palette.resolve_in(style.fg, theme), palette.resolve_in(style.bg, theme));
+        (palette.resolve_color_in(style.fg, theme), palette.resolve_color_in(style.bg, theme));
     let attrs = style.attrs;
     if attrs.has(Attrs::INVERSE) {
-        let default = |slot| palette.get_in(slot, theme);
-        let swapped =
-            (bg.unwrap_or(default(Slot::Background)), fg.unwrap_or(default(Slot::Foreground)));
+        let default = |slot| palette.get_color_in(slot, theme);
+        let swapped = (
+            bg.unwrap_or(default(ColorSlot::Background)),
+            fg.unwrap_or(default(ColorSlot::Foreground)),
+        );
         (fg, bg) = (Some(swapped.0), Some(swapped.1));
     }
     let mut css = String::new();
@@ -232,7 +238,7 @@ fn css(screen: &Screen, theme: &Theme, style: Style) -> String {
         add("visibility", "hidden");
     }
     let lines = [
-        (attrs.underline() > 0, "underline"),
+        (attrs.underline_style() > 0, "underline"),
         (attrs.has(Attrs::STRIKE), "line-through"),
         (attrs.has(Attrs::OVERLINE), "overline"),
     ];
@@ -243,6 +249,6 @@ fn css(screen: &Screen, theme: &Theme, style: Style) -> String {
     css
 }
 
-fn escape(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,6 +1,6 @@
 //! Recordings in other formats, written as they are read: memory does not depend on their length.
 //!
-//! Each format is a [`Recorder`]. A recorder is given every event with its time since the first one,
+//! Each format is a [`RecordingWriter`]. A recorder is given every event with its time since the first one,
 //! in order, and is then finished.
 
 mod cast;
@@ -14,13 +14,13 @@ pub use cast::{CastV2, CastV3};
 pub use html::Html;
 pub use txt::Txt;
 
-use crate::screen::Size;
+use crate::screen::ScreenSize;
 
 /// What is known before the first event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header<'a> {
+pub struct RecordingHeader<'a> {
     /// The size at the start, not the latest one.
-    pub size: Size,
+    pub size: ScreenSize,
     /// Seconds since 1970 of the first event.
     pub timestamp: i64,
     pub title: &'a str,
@@ -31,17 +31,17 @@ pub struct Header<'a> {
 
 /// One event of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Item<'a> {
+pub enum RecordingEvent<'a> {
     /// The program's output, exactly; a character may be cut in two.
     Output(&'a [u8]),
     Input(&'a str),
-    Resize(Size),
+    Resize(ScreenSize),
     Marker(&'a str),
     Exit(i32),
 }
 
-pub trait Recorder {
-    fn record(&mut self, time: Duration, item: Item<'_>) -> io::Result<()>;
+pub trait RecordingWriter {
+    fn record(&mut self, time: Duration, item: RecordingEvent<'_>) -> io::Result<()>;
 
     /// Writes what is left. Nothing may be recorded after it.
     fn finish(&mut self) -> io::Result<()>;
@@ -49,11 +49,11 @@ pub trait Recorder {
 
 /// Text from bytes whose characters may be cut between events: a cut character waits for its end.
 #[derive(Debug, Default)]
-struct Text {
+struct Utf8Decoder {
     pending: Vec<u8>,
 }
 
-impl Text {
+impl Utf8Decoder {
     fn decode(&mut self, bytes: &[u8]) -> String {
         self.pending.extend_from_slice(bytes);
         let bytes = std::mem::take(&mut self.pending);
@@ -73,7 +73,7 @@ impl Text {
     }
 
     /// What never got its end.
-    fn finish(&mut self) -> Option<String> {
+    fn take_rest(&mut self) -> Option<String> {
         let pending = std::mem::take(&mut self.pending);
         (!pending.is_empty()).then(|| String::from_utf8_lossy(&pending).into_owned())
     }

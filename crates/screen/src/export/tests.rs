@@ -1,8 +1,8 @@
 use super::*;
 use crate::Theme;
 
-const HEADER: Header<'_> = Header {
-    size: Size { cols: 12, rows: 3 },
+const HEADER: RecordingHeader<'_> = RecordingHeader {
+    size: ScreenSize { cols: 12, rows: 3 },
     timestamp: 1_700_000_000,
     title: "a <title>",
     session_id: "01HX",
@@ -10,17 +10,17 @@ const HEADER: Header<'_> = Header {
     tool_version: "0.1.0",
 };
 
-fn record(mut recorder: impl Recorder) {
+fn record(mut recorder: impl RecordingWriter) {
     let mut at = 0;
     let items = [
-        Item::Output(b"one\r\ntwo \xe6\xbc"),
-        Item::Output(b"\xa2\r\n"),
-        Item::Input("ls\n"),
-        Item::Output(b"\x1b[1;31mthree\x1b[0m bad \xff\r\n"),
-        Item::Marker("half <way>"),
-        Item::Resize(Size { cols: 20, rows: 2 }),
-        Item::Output(b"a line that is longer than the screen\r\n</script>"),
-        Item::Exit(3),
+        RecordingEvent::Output(b"one\r\ntwo \xe6\xbc"),
+        RecordingEvent::Output(b"\xa2\r\n"),
+        RecordingEvent::Input("ls\n"),
+        RecordingEvent::Output(b"\x1b[1;31mthree\x1b[0m bad \xff\r\n"),
+        RecordingEvent::Marker("half <way>"),
+        RecordingEvent::Resize(ScreenSize { cols: 20, rows: 2 }),
+        RecordingEvent::Output(b"a line that is longer than the screen\r\n</script>"),
+        RecordingEvent::Exit(3),
     ];
     for item in items {
         recorder.record(Duration::from_millis(at), item).unwrap();
@@ -69,7 +69,7 @@ fn txt_needs_no_memory_for_what_has_passed() {
     let mut out = io::sink();
     let mut txt = Txt::new(&mut out, &HEADER);
     for _ in 0..50 {
-        txt.record(Duration::ZERO, Item::Output(&b"line\r\n".repeat(10_000))).unwrap();
+        txt.record(Duration::ZERO, RecordingEvent::Output(&b"line\r\n".repeat(10_000))).unwrap();
         assert_eq!(txt.screen.scrollback_len(), 0);
     }
 }

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::{Header, Item, Recorder};
+use super::{RecordingEvent, RecordingHeader, RecordingWriter};
 use crate::line;
-use crate::screen::{Limits, Screen};
+use crate::screen::{Screen, ScreenLimits};
 
 /// What a person would have scrolled through. Lines that were wrapped are whole again; what a
 /// full-screen program drew is not in it, unless it is there still.
@@ -17,16 +17,16 @@ pub struct Txt<W> {
 
 impl<W: Write> Txt<W> {
     /// No piece of this size can scroll more lines than the screen remembers.
-    const PIECE: usize = 4 << 10;
+    const MAX_ADVANCE_BYTES: usize = 4 << 10;
 
-    pub fn new(out: W, header: &Header<'_>) -> Txt<W> {
-        let limits = Limits { scrollback_lines: 2 * Self::PIECE };
+    pub fn new(out: W, header: &RecordingHeader<'_>) -> Txt<W> {
+        let limits = ScreenLimits { scrollback_lines: 2 * Self::MAX_ADVANCE_BYTES };
         Txt { out, screen: Screen::new(header.size, limits) }
     }
 
-    fn drain(&mut self) -> io::Result<()> {
-        for line in self.screen.term.history.newest(usize::MAX) {
-            self.out.write_all(line::text(line).as_bytes())?;
+    fn write_scrolled_lines(&mut self) -> io::Result<()> {
+        for line in self.screen.term.history.newest_lines(usize::MAX) {
+            self.out.write_all(line::line_text(line).as_bytes())?;
             if !line::is_wrapped(line) {
                 self.out.write_all(b"\n")?;
             }
@@ -36,30 +36,30 @@ impl<W: Write> Txt<W> {
     }
 }
 
-impl<W: Write> Recorder for Txt<W> {
-    fn record(&mut self, _: Duration, item: Item<'_>) -> io::Result<()> {
+impl<W: Write> RecordingWriter for Txt<W> {
+    fn record(&mut self, _: Duration, item: RecordingEvent<'_>) -> io::Result<()> {
         match item {
-            Item::Output(bytes) => {
-                for piece in bytes.chunks(Self::PIECE) {
+            RecordingEvent::Output(bytes) => {
+                for piece in bytes.chunks(Self::MAX_ADVANCE_BYTES) {
                     let _ = self.screen.advance(piece);
-                    self.drain()?;
+                    self.write_scrolled_lines()?;
                 }
             }
-            Item::Resize(size) => {
+            RecordingEvent::Resize(size) => {
                 let _ = self.screen.resize(size);
-                self.drain()?;
+                self.write_scrolled_lines()?;
             }
-            Item::Input(_) | Item::Marker(_) | Item::Exit(_) => {}
+            RecordingEvent::Input(_) | RecordingEvent::Marker(_) | RecordingEvent::Exit(_) => {}
         }
         Ok(())
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.screen.release();
+        self.screen.release_frame();
         let rows = &self.screen.grid().rows;
         let shown = rows.iter().rposition(|row| !row.is_blank()).map_or(0, |last| last + 1);
         for row in rows.iter().take(shown) {
-            self.out.write_all(row.text(&self.screen.term.clusters).as_bytes())?;
+            self.out.write_all(row.row_text(&self.screen.term.clusters).as_bytes())?;
             if !row.wrapped {
                 self.out.write_all(b"\n")?;
             }

@@ -13,7 +13,7 @@ const NEEDS_KITTY: &str =
     "it has a byte sequence only in the Kitty keyboard protocol, which the program did not ask for";
 const LAYOUT: &str = "what it types depends on a keyboard's layout; give the character itself";
 
-pub(super) fn legacy(
+pub(super) fn encode_legacy(
     press: &Press,
     modes: &Modes,
     personality: Personality,
@@ -33,37 +33,39 @@ pub(super) fn legacy(
         Key::Function(number @ 1..=4) => with_letter(char::from(b'P' + number - 1), *mods),
         Key::Function(number) => with_number(function_number(*number).ok_or(NEEDS_KITTY)?, *mods),
         Key::Tab if *mods == Mods::SHIFT => b"\x1b[Z".to_vec(),
-        Key::Tab => control(b'\t', 9, *mods, modes)?,
-        Key::Enter => control(b'\r', 13, *mods, modes)?,
-        Key::Escape => control(0x1b, 27, *mods, modes)?,
-        Key::Backspace if mods.has(Mods::CTRL) && !mods.has(Mods::SHIFT) => alt(vec![0x08], *mods),
-        Key::Backspace => control(0x7f, 127, *mods, modes)?,
-        Key::Text(text) => alt(typed(text, *mods, modes, personality)?, *mods),
+        Key::Tab => encode_control(b'\t', 9, *mods, modes)?,
+        Key::Enter => encode_control(b'\r', 13, *mods, modes)?,
+        Key::Escape => encode_control(0x1b, 27, *mods, modes)?,
+        Key::Backspace if mods.has(Mods::CTRL) && !mods.has(Mods::SHIFT) => {
+            prefix_alt(vec![0x08], *mods)
+        }
+        Key::Backspace => encode_control(0x7f, 127, *mods, modes)?,
+        Key::Text(text) => prefix_alt(encode_typed(text, *mods, modes, personality)?, *mods),
     })
 }
 
 /// A key that is one control byte; `Alt` goes before it, other modifiers have no place.
-fn control(byte: u8, code: u32, mods: Mods, modes: &Modes) -> Result<Vec<u8>, &'static str> {
+fn encode_control(byte: u8, code: u32, mods: Mods, modes: &Modes) -> Result<Vec<u8>, &'static str> {
     if !mods.has(Mods::CTRL) && !mods.has(Mods::SHIFT) {
-        return Ok(alt(vec![byte], mods));
+        return Ok(prefix_alt(vec![byte], mods));
     }
-    other_key(code, mods, modes).ok_or(NEEDS_KITTY)
+    encode_other_key(code, mods, modes).ok_or(NEEDS_KITTY)
 }
 
 /// xterm's `modifyOtherKeys`, for keys that have no other spelling.
-fn other_key(code: u32, mods: Mods, modes: &Modes) -> Option<Vec<u8>> {
+fn encode_other_key(code: u32, mods: Mods, modes: &Modes) -> Option<Vec<u8>> {
     (modes.modify_other_keys > 0)
-        .then(|| format!("\x1b[27;{};{code}~", mods.parameter()).into_bytes())
+        .then(|| format!("\x1b[27;{};{code}~", mods.csi_parameter()).into_bytes())
 }
 
-fn alt(mut bytes: Vec<u8>, mods: Mods) -> Vec<u8> {
+fn prefix_alt(mut bytes: Vec<u8>, mods: Mods) -> Vec<u8> {
     if mods.has(Mods::ALT) {
         bytes.insert(0, 0x1b);
     }
     bytes
 }
 
-fn typed(
+fn encode_typed(
     text: &str,
     mods: Mods,
     modes: &Modes,
@@ -72,7 +74,7 @@ fn typed(
     let only = only_char(text);
     if mods.has(Mods::CTRL) {
         let byte = only.and_then(|c| control_byte(c, personality));
-        let other = || only.and_then(|c| other_key(c as u32, mods, modes));
+        let other = || only.and_then(|c| encode_other_key(c as u32, mods, modes));
         return byte.map(|byte| vec![byte]).or_else(other).ok_or(NEEDS_KITTY);
     }
     if mods.has(Mods::SHIFT) {
@@ -104,14 +106,14 @@ fn only_char(text: &str) -> Option<char> {
 }
 
 fn with_letter(letter: char, mods: Mods) -> Vec<u8> {
-    match mods.parameter() {
+    match mods.csi_parameter() {
         1 => format!("\x1b[{letter}").into_bytes(),
         mods => format!("\x1b[1;{mods}{letter}").into_bytes(),
     }
 }
 
 fn with_number(number: u8, mods: Mods) -> Vec<u8> {
-    match mods.parameter() {
+    match mods.csi_parameter() {
         1 => format!("\x1b[{number}~").into_bytes(),
         mods => format!("\x1b[{number};{mods}~").into_bytes(),
     }
@@ -124,7 +126,7 @@ fn function_number(key: u8) -> Option<u8> {
 }
 
 /// The Kitty keyboard protocol with the enhancements the program asked for.
-pub(super) fn kitty(press: &Press, flags: u8) -> Vec<u8> {
+pub(super) fn encode_kitty(press: &Press, flags: u8) -> Vec<u8> {
     let Press { key, mods } = press;
     let all = flags & ALL_KEYS != 0;
     let plain = *mods == Mods::default();
@@ -146,11 +148,11 @@ pub(super) fn kitty(press: &Press, flags: u8) -> Vec<u8> {
         Key::Function(number) => {
             with_code(&(57_376 + u32::from(*number) - 13).to_string(), *mods, None)
         }
-        Key::Text(text) => kitty_text(text, *mods, flags),
+        Key::Text(text) => encode_kitty_text(text, *mods, flags),
     }
 }
 
-fn kitty_text(text: &str, mods: Mods, flags: u8) -> Vec<u8> {
+fn encode_kitty_text(text: &str, mods: Mods, flags: u8) -> Vec<u8> {
     let Some(c) = only_char(text) else { return text.as_bytes().to_vec() };
     let lower = c.to_lowercase().next().unwrap_or(c);
     // `Ctrl+C` names the key that has a C on it, as everywhere; Shift is held only when it is said.
@@ -170,7 +172,7 @@ fn kitty_text(text: &str, mods: Mods, flags: u8) -> Vec<u8> {
 }
 
 fn with_code(code: &str, mods: Mods, text: Option<char>) -> Vec<u8> {
-    let mods = match mods.parameter() {
+    let mods = match mods.csi_parameter() {
         1 => String::new(),
         mods => mods.to_string(),
     };

@@ -25,25 +25,25 @@ pub enum KeyError {
 }
 
 /// The bytes of one key, for example `Enter`, `Ctrl+c`, `C-c`, `Alt+Shift+Left` or `Click@10,4`.
-pub fn encode(key: &str, modes: &Modes, personality: Personality) -> Result<Vec<u8>, KeyError> {
+pub fn encode_key(key: &str, modes: &Modes, personality: Personality) -> Result<Vec<u8>, KeyError> {
     let no_bytes = |reason| KeyError::NoBytes { key: key.to_owned(), reason };
     if personality == Personality::AgentTty {
-        let press = name::parse_strictly(key)?;
-        return encode::legacy(&press, &Modes::default(), personality).map_err(no_bytes);
+        let press = name::parse_key_strictly(key)?;
+        return encode::encode_legacy(&press, &Modes::default(), personality).map_err(no_bytes);
     }
-    if let Some(event) = mouse::parse(key) {
-        return mouse::encode(&event, modes).map_err(no_bytes);
+    if let Some(event) = mouse::parse_mouse(key) {
+        return mouse::encode_mouse(&event, modes).map_err(no_bytes);
     }
-    let press = name::parse(key)?;
+    let press = name::parse_key(key)?;
     if modes.kitty_keyboard & (encode::DISAMBIGUATE | encode::ALL_KEYS) != 0 {
-        return Ok(encode::kitty(&press, modes.kitty_keyboard));
+        return Ok(encode::encode_kitty(&press, modes.kitty_keyboard));
     }
-    encode::legacy(&press, modes, personality).map_err(no_bytes)
+    encode::encode_legacy(&press, modes, personality).map_err(no_bytes)
 }
 
 /// Text as a terminal pastes it. Inside brackets the closing bracket is taken out of the text, so that
 /// pasted text can never pass for typed text.
-pub fn paste(text: &str, bracketed: bool) -> Vec<u8> {
+pub fn encode_paste(text: &str, bracketed: bool) -> Vec<u8> {
     const END: &str = "\x1b[201~";
     if !bracketed {
         return text.as_bytes().to_vec();
@@ -97,7 +97,7 @@ impl Mods {
     }
 
     /// The number that stands for the modifiers in a sequence.
-    fn parameter(self) -> u8 {
+    fn csi_parameter(self) -> u8 {
         1 + self.0
     }
 }

@@ -1,15 +1,15 @@
 //! The mouse, by name: `Click@COL,ROW` and so on, counted from 0 like the cursor.
 
 use super::Mods;
-use crate::term::modes::{Modes, Mouse, MouseEncoding};
+use crate::term::modes::{Modes, MouseEncoding, MouseTracking};
 use crate::{CELL_HEIGHT, CELL_WIDTH};
 
 const NOT_WANTED: &str = "the program did not ask for this kind of mouse event";
 const TOO_FAR: &str = "the mouse encoding that the program asked for ends at column and row 223";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Event {
-    action: Action,
+pub(super) struct MouseEvent {
+    action: MouseAction,
     button: u8,
     col: u32,
     row: u32,
@@ -17,7 +17,7 @@ pub(super) struct Event {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
+enum MouseAction {
     Press,
     Release,
     Click,
@@ -26,7 +26,7 @@ enum Action {
     Move,
 }
 
-pub(super) fn parse(spelling: &str) -> Option<Event> {
+pub(super) fn parse_mouse(spelling: &str) -> Option<MouseEvent> {
     let (head, place) = spelling.rsplit_once('@')?;
     let (col, row) = place.split_once(',')?;
     let (col, row) = (col.parse::<u16>().ok()?, row.parse::<u16>().ok()?);
@@ -42,47 +42,47 @@ pub(super) fn parse(spelling: &str) -> Option<Event> {
         });
     }
     let (action, button) = match name.to_ascii_lowercase().as_str() {
-        "click" => (Action::Click, 0),
-        "doubleclick" => (Action::DoubleClick, 0),
-        "middleclick" => (Action::Click, 1),
-        "rightclick" => (Action::Click, 2),
-        "press" => (Action::Press, 0),
-        "release" => (Action::Release, 0),
-        "drag" => (Action::Drag, 0),
-        "move" => (Action::Move, 3),
-        "wheelup" => (Action::Press, 64),
-        "wheeldown" => (Action::Press, 65),
-        "wheelleft" => (Action::Press, 66),
-        "wheelright" => (Action::Press, 67),
+        "click" => (MouseAction::Click, 0),
+        "doubleclick" => (MouseAction::DoubleClick, 0),
+        "middleclick" => (MouseAction::Click, 1),
+        "rightclick" => (MouseAction::Click, 2),
+        "press" => (MouseAction::Press, 0),
+        "release" => (MouseAction::Release, 0),
+        "drag" => (MouseAction::Drag, 0),
+        "move" => (MouseAction::Move, 3),
+        "wheelup" => (MouseAction::Press, 64),
+        "wheeldown" => (MouseAction::Press, 65),
+        "wheelleft" => (MouseAction::Press, 66),
+        "wheelright" => (MouseAction::Press, 67),
         _ => return None,
     };
-    Some(Event { action, button, col: col.into(), row: row.into(), mods })
+    Some(MouseEvent { action, button, col: col.into(), row: row.into(), mods })
 }
 
-pub(super) fn encode(event: &Event, modes: &Modes) -> Result<Vec<u8>, &'static str> {
+pub(super) fn encode_mouse(event: &MouseEvent, modes: &Modes) -> Result<Vec<u8>, &'static str> {
     let mouse = modes.mouse;
     let steps: &[(u8, bool)] = match event.action {
-        Action::Press if mouse != Mouse::Off => &[(0, true)],
-        Action::Click if mouse == Mouse::Press => &[(0, true)],
-        Action::DoubleClick if mouse == Mouse::Press => &[(0, true), (0, true)],
-        _ if matches!(mouse, Mouse::Off | Mouse::Press) => return Err(NOT_WANTED),
-        Action::Press => &[(0, true)],
-        Action::Release => &[(0, false)],
-        Action::Click => &[(0, true), (0, false)],
-        Action::DoubleClick => &[(0, true), (0, false), (0, true), (0, false)],
-        Action::Drag if mouse == Mouse::Click => return Err(NOT_WANTED),
-        Action::Move if mouse != Mouse::Motion => return Err(NOT_WANTED),
-        Action::Drag | Action::Move => &[(32, true)],
+        MouseAction::Press if mouse != MouseTracking::Off => &[(0, true)],
+        MouseAction::Click if mouse == MouseTracking::Press => &[(0, true)],
+        MouseAction::DoubleClick if mouse == MouseTracking::Press => &[(0, true), (0, true)],
+        _ if matches!(mouse, MouseTracking::Off | MouseTracking::Press) => return Err(NOT_WANTED),
+        MouseAction::Press => &[(0, true)],
+        MouseAction::Release => &[(0, false)],
+        MouseAction::Click => &[(0, true), (0, false)],
+        MouseAction::DoubleClick => &[(0, true), (0, false), (0, true), (0, false)],
+        MouseAction::Drag if mouse == MouseTracking::Click => return Err(NOT_WANTED),
+        MouseAction::Move if mouse != MouseTracking::Motion => return Err(NOT_WANTED),
+        MouseAction::Drag | MouseAction::Move => &[(32, true)],
     };
     let mut bytes = Vec::new();
     for (motion, down) in steps {
-        write(event, event.button + motion, *down, modes.mouse_encoding, &mut bytes)?;
+        write_mouse_report(event, event.button + motion, *down, modes.mouse_encoding, &mut bytes)?;
     }
     Ok(bytes)
 }
 
-fn write(
-    event: &Event,
+fn write_mouse_report(
+    event: &MouseEvent,
     button: u8,
     down: bool,
     encoding: MouseEncoding,

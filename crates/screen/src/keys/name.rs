@@ -35,7 +35,7 @@ pub(super) const NAMES: &[&str] = &[
 ];
 
 /// Case-insensitive names, `Ctrl`, `Alt`, `Shift` before them, else one printable ASCII character.
-pub(super) fn parse_strictly(spelling: &str) -> Result<Press, KeyError> {
+pub(super) fn parse_key_strictly(spelling: &str) -> Result<Press, KeyError> {
     let unknown = || KeyError::Unknown { key: spelling.to_owned() };
     let mut parts: Vec<&str> = spelling.split('+').collect();
     let base = parts.pop().ok_or_else(unknown)?;
@@ -47,9 +47,9 @@ pub(super) fn parse_strictly(spelling: &str) -> Result<Press, KeyError> {
             "shift" => (Mods::SHIFT, "Shift"),
             _ => return Err(unknown()),
         };
-        mods = add(mods, modifier, name, spelling)?;
+        mods = add_modifier(mods, modifier, name, spelling)?;
     }
-    let key = match named(base) {
+    let key = match named_key(base) {
         Some(Key::Function(13..)) => None,
         Some(key) => Some(key),
         None => one_character(base).filter(|c| c.is_ascii()).map(|c| Key::Text(c.to_string())),
@@ -58,21 +58,21 @@ pub(super) fn parse_strictly(spelling: &str) -> Result<Press, KeyError> {
 }
 
 /// The same and more: `C-c`, `M-x`, `^C`, further modifiers and names, any grapheme, `+` itself.
-pub(super) fn parse(spelling: &str) -> Result<Press, KeyError> {
+pub(super) fn parse_key(spelling: &str) -> Result<Press, KeyError> {
     let mut mods = Mods::default();
     let mut rest = spelling;
-    while let Some((modifier, name, after)) = prefix(rest) {
-        mods = add(mods, modifier, name, spelling)?;
+    while let Some((modifier, name, after)) = split_modifier(rest) {
+        mods = add_modifier(mods, modifier, name, spelling)?;
         rest = after;
     }
     if let Some(letter) = rest.strip_prefix('^').and_then(one_character) {
-        mods = add(mods, Mods::CTRL, "Ctrl", spelling)?;
+        mods = add_modifier(mods, Mods::CTRL, "Ctrl", spelling)?;
         return Ok(Press { key: Key::Text(letter.to_lowercase().to_string()), mods });
     }
     if rest.eq_ignore_ascii_case("BTab") || rest.eq_ignore_ascii_case("BackTab") {
         return Ok(Press { key: Key::Tab, mods: mods.with(Mods::SHIFT) });
     }
-    let key = named(rest).or_else(|| alias(rest)).or_else(|| {
+    let key = named_key(rest).or_else(|| alias_key(rest)).or_else(|| {
         let one = rest.graphemes(true).count() == 1 && !rest.contains(char::is_control);
         one.then(|| Key::Text(rest.to_owned()))
     });
@@ -80,7 +80,12 @@ pub(super) fn parse(spelling: &str) -> Result<Press, KeyError> {
     Ok(Press { key, mods })
 }
 
-fn add(mods: Mods, modifier: Mods, name: &'static str, spelling: &str) -> Result<Mods, KeyError> {
+fn add_modifier(
+    mods: Mods,
+    modifier: Mods,
+    name: &'static str,
+    spelling: &str,
+) -> Result<Mods, KeyError> {
     if mods.has(modifier) {
         return Err(KeyError::Twice { key: spelling.to_owned(), modifier: name });
     }
@@ -88,7 +93,7 @@ fn add(mods: Mods, modifier: Mods, name: &'static str, spelling: &str) -> Result
 }
 
 /// The modifier that a spelling begins with, and the rest; the rest is never empty.
-fn prefix(spelling: &str) -> Option<(Mods, &'static str, &str)> {
+fn split_modifier(spelling: &str) -> Option<(Mods, &'static str, &str)> {
     const PREFIXES: &[(&str, Mods, &str)] = &[
         ("C-", Mods::CTRL, "Ctrl"),
         ("M-", Mods::ALT, "Alt"),
@@ -116,7 +121,7 @@ fn one_character(text: &str) -> Option<char> {
     chars.next().is_none().then_some(first)
 }
 
-fn named(name: &str) -> Option<Key> {
+fn named_key(name: &str) -> Option<Key> {
     let name = name.to_ascii_lowercase();
     if let Some(number) = name.strip_prefix('f').and_then(|number| number.parse::<u8>().ok()) {
         let plain = !name.contains('+') && !name[1..].starts_with('0');
@@ -143,7 +148,7 @@ fn named(name: &str) -> Option<Key> {
 }
 
 /// What tmux, vim and browsers call the same keys.
-fn alias(name: &str) -> Option<Key> {
+fn alias_key(name: &str) -> Option<Key> {
     Some(match name.to_ascii_lowercase().as_str() {
         "return" | "cr" => Key::Enter,
         "esc" => Key::Escape,

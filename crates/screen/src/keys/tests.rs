@@ -1,13 +1,13 @@
 use super::*;
-use crate::term::modes::{Mouse, MouseEncoding};
+use crate::term::modes::{MouseEncoding, MouseTracking};
 
 fn strict(key: &str) -> Result<String, KeyError> {
     let modes = Modes { application_cursor: true, kitty_keyboard: 31, ..Modes::default() };
-    encode(key, &modes, Personality::AgentTty).map(|bytes| String::from_utf8(bytes).unwrap())
+    encode_key(key, &modes, Personality::AgentTty).map(|bytes| String::from_utf8(bytes).unwrap())
 }
 
 fn typed(key: &str, modes: Modes) -> String {
-    let bytes = encode(key, &modes, Personality::Ostler).unwrap();
+    let bytes = encode_key(key, &modes, Personality::Ostler).unwrap();
     String::from_utf8(bytes).unwrap()
 }
 
@@ -151,8 +151,8 @@ fn further_spellings() {
         let modes = Modes { modify_other_keys: 1, ..Modes::default() };
         assert_eq!(typed(key, modes), bytes, "{key}");
     }
-    assert!(encode("Ctrl+-", &Modes::default(), Personality::Ostler).is_err());
-    assert!(encode("hello", &Modes::default(), Personality::Ostler).is_err());
+    assert!(encode_key("Ctrl+-", &Modes::default(), Personality::Ostler).is_err());
+    assert!(encode_key("hello", &Modes::default(), Personality::Ostler).is_err());
 }
 
 /// A.3: "no Kitty protocol".
@@ -169,7 +169,8 @@ fn the_kitty_protocol_is_spoken_when_the_program_asked() {
     for (key, flags, bytes) in [
         ("Escape", 1, "\x1b[27u"),
         ("Ctrl+c", 1, "\x1b[99;5u"),
-        ("C-C", 1, "\x1b[99;6u"),
+        ("C-C", 1, "\x1b[99;5u"),
+        ("Ctrl+Shift+c", 1, "\x1b[99;6u"),
         ("Alt+x", 1, "\x1b[120;3u"),
         ("Shift+Enter", 1, "\x1b[13;2u"),
         ("Ctrl+Tab", 1, "\x1b[9;5u"),
@@ -199,35 +200,44 @@ fn the_kitty_protocol_is_spoken_when_the_program_asked() {
 #[test]
 fn the_mouse_follows_the_modes() {
     let modes = |mouse, mouse_encoding| Modes { mouse, mouse_encoding, ..Modes::default() };
-    let sgr = modes(Mouse::Click, MouseEncoding::Sgr);
+    let sgr = modes(MouseTracking::Click, MouseEncoding::Sgr);
     assert_eq!(typed("Click@10,4", sgr), "\x1b[<0;11;5M\x1b[<0;11;5m");
     assert_eq!(typed("Ctrl+RightClick@0,0", sgr), "\x1b[<18;1;1M\x1b[<18;1;1m");
     assert_eq!(typed("WheelDown@3,3", sgr), "\x1b[<65;4;4M");
     assert_eq!(
-        typed("Click@0,0", modes(Mouse::Click, MouseEncoding::Legacy)),
+        typed("Click@0,0", modes(MouseTracking::Click, MouseEncoding::Legacy)),
         "\x1b[M !!\x1b[M#!!"
     );
-    assert_eq!(typed("Click@0,0", modes(Mouse::Press, MouseEncoding::Legacy)), "\x1b[M !!");
-    assert_eq!(typed("Press@1,2", modes(Mouse::Click, MouseEncoding::Urxvt)), "\x1b[32;2;3M");
-    assert_eq!(typed("Press@1,2", modes(Mouse::Click, MouseEncoding::Pixels)), "\x1b[<0;12;40M");
-    assert_eq!(typed("Drag@1,2", modes(Mouse::Drag, MouseEncoding::Sgr)), "\x1b[<32;2;3M");
-    assert_eq!(typed("Move@1,2", modes(Mouse::Motion, MouseEncoding::Sgr)), "\x1b[<35;2;3M");
+    assert_eq!(typed("Click@0,0", modes(MouseTracking::Press, MouseEncoding::Legacy)), "\x1b[M !!");
+    assert_eq!(
+        typed("Press@1,2", modes(MouseTracking::Click, MouseEncoding::Urxvt)),
+        "\x1b[32;2;3M"
+    );
+    assert_eq!(
+        typed("Press@1,2", modes(MouseTracking::Click, MouseEncoding::Pixels)),
+        "\x1b[<0;12;40M"
+    );
+    assert_eq!(typed("Drag@1,2", modes(MouseTracking::Drag, MouseEncoding::Sgr)), "\x1b[<32;2;3M");
+    assert_eq!(
+        typed("Move@1,2", modes(MouseTracking::Motion, MouseEncoding::Sgr)),
+        "\x1b[<35;2;3M"
+    );
     let refused = [
-        ("Click@1,1", modes(Mouse::Off, MouseEncoding::Sgr)),
+        ("Click@1,1", modes(MouseTracking::Off, MouseEncoding::Sgr)),
         ("Move@1,1", sgr),
         ("Drag@1,1", sgr),
-        ("Click@300,1", modes(Mouse::Click, MouseEncoding::Legacy)),
+        ("Click@300,1", modes(MouseTracking::Click, MouseEncoding::Legacy)),
     ];
     for (key, modes) in refused {
-        let error = encode(key, &modes, Personality::Ostler).unwrap_err();
+        let error = encode_key(key, &modes, Personality::Ostler).unwrap_err();
         assert!(matches!(error, KeyError::NoBytes { .. }), "{key}: {error}");
     }
 }
 
 #[test]
 fn a_paste_cannot_leave_its_brackets() {
-    assert_eq!(paste("a\nb", false), b"a\nb");
-    assert_eq!(paste("a\nb", true), b"\x1b[200~a\nb\x1b[201~");
+    assert_eq!(encode_paste("a\nb", false), b"a\nb");
+    assert_eq!(encode_paste("a\nb", true), b"\x1b[200~a\nb\x1b[201~");
     let tricky = "x\x1b[20\x1b[201~1~; rm -r";
-    assert_eq!(paste(tricky, true), b"\x1b[200~x; rm -r\x1b[201~");
+    assert_eq!(encode_paste(tricky, true), b"\x1b[200~x; rm -r\x1b[201~");
 }

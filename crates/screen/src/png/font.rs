@@ -13,23 +13,23 @@ use unicode_width::UnicodeWidthChar;
 use super::shapes;
 use crate::{CELL_HEIGHT, CELL_WIDTH};
 
-/// Coverage from 0 to [`Mask::FULL`], row by row, as large as the cell or the pair of cells.
+/// Coverage from 0 to [`GlyphMask::FULL`], row by row, as large as the cell or the pair of cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mask {
+pub(crate) struct GlyphMask {
     pub(crate) width: usize,
     pub(crate) height: usize,
     pub(crate) levels: Vec<u8>,
 }
 
-impl Mask {
+impl GlyphMask {
     pub(crate) const FULL: u8 = 15;
 
-    pub(crate) fn new(width: usize, height: usize) -> Mask {
-        Mask { width, height, levels: vec![0; width * height] }
+    pub(crate) fn new(width: usize, height: usize) -> GlyphMask {
+        GlyphMask { width, height, levels: vec![0; width * height] }
     }
 
     /// Darkens one pixel; places outside are cut off.
-    pub(crate) fn add(&mut self, x: isize, y: isize, level: u8) {
+    pub(crate) fn add_coverage(&mut self, x: isize, y: isize, level: u8) {
         let (Ok(x), Ok(y)) = (usize::try_from(x), usize::try_from(y)) else { return };
         if x < self.width && y < self.height {
             let pixel = &mut self.levels[y * self.width + x];
@@ -39,7 +39,7 @@ impl Mask {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Face {
+pub(crate) struct FontFace {
     pub(crate) bold: bool,
     pub(crate) italic: bool,
 }
@@ -54,7 +54,7 @@ const EMOJI_SIZE: f32 = 12.0;
 pub(crate) struct Fonts {
     context: ScaleContext,
     scale: usize,
-    masks: HashMap<(String, Face, usize), Mask>,
+    masks: HashMap<(String, FontFace, usize), GlyphMask>,
     /// Regular, bold, italic, both. A font is opened once: what the scaler has learnt of it is found
     /// again by the key it got then.
     text: [Option<Font>; 4],
@@ -83,52 +83,59 @@ impl Fonts {
     }
 
     /// The text fonts for a face, best first.
-    fn text_fonts(&self, face: Face) -> [Option<Font>; 2] {
+    fn text_fonts(&self, face: FontFace) -> [Option<Font>; 2] {
         [self.text[usize::from(face.bold) + 2 * usize::from(face.italic)], self.text[0]]
     }
 
     /// The mask of one grapheme over `cells` columns.
-    pub(crate) fn mask(&mut self, text: &str, face: Face, cells: usize) -> &Mask {
+    pub(crate) fn glyph_mask(&mut self, text: &str, face: FontFace, cells: usize) -> &GlyphMask {
         let key = (text.to_owned(), face, cells);
         if !self.masks.contains_key(&key) {
-            let mask = self.draw(text, face, cells);
+            let mask = self.draw_grapheme(text, face, cells);
             self.masks.insert(key.clone(), mask);
         }
         &self.masks[&key]
     }
 
-    fn draw(&mut self, text: &str, face: Face, cells: usize) -> Mask {
+    fn draw_grapheme(&mut self, text: &str, face: FontFace, cells: usize) -> GlyphMask {
         let (width, height) = (CELL_WIDTH as usize, CELL_HEIGHT as usize);
-        let mut mask = Mask::new(width * cells * self.scale, height * self.scale);
+        let mut mask = GlyphMask::new(width * cells * self.scale, height * self.scale);
         let mut chars = text.chars();
         let Some(base) = chars.next() else { return mask };
-        if !shapes::draw(base, self.scale, &mut mask) {
-            self.character(base, face, cells, &mut mask);
+        if !shapes::draw_shape(base, self.scale, &mut mask) {
+            self.draw_character(base, face, cells, &mut mask);
         }
         // Marks are drawn over their base; what an emoji is joined with is not drawn.
         for mark in chars.filter(|c| c.width() == Some(0)) {
-            if let Some((font, glyph)) = find(self.text_fonts(face), mark) {
-                self.outline(font, glyph, TEXT_SIZE, cells, &mut mask);
+            if let Some((font, glyph)) = find_glyph(self.text_fonts(face), mark) {
+                self.draw_outline(font, glyph, TEXT_SIZE, cells, &mut mask);
             }
         }
         mask
     }
 
-    fn character(&mut self, c: char, face: Face, cells: usize, mask: &mut Mask) {
-        if let Some((font, glyph)) = find(self.text_fonts(face), c).filter(|_| cells == 1) {
-            return self.outline(font, glyph, TEXT_SIZE, cells, mask);
+    fn draw_character(&mut self, c: char, face: FontFace, cells: usize, mask: &mut GlyphMask) {
+        if let Some((font, glyph)) = find_glyph(self.text_fonts(face), c).filter(|_| cells == 1) {
+            return self.draw_outline(font, glyph, TEXT_SIZE, cells, mask);
         }
-        if let Some((font, glyph)) = find([self.emoji], c) {
-            return self.outline(font, glyph, EMOJI_SIZE, cells, mask);
+        if let Some((font, glyph)) = find_glyph([self.emoji], c) {
+            return self.draw_outline(font, glyph, EMOJI_SIZE, cells, mask);
         }
-        if let Some((font, glyph)) = find([self.symbols], c).filter(|_| cells == 1) {
-            return self.outline(font, glyph, TEXT_SIZE, cells, mask);
+        if let Some((font, glyph)) = find_glyph([self.symbols], c).filter(|_| cells == 1) {
+            return self.draw_outline(font, glyph, TEXT_SIZE, cells, mask);
         }
-        self.bitmap(c, mask);
+        self.draw_bitmap(c, mask);
     }
 
     /// Draws an outline in the middle of its cells, smaller if it would not fit.
-    fn outline(&mut self, font: Font, glyph: GlyphId, size: f32, cells: usize, mask: &mut Mask) {
+    fn draw_outline(
+        &mut self,
+        font: Font,
+        glyph: GlyphId,
+        size: f32,
+        cells: usize,
+        mask: &mut GlyphMask,
+    ) {
         let room = (CELL_WIDTH as usize * cells * self.scale) as f32;
         let wanted = size * self.scale as f32;
         let advance = font.glyph_metrics(&[]).scale(wanted).advance_width(glyph);
@@ -145,13 +152,13 @@ impl Fonts {
         for (index, &alpha) in image.data.iter().enumerate() {
             let x = (index % image.placement.width as usize) as isize;
             let y = (index / image.placement.width as usize) as isize;
-            let level = (u16::from(alpha) * u16::from(Mask::FULL) + 127) / 255;
-            mask.add(left + x, top + y, level as u8);
+            let level = (u16::from(alpha) * u16::from(GlyphMask::FULL) + 127) / 255;
+            mask.add_coverage(left + x, top + y, level as u8);
         }
     }
 
     /// The last resort: a bitmap font that knows every character, CJK among them.
-    fn bitmap(&self, c: char, mask: &mut Mask) {
+    fn draw_bitmap(&self, c: char, mask: &mut GlyphMask) {
         let glyph =
             unifont::get_glyph(c).or_else(|| unifont::get_glyph(char::REPLACEMENT_CHARACTER));
         let Some(glyph) = glyph else { return };
@@ -165,7 +172,7 @@ impl Fonts {
                     let (dx, dy) = (dot % self.scale, dot / self.scale);
                     let x = (x / squeeze) as isize + offset;
                     let x = x * self.scale as isize + dx as isize;
-                    mask.add(x, (y * self.scale + dy) as isize, Mask::FULL);
+                    mask.add_coverage(x, (y * self.scale + dy) as isize, GlyphMask::FULL);
                 }
             }
         }
@@ -173,7 +180,7 @@ impl Fonts {
 }
 
 /// The first of the fonts that has the character.
-fn find<const N: usize>(fonts: [Option<Font>; N], c: char) -> Option<(Font, GlyphId)> {
+fn find_glyph<const N: usize>(fonts: [Option<Font>; N], c: char) -> Option<(Font, GlyphId)> {
     fonts.into_iter().flatten().find_map(|font| {
         let glyph = font.charmap().map(c);
         (glyph != 0).then_some((font, glyph))

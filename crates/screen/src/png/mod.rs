@@ -8,11 +8,11 @@ use std::collections::HashMap;
 
 pub use profile::Profile;
 
-use crate::cell::{Attrs, Cell, Kind};
-use crate::palette::{Palette, Rgb, Slot};
+use crate::cell::{Attrs, Cell, CellPart};
+use crate::palette::{ColorSlot, Palette, Rgb};
 use crate::screen::{CursorShape, Screen};
 use crate::{CELL_HEIGHT, CELL_WIDTH};
-use font::{Face, Fonts, Mask};
+use font::{FontFace, Fonts, GlyphMask};
 
 /// Whether the cursor is in the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,20 +22,20 @@ pub enum ShowCursor {
     Yes,
 }
 
-/// The size of the picture that [`draw`] makes, in pixels.
+/// The size of the picture that [`draw_png`] makes, in pixels.
 pub fn pixel_size(screen: &Screen, profile: &Profile) -> (u32, u32) {
     let (size, scale) = (screen.size(), profile.scale() as u32);
     (u32::from(size.cols) * CELL_WIDTH * scale, u32::from(size.rows) * CELL_HEIGHT * scale)
 }
 
 /// The screen as a PNG file.
-pub fn draw(screen: &Screen, profile: &Profile, cursor: ShowCursor) -> Vec<u8> {
+pub fn draw_png(screen: &Screen, profile: &Profile, cursor: ShowCursor) -> Vec<u8> {
     let (width, height) = pixel_size(screen, profile);
     let mut picture = Picture::new(screen, profile, width as usize, height as usize);
     for (row, cells) in screen.grid().rows.iter().enumerate() {
         for (col, cell) in cells.cells().iter().enumerate() {
-            if cell.kind != Kind::Spacer {
-                picture.cell(row, col, cell, None);
+            if cell.kind != CellPart::Spacer {
+                picture.draw_cell(row, col, cell, None);
             }
         }
     }
@@ -43,12 +43,12 @@ pub fn draw(screen: &Screen, profile: &Profile, cursor: ShowCursor) -> Vec<u8> {
     if cursor == ShowCursor::Yes && place.visible {
         let (row, mut col) = (usize::from(place.row), usize::from(place.col));
         let cells = screen.grid().rows[row].cells();
-        if cells[col].kind == Kind::Spacer {
+        if cells[col].kind == CellPart::Spacer {
             col = col.saturating_sub(1);
         }
-        picture.cell(row, col, &cells[col], Some(place.shape));
+        picture.draw_cell(row, col, &cells[col], Some(place.shape));
     }
-    picture.encode(width, height)
+    picture.encode_png(width, height)
 }
 
 struct Picture<'a> {
@@ -85,20 +85,20 @@ impl<'a> Picture<'a> {
     fn cell_colors(&self, cell: &Cell) -> (Rgb, Rgb) {
         let theme = &self.profile.theme;
         let mut defaults = (
-            self.palette().get_in(Slot::Foreground, theme),
-            self.palette().get_in(Slot::Background, theme),
+            self.palette().get_color_in(ColorSlot::Foreground, theme),
+            self.palette().get_color_in(ColorSlot::Background, theme),
         );
         if self.screen.modes().reverse_screen {
             defaults = (defaults.1, defaults.0);
         }
         let style = cell.style;
-        let mut fg = self.palette().resolve_in(style.fg, theme).unwrap_or(defaults.0);
-        let mut bg = self.palette().resolve_in(style.bg, theme).unwrap_or(defaults.1);
+        let mut fg = self.palette().resolve_color_in(style.fg, theme).unwrap_or(defaults.0);
+        let mut bg = self.palette().resolve_color_in(style.bg, theme).unwrap_or(defaults.1);
         if style.attrs.has(Attrs::INVERSE) {
             (fg, bg) = (bg, fg);
         }
         if style.attrs.has(Attrs::DIM) {
-            fg = blend(fg, bg, 9);
+            fg = blend_colors(fg, bg, 9);
         }
         if style.attrs.has(Attrs::HIDDEN) {
             fg = bg;
@@ -106,25 +106,25 @@ impl<'a> Picture<'a> {
         (fg, bg)
     }
 
-    fn cell(&mut self, row: usize, col: usize, cell: &Cell, cursor: Option<CursorShape>) {
+    fn draw_cell(&mut self, row: usize, col: usize, cell: &Cell, cursor: Option<CursorShape>) {
         let scale = self.profile.scale();
-        let cells = if cell.kind == Kind::Wide { 2 } else { 1 };
+        let cells = if cell.kind == CellPart::Wide { 2 } else { 1 };
         let (mut fg, mut bg) = self.cell_colors(cell);
-        let cursor_color = self.palette().get_in(Slot::Cursor, &self.profile.theme);
+        let cursor_color = self.palette().get_color_in(ColorSlot::Cursor, &self.profile.theme);
         if cursor == Some(CursorShape::Block) {
             (fg, bg) = (bg, cursor_color);
         }
         let attrs = cell.style.attrs;
-        let text = self.screen.term.clusters.text(cell.glyph);
-        let face = Face { bold: attrs.has(Attrs::BOLD), italic: attrs.has(Attrs::ITALIC) };
+        let text = self.screen.term.clusters.glyph_text(cell.glyph);
+        let face = FontFace { bold: attrs.has(Attrs::BOLD), italic: attrs.has(Attrs::ITALIC) };
         let mut mask = if text == " " {
-            Mask::new(CELL_WIDTH as usize * scale * cells, CELL_HEIGHT as usize * scale)
+            GlyphMask::new(CELL_WIDTH as usize * scale * cells, CELL_HEIGHT as usize * scale)
         } else {
-            self.fonts.mask(&text, face, cells).clone()
+            self.fonts.glyph_mask(&text, face, cells).clone()
         };
-        decorate(attrs, scale, &mut mask);
+        draw_decorations(attrs, scale, &mut mask);
 
-        let blended = self.blended(fg, bg);
+        let blended = self.blended_colors(fg, bg);
         let (left, top) = (col * CELL_WIDTH as usize * scale, row * CELL_HEIGHT as usize * scale);
         for (y, levels) in mask.levels.chunks_exact(mask.width).enumerate() {
             let start = (top + y) * self.width + left;
@@ -138,7 +138,7 @@ impl<'a> Picture<'a> {
             _ => None,
         };
         if let Some((x, y, width)) = bar {
-            let color = self.color(cursor_color);
+            let color = self.color_index(cursor_color);
             for y in top + y..top + mask.height {
                 let start = y * self.width + left + x;
                 self.pixels[start..start + width].fill(color);
@@ -146,14 +146,14 @@ impl<'a> Picture<'a> {
         }
     }
 
-    fn color(&mut self, color: Rgb) -> u16 {
+    fn color_index(&mut self, color: Rgb) -> u16 {
         *self.places.entry(color).or_insert_with(|| {
             self.colors.push(color);
             (self.colors.len() - 1) as u16
         })
     }
 
-    fn blended(&mut self, fg: Rgb, bg: Rgb) -> [u16; 16] {
+    fn blended_colors(&mut self, fg: Rgb, bg: Rgb) -> [u16; 16] {
         if let Some(blended) = self.blends.get(&(fg, bg)) {
             return *blended;
         }
@@ -163,15 +163,19 @@ impl<'a> Picture<'a> {
         let crowded = self.colors.len() > usize::from(u16::MAX) - 64;
         for (level, place) in blended.iter_mut().enumerate() {
             let level = if crowded { level / 8 * 15 } else { level };
-            let color = blend(fg, bg, level as u16);
-            *place = if self.colors.len() >= usize::from(u16::MAX) { 0 } else { self.color(color) };
+            let color = blend_colors(fg, bg, level as u16);
+            *place = if self.colors.len() >= usize::from(u16::MAX) {
+                0
+            } else {
+                self.color_index(color)
+            };
         }
         self.blends.insert((fg, bg), blended);
         blended
     }
 
     /// With at most 256 colours one byte for each pixel is enough, and few screens have more.
-    fn encode(self, width: u32, height: u32) -> Vec<u8> {
+    fn encode_png(self, width: u32, height: u32) -> Vec<u8> {
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, width, height);
         encoder.set_depth(png::BitDepth::Eight);
@@ -195,8 +199,8 @@ impl<'a> Picture<'a> {
     }
 }
 
-fn blend(fg: Rgb, bg: Rgb, level: u16) -> Rgb {
-    let full = u16::from(Mask::FULL);
+fn blend_colors(fg: Rgb, bg: Rgb, level: u16) -> Rgb {
+    let full = u16::from(GlyphMask::FULL);
     std::array::from_fn(|part| {
         let sum = u16::from(fg[part]) * level + u16::from(bg[part]) * (full - level);
         ((sum + full / 2) / full) as u8
@@ -204,15 +208,15 @@ fn blend(fg: Rgb, bg: Rgb, level: u16) -> Rgb {
 }
 
 /// Lines under, through and over the text.
-fn decorate(attrs: Attrs, scale: usize, mask: &mut Mask) {
+fn draw_decorations(attrs: Attrs, scale: usize, mask: &mut GlyphMask) {
     let mut line = |y: usize, draws: &dyn Fn(usize) -> bool| {
         for x in (0..mask.width).filter(|&x| draws(x / scale)) {
             for dy in 0..scale {
-                mask.add(x as isize, (y * scale + dy) as isize, Mask::FULL);
+                mask.add_coverage(x as isize, (y * scale + dy) as isize, GlyphMask::FULL);
             }
         }
     };
-    match attrs.underline() {
+    match attrs.underline_style() {
         0 => {}
         2 => {
             line(13, &|_| true);

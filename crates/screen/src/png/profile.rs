@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use crate::palette::Theme;
 
 /// Changes when the same screen and profile would give other pixels.
-const RENDERER: u32 = 1;
+const RENDERER_VERSION: u32 = 1;
 
 /// How a screen is drawn. Users may write their own in the configuration; what they leave out is as in
 /// `reference-dark`.
@@ -16,16 +16,16 @@ pub struct Profile {
     #[serde(default)]
     pub name: String,
     /// A cell is 8 by 16 pixels times this.
-    #[serde(default = "Profile::one")]
+    #[serde(default = "Profile::default_scale")]
     pub scale: u8,
     #[serde(default)]
     pub theme: Theme,
 }
 
 impl Profile {
-    pub const LARGEST_SCALE: u8 = 4;
+    pub const MAX_SCALE: u8 = 4;
 
-    fn one() -> u8 {
+    fn default_scale() -> u8 {
         1
     }
 
@@ -38,7 +38,7 @@ impl Profile {
     }
 
     /// The profiles that are always there.
-    pub fn reference(name: &str) -> Option<Profile> {
+    pub fn find_reference(name: &str) -> Option<Profile> {
         [Profile::reference_dark(), Profile::reference_light()]
             .into_iter()
             .find(|profile| profile.name == name)
@@ -47,7 +47,7 @@ impl Profile {
     /// Equal exactly when the profiles draw equal pixels.
     pub fn hash(&self) -> String {
         let mut hash = Sha256::new();
-        hash.update(format!("ostler renderer {RENDERER} scale {}\n", self.scale()));
+        hash.update(format!("ostler renderer {RENDERER_VERSION} scale {}\n", self.scale()));
         let theme = &self.theme;
         let colors = [theme.foreground, theme.background, theme.cursor];
         for color in colors.iter().chain(&theme.ansi) {
@@ -57,6 +57,6 @@ impl Profile {
     }
 
     pub(crate) fn scale(&self) -> usize {
-        usize::from(self.scale.clamp(1, Self::LARGEST_SCALE))
+        usize::from(self.scale.clamp(1, Self::MAX_SCALE))
     }
 }

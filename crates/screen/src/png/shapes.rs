@@ -1,11 +1,11 @@
 //! Box drawing, blocks, Braille and the like as geometry, so that lines meet from cell to cell.
 
-use super::font::Mask;
+use super::font::GlyphMask;
 use crate::{CELL_HEIGHT, CELL_WIDTH};
 
 /// The weight of the line from the middle of U+2500… to the left, right, upper and lower edge:
 /// 0 none, 1 light, 2 heavy, 3 double.
-const ARMS: [[u8; 4]; 128] = arms(
+const ARMS: [[u8; 4]; 128] = parse_arms(
     b"1100 2200 0011 0022 1100 2200 0011 0022 1100 2200 0011 0022 0101 0201 0102 0202 \
       1001 2001 1002 2002 0110 0210 0120 0220 1010 2010 1020 2020 0111 0211 0121 0112 \
       0122 0221 0212 0222 1011 2011 1021 1012 1022 2021 2012 2022 1101 2101 1201 2201 \
@@ -16,7 +16,7 @@ const ARMS: [[u8; 4]; 128] = arms(
       0000 0000 0000 0000 1000 0010 0100 0001 2000 0020 0200 0002 1200 0012 2100 0021 ",
 );
 
-const fn arms(text: &[u8]) -> [[u8; 4]; 128] {
+const fn parse_arms(text: &[u8]) -> [[u8; 4]; 128] {
     let mut table = [[0; 4]; 128];
     let (mut at, mut digit) = (0, 0);
     while at < text.len() {
@@ -31,24 +31,24 @@ const fn arms(text: &[u8]) -> [[u8; 4]; 128] {
 }
 
 /// Draws `c` if it is one of the shapes; says whether it is.
-pub(crate) fn draw(c: char, scale: usize, mask: &mut Mask) -> bool {
+pub(crate) fn draw_shape(c: char, scale: usize, mask: &mut GlyphMask) -> bool {
     let mut canvas = Canvas { mask, scale };
     match c {
-        '\u{2504}'..='\u{250b}' | '\u{254c}'..='\u{254f}' => canvas.dashes(c),
-        '\u{256d}'..='\u{2570}' => canvas.arc(c),
-        '\u{2571}'..='\u{2573}' => canvas.diagonal(c),
-        '\u{2500}'..='\u{257f}' => canvas.lines(ARMS[c as usize - 0x2500]),
-        '\u{2580}'..='\u{259f}' => canvas.block(c),
-        '\u{2800}'..='\u{28ff}' => canvas.braille(c as u32 - 0x2800),
-        '\u{1fb00}'..='\u{1fb3b}' => canvas.sextant(c as u32 - 0x1fb00),
-        '\u{e0b0}'..='\u{e0b3}' => canvas.arrow(c),
+        '\u{2504}'..='\u{250b}' | '\u{254c}'..='\u{254f}' => canvas.draw_dashes(c),
+        '\u{256d}'..='\u{2570}' => canvas.draw_arc(c),
+        '\u{2571}'..='\u{2573}' => canvas.draw_diagonal(c),
+        '\u{2500}'..='\u{257f}' => canvas.draw_lines(ARMS[c as usize - 0x2500]),
+        '\u{2580}'..='\u{259f}' => canvas.draw_block(c),
+        '\u{2800}'..='\u{28ff}' => canvas.draw_braille(c as u32 - 0x2800),
+        '\u{1fb00}'..='\u{1fb3b}' => canvas.draw_sextant(c as u32 - 0x1fb00),
+        '\u{e0b0}'..='\u{e0b3}' => canvas.draw_arrow(c),
         _ => return false,
     }
     true
 }
 
 struct Canvas<'a> {
-    mask: &'a mut Mask,
+    mask: &'a mut GlyphMask,
     scale: usize,
 }
 
@@ -61,16 +61,16 @@ impl Canvas<'_> {
         CELL_HEIGHT as usize * self.scale
     }
 
-    fn rect(&mut self, left: usize, top: usize, right: usize, bottom: usize, level: u8) {
+    fn fill_rect(&mut self, left: usize, top: usize, right: usize, bottom: usize, level: u8) {
         for y in top..bottom {
             for x in left..right {
-                self.mask.add(x as isize, y as isize, level);
+                self.mask.add_coverage(x as isize, y as isize, level);
             }
         }
     }
 
     /// Covers each pixel by the share of its points for which `inside` holds.
-    fn region(&mut self, inside: impl Fn(f32, f32) -> bool) {
+    fn fill_region(&mut self, inside: impl Fn(f32, f32) -> bool) {
         const STEPS: u8 = 4;
         let share = |x: usize, y: usize| {
             let points = (0..STEPS * STEPS).filter(|point| {
@@ -81,20 +81,20 @@ impl Canvas<'_> {
         };
         for y in 0..self.height() {
             for x in 0..self.width() {
-                let level = share(x, y).min(Mask::FULL);
+                let level = share(x, y).min(GlyphMask::FULL);
                 if level > 0 {
-                    self.mask.add(x as isize, y as isize, level);
+                    self.mask.add_coverage(x as isize, y as isize, level);
                 }
             }
         }
     }
 
     /// Where a stroke of `thickness` through the middle begins.
-    fn middle(&self, extent: usize, thickness: usize) -> usize {
+    fn stroke_start(&self, extent: usize, thickness: usize) -> usize {
         (extent - thickness) / 2
     }
 
-    fn lines(&mut self, [left, right, up, down]: [u8; 4]) {
+    fn draw_lines(&mut self, [left, right, up, down]: [u8; 4]) {
         let arms = [
             (left, Side { horizontal: true, far: false }, (up, down)),
             (right, Side { horizontal: true, far: true }, (up, down)),
@@ -103,17 +103,17 @@ impl Canvas<'_> {
         ];
         for (weight, side, across) in arms {
             match weight {
-                1 | 2 => self.stroke(side, usize::from(weight) * self.scale, across),
-                3 => self.double(side, across),
+                1 | 2 => self.draw_stroke(side, usize::from(weight) * self.scale, across),
+                3 => self.draw_double(side, across),
                 _ => {}
             }
         }
     }
 
     /// One solid arm, reaching over what crosses it in the middle.
-    fn stroke(&mut self, side: Side, thickness: usize, across: (u8, u8)) {
+    fn draw_stroke(&mut self, side: Side, thickness: usize, across: (u8, u8)) {
         let (along, over) = self.extents(side);
-        let start = self.middle(over, thickness);
+        let start = self.stroke_start(over, thickness);
         let reach = match across.0.max(across.1) {
             3 => 3 * self.scale,
             2 => 2 * self.scale,
@@ -121,29 +121,29 @@ impl Canvas<'_> {
         };
         // Between the two lines of a double one there is nothing to reach over.
         let end = if across.0 == 3 && across.1 == 3 {
-            self.middle(along, 3 * self.scale) + self.scale
+            self.stroke_start(along, 3 * self.scale) + self.scale
         } else {
-            self.middle(along, reach) + reach
+            self.stroke_start(along, reach) + reach
         };
-        self.arm(side, start, thickness, end);
+        self.draw_arm(side, start, thickness, end);
     }
 
     /// Two thin lines; each turns into the line of the crossing arm on its own side, if there is one.
-    fn double(&mut self, side: Side, (before, after): (u8, u8)) {
+    fn draw_double(&mut self, side: Side, (before, after): (u8, u8)) {
         let (along, over) = self.extents(side);
         let scale = self.scale;
-        let first = self.middle(over, 3 * scale);
-        let near = self.middle(along, 3 * scale) + scale;
+        let first = self.stroke_start(over, 3 * scale);
+        let near = self.stroke_start(along, 3 * scale) + scale;
         let far = near + 2 * scale;
         let end = |own: u8, other: u8| match (own, other) {
             (3, _) => near,
-            (1 | 2, _) => self.middle(along, scale) + scale,
+            (1 | 2, _) => self.stroke_start(along, scale) + scale,
             (0, 3) => far,
-            _ => self.middle(along, scale) + scale,
+            _ => self.stroke_start(along, scale) + scale,
         };
         let ends = [end(before, after), end(after, before)];
         for (line, end) in ends.into_iter().enumerate() {
-            self.arm(side, first + 2 * line * scale, scale, end);
+            self.draw_arm(side, first + 2 * line * scale, scale, end);
         }
     }
 
@@ -152,7 +152,7 @@ impl Canvas<'_> {
     }
 
     /// A bar from the side's edge to `end`, measured along the arm.
-    fn arm(&mut self, side: Side, start: usize, thickness: usize, end: usize) {
+    fn draw_arm(&mut self, side: Side, start: usize, thickness: usize, end: usize) {
         let (along, _) = self.extents(side);
         // Mirrored, so that both arms of a line meet in the same middle.
         let (from, to) = if side.far {
@@ -162,19 +162,19 @@ impl Canvas<'_> {
             (0, end)
         };
         if side.horizontal {
-            self.rect(from, start, to, start + thickness, Mask::FULL);
+            self.fill_rect(from, start, to, start + thickness, GlyphMask::FULL);
         } else {
-            self.rect(start, from, start + thickness, to, Mask::FULL);
+            self.fill_rect(start, from, start + thickness, to, GlyphMask::FULL);
         }
     }
 
     /// The middle of an even extent is not symmetric: strokes of odd width lean to the near side.
     fn mirrored(&self, along: usize, end: usize) -> usize {
-        let lean = (along - self.scale) - 2 * self.middle(along, self.scale);
+        let lean = (along - self.scale) - 2 * self.stroke_start(along, self.scale);
         along - end.min(along) - lean.min(along - end.min(along))
     }
 
-    fn dashes(&mut self, c: char) {
+    fn draw_dashes(&mut self, c: char) {
         let code = c as usize;
         let (count, style) = match code {
             0x2504..=0x2507 => (3, code - 0x2504),
@@ -184,22 +184,22 @@ impl Canvas<'_> {
         let thickness = self.scale * (1 + style % 2);
         let side = Side { horizontal: style < 2, far: false };
         let (along, over) = self.extents(side);
-        let start = self.middle(over, thickness);
+        let start = self.stroke_start(over, thickness);
         for dash in 0..count {
             let (from, to) = (along * dash / count, along * (dash + 1) / count - self.scale);
             let to = to.max(from + 1);
             if side.horizontal {
-                self.rect(from, start, to, start + thickness, Mask::FULL);
+                self.fill_rect(from, start, to, start + thickness, GlyphMask::FULL);
             } else {
-                self.rect(start, from, start + thickness, to, Mask::FULL);
+                self.fill_rect(start, from, start + thickness, to, GlyphMask::FULL);
             }
         }
     }
 
-    fn arc(&mut self, c: char) {
+    fn draw_arc(&mut self, c: char) {
         let half = self.scale as f32 / 2.0;
-        let x = self.middle(self.width(), self.scale) as f32 + half;
-        let y = self.middle(self.height(), self.scale) as f32 + half;
+        let x = self.stroke_start(self.width(), self.scale) as f32 + half;
+        let y = self.stroke_start(self.height(), self.scale) as f32 + half;
         let (right, down) = match c {
             '\u{256d}' => (true, true),
             '\u{256e}' => (false, true),
@@ -209,7 +209,7 @@ impl Canvas<'_> {
         let radius = x.min(y);
         let sign = |positive: bool| if positive { 1.0 } else { -1.0 };
         let (sx, sy) = (sign(right), sign(down));
-        self.region(|px, py| {
+        self.fill_region(|px, py| {
             // Seen from the corner's own side, the arm goes to the right and down.
             let (dx, dy) = ((px - x) * sx, (py - y) * sy);
             if dx > radius {
@@ -223,54 +223,56 @@ impl Canvas<'_> {
         });
     }
 
-    fn diagonal(&mut self, c: char) {
+    fn draw_diagonal(&mut self, c: char) {
         let (width, height) = (self.width() as f32, self.height() as f32);
         let half = self.scale as f32 * 0.6;
         let length = (width * width + height * height).sqrt();
         let falling = move |x: f32, y: f32| ((x * height - y * width) / length).abs() <= half;
-        self.region(|x, y| {
+        self.fill_region(|x, y| {
             c != '\u{2571}' && falling(x, y) || c != '\u{2572}' && falling(width - x, y)
         });
     }
 
-    fn block(&mut self, c: char) {
+    fn draw_block(&mut self, c: char) {
         let (width, height) = (self.width(), self.height());
         let code = c as usize - 0x2580;
         match code {
-            0x00 => self.rect(0, 0, width, height / 2, Mask::FULL),
-            0x01..=0x08 => self.rect(0, height - height * code / 8, width, height, Mask::FULL),
-            0x09..=0x0f => self.rect(0, 0, width * (16 - code) / 8, height, Mask::FULL),
-            0x10 => self.rect(width / 2, 0, width, height, Mask::FULL),
-            0x11..=0x13 => self.rect(0, 0, width, height, 4 * (code as u8 - 0x10)),
-            0x14 => self.rect(0, 0, width, height / 8, Mask::FULL),
-            0x15 => self.rect(width - width / 8, 0, width, height, Mask::FULL),
+            0x00 => self.fill_rect(0, 0, width, height / 2, GlyphMask::FULL),
+            0x01..=0x08 => {
+                self.fill_rect(0, height - height * code / 8, width, height, GlyphMask::FULL)
+            }
+            0x09..=0x0f => self.fill_rect(0, 0, width * (16 - code) / 8, height, GlyphMask::FULL),
+            0x10 => self.fill_rect(width / 2, 0, width, height, GlyphMask::FULL),
+            0x11..=0x13 => self.fill_rect(0, 0, width, height, 4 * (code as u8 - 0x10)),
+            0x14 => self.fill_rect(0, 0, width, height / 8, GlyphMask::FULL),
+            0x15 => self.fill_rect(width - width / 8, 0, width, height, GlyphMask::FULL),
             _ => {
                 // Upper left, upper right, lower left, lower right.
                 const QUADRANTS: [u32; 10] = [4, 8, 1, 13, 9, 7, 11, 2, 6, 14];
-                self.mosaic(QUADRANTS[code - 0x16], 2);
+                self.draw_mosaic(QUADRANTS[code - 0x16], 2);
             }
         }
     }
 
-    fn sextant(&mut self, index: u32) {
+    fn draw_sextant(&mut self, index: u32) {
         // The patterns that are half blocks have code points of their own.
         let pattern = index + 1;
         let pattern = if pattern >= 21 { pattern + 1 } else { pattern };
         let pattern = if pattern >= 42 { pattern + 1 } else { pattern };
-        self.mosaic(pattern, 3);
+        self.draw_mosaic(pattern, 3);
     }
 
     /// Two columns of `rows` blocks, one for each bit, row by row.
-    fn mosaic(&mut self, bits: u32, rows: usize) {
+    fn draw_mosaic(&mut self, bits: u32, rows: usize) {
         let (width, height) = (self.width(), self.height());
         for block in (0..2 * rows).filter(|block| bits & (1 << block) != 0) {
             let (col, row) = (block % 2, block / 2);
             let (top, bottom) = (height * row / rows, height * (row + 1) / rows);
-            self.rect(width * col / 2, top, width * (col + 1) / 2, bottom, Mask::FULL);
+            self.fill_rect(width * col / 2, top, width * (col + 1) / 2, bottom, GlyphMask::FULL);
         }
     }
 
-    fn braille(&mut self, bits: u32) {
+    fn draw_braille(&mut self, bits: u32) {
         const PLACES: [(usize, usize); 8] =
             [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)];
         let dot = 2 * self.scale;
@@ -278,17 +280,17 @@ impl Canvas<'_> {
             if bits & (1 << bit) != 0 {
                 let left = (1 + 4 * col) * self.scale;
                 let top = (1 + 4 * row) * self.scale;
-                self.rect(left, top, left + dot, top + dot, Mask::FULL);
+                self.fill_rect(left, top, left + dot, top + dot, GlyphMask::FULL);
             }
         }
     }
 
-    fn arrow(&mut self, c: char) {
+    fn draw_arrow(&mut self, c: char) {
         let (width, height) = (self.width() as f32, self.height() as f32);
         let points_left = c as u32 >= 0xe0b2;
         let solid = (c as u32).is_multiple_of(2);
         let thickness = self.scale as f32 * 1.2;
-        self.region(|x, y| {
+        self.fill_region(|x, y| {
             let x = if points_left { width - x } else { x };
             let edge = width * (1.0 - (2.0 * y / height - 1.0).abs());
             if solid { x <= edge } else { x <= edge && x >= edge - thickness }

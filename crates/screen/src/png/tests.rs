@@ -1,10 +1,10 @@
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::{Limits, Size, Theme};
+use crate::{ScreenLimits, ScreenSize, Theme};
 
 fn screen(cols: u16, rows: u16, bytes: &[u8]) -> Screen {
-    let mut screen = Screen::new(Size { cols, rows }, Limits::default());
+    let mut screen = Screen::new(ScreenSize { cols, rows }, ScreenLimits::default());
     let _ = screen.advance(bytes);
     screen
 }
@@ -49,8 +49,8 @@ fn pictures_are_the_same_to_the_byte() {
     let sums: Vec<String> = [Profile::reference_dark(), Profile::reference_light()]
         .iter()
         .map(|profile| {
-            let file = draw(&screen, profile, ShowCursor::No);
-            assert_eq!(file, draw(&screen, profile, ShowCursor::No));
+            let file = draw_png(&screen, profile, ShowCursor::No);
+            assert_eq!(file, draw_png(&screen, profile, ShowCursor::No));
             Sha256::digest(&Pixels::of(&file).data).iter().map(|b| format!("{b:02x}")).collect()
         })
         .collect();
@@ -60,10 +60,10 @@ fn pictures_are_the_same_to_the_byte() {
 #[test]
 fn a_screen_of_80_by_24_is_640_by_384_pixels() {
     let screen = screen(80, 24, b"");
-    let pixels = Pixels::of(&draw(&screen, &Profile::reference_dark(), ShowCursor::No));
+    let pixels = Pixels::of(&draw_png(&screen, &Profile::reference_dark(), ShowCursor::No));
     assert_eq!((pixels.width, pixels.height), (640, 384));
     assert_eq!(pixels.at(0, 0), [0x1e, 0x1e, 0x2e]);
-    let light = Pixels::of(&draw(&screen, &Profile::reference_light(), ShowCursor::No));
+    let light = Pixels::of(&draw_png(&screen, &Profile::reference_light(), ShowCursor::No));
     assert_eq!(light.at(639, 383), [0xef, 0xf1, 0xf5]);
     let large = Profile { scale: 2, ..Profile::reference_dark() };
     assert_eq!(pixel_size(&screen, &large), (1280, 768));
@@ -73,7 +73,7 @@ fn a_screen_of_80_by_24_is_640_by_384_pixels() {
 fn every_kind_of_text_is_drawn() {
     let text = "a é ─ █ ⣿ 漢 👍 ✓ ⏺ ℵ \u{e0b0} \u{1fb00} ﷽";
     let screen = screen(80, 2, text.as_bytes());
-    let pixels = Pixels::of(&draw(&screen, &Profile::reference_dark(), ShowCursor::No));
+    let pixels = Pixels::of(&draw_png(&screen, &Profile::reference_dark(), ShowCursor::No));
     for (col, cell) in screen.cells()[0].iter().enumerate() {
         let shows = !cell.text.is_empty() && cell.text != " ";
         assert!(!shows || pixels.is_drawn(col, 0), "{}", cell.text);
@@ -84,20 +84,20 @@ fn every_kind_of_text_is_drawn() {
 fn the_cursor_is_drawn_only_when_asked_and_shown() {
     let dark = Profile::reference_dark();
     let mut screen = screen(10, 2, b"ab");
-    let without = draw(&screen, &dark, ShowCursor::No);
-    let with = Pixels::of(&draw(&screen, &dark, ShowCursor::Yes));
+    let without = draw_png(&screen, &dark, ShowCursor::No);
+    let with = Pixels::of(&draw_png(&screen, &dark, ShowCursor::Yes));
     assert_eq!(with.at(20, 4), Theme::DARK.cursor);
     let _ = screen.advance(b"\x1b[?25l");
-    assert_eq!(draw(&screen, &dark, ShowCursor::Yes), without);
+    assert_eq!(draw_png(&screen, &dark, ShowCursor::Yes), without);
     let _ = screen.advance(b"\x1b[?25h\x1b[6 q");
-    let bar = Pixels::of(&draw(&screen, &dark, ShowCursor::Yes));
+    let bar = Pixels::of(&draw_png(&screen, &dark, ShowCursor::Yes));
     assert_eq!((bar.at(16, 4), bar.at(20, 4)), (Theme::DARK.cursor, Theme::DARK.background));
 }
 
 #[test]
 fn lines_meet_from_cell_to_cell() {
     let screen = screen(4, 3, "┌─┐\r\n│ │\r\n└─┘".as_bytes());
-    let pixels = Pixels::of(&draw(&screen, &Profile::reference_dark(), ShowCursor::No));
+    let pixels = Pixels::of(&draw_png(&screen, &Profile::reference_dark(), ShowCursor::No));
     let white = Theme::DARK.foreground;
     assert!((3..=19).all(|x| pixels.at(x, 7) == white), "the top is one line");
     assert!((7..=39).all(|y| pixels.at(3, y) == white), "the left side is one line");
@@ -109,7 +109,7 @@ fn more_colours_than_a_palette_holds_are_drawn_in_full() {
     for n in 0..400 {
         bytes.push_str(&format!("\x1b[48;2;{};{};7m ", n % 256, n / 256));
     }
-    let pixels = Pixels::of(&draw(
+    let pixels = Pixels::of(&draw_png(
         &screen(80, 5, bytes.as_bytes()),
         &Profile::reference_dark(),
         ShowCursor::No,
@@ -126,8 +126,8 @@ fn a_user_s_profile_is_data() {
     assert_ne!(profile.hash(), Profile::reference_dark().hash());
     let renamed = Profile { name: "other".to_owned(), ..profile.clone() };
     assert_eq!(renamed.hash(), profile.hash());
-    assert_eq!(Profile::reference("reference-light"), Some(Profile::reference_light()));
-    assert_eq!(Profile::reference("solarized"), None);
+    assert_eq!(Profile::find_reference("reference-light"), Some(Profile::reference_light()));
+    assert_eq!(Profile::find_reference("solarized"), None);
     for bad in ["scal = 2", "[theme]\nforeground = \"red\"", "[theme]\nansi = [\"#000000\"]"] {
         assert!(toml::from_str::<Profile>(bad).is_err(), "{bad}");
     }

@@ -6,11 +6,11 @@ use crate::grid::Area;
 use crate::sequence::Sequence;
 
 impl Term {
-    pub(crate) fn csi(&mut self, sequence: &Sequence) {
+    pub(crate) fn dispatch_csi(&mut self, sequence: &Sequence) {
         match (sequence.marker, sequence.intermediate) {
-            (0, 0) => self.plain(sequence),
+            (0, 0) => self.dispatch_standard_csi(sequence),
             (0 | b'?', b'$') if sequence.last == b'p' => self.report_mode(sequence),
-            (b'?', 0) => self.private(sequence),
+            (b'?', 0) => self.dispatch_private_csi(sequence),
             (b'>', 0) => match sequence.last {
                 b'c' => self.secondary_attributes(),
                 b'q' => self.report_version(),
@@ -23,7 +23,7 @@ impl Term {
             (b'<', 0) if sequence.last == b'u' => self.pop_keyboard(sequence.count(0)),
             (b'=', 0) if sequence.last == b'u' => self.set_keyboard(sequence),
             (0, b' ') if sequence.last == b'q' => {
-                self.touch();
+                self.forget_printed();
                 self.cursor_shape = sequence.value(0, 0).min(6) as u8;
             }
             (0, b'!') if sequence.last == b'p' => self.soft_reset(),
@@ -31,7 +31,7 @@ impl Term {
         }
     }
 
-    fn plain(&mut self, sequence: &Sequence) {
+    fn dispatch_standard_csi(&mut self, sequence: &Sequence) {
         let count = sequence.count(0);
         match sequence.last {
             b'@' => self.edit_row(count, Edit::Insert),
@@ -49,29 +49,29 @@ impl Term {
             }
             b'G' | b'`' => self.go_to(None, Some(count - 1)),
             b'H' | b'f' => self.go_to(Some(count - 1), Some(sequence.count(1) - 1)),
-            b'I' => self.tab(count),
+            b'I' => self.tab_forward(count),
             b'J' => self.erase_display(sequence.value(0, 0)),
             b'K' => self.erase_line(sequence.value(0, 0)),
             b'L' => self.edit_lines(count, Edit::Insert),
             b'M' => self.edit_lines(count, Edit::Delete),
             b'P' => self.edit_row(count, Edit::Delete),
             b'S' => {
-                self.touch();
+                self.forget_printed();
                 self.scroll_up(self.area.clone(), count);
             }
             b'T' if sequence.params().len() <= 1 => {
-                self.touch();
-                let erased = self.erased();
+                self.forget_printed();
+                let erased = self.erased_cell();
                 self.page.grid.scroll_down(&self.area, count, erased);
             }
             b'X' => {
-                self.touch();
+                self.forget_printed();
                 self.cursor.wrap_pending = false;
-                let (col, erased) = (self.cursor.col, self.erased());
-                self.row_mut().fill(col..col.saturating_add(count), erased);
+                let (col, erased) = (self.cursor.col, self.erased_cell());
+                self.row_mut().fill_range(col..col.saturating_add(count), erased);
             }
             b'Z' => self.tab_back(count),
-            b'b' => self.repeat(count),
+            b'b' => self.repeat_last(count),
             b'c' if sequence.value(0, 0) == 0 => self.primary_attributes(),
             b'd' => self.go_to(Some(count - 1), None),
             b'g' => match sequence.value(0, 0) {
@@ -81,18 +81,18 @@ impl Term {
             },
             b'h' => self.set_modes(sequence, true),
             b'l' => self.set_modes(sequence, false),
-            b'm' => self.sgr(sequence),
+            b'm' => self.apply_sgr(sequence),
             b'n' => self.report_status(sequence.value(0, 0)),
             b'r' => self.set_region(sequence),
             b's' if self.modes.margins => self.set_margins(sequence),
             b's' => self.save_cursor(),
             b'u' => self.restore_cursor(),
-            b't' => self.window(sequence),
+            b't' => self.dispatch_window_op(sequence),
             _ => {}
         }
     }
 
-    fn private(&mut self, sequence: &Sequence) {
+    fn dispatch_private_csi(&mut self, sequence: &Sequence) {
         match sequence.last {
             b'h' => sequence.values().for_each(|number| self.set_private(number, true)),
             b'l' => sequence.values().for_each(|number| self.set_private(number, false)),
@@ -127,17 +127,17 @@ impl Term {
             1049 if on && !self.alt => {
                 self.save_cursor();
                 self.show_alt(true);
-                let erased = self.erased();
+                let erased = self.erased_cell();
                 self.page.grid.clear(erased);
             }
             1049 if !on && self.alt => {
                 self.show_alt(false);
                 self.restore_cursor();
             }
-            2026 => self.synchronize(on),
+            2026 => self.synchronize_output(on),
             _ if self.modes.set_mouse(number, on) => {}
             _ => {
-                let Some(switch) = self.modes.switch(number) else { return };
+                let Some(switch) = self.modes.private_switch(number) else { return };
                 *switch = on;
                 self.effects.dirty = true;
                 match number {
@@ -151,8 +151,8 @@ impl Term {
     }
 
     pub(crate) fn push_keyboard(&mut self, flags: u8) {
-        const DEEPEST: usize = 16;
-        if self.page.keyboard.len() == DEEPEST {
+        const MAX_KEYBOARD_STACK: usize = 16;
+        if self.page.keyboard.len() == MAX_KEYBOARD_STACK {
             self.page.keyboard.remove(0);
         }
         self.page.keyboard.push(flags & 31);
@@ -178,7 +178,7 @@ impl Term {
     }
 
     fn soft_reset(&mut self) {
-        self.touch();
+        self.forget_printed();
         let fresh = Term::new(self.size, 0, self.personality);
         self.modes.insert = false;
         self.modes.origin = false;
@@ -196,8 +196,8 @@ impl Term {
 
     /// Moves to a place; in origin mode it is counted from the region's corner and stays inside.
     pub(crate) fn go_to(&mut self, row: Option<usize>, col: Option<usize>) {
-        self.touch();
-        let within = if self.modes.origin { self.area.clone() } else { self.whole() };
+        self.forget_printed();
+        let within = if self.modes.origin { self.area.clone() } else { self.whole_area() };
         if let Some(row) = row {
             self.cursor.row = within.rows.start.saturating_add(row).min(within.rows.end - 1);
         }
@@ -209,7 +209,7 @@ impl Term {
 
     /// Up and down stop at the region's border if they begin inside it.
     fn move_vertically(&mut self, by: isize) {
-        self.touch();
+        self.forget_printed();
         let Area { rows, .. } = &self.area;
         let row = self.cursor.row;
         let target = row.saturating_add_signed(by);
@@ -224,21 +224,21 @@ impl Term {
     }
 
     fn move_right(&mut self, by: usize) {
-        self.touch();
+        self.forget_printed();
         let right = self.right_edge();
         self.cursor.col = self.cursor.col.saturating_add(by).min(right - 1);
         self.cursor.wrap_pending = false;
     }
 
     fn move_left(&mut self, by: usize) {
-        self.touch();
+        self.forget_printed();
         let left = self.left_edge();
         self.cursor.col = self.cursor.col.saturating_sub(by).max(left);
         self.cursor.wrap_pending = false;
     }
 
     fn erase_display(&mut self, what: usize) {
-        self.touch();
+        self.forget_printed();
         self.cursor.wrap_pending = false;
         let row = self.cursor.row;
         let rows = match what {
@@ -257,42 +257,42 @@ impl Term {
             }
             _ => return,
         };
-        let erased = self.erased();
+        let erased = self.erased_cell();
         rows.for_each(|row| self.page.grid.rows[row].clear(erased));
     }
 
     fn erase_line(&mut self, what: usize) {
-        self.touch();
+        self.forget_printed();
         self.cursor.wrap_pending = false;
-        let (col, cols, erased) = (self.cursor.col, self.cols(), self.erased());
+        let (col, cols, erased) = (self.cursor.col, self.cols(), self.erased_cell());
         let row = self.row_mut();
         match what {
             0 => {
-                row.fill(col..cols, erased);
+                row.fill_range(col..cols, erased);
                 row.wrapped = false;
             }
-            1 => row.fill(0..col + 1, erased),
+            1 => row.fill_range(0..col + 1, erased),
             2 => row.clear(erased),
             _ => {}
         }
     }
 
     fn edit_row(&mut self, count: usize, edit: Edit) {
-        self.touch();
+        self.forget_printed();
         self.cursor.wrap_pending = false;
         if !self.area.cols.contains(&self.cursor.col) {
             return;
         }
         let range = self.cursor.col..self.area.cols.end;
-        let erased = self.erased();
+        let erased = self.erased_cell();
         match edit {
-            Edit::Insert => self.row_mut().insert(range, count, erased),
-            Edit::Delete => self.row_mut().delete(range, count, erased),
+            Edit::Insert => self.row_mut().insert_cells(range, count, erased),
+            Edit::Delete => self.row_mut().delete_cells(range, count, erased),
         }
     }
 
     fn edit_lines(&mut self, count: usize, edit: Edit) {
-        self.touch();
+        self.forget_printed();
         self.cursor.wrap_pending = false;
         let inside =
             self.area.rows.contains(&self.cursor.row) && self.area.cols.contains(&self.cursor.col);
@@ -301,7 +301,7 @@ impl Term {
         }
         let below =
             Area { rows: self.cursor.row..self.area.rows.end, cols: self.area.cols.clone() };
-        let erased = self.erased();
+        let erased = self.erased_cell();
         match edit {
             Edit::Insert => self.page.grid.scroll_down(&below, count, erased),
             // Deleted lines are gone: they never scrolled out of sight.
@@ -310,10 +310,10 @@ impl Term {
         self.cursor.col = self.left_edge();
     }
 
-    fn repeat(&mut self, count: usize) {
+    fn repeat_last(&mut self, count: usize) {
         let Some(c) = self.repeat else { return };
         for _ in 0..count.min(self.cols() * self.rows()) {
-            self.print(c);
+            self.print_char(c);
         }
     }
 
@@ -341,11 +341,11 @@ impl Term {
         }
     }
 
-    fn window(&mut self, sequence: &Sequence) {
-        const MOST: usize = 16;
+    fn dispatch_window_op(&mut self, sequence: &Sequence) {
+        const MAX_SAVED_TITLES: usize = 16;
         match sequence.value(0, 0) {
             what @ (14 | 16 | 18) => self.report_window(what),
-            22 if self.titles.len() < MOST => self.titles.push(self.title.clone()),
+            22 if self.titles.len() < MAX_SAVED_TITLES => self.titles.push(self.title.clone()),
             23 => {
                 if let Some(title) = self.titles.pop() {
                     self.set_title(title);

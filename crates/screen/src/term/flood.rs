@@ -28,14 +28,14 @@ impl Term {
             && cursor.charsets[cursor.active_charset] == Charset::Ascii
             && self.modes.autowrap
             && !self.modes.insert
-            && self.area == self.whole()
+            && self.area == self.whole_area()
             && !self.page.grid.rows[cursor.row].wrapped
             && self.page.grid.rows[cursor.row].is_blank()
     }
 
     /// Moves the plain lines that will have left the screen to the history, all but a screenful. Those
     /// that are not taken have to be printed next: they fill the screen, which is empty until then.
-    pub(crate) fn flood(&mut self, bytes: &[u8]) -> Flood {
+    pub(crate) fn take_flood(&mut self, bytes: &[u8]) -> Flood {
         let (plain, seen) = plain_lines(bytes);
         let taken = without_last_lines(&bytes[..plain], self.rows() - 1);
         if taken == 0 {
@@ -53,7 +53,7 @@ impl Term {
             self.keep_lines(&bytes[..taken]);
         }
         self.cursor.row = 0;
-        self.touch();
+        self.forget_printed();
         let printed = bytes[..taken].iter().rfind(|byte| **byte >= b' ');
         self.repeat = printed.map(|byte| char::from(*byte)).or(self.repeat);
         Flood { taken, seen }
@@ -68,11 +68,12 @@ impl Term {
             start = newline + 1;
             while rest.len() > cols {
                 let (row, later) = rest.split_at(cols);
-                self.history.push_with(|out| line::encode_plain(row.iter().copied(), true, out));
+                self.history
+                    .push_with(|out| line::encode_plain_line(row.iter().copied(), true, out));
                 rest = later;
             }
             let row = &rest[..rest.len() - rest.iter().rev().take_while(|b| **b == b' ').count()];
-            self.history.push_with(|out| line::encode_plain(row.iter().copied(), false, out));
+            self.history.push_with(|out| line::encode_plain_line(row.iter().copied(), false, out));
         }
     }
 }

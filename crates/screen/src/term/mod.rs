@@ -15,16 +15,16 @@ use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::cell::{Cell, Clusters, Glyph, Kind, Style};
+use crate::cell::{Cell, CellPart, Clusters, Glyph, Style};
 use crate::grid::{Area, Grid, Row};
 use crate::history::History;
 use crate::palette::Palette;
-use crate::{Event, Personality, Size};
+use crate::{Personality, ScreenEvent, ScreenSize};
 use modes::Modes;
 
 /// Where the next character goes, and how it will look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Cursor {
+pub(crate) struct TermCursor {
     pub(crate) row: usize,
     pub(crate) col: usize,
     /// The last column is written; the next character goes to the next line.
@@ -43,7 +43,7 @@ pub(crate) enum Charset {
 }
 
 impl Charset {
-    fn map(self, byte: u8) -> char {
+    fn map_byte(self, byte: u8) -> char {
         const LINES: [char; 31] = [
             '◆', '▒', '␉', '␌', '␍', '␊', '°', '±', '␤', '␋', '┘', '┐', '┌', '└', '┼', '⎺', '⎻',
             '─', '⎼', '⎽', '├', '┤', '┴', '┬', '│', '≤', '≥', 'π', '≠', '£', '·',
@@ -59,8 +59,8 @@ impl Charset {
 
 /// What `DECSC` keeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Saved {
-    pub(crate) cursor: Cursor,
+pub(crate) struct SavedCursor {
+    pub(crate) cursor: TermCursor,
     pub(crate) origin: bool,
 }
 
@@ -68,16 +68,16 @@ pub(crate) struct Saved {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Page {
     pub(crate) grid: Grid,
-    pub(crate) saved: Saved,
+    pub(crate) saved: SavedCursor,
     /// The Kitty keyboard flags that the program pushed.
     pub(crate) keyboard: Vec<u8>,
 }
 
 impl Page {
-    fn new(size: Size) -> Page {
+    fn new(size: ScreenSize) -> Page {
         Page {
             grid: Grid::new(size.cols.into(), size.rows.into()),
-            saved: Saved::default(),
+            saved: SavedCursor::default(),
             keyboard: Vec::new(),
         }
     }
@@ -85,25 +85,25 @@ impl Page {
 
 /// The screen as it was when a synchronized frame began: what is shown until the frame ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Held {
+pub(crate) struct HeldScreen {
     pub(crate) grid: Grid,
-    pub(crate) cursor: Cursor,
+    pub(crate) cursor: TermCursor,
     pub(crate) visible: bool,
     pub(crate) alt: bool,
 }
 
 /// What one call of `advance` has to say.
 #[derive(Debug, Default)]
-pub(crate) struct Effects {
+pub(crate) struct TermEffects {
     pub(crate) reply: Vec<u8>,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<ScreenEvent>,
     /// Something that can be seen may have changed.
     pub(crate) dirty: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Term {
-    pub(crate) size: Size,
+    pub(crate) size: ScreenSize,
     pub(crate) personality: Personality,
     /// The page in use and the other one; the main one has the history.
     pub(crate) page: Page,
@@ -111,7 +111,7 @@ pub(crate) struct Term {
     pub(crate) alt: bool,
     pub(crate) history: History,
     pub(crate) clusters: Clusters,
-    pub(crate) cursor: Cursor,
+    pub(crate) cursor: TermCursor,
     pub(crate) modes: Modes,
     /// The scrolling region.
     pub(crate) area: Area,
@@ -124,13 +124,13 @@ pub(crate) struct Term {
     last: Option<(usize, usize)>,
     /// The character printed last, for `REP`.
     repeat: Option<char>,
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<HeldScreen>,
     #[serde(skip)]
-    pub(crate) effects: Effects,
+    pub(crate) effects: TermEffects,
 }
 
 impl Term {
-    pub(crate) fn new(size: Size, scrollback: usize, personality: Personality) -> Term {
+    pub(crate) fn new(size: ScreenSize, scrollback: usize, personality: Personality) -> Term {
         Term {
             size,
             personality,
@@ -139,7 +139,7 @@ impl Term {
             alt: false,
             history: History::new(scrollback),
             clusters: Clusters::default(),
-            cursor: Cursor::default(),
+            cursor: TermCursor::default(),
             modes: Modes::default(),
             area: Area { rows: 0..size.rows.into(), cols: 0..size.cols.into() },
             tabs: default_tabs(size.cols.into()),
@@ -150,7 +150,7 @@ impl Term {
             last: None,
             repeat: None,
             held: None,
-            effects: Effects::default(),
+            effects: TermEffects::default(),
         }
     }
 
@@ -162,12 +162,12 @@ impl Term {
         self.size.rows.into()
     }
 
-    pub(crate) fn whole(&self) -> Area {
+    pub(crate) fn whole_area(&self) -> Area {
         Area { rows: 0..self.rows(), cols: 0..self.cols() }
     }
 
-    pub(crate) fn erased(&self) -> Cell {
-        Cell::erased(self.cursor.pen)
+    pub(crate) fn erased_cell(&self) -> Cell {
+        Cell::erased_with(self.cursor.pen)
     }
 
     pub(crate) fn row_mut(&mut self) -> &mut Row {
@@ -175,7 +175,7 @@ impl Term {
     }
 
     /// Forgets what was printed: a cursor movement or an erasure came between.
-    pub(crate) fn touch(&mut self) {
+    pub(crate) fn forget_printed(&mut self) {
         self.last = None;
         self.effects.dirty = true;
     }
@@ -192,14 +192,14 @@ impl Term {
     pub(crate) fn print_ascii(&mut self, bytes: &[u8]) {
         let charset = self.cursor.charsets[self.cursor.active_charset];
         if charset != Charset::Ascii || self.modes.insert {
-            bytes.iter().for_each(|&byte| self.print(charset.map(byte)));
+            bytes.iter().for_each(|&byte| self.print_char(charset.map_byte(byte)));
             return;
         }
         self.effects.dirty = true;
         let pen = self.cursor.pen;
         let mut rest = bytes;
         while !rest.is_empty() {
-            self.wrap();
+            self.wrap_line();
             let right = self.right_edge();
             let col = self.cursor.col;
             let count = rest.len().min(right - col);
@@ -212,24 +212,24 @@ impl Term {
         self.repeat = bytes.last().map(|&byte| char::from(byte));
     }
 
-    pub(crate) fn print(&mut self, c: char) {
+    pub(crate) fn print_char(&mut self, c: char) {
         self.effects.dirty = true;
         let width = c.width().unwrap_or(0);
-        if self.may_join(c, width) && self.join(c) || width == 0 {
+        if self.may_join(c, width) && self.join_grapheme(c) || width == 0 {
             return;
         }
         self.repeat = Some(c);
-        self.wrap();
+        self.wrap_line();
         let mut right = self.right_edge();
         // In one column a wide glyph has to be content with it.
         let width = width.min(2).min(right - self.left_edge());
         if self.cursor.col + width > right {
             if self.modes.autowrap {
                 let col = self.cursor.col;
-                self.row_mut().cut(col);
-                self.row_mut().set(col, Cell { kind: Kind::Filler, ..Cell::BLANK });
+                self.row_mut().split_wide_at(col);
+                self.row_mut().set_cell(col, Cell { kind: CellPart::Filler, ..Cell::BLANK });
                 self.cursor.wrap_pending = true;
-                self.wrap();
+                self.wrap_line();
                 right = self.right_edge();
             } else {
                 self.cursor.col = right - width;
@@ -237,28 +237,28 @@ impl Term {
         }
         let (col, style) = (self.cursor.col, self.cursor.pen);
         if self.modes.insert {
-            let erased = self.erased();
-            self.row_mut().insert(col..right, width, erased);
+            let erased = self.erased_cell();
+            self.row_mut().insert_cells(col..right, width, erased);
         }
-        self.write(
+        self.write_cell(
             self.cursor.row,
             col,
-            Cell { glyph: Glyph::char(c), style, kind: Kind::Narrow },
+            Cell { glyph: Glyph::from_char(c), style, kind: CellPart::Narrow },
             width,
         );
         self.last = Some((self.cursor.row, col));
         self.place_after(col + width, right);
     }
 
-    fn write(&mut self, row: usize, col: usize, cell: Cell, width: usize) {
+    fn write_cell(&mut self, row: usize, col: usize, cell: Cell, width: usize) {
         let row = &mut self.page.grid.rows[row];
-        row.cut(col);
-        row.cut(col + width);
+        row.split_wide_at(col);
+        row.split_wide_at(col + width);
         if width == 2 {
-            row.set(col, Cell { kind: Kind::Wide, ..cell });
-            row.set(col + 1, Cell { glyph: Glyph::SPACE, kind: Kind::Spacer, ..cell });
+            row.set_cell(col, Cell { kind: CellPart::Wide, ..cell });
+            row.set_cell(col + 1, Cell { glyph: Glyph::SPACE, kind: CellPart::Spacer, ..cell });
         } else {
-            row.set(col, Cell { kind: Kind::Narrow, ..cell });
+            row.set_cell(col, Cell { kind: CellPart::Narrow, ..cell });
         }
     }
 
@@ -268,7 +268,7 @@ impl Term {
     }
 
     /// Goes to the next line if the last column was written and more text comes.
-    fn wrap(&mut self) {
+    fn wrap_line(&mut self) {
         if !std::mem::take(&mut self.cursor.wrap_pending) || !self.modes.autowrap {
             return;
         }
@@ -288,67 +288,67 @@ impl Term {
             '\0'..='\u{a8}' => false,
             _ => {
                 let glyph = self.page.grid.rows[row].cells()[col].glyph;
-                glyph.as_char().is_none() && self.clusters.text(glyph).ends_with('\u{200d}')
+                glyph.as_char().is_none() && self.clusters.glyph_text(glyph).ends_with('\u{200d}')
             }
         }
     }
 
     /// Adds `c` to the cell before it, if the two are one grapheme.
-    fn join(&mut self, c: char) -> bool {
-        const LONGEST: usize = 96;
+    fn join_grapheme(&mut self, c: char) -> bool {
+        const MAX_CLUSTER_BYTES: usize = 96;
         let (row, col) = self.last.unwrap_or_else(|| self.cell_before());
         let cell = self.page.grid.rows[row].cells()[col];
-        let mut text = self.clusters.text(cell.glyph);
+        let mut text = self.clusters.glyph_text(cell.glyph);
         text.push(c);
-        if text.len() > LONGEST || text.graphemes(true).count() != 1 {
+        if text.len() > MAX_CLUSTER_BYTES || text.graphemes(true).count() != 1 {
             return false;
         }
         if self.clusters.is_full() {
-            self.sweep();
+            self.sweep_clusters();
         }
-        let glyph = self.clusters.add(&text);
+        let glyph = self.clusters.add_cluster(&text);
         let right = self.right_edge();
-        let widens = cell.kind == Kind::Narrow && text.width() >= 2 && col + 1 < right;
+        let widens = cell.kind == CellPart::Narrow && text.width() >= 2 && col + 1 < right;
         if widens {
-            self.write(row, col, Cell { glyph, ..cell }, 2);
+            self.write_cell(row, col, Cell { glyph, ..cell }, 2);
             if self.last.is_some() && self.cursor.row == row {
                 self.place_after(col + 2, right);
             }
         } else {
-            self.page.grid.rows[row].set(col, Cell { glyph, ..cell });
+            self.page.grid.rows[row].set_cell(col, Cell { glyph, ..cell });
         }
         true
     }
 
     /// The cell that a mark joins when it comes after a movement: the one left of the cursor.
     fn cell_before(&self) -> (usize, usize) {
-        let Cursor { row, col, wrap_pending, .. } = self.cursor;
+        let TermCursor { row, col, wrap_pending, .. } = self.cursor;
         let cells = self.page.grid.rows[row].cells();
         let col = if wrap_pending { col } else { col.saturating_sub(1) };
-        let is_right_half = cells[col].kind == Kind::Spacer;
+        let is_right_half = cells[col].kind == CellPart::Spacer;
         (row, if is_right_half { col.saturating_sub(1) } else { col })
     }
 
-    fn sweep(&mut self) {
+    fn sweep_clusters(&mut self) {
         let held = self.held.as_mut().map(|held| &mut held.grid);
         let grids = [Some(&mut self.page.grid), Some(&mut self.other.grid), held];
-        self.clusters.sweep(grids.into_iter().flatten().flat_map(Grid::cells_mut));
+        self.clusters.retain_used(grids.into_iter().flatten().flat_map(Grid::cells_mut));
     }
 
-    pub(crate) fn control(&mut self, byte: u8) {
+    pub(crate) fn execute_control(&mut self, byte: u8) {
         match byte {
-            0x07 if !self.effects.events.contains(&Event::Bell) => {
-                self.effects.events.push(Event::Bell);
+            0x07 if !self.effects.events.contains(&ScreenEvent::Bell) => {
+                self.effects.events.push(ScreenEvent::Bell);
             }
             0x08 => {
-                self.touch();
+                self.forget_printed();
                 let left = self.left_edge();
                 if self.cursor.col > left {
                     self.cursor.col -= 1;
                 }
                 self.cursor.wrap_pending = false;
             }
-            0x09 => self.tab(1),
+            0x09 => self.tab_forward(1),
             0x0a..=0x0c => {
                 self.line_feed();
                 if self.modes.newline {
@@ -363,13 +363,13 @@ impl Term {
     }
 
     pub(crate) fn carriage_return(&mut self) {
-        self.touch();
+        self.forget_printed();
         self.cursor.col = self.left_edge();
         self.cursor.wrap_pending = false;
     }
 
     pub(crate) fn line_feed(&mut self) {
-        self.touch();
+        self.forget_printed();
         self.cursor.wrap_pending = false;
         if self.cursor.row + 1 == self.area.rows.end {
             if self.area.cols.contains(&self.cursor.col) {
@@ -381,10 +381,10 @@ impl Term {
     }
 
     pub(crate) fn reverse_line_feed(&mut self) {
-        self.touch();
+        self.forget_printed();
         self.cursor.wrap_pending = false;
         if self.cursor.row == self.area.rows.start {
-            let erased = self.erased();
+            let erased = self.erased_cell();
             self.page.grid.scroll_down(&self.area, 1, erased);
         } else {
             self.cursor.row = self.cursor.row.saturating_sub(1);
@@ -393,7 +393,7 @@ impl Term {
 
     /// Scrolls; what leaves the top of the main screen goes to the history.
     pub(crate) fn scroll_up(&mut self, area: Area, count: usize) {
-        let erased = self.erased();
+        let erased = self.erased_cell();
         let keep = !self.alt && area.rows.start == 0;
         let (history, clusters) = (&mut self.history, &self.clusters);
         self.page.grid.scroll_up(&area, count, erased, |row| {
@@ -403,8 +403,8 @@ impl Term {
         });
     }
 
-    pub(crate) fn tab(&mut self, count: usize) {
-        self.touch();
+    pub(crate) fn tab_forward(&mut self, count: usize) {
+        self.forget_printed();
         let right = self.right_edge();
         for _ in 0..count.min(self.cols()) {
             let next = (self.cursor.col + 1..right).find(|&col| self.tabs[col]);
@@ -413,7 +413,7 @@ impl Term {
     }
 
     pub(crate) fn tab_back(&mut self, count: usize) {
-        self.touch();
+        self.forget_printed();
         self.cursor.wrap_pending = false;
         for _ in 0..count.min(self.cols()) {
             let before = (0..self.cursor.col).rev().find(|&col| self.tabs[col]);
@@ -421,7 +421,7 @@ impl Term {
         }
     }
 
-    pub(crate) fn escape(&mut self, intermediate: u8, byte: u8) {
+    pub(crate) fn dispatch_escape(&mut self, intermediate: u8, byte: u8) {
         match (intermediate, byte) {
             (0, b'7') => self.save_cursor(),
             (0, b'8') => self.restore_cursor(),
@@ -432,7 +432,7 @@ impl Term {
             }
             (0, b'H') => self.tabs[self.cursor.col] = true,
             (0, b'M') => self.reverse_line_feed(),
-            (0, b'c') => self.reset(),
+            (0, b'c') => self.full_reset(),
             (0, b'=') => self.modes.application_keypad = true,
             (0, b'>') => self.modes.application_keypad = false,
             (0, b'n') => self.cursor.active_charset = 2,
@@ -450,11 +450,11 @@ impl Term {
     }
 
     pub(crate) fn save_cursor(&mut self) {
-        self.page.saved = Saved { cursor: self.cursor, origin: self.modes.origin };
+        self.page.saved = SavedCursor { cursor: self.cursor, origin: self.modes.origin };
     }
 
     pub(crate) fn restore_cursor(&mut self) {
-        self.touch();
+        self.forget_printed();
         let saved = self.page.saved;
         self.cursor = saved.cursor;
         self.modes.origin = saved.origin;
@@ -467,19 +467,19 @@ impl Term {
     }
 
     /// Everything as new, but for the scrollback.
-    fn reset(&mut self) {
+    fn full_reset(&mut self) {
         let fresh = Term::new(self.size, 0, self.personality);
         let history = std::mem::replace(&mut self.history, History::new(0));
         let effects = std::mem::take(&mut self.effects);
         *self = Term { history, effects, ..fresh };
-        self.touch();
+        self.forget_printed();
     }
 
     fn alignment_pattern(&mut self) {
-        self.touch();
-        self.area = self.whole();
-        self.page.grid.clear(Cell { glyph: Glyph::char('E'), ..Cell::BLANK });
-        self.cursor = Cursor { pen: self.cursor.pen, ..Cursor::default() };
+        self.forget_printed();
+        self.area = self.whole_area();
+        self.page.grid.clear(Cell { glyph: Glyph::from_char('E'), ..Cell::BLANK });
+        self.cursor = TermCursor { pen: self.cursor.pen, ..TermCursor::default() };
     }
 
     /// Switches between the main and the alternate screen.
@@ -487,19 +487,19 @@ impl Term {
         if self.alt == alt {
             return;
         }
-        self.touch();
+        self.forget_printed();
         self.alt = alt;
         std::mem::swap(&mut self.page, &mut self.other);
         self.modes.kitty_keyboard = self.page.keyboard.last().copied().unwrap_or(0);
     }
 
     /// Begins or ends a frame that is shown only when it is whole.
-    pub(crate) fn synchronize(&mut self, on: bool) {
+    pub(crate) fn synchronize_output(&mut self, on: bool) {
         self.modes.synchronized = on;
         if !on {
             self.effects.dirty |= self.held.take().is_some();
         } else if self.held.is_none() {
-            self.held = Some(Held {
+            self.held = Some(HeldScreen {
                 grid: self.page.grid.clone(),
                 cursor: self.cursor,
                 visible: self.modes.cursor_visible,
@@ -516,8 +516,9 @@ impl Term {
                 && grid.rows.len() == rows
                 && grid.rows.iter().all(|row| row.is_sound(cols))
         };
-        let on =
-            |cursor: &Cursor| cursor.row < rows && cursor.col < cols && cursor.active_charset < 4;
+        let on = |cursor: &TermCursor| {
+            cursor.row < rows && cursor.col < cols && cursor.active_charset < 4
+        };
         self.size.is_sound()
             && fits(&self.page.grid)
             && fits(&self.other.grid)

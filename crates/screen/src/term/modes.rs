@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Which mouse events the program wants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mouse {
+pub enum MouseTracking {
     #[default]
     Off,
     /// Presses only (mode 9).
@@ -38,7 +38,7 @@ pub struct Modes {
     pub kitty_keyboard: u8,
     /// xterm's `modifyOtherKeys` level.
     pub modify_other_keys: u8,
-    pub mouse: Mouse,
+    pub mouse: MouseTracking,
     pub mouse_encoding: MouseEncoding,
     pub focus: bool,
     pub alternate_scroll: bool,
@@ -64,7 +64,7 @@ impl Default for Modes {
             bracketed_paste: false,
             kitty_keyboard: 0,
             modify_other_keys: 0,
-            mouse: Mouse::Off,
+            mouse: MouseTracking::Off,
             mouse_encoding: MouseEncoding::Legacy,
             focus: false,
             alternate_scroll: true,
@@ -85,7 +85,7 @@ impl Default for Modes {
 
 impl Modes {
     /// The mode behind a DEC private number that is nothing but a switch.
-    pub(crate) fn switch(&mut self, number: u16) -> Option<&mut bool> {
+    pub(crate) fn private_switch(&mut self, number: u16) -> Option<&mut bool> {
         Some(match number {
             1 => &mut self.application_cursor,
             5 => &mut self.reverse_screen,
@@ -105,17 +105,17 @@ impl Modes {
         })
     }
 
-    /// Every number [`Modes::switch`] knows, for redraws.
+    /// Every number [`Modes::private_switch`] knows, for redraws.
     pub(crate) const SWITCHES: [u16; 14] =
         [1, 5, 6, 7, 12, 25, 66, 69, 1004, 1007, 2004, 2026, 2031, 2048];
 
-    pub(crate) fn mouse_number(mouse: Mouse) -> Option<u16> {
+    pub(crate) fn mouse_number(mouse: MouseTracking) -> Option<u16> {
         match mouse {
-            Mouse::Off => None,
-            Mouse::Press => Some(9),
-            Mouse::Click => Some(1000),
-            Mouse::Drag => Some(1002),
-            Mouse::Motion => Some(1003),
+            MouseTracking::Off => None,
+            MouseTracking::Press => Some(9),
+            MouseTracking::Click => Some(1000),
+            MouseTracking::Drag => Some(1002),
+            MouseTracking::Motion => Some(1003),
         }
     }
 
@@ -131,13 +131,13 @@ impl Modes {
 
     pub(crate) fn set_mouse(&mut self, number: u16, on: bool) -> bool {
         let mouse = match number {
-            9 => Mouse::Press,
-            1000 => Mouse::Click,
-            1002 => Mouse::Drag,
-            1003 => Mouse::Motion,
+            9 => MouseTracking::Press,
+            1000 => MouseTracking::Click,
+            1002 => MouseTracking::Drag,
+            1003 => MouseTracking::Motion,
             _ => return self.set_mouse_encoding(number, on),
         };
-        self.mouse = if on { mouse } else { Mouse::Off };
+        self.mouse = if on { mouse } else { MouseTracking::Off };
         true
     }
 

@@ -4,7 +4,7 @@
 //! `CSI 5 n`. Programs that were scripted against its silence keep seeing it.
 
 use super::Term;
-use crate::palette::Slot;
+use crate::palette::ColorSlot;
 use crate::sequence::{End, Sequence};
 use crate::{CELL_HEIGHT, CELL_WIDTH, Personality};
 
@@ -18,60 +18,60 @@ const CAPABILITIES: &[(&str, &str)] = &[
 ];
 
 impl Term {
-    fn reply(&mut self, text: &str) {
+    fn send_reply(&mut self, text: &str) {
         self.effects.reply.extend_from_slice(text.as_bytes());
     }
 
-    fn answers(&self) -> bool {
+    fn answers_queries(&self) -> bool {
         self.personality == Personality::Ostler
     }
 
     /// A VT220 with colours.
     pub(crate) fn primary_attributes(&mut self) {
-        if self.answers() {
-            self.reply("\x1b[?62;22c");
+        if self.answers_queries() {
+            self.send_reply("\x1b[?62;22c");
         }
     }
 
     pub(crate) fn secondary_attributes(&mut self) {
-        if self.answers() {
-            self.reply("\x1b[>1;100;0c");
+        if self.answers_queries() {
+            self.send_reply("\x1b[>1;100;0c");
         }
     }
 
     pub(crate) fn report_version(&mut self) {
-        if self.answers() {
-            self.reply(concat!("\x1bP>|ostler(", env!("CARGO_PKG_VERSION"), ")\x1b\\"));
+        if self.answers_queries() {
+            self.send_reply(concat!("\x1bP>|ostler(", env!("CARGO_PKG_VERSION"), ")\x1b\\"));
         }
     }
 
     pub(crate) fn report_status(&mut self, what: usize) {
         match what {
-            5 => self.reply("\x1b[0n"),
-            6 if self.answers() => {
+            5 => self.send_reply("\x1b[0n"),
+            6 if self.answers_queries() => {
                 let (row, col) = self.reported_cursor();
-                self.reply(&format!("\x1b[{row};{col}R"));
+                self.send_reply(&format!("\x1b[{row};{col}R"));
             }
             _ => {}
         }
     }
 
     pub(crate) fn report_private_status(&mut self, what: usize) {
-        if !self.answers() {
+        if !self.answers_queries() {
             return;
         }
         match what {
             6 => {
                 let (row, col) = self.reported_cursor();
-                self.reply(&format!("\x1b[?{row};{col}R"));
+                self.send_reply(&format!("\x1b[?{row};{col}R"));
             }
-            996 => self.reply("\x1b[?997;1n"),
+            996 => self.send_reply("\x1b[?997;1n"),
             _ => {}
         }
     }
 
     fn reported_cursor(&self) -> (usize, usize) {
-        let corner = if self.modes.origin { self.area.clone() } else { self.whole() };
+        let corner = if self.modes.origin { self.area.clone() } else { self.whole_area() };
         let row = self.cursor.row.saturating_sub(corner.rows.start);
         let col = self.cursor.col.saturating_sub(corner.cols.start);
         (row + 1, col + 1)
@@ -79,7 +79,7 @@ impl Term {
 
     /// `DECRQM`: 1 set, 2 reset, 3 always set, 0 unknown.
     pub(crate) fn report_mode(&mut self, sequence: &Sequence) {
-        if !self.answers() {
+        if !self.answers_queries() {
             return;
         }
         let number = sequence.value(0, 0) as u16;
@@ -90,7 +90,7 @@ impl Term {
                 20 => state(self.modes.newline),
                 _ => 0,
             };
-            return self.reply(&format!("\x1b[{number};{value}$y"));
+            return self.send_reply(&format!("\x1b[{number};{value}$y"));
         }
         let modes = self.modes;
         let value = match number {
@@ -102,24 +102,24 @@ impl Term {
                 state(super::Modes::encoding_number(modes.mouse_encoding) == Some(number))
             }
             2027 => 3,
-            _ => self.modes.switch(number).map_or(0, |on| state(*on)),
+            _ => self.modes.private_switch(number).map_or(0, |on| state(*on)),
         };
-        self.reply(&format!("\x1b[?{number};{value}$y"));
+        self.send_reply(&format!("\x1b[?{number};{value}$y"));
     }
 
     pub(crate) fn report_keyboard(&mut self) {
-        if self.answers() {
-            self.reply(&format!("\x1b[?{}u", self.modes.kitty_keyboard));
+        if self.answers_queries() {
+            self.send_reply(&format!("\x1b[?{}u", self.modes.kitty_keyboard));
         }
     }
 
     pub(crate) fn report_window(&mut self, what: usize) {
-        if !self.answers() {
+        if !self.answers_queries() {
             return;
         }
         let (cols, rows) = (self.cols(), self.rows());
         let (width, height) = (CELL_WIDTH as usize, CELL_HEIGHT as usize);
-        self.reply(&match what {
+        self.send_reply(&match what {
             14 => format!("\x1b[4;{};{}t", rows * height, cols * width),
             16 => format!("\x1b[6;{height};{width}t"),
             _ => format!("\x1b[8;{rows};{cols}t"),
@@ -128,26 +128,29 @@ impl Term {
 
     /// The in-band size report of mode 2048.
     pub(crate) fn report_size(&mut self) {
-        if !self.answers() {
+        if !self.answers_queries() {
             return;
         }
         let (cols, rows) = (self.cols(), self.rows());
         let (width, height) = (cols * CELL_WIDTH as usize, rows * CELL_HEIGHT as usize);
-        self.reply(&format!("\x1b[48;{rows};{cols};{height};{width}t"));
+        self.send_reply(&format!("\x1b[48;{rows};{cols};{height};{width}t"));
     }
 
-    pub(crate) fn report_color(&mut self, slot: Slot, name: &str, end: End) {
-        if !self.answers() && !matches!(slot, Slot::Foreground | Slot::Background) {
+    pub(crate) fn report_color(&mut self, slot: ColorSlot, name: &str, end: End) {
+        if !self.answers_queries() && !matches!(slot, ColorSlot::Foreground | ColorSlot::Background)
+        {
             return;
         }
-        let [r, g, b] = self.palette.get(slot);
+        let [r, g, b] = self.palette.get_color(slot);
         let end = end.as_str();
-        self.reply(&format!("\x1b]{name};rgb:{r:02x}{r:02x}/{g:02x}{g:02x}/{b:02x}{b:02x}{end}"));
+        self.send_reply(&format!(
+            "\x1b]{name};rgb:{r:02x}{r:02x}/{g:02x}{g:02x}/{b:02x}{b:02x}{end}"
+        ));
     }
 
     /// `XTGETTCAP` and `DECRQSS`.
-    pub(crate) fn dcs(&mut self, sequence: &Sequence, data: &[u8]) {
-        if !self.answers() || sequence.last != b'q' {
+    pub(crate) fn dispatch_dcs(&mut self, sequence: &Sequence, data: &[u8]) {
+        if !self.answers_queries() || sequence.last != b'q' {
             return;
         }
         match sequence.intermediate {
@@ -160,7 +163,7 @@ impl Term {
     fn report_capability(&mut self, asked: &[u8]) {
         let Some(hex) = std::str::from_utf8(asked).ok().filter(|hex| is_hex(hex)) else { return };
         let known = CAPABILITIES.iter().find(|(name, _)| to_hex(name).eq_ignore_ascii_case(hex));
-        self.reply(&match known {
+        self.send_reply(&match known {
             Some((_, value)) => format!("\x1bP1+r{hex}={}\x1b\\", to_hex(value)),
             None => format!("\x1bP0+r{hex}\x1b\\"),
         });
@@ -173,7 +176,7 @@ impl Term {
             b" q" => Some(format!("{} q", self.cursor_shape)),
             _ => None,
         };
-        self.reply(&match setting {
+        self.send_reply(&match setting {
             Some(setting) => format!("\x1bP1$r{setting}\x1b\\"),
             None => "\x1bP0$r\x1b\\".to_owned(),
         });

@@ -7,7 +7,7 @@ use crate::cell::{Attrs, Color, Style};
 use crate::sequence::{Param, Sequence};
 
 impl Term {
-    pub(crate) fn sgr(&mut self, sequence: &Sequence) {
+    pub(crate) fn apply_sgr(&mut self, sequence: &Sequence) {
         let mut params = sequence.params();
         if params.is_empty() {
             self.cursor.pen = Style::default();
@@ -15,13 +15,13 @@ impl Term {
         while let Some((&first, rest)) = params.split_first() {
             let subs = rest.iter().take_while(|param| param.sub).count();
             let (subs, after) = rest.split_at(subs);
-            let used = self.attribute(first.value.unwrap_or(0), subs, after);
+            let used = self.apply_attribute(first.value.unwrap_or(0), subs, after);
             params = &after[used..];
         }
     }
 
     /// Applies one attribute; returns how many of the parameters after it were its own.
-    fn attribute(&mut self, number: u16, subs: &[Param], after: &[Param]) -> usize {
+    fn apply_attribute(&mut self, number: u16, subs: &[Param], after: &[Param]) -> usize {
         let pen = &mut self.cursor.pen;
         let attrs = &mut pen.attrs;
         match number {
@@ -75,8 +75,8 @@ fn extended_color(subs: &[Param], after: &[Param]) -> (Option<Color>, usize) {
     if !subs.is_empty() {
         let color = match (subs[0].value, subs.len()) {
             (Some(5), 2..) => Some(Color::Indexed(byte(subs.get(1)))),
-            (Some(2), 4) => Some(rgb(&subs[1..], byte)),
-            (Some(2), 5..) => Some(rgb(&subs[2..], byte)),
+            (Some(2), 4) => Some(parse_rgb(&subs[1..], byte)),
+            (Some(2), 5..) => Some(parse_rgb(&subs[2..], byte)),
             _ => None,
         };
         return (color, 0);
@@ -87,13 +87,13 @@ fn extended_color(subs: &[Param], after: &[Param]) -> (Option<Color>, usize) {
         }
         Some(2) => {
             let used = after.len().min(4);
-            ((used == 4).then(|| rgb(&after[1..], byte)), used)
+            ((used == 4).then(|| parse_rgb(&after[1..], byte)), used)
         }
         _ => (None, 0),
     }
 }
 
-fn rgb(params: &[Param], byte: impl Fn(Option<&Param>) -> u8) -> Color {
+fn parse_rgb(params: &[Param], byte: impl Fn(Option<&Param>) -> u8) -> Color {
     Color::Rgb(byte(params.first()), byte(params.get(1)), byte(params.get(2)))
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn sgr_parameters(style: Style) -> String {
     for (_, number) in attrs.iter().filter(|(attr, _)| style.attrs.has(*attr)) {
         let _ = write!(text, ";{number}");
     }
-    match style.attrs.underline() {
+    match style.attrs.underline_style() {
         0 => {}
         1 => text.push_str(";4"),
         kind => {

@@ -2,103 +2,103 @@
 
 use std::path::Path;
 
-use model::rules::pins::{Pin, Pins};
-use model::session::Name;
+use model::rules::pins::{PinRecord, Pins};
+use model::session::SessionName;
 use model::time::Time;
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::{State, StateError};
+use super::{StateError, StateStore};
 
 /// The version of the tables that brought pins.
-const SINCE: i64 = 3;
+const PINS_SCHEMA_VERSION: i64 = 3;
 
 /// The pins of a home; those of one that cannot be read are unknown, and protect everything.
 pub fn read_pins(home: &Path) -> Pins {
-    let read = State::read(home);
+    let read = StateStore::open_read_only(home);
     Pins::from_read(
-        read.and_then(|state| state.as_ref().map(State::pins).transpose())
+        read.and_then(|state| state.as_ref().map(StateStore::list_pins).transpose())
             .map(Option::unwrap_or_default),
     )
 }
 
 /// What became of a session that was to be pinned, or not to be pinned any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pinned {
+pub struct PinChange {
     /// Its pin, if it has one now.
-    pub pin: Option<Pin>,
+    pub pin: Option<PinRecord>,
     /// Whether that is new.
     pub changed: bool,
 }
 
-const COLUMNS: &str = "select agent, session, at, note from pin";
+const SELECT_PINS: &str = "select agent, session, at, note from pin";
 
-fn understood(row: &Row<'_>) -> rusqlite::Result<Pin> {
-    Ok(Pin {
-        session: Name { agent: row.get(0)?, id: row.get(1)? },
+fn pin_from_row(row: &Row<'_>) -> rusqlite::Result<PinRecord> {
+    Ok(PinRecord {
+        session: SessionName { agent: row.get(0)?, id: row.get(1)? },
         at: Time::from_millis(row.get(2)?),
         note: row.get(3)?,
     })
 }
 
-impl State {
+impl StateStore {
     /// All pins, the newest first.
-    pub fn pins(&self) -> Result<Vec<Pin>, StateError> {
+    pub fn list_pins(&self) -> Result<Vec<PinRecord>, StateError> {
         // Only a writer may bring an older store up to date, and without one there are no pins.
-        if self.version()? < SINCE {
+        if self.schema_version()? < PINS_SCHEMA_VERSION {
             return Ok(Vec::new());
         }
-        let failed = self.failed();
-        let query = format!("{COLUMNS} order by at desc, agent, session");
+        let failed = self.sqlite_error();
+        let query = format!("{SELECT_PINS} order by at desc, agent, session");
         let mut statement = self.connection.prepare_cached(&query).map_err(&failed)?;
-        let pins = statement.query_map([], understood).map_err(&failed)?;
+        let pins = statement.query_map([], pin_from_row).map_err(&failed)?;
         pins.collect::<rusqlite::Result<_>>().map_err(&failed)
     }
 
     /// The pin of one session.
-    pub fn pin_of(&self, session: &Name) -> Result<Option<Pin>, StateError> {
-        if self.version()? < SINCE {
+    pub fn pin_of(&self, session: &SessionName) -> Result<Option<PinRecord>, StateError> {
+        if self.schema_version()? < PINS_SCHEMA_VERSION {
             return Ok(None);
         }
-        let failed = self.failed();
-        let query = format!("{COLUMNS} where agent = ?1 and session = ?2");
+        let failed = self.sqlite_error();
+        let query = format!("{SELECT_PINS} where agent = ?1 and session = ?2");
         let mut statement = self.connection.prepare_cached(&query).map_err(&failed)?;
-        let found = statement.query_row([&session.agent, &session.id], understood);
+        let found = statement.query_row([&session.agent, &session.id], pin_from_row);
         found.optional().map_err(&failed)
     }
 
     /// Pins a session. One that is pinned already stays so from the time it was; a note replaces
     /// the one before.
-    pub fn pin(
+    pub fn add_pin(
         &mut self,
-        session: &Name,
+        session: &SessionName,
         note: Option<&str>,
         now: Time,
-    ) -> Result<Pinned, StateError> {
+    ) -> Result<PinChange, StateError> {
         let row = "insert into pin values (?1, ?2, ?3, ?4) \
                    on conflict do update set note = excluded.note \
                    where excluded.note is not null and excluded.note is not note";
-        let values = params![session.agent, session.id, now.millis(), note];
-        let rows = self.durably(row, values)?;
-        Ok(Pinned { pin: self.pin_of(session)?, changed: rows > 0 })
+        let values = params![session.agent, session.id, now.as_millis(), note];
+        let rows = self.change_durably(row, values)?;
+        Ok(PinChange { pin: self.pin_of(session)?, changed: rows > 0 })
     }
 
     /// Takes a pin away.
-    pub fn unpin(&mut self, session: &Name) -> Result<Pinned, StateError> {
+    pub fn remove_pin(&mut self, session: &SessionName) -> Result<PinChange, StateError> {
         let row = "delete from pin where agent = ?1 and session = ?2";
-        let rows = self.durably(row, params![session.agent, session.id])?;
-        Ok(Pinned { pin: None, changed: rows > 0 })
+        let rows = self.change_durably(row, params![session.agent, session.id])?;
+        Ok(PinChange { pin: None, changed: rows > 0 })
     }
 
     /// Changes a row, and comes back when it is on the disk: unlike a report, which is still in the
     /// spool, nobody could tell it again after a power cut.
-    fn durably(
+    fn change_durably(
         &mut self,
         change: &str,
         values: impl rusqlite::Params,
     ) -> Result<usize, StateError> {
-        let failed = self.failed();
+        let failed = self.sqlite_error();
         let pragma = |level: &str| {
-            self.connection.pragma_update(None, "synchronous", level).map_err(self.failed())
+            self.connection.pragma_update(None, "synchronous", level).map_err(self.sqlite_error())
         };
         pragma("full")?;
         let rows = self
@@ -113,7 +113,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{MIGRATIONS, path};
+    use super::super::{MIGRATIONS, database_path};
     use super::*;
 
     fn a_home() -> tempfile::TempDir {
@@ -131,37 +131,39 @@ mod tests {
     #[test]
     fn a_pin_is_one_row_that_keeps_its_time_and_takes_a_new_note() {
         let home = a_home();
-        let mut state = State::open(home.path()).unwrap();
-        let (one, other) = (Name::new("codex", "1"), Name::new("claude-code", "1"));
-        let pinned = state.pin(&one, Some("the migration"), at(10)).unwrap();
+        let mut state = StateStore::open(home.path()).unwrap();
+        let (one, other) = (SessionName::new("codex", "1"), SessionName::new("claude-code", "1"));
+        let pinned = state.add_pin(&one, Some("the migration"), at(10)).unwrap();
         assert!(pinned.changed);
-        assert!(!state.pin(&one, None, at(20)).unwrap().changed);
-        assert!(!state.pin(&one, Some("the migration"), at(20)).unwrap().changed);
-        let renoted = state.pin(&one, Some("the schema"), at(30)).unwrap();
-        let pin = Pin { session: one.clone(), at: at(10), note: Some("the schema".to_owned()) };
-        assert_eq!(renoted, Pinned { pin: Some(pin.clone()), changed: true });
+        assert!(!state.add_pin(&one, None, at(20)).unwrap().changed);
+        assert!(!state.add_pin(&one, Some("the migration"), at(20)).unwrap().changed);
+        let renoted = state.add_pin(&one, Some("the schema"), at(30)).unwrap();
+        let pin =
+            PinRecord { session: one.clone(), at: at(10), note: Some("the schema".to_owned()) };
+        assert_eq!(renoted, PinChange { pin: Some(pin.clone()), changed: true });
         assert_eq!(state.pin_of(&other).unwrap(), None, "the same id of another agent");
-        state.pin(&other, None, at(40)).unwrap();
-        let names: Vec<Name> = state.pins().unwrap().into_iter().map(|pin| pin.session).collect();
+        state.add_pin(&other, None, at(40)).unwrap();
+        let names: Vec<SessionName> =
+            state.list_pins().unwrap().into_iter().map(|pin| pin.session).collect();
         assert_eq!(names, [other, one.clone()]);
-        assert!(state.unpin(&one).unwrap().changed);
-        assert!(!state.unpin(&one).unwrap().changed);
+        assert!(state.remove_pin(&one).unwrap().changed);
+        assert!(!state.remove_pin(&one).unwrap().changed);
         assert_eq!(state.pin_of(&one).unwrap(), None);
     }
 
     #[test]
     fn a_store_from_before_there_were_pins_has_none() {
         let home = a_home();
-        let old = rusqlite::Connection::open(path(home.path())).unwrap();
+        let old = rusqlite::Connection::open(database_path(home.path())).unwrap();
         for step in &MIGRATIONS[..2] {
             old.execute_batch(step).unwrap();
         }
         old.pragma_update(None, "user_version", 2).unwrap();
         drop(old);
-        let state = State::read(home.path()).unwrap().unwrap();
-        assert_eq!(state.pins().unwrap(), []);
-        assert_eq!(state.pin_of(&Name::new("codex", "1")).unwrap(), None);
-        let mut state = State::open(home.path()).unwrap();
-        assert!(state.pin(&Name::new("codex", "1"), None, at(1)).unwrap().changed);
+        let state = StateStore::open_read_only(home.path()).unwrap().unwrap();
+        assert_eq!(state.list_pins().unwrap(), []);
+        assert_eq!(state.pin_of(&SessionName::new("codex", "1")).unwrap(), None);
+        let mut state = StateStore::open(home.path()).unwrap();
+        assert!(state.add_pin(&SessionName::new("codex", "1"), None, at(1)).unwrap().changed);
     }
 }

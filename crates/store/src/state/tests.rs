@@ -10,22 +10,22 @@ fn a_home() -> tempfile::TempDir {
     tempfile::Builder::new().permissions(private).tempdir().unwrap()
 }
 
-fn note_end(state: &mut State, id: &str, cwd: &str, at: i64) {
+fn note_end(state: &mut StateStore, id: &str, cwd: &str, at: i64) {
     let at = Time::from_millis(at);
-    let end = Some(End { at, reason: EndReason::Exited });
-    let track = Track { end, cwd: Some(cwd.to_owned()), ..Track::default() };
-    let tracked = Tracked { agent: "claude-code".into(), id: id.into(), track };
+    let end = Some(TrackEnd { at, reason: EndReason::Exited });
+    let track = HookTrack { end, cwd: Some(cwd.to_owned()), ..HookTrack::default() };
+    let tracked = TrackedSession { agent: "claude-code".into(), id: id.into(), track };
     let transaction = state.connection.transaction().unwrap();
-    save(&transaction, &tracked).unwrap();
+    save_track(&transaction, &tracked).unwrap();
     transaction.commit().unwrap();
 }
 
-fn ids(state: &State, within: Option<&str>, most: usize) -> Vec<String> {
+fn ids(state: &StateStore, within: Option<&str>, most: usize) -> Vec<String> {
     let ended = state.ended_sessions(Time::from_millis(10), within, most).unwrap();
     ended.into_iter().map(|one| one.id).collect()
 }
 
-fn plan_of(state: &State, question: &str) -> String {
+fn plan_of(state: &StateStore, question: &str) -> String {
     let mut statement =
         state.connection.prepare(&format!("explain query plan {question}")).unwrap();
     let none: [Option<&str>; 3] = [None; 3];
@@ -39,7 +39,7 @@ fn plan_of(state: &State, question: &str) -> String {
 #[test]
 fn what_ended_in_a_directory_is_what_ended_there_or_below_the_newest_first() {
     let home = a_home();
-    let mut state = State::open(home.path()).unwrap();
+    let mut state = StateStore::open(home.path()).unwrap();
     for (id, cwd, at) in [
         ("early", "/repo", 9),
         ("here", "/repo", 20),
@@ -62,7 +62,7 @@ fn what_ended_in_a_directory_is_what_ended_there_or_below_the_newest_first() {
 #[test]
 fn what_ended_in_a_directory_is_found_without_reading_what_ended_elsewhere() {
     let home = a_home();
-    let state = State::open(home.path()).unwrap();
+    let state = StateStore::open(home.path()).unwrap();
     let plan = plan_of(&state, &newest_within("cwd", 10, 9));
     assert_eq!(plan.matches("COVERING INDEX ended_session_in").count(), 2, "{plan}");
     assert_eq!(plan.matches("SEARCH session USING PRIMARY KEY").count(), 1, "{plan}");
@@ -71,7 +71,7 @@ fn what_ended_in_a_directory_is_found_without_reading_what_ended_elsewhere() {
 #[test]
 fn a_store_of_the_first_version_is_read_and_brought_up_to_date_when_it_is_written() {
     let home = a_home();
-    let old = Connection::open(path(home.path())).unwrap();
+    let old = Connection::open(database_path(home.path())).unwrap();
     old.execute_batch(MIGRATIONS[0]).unwrap();
     old.pragma_update(None, "user_version", 1).unwrap();
     let track =
@@ -79,11 +79,11 @@ fn a_store_of_the_first_version_is_read_and_brought_up_to_date_when_it_is_writte
     let row = "insert into session values ('claude-code', 'old', ?1, 0, 0, 15)";
     old.execute(row, [track]).unwrap();
     drop(old);
-    let mut state = State::read(home.path()).unwrap().unwrap();
+    let mut state = StateStore::open_read_only(home.path()).unwrap().unwrap();
     assert_eq!(ids(&state, Some("/repo"), 9), ["old"]);
 
-    state = State::open(home.path()).unwrap();
-    assert_eq!(state.version().unwrap(), MIGRATIONS.len() as i64);
+    state = StateStore::open(home.path()).unwrap();
+    assert_eq!(state.schema_version().unwrap(), MIGRATIONS.len() as i64);
     note_end(&mut state, "here", "/repo", 20);
     assert_eq!(ids(&state, Some("/repo"), 9), ["here", "old"]);
 }

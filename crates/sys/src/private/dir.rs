@@ -14,11 +14,11 @@ use rustix::io::Errno;
 
 /// An open directory.
 #[derive(Debug)]
-pub struct Dir(OwnedFd);
+pub struct PrivateDir(OwnedFd);
 
 /// What a name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum InodeKind {
     /// A regular file.
     File,
     /// A directory.
@@ -31,9 +31,9 @@ pub enum Kind {
 
 /// What the file system says about a file. Two that are equal are about the same, unchanged file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct InodeFacts {
     /// What it is.
-    pub kind: Kind,
+    pub kind: InodeKind,
     /// Whose it is.
     pub owner: u32,
     /// Permission bits.
@@ -50,7 +50,7 @@ pub struct Facts {
     changed: (i64, i64),
 }
 
-impl Facts {
+impl InodeFacts {
     /// Whether it is ours and nobody else may use it.
     pub fn is_private(&self) -> bool {
         self.is_ours() && self.mode & 0o077 == 0
@@ -73,13 +73,13 @@ impl Facts {
 
     // The widths of these fields differ between platforms.
     #[allow(clippy::useless_conversion, clippy::cast_lossless, clippy::unnecessary_cast)]
-    fn of(stat: &rustix::fs::Stat) -> Self {
+    fn from_stat(stat: &rustix::fs::Stat) -> Self {
         Self {
             kind: match FileType::from_raw_mode(stat.st_mode) {
-                FileType::RegularFile => Kind::File,
-                FileType::Directory => Kind::Directory,
-                FileType::Socket => Kind::Socket,
-                _ => Kind::Other,
+                FileType::RegularFile => InodeKind::File,
+                FileType::Directory => InodeKind::Directory,
+                FileType::Socket => InodeKind::Socket,
+                _ => InodeKind::Other,
             },
             owner: stat.st_uid,
             mode: u32::from(stat.st_mode) & 0o7777,
@@ -95,7 +95,7 @@ impl Facts {
 
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
-pub enum FileFault {
+pub enum PrivateFileFault {
     /// It is not there.
     #[error("is missing")]
     Missing,
@@ -125,13 +125,13 @@ pub enum FileFault {
     Io(#[source] io::Error),
 }
 
-impl From<Errno> for FileFault {
+impl From<Errno> for PrivateFileFault {
     fn from(errno: Errno) -> Self {
         Self::Io(errno.into())
     }
 }
 
-impl Dir {
+impl PrivateDir {
     /// Opens a directory by its path; a link at its end is refused.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -139,7 +139,7 @@ impl Dir {
     }
 
     /// Opens a directory in this one; a link is refused.
-    pub fn child(&self, name: &OsStr) -> io::Result<Self> {
+    pub fn open_child(&self, name: &OsStr) -> io::Result<Self> {
         plain_name(name)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(Self(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
@@ -149,33 +149,33 @@ impl Dir {
     pub fn create_child(&self, name: &OsStr) -> io::Result<Self> {
         plain_name(name)?;
         rustix::fs::mkdirat(&self.0, name, Mode::RWXU)?;
-        self.child(name)
+        self.open_child(name)
     }
 
     /// Opens a directory in this one, making it (0700) if it is missing.
     pub fn ensure_child(&self, name: &OsStr) -> io::Result<Self> {
         match self.create_child(name) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.child(name),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.open_child(name),
             other => other,
         }
     }
 
     /// Facts about the directory itself.
-    pub fn facts(&self) -> io::Result<Facts> {
-        Ok(Facts::of(&rustix::fs::fstat(&self.0)?))
+    pub fn own_facts(&self) -> io::Result<InodeFacts> {
+        Ok(InodeFacts::from_stat(&rustix::fs::fstat(&self.0)?))
     }
 
     /// Facts about a name in it, links not followed. `None` when there is no such name.
-    pub fn facts_of(&self, name: &OsStr) -> io::Result<Option<Facts>> {
+    pub fn facts_of(&self, name: &OsStr) -> io::Result<Option<InodeFacts>> {
         match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(Facts::of(&stat))),
+            Ok(stat) => Ok(Some(InodeFacts::from_stat(&stat))),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
     }
 
     /// The names in it, sorted.
-    pub fn names(&self) -> io::Result<Vec<OsString>> {
+    pub fn list_names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.0)? {
             let entry = entry?;
@@ -190,74 +190,82 @@ impl Dir {
 
     /// Reads a whole file of ours: regular, mode exactly 0600, one name, at most `most` bytes. Says
     /// with the content which file it was.
-    pub fn read(&self, name: &str, most: u64) -> Result<(Vec<u8>, Facts), FileFault> {
+    pub fn read_private(
+        &self,
+        name: &str,
+        most: u64,
+    ) -> Result<(Vec<u8>, InodeFacts), PrivateFileFault> {
         let before = match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Facts::of(&stat),
-            Err(Errno::NOENT) => return Err(FileFault::Missing),
+            Ok(stat) => InodeFacts::from_stat(&stat),
+            Err(Errno::NOENT) => return Err(PrivateFileFault::Missing),
             Err(errno) => return Err(errno.into()),
         };
         match before {
-            Facts { kind, .. } if kind != Kind::File => return Err(FileFault::NotAFile),
-            facts if !facts.is_ours() => return Err(FileFault::NotOurs),
-            Facts { mode, .. } if mode != 0o600 => return Err(FileFault::WrongMode),
-            Facts { links, .. } if links != 1 => return Err(FileFault::HardLinked),
-            Facts { bytes, .. } if bytes > most => return Err(FileFault::TooLarge),
+            InodeFacts { kind, .. } if kind != InodeKind::File => {
+                return Err(PrivateFileFault::NotAFile);
+            }
+            facts if !facts.is_ours() => return Err(PrivateFileFault::NotOurs),
+            InodeFacts { mode, .. } if mode != 0o600 => return Err(PrivateFileFault::WrongMode),
+            InodeFacts { links, .. } if links != 1 => return Err(PrivateFileFault::HardLinked),
+            InodeFacts { bytes, .. } if bytes > most => return Err(PrivateFileFault::TooLarge),
             _ => {}
         }
         // NONBLOCK: a FIFO put in its place must not hang us before the check.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = match rustix::fs::openat(&self.0, name, flags, Mode::empty()) {
             Ok(opened) => opened,
-            Err(Errno::NOENT | Errno::LOOP) => return Err(FileFault::Changed),
+            Err(Errno::NOENT | Errno::LOOP) => return Err(PrivateFileFault::Changed),
             Err(errno) => return Err(errno.into()),
         };
-        if Facts::of(&rustix::fs::fstat(&opened)?) != before {
-            return Err(FileFault::Changed);
+        if InodeFacts::from_stat(&rustix::fs::fstat(&opened)?) != before {
+            return Err(PrivateFileFault::Changed);
         }
         let mut bytes = Vec::new();
-        File::from(opened).take(most + 1).read_to_end(&mut bytes).map_err(FileFault::Io)?;
+        File::from(opened).take(most + 1).read_to_end(&mut bytes).map_err(PrivateFileFault::Io)?;
         if bytes.len() as u64 != before.bytes {
-            return Err(FileFault::Changed);
+            return Err(PrivateFileFault::Changed);
         }
         Ok((bytes, before))
     }
 
     /// Reads a whole regular file of ours that others cannot write to, at most `most` bytes. For what
     /// another program may have written with another mode than [`Self::read`] asks for.
-    pub fn read_unwritable(&self, name: &str, most: u64) -> Result<Vec<u8>, FileFault> {
+    pub fn read_unwritable(&self, name: &str, most: u64) -> Result<Vec<u8>, PrivateFileFault> {
         // NONBLOCK: a FIFO must not hang us before the check.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = match rustix::fs::openat(&self.0, name, flags, Mode::empty()) {
             Ok(opened) => opened,
-            Err(Errno::NOENT) => return Err(FileFault::Missing),
-            Err(Errno::LOOP | Errno::NXIO) => return Err(FileFault::NotAFile),
+            Err(Errno::NOENT) => return Err(PrivateFileFault::Missing),
+            Err(Errno::LOOP | Errno::NXIO) => return Err(PrivateFileFault::NotAFile),
             Err(errno) => return Err(errno.into()),
         };
-        match Facts::of(&rustix::fs::fstat(&opened)?) {
-            Facts { kind, .. } if kind != Kind::File => return Err(FileFault::NotAFile),
-            facts if !facts.is_ours() => return Err(FileFault::NotOurs),
-            facts if facts.mode & 0o022 != 0 => return Err(FileFault::WritableByOthers),
-            Facts { bytes, .. } if bytes > most => return Err(FileFault::TooLarge),
+        match InodeFacts::from_stat(&rustix::fs::fstat(&opened)?) {
+            InodeFacts { kind, .. } if kind != InodeKind::File => {
+                return Err(PrivateFileFault::NotAFile);
+            }
+            facts if !facts.is_ours() => return Err(PrivateFileFault::NotOurs),
+            facts if facts.mode & 0o022 != 0 => return Err(PrivateFileFault::WritableByOthers),
+            InodeFacts { bytes, .. } if bytes > most => return Err(PrivateFileFault::TooLarge),
             _ => {}
         }
         let mut bytes = Vec::new();
-        File::from(opened).take(most + 1).read_to_end(&mut bytes).map_err(FileFault::Io)?;
-        if bytes.len() as u64 > most { Err(FileFault::TooLarge) } else { Ok(bytes) }
+        File::from(opened).take(most + 1).read_to_end(&mut bytes).map_err(PrivateFileFault::Io)?;
+        if bytes.len() as u64 > most { Err(PrivateFileFault::TooLarge) } else { Ok(bytes) }
     }
 
     /// Writes a file (0600) so that every reader sees all of it or nothing; one that is there is
     /// replaced.
-    pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.put(name, bytes, File::sync_all)?;
+    pub fn write_atomic(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.write_then(name, bytes, File::sync_all)?;
         self.sync()
     }
 
     /// As [`Self::write`], but leaves it to the system when the content reaches the disk.
-    pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.put(name, bytes, |_| Ok(()))
+    pub fn write_unsynced(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.write_then(name, bytes, |_| Ok(()))
     }
 
-    fn put(
+    fn write_then(
         &self,
         name: &str,
         bytes: &[u8],
@@ -289,8 +297,8 @@ impl Dir {
             | OFlags::NONBLOCK
             | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR)?;
-        let facts = Facts::of(&rustix::fs::fstat(&opened)?);
-        if facts.kind != Kind::File || !facts.is_private() || facts.links != 1 {
+        let facts = InodeFacts::from_stat(&rustix::fs::fstat(&opened)?);
+        if facts.kind != InodeKind::File || !facts.is_private() || facts.links != 1 {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 "not a private file of ours",
@@ -300,12 +308,12 @@ impl Dir {
     }
 
     /// Gives a name another one in the same directory. Nothing is ever replaced.
-    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub fn rename_noreplace(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE)?)
     }
 
     /// Removes a name that is no directory. A link is removed, not what it names.
-    pub fn unlink(&self, name: &OsStr) -> io::Result<()> {
+    pub fn unlink_name(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
@@ -313,8 +321,8 @@ impl Dir {
     pub fn unlink_socket(&self, name: &OsStr) -> io::Result<bool> {
         plain_name(name)?;
         match self.facts_of(name)? {
-            Some(facts) if facts.kind == Kind::Socket && facts.is_ours() => {
-                self.unlink(name).map(|()| true)
+            Some(facts) if facts.kind == InodeKind::Socket && facts.is_ours() => {
+                self.unlink_name(name).map(|()| true)
             }
             _ => Ok(false),
         }
@@ -331,7 +339,7 @@ impl Dir {
     }
 }
 
-impl AsFd for Dir {
+impl AsFd for PrivateDir {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -353,55 +361,55 @@ mod tests {
 
     use super::*;
 
-    fn fault(dir: &Dir, name: &str) -> FileFault {
-        dir.read(name, 16).unwrap_err()
+    fn fault(dir: &PrivateDir, name: &str) -> PrivateFileFault {
+        dir.read_private(name, 16).unwrap_err()
     }
 
     #[test]
     fn what_is_written_is_private_and_read_back() {
         let home = tempfile::tempdir().unwrap();
-        let dir = Dir::open(home.path()).unwrap();
-        dir.write("file", b"old and long").unwrap();
-        dir.write("file", b"new").unwrap();
-        assert_eq!(dir.read("file", 16).unwrap().0, b"new");
-        assert_eq!(dir.names().unwrap(), ["file"], "no temporary file stays");
+        let dir = PrivateDir::open(home.path()).unwrap();
+        dir.write_atomic("file", b"old and long").unwrap();
+        dir.write_atomic("file", b"new").unwrap();
+        assert_eq!(dir.read_private("file", 16).unwrap().0, b"new");
+        assert_eq!(dir.list_names().unwrap(), ["file"], "no temporary file stays");
         let facts = dir.facts_of(OsStr::new("file")).unwrap().unwrap();
-        assert_eq!((facts.mode, facts.kind), (0o600, Kind::File));
+        assert_eq!((facts.mode, facts.kind), (0o600, InodeKind::File));
     }
 
     #[test]
     fn each_rule_of_a_file_has_its_fault() {
         let home = tempfile::tempdir().unwrap();
-        let dir = Dir::open(home.path()).unwrap();
-        assert!(matches!(fault(&dir, "missing"), FileFault::Missing));
-        dir.write("file", b"text").unwrap();
+        let dir = PrivateDir::open(home.path()).unwrap();
+        assert!(matches!(fault(&dir, "missing"), PrivateFileFault::Missing));
+        dir.write_atomic("file", b"text").unwrap();
         symlink("file", home.path().join("link")).unwrap();
-        assert!(matches!(fault(&dir, "link"), FileFault::NotAFile));
+        assert!(matches!(fault(&dir, "link"), PrivateFileFault::NotAFile));
         dir.create_child(OsStr::new("child")).unwrap();
-        assert!(matches!(fault(&dir, "child"), FileFault::NotAFile));
-        dir.write("large", &[b'x'; 17]).unwrap();
-        assert!(matches!(fault(&dir, "large"), FileFault::TooLarge));
-        dir.write("mode", b"x").unwrap();
+        assert!(matches!(fault(&dir, "child"), PrivateFileFault::NotAFile));
+        dir.write_atomic("large", &[b'x'; 17]).unwrap();
+        assert!(matches!(fault(&dir, "large"), PrivateFileFault::TooLarge));
+        dir.write_atomic("mode", b"x").unwrap();
         fs::set_permissions(home.path().join("mode"), fs::Permissions::from_mode(0o400)).unwrap();
-        assert!(matches!(fault(&dir, "mode"), FileFault::WrongMode));
+        assert!(matches!(fault(&dir, "mode"), PrivateFileFault::WrongMode));
         fs::hard_link(home.path().join("file"), home.path().join("twin")).unwrap();
-        assert!(matches!(fault(&dir, "file"), FileFault::HardLinked));
+        assert!(matches!(fault(&dir, "file"), PrivateFileFault::HardLinked));
     }
 
     #[test]
     fn links_are_not_entered_and_renames_replace_nothing() {
         let home = tempfile::tempdir().unwrap();
-        let dir = Dir::open(home.path()).unwrap();
+        let dir = PrivateDir::open(home.path()).unwrap();
         dir.create_child(OsStr::new("real")).unwrap();
         symlink("real", home.path().join("link")).unwrap();
-        dir.child(OsStr::new("link")).unwrap_err();
-        assert!(Dir::open(&home.path().join("link")).is_err());
+        dir.open_child(OsStr::new("link")).unwrap_err();
+        assert!(PrivateDir::open(&home.path().join("link")).is_err());
         for path in ["..", ".", "", "real/..", "/etc"] {
-            dir.child(OsStr::new(path)).unwrap_err();
+            dir.open_child(OsStr::new(path)).unwrap_err();
         }
         dir.create_child(OsStr::new("other")).unwrap();
-        dir.rename(OsStr::new("real"), OsStr::new("other")).unwrap_err();
-        dir.rename(OsStr::new("real"), OsStr::new("third")).unwrap();
+        dir.rename_noreplace(OsStr::new("real"), OsStr::new("other")).unwrap_err();
+        dir.rename_noreplace(OsStr::new("real"), OsStr::new("third")).unwrap();
         dir.remove_child(OsStr::new("third")).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! Linux: `/proc`, pidfds and namespaces.
 //!
-//! A [`Handle`] is an open `/proc/<pid>` directory. The kernel ties it to the process, not to the
+//! A [`ProcessHandle`] is an open `/proc/<pid>` directory. The kernel ties it to the process, not to the
 //! number: once that process is reaped, reading through the handle fails, even when the pid has
 //! been handed on. That is what keeps facts of two processes apart.
 
@@ -17,25 +17,25 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::identity::{Identity, Machine, Recorder};
-use model::liveness::{Liveness, Observer, RunState, Seen, SeenProcess};
-use model::program::Appearance;
+use model::identity::{Identity, IdentityRecorder, MachineId};
+use model::liveness::{Liveness, Observer, PidLookup, RunState, SeenProcess};
+use model::program::ProcessAppearance;
 use model::time::Time;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, StatxFlags};
 use rustix::io::Errno;
 
-use super::{FileId, IdentifyError, MountView, ProcessRow, Table};
+use super::{FileId, IdentifyError, MountView, ProcessRow, ProcessTable};
 use pidfd::{Pidfd, PidfdAnswer};
 use stat::Stat;
 
 pub(super) use locks::flock_holder;
-pub(super) use observer::{observer, recorder};
-pub(super) use pidfd::signal;
+pub(super) use observer::{current_observer, recording_observer};
+pub(super) use pidfd::signal_process;
 
 /// Command lines are read up to here: what makes an agent recognisable is in front.
-const MOST_ARGUMENTS: usize = 16 * 1024;
+const MAX_ARGUMENT_BYTES: usize = 16 * 1024;
 /// Environments are read up to here (the kernel allows more than anybody uses).
-const MOST_ENVIRONMENT: usize = 1024 * 1024;
+const MAX_ENVIRONMENT_BYTES: usize = 1024 * 1024;
 
 const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
@@ -88,12 +88,12 @@ fn lineage_of(mut directory: OwnedFd) -> Option<Vec<FileId>> {
 
 /// One process, held on to: not the number but the process.
 #[derive(Debug)]
-pub(crate) struct Handle {
+pub(crate) struct ProcessHandle {
     pid: u32,
     directory: OwnedFd,
 }
 
-impl Handle {
+impl ProcessHandle {
     /// Takes hold of whoever has the pid now.
     pub(crate) fn open(pid: u32) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -102,50 +102,51 @@ impl Handle {
     }
 
     /// Its line of the process table. Fails once the process has been reaped.
-    pub(crate) fn row(&self) -> Result<ProcessRow, Errno> {
+    pub(crate) fn process_row(&self) -> Result<ProcessRow, Errno> {
         // The directory belongs to the effective user even where the files in it do not.
         let uid = rustix::fs::fstat(&self.directory)?.st_uid;
-        Ok(row(self.pid, uid, &self.stat()?, boot_wall_time()))
+        Ok(row_from_stat(self.pid, uid, &self.read_own_stat()?, boot_wall_time()))
     }
 
     /// Its start time. Fails once the process has been reaped.
-    pub(super) fn start(&self) -> Result<u64, Errno> {
-        Ok(self.stat()?.start)
+    pub(super) fn start_time(&self) -> Result<u64, Errno> {
+        Ok(self.read_own_stat()?.start)
     }
 
     /// Its parent now. Fails once the process has been reaped.
-    pub(crate) fn parent(&self) -> Result<u32, Errno> {
-        Ok(self.stat()?.ppid)
+    pub(crate) fn parent_pid(&self) -> Result<u32, Errno> {
+        Ok(self.read_own_stat()?.ppid)
     }
 
-    fn stat(&self) -> Result<Stat, Errno> {
+    fn read_own_stat(&self) -> Result<Stat, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         read_stat(rustix::fs::openat(&self.directory, "stat", flags, Mode::empty())?)
     }
 
     /// How it looks, for recognition. `comm` was read before.
-    pub(crate) fn appearance(&self, comm: &str) -> Appearance {
+    pub(crate) fn appearance(&self, comm: &str) -> ProcessAppearance {
         let exe = match rustix::fs::readlinkat(&self.directory, "exe", Vec::new()) {
             Ok(path) => Some(without_deletion(path.as_bytes())),
             // Threads of the kernel and zombies run nothing and have no arguments either.
             Err(Errno::NOENT) => {
-                return Appearance { comm: comm.to_owned(), ..Appearance::default() };
+                return ProcessAppearance { comm: comm.to_owned(), ..ProcessAppearance::default() };
             }
             Err(_) => None,
         };
-        let mut buffer = [0; MOST_ARGUMENTS];
-        let args = self.read("cmdline", &mut buffer).map(split_arguments).unwrap_or_default();
-        Appearance { comm: comm.to_owned(), exe, args }
+        let mut buffer = [0; MAX_ARGUMENT_BYTES];
+        let args =
+            self.read_proc_file("cmdline", &mut buffer).map(split_arguments).unwrap_or_default();
+        ProcessAppearance { comm: comm.to_owned(), exe, args }
     }
 
     /// Its executable; one that was replaced on disk keeps the name it had.
-    fn exe(&self) -> Option<String> {
-        self.link("exe").map(|path| without_deletion(&path))
+    fn exe_name(&self) -> Option<String> {
+        self.read_proc_link("exe").map(|path| without_deletion(&path))
     }
 
     /// Its working directory.
     pub(super) fn cwd(&self) -> Option<PathBuf> {
-        self.link("cwd").map(|path| OsString::from_vec(path).into())
+        self.read_proc_link("cwd").map(|path| OsString::from_vec(path).into())
     }
 
     /// Its working directory and those above it.
@@ -162,14 +163,14 @@ impl Handle {
     /// Whether the process is one of a system service, in our own pid namespace.
     pub(super) fn is_system_service(&self) -> bool {
         let mut buffer = [0; 4096];
-        let service = self.read("cgroup", &mut buffer).is_ok_and(is_service_cgroup);
+        let service = self.read_proc_file("cgroup", &mut buffer).is_ok_and(is_service_cgroup);
         service && self.is_in_our_pid_namespace()
     }
 
     /// Whether the process has one pid only: in a nested namespace it has one for each level.
     pub(super) fn is_in_our_pid_namespace(&self) -> bool {
         let mut buffer = [0; 4096];
-        let Ok(status) = self.read("status", &mut buffer) else { return false };
+        let Ok(status) = self.read_proc_file("status", &mut buffer) else { return false };
         let pids =
             status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
         pids.is_some_and(|pids| {
@@ -199,8 +200,8 @@ impl Handle {
 
     /// One variable of the environment it was started with.
     pub(super) fn environ_value(&self, name: &str) -> Option<OsString> {
-        let mut buffer = vec![0; MOST_ENVIRONMENT];
-        let environment = self.read("environ", &mut buffer).ok()?;
+        let mut buffer = vec![0; MAX_ENVIRONMENT_BYTES];
+        let environment = self.read_proc_file("environ", &mut buffer).ok()?;
         environment.split(|&byte| byte == 0).find_map(|entry| {
             let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
             Some(OsStr::from_bytes(value).to_owned())
@@ -255,7 +256,7 @@ impl Handle {
     /// The thread group that the number belongs to; another number than its own for a thread.
     fn thread_group(&self) -> Result<u32, Errno> {
         let mut buffer = [0; 4096];
-        let status = self.read("status", &mut buffer)?;
+        let status = self.read_proc_file("status", &mut buffer)?;
         status
             .split(|&byte| byte == b'\n')
             .find_map(|line| line.strip_prefix(b"Tgid:"))
@@ -263,13 +264,13 @@ impl Handle {
             .ok_or(Errno::ILSEQ)
     }
 
-    fn read<'a>(&self, name: &str, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    fn read_proc_file<'a>(&self, name: &str, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.directory, name, flags, Mode::empty())?;
         read_to_end(&file, buffer)
     }
 
-    fn link(&self, name: &str) -> Option<Vec<u8>> {
+    fn read_proc_link(&self, name: &str) -> Option<Vec<u8>> {
         let path = rustix::fs::readlinkat(&self.directory, name, Vec::new()).ok()?;
         Some(path.into_bytes())
     }
@@ -303,10 +304,10 @@ fn read_to_end(file: impl AsFd, buffer: &mut [u8]) -> Result<&[u8], Errno> {
 fn read_stat(file: impl AsFd) -> Result<Stat, Errno> {
     let mut buffer = [0; 2048];
     // EILSEQ: what stands there is not what the kernel writes.
-    stat::parse(read_to_end(file, &mut buffer)?).map_err(|_| Errno::ILSEQ)
+    stat::parse_stat(read_to_end(file, &mut buffer)?).map_err(|_| Errno::ILSEQ)
 }
 
-fn row(pid: u32, uid: u32, stat: &Stat, booted_at: Time) -> ProcessRow {
+fn row_from_stat(pid: u32, uid: u32, stat: &Stat, booted_at: Time) -> ProcessRow {
     ProcessRow {
         pid,
         ppid: stat.ppid,
@@ -353,34 +354,37 @@ pub(crate) fn span_between(earlier: u64, later: u64) -> Duration {
 
 /// A process that was looked up: what was seen and a pidfd proven to be of the same process.
 struct Held {
-    seen: Seen,
+    seen: PidLookup,
     pidfd: Option<Pidfd>,
 }
 
 /// How often a process that vanishes under our eyes is looked up again.
-const MOST_TRIES: usize = 4;
+const MAX_LOOKUP_TRIES: usize = 4;
 
-pub(super) fn look(pid: u32) -> Seen {
-    hold(pid).seen
+pub(super) fn look_up_pid(pid: u32) -> PidLookup {
+    hold_process(pid).seen
 }
 
 /// A descriptor that can be read once the process has ended, if it is the right one.
-pub(super) fn watch(pid: u32, decide: impl Fn(Seen) -> Liveness) -> Option<OwnedFd> {
-    let held = hold(pid);
+pub(super) fn watch_process_end(
+    pid: u32,
+    decide: impl Fn(PidLookup) -> Liveness,
+) -> Option<OwnedFd> {
+    let held = hold_process(pid);
     if !decide(held.seen).is_alive() {
         return None;
     }
     held.pidfd.map(Pidfd::into_fd)
 }
 
-fn hold(pid: u32) -> Held {
-    for _ in 0..MOST_TRIES {
+fn hold_process(pid: u32) -> Held {
+    for _ in 0..MAX_LOOKUP_TRIES {
         if let Some(held) = try_to_hold(pid) {
             return held;
         }
     }
     // The kernel knows the pid, the process table does not show it.
-    Held { seen: Seen::Hidden, pidfd: None }
+    Held { seen: PidLookup::Hidden, pidfd: None }
 }
 
 /// `None` when the process table shows nothing but the kernel has such a process: it came or went
@@ -391,7 +395,7 @@ fn try_to_hold(pid: u32) -> Option<Held> {
     let file = match rustix::fs::open(format!("/proc/{pid}/stat"), flags, Mode::empty()) {
         Ok(file) => file,
         Err(errno) if is_gone(errno) => return confirm_absence(pid),
-        Err(_) => return only(Seen::Unreadable),
+        Err(_) => return only(PidLookup::Unreadable),
     };
     // In this order: if what was opened before the pidfd can still be read after it, the process
     // had the pid all along and the pidfd is its own.
@@ -399,21 +403,21 @@ fn try_to_hold(pid: u32) -> Option<Held> {
     let stat = match read_stat(&file) {
         Ok(stat) => stat,
         Err(errno) if is_gone(errno) => return confirm_absence(pid),
-        Err(_) => return only(Seen::Unreadable),
+        Err(_) => return only(PidLookup::Unreadable),
     };
     let pidfd = match pidfd {
         PidfdAnswer::Opened(pidfd) => Some(pidfd),
         PidfdAnswer::NoProcess => return None,
         PidfdAnswer::NotALeader | PidfdAnswer::Unavailable => {
-            match Handle::open(pid).and_then(|handle| handle.thread_group()) {
-                Ok(leader) if leader != pid => return only(Seen::Thread),
+            match ProcessHandle::open(pid).and_then(|handle| handle.thread_group()) {
+                Ok(leader) if leader != pid => return only(PidLookup::Thread),
                 Ok(_) => None,
                 Err(errno) if is_gone(errno) => return confirm_absence(pid),
-                Err(_) => return only(Seen::Unreadable),
+                Err(_) => return only(PidLookup::Unreadable),
             }
         }
     };
-    let seen = Seen::Process(SeenProcess {
+    let seen = PidLookup::Process(SeenProcess {
         start: Some(stat.start),
         since_boot: Some(time_of_ticks(stat.start)),
         pidfd_ino: pidfd.as_ref().and_then(Pidfd::unique_inode),
@@ -428,7 +432,7 @@ fn try_to_hold(pid: u32) -> Option<Held> {
 fn confirm_absence(pid: u32) -> Option<Held> {
     match Pidfd::open(pid) {
         PidfdAnswer::NoProcess | PidfdAnswer::Unavailable => {
-            Some(Held { seen: Seen::Absent, pidfd: None })
+            Some(Held { seen: PidLookup::Absent, pidfd: None })
         }
         PidfdAnswer::Opened(_) | PidfdAnswer::NotALeader => None,
     }
@@ -439,12 +443,12 @@ fn is_gone(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::SRCH)
 }
 
-pub(super) fn identify(pid: u32, observer: &Observer) -> Result<Identity, IdentifyError> {
+pub(super) fn identify_process(pid: u32, observer: &Observer) -> Result<Identity, IdentifyError> {
     identify_held(&open_to_identify(pid)?, observer)
 }
 
-fn open_to_identify(pid: u32) -> Result<Handle, IdentifyError> {
-    Handle::open(pid).map_err(|errno| identify_error(pid, errno))
+fn open_to_identify(pid: u32) -> Result<ProcessHandle, IdentifyError> {
+    ProcessHandle::open(pid).map_err(|errno| identify_error(pid, errno))
 }
 
 fn identify_error(pid: u32, errno: Errno) -> IdentifyError {
@@ -457,7 +461,7 @@ fn identify_error(pid: u32, errno: Errno) -> IdentifyError {
 
 /// Identifies the process that is held, whoever has its pid now.
 pub(crate) fn identify_held(
-    handle: &Handle,
+    handle: &ProcessHandle,
     observer: &Observer,
 ) -> Result<Identity, IdentifyError> {
     let pid = handle.pid;
@@ -472,10 +476,10 @@ pub(crate) fn identify_held(
             None
         }
     };
-    let exe = handle.exe();
+    let exe = handle.exe_name();
     let uid = rustix::fs::fstat(&handle.directory).map_err(fail)?.st_uid;
     // Last, and after the pidfd: see `try_to_hold`.
-    let stat = handle.stat().map_err(fail)?;
+    let stat = handle.read_own_stat().map_err(fail)?;
     if stat.run_state() == RunState::Exited && stat.threads <= 1 {
         return Err(IdentifyError::NotRunning(pid));
     }
@@ -483,20 +487,20 @@ pub(crate) fn identify_held(
         pid: Some(pid),
         uid: Some(uid),
         start: Some(stat.start),
-        boot: observer.boot(),
-        machine: observer.machine_hashed.clone().map(Machine::Hashed),
+        boot: observer.boot_identity(),
+        machine: observer.machine_hashed.clone().map(MachineId::Hashed),
         pid_ns: observer.pid_ns,
         time_ns: observer.time_ns,
         pidfd_ino: pidfd.as_ref().and_then(Pidfd::unique_inode),
         recorded_at: Some(crate::clock::now()),
-        recorder: Recorder::Ostler,
+        recorder: IdentityRecorder::Ostler,
         comm: Some(String::from_utf8_lossy(&stat.comm).into_owned()),
         exe,
     })
 }
 
-pub(super) fn table() -> Table {
-    let mut table = Table { rows: Vec::new(), unreadable: 0, listed: false };
+pub(super) fn read_process_table() -> ProcessTable {
+    let mut table = ProcessTable { rows: Vec::new(), unreadable: 0, listed: false };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(proc) = rustix::fs::open("/proc", flags, Mode::empty()) else {
         return table;
@@ -517,7 +521,7 @@ pub(super) fn table() -> Table {
             Some(Err(_)) => return table,
         }
     }
-    for row in crate::spread::map(&pids, 64, |pid| row_in(&proc, *pid, booted_at)) {
+    for row in crate::spread::parallel_map(&pids, 64, |pid| row_in(&proc, *pid, booted_at)) {
         match row {
             Ok(row) => table.rows.push(row),
             Err(errno) if is_gone(errno) => {}
@@ -535,7 +539,7 @@ fn row_in(proc: &OwnedFd, pid: u32, booted_at: Time) -> Result<ProcessRow, Errno
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = rustix::fs::openat(proc, format!("{pid}/stat"), flags, Mode::empty())?;
     let uid = rustix::fs::statat(proc, pid.to_string(), AtFlags::empty())?.st_uid;
-    Ok(row(pid, uid, &read_stat(&file)?, booted_at))
+    Ok(row_from_stat(pid, uid, &read_stat(&file)?, booted_at))
 }
 
 #[cfg(test)]
@@ -578,6 +582,6 @@ mod tests {
         let stat = std::fs::read_to_string("/proc/stat").unwrap();
         let line = stat.lines().find_map(|line| line.strip_prefix("btime ")).unwrap();
         let btime: i64 = line.parse().unwrap();
-        assert!((boot_wall_time().millis() / 1000).abs_diff(btime) <= 1);
+        assert!((boot_wall_time().as_millis() / 1000).abs_diff(btime) <= 1);
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Start times are absolute (microseconds since 1970), so they separate reboots by themselves and
 //! no boot is recorded: `kern.boottime` moves when the clock is stepped. There is no pidfd, so a
-//! [`Handle`] is a pid with its start time, compared again after every reading.
+//! [`ProcessHandle`] is a pid with its start time, compared again after every reading.
 
 mod args;
 
@@ -16,15 +16,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::identity::{Identity, Machine, Recorder};
-use model::liveness::{BootKnowledge, Liveness, Observer, RunState, Seen, SeenProcess, WallClock};
-use model::program::Appearance;
+use model::identity::{Identity, IdentityRecorder, MachineId};
+use model::liveness::{
+    BootKnowledge, Liveness, Observer, PidLookup, RunState, SeenProcess, WallClock,
+};
+use model::program::ProcessAppearance;
 use model::time::Time;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use super::{
-    FileId, IdentifyError, LockHolder, MountView, ProcessRow, SignalError, Table, machine,
+    FileId, IdentifyError, LockHolder, MountView, ProcessRow, ProcessTable, SignalError, machine,
 };
 
 /// The largest pid of the system.
@@ -57,40 +59,40 @@ struct VnodeFdInfoWithPath {
 
 /// One process: its pid and the start time that it had when it was taken hold of.
 #[derive(Debug)]
-pub(crate) struct Handle {
+pub(crate) struct ProcessHandle {
     pid: u32,
     start: u64,
 }
 
-impl Handle {
+impl ProcessHandle {
     /// Takes hold of whoever has the pid now.
     pub(crate) fn open(pid: u32) -> Result<Self, Errno> {
-        Ok(Self { pid, start: start(&bsd_info(pid)?) })
+        Ok(Self { pid, start: start_of(&bsd_info(pid)?) })
     }
 
     /// Its line of the process table. Fails once another process has the pid.
-    pub(crate) fn row(&self) -> Result<ProcessRow, Errno> {
+    pub(crate) fn process_row(&self) -> Result<ProcessRow, Errno> {
         let info = bsd_info(self.pid)?;
-        if start(&info) != self.start {
+        if start_of(&info) != self.start {
             return Err(Errno::SRCH);
         }
-        Ok(row(&info))
+        Ok(row_from_info(&info))
     }
 
     /// Its start time. Fails once another process has the pid.
-    pub(super) fn start(&self) -> Result<u64, Errno> {
-        Ok(self.row()?.start)
+    pub(super) fn start_time(&self) -> Result<u64, Errno> {
+        Ok(self.process_row()?.start)
     }
 
     /// Its parent now. Fails once another process has the pid.
-    pub(crate) fn parent(&self) -> Result<u32, Errno> {
-        Ok(self.row()?.ppid)
+    pub(crate) fn parent_pid(&self) -> Result<u32, Errno> {
+        Ok(self.process_row()?.ppid)
     }
 
     /// How it looks, for recognition. `comm` was read before.
-    pub(crate) fn appearance(&self, comm: &str) -> Appearance {
-        let args = args::read(self.pid).map(|block| block.arguments()).unwrap_or_default();
-        Appearance { comm: comm.to_owned(), exe: exe(self.pid), args }
+    pub(crate) fn appearance(&self, comm: &str) -> ProcessAppearance {
+        let args = args::read_block(self.pid).map(|block| block.arguments()).unwrap_or_default();
+        ProcessAppearance { comm: comm.to_owned(), exe: exe_path(self.pid), args }
     }
 
     /// Its working directory.
@@ -122,7 +124,7 @@ impl Handle {
     /// A directory and those above it: there are no mount namespaces here.
     pub(super) fn lineage_within(&self, path: &std::path::Path) -> Option<Vec<FileId>> {
         let real = std::fs::canonicalize(path).ok()?;
-        real.ancestors().map(FileId::of).collect()
+        real.ancestors().map(FileId::from_path).collect()
     }
 
     /// There are no mount namespaces here.
@@ -132,28 +134,28 @@ impl Handle {
 
     /// One variable of the environment it was started with.
     pub(super) fn environ_value(&self, name: &str) -> Option<OsString> {
-        args::read(self.pid)?.variable(name)
+        args::read_block(self.pid)?.environ_variable(name)
     }
 
     /// The paths of its open files.
     pub(super) fn open_files(&self) -> Vec<PathBuf> {
-        self.vnodes().iter().filter_map(|file| path_of(&file.vnode)).collect()
+        self.open_vnodes().iter().filter_map(|file| path_of(&file.vnode)).collect()
     }
 
     /// Whether it has this file open.
     pub(super) fn holds_open(&self, dev: u64, ino: u64) -> bool {
-        self.vnodes().iter().any(|file| {
+        self.open_vnodes().iter().any(|file| {
             let stat = &file.vnode.vip_vi.vi_stat;
             u64::from(stat.vst_dev) == dev && stat.vst_ino == ino
         })
     }
 
     /// Its open descriptors that are files.
-    fn vnodes(&self) -> Vec<VnodeFdInfoWithPath> {
-        let descriptors: Vec<libc::proc_fdinfo> = list(|buffer, size| {
-            // SAFETY: the kernel writes at most `size` bytes to `buffer`, which `list` owns, or
+    fn open_vnodes(&self) -> Vec<VnodeFdInfoWithPath> {
+        let descriptors: Vec<libc::proc_fdinfo> = filled_list(|buffer, size| {
+            // SAFETY: the kernel writes at most `size` bytes to `buffer`, which `filled_list` owns, or
             // only reports the size when the buffer is null.
-            unsafe { libc::proc_pidinfo(raw(self.pid), libc::PROC_PIDLISTFDS, 0, buffer, size) }
+            unsafe { libc::proc_pidinfo(raw_pid(self.pid), libc::PROC_PIDLISTFDS, 0, buffer, size) }
         });
         descriptors
             .iter()
@@ -161,8 +163,8 @@ impl Handle {
                 i64::from(descriptor.proc_fdtype) == i64::from(libc::PROX_FDTYPE_VNODE)
             })
             .filter_map(|descriptor| {
-                filled::<VnodeFdInfoWithPath>(|buffer, size| {
-                    let (pid, fd) = (raw(self.pid), descriptor.proc_fd);
+                filled_struct::<VnodeFdInfoWithPath>(|buffer, size| {
+                    let (pid, fd) = (raw_pid(self.pid), descriptor.proc_fd);
                     // SAFETY: the kernel writes at most `size` bytes to `buffer`, which is that
                     // large.
                     unsafe { libc::proc_pidfdinfo(pid, fd, PIDFD_VNODE_PATH_INFO, buffer, size) }
@@ -173,13 +175,15 @@ impl Handle {
     }
 }
 
-fn raw(pid: u32) -> c_int {
+fn raw_pid(pid: u32) -> c_int {
     // No process has pid -1.
     c_int::try_from(pid).unwrap_or(-1)
 }
 
 /// A structure that a system call fills and whose size it returns.
-fn filled<T: Copy>(call: impl FnOnce(*mut libc::c_void, c_int) -> c_int) -> Result<T, Errno> {
+fn filled_struct<T: Copy>(
+    call: impl FnOnce(*mut libc::c_void, c_int) -> c_int,
+) -> Result<T, Errno> {
     let mut value = MaybeUninit::<T>::zeroed();
     let size = c_int::try_from(size_of::<T>()).map_err(|_| Errno::INVAL)?;
     let written = call(value.as_mut_ptr().cast(), size);
@@ -195,7 +199,7 @@ fn filled<T: Copy>(call: impl FnOnce(*mut libc::c_void, c_int) -> c_int) -> Resu
 }
 
 /// A list that a system call fills: asked for its size first, then once more with room to spare.
-fn list<T: Copy>(call: impl Fn(*mut libc::c_void, c_int) -> c_int) -> Vec<T> {
+fn filled_list<T: Copy>(call: impl Fn(*mut libc::c_void, c_int) -> c_int) -> Vec<T> {
     let needed = usize::try_from(call(std::ptr::null_mut(), 0)).unwrap_or(0) / size_of::<T>();
     let room = needed + needed / 2 + 16;
     let mut items = Vec::<T>::with_capacity(room);
@@ -208,9 +212,9 @@ fn list<T: Copy>(call: impl Fn(*mut libc::c_void, c_int) -> c_int) -> Vec<T> {
 }
 
 fn pid_info<T: Copy>(pid: u32, flavor: c_int, argument: u64) -> Result<T, Errno> {
-    filled(|buffer, size| {
+    filled_struct(|buffer, size| {
         // SAFETY: the kernel writes at most `size` bytes to `buffer`, which is that large.
-        unsafe { libc::proc_pidinfo(raw(pid), flavor, argument, buffer, size) }
+        unsafe { libc::proc_pidinfo(raw_pid(pid), flavor, argument, buffer, size) }
     })
 }
 
@@ -222,7 +226,7 @@ fn last_error() -> Errno {
     std::io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
 }
 
-fn start(info: &libc::proc_bsdinfo) -> u64 {
+fn start_of(info: &libc::proc_bsdinfo) -> u64 {
     info.pbi_start_tvsec.saturating_mul(1_000_000).saturating_add(info.pbi_start_tvusec)
 }
 
@@ -239,8 +243,8 @@ fn run_state(info: &libc::proc_bsdinfo) -> RunState {
     }
 }
 
-fn row(info: &libc::proc_bsdinfo) -> ProcessRow {
-    let start = start(info);
+fn row_from_info(info: &libc::proc_bsdinfo) -> ProcessRow {
+    let start = start_of(info);
     ProcessRow {
         pid: info.pbi_pid,
         ppid: info.pbi_ppid,
@@ -248,32 +252,32 @@ fn row(info: &libc::proc_bsdinfo) -> ProcessRow {
         start,
         started_at: Some(started_at(start)),
         state: run_state(info),
-        comm: name(info),
+        comm: process_name(info),
     }
 }
 
 /// The longer of the two names that the kernel keeps.
-fn name(info: &libc::proc_bsdinfo) -> String {
-    let long = text(&info.pbi_name);
-    let name = if long.is_empty() { text(&info.pbi_comm) } else { long };
+fn process_name(info: &libc::proc_bsdinfo) -> String {
+    let long = text_until_nul(&info.pbi_name);
+    let name = if long.is_empty() { text_until_nul(&info.pbi_comm) } else { long };
     String::from_utf8_lossy(&name).into_owned()
 }
 
 /// The bytes up to the first NUL.
-fn text(chars: &[libc::c_char]) -> Vec<u8> {
+fn text_until_nul(chars: &[libc::c_char]) -> Vec<u8> {
     chars.iter().take_while(|&&byte| byte != 0).map(|&byte| byte.cast_unsigned()).collect()
 }
 
 fn path_of(vnode: &libc::vnode_info_path) -> Option<PathBuf> {
-    let path = text(vnode.vip_path.as_flattened());
+    let path = text_until_nul(vnode.vip_path.as_flattened());
     (!path.is_empty()).then(|| OsStr::from_bytes(&path).into())
 }
 
-fn exe(pid: u32) -> Option<String> {
+fn exe_path(pid: u32) -> Option<String> {
     let mut buffer = vec![0_u8; usize::try_from(libc::PROC_PIDPATHINFO_MAXSIZE).ok()?];
     let size = u32::try_from(buffer.len()).ok()?;
     // SAFETY: the kernel writes at most `size` bytes to the buffer, which is that large.
-    let written = unsafe { libc::proc_pidpath(raw(pid), buffer.as_mut_ptr().cast(), size) };
+    let written = unsafe { libc::proc_pidpath(raw_pid(pid), buffer.as_mut_ptr().cast(), size) };
     if written <= 0 {
         return None;
     }
@@ -293,14 +297,14 @@ fn machine_id() -> Option<String> {
     Some(format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]))
 }
 
-pub(super) fn observer() -> Observer {
+pub(super) fn current_observer() -> Observer {
     let machine_plain = machine_id();
     Observer {
         introspects: bsd_info(std::process::id()).is_ok(),
         boots: BootKnowledge::InStartTime,
         boot_id: None,
         clock: WallClock::default(),
-        machine_hashed: machine_plain.as_deref().map(machine::hash),
+        machine_hashed: machine_plain.as_deref().map(machine::hash_machine_id),
         machine_plain,
         pid_ns: None,
         time_ns: None,
@@ -312,10 +316,10 @@ pub(super) fn observer() -> Observer {
     }
 }
 
-pub(super) fn look(pid: u32) -> Seen {
+pub(super) fn look_up_pid(pid: u32) -> PidLookup {
     match bsd_info(pid) {
-        Ok(info) => Seen::Process(SeenProcess {
-            start: Some(start(&info)),
+        Ok(info) => PidLookup::Process(SeenProcess {
+            start: Some(start_of(&info)),
             // A start time by the wall clock, however that was set then.
             since_boot: None,
             pidfd_ino: None,
@@ -323,13 +327,13 @@ pub(super) fn look(pid: u32) -> Seen {
             // Only Linux shows a process by the state of its first thread.
             threads: 1,
         }),
-        Err(Errno::SRCH) => Seen::Absent,
-        Err(_) => Seen::Unreadable,
+        Err(Errno::SRCH) => PidLookup::Absent,
+        Err(_) => PidLookup::Unreadable,
     }
 }
 
-pub(super) fn identify(pid: u32, observer: &Observer) -> Result<Identity, IdentifyError> {
-    let handle = Handle::open(pid).map_err(|errno| identify_error(pid, errno))?;
+pub(super) fn identify_process(pid: u32, observer: &Observer) -> Result<Identity, IdentifyError> {
+    let handle = ProcessHandle::open(pid).map_err(|errno| identify_error(pid, errno))?;
     identify_held(&handle, observer)
 }
 
@@ -342,12 +346,12 @@ fn identify_error(pid: u32, errno: Errno) -> IdentifyError {
 
 /// Identifies the process that is held, whoever has its pid now.
 pub(crate) fn identify_held(
-    handle: &Handle,
+    handle: &ProcessHandle,
     observer: &Observer,
 ) -> Result<Identity, IdentifyError> {
-    let exe = exe(handle.pid);
+    let exe = exe_path(handle.pid);
     // Last: the executable was then read while the process had the pid.
-    let row = handle.row().map_err(|errno| identify_error(handle.pid, errno))?;
+    let row = handle.process_row().map_err(|errno| identify_error(handle.pid, errno))?;
     if row.state == RunState::Exited {
         return Err(IdentifyError::NotRunning(handle.pid));
     }
@@ -356,12 +360,12 @@ pub(crate) fn identify_held(
         uid: Some(row.uid),
         start: Some(row.start),
         boot: None,
-        machine: observer.machine_hashed.clone().map(Machine::Hashed),
+        machine: observer.machine_hashed.clone().map(MachineId::Hashed),
         pid_ns: None,
         time_ns: None,
         pidfd_ino: None,
         recorded_at: Some(crate::clock::now()),
-        recorder: Recorder::Ostler,
+        recorder: IdentityRecorder::Ostler,
         comm: Some(row.comm),
         exe,
     })
@@ -377,10 +381,10 @@ pub(super) fn is_kernel_thread(_: &ProcessRow) -> bool {
     false
 }
 
-pub(super) fn table() -> Table {
-    let mut table = Table { rows: Vec::new(), unreadable: 0, listed: false };
-    let pids: Vec<c_int> = list(|buffer, size| {
-        // SAFETY: the kernel writes at most `size` bytes to `buffer`, which `list` owns, or only
+pub(super) fn read_process_table() -> ProcessTable {
+    let mut table = ProcessTable { rows: Vec::new(), unreadable: 0, listed: false };
+    let pids: Vec<c_int> = filled_list(|buffer, size| {
+        // SAFETY: the kernel writes at most `size` bytes to `buffer`, which `filled_list` owns, or only
         // reports the number of processes when the buffer is null.
         let count = unsafe { libc::proc_listallpids(buffer, size) };
         // This one answers in processes, not in bytes.
@@ -388,7 +392,7 @@ pub(super) fn table() -> Table {
     });
     for pid in pids.into_iter().filter_map(|pid| u32::try_from(pid).ok()).filter(|&pid| pid > 0) {
         match bsd_info(pid) {
-            Ok(info) => table.rows.push(row(&info)),
+            Ok(info) => table.rows.push(row_from_info(&info)),
             Err(Errno::SRCH) => {}
             Err(_) => table.unreadable += 1,
         }
@@ -399,24 +403,24 @@ pub(super) fn table() -> Table {
 
 /// Check, signal, check again: the most that can be done without a pidfd. The second check tells
 /// whether the pid had been handed on when the signal was sent.
-pub(super) fn signal(
+pub(super) fn signal_process(
     pid: u32,
     signal: Signal,
-    decide: impl Fn(Seen) -> Liveness,
+    decide: impl Fn(PidLookup) -> Liveness,
 ) -> Result<(), SignalError> {
-    let before = look(pid);
+    let before = look_up_pid(pid);
     let verdict = decide(before);
     if !verdict.is_alive() {
         return Err(SignalError::NotAlive(verdict));
     }
-    let target = Pid::from_raw(raw(pid)).ok_or(SignalError::Unsupported)?;
+    let target = Pid::from_raw(raw_pid(pid)).ok_or(SignalError::Unsupported)?;
     match rustix::process::kill_process(target, signal) {
         Ok(()) => {}
-        Err(Errno::SRCH) => return Err(SignalError::NotAlive(decide(look(pid)))),
+        Err(Errno::SRCH) => return Err(SignalError::NotAlive(decide(look_up_pid(pid)))),
         Err(errno) => return Err(SignalError::Refused(errno.into())),
     }
-    match (before, look(pid)) {
-        (Seen::Process(before), Seen::Process(after)) if before.start != after.start => {
+    match (before, look_up_pid(pid)) {
+        (PidLookup::Process(before), PidLookup::Process(after)) if before.start != after.start => {
             Err(SignalError::Uncertain)
         }
         _ => Ok(()),
@@ -424,16 +428,19 @@ pub(super) fn signal(
 }
 
 /// As on Linux, without what only a judge needs to know.
-pub(super) fn recorder() -> Observer {
-    observer()
+pub(super) fn recording_observer() -> Observer {
+    current_observer()
 }
 
 /// A queue that can be read once the process has ended. It is set up first and checked then: if the
 /// process is the right one after that, its end cannot be missed.
-pub(super) fn watch(pid: u32, decide: impl Fn(Seen) -> Liveness) -> Option<OwnedFd> {
+pub(super) fn watch_process_end(
+    pid: u32,
+    decide: impl Fn(PidLookup) -> Liveness,
+) -> Option<OwnedFd> {
     use rustix::event::kqueue::{Event, EventFilter, EventFlags, ProcessEvents, kevent, kqueue};
 
-    let process = Pid::from_raw(raw(pid))?;
+    let process = Pid::from_raw(raw_pid(pid))?;
     let queue = kqueue().ok()?;
     let filter = EventFilter::Proc { pid: process, flags: ProcessEvents::EXIT };
     let change = Event::new(filter, EventFlags::ADD, std::ptr::null_mut());
@@ -443,7 +450,7 @@ pub(super) fn watch(pid: u32, decide: impl Fn(Seen) -> Liveness) -> Option<Owned
         let mut none: Vec<Event> = Vec::new();
         kevent(&queue, &[change], rustix::buffer::spare_capacity(&mut none), None).ok()?;
     }
-    decide(look(pid)).is_alive().then_some(queue)
+    decide(look_up_pid(pid)).is_alive().then_some(queue)
 }
 
 /// The system does not say who holds a lock, and a trial lock could make an agent fail.

@@ -6,35 +6,35 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use model::identity::Identity;
-use model::liveness::{BootKnowledge, Liveness, Observer, Seen, WallClock};
-use model::program::Appearance;
+use model::liveness::{BootKnowledge, Liveness, Observer, PidLookup, WallClock};
+use model::program::ProcessAppearance;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use super::{FileId, IdentifyError, LockHolder, MountView, ProcessRow, SignalError, Table};
+use super::{FileId, IdentifyError, LockHolder, MountView, ProcessRow, ProcessTable, SignalError};
 
 /// There is no process to hold on to.
 #[derive(Debug)]
-pub(crate) struct Handle(Infallible);
+pub(crate) struct ProcessHandle(Infallible);
 
-impl Handle {
+impl ProcessHandle {
     pub(crate) fn open(_: u32) -> Result<Self, Errno> {
         Err(Errno::NOSYS)
     }
 
-    pub(crate) fn row(&self) -> Result<ProcessRow, Errno> {
+    pub(crate) fn process_row(&self) -> Result<ProcessRow, Errno> {
         match self.0 {}
     }
 
-    pub(super) fn start(&self) -> Result<u64, Errno> {
+    pub(super) fn start_time(&self) -> Result<u64, Errno> {
         match self.0 {}
     }
 
-    pub(crate) fn parent(&self) -> Result<u32, Errno> {
+    pub(crate) fn parent_pid(&self) -> Result<u32, Errno> {
         match self.0 {}
     }
 
-    pub(crate) fn appearance(&self, _: &str) -> Appearance {
+    pub(crate) fn appearance(&self, _: &str) -> ProcessAppearance {
         match self.0 {}
     }
 
@@ -79,7 +79,7 @@ impl Handle {
     }
 }
 
-pub(super) fn observer() -> Observer {
+pub(super) fn current_observer() -> Observer {
     Observer {
         introspects: false,
         boots: BootKnowledge::Needed,
@@ -97,15 +97,15 @@ pub(super) fn observer() -> Observer {
     }
 }
 
-pub(super) fn look(_: u32) -> Seen {
-    Seen::Unreadable
+pub(super) fn look_up_pid(_: u32) -> PidLookup {
+    PidLookup::Unreadable
 }
 
-pub(super) fn identify(_: u32, _: &Observer) -> Result<Identity, IdentifyError> {
+pub(super) fn identify_process(_: u32, _: &Observer) -> Result<Identity, IdentifyError> {
     Err(IdentifyError::NoProcessTable)
 }
 
-pub(crate) fn identify_held(held: &Handle, _: &Observer) -> Result<Identity, IdentifyError> {
+pub(crate) fn identify_held(held: &ProcessHandle, _: &Observer) -> Result<Identity, IdentifyError> {
     match held.0 {}
 }
 
@@ -117,19 +117,26 @@ pub(super) fn is_kernel_thread(_: &ProcessRow) -> bool {
     false
 }
 
-pub(super) fn table() -> Table {
-    Table { rows: Vec::new(), unreadable: 0, listed: false }
+pub(super) fn read_process_table() -> ProcessTable {
+    ProcessTable { rows: Vec::new(), unreadable: 0, listed: false }
 }
 
-pub(super) fn signal(_: u32, _: Signal, _: impl Fn(Seen) -> Liveness) -> Result<(), SignalError> {
+pub(super) fn signal_process(
+    _: u32,
+    _: Signal,
+    _: impl Fn(PidLookup) -> Liveness,
+) -> Result<(), SignalError> {
     Err(SignalError::Unsupported)
 }
 
-pub(super) fn recorder() -> Observer {
-    observer()
+pub(super) fn recording_observer() -> Observer {
+    current_observer()
 }
 
-pub(super) fn watch(_: u32, _: impl Fn(Seen) -> Liveness) -> Option<std::os::fd::OwnedFd> {
+pub(super) fn watch_process_end(
+    _: u32,
+    _: impl Fn(PidLookup) -> Liveness,
+) -> Option<std::os::fd::OwnedFd> {
     None
 }
 

@@ -11,11 +11,11 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
-use crate::private::Dir;
+use crate::private::PrivateDir;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
+pub enum SocketConnectError {
     /// No such socket, or nobody listens on it.
     #[error("nobody listens there")]
     Silent,
@@ -32,33 +32,37 @@ pub enum ConnectError {
 
 /// Connects to the socket called `name` in a directory: to that very socket, whatever the path to
 /// it means now, and never through a link.
-pub fn connect_in(dir: &Dir, name: &OsStr, patience: Duration) -> Result<UnixStream, ConnectError> {
-    let target = Target::hold(dir, name)?;
-    let socket = new_socket().map_err(|errno| ConnectError::Refused(errno.into()))?;
+pub fn connect_in(
+    dir: &PrivateDir,
+    name: &OsStr,
+    patience: Duration,
+) -> Result<UnixStream, SocketConnectError> {
+    let target = Target::resolve_socket(dir, name)?;
+    let socket = new_socket().map_err(|errno| SocketConnectError::Refused(errno.into()))?;
     rustix::io::ioctl_fionbio(&socket, true)
-        .map_err(|errno| ConnectError::Refused(errno.into()))?;
+        .map_err(|errno| SocketConnectError::Refused(errno.into()))?;
     let deadline = Instant::now() + patience;
     loop {
-        match rustix::net::connect(&socket, target.address()) {
+        match rustix::net::connect(&socket, target.socket_address()) {
             Ok(()) => break,
-            Err(Errno::NOENT | Errno::CONNREFUSED) => return Err(ConnectError::Silent),
+            Err(Errno::NOENT | Errno::CONNREFUSED) => return Err(SocketConnectError::Silent),
             // Its queue is full: nothing tells when there is room again.
             Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            Err(Errno::AGAIN | Errno::INTR) => return Err(ConnectError::TimedOut),
-            Err(errno) => return Err(ConnectError::Refused(errno.into())),
+            Err(Errno::AGAIN | Errno::INTR) => return Err(SocketConnectError::TimedOut),
+            Err(errno) => return Err(SocketConnectError::Refused(errno.into())),
         }
     }
     let stream = UnixStream::from(socket);
-    stream.set_nonblocking(false).map_err(ConnectError::Refused)?;
+    stream.set_nonblocking(false).map_err(SocketConnectError::Refused)?;
     Ok(stream)
 }
 
 /// Listens at `name` in a directory that was checked, however long the path to it is. A socket that is
 /// in the way is replaced: the caller knows that nobody serves it any more.
-pub fn listen_in(dir: &Dir, name: &OsStr) -> io::Result<UnixListener> {
-    if dir.facts_of(name)?.is_some_and(|found| found.kind == crate::private::Kind::Socket) {
+pub fn listen_in(dir: &PrivateDir, name: &OsStr) -> io::Result<UnixListener> {
+    if dir.facts_of(name)?.is_some_and(|found| found.kind == crate::private::InodeKind::Socket) {
         rustix::fs::unlinkat(dir.as_fd(), name, rustix::fs::AtFlags::empty())?;
     }
     let path = path_in(dir, name)?;
@@ -69,7 +73,7 @@ pub fn listen_in(dir: &Dir, name: &OsStr) -> io::Result<UnixListener> {
 
 /// A path of this process that leads to a name in the opened directory.
 #[cfg(target_os = "linux")]
-fn path_in(dir: &Dir, name: &OsStr) -> io::Result<PathBuf> {
+fn path_in(dir: &PrivateDir, name: &OsStr) -> io::Result<PathBuf> {
     use std::os::fd::AsRawFd;
 
     Ok(PathBuf::from(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd())).join(name))
@@ -77,7 +81,7 @@ fn path_in(dir: &Dir, name: &OsStr) -> io::Result<PathBuf> {
 
 /// A path that leads to a name in the opened directory: its own, asked for and used at once.
 #[cfg(target_os = "macos")]
-fn path_in(dir: &Dir, name: &OsStr) -> io::Result<PathBuf> {
+fn path_in(dir: &PrivateDir, name: &OsStr) -> io::Result<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
 
     let path = rustix::fs::getpath(dir.as_fd())?.into_bytes();
@@ -85,7 +89,7 @@ fn path_in(dir: &Dir, name: &OsStr) -> io::Result<PathBuf> {
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-fn path_in(_: &Dir, _: &OsStr) -> io::Result<PathBuf> {
+fn path_in(_: &PrivateDir, _: &OsStr) -> io::Result<PathBuf> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -111,13 +115,13 @@ struct Target {
 }
 
 impl Target {
-    fn address(&self) -> &SocketAddrUnix {
+    fn socket_address(&self) -> &SocketAddrUnix {
         &self.address
     }
 
     /// Opens the socket's own inode; connecting to that descriptor's path reaches nothing else.
     #[cfg(target_os = "linux")]
-    fn hold(dir: &Dir, name: &OsStr) -> Result<Self, ConnectError> {
+    fn resolve_socket(dir: &PrivateDir, name: &OsStr) -> Result<Self, SocketConnectError> {
         use std::os::fd::AsRawFd;
 
         use rustix::fs::OFlags;
@@ -125,13 +129,13 @@ impl Target {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let held = match rustix::fs::openat(dir.as_fd(), name, flags, Mode::empty()) {
             Ok(held) => held,
-            Err(Errno::NOENT) => return Err(ConnectError::Silent),
-            Err(errno) => return Err(ConnectError::Refused(errno.into())),
+            Err(Errno::NOENT) => return Err(SocketConnectError::Silent),
+            Err(errno) => return Err(SocketConnectError::Refused(errno.into())),
         };
-        let refused = |errno: Errno| ConnectError::Refused(errno.into());
+        let refused = |errno: Errno| SocketConnectError::Refused(errno.into());
         let mode = rustix::fs::fstat(&held).map_err(refused)?.st_mode;
         if rustix::fs::FileType::from_raw_mode(mode) != rustix::fs::FileType::Socket {
-            return Err(ConnectError::NotASocket);
+            return Err(SocketConnectError::NotASocket);
         }
         let path = format!("/proc/self/fd/{}", held.as_raw_fd());
         let address = SocketAddrUnix::new(path.as_str()).map_err(refused)?;
@@ -140,24 +144,24 @@ impl Target {
 
     /// Sockets cannot be opened here: the directory's own path is asked for and used at once.
     #[cfg(target_os = "macos")]
-    fn hold(dir: &Dir, name: &OsStr) -> Result<Self, ConnectError> {
-        let refused = |errno: Errno| ConnectError::Refused(errno.into());
-        match dir.facts_of(name).map_err(ConnectError::Refused)? {
-            None => return Err(ConnectError::Silent),
-            Some(facts) if facts.kind != crate::private::Kind::Socket => {
-                return Err(ConnectError::NotASocket);
+    fn resolve_socket(dir: &PrivateDir, name: &OsStr) -> Result<Self, SocketConnectError> {
+        let refused = |errno: Errno| SocketConnectError::Refused(errno.into());
+        match dir.facts_of(name).map_err(SocketConnectError::Refused)? {
+            None => return Err(SocketConnectError::Silent),
+            Some(facts) if facts.kind != crate::private::InodeKind::Socket => {
+                return Err(SocketConnectError::NotASocket);
             }
             Some(_) => {}
         }
         let held = rustix::io::fcntl_dupfd_cloexec(dir.as_fd(), 0).map_err(refused)?;
-        let path = path_in(dir, name).map_err(ConnectError::Refused)?;
+        let path = path_in(dir, name).map_err(SocketConnectError::Refused)?;
         let address = SocketAddrUnix::new(path).map_err(refused)?;
         Ok(Self { address, _held: held })
     }
 
     #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-    fn hold(_: &Dir, _: &OsStr) -> Result<Self, ConnectError> {
-        Err(ConnectError::Refused(io::ErrorKind::Unsupported.into()))
+    fn resolve_socket(_: &PrivateDir, _: &OsStr) -> Result<Self, SocketConnectError> {
+        Err(SocketConnectError::Refused(io::ErrorKind::Unsupported.into()))
     }
 }
 
@@ -167,19 +171,19 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_millis(200);
+    const CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 
-    fn asked(dir: &Dir, name: &str) -> Result<UnixStream, ConnectError> {
-        connect_in(dir, OsStr::new(name), PATIENCE)
+    fn asked(dir: &PrivateDir, name: &str) -> Result<UnixStream, SocketConnectError> {
+        connect_in(dir, OsStr::new(name), CONNECT_TIMEOUT)
     }
 
     #[test]
     fn a_listener_is_reached_and_known() {
         let home = tempfile::tempdir().unwrap();
-        let dir = Dir::open(home.path()).unwrap();
+        let dir = PrivateDir::open(home.path()).unwrap();
         let _listener = UnixListener::bind(home.path().join("s")).unwrap();
         let stream = asked(&dir, "s").unwrap();
-        let peer = crate::socket::peer(&stream).unwrap();
+        let peer = crate::socket::peer_credentials(&stream).unwrap();
         assert_eq!(peer.pid, Some(std::process::id()));
         assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
     }
@@ -187,21 +191,21 @@ mod tests {
     #[test]
     fn silence_links_and_files_are_told_apart() {
         let home = tempfile::tempdir().unwrap();
-        let dir = Dir::open(home.path()).unwrap();
-        assert!(matches!(asked(&dir, "missing"), Err(ConnectError::Silent)));
+        let dir = PrivateDir::open(home.path()).unwrap();
+        assert!(matches!(asked(&dir, "missing"), Err(SocketConnectError::Silent)));
         drop(UnixListener::bind(home.path().join("stale")).unwrap());
-        assert!(matches!(asked(&dir, "stale"), Err(ConnectError::Silent)));
+        assert!(matches!(asked(&dir, "stale"), Err(SocketConnectError::Silent)));
         let _listener = UnixListener::bind(home.path().join("real")).unwrap();
         symlink("real", home.path().join("link")).unwrap();
         assert!(asked(&dir, "link").is_err(), "a link is never followed");
-        dir.write("file", b"x").unwrap();
-        assert!(matches!(asked(&dir, "file"), Err(ConnectError::NotASocket)));
+        dir.write_atomic("file", b"x").unwrap();
+        assert!(matches!(asked(&dir, "file"), Err(SocketConnectError::NotASocket)));
     }
 
     #[test]
     fn a_full_queue_is_a_timeout_and_no_hang() {
         let home = tempfile::tempdir().unwrap();
-        let dir = Dir::open(home.path()).unwrap();
+        let dir = PrivateDir::open(home.path()).unwrap();
         let listener = UnixListener::bind(home.path().join("s")).unwrap();
         rustix::net::listen(&listener, 0).unwrap();
         let mut waiting = Vec::new();
@@ -212,7 +216,7 @@ mod tests {
             }
             assert!(waiting.len() < 64);
         };
-        assert!(matches!(refused, ConnectError::TimedOut), "{refused:?}");
+        assert!(matches!(refused, SocketConnectError::TimedOut), "{refused:?}");
     }
 
     #[test]
@@ -220,14 +224,14 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let deep = home.path().join("x".repeat(200));
         crate::private::create_private_dir(&deep).unwrap();
-        let dir = Dir::open(&deep).unwrap();
+        let dir = PrivateDir::open(&deep).unwrap();
         for _ in 0..2 {
             let _listener = listen_in(&dir, OsStr::new("s")).unwrap();
             let facts = dir.facts_of(OsStr::new("s")).unwrap().unwrap();
             assert_eq!(facts.mode, 0o600);
             asked(&dir, "s").unwrap();
         }
-        dir.write("file", b"x").unwrap();
+        dir.write_atomic("file", b"x").unwrap();
         assert!(listen_in(&dir, OsStr::new("file")).is_err(), "only a socket is replaced");
     }
 }

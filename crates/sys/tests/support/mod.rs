@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use model::identity::{Boot, Identity, Machine, Recorder};
+use model::identity::{BootId, Identity, IdentityRecorder, MachineId};
 use model::liveness::Liveness;
-use ostler_sys::proc::{observer, probe};
+use ostler_sys::proc::{current_observer, probe_liveness};
 
 /// The helper of `examples/probe.rs`.
 pub(crate) fn helper() -> PathBuf {
@@ -147,18 +147,18 @@ pub(crate) fn words(identity: &Identity) -> Vec<String> {
     add("pid_ns", identity.pid_ns.map(|value| value.to_string()));
     add("time_ns", identity.time_ns.map(|value| value.to_string()));
     add("pidfd_ino", identity.pidfd_ino.map(|value| value.to_string()));
-    add("recorded_at", identity.recorded_at.map(|time| time.millis().to_string()));
+    add("recorded_at", identity.recorded_at.map(|time| time.as_millis().to_string()));
     match &identity.boot {
-        Some(Boot::Id(id)) => add("boot_id", Some(id.clone())),
-        Some(Boot::Time(time)) => add("boot_time", Some(time.to_string())),
+        Some(BootId::Id(id)) => add("boot_id", Some(id.clone())),
+        Some(BootId::Time(time)) => add("boot_time", Some(time.to_string())),
         None => {}
     }
     match &identity.machine {
-        Some(Machine::Hashed(id)) => add("machine_hashed", Some(id.clone())),
-        Some(Machine::Plain(id)) => add("machine_plain", Some(id.clone())),
+        Some(MachineId::Hashed(id)) => add("machine_hashed", Some(id.clone())),
+        Some(MachineId::Plain(id)) => add("machine_plain", Some(id.clone())),
         None => {}
     }
-    add("recorder", (identity.recorder == Recorder::Agent).then(|| "agent".into()));
+    add("recorder", (identity.recorder == IdentityRecorder::Agent).then(|| "agent".into()));
     words
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn probed_below(prefix: &[&str], helper: &Path, identity: &Identity) 
 }
 
 pub(crate) fn probed(identity: &Identity) -> Liveness {
-    probe(identity, &observer())
+    probe_liveness(identity, &current_observer())
 }
 
 /// The same process as an agent records it that knows its pid and nothing else.

@@ -7,7 +7,7 @@ use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::view::Text;
+use super::view::BorrowedText;
 
 /// An object whose field has this text for a value. A field that is written twice is changed twice, so
 /// that all readers see the same; one that is not there is not added.
@@ -15,7 +15,7 @@ pub(super) fn with_text(object: &str, field: &str, text: &str) -> String {
     let value = serde_json::Value::from(text).to_string();
     let mut patched = String::with_capacity(object.len() + value.len());
     let mut from = 0;
-    for place in places(object, field) {
+    for place in field_ranges(object, field) {
         patched.push_str(&object[from..place.start]);
         patched.push_str(&value);
         from = place.end;
@@ -25,7 +25,7 @@ pub(super) fn with_text(object: &str, field: &str, text: &str) -> String {
 }
 
 /// Where the values of a field stand.
-fn places(object: &str, field: &str) -> Vec<Range<usize>> {
+fn field_ranges(object: &str, field: &str) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     let mut json = serde_json::Deserializer::from_str(object);
     match json.deserialize_map(Places { object, field, places: &mut places }) {
@@ -50,7 +50,7 @@ impl<'a> Visitor<'a> for Places<'_, 'a> {
 
     fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
         let base = self.object.as_ptr() as usize;
-        while let Some(name) = map.next_key::<Text<'a>>()? {
+        while let Some(name) = map.next_key::<BorrowedText<'a>>()? {
             if name.0 == self.field {
                 // The value is a part of the object.
                 let value = map.next_value::<&'a RawValue>()?.get();

@@ -6,13 +6,13 @@ use std::fmt;
 use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::Fault;
+use super::EntryFault;
 use crate::rules::key::is_session_id;
 use model::time::Time;
 
 /// The fields of an entry that matter here. A field of an unexpected type is absent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct View<'a> {
+pub struct EntryView<'a> {
     /// The session behind the key now.
     pub session_id: Option<Cow<'a, str>>,
     /// Its transcript, if the entry says so.
@@ -48,22 +48,22 @@ pub struct View<'a> {
 }
 
 /// What an entry says, and why it is none.
-pub(super) fn look(raw: &str) -> (View<'_>, Option<Fault>) {
-    let mut view = View::default();
+pub(super) fn read_entry(raw: &str) -> (EntryView<'_>, Option<EntryFault>) {
+    let mut view = EntryView::default();
     if !raw.starts_with('{') {
-        return (view, Some(Fault::NotAnObject));
+        return (view, Some(EntryFault::NotAnObject));
     }
     let mut json = serde_json::Deserializer::from_str(raw);
     if json.deserialize_map(Fields(&mut view)).is_err() {
-        return (View::default(), Some(Fault::NotAnObject));
+        return (EntryView::default(), Some(EntryFault::NotAnObject));
     }
     let bad = view.session_id.as_deref().is_some_and(|id| !is_session_id(id));
-    let fault = bad.then_some(Fault::SessionId);
+    let fault = bad.then_some(EntryFault::SessionId);
     (view, fault)
 }
 
 /// Reads the fields of one entry.
-struct Fields<'d, 'a>(&'d mut View<'a>);
+struct Fields<'d, 'a>(&'d mut EntryView<'a>);
 
 impl<'a> Visitor<'a> for Fields<'_, 'a> {
     type Value = ();
@@ -74,39 +74,41 @@ impl<'a> Visitor<'a> for Fields<'_, 'a> {
 
     fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
         let view = self.0;
-        while let Some(name) = map.next_key::<Text<'a>>()? {
+        while let Some(name) = map.next_key::<BorrowedText<'a>>()? {
             match &*name.0 {
                 "sessionId" => {
-                    view.session_id = map.next_value::<Scalar<'a>>()?.words();
+                    view.session_id = map.next_value::<Scalar<'a>>()?.into_nonempty_text();
                 }
                 "sessionFile" => {
-                    view.session_file = map.next_value::<Scalar<'a>>()?.words();
+                    view.session_file = map.next_value::<Scalar<'a>>()?.into_nonempty_text();
                 }
-                "updatedAt" => view.updated_at = map.next_value::<Scalar<'a>>()?.time(),
-                "status" => view.status = map.next_value::<Scalar<'a>>()?.text(),
-                "chatType" => view.chat_type = map.next_value::<Scalar<'a>>()?.text(),
+                "updatedAt" => view.updated_at = map.next_value::<Scalar<'a>>()?.into_time(),
+                "status" => view.status = map.next_value::<Scalar<'a>>()?.into_text(),
+                "chatType" => view.chat_type = map.next_value::<Scalar<'a>>()?.into_text(),
                 "origin" => {
-                    view.origin_chat_type = map.next_value::<Inner<'a>>()?.get("chatType");
+                    view.origin_chat_type = map.next_value::<Inner<'a>>()?.take_text("chatType");
                 }
-                "label" => view.label = map.next_value::<Scalar<'a>>()?.words(),
+                "label" => view.label = map.next_value::<Scalar<'a>>()?.into_nonempty_text(),
                 "displayName" => {
-                    view.display_name = map.next_value::<Scalar<'a>>()?.words();
+                    view.display_name = map.next_value::<Scalar<'a>>()?.into_nonempty_text();
                 }
-                "model" => view.model = map.next_value::<Scalar<'a>>()?.words(),
+                "model" => view.model = map.next_value::<Scalar<'a>>()?.into_nonempty_text(),
                 "modelProvider" => {
-                    view.model_provider = map.next_value::<Scalar<'a>>()?.words();
+                    view.model_provider = map.next_value::<Scalar<'a>>()?.into_nonempty_text();
                 }
-                "totalTokens" => view.total_tokens = map.next_value::<Scalar<'a>>()?.count(),
-                "contextTokens" => view.context_tokens = map.next_value::<Scalar<'a>>()?.count(),
+                "totalTokens" => view.total_tokens = map.next_value::<Scalar<'a>>()?.into_count(),
+                "contextTokens" => {
+                    view.context_tokens = map.next_value::<Scalar<'a>>()?.into_count()
+                }
                 "abortedLastRun" => {
                     view.aborted = matches!(map.next_value()?, Scalar::Bool(true));
                 }
-                "spawnedBy" => view.spawned_by = map.next_value::<Scalar<'a>>()?.text(),
+                "spawnedBy" => view.spawned_by = map.next_value::<Scalar<'a>>()?.into_text(),
                 "skillsSnapshot" => {
-                    view.prompts = map.next_value::<Inner<'a>>()?.all("hash");
+                    view.prompts = map.next_value::<Inner<'a>>()?.take_texts("hash");
                 }
                 "compactionCheckpoints" => {
-                    view.checkpoints = map.next_value::<Inner<'a>>()?.all("sessionFile");
+                    view.checkpoints = map.next_value::<Inner<'a>>()?.take_texts("sessionFile");
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
@@ -118,9 +120,9 @@ impl<'a> Visitor<'a> for Fields<'_, 'a> {
 }
 
 /// A text, borrowed where it holds no escapes.
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+pub(super) struct BorrowedText<'a>(pub(super) Cow<'a, str>);
 
-impl<'de: 'a, 'a> serde::Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> serde::Deserialize<'de> for BorrowedText<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match deserializer.deserialize_any(AnyScalar)? {
             Scalar::Text(text) => Ok(Self(text)),
@@ -139,7 +141,7 @@ enum Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    fn text(self) -> Option<Cow<'a, str>> {
+    fn into_text(self) -> Option<Cow<'a, str>> {
         match self {
             Self::Text(text) => Some(text),
             _ => None,
@@ -147,18 +149,18 @@ impl<'a> Scalar<'a> {
     }
 
     /// A text that says something.
-    fn words(self) -> Option<Cow<'a, str>> {
-        self.text().filter(|text| !text.is_empty())
+    fn into_nonempty_text(self) -> Option<Cow<'a, str>> {
+        self.into_text().filter(|text| !text.is_empty())
     }
 
-    fn time(self) -> Option<Time> {
+    fn into_time(self) -> Option<Time> {
         match self {
             Self::Number(millis) if millis.abs() < 9e15 => Some(Time::from_millis(millis as i64)),
             _ => None,
         }
     }
 
-    fn count(self) -> Option<u64> {
+    fn into_count(self) -> Option<u64> {
         match self {
             Self::Number(count) if (0.0..9e15).contains(&count) => Some(count as u64),
             _ => None,
@@ -224,11 +226,11 @@ impl<'a> Visitor<'a> for AnyScalar {
 struct Inner<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Inner<'a> {
-    fn get(self, name: &str) -> Option<Cow<'a, str>> {
+    fn take_text(self, name: &str) -> Option<Cow<'a, str>> {
         self.0.into_iter().find(|(field, _)| field == name).map(|(_, text)| text)
     }
 
-    fn all(self, name: &str) -> Vec<Cow<'a, str>> {
+    fn take_texts(self, name: &str) -> Vec<Cow<'a, str>> {
         self.0.into_iter().filter(|(field, _)| field == name).map(|(_, text)| text).collect()
     }
 }
@@ -293,7 +295,7 @@ impl<'a> Visitor<'a> for Texts<'_, 'a> {
     }
 
     fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
-        while let Some(name) = map.next_key::<Text<'a>>()? {
+        while let Some(name) = map.next_key::<BorrowedText<'a>>()? {
             map.next_value_seed(Texts { name: Some(name.0), found: self.found })?;
         }
         Ok(())

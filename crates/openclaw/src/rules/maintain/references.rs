@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::{Facts, Store};
-use crate::rules::document::Entry;
-use crate::rules::file::{FileKind, session_of};
+use super::{EntryFacts, StoreSnapshot};
+use crate::rules::document::StoreEntry;
+use crate::rules::file::{StoreFileKind, session_of};
 
 /// How many entries refer to each file.
-pub(super) struct References<'a> {
-    store: &'a Store<'a>,
+pub(super) struct FileReferences<'a> {
+    store: &'a StoreSnapshot<'a>,
     counts: Vec<u32>,
     /// The transcript of each entry, as it will be named.
     transcripts: Vec<Option<usize>>,
@@ -18,19 +18,19 @@ pub(super) struct References<'a> {
     by_name: HashMap<&'a str, usize>,
 }
 
-impl<'a> References<'a> {
+impl<'a> FileReferences<'a> {
     /// Those of a store whose entries are put right where `repairs` says so.
-    pub(super) fn new(store: &'a Store<'a>, repairs: impl Fn(usize) -> bool) -> Self {
+    pub(super) fn new(store: &'a StoreSnapshot<'a>, repairs: impl Fn(usize) -> bool) -> Self {
         let mut by_session: HashMap<&str, Vec<usize>> = HashMap::new();
         let mut by_name = HashMap::new();
         for (index, file) in store.files.iter().enumerate() {
             by_name.insert(file.name.as_str(), index);
             let session = match &file.kind {
-                FileKind::Transcript => session_of(&file.name),
-                FileKind::Checkpoint(session) | FileKind::Sidecar(session) => {
+                StoreFileKind::Transcript => session_of(&file.name),
+                StoreFileKind::Checkpoint(session) | StoreFileKind::Sidecar(session) => {
                     Some(session.as_str())
                 }
-                FileKind::Blob(hash) => Some(hash.as_str()),
+                StoreFileKind::Blob(hash) => Some(hash.as_str()),
                 _ => None,
             };
             if let Some(session) = session {
@@ -38,7 +38,7 @@ impl<'a> References<'a> {
             }
         }
         let counts = vec![0; store.files.len()];
-        let named = |(index, facts): (usize, &Facts)| match facts.own {
+        let named = |(index, facts): (usize, &EntryFacts)| match facts.own {
             Some(own) if repairs(index) => Some(own),
             _ => facts.file,
         };
@@ -54,7 +54,7 @@ impl<'a> References<'a> {
 
     /// The files that an entry refers to, each once.
     fn files_of(&self, index: usize) -> Vec<usize> {
-        let entry: &Entry<'_> = &self.store.document.entries[index];
+        let entry: &StoreEntry<'_> = &self.store.document.entries[index];
         let mut files: Vec<usize> = self.transcripts[index].into_iter().collect();
         let named = |name: &str| self.by_session.get(name).into_iter().flatten().copied();
         files.extend(entry.view.session_id.iter().flat_map(|id| named(id)));
@@ -73,7 +73,7 @@ impl<'a> References<'a> {
     }
 
     /// Takes an entry's references back; the files that nothing refers to any more.
-    pub(super) fn release(&mut self, index: usize) -> Vec<usize> {
+    pub(super) fn release_entry(&mut self, index: usize) -> Vec<usize> {
         let files = self.files_of(index);
         for &file in &files {
             self.counts[file] -= 1;
@@ -86,19 +86,24 @@ impl<'a> References<'a> {
     }
 
     /// Whether a transcript stays of the session that a file belongs to.
-    pub(super) fn has_transcript(&self, kind: &FileKind, stays: impl Fn(usize) -> bool) -> bool {
-        let (FileKind::Sidecar(session) | FileKind::Checkpoint(session)) = kind else {
+    pub(super) fn has_transcript(
+        &self,
+        kind: &StoreFileKind,
+        stays: impl Fn(usize) -> bool,
+    ) -> bool {
+        let (StoreFileKind::Sidecar(session) | StoreFileKind::Checkpoint(session)) = kind else {
             return false;
         };
-        let is_transcript =
-            |&index: &usize| self.store.files[index].kind == FileKind::Transcript && stays(index);
+        let is_transcript = |&index: &usize| {
+            self.store.files[index].kind == StoreFileKind::Transcript && stays(index)
+        };
         self.by_session.get(session.as_str()).is_some_and(|files| files.iter().any(is_transcript))
     }
 
     /// A file, and if it is a transcript what lies beside it and nothing refers to.
     pub(super) fn with_sidecars(&self, file: usize) -> Vec<usize> {
         let mut files = vec![file];
-        if self.store.files[file].kind == FileKind::Transcript {
+        if self.store.files[file].kind == StoreFileKind::Transcript {
             let beside = session_of(&self.store.files[file].name)
                 .and_then(|session| self.by_session.get(session))
                 .into_iter()
@@ -107,7 +112,7 @@ impl<'a> References<'a> {
                 .filter(|&other| {
                     other != file
                         && !self.is_referenced(other)
-                        && self.store.files[other].kind != FileKind::Transcript
+                        && self.store.files[other].kind != StoreFileKind::Transcript
                 });
             files.extend(beside);
         }

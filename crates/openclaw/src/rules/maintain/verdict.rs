@@ -1,21 +1,21 @@
 //! What becomes of entries and files, and why.
 
-use super::Hold;
-use crate::rules::document::Fault;
-use crate::rules::key::Kind;
+use super::HoldReason;
+use crate::rules::document::EntryFault;
+use crate::rules::key::SessionKeyKind;
 
 /// What becomes of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum EntryVerdict {
     /// It stays.
-    Keep(Keep),
+    Keep(KeepReason),
     /// It stays, and leads to its own transcript again.
     Repair,
     /// It goes.
-    Remove(Removal),
+    Remove(RemovalReason),
 }
 
-impl Verdict {
+impl EntryVerdict {
     /// Whether it goes.
     pub const fn removes(self) -> bool {
         matches!(self, Self::Remove(_))
@@ -27,7 +27,7 @@ impl Verdict {
     }
 
     /// What is done, for programs.
-    pub const fn action(self) -> &'static str {
+    pub const fn action_word(self) -> &'static str {
         match self {
             Self::Keep(_) => "keep",
             Self::Repair => "repair",
@@ -36,63 +36,63 @@ impl Verdict {
     }
 
     /// The word for programs.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Keep(_) => "keep",
             Self::Repair => "repair-session-file",
-            Self::Remove(removal) => removal.word(),
+            Self::Remove(removal) => removal.as_str(),
         }
     }
 
     /// The reason, for people.
-    pub const fn reason(self) -> &'static str {
+    pub const fn reason_text(self) -> &'static str {
         match self {
-            Self::Keep(keep) => keep.reason(),
+            Self::Keep(keep) => keep.reason_text(),
             Self::Repair => "its sessionFile leads astray, and its own transcript is there",
-            Self::Remove(removal) => removal.reason(),
+            Self::Remove(removal) => removal.reason_text(),
         }
     }
 }
 
 /// Why an entry stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum KeepReason {
     /// No limit is reached.
     Recent,
     /// Its age is not known.
     Undated,
     /// The place it takes place in is for keeps.
-    Place(Kind),
+    Place(SessionKeyKind),
     /// It takes place in a group, a channel or a thread.
     Chat,
     /// It is held.
-    Held(Hold),
+    Held(HoldReason),
     /// It is no session, and nobody asked for it to go.
-    Unusable(Fault),
+    Unusable(EntryFault),
 }
 
-impl Keep {
-    const fn reason(self) -> &'static str {
+impl KeepReason {
+    const fn reason_text(self) -> &'static str {
         match self {
             Self::Recent => "within every limit",
             Self::Undated => "its age is not known",
-            Self::Place(Kind::Main) => "the main session of an agent",
-            Self::Place(Kind::Global) => "the session that all agents share",
+            Self::Place(SessionKeyKind::Main) => "the main session of an agent",
+            Self::Place(SessionKeyKind::Global) => "the session that all agents share",
             Self::Place(_) | Self::Chat => "a group, channel, thread or topic",
-            Self::Held(Hold::Active) => "named as active",
-            Self::Held(Hold::Live) => "a live process works on it",
-            Self::Held(Hold::Pinned) => "pinned",
-            Self::Held(Hold::Unknown) => "a process may be working on it",
-            Self::Unusable(fault) => fault.words(),
+            Self::Held(HoldReason::Active) => "named as active",
+            Self::Held(HoldReason::Live) => "a live process works on it",
+            Self::Held(HoldReason::Pinned) => "pinned",
+            Self::Held(HoldReason::Unknown) => "a process may be working on it",
+            Self::Unusable(fault) => fault.reason_text(),
         }
     }
 }
 
 /// Why an entry goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removal {
+pub enum RemovalReason {
     /// It is no session.
-    Unusable(Fault),
+    Unusable(EntryFault),
     /// A direct chat that belongs into the main session now.
     DmScope,
     /// Its transcript is missing.
@@ -111,9 +111,9 @@ pub enum Removal {
     OverBudget,
 }
 
-impl Removal {
+impl RemovalReason {
     /// The word for programs.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unusable(_) => "prune-unusable",
             Self::DmScope => "retire-dm-scope",
@@ -125,9 +125,9 @@ impl Removal {
         }
     }
 
-    const fn reason(self) -> &'static str {
+    const fn reason_text(self) -> &'static str {
         match self {
-            Self::Unusable(fault) => fault.words(),
+            Self::Unusable(fault) => fault.reason_text(),
             Self::DmScope => "direct chats share the main session (dmScope is main)",
             Self::Missing => "its transcript is missing",
             Self::HeaderOnly => "its transcript holds no message",
@@ -153,18 +153,18 @@ impl Removal {
 
 /// What becomes of a file that does not stay as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct StoreFileChange {
     /// Which of the files.
     pub file: usize,
     /// What is done to it.
-    pub act: Act,
+    pub act: StoreFileAction,
     /// Why.
-    pub why: Why,
+    pub why: StoreFileReason,
 }
 
 /// What is done to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum StoreFileAction {
     /// It is put away under another name.
     Archive,
     /// It goes.
@@ -173,7 +173,7 @@ pub enum Act {
 
 /// Why a file does not stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum StoreFileReason {
     /// The last entry that refers to it goes.
     Entry,
     /// It was put away long enough ago.
@@ -186,9 +186,9 @@ pub enum Why {
     OverBudget,
 }
 
-impl Why {
+impl StoreFileReason {
     /// The reason, for people.
-    pub const fn reason(self) -> &'static str {
+    pub const fn reason_text(self) -> &'static str {
         match self {
             Self::Entry => "no entry refers to it any more",
             Self::OldArchive => "put away longer ago than is kept",

@@ -5,12 +5,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use access::rules::agent_env::AgentEnv;
-use access::{World, list};
+use access::{AccessWorld, list};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 
 use super::open;
-use crate::cli::{Context, complete};
+use crate::cli::{CliContext, complete};
 use crate::error::Error;
 
 /// Print the environment that lends a session, for a shell to evaluate.
@@ -18,36 +18,37 @@ use crate::error::Error;
 /// The socket's path stays the same for as long as the session lives: a shell that is attached to
 /// again keeps working.
 #[derive(Debug, Args)]
-pub(crate) struct Env {
+pub(crate) struct AccessEnvArgs {
     /// The access session: an id or an unambiguous prefix.
-    #[arg(add = ArgValueCandidates::new(complete::access_sessions))]
+    #[arg(add = ArgValueCandidates::new(complete::complete_access_sessions))]
     id: String,
 }
 
-impl Env {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let (meta, lent) = list::lend(&context.home()?, &World::here(), &self.id)?;
-        open::answer(context, &meta, lent)?;
+impl AccessEnvArgs {
+    pub(crate) fn run_access_env(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let (meta, lent) =
+            list::lend_access(&context.ostler_home()?, &AccessWorld::here(), &self.id)?;
+        open::print_environment(context, &meta, lent)?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Run a command with a session's agent.
 #[derive(Debug, Args)]
-pub(crate) struct Exec {
+pub(crate) struct AccessExecArgs {
     /// The access session: an id or an unambiguous prefix.
-    #[arg(add = ArgValueCandidates::new(complete::access_sessions))]
+    #[arg(add = ArgValueCandidates::new(complete::complete_access_sessions))]
     id: String,
     /// The command.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-impl Exec {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let (_, lent) = list::lend(&context.home()?, &World::here(), &self.id)?;
+impl AccessExecArgs {
+    pub(crate) fn run_access_exec(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let (_, lent) = list::lend_access(&context.ostler_home()?, &AccessWorld::here(), &self.id)?;
         let Some((program, args)) = self.command.split_first() else {
-            return Err(Error::usage("no command was given", "write it after `--`"));
+            return Err(Error::usage_error("no command was given", "write it after `--`"));
         };
         Err(become_command(program, args, &lent))
     }
@@ -60,7 +61,7 @@ pub(super) fn become_command(program: &OsStr, args: &[OsString], lent: &AgentEnv
         .env("SSH_AUTH_SOCK", &lent.socket)
         .env("SSH_AGENT_PID", lent.pid.to_string())
         .exec();
-    Error::usage(
+    Error::usage_error(
         format!("`{}` cannot be started: {error}", program.to_string_lossy()),
         "name a program that is there and may be run",
     )

@@ -3,58 +3,64 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use access::rules::escape;
+use access::rules::escape_untrusted;
 use access::wire::{AccessListResult, AccessShowResult, AccessView, KeyView};
-use access::{World, list};
+use access::{AccessWorld, list};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use model::time::Time;
 
-use crate::cli::{Context, complete};
+use crate::cli::{CliContext, complete};
 use crate::error::Error;
-use crate::render::colour::{Colour, Paint};
-use crate::render::table::{Cell, Column, Give, draw};
+use crate::render::colour::{Colour, Painter};
+use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output};
 
 /// List access sessions: their state, whether their agent is there, their keys.
 ///
 /// Reads only. An entry that breaks a rule is listed as unknown, with the rule's code.
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct AccessListArgs {
     /// Connect to each session's socket too (nothing is sent).
     #[arg(long)]
     probe: bool,
 }
 
-const COLUMNS: [Column; 7] = [
-    Column { head: "ID", give: Give::Rigid, right: false },
-    Column { head: "STATE", give: Give::Rigid, right: false },
-    Column { head: "AGENT", give: Give::Rigid, right: false },
-    Column { head: "CREATED", give: Give::Rigid, right: false },
-    Column { head: "EXPIRES", give: Give::Rigid, right: false },
-    Column { head: "LABEL", give: Give::Cut(8), right: false },
-    Column { head: "KEYS", give: Give::Cut(20), right: false },
+const ACCESS_COLUMNS: [TableColumn; 7] = [
+    TableColumn { head: "ID", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "STATE", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "AGENT", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "CREATED", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "EXPIRES", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "LABEL", give: ColumnGive::Cut(8), right: false },
+    TableColumn { head: "KEYS", give: ColumnGive::Cut(20), right: false },
 ];
 
-impl List {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let sessions = list::list(&context.home()?, &World::here(), self.probe)
+impl AccessListArgs {
+    pub(crate) fn run_access_list(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let sessions = list::list_access(&context.ostler_home()?, &AccessWorld::here(), self.probe)
             .map_err(access::AccessError::from)?;
         if context.json {
-            context.answer(AccessListResult { sessions })?;
+            context.print_json(AccessListResult { sessions })?;
             return Ok(ExitCode::SUCCESS);
         }
         if sessions.is_empty() {
-            output::text("No access sessions.\n")?;
+            output::print_text("No access sessions.\n")?;
             return Ok(ExitCode::SUCCESS);
         }
-        let rows: Vec<Vec<Cell>> = sessions.iter().map(|one| row(one, context.now)).collect();
-        output::text(&draw(&COLUMNS, &rows, output::columns(), Paint::for_stdout()))?;
+        let rows: Vec<Vec<TableCell>> =
+            sessions.iter().map(|one| access_row(one, context.now)).collect();
+        output::print_text(&render_table(
+            &ACCESS_COLUMNS,
+            &rows,
+            output::output_columns(),
+            Painter::for_stdout(),
+        ))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn row(one: &AccessView, now: Time) -> Vec<Cell> {
+fn access_row(one: &AccessView, now: Time) -> Vec<TableCell> {
     let colour = match (one.state, one.agent.as_ref().map(|agent| agent.presence)) {
         ("active", Some("present")) => Colour::Green,
         ("active", _) => Colour::Yellow,
@@ -67,13 +73,13 @@ fn row(one: &AccessView, now: Time) -> Vec<Cell> {
         (None, None) => String::new(),
     };
     let label = match (&one.label, &one.note) {
-        (Some(label), _) => escape(label),
-        (None, note) => escape(note.as_deref().unwrap_or("")),
+        (Some(label), _) => escape_untrusted(label),
+        (None, note) => escape_untrusted(note.as_deref().unwrap_or("")),
     };
-    let ago = |time: Option<Time>| time.map(|time| spoken(now, time)).unwrap_or_default();
-    let keys: Vec<String> = one.keys.iter().map(|key| escape(&key.fingerprint)).collect();
+    let ago = |time: Option<Time>| time.map(|time| relative_time(now, time)).unwrap_or_default();
+    let keys: Vec<String> = one.keys.iter().map(|key| escape_untrusted(&key.fingerprint)).collect();
     vec![
-        (escape(&one.id), Some(Colour::Cyan)),
+        (escape_untrusted(&one.id), Some(Colour::Cyan)),
         (one.state.to_owned(), Some(colour)),
         (agent, None),
         (ago(one.created_at), None),
@@ -84,48 +90,50 @@ fn row(one: &AccessView, now: Time) -> Vec<Cell> {
 }
 
 /// A time as people think of it, from now.
-fn spoken(now: Time, time: Time) -> String {
+fn relative_time(now: Time, time: Time) -> String {
     if time > now {
-        format!("in {}", duration::age(time.since(now)))
+        format!("in {}", duration::short_age(time.since(now)))
     } else {
-        duration::ago(now.since(time))
+        duration::age_phrase(now.since(time))
     }
 }
 
 /// Show one access session in full.
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub(crate) struct AccessShowArgs {
     /// The access session: an id or an unambiguous prefix.
-    #[arg(add = ArgValueCandidates::new(complete::access_sessions))]
+    #[arg(add = ArgValueCandidates::new(complete::complete_access_sessions))]
     id: String,
     /// Connect to its socket too (nothing is sent).
     #[arg(long)]
     probe: bool,
 }
 
-impl Show {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let session = list::show(&context.home()?, &World::here(), &self.id, self.probe)?;
+impl AccessShowArgs {
+    pub(crate) fn run_access_show(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let session =
+            list::show_access(&context.ostler_home()?, &AccessWorld::here(), &self.id, self.probe)?;
         if context.json {
-            context.answer(AccessShowResult { session })?;
+            context.print_json(AccessShowResult { session })?;
         } else {
-            output::text(&details(&session, context.now))?;
+            output::print_text(&render_access_text(&session, context.now))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn details(one: &AccessView, now: Time) -> String {
-    let paint = Paint::for_stdout();
+fn render_access_text(one: &AccessView, now: Time) -> String {
+    let paint = Painter::for_stdout();
     let mut out = String::new();
     let mut line = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             let name = paint.paint(Colour::Dim, &format!("{name:>12}"));
             // Writing to a String cannot fail.
-            let _ = writeln!(out, "{name}  {}", escape(&value));
+            let _ = writeln!(out, "{name}  {}", escape_untrusted(&value));
         }
     };
-    let when = |time: Option<Time>| time.map(|time| format!("{time} ({})", spoken(now, time)));
+    let when =
+        |time: Option<Time>| time.map(|time| format!("{time} ({})", relative_time(now, time)));
     line("id", Some(one.id.clone()));
     line("state", Some(one.state.to_owned()));
     line("rule", one.reason.map(str::to_owned));
@@ -143,7 +151,7 @@ fn details(one: &AccessView, now: Time) -> String {
     line("stopped", when(one.stopped_at));
     line("socket", one.socket.clone());
     for key in &one.keys {
-        line("key", Some(key_words(key)));
+        line("key", Some(describe_key(key)));
     }
     line("only for", Some(one.destinations.join(", ")));
     line("confirm", one.confirm.then(|| "each use asks".to_owned()));
@@ -157,7 +165,7 @@ fn details(one: &AccessView, now: Time) -> String {
     out
 }
 
-fn key_words(key: &KeyView) -> String {
+fn describe_key(key: &KeyView) -> String {
     let comment = key.comment.as_deref().unwrap_or("");
     format!("{} {} {comment}", key.fingerprint, key.kind).trim_end().to_owned()
 }

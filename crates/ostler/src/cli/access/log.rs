@@ -4,13 +4,13 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use access::log;
-use access::rules::escape;
-use access::rules::log::{Destination, Entry, Event, Peer};
+use access::rules::escape_untrusted;
+use access::rules::log::{AccessEvent, AccessLogEntry, LoginDestination, SocketPeer};
 use access::wire::AccessLogResult;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 
-use crate::cli::{Context, complete};
+use crate::cli::{CliContext, complete};
 use crate::error::Error;
 use crate::render::output;
 
@@ -18,56 +18,57 @@ use crate::render::output;
 ///
 /// The log outlives the session.
 #[derive(Debug, Args)]
-pub(crate) struct Log {
+pub(crate) struct AccessLogArgs {
     /// The access session: an id or an unambiguous prefix.
-    #[arg(add = ArgValueCandidates::new(complete::access_sessions))]
+    #[arg(add = ArgValueCandidates::new(complete::complete_access_sessions))]
     id: String,
 }
 
-impl Log {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let log::Log { id, entries, damaged } = log::read(&context.home()?, &self.id)?;
+impl AccessLogArgs {
+    pub(crate) fn run_access_log(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let log::AccessLog { id, entries, damaged } =
+            log::read_log(&context.ostler_home()?, &self.id)?;
         if context.json {
-            context.answer(AccessLogResult { id, entries, damaged })?;
+            context.print_json(AccessLogResult { id, entries, damaged })?;
             return Ok(ExitCode::SUCCESS);
         }
-        let lines: String = entries.iter().map(words).collect();
-        output::text(&lines)?;
+        let lines: String = entries.iter().map(render_entry_text).collect();
+        output::print_text(&lines)?;
         if damaged > 0 {
-            output::talk(&format!("{damaged} lines could not be understood"));
+            output::print_notice(&format!("{damaged} lines could not be understood"));
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn words(entry: &Entry) -> String {
+fn render_entry_text(entry: &AccessLogEntry) -> String {
     let what = match &entry.event {
-        Event::Opened { keys, expires_at } if keys.is_empty() => {
+        AccessEvent::Opened { keys, expires_at } if keys.is_empty() => {
             format!("opened without keys until {expires_at}")
         }
-        Event::Opened { keys, expires_at } => {
+        AccessEvent::Opened { keys, expires_at } => {
             format!("opened until {expires_at} with {}", keys.join(" "))
         }
-        Event::Sign { fingerprint, peer, destination, granted } => {
+        AccessEvent::Sign { fingerprint, peer, destination, granted } => {
             let outcome = if *granted { "granted" } else { "refused" };
-            let place = destination.as_ref().map(to).unwrap_or_default();
-            format!("sign {outcome} {fingerprint}{place}{}", by(peer.as_ref()))
+            let place = destination.as_ref().map(render_destination).unwrap_or_default();
+            format!("sign {outcome} {fingerprint}{place}{}", render_peer(peer.as_ref()))
         }
-        Event::Refused { request, peer, times } => {
+        AccessEvent::Refused { request, peer, times } => {
             let times = times.filter(|times| *times > 1);
             let times = times.map(|times| format!(" ({times} times so far)")).unwrap_or_default();
-            format!("refused to {request}{}{times}", by(peer.as_ref()))
+            format!("refused to {request}{}{times}", render_peer(peer.as_ref()))
         }
-        Event::Expired => "expired".to_owned(),
-        Event::AgentEnded => "agent ended".to_owned(),
-        Event::Stopped { reason, agent } => format!("stopped ({reason}): {agent}"),
-        Event::Pruned { state, agent } => format!("pruned ({state}, agent {agent})"),
-        Event::Full => "the log is full; what came later is not in it".to_owned(),
+        AccessEvent::Expired => "expired".to_owned(),
+        AccessEvent::AgentEnded => "agent ended".to_owned(),
+        AccessEvent::Stopped { reason, agent } => format!("stopped ({reason}): {agent}"),
+        AccessEvent::Pruned { state, agent } => format!("pruned ({state}, agent {agent})"),
+        AccessEvent::Full => "the log is full; what came later is not in it".to_owned(),
     };
-    format!("{} {}\n", entry.at, escape(&what))
+    format!("{} {}\n", entry.at, escape_untrusted(&what))
 }
 
-fn to(destination: &Destination) -> String {
+fn render_destination(destination: &LoginDestination) -> String {
     let mut out = String::new();
     if let Some(user) = &destination.user {
         // Writing to a String cannot fail.
@@ -82,7 +83,7 @@ fn to(destination: &Destination) -> String {
     out
 }
 
-fn by(peer: Option<&Peer>) -> String {
+fn render_peer(peer: Option<&SocketPeer>) -> String {
     let Some(peer) = peer else { return String::new() };
     let start = peer.start.map(|start| format!(", start {start}")).unwrap_or_default();
     let comm = peer.comm.as_deref().unwrap_or("a process");

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use access::keeper::{self, Order};
+use access::keeper::{self, KeeperOrder};
 use clap::{Args, Subcommand};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 
 mod lend;
@@ -24,54 +24,54 @@ mod stop;
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 3 the directories are not ours alone (nothing was touched), \
                         4 refused or unproven, 5 the agent has not ended, 6 a removal failed.")]
-pub(crate) struct Access {
+pub(crate) struct AccessArgs {
     #[command(subcommand)]
-    what: What,
+    what: AccessCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    Open(open::Open),
-    List(list::List),
-    Show(list::Show),
-    Env(lend::Env),
-    Exec(lend::Exec),
-    Log(log::Log),
-    Stop(stop::Stop),
-    Prune(prune::Prune),
+enum AccessCommand {
+    Open(open::AccessOpenArgs),
+    List(list::AccessListArgs),
+    Show(list::AccessShowArgs),
+    Env(lend::AccessEnvArgs),
+    Exec(lend::AccessExecArgs),
+    Log(log::AccessLogArgs),
+    Stop(stop::AccessStopArgs),
+    Prune(prune::AccessPruneArgs),
 }
 
-impl Access {
+impl AccessArgs {
     /// The name in the envelope.
-    pub(crate) fn name(&self) -> &'static str {
+    pub(crate) fn envelope_name(&self) -> &'static str {
         match &self.what {
-            What::Open(_) => "access open",
-            What::List(_) => "access list",
-            What::Show(_) => "access show",
-            What::Env(_) => "access env",
-            What::Exec(_) => "access exec",
-            What::Log(_) => "access log",
-            What::Stop(_) => "access stop",
-            What::Prune(_) => "access prune",
+            AccessCommand::Open(_) => "access open",
+            AccessCommand::List(_) => "access list",
+            AccessCommand::Show(_) => "access show",
+            AccessCommand::Env(_) => "access env",
+            AccessCommand::Exec(_) => "access exec",
+            AccessCommand::Log(_) => "access log",
+            AccessCommand::Stop(_) => "access stop",
+            AccessCommand::Prune(_) => "access prune",
         }
     }
 
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+    pub(crate) fn run_access(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match &self.what {
-            What::Open(command) => command.run(context),
-            What::List(command) => command.run(context),
-            What::Show(command) => command.run(context),
-            What::Env(command) => command.run(context),
-            What::Exec(command) => command.run(context),
-            What::Log(command) => command.run(context),
-            What::Stop(command) => command.run(context),
-            What::Prune(command) => command.run(context),
+            AccessCommand::Open(command) => command.run_access_open(context),
+            AccessCommand::List(command) => command.run_access_list(context),
+            AccessCommand::Show(command) => command.run_access_show(context),
+            AccessCommand::Env(command) => command.run_access_env(context),
+            AccessCommand::Exec(command) => command.run_access_exec(context),
+            AccessCommand::Log(command) => command.run_access_log(context),
+            AccessCommand::Stop(command) => command.run_access_stop(context),
+            AccessCommand::Prune(command) => command.run_access_prune(context),
         }
     }
 }
 
 /// The role of a session's keeper, which `access open` starts: nobody reads what it says.
-pub(crate) fn keep(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let kept = Order::from_args(args).map(keeper::keep);
+pub(crate) fn run_keeper(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let kept = KeeperOrder::from_args(args).map(keeper::run_keeper);
     if matches!(kept, Some(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

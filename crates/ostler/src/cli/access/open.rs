@@ -6,17 +6,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use access::rules::agent_env::AgentEnv;
-use access::rules::meta::Meta;
-use access::stop::{Reason, stop};
-use access::wire::{AccessEnvResult, Environment};
-use access::{World, list, open};
+use access::rules::meta::AccessMeta;
+use access::stop::{StopReason, stop_access};
+use access::wire::{AccessEnvResult, LentEnvironment};
+use access::{AccessWorld, list, open};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use flows::address;
-use flows::observe::Scope;
+use flows::observe::ObserveScope;
 
 use super::lend;
-use crate::cli::{Context, complete};
+use crate::cli::{CliContext, complete};
 use crate::env;
 use crate::error::Error;
 use crate::render::{duration, output};
@@ -28,7 +28,7 @@ use crate::render::{duration, output};
 /// key the session is empty and the borrower may add some; with one it is read-only, unless
 /// `--allow-add` is given. Every use of a key is in `ostler access log`.
 #[derive(Debug, Args)]
-pub(crate) struct Open {
+pub(crate) struct AccessOpenArgs {
     /// How long the keys live: between a minute and a day.
     #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = parse_ttl)]
     ttl: Duration,
@@ -58,7 +58,7 @@ pub(crate) struct Open {
     log: LogDuty,
     /// Bind it to a session: when that session's process is gone, the access is stopped.
     #[arg(long, value_name = "ID", conflicts_with = "command",
-          add = ArgValueCandidates::new(complete::sessions))]
+          add = ArgValueCandidates::new(complete::complete_sessions))]
     session: Option<String>,
     /// The command to run with it.
     #[arg(last = true, value_name = "COMMAND")]
@@ -75,13 +75,13 @@ enum LogDuty {
 }
 
 fn parse_ttl(text: &str) -> Result<Duration, String> {
-    duration::parse(text).ok_or_else(|| "write it like 30m, 1h or 8h".to_owned())
+    duration::parse_duration(text).ok_or_else(|| "write it like 30m, 1h or 8h".to_owned())
 }
 
-impl Open {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let home = context.home()?;
-        let request = open::Request {
+impl AccessOpenArgs {
+    pub(crate) fn run_access_open(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let home = context.ostler_home()?;
+        let request = open::OpenAccessRequest {
             home: &home,
             ttl: self.ttl,
             label: self.label.clone(),
@@ -92,26 +92,29 @@ impl Open {
             known_hosts: self.known_hosts.clone(),
             allow_add: self.allow_add,
             signs_unlogged: self.log == LogDuty::BestEffort,
-            binding: self.binding(context)?,
-            env: &env::lookup,
+            binding: self.resolve_binding(context)?,
+            env: &env::lookup_variable,
         };
-        let (meta, lent) = open::open(&request)?;
+        let (meta, lent) = open::open_access(&request)?;
         if let Some((program, args)) = self.command.split_first() {
             let error = lend::become_command(program, args, &lent);
             // The command did not start: nobody else will close the session.
-            stop(&home, &World::here(), &meta.id, Reason::CommandEnded, false)?;
+            stop_access(&home, &AccessWorld::here(), &meta.id, StopReason::CommandEnded, false)?;
             return Err(error);
         }
-        answer(context, &meta, lent)?;
+        print_environment(context, &meta, lent)?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn binding(&self, context: &Context) -> Result<Option<access::rules::meta::Binding>, Error> {
+    fn resolve_binding(
+        &self,
+        context: &CliContext,
+    ) -> Result<Option<access::rules::meta::SessionBinding>, Error> {
         if let Some(text) = &self.session {
-            let observation = context.observe(Scope::All, &[])?;
+            let observation = context.observe_now(ObserveScope::All, &[])?;
             let here = std::env::current_dir().unwrap_or_default();
-            let found = address::find(&observation, text, &here)?;
-            return Ok(Some(open::bind(&found.session, &found.verdict)?));
+            let found = address::resolve_session(&observation, text, &here)?;
+            return Ok(Some(open::bind_to_session(&found.session, &found.verdict)?));
         }
         let Some(program) = self.command.first() else { return Ok(None) };
         Ok(Some(open::bind_to_this_process(&program.to_string_lossy())?))
@@ -119,14 +122,18 @@ impl Open {
 }
 
 /// Prints what a borrower needs.
-pub(super) fn answer(context: &Context, meta: &Meta, lent: AgentEnv) -> Result<(), Error> {
+pub(super) fn print_environment(
+    context: &CliContext,
+    meta: &AccessMeta,
+    lent: AgentEnv,
+) -> Result<(), Error> {
     if !context.json {
-        return output::text(&lent.to_shell());
+        return output::print_text(&lent.to_shell());
     }
-    context.answer(AccessEnvResult {
+    context.print_json(AccessEnvResult {
         id: meta.id.clone(),
         expires_at: meta.expires_at,
-        environment: Environment { ssh_auth_sock: lent.socket, ssh_agent_pid: lent.pid },
+        environment: LentEnvironment { ssh_auth_sock: lent.socket, ssh_agent_pid: lent.pid },
         keys: meta.keys.iter().map(list::key_view).collect(),
     })
 }

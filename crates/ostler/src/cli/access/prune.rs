@@ -3,17 +3,17 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use access::log::{Expired, expire};
-use access::prune::{Item, Outcome, prune};
-use access::rules::escape;
-use access::rules::presence::Presence;
+use access::log::{ExpiredLog, expire_logs};
+use access::prune::{PruneOutcome, PrunedEntry, prune_access};
+use access::rules::escape_untrusted;
+use access::rules::presence::AgentPresence;
 use access::wire::{AccessPruneResult, PruneView};
-use access::{AccessError, World};
+use access::{AccessError, AccessWorld};
 use clap::Args;
 use model::liveness::Death;
 use model::time::Time;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::{self, Error};
 use crate::render::{duration, output};
 
@@ -23,7 +23,7 @@ use crate::render::{duration, output};
 /// gets one line: `PRUNED`, or the `SKIP_` code that keeps it. A skip is not a failure. What was done
 /// with the keys stays in the session's log until `--logs` removes that, too.
 #[derive(Debug, Args)]
-pub(crate) struct Prune {
+pub(crate) struct AccessPruneArgs {
     /// Change nothing; say what would be done.
     #[arg(long)]
     dry_run: bool,
@@ -32,24 +32,26 @@ pub(crate) struct Prune {
     logs: Option<Duration>,
 }
 
-impl Prune {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let home = context.home()?;
-        let report = prune(&home, &World::here(), self.dry_run).map_err(AccessError::from)?;
-        let (mut pruned, mut failed) = (report.pruned(), report.failed());
-        let skipped = report.skipped();
+impl AccessPruneArgs {
+    pub(crate) fn run_access_prune(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let home = context.ostler_home()?;
+        let report =
+            prune_access(&home, &AccessWorld::here(), self.dry_run).map_err(AccessError::from)?;
+        let (mut pruned, mut failed) = (report.pruned_count(), report.failed_count());
+        let skipped = report.skipped_count();
         let mut items: Vec<PruneView> =
-            report.items.into_iter().map(|item| view(item, self.dry_run)).collect();
+            report.items.into_iter().map(|item| prune_view(item, self.dry_run)).collect();
         if let Some(age) = self.logs {
             let now = context.now;
-            let logs = expire(&home, now.minus(age), self.dry_run).map_err(AccessError::from)?;
+            let logs =
+                expire_logs(&home, now.minus(age), self.dry_run).map_err(AccessError::from)?;
             let removed = logs.iter().filter(|log| log.removed.is_ok()).count();
             pruned += removed;
             failed += logs.len() - removed;
             items.extend(logs.into_iter().map(|log| log_view(log, now, self.dry_run)));
         }
         if context.json {
-            context.answer(AccessPruneResult {
+            context.print_json(AccessPruneResult {
                 dry_run: self.dry_run,
                 items,
                 pruned,
@@ -59,7 +61,12 @@ impl Prune {
         } else {
             let mut out = String::new();
             for item in &items {
-                let line = format!("{} {} {}", item.code, escape(&item.id), escape(&item.reason));
+                let line = format!(
+                    "{} {} {}",
+                    item.code,
+                    escape_untrusted(&item.id),
+                    escape_untrusted(&item.reason)
+                );
                 out.push_str(line.trim_end());
                 out.push('\n');
             }
@@ -69,15 +76,17 @@ impl Prune {
                 out.push_str(&format!(", {failed} failed"));
             }
             out.push('\n');
-            output::text(&out)?;
+            output::print_text(&out)?;
         }
         Ok(if failed > 0 { error::exit_code_of("ACCESS_FAILED") } else { ExitCode::SUCCESS })
     }
 }
 
-fn log_view(log: Expired, now: Time, dry_run: bool) -> PruneView {
+fn log_view(log: ExpiredLog, now: Time, dry_run: bool) -> PruneView {
     let (code, reason) = match log.removed {
-        Ok(()) => ("PRUNED_LOG", format!("last line {}", duration::ago(now.since(log.last)))),
+        Ok(()) => {
+            ("PRUNED_LOG", format!("last line {}", duration::age_phrase(now.since(log.last))))
+        }
         Err(reason) => ("FAIL_REMOVE", reason),
     };
     let code = code_word(code, dry_run);
@@ -94,17 +103,17 @@ fn code_word(code: &str, dry_run: bool) -> String {
     }
 }
 
-fn view(item: Item, dry_run: bool) -> PruneView {
+fn prune_view(item: PrunedEntry, dry_run: bool) -> PruneView {
     let (action, code, reason) = match item.outcome {
-        Outcome::Pruned { state, death: Death::Gone } => {
-            ("remove", "PRUNED", state.word().to_owned())
+        PruneOutcome::Pruned { state, death: Death::Gone } => {
+            ("remove", "PRUNED", state.as_str().to_owned())
         }
-        Outcome::Pruned { state, death } => {
-            let reason = Presence::Absent(death).reason();
-            ("remove", "PRUNED", format!("{} ({reason})", state.word()))
+        PruneOutcome::Pruned { state, death } => {
+            let reason = AgentPresence::Absent(death).reason_code();
+            ("remove", "PRUNED", format!("{} ({reason})", state.as_str()))
         }
-        Outcome::Kept(skip) => ("skip", skip.code.word(), skip.detail),
-        Outcome::Failed(what) => ("remove", "FAIL_REMOVE", what),
+        PruneOutcome::Kept(skip) => ("skip", skip.code.as_str(), skip.detail),
+        PruneOutcome::Failed(what) => ("remove", "FAIL_REMOVE", what),
     };
     PruneView { action, kind: "access", id: item.name, code: code_word(code, dry_run), reason }
 }

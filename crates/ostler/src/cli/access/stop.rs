@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use access::rules::escape;
-use access::stop::{Choice, Outcome, Reason, choose, stop};
+use access::rules::escape_untrusted;
+use access::stop::{StopOutcome, StopReason, StopSelection, choose_sessions, stop_access};
 use access::wire::{AccessStopResult, StoppedView};
-use access::{AccessError, Root, World};
+use access::{AccessError, AccessRoot, AccessWorld};
 use clap::{ArgGroup, Args};
 use clap_complete::ArgValueCandidates;
 use model::address::AddressError;
 
-use crate::cli::{Context, complete};
+use crate::cli::{CliContext, complete};
 use crate::error::{self, Error};
 use crate::render::output;
 
@@ -21,9 +21,9 @@ use crate::render::output;
 /// proved is left alone.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("which").required(true).args(["id", "all_expired", "orphaned"])))]
-pub(crate) struct Stop {
+pub(crate) struct AccessStopArgs {
     /// The access session: an id or an unambiguous prefix.
-    #[arg(add = ArgValueCandidates::new(complete::access_sessions))]
+    #[arg(add = ArgValueCandidates::new(complete::complete_access_sessions))]
     id: Option<String>,
     /// Stop every session whose time is over; needs `--yes`.
     #[arg(long)]
@@ -39,51 +39,51 @@ pub(crate) struct Stop {
     kill: bool,
 }
 
-impl Stop {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let home = context.home()?;
+impl AccessStopArgs {
+    pub(crate) fn run_access_stop(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let home = context.ostler_home()?;
         match &self.id {
-            Some(text) => self.one(context, &home, text),
-            None => self.many(context, &home),
+            Some(text) => self.stop_one(context, &home, text),
+            None => self.stop_many(context, &home),
         }
     }
 
-    fn one(&self, context: &Context, home: &Path, text: &str) -> Result<ExitCode, Error> {
+    fn stop_one(&self, context: &CliContext, home: &Path, text: &str) -> Result<ExitCode, Error> {
         let not_found = || AccessError::from(AddressError::NotFound(text.to_owned()));
-        let root = Root::find(home).map_err(AccessError::from)?.ok_or_else(not_found)?;
-        let id = root.resolve(text)?;
-        let outcome = stop(home, &World::here(), &id, Reason::Asked, self.kill)?;
+        let root = AccessRoot::find(home).map_err(AccessError::from)?.ok_or_else(not_found)?;
+        let id = root.resolve_id(text)?;
+        let outcome = stop_access(home, &AccessWorld::here(), &id, StopReason::Asked, self.kill)?;
         match outcome {
-            Outcome::Stopped(_) => answer(context, vec![view(id, outcome)])?,
-            Outcome::Refused(skip) => {
+            StopOutcome::Stopped(_) => print_stopped(context, vec![stopped_view(id, outcome)])?,
+            StopOutcome::Refused(skip) => {
                 return Err(Error::AccessRefused { id, why: skip.to_string() });
             }
-            Outcome::Unproven(why) => return Err(Error::AccessRefused { id, why }),
-            Outcome::StillRunning(why) => return Err(Error::AccessStillRunning { id, why }),
+            StopOutcome::Unproven(why) => return Err(Error::AccessRefused { id, why }),
+            StopOutcome::StillRunning(why) => return Err(Error::AccessStillRunning { id, why }),
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn many(&self, context: &Context, home: &Path) -> Result<ExitCode, Error> {
+    fn stop_many(&self, context: &CliContext, home: &Path) -> Result<ExitCode, Error> {
         let (choice, reason) = if self.orphaned {
-            (Choice::Orphaned, Reason::Orphaned)
+            (StopSelection::Orphaned, StopReason::Orphaned)
         } else {
-            (Choice::Expired, Reason::Expired)
+            (StopSelection::Expired, StopReason::Expired)
         };
-        let ids = choose(home, &World::here(), choice).map_err(AccessError::from)?;
+        let ids = choose_sessions(home, &AccessWorld::here(), choice).map_err(AccessError::from)?;
         if self.all_expired && !self.yes {
             let would = |id| StoppedView {
                 id,
                 outcome: "would-stop",
                 detail: "its time is over; `--yes` stops it".to_owned(),
             };
-            answer(context, ids.into_iter().map(would).collect())?;
+            print_stopped(context, ids.into_iter().map(would).collect())?;
             return Ok(ExitCode::SUCCESS);
         }
         let mut views = Vec::new();
         for id in ids {
-            let outcome = stop(home, &World::here(), &id, reason, self.kill)?;
-            views.push(view(id, outcome));
+            let outcome = stop_access(home, &AccessWorld::here(), &id, reason, self.kill)?;
+            views.push(stopped_view(id, outcome));
         }
         let worst = |outcome: &str| views.iter().any(|one| one.outcome == outcome);
         let code = if worst("still-running") {
@@ -93,30 +93,35 @@ impl Stop {
         } else {
             ExitCode::SUCCESS
         };
-        answer(context, views)?;
+        print_stopped(context, views)?;
         Ok(code)
     }
 }
 
-fn view(id: String, outcome: Outcome) -> StoppedView {
+fn stopped_view(id: String, outcome: StopOutcome) -> StoppedView {
     let (outcome, detail) = match outcome {
-        Outcome::Stopped(found) => ("stopped", found),
-        Outcome::Refused(skip) => ("refused", skip.to_string()),
-        Outcome::Unproven(why) => ("unproven", why),
-        Outcome::StillRunning(why) => ("still-running", why),
+        StopOutcome::Stopped(found) => ("stopped", found),
+        StopOutcome::Refused(skip) => ("refused", skip.to_string()),
+        StopOutcome::Unproven(why) => ("unproven", why),
+        StopOutcome::StillRunning(why) => ("still-running", why),
     };
     StoppedView { id, outcome, detail }
 }
 
-fn answer(context: &Context, sessions: Vec<StoppedView>) -> Result<(), Error> {
+fn print_stopped(context: &CliContext, sessions: Vec<StoppedView>) -> Result<(), Error> {
     if context.json {
-        return context.answer(AccessStopResult { sessions });
+        return context.print_json(AccessStopResult { sessions });
     }
     if sessions.is_empty() {
-        return output::text("Nothing to stop.\n");
+        return output::print_text("Nothing to stop.\n");
     }
     let line = |one: &StoppedView| {
-        format!("{} {}: {}\n", one.outcome, escape(&one.id), escape(&one.detail))
+        format!(
+            "{} {}: {}\n",
+            one.outcome,
+            escape_untrusted(&one.id),
+            escape_untrusted(&one.detail)
+        )
     };
-    output::text(&sessions.iter().map(line).collect::<String>())
+    output::print_text(&sessions.iter().map(line).collect::<String>())
 }

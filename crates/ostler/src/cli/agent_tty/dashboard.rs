@@ -4,14 +4,14 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Args;
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 
 /// Watch sessions on one screen.
 #[derive(Debug, Args)]
-pub(crate) struct Dashboard {
+pub(crate) struct DashboardArgs {
     /// Sessions that are over, too.
     #[arg(long)]
     all: bool,
@@ -20,14 +20,17 @@ pub(crate) struct Dashboard {
     session: Option<String>,
 }
 
-impl Dashboard {
-    pub(crate) fn run(&self, _: &Context) -> Result<ExitCode, Error> {
+impl DashboardArgs {
+    pub(crate) fn run_dashboard(&self, _: &CliContext) -> Result<ExitCode, Error> {
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-            return Err(Fault::input("dashboard needs a terminal on stdin and stdout.").into());
+            return Err(HostFault::invalid_input(
+                "dashboard needs a terminal on stdin and stdout.",
+            )
+            .into());
         }
         let _ = (self.all, &self.session);
         let message =
             "this version has no dashboard; `ostler ls --watch` lists sessions as they change";
-        Err(Fault::new(Code::InternalError, message).into())
+        Err(HostFault::new(FaultCode::InternalError, message).into())
     }
 }

@@ -5,18 +5,18 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
-use flows::terminal::screen::{Limits, Screen, Size, png};
-use model::time::millis;
+use flows::terminal::screen::{Screen, ScreenLimits, ScreenSize, png};
+use model::time::whole_millis;
 use serde::Serialize;
 
-use super::version::{Capability, capabilities};
-use crate::cli::Context;
+use super::version::{Capability, list_capabilities};
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{output, text};
 
 /// Check whether everything works here.
 #[derive(Debug, Args)]
-pub(crate) struct Doctor {}
+pub(crate) struct AgentTtyDoctorArgs {}
 
 #[derive(Serialize)]
 struct Report {
@@ -40,84 +40,89 @@ struct Check {
     duration_ms: u64,
 }
 
-fn check(name: &'static str, look: impl FnOnce() -> Result<String, String>) -> Check {
+fn run_check(name: &'static str, look: impl FnOnce() -> Result<String, String>) -> Check {
     let begun = Instant::now();
     let (status, message) = match look() {
         Ok(message) => ("pass", message),
         Err(message) => ("fail", message),
     };
-    let duration_ms = millis(begun.elapsed());
+    let duration_ms = whole_millis(begun.elapsed());
     Check { name, status, message, duration_ms }
 }
 
-fn skip(name: &'static str, why: &str) -> Check {
+fn skip_check(name: &'static str, why: &str) -> Check {
     Check { name, status: "skip", message: why.to_owned(), duration_ms: 0 }
 }
 
-impl Doctor {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let home = context.terminals()?;
+impl AgentTtyDoctorArgs {
+    pub(crate) fn run_agent_tty_doctor(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let home = context.terminals_home()?;
         let root = home.root.clone();
         let words = |error: std::io::Error| error.to_string();
         let scratch = |below: &std::path::Path| -> Result<String, String> {
             std::fs::create_dir_all(below).map_err(words)?;
             let file = below.join(format!(".doctor-{}", std::process::id()));
-            let written = sys::atomic::write(&file, b"x").map_err(words);
-            sys::atomic::abandon(&file);
+            let written = sys::atomic::write_synced(&file, b"x").map_err(words);
+            sys::atomic::remove_own(&file);
             written.map(|()| format!("{} is writable", below.display()))
         };
         let environment = vec![
-            skip("node-runtime", "not needed"),
-            check("cwd-access", || {
+            skip_check("node-runtime", "not needed"),
+            run_check("cwd-access", || {
                 std::env::current_dir().map_err(words).map(|d| d.display().to_string())
             }),
-            check("temp-dir", || scratch(&std::env::temp_dir())),
-            check("home_isolation", || Ok(format!("sessions are kept in {}", root.display()))),
-            check("home-writable", || scratch(&root)),
-            check("pty-spawn", || {
-                let size = sys::pty::Size { cols: 80, rows: 24 };
+            run_check("temp-dir", || scratch(&std::env::temp_dir())),
+            run_check("home_isolation", || Ok(format!("sessions are kept in {}", root.display()))),
+            run_check("home-writable", || scratch(&root)),
+            run_check("pty-spawn", || {
+                let size = sys::pty::PtySize { cols: 80, rows: 24 };
                 let command = std::process::Command::new("/bin/true");
-                let (_master, program) = sys::pty::start(command, size).map_err(words)?;
+                let (_master, program) = sys::pty::spawn_on_pty(command, size).map_err(words)?;
                 program.reap().map_err(words).map(|_| "a program was run on a terminal".to_owned())
             }),
-            check("socket-viable", || {
+            run_check("socket-viable", || {
                 let path = home.socket_of(&format!("doctor-{}", std::process::id()));
-                let listener = sys::socket::listen(&path).map_err(|error| error.to_string())?;
-                let met = sys::socket::connect(&path).map_err(|error| error.to_string());
+                let listener =
+                    sys::socket::listen_private(&path).map_err(|error| error.to_string())?;
+                let met = sys::socket::connect_private(&path).map_err(|error| error.to_string());
                 drop(listener);
-                sys::atomic::abandon(&path);
+                sys::atomic::remove_own(&path);
                 met.map(|_| format!("{} works", path.display()))
             }),
-            check("artifact-atomicity", || scratch(&root)),
-            check("event-log-writable", || scratch(&home.sessions())),
+            run_check("artifact-atomicity", || scratch(&root)),
+            run_check("event-log-writable", || scratch(&home.sessions_directory())),
         ];
         let no_browser = "not needed: pictures are drawn in process";
         let renderer = vec![
-            skip("playwright_available", no_browser),
-            skip("browser_cache_accessible", no_browser),
-            skip("browser_launch", no_browser),
-            check("ghostty_web_available", || Ok("ostler's own renderer".to_owned())),
-            check("screenshot_viable", || {
-                let screen = Screen::new(Size { cols: 80, rows: 24 }, Limits::default());
+            skip_check("playwright_available", no_browser),
+            skip_check("browser_cache_accessible", no_browser),
+            skip_check("browser_launch", no_browser),
+            run_check("ghostty_web_available", || Ok("ostler's own renderer".to_owned())),
+            run_check("screenshot_viable", || {
+                let screen =
+                    Screen::new(ScreenSize { cols: 80, rows: 24 }, ScreenLimits::default());
                 let profile = png::Profile::reference_dark();
-                let picture = png::draw(&screen, &profile, png::ShowCursor::No);
+                let picture = png::draw_png(&screen, &profile, png::ShowCursor::No);
                 Ok(format!("{} bytes", picture.len()))
             }),
-            check("libghostty_vt_available", || Ok("ostler's own renderer".to_owned())),
+            run_check("libghostty_vt_available", || Ok("ostler's own renderer".to_owned())),
         ];
         let ok = environment.iter().chain(&renderer).all(|check| check.status != "fail");
-        let report =
-            Report { ok, checks: Checks { environment, renderer }, capabilities: capabilities() };
+        let report = Report {
+            ok,
+            checks: Checks { environment, renderer },
+            capabilities: list_capabilities(),
+        };
         if context.json {
-            context.answer(&report)?;
+            context.print_json(&report)?;
         } else {
-            output::text(&page(&report))?;
+            output::print_text(&render_report_text(&report))?;
         }
         Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
-fn page(report: &Report) -> String {
+fn render_report_text(report: &Report) -> String {
     let mut out = String::new();
     for (title, checks) in
         [("Environment", &report.checks.environment), ("Renderer", &report.checks.renderer)]

@@ -6,20 +6,20 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use flows::terminal::Home;
-use flows::terminal::remove::{self, Removed, size_of};
-use flows::work::{Done, Work, carry_out};
-use model::hosted::{Code, Fault};
+use flows::terminal::TerminalHome;
+use flows::terminal::remove::{self, RemovedTerminal, size_of};
+use flows::work::{Work, WorkDone, carry_out_work};
+use model::hosted::{FaultCode, HostFault};
 use serde::Serialize;
 
 use super::homes;
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::{Error, unexpected_answer};
 use crate::render::{output, text};
 
 /// Remove sessions that are over.
 #[derive(Debug, Args)]
-pub(crate) struct Gc {
+pub(crate) struct AgentTtyGcArgs {
     /// Only say what would go.
     #[arg(long)]
     dry_run: bool,
@@ -59,24 +59,26 @@ struct Skipped {
     reason: String,
 }
 
-impl Gc {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let age = self.older_than.as_deref().map(age).transpose()?;
+impl AgentTtyGcArgs {
+    pub(crate) fn run_agent_tty_gc(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let age = self.older_than.as_deref().map(parse_age).transpose()?;
         let Some(globals) = &context.agent_tty else { return Ok(ExitCode::FAILURE) };
         let mut roots: Vec<PathBuf> = vec![globals.home.clone()];
         if !globals.explicit {
-            let others = homes::known().into_iter().map(|known| known.path);
+            let others = homes::list_known_homes().into_iter().map(|known| known.path);
             roots.extend(others.filter(|path| *path != globals.home));
         }
-        let homes: Vec<HomeRow> =
-            roots.iter().map(|root| self.collect(context, root, age)).collect::<Result<_, _>>()?;
+        let homes: Vec<HomeRow> = roots
+            .iter()
+            .map(|root| self.collect_home(context, root, age))
+            .collect::<Result<_, _>>()?;
         let gone = |row: &HomeRow| Path::new(&row.home).to_owned();
         let deregistered: Vec<PathBuf> =
             homes.iter().filter(|row| row.deregistered).map(gone).collect();
         if !self.dry_run && !deregistered.is_empty() {
-            let mut known = homes::known();
+            let mut known = homes::list_known_homes();
             known.retain(|one| !deregistered.contains(&one.path));
-            homes::write(known);
+            homes::write_registry(known);
         }
         let result = Collected {
             dry_run: self.dry_run,
@@ -90,20 +92,22 @@ impl Gc {
             homes,
         };
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
         } else {
-            output::text(&words(&result))?;
+            output::print_text(&render_collected_text(&result))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn collect(
+    fn collect_home(
         &self,
-        context: &Context,
+        context: &CliContext,
         root: &Path,
         age: Option<Duration>,
     ) -> Result<HomeRow, Error> {
-        let Some(globals) = &context.agent_tty else { return Err(Fault::input("no home").into()) };
+        let Some(globals) = &context.agent_tty else {
+            return Err(HostFault::invalid_input("no home").into());
+        };
         let home = globals.terminals_in(root);
         let mut row = HomeRow {
             home: root.to_string_lossy().into_owned(),
@@ -117,7 +121,7 @@ impl Gc {
             Ok(ids) => ids,
             // One bad home of many does not keep the others from being collected.
             Err(fault) if !globals.explicit => {
-                output::talk(&text::one_line(&fault.message));
+                output::print_notice(&text::one_line(&fault.message));
                 return Ok(row);
             }
             Err(fault) => return Err(fault.into()),
@@ -128,11 +132,11 @@ impl Gc {
                 row.skipped_sessions
                     .push(Skipped { session_id: id.clone(), reason: reason.to_owned() });
             };
-            if !home.sessions().join(id).is_dir() {
+            if !home.sessions_directory().join(id).is_dir() {
                 skip("not a directory");
                 continue;
             }
-            let Ok(session) = home.open(id) else {
+            let Ok(session) = home.open_session(id) else {
                 skip("missing or unreadable manifest");
                 continue;
             };
@@ -149,14 +153,14 @@ impl Gc {
                 going.push(id.clone());
             }
         }
-        for (id, outcome) in self.remove(context, &home, going)? {
+        for (id, outcome) in self.remove_sessions(context, &home, going)? {
             match outcome {
                 Ok(bytes) => {
                     row.removed_sessions.push(id);
                     row.total_bytes_freed += bytes;
                 }
                 Err(refusal) => {
-                    let reason = refusal.reason();
+                    let reason = refusal.reason_text();
                     row.skipped_sessions.push(Skipped { session_id: id, reason });
                 }
             }
@@ -167,41 +171,41 @@ impl Gc {
     }
 }
 
-impl Gc {
+impl AgentTtyGcArgs {
     /// Moves sessions to the trash, or says what they take.
-    fn remove(
+    fn remove_sessions(
         &self,
-        context: &Context,
-        home: &Home,
+        context: &CliContext,
+        home: &TerminalHome,
         ids: Vec<String>,
-    ) -> Result<Vec<Removed>, Error> {
+    ) -> Result<Vec<RemovedTerminal>, Error> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let dirs = context.dirs()?;
+        let dirs = context.ostler_dirs()?;
         if self.dry_run {
             let pins = store::state::read_pins(&dirs.home);
-            let size = |id: &str| size_of(&home.sessions().join(id));
+            let size = |id: &str| size_of(&home.sessions_directory().join(id));
             let outcome = |id: String| {
-                let allowed = pins.allow(&[remove::name(&id)]);
+                let allowed = pins.allow(&[remove::terminal_name(&id)]);
                 (id.clone(), allowed.map(|()| size(&id)))
             };
             return Ok(ids.into_iter().map(outcome).collect());
         }
         let (root, command) = (home.root.clone(), "agent-tty gc".to_owned());
         let work = Work::RemoveTerminals { root, ids, command };
-        let done = carry_out(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        let done = carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
         match done.map_err(Error::Order)? {
-            (Done::RemoveTerminals(outcomes), _) => Ok(outcomes),
+            (WorkDone::RemoveTerminals(outcomes), _) => Ok(outcomes),
             _ => Err(unexpected_answer()),
         }
     }
 }
 
-fn age(text: &str) -> Result<Duration, Fault> {
+fn parse_age(text: &str) -> Result<Duration, HostFault> {
     let wrong = || {
         let message = format!("--older-than `{text}` must be a number of m, h or d, like 30m.");
-        Fault::new(Code::InvalidDuration, message)
+        HostFault::new(FaultCode::InvalidDuration, message)
     };
     let unit = match text.chars().last() {
         Some('m') => 60,
@@ -213,7 +217,7 @@ fn age(text: &str) -> Result<Duration, Fault> {
     Ok(Duration::from_secs(number.saturating_mul(unit)))
 }
 
-fn words(result: &Collected) -> String {
+fn render_collected_text(result: &Collected) -> String {
     let mut out = String::new();
     let verb = if result.dry_run { "Would remove" } else { "Removed" };
     for row in &result.homes {

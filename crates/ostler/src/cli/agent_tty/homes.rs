@@ -8,20 +8,20 @@ use clap::{Args, Subcommand};
 use model::time::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::env;
 use crate::error::Error;
 use crate::render::{output, text};
 
 /// Manage the list of homes.
 #[derive(Debug, Args)]
-pub(crate) struct Homes {
+pub(crate) struct HomesArgs {
     #[command(subcommand)]
-    what: What,
+    what: HomesCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum HomesCommand {
     /// List homes with sessions in them.
     List {
         /// Homes with nothing but sessions that are over, too.
@@ -37,48 +37,50 @@ enum What {
 
 /// `homes.json`
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Registry {
+struct HomeRegistry {
     version: u32,
-    homes: Vec<Known>,
+    homes: Vec<KnownHome>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Known {
+pub(super) struct KnownHome {
     pub(super) path: PathBuf,
     last_seen_at: Time,
 }
 
-fn file() -> Option<PathBuf> {
-    let state = env::lookup("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = state.or_else(|| Some(env::home()?.join(".local/state")))?;
+fn registry_file() -> Option<PathBuf> {
+    let state =
+        env::lookup_variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = state.or_else(|| Some(env::home_dir()?.join(".local/state")))?;
     Some(state.join("agent-tty/homes.json"))
 }
 
 /// The homes on the list, newest first. One that cannot be read is empty: it is only a convenience.
-pub(super) fn known() -> Vec<Known> {
-    let read = || serde_json::from_slice::<Registry>(&std::fs::read(file()?).ok()?).ok();
+pub(super) fn list_known_homes() -> Vec<KnownHome> {
+    let read =
+        || serde_json::from_slice::<HomeRegistry>(&std::fs::read(registry_file()?).ok()?).ok();
     read().map(|registry| registry.homes).unwrap_or_default()
 }
 
-pub(super) fn write(mut homes: Vec<Known>) {
+pub(super) fn write_registry(mut homes: Vec<KnownHome>) {
     homes.sort_by_key(|known| std::cmp::Reverse(known.last_seen_at));
     let write = || -> Option<()> {
-        let path = file()?;
+        let path = registry_file()?;
         std::fs::create_dir_all(path.parent()?).ok()?;
-        let text = serde_json::to_string_pretty(&Registry { version: 1, homes }).ok()? + "\n";
-        sys::atomic::replace(&path, text.as_bytes()).ok()
+        let text = serde_json::to_string_pretty(&HomeRegistry { version: 1, homes }).ok()? + "\n";
+        sys::atomic::write_unsynced(&path, text.as_bytes()).ok()
     };
     let _ = write();
 }
 
 /// Notes the home in use.
-pub(super) fn register(context: &Context) {
-    let Ok(home) = context.terminals() else { return };
-    let mut homes = known();
+pub(super) fn register_home(context: &CliContext) {
+    let Ok(home) = context.terminals_home() else { return };
+    let mut homes = list_known_homes();
     homes.retain(|known| known.path != home.root);
-    homes.push(Known { path: home.root, last_seen_at: context.now });
-    write(homes);
+    homes.push(KnownHome { path: home.root, last_seen_at: context.now });
+    write_registry(homes);
 }
 
 #[derive(Serialize)]
@@ -101,30 +103,30 @@ struct Forgotten {
     forgotten: bool,
 }
 
-impl Homes {
-    pub(crate) const fn name(&self) -> &'static str {
+impl HomesArgs {
+    pub(crate) const fn envelope_name(&self) -> &'static str {
         match self.what {
-            What::List { .. } => "home list",
-            What::Forget { .. } => "home forget",
+            HomesCommand::List { .. } => "home list",
+            HomesCommand::Forget { .. } => "home forget",
         }
     }
 
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+    pub(crate) fn run_homes(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match &self.what {
-            What::List { all } => list(context, *all),
-            What::Forget { path } => forget(context, path),
+            HomesCommand::List { all } => list_homes(context, *all),
+            HomesCommand::Forget { path } => forget_home(context, path),
         }
     }
 }
 
-fn list(context: &Context, all: bool) -> Result<ExitCode, Error> {
+fn list_homes(context: &CliContext, all: bool) -> Result<ExitCode, Error> {
     let mut homes = Vec::new();
-    for known in known() {
+    for known in list_known_homes() {
         let Some(globals) = &context.agent_tty else { break };
         let sessions = match globals.terminals_in(&known.path).readable_sessions() {
             Ok(sessions) => sessions,
             Err(fault) => {
-                output::talk(&text::one_line(&fault.message));
+                output::print_notice(&text::one_line(&fault.message));
                 continue;
             }
         };
@@ -140,7 +142,7 @@ fn list(context: &Context, all: bool) -> Result<ExitCode, Error> {
         }
     }
     if context.json {
-        context.answer(Listed { homes })?;
+        context.print_json(Listed { homes })?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = String::new();
@@ -149,26 +151,26 @@ fn list(context: &Context, all: bool) -> Result<ExitCode, Error> {
         let (active, total) = (home.active_sessions, home.total_sessions);
         let _ = writeln!(out, "{path}  {active} active  {total} total  {}", home.last_seen_at);
     }
-    output::text(if out.is_empty() { "No registered Homes.\n" } else { &out })?;
+    output::print_text(if out.is_empty() { "No registered Homes.\n" } else { &out })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn forget(context: &Context, path: &Path) -> Result<ExitCode, Error> {
-    let path = super::absolute(path)?;
-    let mut homes = known();
+fn forget_home(context: &CliContext, path: &Path) -> Result<ExitCode, Error> {
+    let path = super::absolute_home(path)?;
+    let mut homes = list_known_homes();
     let before = homes.len();
     homes.retain(|known| known.path != path);
     let forgotten = homes.len() < before;
     if forgotten {
-        write(homes);
+        write_registry(homes);
     }
     let path = path.to_string_lossy().into_owned();
     if context.json {
-        context.answer(Forgotten { path, forgotten })?;
+        context.print_json(Forgotten { path, forgotten })?;
     } else if forgotten {
-        output::text(&format!("Forgot Home: {}\n", text::one_line(&path)))?;
+        output::print_text(&format!("Forgot Home: {}\n", text::one_line(&path)))?;
     } else {
-        output::text(&format!("Home is not registered: {}\n", text::one_line(&path)))?;
+        output::print_text(&format!("Home is not registered: {}\n", text::one_line(&path)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,13 +8,13 @@ use model::status::Status;
 use model::time::Time;
 use serde::Serialize;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{output, text};
 
 /// List sessions.
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct AgentTtyListArgs {
     /// Sessions that are over, too.
     #[arg(long)]
     all: bool,
@@ -37,10 +37,10 @@ struct Row {
     pid: Option<u32>,
 }
 
-impl List {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+impl AgentTtyListArgs {
+    pub(crate) fn run_agent_tty_list(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let mut sessions = Vec::new();
-        for session in context.terminals()?.readable_sessions()? {
+        for session in context.terminals_home()?.readable_sessions()? {
             let manifest = session.as_settled().manifest;
             if self.all || manifest.status.is_active() {
                 sessions.push(Row {
@@ -54,15 +54,15 @@ impl List {
             }
         }
         if context.json {
-            context.answer(Listed { sessions })?;
+            context.print_json(Listed { sessions })?;
             return Ok(ExitCode::SUCCESS);
         }
         let mut out = String::new();
         for row in &sessions {
             let command = text::one_line(&row.command.join(" "));
-            let _ = writeln!(out, "{}  {}  {command}", row.session_id, row.status.word());
+            let _ = writeln!(out, "{}  {}  {command}", row.session_id, row.status.as_str());
         }
-        output::text(if out.is_empty() { "\n" } else { &out })?;
+        output::print_text(if out.is_empty() { "\n" } else { &out })?;
         Ok(ExitCode::SUCCESS)
     }
 }

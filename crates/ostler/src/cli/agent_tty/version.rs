@@ -5,16 +5,16 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
 /// The renderers that can be asked for; both mean the one there is.
-pub(super) const BACKENDS: [&str; 2] = ["ghostty-web", "libghostty-vt"];
+pub(super) const RENDERER_BACKENDS: [&str; 2] = ["ghostty-web", "libghostty-vt"];
 
 /// Print the version.
 #[derive(Debug, Args)]
-pub(crate) struct Version {}
+pub(crate) struct AgentTtyVersionArgs {}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,7 +42,7 @@ pub(super) struct Capability {
     reason: Option<&'static str>,
 }
 
-pub(super) fn capabilities() -> Vec<Capability> {
+pub(super) fn list_capabilities() -> Vec<Capability> {
     let can = |name| Capability { name, status: "available", reason: None };
     let cannot = |name, reason| Capability { name, status: "unavailable", reason: Some(reason) };
     vec![
@@ -55,8 +55,8 @@ pub(super) fn capabilities() -> Vec<Capability> {
     ]
 }
 
-impl Version {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+impl AgentTtyVersionArgs {
+    pub(crate) fn run_agent_tty_version(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let platform = if cfg!(target_os = "macos") { "darwin" } else { std::env::consts::OS };
         let arch = match std::env::consts::ARCH {
             "x86_64" => "x64",
@@ -66,14 +66,14 @@ impl Version {
         let result = Versions {
             cli_version: super::cli_version(),
             protocol_version: "0.1.0",
-            renderer_backends: BACKENDS,
+            renderer_backends: RENDERER_BACKENDS,
             runtime: Runtime { node: "not used", platform, arch },
-            capabilities: capabilities(),
+            capabilities: list_capabilities(),
         };
         if context.json {
-            context.answer(result)?;
+            context.print_json(result)?;
         } else {
-            output::text(&format!(
+            output::print_text(&format!(
                 "agent-tty {}\nprotocol {}\nruntime {platform}/{arch}\n",
                 result.cli_version, result.protocol_version
             ))?;

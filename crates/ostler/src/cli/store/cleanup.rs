@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use clap::Args;
 use flows::openclaw_store::clean;
-use openclaw::config::Config;
-use openclaw::store::{Ask, Selection, StoreError, policy, preview};
+use openclaw::config::OpenClawConfig;
+use openclaw::store::{
+    SessionStoreRequest, StoreError, StoreSelection, preview_cleanup, read_policy,
+};
 use openclaw::wire::{PolicyView, SettingView, StoreCleanup, StoreCleanupResult, StoreItem};
 
-use super::ls::age;
-use crate::cli::Context;
+use super::ls::age_cell;
+use crate::cli::CliContext;
 use crate::cli::ls::report_incomplete;
 use crate::error::{self, Error};
-use crate::render::colour::{Colour, Paint};
-use crate::render::progress::Progress;
-use crate::render::table::{Cell, Column, Give, draw};
+use crate::render::colour::{Colour, Painter};
+use crate::render::progress::ProgressLine;
+use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{consent, duration, output, text};
 
 /// Apply OpenClaw's maintenance policy to a store.
@@ -26,9 +28,9 @@ use crate::render::{consent, duration, output, text};
 /// then it deletes the entries of the plan, key by key, and nothing else is done. A database (OpenClaw
 /// 2026.8 and later) is cleaned up by the gateway's own rules, which cannot be shown first.
 #[derive(Debug, Args)]
-pub(crate) struct Cleanup {
+pub(crate) struct StoreCleanupArgs {
     #[command(flatten)]
-    which: super::Which,
+    which: super::StoreSelectionArgs,
     /// Show the plan, and change nothing.
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
@@ -58,20 +60,20 @@ pub(crate) struct Cleanup {
 }
 
 /// How often a plan that has changed meanwhile is shown again.
-const MOST_ROUNDS: usize = 3;
+const MAX_CONSENT_ROUNDS: usize = 3;
 
-impl Cleanup {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let config = super::configuration()?;
-        let mut ask = self.ask();
+impl StoreCleanupArgs {
+    pub(crate) fn run_store_cleanup(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let config = super::load_openclaw_config()?;
+        let mut ask = self.store_request();
         if self.dry_run {
-            return tell(context, &self.plan(context, &config, &ask)?);
+            return print_cleanup(context, &self.plan_cleanup(context, &config, &ask)?);
         }
-        for _ in 0..MOST_ROUNDS {
-            match self.plan(context, &config, &ask) {
+        for _ in 0..MAX_CONSENT_ROUNDS {
+            match self.plan_cleanup(context, &config, &ask) {
                 Ok(plan) if plan.stores.iter().all(|store| !store.would_mutate) => {}
                 Ok(plan) if !self.is_consent() => {
-                    if !agreed(context, &plan)? {
+                    if !ask_consent(context, &plan)? {
                         return Ok(ExitCode::SUCCESS);
                     }
                     let plans = plan.stores.into_iter().filter_map(|store| store.plan_hash);
@@ -87,17 +89,17 @@ impl Cleanup {
                     other?;
                 }
             }
-            let mut progress = Progress::new("cleaning up");
-            let result = super::at_the_desk(context, |desk| {
-                clean(desk, &ask, &mut |done, total| progress.show(done, total))
+            let mut progress = ProgressLine::new("cleaning up");
+            let result = super::run_through_writer(context, |desk| {
+                clean(desk, &ask, &mut |done, total| progress.show_progress(done, total))
             })?;
             drop(progress);
             if result.stores.iter().all(|store| !store.replanned) || self.is_consent() {
-                return tell(context, &result);
+                return print_cleanup(context, &result);
             }
             if result.receipt.is_some() {
                 // One store was as agreed, another was not.
-                output::talk(words(&result).trim_end());
+                output::print_notice(render_cleanup_text(&result).trim_end());
             }
         }
         Err(Error::Refused {
@@ -111,34 +113,34 @@ impl Cleanup {
         self.yes || self.enforce
     }
 
-    fn ask(&self) -> Ask {
-        Ask {
+    fn store_request(&self) -> SessionStoreRequest {
+        SessionStoreRequest {
             enforce: self.enforce,
             active: self.active_key.clone(),
             fix_missing: self.fix_missing,
             fix_dm_scope: self.fix_dm_scope,
             drop_unusable: self.drop_unusable,
             with_kept: self.all,
-            ..super::plain(self.which.selection(Selection::Default))
+            ..super::plain_request(self.which.store_selection(StoreSelection::Default))
         }
     }
 
-    fn plan(
+    fn plan_cleanup(
         &self,
-        context: &Context,
-        config: &Config,
-        ask: &Ask,
+        context: &CliContext,
+        config: &OpenClawConfig,
+        ask: &SessionStoreRequest,
     ) -> Result<StoreCleanupResult, Error> {
-        let policy = policy(config).map_err(Error::Store)?;
-        let (places, skipped) = super::places(config, &ask.selection)?;
-        let pins = store::state::read_pins(&context.dirs()?.home);
-        let cleanup = ask.cleanup(config, &policy, &pins, context.now);
-        preview(&cleanup, &places, skipped).map_err(Error::Store)
+        let policy = read_policy(config).map_err(Error::Store)?;
+        let (places, skipped) = super::find_stores(config, &ask.selection)?;
+        let pins = store::state::read_pins(&context.ostler_dirs()?.home);
+        let cleanup = ask.cleanup_request(config, &policy, &pins, context.now);
+        preview_cleanup(&cleanup, &places, skipped).map_err(Error::Store)
     }
 }
 
 /// Asks for a database, of which no plan can be shown.
-fn agreed_unseen(context: &Context, database: &std::path::Path) -> Result<bool, Error> {
+fn agreed_unseen(context: &CliContext, database: &std::path::Path) -> Result<bool, Error> {
     let what = format!(
         "OpenClaw's gateway would clean {} up by its own policy, which can neither be shown first nor undone",
         database.display()
@@ -149,58 +151,62 @@ fn agreed_unseen(context: &Context, database: &std::path::Path) -> Result<bool, 
             hint: "`openclaw sessions cleanup --dry-run` shows it, `--yes` does it".to_owned(),
         });
     }
-    output::talk(&text::one_line(&what));
-    Ok(consent::ask("Have it done?"))
+    output::print_notice(&text::one_line(&what));
+    Ok(consent::ask_yes_no("Have it done?"))
 }
 
 /// Shows a plan and asks. Without anybody to ask, nothing is done.
-fn agreed(context: &Context, plan: &StoreCleanupResult) -> Result<bool, Error> {
+fn ask_consent(context: &CliContext, plan: &StoreCleanupResult) -> Result<bool, Error> {
     if context.json || !consent::can_ask() {
         return Err(Error::Refused {
-            what: format!("{}; nothing was changed", outlook(plan)),
+            what: format!("{}; nothing was changed", render_outlook(plan)),
             hint: "`--dry-run` shows what and why, `--yes` does it".to_owned(),
         });
     }
-    output::talk(words(plan).trim_end());
-    Ok(consent::ask("Carry this out?"))
+    output::print_notice(render_cleanup_text(plan).trim_end());
+    Ok(consent::ask_yes_no("Carry this out?"))
 }
 
-fn tell(context: &Context, result: &StoreCleanupResult) -> Result<ExitCode, Error> {
+fn print_cleanup(context: &CliContext, result: &StoreCleanupResult) -> Result<ExitCode, Error> {
     if context.json {
-        context.answer(result.clone().with_openclaw_names())?;
+        context.print_json(result.clone().with_openclaw_names())?;
     } else {
-        output::text(&words(result))?;
+        output::print_text(&render_cleanup_text(result))?;
         report_incomplete(&result.incomplete);
     }
     Ok(error::exit_code_for(&result.incomplete))
 }
 
-fn things(result: &StoreCleanupResult) -> String {
-    format!("{}, {}", text::plural(result.count as u64, "thing"), text::bytes(result.bytes))
+fn describe_removed(result: &StoreCleanupResult) -> String {
+    format!(
+        "{}, {}",
+        text::format_plural(result.count as u64, "thing"),
+        text::format_bytes(result.bytes)
+    )
 }
 
-fn repaired(result: &StoreCleanupResult) -> usize {
+fn count_repaired(result: &StoreCleanupResult) -> usize {
     result.stores.iter().map(|store| store.repaired).sum()
 }
 
 /// What would become of a store.
-fn outlook(plan: &StoreCleanupResult) -> String {
-    match (plan.count, repaired(plan)) {
+fn render_outlook(plan: &StoreCleanupResult) -> String {
+    match (plan.count, count_repaired(plan)) {
         (0, 0) => "nothing would go".to_owned(),
         (0, mended) => format!("{mended} would be repaired"),
-        (_, 0) => format!("{} would go", things(plan)),
-        (_, mended) => format!("{} would go, {mended} would be repaired", things(plan)),
+        (_, 0) => format!("{} would go", describe_removed(plan)),
+        (_, mended) => format!("{} would go, {mended} would be repaired", describe_removed(plan)),
     }
 }
 
-fn words(result: &StoreCleanupResult) -> String {
+fn render_cleanup_text(result: &StoreCleanupResult) -> String {
     let mut page = String::new();
     for store in &result.stores {
-        page.push_str(&one(store));
+        page.push_str(&render_store_text(store));
         page.push('\n');
     }
     let last = match (result.dry_run, &result.receipt, result.transport.as_deref()) {
-        (true, ..) => outlook(result),
+        (true, ..) => render_outlook(result),
         (_, _, Some("gateway")) => match result.count {
             0 => "nothing went".to_owned(),
             gone => format!(
@@ -210,10 +216,12 @@ fn words(result: &StoreCleanupResult) -> String {
         },
         (_, Some(receipt), _) => {
             let undo = format!("`ostler undo {receipt}` makes everything as it was.");
-            match (result.count, repaired(result)) {
+            match (result.count, count_repaired(result)) {
                 (0, mended) => format!("{mended} repaired. {undo}"),
-                (_, 0) => format!("{} went. {undo}", things(result)),
-                (_, mended) => format!("{} went, {mended} repaired. {undo}", things(result)),
+                (_, 0) => format!("{} went. {undo}", describe_removed(result)),
+                (_, mended) => {
+                    format!("{} went, {mended} repaired. {undo}", describe_removed(result))
+                }
             }
         }
         _ => "nothing went".to_owned(),
@@ -223,19 +231,19 @@ fn words(result: &StoreCleanupResult) -> String {
     page
 }
 
-const COLUMNS: [Column; 6] = [
-    Column { head: "ACTION", give: Give::Rigid, right: false },
-    Column { head: "KEY OR FILE", give: Give::Cut(26), right: false },
-    Column { head: "AGE", give: Give::Rigid, right: true },
-    Column { head: "BYTES", give: Give::Drop(3), right: true },
-    Column { head: "LABEL", give: Give::Drop(4), right: false },
-    Column { head: "WHY", give: Give::Cut(20), right: false },
+const ITEM_COLUMNS: [TableColumn; 6] = [
+    TableColumn { head: "ACTION", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "KEY OR FILE", give: ColumnGive::Cut(26), right: false },
+    TableColumn { head: "AGE", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "BYTES", give: ColumnGive::Drop(3), right: true },
+    TableColumn { head: "LABEL", give: ColumnGive::Drop(4), right: false },
+    TableColumn { head: "WHY", give: ColumnGive::Cut(20), right: false },
 ];
 
-fn one(store: &StoreCleanup) -> String {
+fn render_store_text(store: &StoreCleanup) -> String {
     let mut page = text::one_line(&format!("Store: {}", store.path));
     page.push('\n');
-    page.push_str(&format!("Policy: {}\n", policy_words(&store.policy)));
+    page.push_str(&format!("Policy: {}\n", render_policy_text(&store.policy)));
     for note in &store.policy.notes {
         page.push_str(&format!("  note: {}\n", text::one_line(note)));
     }
@@ -253,9 +261,9 @@ fn one(store: &StoreCleanup) -> String {
     if let Some(budget) = store.disk_budget.as_ref().filter(|budget| budget.over_budget) {
         page.push_str(&format!(
             "Disk: {} -> {} of {}{}\n",
-            text::bytes(budget.total_bytes_before),
-            text::bytes(budget.total_bytes_after),
-            text::bytes(budget.max_bytes),
+            text::format_bytes(budget.total_bytes_before),
+            text::format_bytes(budget.total_bytes_after),
+            text::format_bytes(budget.max_bytes),
             if budget.unsatisfiable { "; what must stay is more than is aimed at" } else { "" }
         ));
     }
@@ -263,33 +271,43 @@ fn one(store: &StoreCleanup) -> String {
         page.push_str("The store had changed meanwhile; the plan was made anew.\n");
     }
     if !store.items.is_empty() {
-        let rows: Vec<Vec<Cell>> = store.items.iter().map(row).collect();
-        page.push_str(&draw(&COLUMNS, &rows, output::columns(), Paint::for_stdout()));
+        let rows: Vec<Vec<TableCell>> = store.items.iter().map(item_row).collect();
+        page.push_str(&render_table(
+            &ITEM_COLUMNS,
+            &rows,
+            output::output_columns(),
+            Painter::for_stdout(),
+        ));
     }
     page
 }
 
-fn policy_words(policy: &PolicyView) -> String {
-    fn setting<T>(name: &str, setting: &SettingView<T>, words: impl Fn(&T) -> String) -> String {
+fn render_policy_text(policy: &PolicyView) -> String {
+    fn render_setting<T>(
+        name: &str,
+        setting: &SettingView<T>,
+        words: impl Fn(&T) -> String,
+    ) -> String {
         let value = setting.value.as_ref().map_or_else(|| "off".to_owned(), words);
         format!("{name} {value} ({})", setting.origin)
     }
-    let span = |millis: &u64| duration::exact(Duration::from_millis(*millis));
+    let span = |millis: &u64| duration::exact_span(Duration::from_millis(*millis));
     let mut words = vec![
-        setting("mode", &policy.mode, |mode| mode.to_string()),
-        setting("pruneAfter", &policy.prune_after_ms, span),
-        setting("maxEntries", &policy.max_entries, usize::to_string),
-        setting("resetArchiveRetention", &policy.reset_archive_retention_ms, span),
-        setting("maxDiskBytes", &policy.max_disk_bytes, |bytes| text::bytes(*bytes)),
+        render_setting("mode", &policy.mode, |mode| mode.to_string()),
+        render_setting("pruneAfter", &policy.prune_after_ms, span),
+        render_setting("maxEntries", &policy.max_entries, usize::to_string),
+        render_setting("resetArchiveRetention", &policy.reset_archive_retention_ms, span),
+        render_setting("maxDiskBytes", &policy.max_disk_bytes, |bytes| text::format_bytes(*bytes)),
     ];
     if policy.max_disk_bytes.value.is_some() {
-        words
-            .push(setting("highWaterBytes", &policy.high_water_bytes, |bytes| text::bytes(*bytes)));
+        words.push(render_setting("highWaterBytes", &policy.high_water_bytes, |bytes| {
+            text::format_bytes(*bytes)
+        }));
     }
     words.join(", ")
 }
 
-fn row(item: &StoreItem) -> Vec<Cell> {
+fn item_row(item: &StoreItem) -> Vec<TableCell> {
     let rule = if item.kind == "entry" { &item.rule } else { &item.action };
     let action = match &*item.action {
         "skip" => "skip".to_owned(),
@@ -308,8 +326,8 @@ fn row(item: &StoreItem) -> Vec<Cell> {
     vec![
         (action, Some(colour)),
         (text::one_line(&item.id), None),
-        (age(item.age_ms), None),
-        (item.bytes.map(text::bytes).unwrap_or_default(), None),
+        (age_cell(item.age_ms), None),
+        (item.bytes.map(text::format_bytes).unwrap_or_default(), None),
         (text::one_line(item.label.as_deref().unwrap_or("")), None),
         (text::one_line(&why), None),
     ]

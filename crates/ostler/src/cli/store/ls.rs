@@ -4,89 +4,91 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use openclaw::store::{Listing, Selection, list};
+use openclaw::store::{StoreListing, StoreSelection, list_stores};
 use openclaw::wire::{StoreLsResult, StoreSession};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::cli::ls::report_incomplete;
 use crate::error::{self, Error};
-use crate::render::colour::{Colour, Paint};
-use crate::render::table::{Cell, Column, Give, draw};
+use crate::render::colour::{Colour, Painter};
+use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output, text};
 
 /// List the sessions of OpenClaw's stores, the last changed first.
 ///
 /// `changed` is when OpenClaw last wrote the entry, which is not when somebody last spoke.
 #[derive(Debug, Args)]
-pub(crate) struct Ls {
+pub(crate) struct StoreLsArgs {
     #[command(flatten)]
-    which: super::Which,
+    which: super::StoreSelectionArgs,
     /// Only what was changed within so many minutes.
     #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..))]
     active: Option<u64>,
     /// How many: a number, or `all`.
-    #[arg(long, value_name = "N|all", default_value = "100", value_parser = limit)]
-    limit: Limit,
+    #[arg(long, value_name = "N|all", default_value = "100", value_parser = parse_limit)]
+    limit: ListLimit,
 }
 
 /// How many sessions are listed.
 #[derive(Clone, Copy, Debug)]
-enum Limit {
+enum ListLimit {
     All,
     Most(usize),
 }
 
-fn limit(text: &str) -> Result<Limit, String> {
+fn parse_limit(text: &str) -> Result<ListLimit, String> {
     match text {
-        "all" => Ok(Limit::All),
+        "all" => Ok(ListLimit::All),
         text => match text.parse() {
-            Ok(count) if count > 0 => Ok(Limit::Most(count)),
+            Ok(count) if count > 0 => Ok(ListLimit::Most(count)),
             _ => Err("a number above 0, or `all`".to_owned()),
         },
     }
 }
 
-const COLUMNS: [Column; 7] = [
-    Column { head: "AGENT", give: Give::Drop(2), right: false },
-    Column { head: "KIND", give: Give::Rigid, right: false },
-    Column { head: "KEY", give: Give::Cut(26), right: false },
-    Column { head: "CHANGED", give: Give::Rigid, right: true },
-    Column { head: "MODEL", give: Give::Drop(3), right: false },
-    Column { head: "TOKENS", give: Give::Drop(4), right: true },
-    Column { head: "NOTES", give: Give::Cut(12), right: false },
+const SESSION_COLUMNS: [TableColumn; 7] = [
+    TableColumn { head: "AGENT", give: ColumnGive::Drop(2), right: false },
+    TableColumn { head: "KIND", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "KEY", give: ColumnGive::Cut(26), right: false },
+    TableColumn { head: "CHANGED", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "MODEL", give: ColumnGive::Drop(3), right: false },
+    TableColumn { head: "TOKENS", give: ColumnGive::Drop(4), right: true },
+    TableColumn { head: "NOTES", give: ColumnGive::Cut(12), right: false },
 ];
 
-impl Ls {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let config = super::configuration()?;
-        let (places, skipped) = super::places(&config, &self.which.selection(Selection::All))?;
-        let listing = Listing {
+impl StoreLsArgs {
+    pub(crate) fn run_store_ls(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let config = super::load_openclaw_config()?;
+        let (places, skipped) =
+            super::find_stores(&config, &self.which.store_selection(StoreSelection::All))?;
+        let listing = StoreListing {
             main_key: &config.main_key,
             now: context.now,
             active_minutes: self.active,
             limit: match self.limit {
-                Limit::All => None,
-                Limit::Most(count) => Some(count),
+                ListLimit::All => None,
+                ListLimit::Most(count) => Some(count),
             },
         };
-        let result = list(&listing, &places, skipped).map_err(Error::Store)?;
+        let result = list_stores(&listing, &places, skipped).map_err(Error::Store)?;
         let code = error::exit_code_for(&result.incomplete);
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
         } else {
-            output::text(&words(&result))?;
+            output::print_text(&render_sessions_text(&result))?;
             report_incomplete(&result.incomplete);
         }
         Ok(code)
     }
 }
 
-fn words(result: &StoreLsResult) -> String {
+fn render_sessions_text(result: &StoreLsResult) -> String {
     if result.sessions.is_empty() {
         return "no sessions\n".to_owned();
     }
-    let rows: Vec<Vec<Cell>> = result.sessions.iter().map(row).collect();
-    let mut page = draw(&COLUMNS, &rows, output::columns(), Paint::for_stdout());
+    let rows: Vec<Vec<TableCell>> = result.sessions.iter().map(session_row).collect();
+    let mut page =
+        render_table(&SESSION_COLUMNS, &rows, output::output_columns(), Painter::for_stdout());
     if result.has_more {
         page.push_str(&format!(
             "{} of {}; `--limit all` lists the rest\n",
@@ -96,12 +98,12 @@ fn words(result: &StoreLsResult) -> String {
     page
 }
 
-fn row(one: &StoreSession) -> Vec<Cell> {
+fn session_row(one: &StoreSession) -> Vec<TableCell> {
     let tokens = match (one.total_tokens, one.context_tokens) {
         (Some(total), Some(context)) if context > 0 => {
-            format!("{} ({}%)", text::count(total), total.saturating_mul(100) / context)
+            format!("{} ({}%)", text::format_count(total), total.saturating_mul(100) / context)
         }
-        (Some(total), _) => text::count(total),
+        (Some(total), _) => text::format_count(total),
         (None, _) => String::new(),
     };
     let mut notes: Vec<&str> = one.fault.into_iter().collect();
@@ -113,7 +115,7 @@ fn row(one: &StoreSession) -> Vec<Cell> {
         plain(one.agent_id.as_deref().unwrap_or("")),
         (one.kind.to_owned(), Some(Colour::Dim)),
         plain(&one.key),
-        (age(one.age_ms), None),
+        (age_cell(one.age_ms), None),
         plain(one.model.as_deref().unwrap_or("")),
         (tokens, None),
         plain(&notes.join(", ")),
@@ -121,9 +123,9 @@ fn row(one: &StoreSession) -> Vec<Cell> {
 }
 
 /// How long ago something was changed, as a cell.
-pub(super) fn age(millis: Option<u64>) -> String {
+pub(super) fn age_cell(millis: Option<u64>) -> String {
     match millis {
-        Some(millis) => duration::age(Duration::from_millis(millis)),
+        Some(millis) => duration::short_age(Duration::from_millis(millis)),
         None => "unknown".to_owned(),
     }
 }

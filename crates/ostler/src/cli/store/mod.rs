@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use flows::openclaw_store::Desk;
-use model::wire::Incomplete;
-use openclaw::config::Config;
-use openclaw::store::{Ask, Place, Selection, StoreError, find};
+use model::wire::IncompleteSource;
+use openclaw::config::OpenClawConfig;
+use openclaw::store::{SessionStoreRequest, StoreError, StorePlace, StoreSelection, locate_stores};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::env;
 use crate::error::Error;
 
@@ -26,46 +26,46 @@ mod verify;
 /// gateway is asked to do it. What goes can be brought back with `ostler undo`. The databases of
 /// 2026.8 and later are only read.
 #[derive(Debug, Args)]
-pub(crate) struct Store {
+pub(crate) struct StoreArgs {
     #[command(subcommand)]
-    what: What,
+    what: StoreCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    Ls(ls::Ls),
-    Show(show::Show),
-    Cleanup(cleanup::Cleanup),
-    Verify(verify::Verify),
-    Rebuild(rebuild::Rebuild),
+enum StoreCommand {
+    Ls(ls::StoreLsArgs),
+    Show(show::StoreShowArgs),
+    Cleanup(cleanup::StoreCleanupArgs),
+    Verify(verify::StoreVerifyArgs),
+    Rebuild(rebuild::StoreRebuildArgs),
 }
 
-impl Store {
+impl StoreArgs {
     /// The name in the envelope.
-    pub(crate) fn name(&self) -> &'static str {
+    pub(crate) fn envelope_name(&self) -> &'static str {
         match &self.what {
-            What::Ls(_) => "store ls",
-            What::Show(_) => "store show",
-            What::Cleanup(_) => "store cleanup",
-            What::Verify(_) => "store verify",
-            What::Rebuild(_) => "store rebuild",
+            StoreCommand::Ls(_) => "store ls",
+            StoreCommand::Show(_) => "store show",
+            StoreCommand::Cleanup(_) => "store cleanup",
+            StoreCommand::Verify(_) => "store verify",
+            StoreCommand::Rebuild(_) => "store rebuild",
         }
     }
 
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+    pub(crate) fn run_store(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match &self.what {
-            What::Ls(command) => command.run(context),
-            What::Show(command) => command.run(context),
-            What::Cleanup(command) => command.run(context),
-            What::Verify(command) => command.run(context),
-            What::Rebuild(command) => command.run(context),
+            StoreCommand::Ls(command) => command.run_store_ls(context),
+            StoreCommand::Show(command) => command.run_store_show(context),
+            StoreCommand::Cleanup(command) => command.run_store_cleanup(context),
+            StoreCommand::Verify(command) => command.run_store_verify(context),
+            StoreCommand::Rebuild(command) => command.run_store_rebuild(context),
         }
     }
 }
 
 /// Which stores are meant.
 #[derive(Debug, Args)]
-struct Which {
+struct StoreSelectionArgs {
     /// The store of this agent.
     #[arg(long, value_name = "AGENT", conflicts_with_all = ["all_agents", "store"])]
     agent: Option<String>,
@@ -77,35 +77,40 @@ struct Which {
     store: Option<PathBuf>,
 }
 
-impl Which {
+impl StoreSelectionArgs {
     /// The stores that are meant; `otherwise` if nobody says.
-    fn selection(&self, otherwise: Selection) -> Selection {
+    fn store_selection(&self, otherwise: StoreSelection) -> StoreSelection {
         match (&self.agent, &self.store) {
-            (Some(agent), _) => Selection::Agent(agent.clone()),
-            (_, Some(path)) => at(path),
-            _ if self.all_agents => Selection::All,
+            (Some(agent), _) => StoreSelection::Agent(agent.clone()),
+            (_, Some(path)) => store_at_path(path),
+            _ if self.all_agents => StoreSelection::All,
             _ => otherwise,
         }
     }
 }
 
 /// A store by its path. Whoever changes it may work in another directory.
-fn at(path: &Path) -> Selection {
-    Selection::Path(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
+fn store_at_path(path: &Path) -> StoreSelection {
+    StoreSelection::Path(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
 }
 
 /// OpenClaw's configuration, in this process's environment.
-fn configuration() -> Result<Config, Error> {
-    Config::read(&flows::Env::new(&env::lookup)).map_err(StoreError::from).map_err(Error::Store)
+fn load_openclaw_config() -> Result<OpenClawConfig, Error> {
+    OpenClawConfig::load(&flows::EnvLookup::new(&env::lookup_variable))
+        .map_err(StoreError::from)
+        .map_err(Error::Store)
 }
 
-fn places(config: &Config, selection: &Selection) -> Result<(Vec<Place>, Vec<Incomplete>), Error> {
-    find(config, selection).map_err(Error::Store)
+fn find_stores(
+    config: &OpenClawConfig,
+    selection: &StoreSelection,
+) -> Result<(Vec<StorePlace>, Vec<IncompleteSource>), Error> {
+    locate_stores(config, selection).map_err(Error::Store)
 }
 
 /// A question about a selection, with nothing else asked for.
-fn plain(selection: Selection) -> Ask {
-    Ask {
+fn plain_request(selection: StoreSelection) -> SessionStoreRequest {
+    SessionStoreRequest {
         selection,
         enforce: false,
         active: None,
@@ -119,12 +124,12 @@ fn plain(selection: Selection) -> Ask {
 }
 
 /// Does something that may change a store.
-fn at_the_desk<T>(
-    context: &Context,
+fn run_through_writer<T>(
+    context: &CliContext,
     work: impl FnOnce(&Desk<'_>) -> Result<T, flows::openclaw_store::CleanError>,
 ) -> Result<T, Error> {
-    let dirs = context.dirs()?;
-    let env = flows::Env::new(&env::lookup);
+    let dirs = context.ostler_dirs()?;
+    let env = flows::EnvLookup::new(&env::lookup_variable);
     let desk = Desk { home: &dirs.home, runtime: &dirs.runtime, env: &env, now: context.now };
     work(&desk).map_err(Error::from)
 }

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flows::openclaw_store::rebuild;
-use openclaw::store::{Selection, preview_rebuild};
+use openclaw::store::{StoreSelection, preview_rebuild};
 use openclaw::wire::StoreRebuildResult;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{consent, output, text};
 
@@ -17,7 +17,7 @@ use crate::render::{consent, output, text};
 /// writes that did not finish and from old copies, then one for every transcript that no entry leads
 /// to. The old index goes to the trash: `ostler undo` brings it back.
 #[derive(Debug, Args)]
-pub(crate) struct Rebuild {
+pub(crate) struct StoreRebuildArgs {
     /// The store of this agent.
     #[arg(long, value_name = "AGENT", conflicts_with = "store")]
     agent: Option<String>,
@@ -32,19 +32,19 @@ pub(crate) struct Rebuild {
     yes: bool,
 }
 
-impl Rebuild {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let config = super::configuration()?;
+impl StoreRebuildArgs {
+    pub(crate) fn run_store_rebuild(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let config = super::load_openclaw_config()?;
         let selection = match (&self.agent, &self.store) {
-            (Some(agent), _) => Selection::Agent(agent.clone()),
-            (_, Some(path)) => super::at(path),
-            _ => Selection::Default,
+            (Some(agent), _) => StoreSelection::Agent(agent.clone()),
+            (_, Some(path)) => super::store_at_path(path),
+            _ => StoreSelection::Default,
         };
-        let ask = super::plain(selection);
+        let ask = super::plain_request(selection);
         let preview = preview_rebuild(&config, &ask).map_err(Error::Store)?;
         let needless = preview.fault.is_none() && preview.added.is_empty();
         if self.dry_run || needless {
-            return tell(context, &preview);
+            return print_rebuild(context, &preview);
         }
         if !self.yes {
             if !consent::can_ask() {
@@ -53,26 +53,26 @@ impl Rebuild {
                     hint: "`--dry-run` shows the new index, `--yes` writes it".to_owned(),
                 });
             }
-            output::talk(words(&preview).trim_end());
-            if !consent::ask("Write this index?") {
+            output::print_notice(render_rebuild_text(&preview).trim_end());
+            if !consent::ask_yes_no("Write this index?") {
                 return Ok(ExitCode::SUCCESS);
             }
         }
-        let result = super::at_the_desk(context, |desk| rebuild(desk, &ask))?;
-        tell(context, &result)
+        let result = super::run_through_writer(context, |desk| rebuild(desk, &ask))?;
+        print_rebuild(context, &result)
     }
 }
 
-fn tell(context: &Context, result: &StoreRebuildResult) -> Result<ExitCode, Error> {
+fn print_rebuild(context: &CliContext, result: &StoreRebuildResult) -> Result<ExitCode, Error> {
     if context.json {
-        context.answer(result)?;
+        context.print_json(result)?;
     } else {
-        output::text(&words(result))?;
+        output::print_text(&render_rebuild_text(result))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn words(result: &StoreRebuildResult) -> String {
+fn render_rebuild_text(result: &StoreRebuildResult) -> String {
     let mut page = text::one_line(&result.path);
     page.push('\n');
     match &result.fault {

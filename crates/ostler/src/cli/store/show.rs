@@ -3,42 +3,43 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use openclaw::store::{Selection, policy, show};
+use openclaw::store::{StoreSelection, read_policy, show_session};
 use openclaw::wire::StoreShowResult;
 
-use super::ls::age;
-use crate::cli::Context;
+use super::ls::age_cell;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{output, text};
 
 /// Show one session of a store: its entry, its files, and what a cleanup would do with it.
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub(crate) struct StoreShowArgs {
     /// The session's key or id, or an unambiguous beginning.
     key: String,
     #[command(flatten)]
-    which: super::Which,
+    which: super::StoreSelectionArgs,
 }
 
-impl Show {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let config = super::configuration()?;
-        let policy = policy(&config).map_err(Error::Store)?;
-        let (places, _) = super::places(&config, &self.which.selection(Selection::All))?;
-        let ask = super::plain(Selection::All);
-        let pins = store::state::read_pins(&context.dirs()?.home);
-        let cleanup = ask.cleanup(&config, &policy, &pins, context.now);
-        let result = show(&cleanup, &places, &self.key).map_err(Error::Store)?;
+impl StoreShowArgs {
+    pub(crate) fn run_store_show(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let config = super::load_openclaw_config()?;
+        let policy = read_policy(&config).map_err(Error::Store)?;
+        let (places, _) =
+            super::find_stores(&config, &self.which.store_selection(StoreSelection::All))?;
+        let ask = super::plain_request(StoreSelection::All);
+        let pins = store::state::read_pins(&context.ostler_dirs()?.home);
+        let cleanup = ask.cleanup_request(&config, &policy, &pins, context.now);
+        let result = show_session(&cleanup, &places, &self.key).map_err(Error::Store)?;
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
         } else {
-            output::text(&words(&result))?;
+            output::print_text(&render_session_text(&result))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn words(result: &StoreShowResult) -> String {
+fn render_session_text(result: &StoreShowResult) -> String {
     let one = &result.session;
     let mut page = String::new();
     let mut line = |name: &str, value: &str| {
@@ -51,7 +52,7 @@ fn words(result: &StoreShowResult) -> String {
     line("agent", one.agent_id.as_deref().unwrap_or(""));
     line("session", one.session_id.as_deref().unwrap_or(""));
     line("label", one.label.as_deref().unwrap_or(""));
-    line("changed", &age(one.age_ms));
+    line("changed", &age_cell(one.age_ms));
     line("status", one.status.as_deref().unwrap_or(""));
     line("model", one.model.as_deref().unwrap_or(""));
     line("spawned by", one.spawned_by.as_deref().unwrap_or(""));
@@ -59,7 +60,7 @@ fn words(result: &StoreShowResult) -> String {
     line("store", &one.store);
     line("transcript", result.transcript);
     for file in &result.files {
-        line(file.kind, &format!("{} ({})", file.path, text::bytes(file.bytes)));
+        line(file.kind, &format!("{} ({})", file.path, text::format_bytes(file.bytes)));
     }
     line("cleanup", &format!("{}: {}", result.action, result.reason));
     page

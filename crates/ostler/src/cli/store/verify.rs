@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use openclaw::store::{Selection, verify};
+use openclaw::store::{StoreSelection, verify_stores};
 use openclaw::wire::{StoreVerified, StoreVerifyResult};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::cli::ls::report_incomplete;
 use crate::error::{self, Error};
 use crate::render::{output, text};
@@ -16,21 +16,22 @@ use crate::render::{output, text};
 /// Missing transcripts, transcripts without an entry, writes that did not finish, entries that are no
 /// sessions, locks that nobody holds. Nothing is changed; each line says what can be done.
 #[derive(Debug, Args)]
-pub(crate) struct Verify {
+pub(crate) struct StoreVerifyArgs {
     #[command(flatten)]
-    which: super::Which,
+    which: super::StoreSelectionArgs,
 }
 
-impl Verify {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let config = super::configuration()?;
-        let (places, skipped) = super::places(&config, &self.which.selection(Selection::All))?;
-        let result = verify(&places, skipped).map_err(Error::Store)?;
+impl StoreVerifyArgs {
+    pub(crate) fn run_store_verify(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let config = super::load_openclaw_config()?;
+        let (places, skipped) =
+            super::find_stores(&config, &self.which.store_selection(StoreSelection::All))?;
+        let result = verify_stores(&places, skipped).map_err(Error::Store)?;
         let sound = result.incomplete.is_empty() && result.stores.iter().all(|store| store.sound);
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
         } else {
-            output::text(&words(&result))?;
+            output::print_text(&render_verify_text(&result))?;
             report_incomplete(&result.incomplete);
         }
         Ok(if sound { ExitCode::SUCCESS } else { error::exit_code_of("INCOMPLETE") })
@@ -38,12 +39,12 @@ impl Verify {
 }
 
 /// How many findings of one kind are listed.
-const SHOWN: usize = 10;
+const MAX_SHOWN_FINDINGS: usize = 10;
 
-fn words(result: &StoreVerifyResult) -> String {
+fn render_verify_text(result: &StoreVerifyResult) -> String {
     let mut page = String::new();
     for store in &result.stores {
-        page.push_str(&one(store));
+        page.push_str(&render_store_text(store));
     }
     if result.stores.is_empty() {
         page.push_str("no stores\n");
@@ -51,13 +52,13 @@ fn words(result: &StoreVerifyResult) -> String {
     page
 }
 
-fn one(store: &StoreVerified) -> String {
+fn render_store_text(store: &StoreVerified) -> String {
     let head = format!(
         "{}: {} entries, {} files, {}",
         store.store.path,
         store.store.entries,
         store.files,
-        text::bytes(store.bytes)
+        text::format_bytes(store.bytes)
     );
     let mut page = text::one_line(&head) + if store.sound { "\n" } else { ", not sound\n" };
     let mut codes: Vec<&str> = store.findings.iter().map(|finding| finding.code).collect();
@@ -66,13 +67,13 @@ fn one(store: &StoreVerified) -> String {
     codes.dedup();
     for code in codes {
         let found: Vec<_> = store.findings.iter().filter(|finding| finding.code == code).collect();
-        for finding in found.iter().take(SHOWN) {
+        for finding in found.iter().take(MAX_SHOWN_FINDINGS) {
             let line = format!("  {code}  {}: {}", finding.id, finding.reason);
             page.push_str(&text::one_line(&line));
             page.push('\n');
         }
-        if found.len() > SHOWN {
-            page.push_str(&format!("  {code}  and {} more\n", found.len() - SHOWN));
+        if found.len() > MAX_SHOWN_FINDINGS {
+            page.push_str(&format!("  {code}  and {} more\n", found.len() - MAX_SHOWN_FINDINGS));
         }
         if let Some(first) = found.first() {
             page.push_str(&format!("    {}\n", text::one_line(&first.remedy)));

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use flows::terminal::screen::RESTORE;
 use flows::terminal::stream::{self, FrameKind, Keyboard};
-use flows::terminal::{Session, ask};
-use model::hosted::Fault;
+use flows::terminal::{HostedSession, ask};
+use model::hosted::HostFault;
 use model::hosted::wire::{AttachParams, Dimensions};
 use sys::proc::Signal;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
@@ -24,7 +24,7 @@ use crate::render::output;
 /// typist leaves, whoever types next has it. The terminal takes the size of whoever types. Ctrl-] leaves;
 /// the terminal goes on.
 #[derive(Debug, Args)]
-pub(crate) struct Attach {
+pub(crate) struct AttachArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -43,41 +43,44 @@ pub(crate) struct Attach {
 }
 
 /// Takes away what was shown: it was another terminal's.
-const CLEAR: &str = "\x1b[2J\x1b[H";
+const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
 
 /// How it ended.
-enum Left {
+enum AttachEnd {
     ByKey,
     Over(String),
     HostGone,
     BySignal(u8),
 }
 
-impl Attach {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+impl AttachArgs {
+    pub(crate) fn run_attach(&self, context: &CliContext) -> Result<ExitCode, Error> {
         if context.json {
-            return Err(Fault::input("attach is for people; use snapshot or logs for data.").into());
+            return Err(HostFault::invalid_input(
+                "attach is for people; use snapshot or logs for data.",
+            )
+            .into());
         }
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             let message = "attach needs a terminal on standard input and output.";
-            return Err(Fault::input(message).into());
+            return Err(HostFault::invalid_input(message).into());
         }
-        let key = control(self.detach_key)?;
-        let session = context.session(&self.id)?;
-        let size = sys::terminal::size()
+        let key = control_byte(self.detach_key)?;
+        let session = context.find_terminal(&self.id)?;
+        let size = sys::terminal::stdout_size()
             .filter(|_| !self.keep_size)
             .map(|size| Dimensions { cols: size.cols, rows: size.rows });
         let params = AttachParams { size, read_only: self.read_only, take: self.take };
-        let (welcome, early, stream) = ask::attach(&session, params)?;
-        let signals = sys::signals::watch(&[
+        let (welcome, early, stream) = ask::attach_terminal(&session, params)?;
+        let signals = sys::signals::watch_signals(&[
             Signal::WindowChange,
             Signal::Terminate,
             Signal::Hangup,
             Signal::Interrupt,
         ])?;
         let left = {
-            let _raw = sys::terminal::Raw::enter()?;
-            let mut viewing = Viewing {
+            let _raw = sys::terminal::RawMode::enter()?;
+            let mut viewing = AttachedViewer {
                 stream,
                 key,
                 sizes: !self.keep_size,
@@ -87,37 +90,41 @@ impl Attach {
                 notice: None,
             };
             if !welcome.writer {
-                viewing.announce();
+                viewing.announce_writer();
             }
-            let left = viewing.view(&signals);
+            let left = viewing.run_viewer(&signals);
             // Whatever happened, the terminal is given back as it was.
             let mut out = std::io::stdout().lock();
-            let _ = write!(out, "{RESTORE}{CLEAR}").and_then(|()| out.flush());
+            let _ = write!(out, "{RESTORE}{CLEAR_SCREEN}").and_then(|()| out.flush());
             left?
         };
-        Ok(farewell(&session, &left))
+        Ok(report_end(&session, &left))
     }
 }
 
-fn farewell(session: &Session, left: &Left) -> ExitCode {
+fn report_end(session: &HostedSession, left: &AttachEnd) -> ExitCode {
     match left {
-        Left::ByKey => output::talk(&format!("[detached from {}]", session.id)),
-        Left::Over(how) => output::talk(&format!("[session {} is over: {how}]", session.id)),
-        Left::HostGone => output::talk(&format!("[the host of {} is gone]", session.id)),
-        Left::BySignal(signal) => return ExitCode::from(128 + signal),
+        AttachEnd::ByKey => output::print_notice(&format!("[detached from {}]", session.id)),
+        AttachEnd::Over(how) => {
+            output::print_notice(&format!("[session {} is over: {how}]", session.id))
+        }
+        AttachEnd::HostGone => {
+            output::print_notice(&format!("[the host of {} is gone]", session.id))
+        }
+        AttachEnd::BySignal(signal) => return ExitCode::from(128 + signal),
     }
     ExitCode::SUCCESS
 }
 
 /// The byte of a key with Ctrl.
-fn control(key: char) -> Result<u8, Fault> {
+fn control_byte(key: char) -> Result<u8, HostFault> {
     match key.to_ascii_uppercase() {
         letter @ '@'..='_' => Ok(letter as u8 & 0x1f),
-        other => Err(Fault::input(format!("--detach-key `{other}` has no Ctrl"))),
+        other => Err(HostFault::invalid_input(format!("--detach-key `{other}` has no Ctrl"))),
     }
 }
 
-struct Viewing {
+struct AttachedViewer {
     stream: UnixStream,
     key: u8,
     sizes: bool,
@@ -137,12 +144,12 @@ struct Notice {
     until: Instant,
 }
 
-impl Viewing {
-    fn view(mut self, signals: &sys::signals::Watch) -> Result<Left, Error> {
+impl AttachedViewer {
+    fn run_viewer(mut self, signals: &sys::signals::SignalWatch) -> Result<AttachEnd, Error> {
         let stdin = std::io::stdin();
         let mut buffer = vec![0; 64 << 10];
         loop {
-            if let Some(left) = self.show()? {
+            if let Some(left) = self.show_received()? {
                 return Ok(left);
             }
             let until = self.notice.as_ref().map(|notice| notice.until);
@@ -152,10 +159,10 @@ impl Viewing {
             )?;
             if until.is_some_and(|until| until <= Instant::now()) {
                 self.notice = None;
-                self.send(FrameKind::Redraw, b"")?;
+                self.send_frame(FrameKind::Redraw, b"")?;
             }
-            if let Some(signal) = sys::signals::interruption() {
-                return Ok(Left::BySignal(signal));
+            if let Some(signal) = sys::signals::received_interruption() {
+                return Ok(AttachEnd::BySignal(signal));
             }
             if ready[2] {
                 signals.clear();
@@ -164,52 +171,52 @@ impl Viewing {
             if ready[0] {
                 let count = stdin.lock().read(&mut buffer)?;
                 if count == 0 {
-                    return Ok(Left::ByKey);
+                    return Ok(AttachEnd::ByKey);
                 }
                 let typed = &buffer[..count];
                 let end = typed.iter().position(|byte| *byte == self.key);
                 let typed = &typed[..end.unwrap_or(count)];
                 if self.keyboard == Keyboard::Anothers && !typed.is_empty() {
-                    self.announce();
+                    self.announce_writer();
                 } else if !typed.is_empty() {
-                    self.send(FrameKind::Bytes, typed)?;
+                    self.send_frame(FrameKind::Bytes, typed)?;
                 }
                 if end.is_some() {
-                    return Ok(Left::ByKey);
+                    return Ok(AttachEnd::ByKey);
                 }
             }
             if ready[1] {
                 match self.stream.read(&mut buffer) {
-                    Ok(0) => return Ok(Left::HostGone),
+                    Ok(0) => return Ok(AttachEnd::HostGone),
                     Ok(count) => self.input.extend_from_slice(&buffer[..count]),
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                    Err(_) => return Ok(Left::HostGone),
+                    Err(_) => return Ok(AttachEnd::HostGone),
                 }
             }
         }
     }
 
     /// Shows what has come in.
-    fn show(&mut self) -> Result<Option<Left>, Error> {
+    fn show_received(&mut self) -> Result<Option<AttachEnd>, Error> {
         let mut out = std::io::stdout().lock();
         loop {
-            match stream::take(&mut self.input) {
+            match stream::take_frame(&mut self.input) {
                 Ok(Some((FrameKind::Bytes, bytes))) => out.write_all(&bytes)?,
                 Ok(Some((FrameKind::Over, how))) => {
-                    return Ok(Some(Left::Over(String::from_utf8_lossy(&how).into_owned())));
+                    return Ok(Some(AttachEnd::Over(String::from_utf8_lossy(&how).into_owned())));
                 }
                 Ok(Some((FrameKind::Writer, payload))) => {
                     self.keyboard = Keyboard::parse(&payload);
-                    self.announce();
+                    self.announce_writer();
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => break,
-                Err(_) => return Ok(Some(Left::HostGone)),
+                Err(_) => return Ok(Some(AttachEnd::HostGone)),
             }
         }
         if let Some(notice) = self.notice.as_mut().filter(|notice| !notice.drawn) {
             notice.drawn = true;
-            let size = sys::terminal::size();
+            let size = sys::terminal::stdout_size();
             let (rows, cols) = size.map_or((24, 80), |size| (size.rows, usize::from(size.cols)));
             let text: String = notice.text.chars().take(cols.saturating_sub(1)).collect();
             write!(out, "\x1b7\x1b[{rows};1H\x1b[0;7m{text}\x1b[0m\x1b8")?;
@@ -219,7 +226,7 @@ impl Viewing {
     }
 
     /// Says who has the keyboard, for a moment.
-    fn announce(&mut self) {
+    fn announce_writer(&mut self) {
         let text = match self.keyboard {
             Keyboard::Anothers if self.read_only => return,
             Keyboard::Free if self.read_only => return,
@@ -232,16 +239,16 @@ impl Viewing {
     }
 
     fn tell_size(&mut self) -> Result<(), Error> {
-        if let Some(size) = sys::terminal::size().filter(|_| self.sizes) {
+        if let Some(size) = sys::terminal::stdout_size().filter(|_| self.sizes) {
             let size = Dimensions { cols: size.cols, rows: size.rows };
-            self.send(FrameKind::Size, &serde_json::to_vec(&size)?)?;
+            self.send_frame(FrameKind::Size, &serde_json::to_vec(&size)?)?;
         }
         Ok(())
     }
 
-    fn send(&mut self, kind: FrameKind, payload: &[u8]) -> Result<(), Error> {
+    fn send_frame(&mut self, kind: FrameKind, payload: &[u8]) -> Result<(), Error> {
         let mut frame = Vec::new();
-        stream::put(&mut frame, kind, payload);
+        stream::put_frame(&mut frame, kind, payload);
         // A host that is gone is noticed when it is read from.
         let _ = self.stream.write_all(&frame);
         Ok(())

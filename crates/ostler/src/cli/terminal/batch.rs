@@ -9,7 +9,7 @@ use flows::terminal::{batch, source};
 use model::hosted::wire::BatchResult;
 use sys::proc::Signal;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::{self, Error};
 use crate::render::{output, text};
 
@@ -19,7 +19,7 @@ use crate::render::{output, text};
 /// `{"run": COMMAND, "noWait"?, "timeout"?}`, `{"wait": {"text"?, "regex"?, "gone"?,
 /// "screenStableMs"?, "cursorRow"?, "cursorCol"?, "timeout"?}}`. All are checked before any is done.
 #[derive(Debug, Args)]
-pub(crate) struct Batch {
+pub(crate) struct BatchArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -33,24 +33,28 @@ pub(crate) struct Batch {
     keep_going: bool,
 }
 
-impl Batch {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+impl BatchArgs {
+    pub(crate) fn run_batch(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let personality = context.personality;
-        let plan = source::text("steps", self.steps.as_deref(), self.file.as_deref(), personality)?;
-        let steps = batch::parse(&plan, personality)?;
-        let session = context.session(&self.id)?;
-        session.target()?;
-        let _watch = sys::signals::watch(&[Signal::Interrupt, Signal::Terminate])?;
-        let result =
-            batch::batch(&context.terminals()?, &session, &steps, self.keep_going, &|| {
-                sys::signals::interruption().is_some()
-            });
+        let plan =
+            source::read_text("steps", self.steps.as_deref(), self.file.as_deref(), personality)?;
+        let steps = batch::parse_batch(&plan, personality)?;
+        let session = context.find_terminal(&self.id)?;
+        session.check_can_receive()?;
+        let _watch = sys::signals::watch_signals(&[Signal::Interrupt, Signal::Terminate])?;
+        let result = batch::run_batch(
+            &context.terminals_home()?,
+            &session,
+            &steps,
+            self.keep_going,
+            &|| sys::signals::received_interruption().is_some(),
+        );
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
         } else {
-            output::text(&words(&result))?;
+            output::print_text(&render_batch_text(&result))?;
         }
-        if let Some(signal) = sys::signals::interruption() {
+        if let Some(signal) = sys::signals::received_interruption() {
             return Ok(ExitCode::from(128 + signal));
         }
         let first =
@@ -63,7 +67,7 @@ impl Batch {
     }
 }
 
-fn words(result: &BatchResult) -> String {
+fn render_batch_text(result: &BatchResult) -> String {
     let mut out = String::new();
     for step in &result.steps {
         let _ = writeln!(

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flows::launches;
-use flows::terminal::create::{self, Request};
+use flows::terminal::create::{self, CreateTerminalRequest};
 use flows::terminal::screen::Personality;
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::env;
 use crate::error::Error;
 use crate::render::output;
@@ -19,7 +19,7 @@ use crate::render::output;
 /// Returns at once with the new session's id. The terminal is held by a small process of its own; it
 /// survives this command, its terminal and an upgrade of ostler.
 #[derive(Debug, Args)]
-pub(crate) struct Create {
+pub(crate) struct CreateArgs {
     /// The program and its arguments; the shell when left out.
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -58,41 +58,41 @@ pub(crate) struct Create {
     scrollback: Option<usize>,
 }
 
-impl Create {
+impl CreateArgs {
     /// Where the program will be looked for.
-    fn path(&self) -> OsString {
+    fn program_path(&self) -> OsString {
         let given = self.env.iter().rev().find_map(|pair| pair.strip_prefix("PATH="));
-        given.map(OsString::from).or_else(|| env::lookup("PATH")).unwrap_or_default()
+        given.map(OsString::from).or_else(|| env::lookup_variable("PATH")).unwrap_or_default()
     }
 
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let home = context.terminals()?;
+    pub(crate) fn run_create(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let home = context.terminals_home()?;
         let idle = match &self.idle_timeout_ms {
             Some(text) => text.parse().map_err(|_| {
                 let message = format!("--idle-timeout-ms `{text}` must be a non-negative integer.");
-                Fault::new(Code::InvalidDuration, message)
+                HostFault::new(FaultCode::InvalidDuration, message)
             })?,
             None => context.idle_timeout_ms(),
         };
         let command = match &self.agent {
-            Some(agent) => create::agent_command(agent, &self.command, &self.path())?,
+            Some(agent) => create::agent_command(agent, &self.command, &self.program_path())?,
             None => self.command.clone(),
         };
         let launched = match &self.agent {
             Some(agent) if home.personality == Personality::Ostler => {
-                Some((agent, context.config()?.config.retention.launches))
+                Some((agent, context.load_config()?.config.retention.launches))
             }
             _ => None,
         };
         let shell = self.shell.clone().or_else(|| self.legacy_shell.clone());
-        let result = create::create(
+        let result = create::create_terminal(
             &home,
-            Request {
+            CreateTerminalRequest {
                 command,
-                shell: shell.or_else(env::shell).unwrap_or_else(|| "/bin/sh".to_owned()),
+                shell: shell.or_else(env::user_shell).unwrap_or_else(|| "/bin/sh".to_owned()),
                 cwd: self.cwd.clone(),
-                cols: super::cells(&self.cols)?,
-                rows: super::cells(&self.rows)?,
+                cols: super::parse_cells(&self.cols)?,
+                rows: super::parse_cells(&self.rows)?,
                 env: self.env.clone(),
                 term: self.term.clone(),
                 name: self.name.clone(),
@@ -105,16 +105,16 @@ impl Create {
             },
         )?;
         if let Some((agent, keep)) = launched {
-            let noted = launches::note(&home, &result.session_id, agent, keep, context.now);
+            let noted = launches::note_launch(&home, &result.session_id, agent, keep, context.now);
             if let Err(error) = noted {
                 // It runs all the same, and nothing rests on the note.
-                output::talk(&format!("that it was started could not be noted: {error}"));
+                output::print_notice(&format!("that it was started could not be noted: {error}"));
             }
         }
         if context.json {
-            context.answer(result)?;
+            context.print_json(result)?;
         } else {
-            output::text(&format!("Session created: {}\n", result.session_id))?;
+            output::print_text(&format!("Session created: {}\n", result.session_id))?;
         }
         Ok(ExitCode::SUCCESS)
     }

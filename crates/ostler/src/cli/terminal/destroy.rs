@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flows::terminal::destroy::destroy;
+use flows::terminal::destroy::destroy_terminal;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
@@ -13,7 +13,7 @@ use crate::render::output;
 ///
 /// The programs are hung up, terminated, killed, each a moment after the other. This always ends.
 #[derive(Debug, Args)]
-pub(crate) struct Destroy {
+pub(crate) struct DestroyArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -22,13 +22,13 @@ pub(crate) struct Destroy {
     force: bool,
 }
 
-impl Destroy {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let result = destroy(context.session(&self.id)?, self.force)?;
+impl DestroyArgs {
+    pub(crate) fn run_destroy(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let result = destroy_terminal(context.find_terminal(&self.id)?, self.force)?;
         if context.json {
-            context.answer(result)?;
+            context.print_json(result)?;
         } else {
-            output::text(&format!("Session destroyed: {}\n", result.session_id))?;
+            output::print_text(&format!("Session destroyed: {}\n", result.session_id))?;
         }
         Ok(ExitCode::SUCCESS)
     }

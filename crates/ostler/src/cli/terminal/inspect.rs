@@ -4,40 +4,40 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use clap::Args;
-use flows::terminal::inspect::inspect;
+use flows::terminal::inspect::inspect_session;
 use model::hosted::wire::InspectResult;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{output, text};
 
 /// Show everything about a hosted terminal: its record, its host, its log, what was made of it.
 #[derive(Debug, Args)]
-pub(crate) struct Inspect {
+pub(crate) struct InspectArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
 }
 
-impl Inspect {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let result = inspect(&context.terminals()?, context.session(&self.id)?)?;
+impl InspectArgs {
+    pub(crate) fn run_inspect(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let result = inspect_session(&context.terminals_home()?, context.find_terminal(&self.id)?)?;
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
         } else {
-            output::text(&words(&result))?;
+            output::print_text(&render_inspect_text(&result))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn words(result: &InspectResult) -> String {
+fn render_inspect_text(result: &InspectResult) -> String {
     let session = &result.session;
     let number = |number: Option<u32>| number.map_or_else(|| "none".to_owned(), |n| n.to_string());
     let mut lines: Vec<(&str, String)> = vec![
         ("Session", session.session_id.clone()),
-        ("Status", session.status.word().to_owned()),
-        ("Termination", result.termination_category.word().to_owned()),
+        ("Status", session.status.as_str().to_owned()),
+        ("Termination", result.termination_category.as_str().to_owned()),
         ("Command", text::one_line(&session.command.join(" "))),
         ("Cwd", text::one_line(&session.cwd)),
         ("Size", format!("{}x{}", session.cols, session.rows)),

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use clap::Args;
 use flows::terminal::ask;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
 /// Set a mark in a terminal's log; recordings have it as a chapter.
 #[derive(Debug, Args)]
-pub(crate) struct Mark {
+pub(crate) struct MarkArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -19,13 +19,13 @@ pub(crate) struct Mark {
     label: String,
 }
 
-impl Mark {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let result = ask::mark(&context.session(&self.id)?, self.label.clone())?;
+impl MarkArgs {
+    pub(crate) fn run_mark(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let result = ask::set_mark(&context.find_terminal(&self.id)?, self.label.clone())?;
         if context.json {
-            context.answer(result)?;
+            context.print_json(result)?;
         } else {
-            output::text(&format!("Marker set at seq {}.\n", result.seq))?;
+            output::print_text(&format!("Marker set at seq {}.\n", result.seq))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use flows::terminal::screen::png::Profile;
-use flows::terminal::{Session, picture};
-use model::hosted::{Code, Fault};
+use flows::terminal::{HostedSession, picture};
+use model::hosted::{FaultCode, HostFault};
 
-use crate::cli::Context;
-use crate::config::Terminals;
+use crate::cli::CliContext;
+use crate::config::TerminalSettings;
 use crate::error::Error;
 
 mod attach;
@@ -31,29 +31,29 @@ mod wait;
 
 /// What can be done with a hosted terminal.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Terminal {
-    Create(create::Create),
-    Run(run::Run),
-    Type(type_text::Type),
-    Paste(paste::Paste),
-    SendKeys(send_keys::SendKeys),
-    Batch(batch::Batch),
-    Wait(wait::Wait),
-    Snapshot(snapshot::Snapshot),
-    Screenshot(screenshot::Screenshot),
-    Record(record::Record),
-    Inspect(inspect::Inspect),
-    Resize(resize::Resize),
-    Signal(signal::Signal),
-    Mark(mark::Mark),
-    Attach(attach::Attach),
-    Destroy(destroy::Destroy),
-    Verify(verify::Verify),
+pub(crate) enum TerminalCommand {
+    Create(create::CreateArgs),
+    Run(run::RunArgs),
+    Type(type_text::TypeArgs),
+    Paste(paste::PasteArgs),
+    SendKeys(send_keys::SendKeysArgs),
+    Batch(batch::BatchArgs),
+    Wait(wait::WaitArgs),
+    Snapshot(snapshot::SnapshotArgs),
+    Screenshot(screenshot::ScreenshotArgs),
+    Record(record::RecordArgs),
+    Inspect(inspect::InspectArgs),
+    Resize(resize::ResizeArgs),
+    Signal(signal::SignalArgs),
+    Mark(mark::MarkArgs),
+    Attach(attach::AttachArgs),
+    Destroy(destroy::DestroyArgs),
+    Verify(verify::VerifyArgs),
 }
 
-impl Terminal {
+impl TerminalCommand {
     /// The name in the envelope.
-    pub(crate) const fn name(&self) -> &'static str {
+    pub(crate) const fn envelope_name(&self) -> &'static str {
         match self {
             Self::Create(_) => "create",
             Self::Run(_) => "run",
@@ -75,68 +75,68 @@ impl Terminal {
         }
     }
 
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+    pub(crate) fn run_terminal_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match self {
-            Self::Create(command) => command.run(context),
-            Self::Run(command) => command.run(context),
-            Self::Type(command) => command.run(context),
-            Self::Paste(command) => command.run(context),
-            Self::SendKeys(command) => command.run(context),
-            Self::Batch(command) => command.run(context),
-            Self::Wait(command) => command.run(context),
-            Self::Snapshot(command) => command.run(context),
-            Self::Screenshot(command) => command.run(context),
-            Self::Record(command) => command.run(context),
-            Self::Inspect(command) => command.run(context),
-            Self::Resize(command) => command.run(context),
-            Self::Signal(command) => command.run(context),
-            Self::Mark(command) => command.run(context),
-            Self::Attach(command) => command.run(context),
-            Self::Destroy(command) => command.run(context),
-            Self::Verify(command) => command.run(context),
+            Self::Create(command) => command.run_create(context),
+            Self::Run(command) => command.run_shell_command(context),
+            Self::Type(command) => command.run_type(context),
+            Self::Paste(command) => command.run_paste(context),
+            Self::SendKeys(command) => command.run_send_keys(context),
+            Self::Batch(command) => command.run_batch(context),
+            Self::Wait(command) => command.run_wait(context),
+            Self::Snapshot(command) => command.run_snapshot(context),
+            Self::Screenshot(command) => command.run_screenshot(context),
+            Self::Record(command) => command.run_record(context),
+            Self::Inspect(command) => command.run_inspect(context),
+            Self::Resize(command) => command.run_resize(context),
+            Self::Signal(command) => command.run_signal(context),
+            Self::Mark(command) => command.run_mark(context),
+            Self::Attach(command) => command.run_attach(context),
+            Self::Destroy(command) => command.run_destroy(context),
+            Self::Verify(command) => command.run_verify(context),
         }
     }
 }
 
-impl Context {
+impl CliContext {
     /// How terminals are kept and drawn. agent-tty has settings of its own.
-    pub(crate) fn terminal_settings(&self) -> Result<Terminals, Error> {
-        let Some(globals) = &self.agent_tty else { return Ok(self.config()?.terminals) };
-        let usual = Terminals::default();
+    pub(crate) fn terminal_settings(&self) -> Result<TerminalSettings, Error> {
+        let Some(globals) = &self.agent_tty else { return Ok(self.load_config()?.terminals) };
+        let usual = TerminalSettings::default();
         let profile = globals.profile.clone().unwrap_or_else(|| usual.profile.clone());
-        Ok(Terminals { profile, ..usual })
+        Ok(TerminalSettings { profile, ..usual })
     }
 
     /// The profile to draw with.
-    pub(crate) fn profile(&self, given: Option<&str>) -> Result<Profile, Error> {
+    pub(crate) fn render_profile(&self, given: Option<&str>) -> Result<Profile, Error> {
         let settings = self.terminal_settings()?;
         let name = given.unwrap_or(&settings.profile);
-        Ok(picture::profile(name, &settings.profiles)?)
+        Ok(picture::find_profile(name, &settings.profiles)?)
     }
 
     /// The session that `text` means.
-    pub(crate) fn session(&self, text: &str) -> Result<Session, Error> {
-        Ok(self.terminals()?.find(text)?)
+    pub(crate) fn find_terminal(&self, text: &str) -> Result<HostedSession, Error> {
+        Ok(self.terminals_home()?.find_session(text)?)
     }
 }
 
 /// A number that is not negative, or the fault that names the option.
-fn whole(option: &str, text: Option<&str>) -> Result<Option<u64>, Fault> {
-    let wrong = |_| Fault::input(format!("{option} must be a non-negative integer."));
+fn parse_whole(option: &str, text: Option<&str>) -> Result<Option<u64>, HostFault> {
+    let wrong = |_| HostFault::invalid_input(format!("{option} must be a non-negative integer."));
     text.map(|text| text.parse().map_err(wrong)).transpose()
 }
 
-/// As [`whole`], for positions on a screen.
-fn position(option: &str, text: Option<&str>) -> Result<Option<u16>, Fault> {
-    let wrong = |_| Fault::input(format!("{option} must be a non-negative integer."));
-    whole(option, text)?.map(|number| u16::try_from(number).map_err(wrong)).transpose()
+/// As [`parse_whole`], for positions on a screen.
+fn parse_position(option: &str, text: Option<&str>) -> Result<Option<u16>, HostFault> {
+    let wrong = |_| HostFault::invalid_input(format!("{option} must be a non-negative integer."));
+    parse_whole(option, text)?.map(|number| u16::try_from(number).map_err(wrong)).transpose()
 }
 
 /// Columns or rows.
-fn cells(text: &str) -> Result<u16, Fault> {
+fn parse_cells(text: &str) -> Result<u16, HostFault> {
     text.parse().ok().filter(|number| *number > 0).ok_or_else(|| {
         let message =
             format!("`{text}` is not a size: columns and rows must be positive integers.");
-        Fault::new(Code::InvalidDimensions, message)
+        HostFault::new(FaultCode::InvalidDimensions, message)
     })
 }

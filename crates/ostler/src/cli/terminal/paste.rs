@@ -7,13 +7,13 @@ use clap::Args;
 use flows::terminal::screen::Personality;
 use flows::terminal::{ask, source};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
 /// Paste text into a terminal, in brackets if the program asked for them.
 #[derive(Debug, Args)]
-pub(crate) struct Paste {
+pub(crate) struct PasteArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -27,16 +27,17 @@ pub(crate) struct Paste {
     bracketed: bool,
 }
 
-impl Paste {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+impl PasteArgs {
+    pub(crate) fn run_paste(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let personality = context.personality;
-        let text = source::text("text", self.text.as_deref(), self.file.as_deref(), personality)?;
+        let text =
+            source::read_text("text", self.text.as_deref(), self.file.as_deref(), personality)?;
         let bracketed = self.bracketed || personality == Personality::AgentTty;
-        let result = ask::paste(&context.session(&self.id)?, text, bracketed)?;
+        let result = ask::paste_text(&context.find_terminal(&self.id)?, text, bracketed)?;
         if context.json {
-            context.answer(result)?;
+            context.print_json(result)?;
         } else {
-            output::text(&format!("Pasted text into session at seq {}.\n", result.seq))?;
+            output::print_text(&format!("Pasted text into session at seq {}.\n", result.seq))?;
         }
         Ok(ExitCode::SUCCESS)
     }

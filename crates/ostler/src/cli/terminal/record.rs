@@ -5,27 +5,27 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use flows::terminal::export::{self, Format};
+use flows::terminal::export::{self, ExportFormat};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{output, text};
 
 /// Write a terminal's log as a recording.
 #[derive(Debug, Args)]
-pub(crate) struct Record {
+pub(crate) struct RecordArgs {
     #[command(subcommand)]
-    what: What,
+    what: RecordCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    Export(Export),
+enum RecordCommand {
+    Export(RecordExportArgs),
 }
 
 /// Write a recording that other programs play: the whole session, as it was.
 #[derive(Debug, Args)]
-struct Export {
+struct RecordExportArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -43,22 +43,23 @@ struct Export {
     timing: Option<String>,
 }
 
-impl Record {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let What::Export(export) = &self.what;
-        export.run(context)
+impl RecordArgs {
+    pub(crate) fn run_record(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let RecordCommand::Export(export) = &self.what;
+        export.run_record_export(context)
     }
 }
 
-impl Export {
-    fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let format = Format::parse(&self.format)?;
-        let home = context.terminals()?;
-        let session = home.find(&self.id)?;
-        let profile = context.profile(self.profile.as_deref())?;
-        let result = export::export(&home, &session, format, self.out.as_deref(), profile.theme)?;
+impl RecordExportArgs {
+    fn run_record_export(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let format = ExportFormat::parse(&self.format)?;
+        let home = context.terminals_home()?;
+        let session = home.find_session(&self.id)?;
+        let profile = context.render_profile(self.profile.as_deref())?;
+        let result =
+            export::export_recording(&home, &session, format, self.out.as_deref(), profile.theme)?;
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
             return Ok(ExitCode::SUCCESS);
         }
         let mut out = String::new();
@@ -69,7 +70,7 @@ impl Export {
         let _ = writeln!(out, "SHA-256: {}", result.sha256);
         let _ = writeln!(out, "Captured at seq: {}", result.captured_at_seq);
         let _ = writeln!(out, "Duration: {}ms", result.duration_ms.unwrap_or(0));
-        output::text(&out)?;
+        output::print_text(&out)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use clap::Args;
 use flows::terminal::ask;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
 /// Change the size of a terminal.
 #[derive(Debug, Args)]
-pub(crate) struct Resize {
+pub(crate) struct ResizeArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -23,16 +23,16 @@ pub(crate) struct Resize {
     rows: String,
 }
 
-impl Resize {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let session = context.session(&self.id)?;
-        session.target()?;
-        let (cols, rows) = (super::cells(&self.cols)?, super::cells(&self.rows)?);
-        let result = ask::resize(&session, cols.into(), rows.into())?;
+impl ResizeArgs {
+    pub(crate) fn run_resize(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let session = context.find_terminal(&self.id)?;
+        session.check_can_receive()?;
+        let (cols, rows) = (super::parse_cells(&self.cols)?, super::parse_cells(&self.rows)?);
+        let result = ask::resize_terminal(&session, cols.into(), rows.into())?;
         if context.json {
-            context.answer(result)?;
+            context.print_json(result)?;
         } else {
-            output::text(&format!("Resized session to {}x{}.\n", result.cols, result.rows))?;
+            output::print_text(&format!("Resized session to {}x{}.\n", result.cols, result.rows))?;
         }
         Ok(ExitCode::SUCCESS)
     }

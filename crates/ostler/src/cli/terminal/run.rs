@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use clap::Args;
 use flows::terminal::screen::Personality;
 use flows::terminal::{ask, source};
-use model::hosted::Fault;
+use model::hosted::HostFault;
 use model::hosted::wire::{RunParams, RunResult};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::{self, Error};
 use crate::render::{output, text};
 
@@ -18,7 +18,7 @@ use crate::render::{output, text};
 /// The shell must be at its prompt. Exit codes: 0 when the command ended, whatever its own exit code
 /// is (see `exitCode`); 11 when the time was up; 4 when the session ended first.
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -38,22 +38,28 @@ pub(crate) struct Run {
     capture: bool,
 }
 
-impl Run {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+impl RunArgs {
+    pub(crate) fn run_shell_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let personality = context.personality;
-        let command =
-            source::text("command", self.command.as_deref(), self.file.as_deref(), personality)?;
+        let command = source::read_text(
+            "command",
+            self.command.as_deref(),
+            self.file.as_deref(),
+            personality,
+        )?;
         let timeout = self.timeout.parse::<u64>().ok().filter(|millis| *millis > 0);
         let timeout_ms =
-            Some(timeout.ok_or_else(|| Fault::input("--timeout must be a positive integer."))?);
-        let session = context.session(&self.id)?;
+            Some(timeout.ok_or_else(|| {
+                HostFault::invalid_input("--timeout must be a positive integer.")
+            })?);
+        let session = context.find_terminal(&self.id)?;
         let params =
             RunParams { command, no_wait: self.no_wait, timeout_ms, capture: self.capture };
-        let result = ask::run(&session, params)?;
+        let result = ask::run_command(&session, params)?;
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
         } else {
-            output::text(&words(&result))?;
+            output::print_text(&render_run_text(&result))?;
         }
         Ok(match (personality, result.completed, result.timed_out) {
             (Personality::AgentTty, ..) | (_, None | Some(true), _) => ExitCode::SUCCESS,
@@ -63,7 +69,7 @@ impl Run {
     }
 }
 
-fn words(result: &RunResult) -> String {
+fn render_run_text(result: &RunResult) -> String {
     let (seq, took) = (result.seq, result.duration_ms.unwrap_or(0));
     if let Some(output) = &result.output {
         return text::many_lines(output);

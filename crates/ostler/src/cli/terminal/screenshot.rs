@@ -6,15 +6,15 @@ use std::process::ExitCode;
 use clap::Args;
 use flows::terminal::picture;
 use flows::terminal::screen::png::ShowCursor;
-use model::hosted::Fault;
+use model::hosted::HostFault;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
 /// Draw a terminal's screen as a PNG, the same to the byte on every machine.
 #[derive(Debug, Args)]
-pub(crate) struct Screenshot {
+pub(crate) struct ScreenshotArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -29,20 +29,21 @@ pub(crate) struct Screenshot {
     hide_cursor: bool,
 }
 
-impl Screenshot {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+impl ScreenshotArgs {
+    pub(crate) fn run_screenshot(&self, context: &CliContext) -> Result<ExitCode, Error> {
         if self.show_cursor && self.hide_cursor {
-            return Err(
-                Fault::input("--show-cursor and --hide-cursor are mutually exclusive.").into()
-            );
+            return Err(HostFault::invalid_input(
+                "--show-cursor and --hide-cursor are mutually exclusive.",
+            )
+            .into());
         }
         let cursor = if self.show_cursor { ShowCursor::Yes } else { ShowCursor::No };
-        let home = context.terminals()?;
-        let session = home.find(&self.id)?;
-        let profile = context.profile(self.profile.as_deref())?;
-        let result = picture::screenshot(&home, &session, &profile, cursor)?;
+        let home = context.terminals_home()?;
+        let session = home.find_session(&self.id)?;
+        let profile = context.render_profile(self.profile.as_deref())?;
+        let result = picture::take_screenshot(&home, &session, &profile, cursor)?;
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
             return Ok(ExitCode::SUCCESS);
         }
         let mut out = String::new();
@@ -53,7 +54,7 @@ impl Screenshot {
         let _ = writeln!(out, "Bytes: {}", result.png_size_bytes);
         let _ = writeln!(out, "SHA-256: {}", result.sha256);
         let _ = writeln!(out, "Path: {}", result.artifact_path);
-        output::text(&out)?;
+        output::print_text(&out)?;
         Ok(ExitCode::SUCCESS)
     }
 }

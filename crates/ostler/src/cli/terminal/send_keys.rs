@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flows::terminal::ask;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
@@ -14,7 +14,7 @@ use crate::render::output;
 /// The bytes follow what the program asked its terminal for. All keys are checked before any is
 /// pressed.
 #[derive(Debug, Args)]
-pub(crate) struct SendKeys {
+pub(crate) struct SendKeysArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -23,15 +23,15 @@ pub(crate) struct SendKeys {
     keys: Vec<String>,
 }
 
-impl SendKeys {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let session = context.session(&self.id)?;
-        let result = ask::send_keys(&context.terminals()?, &session, self.keys.clone())?;
+impl SendKeysArgs {
+    pub(crate) fn run_send_keys(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let session = context.find_terminal(&self.id)?;
+        let result = ask::send_keys(&context.terminals_home()?, &session, self.keys.clone())?;
         if context.json {
-            context.answer(result)?;
+            context.print_json(result)?;
         } else {
             let (keys, bytes, seq) = (result.accepted.len(), result.bytes_written, result.seq);
-            output::text(&format!("Sent {keys} key(s) ({bytes} byte(s), seq {seq}).\n"))?;
+            output::print_text(&format!("Sent {keys} key(s) ({bytes} byte(s), seq {seq}).\n"))?;
         }
         Ok(ExitCode::SUCCESS)
     }

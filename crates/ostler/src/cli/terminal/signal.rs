@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use clap::Args;
 use flows::terminal::ask;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
 /// Send a signal to the program on a terminal.
 #[derive(Debug, Args)]
-pub(crate) struct Signal {
+pub(crate) struct SignalArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -22,14 +22,14 @@ pub(crate) struct Signal {
     group: bool,
 }
 
-impl Signal {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let session = context.session(&self.id)?;
-        let result = ask::signal(&session, self.signal.clone(), self.group)?;
+impl SignalArgs {
+    pub(crate) fn run_signal(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let session = context.find_terminal(&self.id)?;
+        let result = ask::send_signal(&session, self.signal.clone(), self.group)?;
         if context.json {
-            context.answer(result)?;
+            context.print_json(result)?;
         } else {
-            output::text(&format!("Signal {} delivered to session.\n", result.signal))?;
+            output::print_text(&format!("Signal {} delivered to session.\n", result.signal))?;
         }
         Ok(ExitCode::SUCCESS)
     }

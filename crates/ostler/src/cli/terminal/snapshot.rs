@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flows::terminal::look;
-use model::hosted::Fault;
+use model::hosted::HostFault;
 use model::hosted::wire::{SnapshotFormat, SnapshotParams, SnapshotResult};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{output, text};
 
@@ -16,7 +16,7 @@ use crate::render::{output, text};
 ///
 /// Works on every session: a running one is asked, one that is over is replayed from its log.
 #[derive(Debug, Args)]
-pub(crate) struct Snapshot {
+pub(crate) struct SnapshotArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -31,14 +31,14 @@ pub(crate) struct Snapshot {
     include_cells: bool,
 }
 
-impl Snapshot {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+impl SnapshotArgs {
+    pub(crate) fn run_snapshot(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let format = match self.format.as_str() {
             "structured" => SnapshotFormat::Structured,
             "text" => SnapshotFormat::Text,
             other => {
                 let message = format!("--format `{other}` must be structured or text.");
-                return Err(Fault::input(message).into());
+                return Err(HostFault::invalid_input(message).into());
             }
         };
         let params = SnapshotParams {
@@ -47,20 +47,20 @@ impl Snapshot {
             include_cells: self.include_cells,
             renderer_name: None,
         };
-        let home = context.terminals()?;
-        let session = home.find(&self.id)?;
-        let result = look::snapshot(&session, &params)?;
+        let home = context.terminals_home()?;
+        let session = home.find_session(&self.id)?;
+        let result = look::take_snapshot(&session, &params)?;
         look::keep_snapshot(&home, &session, &result)?;
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
         } else {
-            output::text(&words(&result))?;
+            output::print_text(&render_snapshot_text(&result))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn words(result: &SnapshotResult) -> String {
+fn render_snapshot_text(result: &SnapshotResult) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "Session: {}", result.session_id);
     let _ = writeln!(out, "Captured at seq: {}", result.captured_at_seq);

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use clap::Args;
 use flows::terminal::{ask, source};
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
 /// Type text into a terminal, as it is: nothing is added and no key is meant.
 #[derive(Debug, Args)]
-pub(crate) struct Type {
+pub(crate) struct TypeArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -26,19 +26,19 @@ pub(crate) struct Type {
     append_newline: bool,
 }
 
-impl Type {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+impl TypeArgs {
+    pub(crate) fn run_type(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let personality = context.personality;
         let mut text =
-            source::text("text", self.text.as_deref(), self.file.as_deref(), personality)?;
+            source::read_text("text", self.text.as_deref(), self.file.as_deref(), personality)?;
         if self.append_newline {
             text.push('\n');
         }
-        let result = ask::type_text(&context.session(&self.id)?, text)?;
+        let result = ask::type_text(&context.find_terminal(&self.id)?, text)?;
         if context.json {
-            context.answer(result)?;
+            context.print_json(result)?;
         } else {
-            output::text(&format!("Typed text into session at seq {}.\n", result.seq))?;
+            output::print_text(&format!("Typed text into session at seq {}.\n", result.seq))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -3,36 +3,36 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flows::terminal::verify::verify;
+use flows::terminal::verify::verify_log;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::{self, Error};
 use crate::render::{output, text};
 
 /// Check a terminal's log: that it is whole, and that it is as it was written.
 #[derive(Debug, Args)]
-pub(crate) struct Verify {
+pub(crate) struct VerifyArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
 }
 
-impl Verify {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
-        let result = verify(&context.session(&self.id)?)?;
+impl VerifyArgs {
+    pub(crate) fn run_verify(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let result = verify_log(&context.find_terminal(&self.id)?)?;
         let sound = result.sound;
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
         } else if sound {
             let covered = match result.chain_holds {
                 Some(_) => format!("{} of them covered by hashes", result.chained_bytes),
                 None => "no hashes beside it".to_owned(),
             };
             let (events, bytes) = (result.events, result.bytes);
-            output::text(&format!("Sound: {events} events, {bytes} bytes, {covered}.\n"))?;
+            output::print_text(&format!("Sound: {events} events, {bytes} bytes, {covered}.\n"))?;
         } else {
             let problems: Vec<String> = result.problems.iter().map(|p| text::one_line(p)).collect();
-            output::text(&format!("Not sound:\n  {}\n", problems.join("\n  ")))?;
+            output::print_text(&format!("Not sound:\n  {}\n", problems.join("\n  ")))?;
         }
         Ok(if sound { ExitCode::SUCCESS } else { error::exit_code_of("REPLAY_ERROR") })
     }

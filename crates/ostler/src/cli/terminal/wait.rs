@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use flows::terminal::agent::{self, Wanted};
+use flows::terminal::agent::{self, AwaitedActivity};
 use flows::terminal::screen::Personality;
 use flows::terminal::wait;
 use model::hosted::wire::{RenderParams, WaitParams, WaitResult};
-use model::hosted::{Code, Fault};
+use model::hosted::{FaultCode, HostFault};
 use model::status::Activity;
 
-use crate::cli::Context;
+use crate::cli::CliContext;
 use crate::error::{self, Error};
 use crate::render::{output, text};
 
@@ -30,7 +30,7 @@ const SCREEN_OR_PROGRAM: [&str; 10] = [
 
 /// What an agent can be waited for to do.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum AgentState {
+enum WaitedAgentState {
     /// Works on a turn.
     Working,
     /// Asks for permission or input.
@@ -41,13 +41,13 @@ enum AgentState {
     Ended,
 }
 
-impl AgentState {
-    const fn wanted(self) -> Wanted {
+impl WaitedAgentState {
+    const fn wanted_state(self) -> AwaitedActivity {
         match self {
-            Self::Working => Wanted::Does(Activity::Working),
-            Self::Waiting => Wanted::Does(Activity::Waiting),
-            Self::Idle => Wanted::Does(Activity::Idle),
-            Self::Ended => Wanted::Ended,
+            Self::Working => AwaitedActivity::Does(Activity::Working),
+            Self::Waiting => AwaitedActivity::Does(Activity::Waiting),
+            Self::Idle => AwaitedActivity::Does(Activity::Idle),
+            Self::Ended => AwaitedActivity::Ended,
         }
     }
 }
@@ -57,7 +57,7 @@ impl AgentState {
 /// All conditions on the screen must be true at once; they are looked at on every change of the
 /// screen. Exit code 11 when the time was up.
 #[derive(Debug, Args)]
-pub(crate) struct Wait {
+pub(crate) struct WaitArgs {
     /// The session.
     #[arg(value_name = "SESSION")]
     id: String,
@@ -96,14 +96,14 @@ pub(crate) struct Wait {
     after_seq: Option<String>,
     /// An agent in the terminal that does this, by what its hooks tell.
     #[arg(long, value_name = "STATE", conflicts_with_all = SCREEN_OR_PROGRAM)]
-    for_agent: Option<AgentState>,
+    for_agent: Option<WaitedAgentState>,
     /// How long to wait; 0 for ever.
     #[arg(long, value_name = "MS", allow_hyphen_values = true)]
     timeout: Option<String>,
 }
 
-impl Wait {
-    pub(crate) fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+impl WaitArgs {
+    pub(crate) fn run_wait(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let legacy = self.exit || self.idle_ms.is_some();
         let render = self.render_params()?;
         let timeout_ms = render.timeout_ms;
@@ -111,30 +111,35 @@ impl Wait {
         if legacy && on_screen {
             let message =
                 "Cannot mix legacy wait flags (--exit, --idle-ms) with render wait flags.";
-            return Err(Fault::input(message).into());
+            return Err(HostFault::invalid_input(message).into());
         }
         let mut result = if let Some(state) = self.for_agent {
-            let session = context.session(&self.id)?;
-            agent::wait_for_agent(&context.home()?, &session, state.wanted(), timeout_ms)?
+            let session = context.find_terminal(&self.id)?;
+            agent::wait_for_agent(
+                &context.ostler_home()?,
+                &session,
+                state.wanted_state(),
+                timeout_ms,
+            )?
         } else if on_screen {
-            wait::check(&render)?;
-            wait::wait_for_render(&context.session(&self.id)?, &render)?
+            wait::check_conditions(&render)?;
+            wait::wait_for_render(&context.find_terminal(&self.id)?, &render)?
         } else {
-            let idle_ms = super::whole("--idle-ms", self.idle_ms.as_deref())?;
+            let idle_ms = super::parse_whole("--idle-ms", self.idle_ms.as_deref())?;
             if self.exit == idle_ms.is_some() {
                 let message = "Exactly one of --exit and --idle-ms must be given.";
-                return Err(Fault::new(Code::InvalidDuration, message).into());
+                return Err(HostFault::new(FaultCode::InvalidDuration, message).into());
             }
             let params = WaitParams { exit: self.exit, idle_ms, timeout_ms };
-            wait::wait(&context.session(&self.id)?, &params)?
+            wait::wait_for_session(&context.find_terminal(&self.id)?, &params)?
         };
         if context.personality == Personality::AgentTty {
             (result.condition, result.screen) = (None, None);
         }
         if context.json {
-            context.answer(&result)?;
+            context.print_json(&result)?;
         } else {
-            output::text(&words(&result))?;
+            output::print_text(&render_wait_text(&result))?;
         }
         if result.timed_out {
             return Ok(error::exit_code_of("WAIT_TIMEOUT"));
@@ -142,24 +147,27 @@ impl Wait {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn render_params(&self) -> Result<RenderParams, Fault> {
+    fn render_params(&self) -> Result<RenderParams, HostFault> {
         Ok(RenderParams {
             text: self.text.clone(),
             regex: self.regex.clone(),
             gone: self.gone.clone(),
             changed_since: self.changed.then(|| self.since_hash.clone().unwrap_or_default()),
-            screen_stable_ms: super::whole("--screen-stable-ms", self.screen_stable_ms.as_deref())?,
-            cursor_row: super::position("--cursor-row", self.cursor_row.as_deref())?,
-            cursor_col: super::position("--cursor-col", self.cursor_col.as_deref())?,
-            after_seq: super::whole("--after-seq", self.after_seq.as_deref())?
+            screen_stable_ms: super::parse_whole(
+                "--screen-stable-ms",
+                self.screen_stable_ms.as_deref(),
+            )?,
+            cursor_row: super::parse_position("--cursor-row", self.cursor_row.as_deref())?,
+            cursor_col: super::parse_position("--cursor-col", self.cursor_col.as_deref())?,
+            after_seq: super::parse_whole("--after-seq", self.after_seq.as_deref())?
                 .map(|seq| i64::try_from(seq).unwrap_or(i64::MAX)),
-            timeout_ms: super::whole("--timeout", self.timeout.as_deref())?,
+            timeout_ms: super::parse_whole("--timeout", self.timeout.as_deref())?,
             renderer_name: None,
         })
     }
 }
 
-fn words(result: &WaitResult) -> String {
+fn render_wait_text(result: &WaitResult) -> String {
     if result.timed_out {
         let mut out = "Wait timed out.\n".to_owned();
         if let Some(condition) = &result.condition {
@@ -177,7 +185,7 @@ fn words(result: &WaitResult) -> String {
         (None, None) => "Wait completed.\n".to_owned(),
     };
     if let Some(agent) = &result.agent {
-        let (name, activity) = (&agent.agent, agent.activity.word());
+        let (name, activity) = (&agent.agent, agent.activity.as_str());
         out.push_str(&format!("Agent: {name} {}, {activity}\n", text::one_line(&agent.id)));
     }
     if let Some(matched) = &result.matched_text {

@@ -5,7 +5,7 @@
 //! that on btrfs and overlayfs is not the one `stat` reports. Each of these is "unseen", never
 //! "nobody".
 
-use super::{Handle, mounts, observer};
+use super::{ProcessHandle, current_observer, mounts};
 use crate::proc::LockHolder;
 
 /// One lock that is held (not one that is waited for).
@@ -25,7 +25,7 @@ enum Kind {
 }
 
 /// All held locks; `None` when a line is not understood.
-fn parse(text: &[u8]) -> Option<Vec<Lock>> {
+fn parse_locks(text: &[u8]) -> Option<Vec<Lock>> {
     let text = std::str::from_utf8(text).ok()?;
     let mut locks = Vec::new();
     for line in text.lines() {
@@ -42,7 +42,7 @@ fn parse(text: &[u8]) -> Option<Vec<Lock>> {
             continue;
         }
         let mut place = place.split(':');
-        let device = (hex(place.next()?)?, hex(place.next()?)?);
+        let device = (parse_hex(place.next()?)?, parse_hex(place.next()?)?);
         let inode = place.next()?.parse().ok()?;
         locks.push(Lock {
             kind,
@@ -54,12 +54,12 @@ fn parse(text: &[u8]) -> Option<Vec<Lock>> {
     Some(locks)
 }
 
-fn hex(text: &str) -> Option<u32> {
+fn parse_hex(text: &str) -> Option<u32> {
     u32::from_str_radix(text, 16).ok()
 }
 
 pub(in crate::proc) fn flock_holder(dev: u64, ino: u64) -> LockHolder {
-    let locks = std::fs::read("/proc/locks").ok().and_then(|text| parse(&text));
+    let locks = std::fs::read("/proc/locks").ok().and_then(|text| parse_locks(&text));
     let Some(locks) = locks else {
         return LockHolder::Unseen;
     };
@@ -71,13 +71,13 @@ pub(in crate::proc) fn flock_holder(dev: u64, ino: u64) -> LockHolder {
         // The number alone may be that of a process long gone, or handed on since.
         if let Some(pid) = lock.pid
             && lock.device == device
-            && Handle::open(pid).is_ok_and(|handle| handle.holds_open(dev, ino))
+            && ProcessHandle::open(pid).is_ok_and(|handle| handle.holds_open(dev, ino))
         {
             return LockHolder::Process(pid);
         }
     }
     let sees_all = || {
-        let observer = observer();
+        let observer = current_observer();
         observer.introspects && observer.in_initial_pid_ns && is_mounted(device)
     };
     if somebody || !sees_all() { LockHolder::Unseen } else { LockHolder::Nobody }
@@ -86,7 +86,7 @@ pub(in crate::proc) fn flock_holder(dev: u64, ino: u64) -> LockHolder {
 /// Whether `stat` and `/proc/locks` name this file system by the same device.
 fn is_mounted(device: (u32, u32)) -> bool {
     std::fs::read("/proc/self/mountinfo")
-        .is_ok_and(|text| mounts::parse(&text).any(|mount| mount.device == device))
+        .is_ok_and(|text| mounts::parse_mounts(&text).any(|mount| mount.device == device))
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn devices_are_hexadecimal_and_waiters_are_no_holders() {
-        let locks = parse(TEXT.as_bytes()).unwrap();
+        let locks = parse_locks(TEXT.as_bytes()).unwrap();
         assert_eq!(locks.len(), 4);
         let flock =
             Lock { kind: Kind::Flock, pid: Some(2001), device: (0xfd, 0x10), inode: 7_864_554 };
@@ -116,21 +116,21 @@ mod tests {
 
     #[test]
     fn a_list_that_is_not_understood_is_no_list() {
-        assert_eq!(parse(b""), Some(vec![]));
+        assert_eq!(parse_locks(b""), Some(vec![]));
         for text in [
             "1:",
             "1: FLOCK ADVISORY WRITE",
             "1: FLOCK ADVISORY WRITE x 08:01:1 0 EOF",
             "1: FLOCK ADVISORY WRITE 1 0801 0 EOF",
         ] {
-            assert_eq!(parse(text.as_bytes()), None, "{text}");
+            assert_eq!(parse_locks(text.as_bytes()), None, "{text}");
         }
     }
 
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
-            let _ = parse(&bytes);
+            let _ = parse_locks(&bytes);
         }
     }
 }

@@ -14,14 +14,14 @@ pub(super) struct Mount<'a> {
 }
 
 /// All mounts; lines that are not understood are left out.
-pub(super) fn parse(mountinfo: &[u8]) -> impl Iterator<Item = Mount<'_>> {
+pub(super) fn parse_mounts(mountinfo: &[u8]) -> impl Iterator<Item = Mount<'_>> {
     mountinfo.split(|&byte| byte == b'\n').filter_map(parse_line)
 }
 
 fn parse_line(line: &[u8]) -> Option<Mount<'_>> {
     let mut fields = line.split(|&byte| byte == b' ');
-    let id = text(fields.next()?)?.parse().ok()?;
-    let (major, minor) = text(fields.nth(1)?)?.split_once(':')?;
+    let id = utf8_text(fields.next()?)?.parse().ok()?;
+    let (major, minor) = utf8_text(fields.nth(1)?)?.split_once(':')?;
     let device = (major.parse().ok()?, minor.parse().ok()?);
     // Optional fields of any number end with a lone dash.
     fields.find(|&field| field == b"-")?;
@@ -30,7 +30,7 @@ fn parse_line(line: &[u8]) -> Option<Mount<'_>> {
     Some(Mount { id, device, kind, options })
 }
 
-fn text(bytes: &[u8]) -> Option<&str> {
+fn utf8_text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
@@ -48,7 +48,7 @@ pub(super) fn hides_pids(options: &[u8]) -> bool {
 pub(super) fn mount_of_descriptor(fdinfo: &[u8]) -> Option<u64> {
     let line =
         fdinfo.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"mnt_id:"))?;
-    text(line)?.trim().parse().ok()
+    utf8_text(line)?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
             36 35 98:0 /mnt1 /mnt2 rw shared:1 master:2 - ext3 /dev/root rw,errors=continue\n\
             37 35 0:5 / /a\\040- rw - tmpfs none rw\n\
             half a line\n\n";
-        let mounts: Vec<Mount> = parse(text).collect();
+        let mounts: Vec<Mount> = parse_mounts(text).collect();
         assert_eq!(
             mounts,
             [

@@ -4,7 +4,7 @@ use model::liveness::{BootKnowledge, Observer, WallClock};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Handle, boot_wall_time, mounts, read_to_end};
+use super::{ProcessHandle, boot_wall_time, mounts, read_to_end};
 use crate::proc::machine;
 
 /// The kernel gives the initial namespaces these fixed inodes.
@@ -15,8 +15,8 @@ const PROC_MAGIC: u64 = 0x9fa0;
 /// The largest pid of any Linux kernel, where the limit cannot be read.
 const LARGEST_PID: u32 = 4_194_304;
 
-pub(in crate::proc) fn observer() -> Observer {
-    let recorder = recorder();
+pub(in crate::proc) fn current_observer() -> Observer {
+    let recorder = recording_observer();
     Observer {
         clock: watched_clock(&recorder),
         hides_pids: recorder.introspects && proc_hides_pids(),
@@ -29,21 +29,21 @@ pub(in crate::proc) fn observer() -> Observer {
 
 /// What it takes to write an identity down. Whether processes are hidden is not asked: this one may
 /// record, but it would never call anything dead.
-pub(in crate::proc) fn recorder() -> Observer {
+pub(in crate::proc) fn recording_observer() -> Observer {
     let named = proc_names_us();
-    let (pid_ns, in_initial_pid_ns) = namespace("/proc/self/ns/pid", INITIAL_PID_NS, named);
+    let (pid_ns, in_initial_pid_ns) = read_namespace("/proc/self/ns/pid", INITIAL_PID_NS, named);
     // The table of another namespace does not name a process of the initial one.
     let introspects = named && (in_initial_pid_ns || is_in_one_level());
     let pid_ns = pid_ns.filter(|_| introspects);
     let (time_ns, in_initial_time_ns) =
-        namespace("/proc/self/ns/time", INITIAL_TIME_NS, introspects);
+        read_namespace("/proc/self/ns/time", INITIAL_TIME_NS, introspects);
     let machine_plain = machine_id();
     Observer {
         introspects,
         boots: BootKnowledge::Needed,
         boot_id: small_file("/proc/sys/kernel/random/boot_id"),
         clock: WallClock { booted_at: Some(boot_wall_time()), ..WallClock::default() },
-        machine_hashed: machine_plain.as_deref().map(machine::hash),
+        machine_hashed: machine_plain.as_deref().map(machine::hash_machine_id),
         machine_plain,
         pid_ns,
         time_ns,
@@ -84,21 +84,21 @@ fn proc_names_us() -> bool {
 /// mount it shows the parent's, where our number may be the same by chance. One line of it lists a
 /// number for each level.
 fn is_in_one_level() -> bool {
-    let Ok(ourselves) = Handle::open(std::process::id()) else {
+    let Ok(ourselves) = ProcessHandle::open(std::process::id()) else {
         return false;
     };
     let mut buffer = [0; 4096];
-    let levels = ourselves.read("status", &mut buffer).ok().and_then(|status| {
+    let levels = ourselves.read_proc_file("status", &mut buffer).ok().and_then(|status| {
         let line =
             status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"))?;
         Some(line.split(u8::is_ascii_whitespace).filter(|number| !number.is_empty()).count())
     });
-    levels.map_or_else(|| ourselves.stat().is_ok(), |levels| levels == 1)
+    levels.map_or_else(|| ourselves.read_own_stat().is_ok(), |levels| levels == 1)
 }
 
 /// A namespace's inode, and whether it is the initial one. A kernel that has no such namespaces
 /// has only the initial one.
-fn namespace(path: &str, initial: u64, introspects: bool) -> (Option<u64>, bool) {
+fn read_namespace(path: &str, initial: u64, introspects: bool) -> (Option<u64>, bool) {
     match rustix::fs::stat(path) {
         Ok(stat) => (Some(stat.st_ino), stat.st_ino == initial),
         Err(Errno::NOENT) => (None, introspects),
@@ -115,7 +115,7 @@ fn proc_hides_pids() -> bool {
         let path = format!("/proc/self/fdinfo/{}", std::os::fd::AsRawFd::as_raw_fd(&proc));
         let id = mounts::mount_of_descriptor(&std::fs::read(path).ok()?)?;
         let mountinfo = std::fs::read("/proc/self/mountinfo").ok()?;
-        let mount = mounts::parse(&mountinfo).find(|mount| mount.id == id)?;
+        let mount = mounts::parse_mounts(&mountinfo).find(|mount| mount.id == id)?;
         Some(mount.kind != b"proc" || mounts::hides_pids(mount.options))
     };
     asked().unwrap_or(true)
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn this_process_sees_its_own_table() {
-        let observer = observer();
+        let observer = current_observer();
         assert!(observer.introspects);
         assert!(observer.boot_id.is_some() && observer.boot_time().is_some());
         assert!(observer.pid_ns.is_some());

@@ -3,11 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
-use model::liveness::{Liveness, Seen};
+use model::liveness::{Liveness, PidLookup};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::hold;
+use super::hold_process;
 use crate::proc::SignalError;
 
 /// File system magic of pidfs, where a pidfd's inode is unique to the process. Before it, all
@@ -66,12 +66,12 @@ impl Pidfd {
     }
 }
 
-pub(in crate::proc) fn signal(
+pub(in crate::proc) fn signal_process(
     pid: u32,
     signal: Signal,
-    decide: impl Fn(Seen) -> Liveness,
+    decide: impl Fn(PidLookup) -> Liveness,
 ) -> Result<(), SignalError> {
-    let held = hold(pid);
+    let held = hold_process(pid);
     let verdict = decide(held.seen);
     if !verdict.is_alive() {
         return Err(SignalError::NotAlive(verdict));
@@ -80,7 +80,7 @@ pub(in crate::proc) fn signal(
     match pidfd_send_signal(&pidfd.0, signal) {
         Ok(()) => Ok(()),
         // It ended after the check; the signal reached nobody.
-        Err(Errno::SRCH) => Err(SignalError::NotAlive(decide(hold(pid).seen))),
+        Err(Errno::SRCH) => Err(SignalError::NotAlive(decide(hold_process(pid).seen))),
         Err(errno) => Err(SignalError::Refused(errno.into())),
     }
 }

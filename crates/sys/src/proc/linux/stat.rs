@@ -32,7 +32,7 @@ impl Stat {
 }
 
 /// Reads one line.
-pub(super) fn parse(line: &[u8]) -> Result<Stat, NotAStat> {
+pub(super) fn parse_stat(line: &[u8]) -> Result<Stat, NotAStat> {
     let open = line.iter().position(|&byte| byte == b'(').ok_or(NotAStat)?;
     let close = line.iter().rposition(|&byte| byte == b')').ok_or(NotAStat)?;
     let comm = line.get(open + 1..close).ok_or(NotAStat)?;
@@ -44,13 +44,13 @@ pub(super) fn parse(line: &[u8]) -> Result<Stat, NotAStat> {
         Some(&[letter]) if letter.is_ascii_alphabetic() => letter,
         _ => return Err(NotAStat),
     };
-    let ppid = number(fields.next())?;
-    let threads = number(fields.nth(15))?;
-    let start = number(fields.nth(1))?;
+    let ppid = parse_number(fields.next())?;
+    let threads = parse_number(fields.nth(15))?;
+    let start = parse_number(fields.nth(1))?;
     Ok(Stat { comm: comm.to_vec(), state, ppid, threads, start })
 }
 
-fn number<N: std::str::FromStr>(field: Option<&str>) -> Result<N, NotAStat> {
+fn parse_number<N: std::str::FromStr>(field: Option<&str>) -> Result<N, NotAStat> {
     field.and_then(|text| text.parse().ok()).ok_or(NotAStat)
 }
 
@@ -71,7 +71,7 @@ mod tests {
     fn a_plain_line() {
         let expected =
             Stat { comm: b"bash".to_vec(), state: b'S', ppid: 7, threads: 3, start: 12345 };
-        assert_eq!(parse(&line(b"bash", REST)), Ok(expected));
+        assert_eq!(parse_stat(&line(b"bash", REST)), Ok(expected));
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
             b"\xff\xfe) \x01",
             b"tmux: server",
         ] {
-            let stat = parse(&line(comm, REST)).unwrap();
+            let stat = parse_stat(&line(comm, REST)).unwrap();
             assert_eq!((stat.comm.as_slice(), stat.state, stat.start), (comm, b'S', 12345));
         }
     }
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn missing_parentheses_are_an_error() {
         for text in ["", "42", "42 bash S 7", "42 (bash S 7", "42 bash) S 7", "42 )bash( S 7"] {
-            assert_eq!(parse(text.as_bytes()), Err(NotAStat), "{text}");
+            assert_eq!(parse_stat(text.as_bytes()), Err(NotAStat), "{text}");
         }
     }
 
@@ -102,7 +102,7 @@ mod tests {
     fn too_few_fields_are_an_error() {
         let fields: Vec<&str> = REST.split(' ').collect();
         for kept in 0..fields.len() {
-            let parsed = parse(&line(b"bash", &fields[..kept].join(" ")));
+            let parsed = parse_stat(&line(b"bash", &fields[..kept].join(" ")));
             assert_eq!(parsed.is_ok(), kept >= 20, "{kept} fields");
         }
     }
@@ -113,10 +113,10 @@ mod tests {
             let mut fields: Vec<&str> = REST.split(' ').collect();
             fields[index] = garbage;
             let text = line(b"bash", &fields.join(" "));
-            assert_eq!(parse(&text), Err(NotAStat), "field {index} = {garbage:?}");
+            assert_eq!(parse_stat(&text), Err(NotAStat), "field {index} = {garbage:?}");
         }
         let huge = REST.replace("12345", "99999999999999999999999");
-        assert_eq!(parse(&line(b"bash", &huge)), Err(NotAStat), "too large for any clock");
+        assert_eq!(parse_stat(&line(b"bash", &huge)), Err(NotAStat), "too large for any clock");
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
             ("X", RunState::Exited),
         ] {
             let rest = format!("{letter}{}", &REST[1..]);
-            assert_eq!(parse(&line(b"x", &rest)).unwrap().run_state(), expected, "{letter}");
+            assert_eq!(parse_stat(&line(b"x", &rest)).unwrap().run_state(), expected, "{letter}");
         }
     }
 
@@ -146,19 +146,19 @@ mod tests {
         ) {
             let rest = format!("R {ppid} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 {threads} 0 {start} 0 0");
             let expected = Stat { comm: comm.clone(), state: b'R', ppid, threads, start };
-            prop_assert_eq!(parse(&line(&comm, &rest)), Ok(expected));
+            prop_assert_eq!(parse_stat(&line(&comm, &rest)), Ok(expected));
         }
 
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
-            let _ = parse(&bytes);
+            let _ = parse_stat(&bytes);
         }
 
         #[test]
         fn a_cut_line_is_an_error_or_the_same_answer(cut in 0usize..100) {
             let whole = line(b"a) b", REST);
             let cut = cut.min(whole.len());
-            if let Ok(stat) = parse(&whole[..cut]) {
+            if let Ok(stat) = parse_stat(&whole[..cut]) {
                 prop_assert_eq!(stat.comm, b"a) b");
                 prop_assert!(b"12345".starts_with(stat.start.to_string().as_bytes()));
             }

@@ -5,13 +5,13 @@ use std::os::unix::ffi::OsStrExt;
 
 /// The block, as the kernel copies it from the top of the process's stack: the number of
 /// arguments, the executable's path, padding, the arguments, the environment.
-pub(super) struct Block(Vec<u8>);
+pub(super) struct ProcArgsBlock(Vec<u8>);
 
 /// Arguments and environment.
 type Strings<'a> = (Vec<&'a [u8]>, Vec<&'a [u8]>);
 
 /// Reads the block of a process of our own user; `None` for others.
-pub(super) fn read(pid: u32) -> Option<Block> {
+pub(super) fn read_block(pid: u32) -> Option<ProcArgsBlock> {
     let pid = c_int::try_from(pid).ok()?;
     let mut name = [libc::CTL_KERN, libc::KERN_ARGMAX];
     let mut most: c_int = 0;
@@ -49,10 +49,10 @@ pub(super) fn read(pid: u32) -> Option<Block> {
         return None;
     }
     block.truncate(size);
-    Some(Block(block))
+    Some(ProcArgsBlock(block))
 }
 
-impl Block {
+impl ProcArgsBlock {
     /// The arguments.
     pub(super) fn arguments(&self) -> Vec<String> {
         let Some((arguments, _)) = self.split() else {
@@ -62,7 +62,7 @@ impl Block {
     }
 
     /// The value of one variable.
-    pub(super) fn variable(&self, name: &str) -> Option<OsString> {
+    pub(super) fn environ_variable(&self, name: &str) -> Option<OsString> {
         let (_, environment) = self.split()?;
         environment.iter().find_map(|entry| {
             let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
@@ -90,10 +90,10 @@ mod tests {
     fn arguments_and_environment_are_told_apart() {
         let mut bytes = 2_i32.to_ne_bytes().to_vec();
         bytes.extend(b"/bin/agent\0\0\0\0agent\0--x\0A=1\0AB=2\0\0");
-        let block = Block(bytes);
+        let block = ProcArgsBlock(bytes);
         assert_eq!(block.arguments(), ["agent", "--x"]);
         assert_eq!(block.variable("AB").unwrap(), "2");
         assert_eq!(block.variable("--x"), None);
-        assert!(Block(vec![1, 2]).arguments().is_empty());
+        assert!(ProcArgsBlock(vec![1, 2]).arguments().is_empty());
     }
 }
