@@ -29,7 +29,7 @@ impl RawMode {
         let before = rustix::termios::tcgetattr(io::stdin())?;
         let mut raw = before.clone();
         raw.make_raw();
-        rustix::termios::tcsetattr(io::stdin(), OptionalActions::Flush, &raw)?;
+        rustix::termios::tcsetattr(io::stdin(), OptionalActions::Drain, &raw)?;
         Ok(Self { before })
     }
 }

@@ -307,9 +307,15 @@ impl Runs {
             Some(self.held.len())
         } else {
             // The prompt may be followed by the next command at once.
-            let known = [&*self.repeated, last_line(&before)].into_iter();
-            let mut known = known.filter(|text| !text.is_empty() && before.ends_with(text));
-            known.find_map(|text| length_showing(&self.held, text))
+            let shown = [&*self.repeated, last_line(&before)]
+                .into_iter()
+                .filter(|text| !text.is_empty() && before.ends_with(text))
+                .find_map(|text| Some((length_showing(&self.held, text)?, text.to_vec())));
+            shown.map(|(length, text)| {
+                // Remembered: what it is shown after need not be a line of its own.
+                self.repeated = text;
+                length
+            })
         };
         let kept = match repeated {
             Some(length) => {
@@ -659,6 +665,29 @@ mod tests {
             let (shown, ends) = through(&mut both(), &[one, two]);
             assert_eq!((shown.as_str(), ends.len()), (whole.as_str(), 2), "cut at {at}");
         }
+    }
+
+    #[test]
+    fn a_prompt_that_the_next_command_follows_at_once_is_known_after_output_without_a_newline() {
+        let mut runs = Runs::default();
+        runs.note_passed(b"$ ");
+        runs.arm_run(TOKEN, "true", false, ShellKind::Posix);
+        let typed = |command: &str| format!("{command}\r\n");
+        let mut output = None;
+        let mut feed = |runs: &mut Runs, text: String| {
+            runs.filter_output(text.as_bytes(), Instant::now(), &mut |piece| {
+                if let OutputPiece::Done(done) = piece {
+                    output = done.output;
+                }
+            });
+        };
+        feed(&mut runs, format!("{}$  {LINE}\r\n{END}", typed("true")));
+        // Each next one is typed before the prompt of the last has settled.
+        for (command, printed) in [("printf x", "x"), ("echo plain", "plain\r\n")] {
+            runs.arm_run(TOKEN, command, true, ShellKind::Posix);
+            feed(&mut runs, format!("$ {}{printed}$  {LINE}\r\n{END}", typed(command)));
+        }
+        assert_eq!(output, Some(("plain\n".to_owned(), false)));
     }
 
     #[test]
