@@ -8,8 +8,6 @@
 //! (see [`recover_interrupted`]), without removing anything. Nothing is ever in neither place, and what others write
 //! meanwhile is never lost: where it is in the way, both stay, and a person is told (see [`Undecided`]).
 
-#![expect(clippy::disallowed_methods, reason = "this is the reaper")]
-
 use std::path::{Path, PathBuf};
 
 use model::failure::{Failure, FailureKind};

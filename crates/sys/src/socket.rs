@@ -119,8 +119,13 @@ pub fn abandon_socket(path: &Path) {
     // Nobody needs them: what cannot be removed is swept later, and a directory that is in use stays.
     let _ = std::fs::remove_file(path);
     if let Some(directory) = path.parent() {
-        let _ = std::fs::remove_dir(directory);
+        drop_empty_directory(directory);
     }
+}
+
+/// Removes a directory that was made for sockets when its last one is gone; one in use stays.
+pub fn drop_empty_directory(directory: &Path) {
+    let _ = std::fs::remove_dir(directory);
 }
 
 /// Listens at `path`, whose directory is created private or verified to be so. A socket that is in

@@ -329,8 +329,7 @@ fn remove_stale_socket(path: &Path) {
         // One that stays is replaced by the next host that is given its place.
         let _ = directory.unlink_socket(name);
     }
-    // The directory that was made for this home's sockets goes with its last one.
-    let _ = std::fs::remove_dir(directory_path);
+    sys::socket::drop_empty_directory(directory_path);
 }
 
 pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> HostFault {

@@ -201,7 +201,13 @@ impl AttachedViewer {
         let mut out = std::io::stdout().lock();
         loop {
             match stream::take_frame(&mut self.input) {
-                Ok(Some((FrameKind::Bytes, bytes))) => out.write_all(&bytes)?,
+                Ok(Some((FrameKind::Bytes, bytes))) => {
+                    out.write_all(&bytes)?;
+                    // A repaint may have covered it, and it has its time.
+                    if let Some(notice) = &mut self.notice {
+                        notice.drawn = false;
+                    }
+                }
                 Ok(Some((FrameKind::Over, how))) => {
                     return Ok(Some(AttachEnd::Over(String::from_utf8_lossy(&how).into_owned())));
                 }
