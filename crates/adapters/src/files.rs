@@ -252,7 +252,7 @@ pub struct LinesEnd {
 }
 
 /// Hands every line of `file`, which has `bytes` bytes, from `offset` on to `each`, without its
-/// newline. The middle of one that is larger than [`MAX_LINES_FILE`] is left out.
+/// newline. The middle of one that is larger than `MAX_LINES_FILE` is left out.
 ///
 /// A last line without a newline is handed out too (it may be whole or torn: `each` finds out),
 /// but `LinesEnd::offset` stays before it, so that a follower reads it again when it is whole.

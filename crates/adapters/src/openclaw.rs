@@ -1,7 +1,7 @@
 //! OpenClaw.
 //!
 //! Since 2026.8 each agent keeps its sessions in `agents/<agent>/agent/openclaw-agent.sqlite`;
-//! before, in `agents/<agent>/sessions/` (see [`files`]). A session key (`agent:main:main`) stays
+//! before, in `agents/<agent>/sessions/` (see `files`). A session key (`agent:main:main`) stays
 //! while the session behind it is replaced; the id here is the session's, the key is its name.
 //! `state/openclaw.sqlite` holds leases: which process has which agent's database open, several
 //! rows for one process, left behind by a kill. The schema moves with almost every release.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A colour as the program asked for it; [`crate::Palette`] gives it a value.
+/// A colour as the program asked for it; the palette gives it a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Color {
     #[default]

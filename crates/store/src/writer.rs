@@ -77,7 +77,7 @@ impl StoreWriter {
         Ok(self.state.get_or_init(|| opened))
     }
 
-    /// As [`Writer::state`], to be changed.
+    /// As `Writer::state`, to be changed.
     pub fn state_mut(&mut self) -> Result<&mut StateStore, StateError> {
         self.state()?;
         let Some(state) = self.state.get_mut() else { unreachable!("it has just been opened") };

@@ -56,7 +56,7 @@ pub fn replace_if_unchanged(path: &Path, before: Option<&[u8]>, bytes: &[u8]) ->
     update_by(path, before, bytes, temporary.file_name().unwrap_or_default())
 }
 
-/// As [`update`], by way of a file of this name, so that whoever is told of it knows what a kill leaves.
+/// As `update`, by way of a file of this name, so that whoever is told of it knows what a kill leaves.
 pub fn update_by(
     path: &Path,
     before: Option<&[u8]>,

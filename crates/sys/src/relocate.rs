@@ -110,7 +110,7 @@ fn check_below(path: &Path, about: &Metadata, device: u64) -> Result<(), Immovab
     }
 }
 
-/// Copies a tree as [`trash::copy`] does, and remembers what each file was before it was read.
+/// Copies a tree as `trash::copy` does, and remembers what each file was before it was read.
 pub fn copy_tree(from: &Path, to: &Path) -> io::Result<CopiedTree> {
     let mut files = BTreeMap::new();
     trash::copy_noting(from, to, ExistingName::Refuse, &mut |path, about| {

@@ -105,7 +105,7 @@ impl OrderQueue {
         self.put_untaken(move || Some(order), reply);
     }
 
-    /// As [`Self::put_order`], with an order that is fetched when its turn comes.
+    /// As `Self::put_order`, with an order that is fetched when its turn comes.
     pub fn put_untaken(
         &self,
         take: impl FnOnce() -> Option<DaemonOrder> + Send + 'static,

@@ -1,6 +1,6 @@
 //! What is true about every agent session on this machine, now.
 //!
-//! [`discover`](self) reads agents' files, [`processes`] the process table, [`identify`] merges the
+//! [`discover`](self) reads agents' files, `processes` the process table, `identify` merges the
 //! two into sessions, and the model judges them. Nothing is written but the index, which is a cache.
 //! A source that fails becomes a line of the report: never an abort, never silence.
 

@@ -4,7 +4,7 @@
 //! text do not hold there. So every JSON string is decoded, redacted and written again, whatever else
 //! stands around it keeps its bytes, and only what is no JSON is looked at as it is. The rules are a
 //! table of well-known formats (`data/secret-formats.txt`), what stands after a telling name
-//! ([`values`]), and the places where programs expect a secret ([`rules`]).
+//! (`values`), and the places where programs expect a secret (`rules`).
 
 mod rules;
 mod values;

@@ -1,7 +1,7 @@
 //! OpenClaw's own rules, as pure functions over bytes and facts that somebody else gathered.
 //!
 //! What its ids, keys and locks mean ([`agent`], [`key`], [`lock`]), what the names of its files mean
-//! ([`file`]), how the index of a store is read without losing a byte ([`document`]), which policy holds
+//! (`file`), how the index of a store is read without losing a byte ([`document`]), which policy holds
 //! ([`policy`]), and what would go from a store and why ([`maintain`]).
 
 pub mod agent;

@@ -229,7 +229,7 @@ impl PrivateDir {
     }
 
     /// Reads a whole regular file of ours that others cannot write to, at most `most` bytes. For what
-    /// another program may have written with another mode than [`Self::read`] asks for.
+    /// another program may have written with another mode than `Self::read` asks for.
     pub fn read_unwritable(&self, name: &str, most: u64) -> Result<Vec<u8>, PrivateFileFault> {
         // NONBLOCK: a FIFO must not hang us before the check.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -260,7 +260,7 @@ impl PrivateDir {
         self.sync()
     }
 
-    /// As [`Self::write`], but leaves it to the system when the content reaches the disk.
+    /// As `Self::write`, but leaves it to the system when the content reaches the disk.
     pub fn write_unsynced(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.write_then(name, bytes, |_| Ok(()))
     }

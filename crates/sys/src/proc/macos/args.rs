@@ -92,8 +92,8 @@ mod tests {
         bytes.extend(b"/bin/agent\0\0\0\0agent\0--x\0A=1\0AB=2\0\0");
         let block = ProcArgsBlock(bytes);
         assert_eq!(block.arguments(), ["agent", "--x"]);
-        assert_eq!(block.variable("AB").unwrap(), "2");
-        assert_eq!(block.variable("--x"), None);
+        assert_eq!(block.environ_variable("AB").unwrap(), "2");
+        assert_eq!(block.environ_variable("--x"), None);
         assert!(ProcArgsBlock(vec![1, 2]).arguments().is_empty());
     }
 }
