@@ -10,7 +10,35 @@ pub(crate) use testkit::run::{Ran, ran};
 pub(crate) fn sample_home() -> TempHome {
     let home = TempHome::new();
     lay_out_samples(&home, &fixtures());
+    name_ended_processes(&home);
     home
+}
+
+/// Copilot and Cline write down a pid and nothing else. The samples' numbers may be those of live
+/// processes of this machine, so the home gets the number of one that has just ended.
+fn name_ended_processes(home: &TempHome) {
+    let mut ended = Command::new("true").spawn().unwrap();
+    let pid = ended.id().to_string();
+    ended.wait().unwrap();
+    for name in ["22350", "23461"] {
+        for session in std::fs::read_dir(home.join(".copilot/session-state")).unwrap() {
+            let file = |pid: &str, end: &str| format!("inuse.{pid}.{end}");
+            let session = session.unwrap().path();
+            let lock = session.join(file(name, "lock"));
+            if lock.exists() {
+                std::fs::write(&lock, &pid).unwrap();
+                std::fs::rename(lock, session.join(file(&pid, "lock"))).unwrap();
+                let hold = session.join(file(name, "hold"));
+                std::fs::rename(hold, session.join(file(&pid, "hold"))).unwrap();
+            }
+        }
+    }
+    for session in ["1794766310658_92gws", "1794777812249_9jipf"] {
+        let path = home.join(format!(".cline/data/sessions/{session}/{session}.json"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let named = text.replace("31269", &pid).replace("26373", &pid);
+        std::fs::write(path, named).unwrap();
+    }
 }
 
 pub(crate) fn fixtures() -> PathBuf {
