@@ -64,6 +64,7 @@ fn observe_entry(root: &AccessRoot, name: &OsStr, world: &AccessWorld<'_>) -> Se
             format: "ostler-access-1",
             certainty: FormatCertainty::Lab,
         },
+        written_status: None,
         claims: vec![claim],
         linked: Vec::new(),
     }

@@ -11,7 +11,8 @@ use store::state::StateStore;
 use sys::dirs::Dirs;
 
 use crate::observe::Observation;
-use crate::{finalize, hook, hooks, intake};
+use crate::tracks::{self, intake};
+use crate::{hook, hooks};
 
 /// How many problems of hooks are shown.
 const MAX_PROBLEMS_SHOWN: usize = 3;
@@ -125,7 +126,7 @@ fn runtime(dirs: &Dirs) -> DoctorFinding {
     match open_guarded_dir(&dirs.runtime) {
         Err(error) if !matches!(&error, PrivateError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound) =>
         {
-            let instead = crate::daemon::fallback_directory(&dirs.home);
+            let instead = crate::writer::fallback_directory(&dirs.home);
             let found = format!("{error}; sockets are in {} instead", instead.display());
             let remedy = "nothing has to be done; XDG_RUNTIME_DIR can name another directory";
             DoctorFinding::note(CHECK, found, remedy)
@@ -178,7 +179,7 @@ fn examine_store(dirs: &Dirs, config: &OstlerConfig, now: Time) -> Vec<DoctorFin
             findings.push(DoctorFinding::problem("store", error.to_string(), "see the reason"))
         }
     }
-    match finalize::open_now(&dirs.home, Some(&state)) {
+    match tracks::open_now(&dirs.home, Some(&state)) {
         Ok(open) => findings.extend(examine_stuck(&open, config, now)),
         Err(error) => {
             findings.push(DoctorFinding::problem("spool", error.to_string(), "see the reason"))
@@ -196,7 +197,7 @@ fn examine_stuck(
     let observer = sys::proc::current_observer();
     let mut findings = Vec::new();
     for one in open {
-        let name = finalize::session_name(&one.agent, &one.id);
+        let name = tracks::session_name(&one.agent, &one.id);
         let quiet = one.track.last_sign_at.is_some_and(|at| now.since(at) > config.stale_after);
         let owner = one.track.owner.as_ref();
         let liveness = owner.map(|owner| sys::proc::probe_liveness(owner, &observer));

@@ -10,15 +10,16 @@ pub mod finalize;
 pub mod gc;
 pub mod hook;
 pub mod hooks;
-pub mod intake;
 pub mod launches;
 pub mod observe;
 pub mod openclaw_store;
 pub mod pins;
 pub mod redact;
 pub mod terminal;
+pub mod tracks;
 pub mod vault;
 pub mod work;
+pub mod writer;
 
 pub use adapters::EnvLookup;
 

@@ -12,8 +12,8 @@ use openclaw::store::{
 };
 use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
 
-use crate::daemon::{DaemonCallError, OrderError};
-use crate::work::{self, Work, WorkDone};
+use crate::work::{self, OrderError};
+use crate::writer::{DaemonCallError, Work, WorkDone};
 
 /// Why a store was not changed, or is not known to have been.
 #[derive(Debug, thiserror::Error)]

@@ -1,20 +1,19 @@
-//! Everything that changes ostler's state and can be asked of its writer: one list, carried out by the
-//! same code whether the daemon does it or the command itself.
+//! Carrying out orders as the writer: the same code whether the daemon does it or the command itself.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use model::failure::Failure;
-use model::session::SessionName;
 use model::time::Time;
-use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResult};
-use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
-use serde::{Deserialize, Serialize};
+use model::wire::SweepResult;
 
-use crate::daemon::{AskLimits, DaemonAnswer, DaemonCallError, DaemonOrder, OrderError, ask};
-use crate::gc::{self, GcConsent, GcRequest};
+use crate::finalize::{self, SweepError};
+use crate::gc;
 use crate::pins;
 use crate::terminal::{self, TerminalHome};
+use crate::writer::{
+    AskLimits, DaemonAnswer, DaemonCallError, DaemonOrder, Transport, Work, WorkDone, ask,
+};
 use openclaw::agents;
 use openclaw::store as openclaw_store;
 use reaper::WhenTaken;
@@ -22,101 +21,6 @@ use store::writer::StoreWriter;
 
 /// How long another writer is waited for.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Something to be done by the writer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "work")]
-pub enum Work {
-    /// Collect what may go.
-    Gc {
-        /// What is asked for.
-        ask: Box<GcRequest>,
-        /// What was shown, and consented to.
-        consent: GcConsent,
-    },
-    /// Undo a run of the reaper.
-    Undo {
-        /// Which; none means the last one that can be undone.
-        receipt: Option<String>,
-        /// Whether what has another thing in its place is put beside that.
-        #[serde(default)]
-        beside: bool,
-    },
-    /// Empty the trash.
-    #[serde(rename_all = "camelCase")]
-    EmptyTrash {
-        /// Of what was trashed longer ago.
-        older_than_ms: u64,
-    },
-    /// Clean up a store of OpenClaw's.
-    StoreCleanup(Box<openclaw_store::SessionStoreRequest>),
-    /// Write a new index for one.
-    StoreRebuild(Box<openclaw_store::SessionStoreRequest>),
-    /// Remove hosted sessions that are over.
-    RemoveTerminals {
-        /// The directory that holds `sessions/`.
-        root: PathBuf,
-        /// Which.
-        ids: Vec<String>,
-        /// The command they are removed by.
-        command: String,
-    },
-    /// Delete one of OpenClaw's agents.
-    DeleteAgent {
-        /// Which.
-        ask: agents::AgentDeleteRequest,
-    },
-    /// Pin sessions, or take their pins away.
-    Pin {
-        /// Which.
-        sessions: Vec<SessionName>,
-        /// Why, in the words of whoever pins them.
-        note: Option<String>,
-        /// Whether the pins are taken away.
-        remove: bool,
-    },
-}
-
-/// What came of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "done", content = "result")]
-pub enum WorkDone {
-    /// What was collected.
-    Gc(GcResult),
-    /// What was undone.
-    Undo(UndoResult),
-    /// What was emptied.
-    EmptyTrash(TrashEmptied),
-    /// What went from stores.
-    StoreCleanup(Box<StoreCleanupResult>),
-    /// What a new index holds.
-    StoreRebuild(Box<StoreRebuildResult>),
-    /// What became of each session.
-    RemoveTerminals(Vec<terminal::remove::RemovedTerminal>),
-    /// What became of the agent.
-    DeleteAgent(Box<AgentDeleteResult>),
-    /// Which sessions are pinned now.
-    Pin(PinResult),
-}
-
-/// Who did it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// The daemon.
-    Daemon,
-    /// This process, as the writer.
-    Local,
-}
-
-impl Transport {
-    /// In a word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Daemon => "daemon",
-            Self::Local => "local",
-        }
-    }
-}
 
 /// Does it. Whoever calls this is the writer.
 pub fn perform_work(writer: &mut StoreWriter, work: &Work, now: Time) -> Result<WorkDone, Failure> {
@@ -199,4 +103,50 @@ pub fn carry_out_work(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Sweeps: through the daemon if there is one, else as the writer.
+///
+/// Only a daemon that never took the order is replaced by doing it here, and the lock says whether that
+/// may be. One that took it and then did not answer may have done it, and its answer is not known.
+pub fn sweep_as_writer(
+    home: &Path,
+    runtime: &Path,
+    request: &finalize::SweepRequest<'_>,
+    limits: AskLimits,
+) -> Result<SweepResult, OrderError> {
+    let order = DaemonOrder::Sweep { only: request.only.to_vec() };
+    match ask(home, runtime, &order, limits) {
+        Ok(DaemonAnswer::Swept(swept)) => Ok(swept),
+        Ok(DaemonAnswer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
+        Ok(DaemonAnswer::Failed { reason }) => Err(OrderError::Failed(reason)),
+        Ok(_) => {
+            Err(OrderError::Call(DaemonCallError::MayHaveApplied("an unknown answer".to_owned())))
+        }
+        Err(DaemonCallError::NotRunning) => {
+            let mut writer = store::writer::become_writer(home, WRITER_TIMEOUT)?;
+            Ok(finalize::sweep_sessions(&mut writer, request)?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Why an order was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderError {
+    /// The daemon could not be asked, or did not answer.
+    #[error(transparent)]
+    Call(#[from] DaemonCallError),
+    /// The daemon tried and could not.
+    #[error("the daemon could not do it: {0}")]
+    Failed(String),
+    /// It could not be done, by whoever tried.
+    #[error(transparent)]
+    NotDone(Failure),
+    /// Nobody could be asked, and this process may not write.
+    #[error(transparent)]
+    Writer(#[from] store::writer::WriterError),
+    /// It was tried here and failed.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use model::failure::FailureKind;
 use model::session::SessionName;
 use ostler_flows::EnvLookup;
-use ostler_flows::daemon::{Daemon, DaemonAnswer, DaemonOrder, describe_daemon};
+use ostler_flows::daemon::{Daemon, describe_daemon};
 use ostler_flows::pins;
-use ostler_flows::work::{Work, WorkDone};
+use ostler_flows::writer::{DaemonAnswer, DaemonOrder, Work, WorkDone};
 use store::writer;
 
 #[test]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::identity::Identity;
 use crate::liveness::Liveness;
 use crate::sighting::{FileStamp, TranscriptDigest};
-use crate::status::Activity;
+use crate::status::{Activity, Status};
 use crate::time::Time;
 
 /// What kind of session it is.
@@ -105,6 +105,8 @@ pub struct Session {
     pub transcript: Option<TranscriptFile>,
     /// Where the knowledge came from.
     pub origin: SessionOrigin,
+    /// Of a hosted one, the status that its host wrote down last.
+    pub written_status: Option<Status>,
     /// The processes that may be working on it.
     pub claims: Vec<ProcessClaim>,
     /// The terminal that it runs in; of a terminal, the agents' sessions in it.

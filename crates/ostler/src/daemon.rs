@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use flows::daemon::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder, HomeId, OrderQueue};
+use flows::daemon::OrderQueue;
+use flows::writer::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder, HomeId};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderMap};

@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 
 use access::AccessError;
-use flows::daemon::{DaemonCallError, OrderError};
 use flows::events::EventsError;
 use flows::hooks::HooksError;
 use flows::openclaw_store::CleanError;
 use flows::pins::PinError;
 use flows::terminal::TerminalError;
 use flows::vault::VaultError;
+use flows::work::OrderError;
+use flows::writer::DaemonCallError;
 use model::address::AddressError;
 use model::failure::FailureKind;
 use model::hosted::{FaultCode, HostFault};

@@ -15,8 +15,9 @@ use model::time::Time;
 use model::wire::{SweepResult, SweptSession};
 use store::state::{StateError, StateStore, TrackedSession};
 
-use crate::intake::{self, IntakeError};
 use crate::launches;
+use crate::tracks::intake::{self, IntakeError};
+use crate::tracks::{open_now, session_name};
 use crate::vault::VaultError;
 use store::writer::StoreWriter;
 
@@ -53,11 +54,6 @@ pub struct SweepRequest<'a> {
 
 /// How long a session's lock is waited for.
 const SESSION_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// The name of a session in messages and on the command line.
-pub fn session_name(agent: &str, id: &str) -> String {
-    format!("{agent}:{id}")
-}
 
 /// What would be done with an open session.
 enum TrackFinding {
@@ -110,41 +106,6 @@ pub fn preview_sweep(home: &Path, request: &SweepRequest<'_>) -> Result<SweepRes
     Ok(swept)
 }
 
-/// Open sessions as they are now: what the store holds and what waits in the spool.
-pub fn open_now(
-    home: &Path,
-    state: Option<&StateStore>,
-) -> Result<Vec<TrackedSession>, SweepError> {
-    let mut tracked = told_now(home, state)?;
-    tracked.retain(|one| one.track.is_open());
-    Ok(tracked)
-}
-
-/// Open sessions, and those that the spool tells the end of.
-pub(crate) fn told_now(
-    home: &Path,
-    state: Option<&StateStore>,
-) -> Result<Vec<TrackedSession>, SweepError> {
-    let mut tracked = state.map(StateStore::open_sessions).transpose()?.unwrap_or_default();
-    for report in intake::read_waiting(home, state)? {
-        let told = (report.agent.as_str(), report.hook.session.as_str());
-        let known = tracked.iter_mut().find(|one| (one.agent.as_str(), one.id.as_str()) == told);
-        match known {
-            Some(known) => {
-                known.track.apply_report(&report);
-            }
-            None => {
-                let stored =
-                    state.map(|state| state.find_track(told.0, told.1)).transpose()?.flatten();
-                let mut track = stored.unwrap_or_default();
-                track.apply_report(&report);
-                tracked.push(TrackedSession { agent: told.0.into(), id: told.1.into(), track });
-            }
-        }
-    }
-    Ok(tracked)
-}
-
 /// Whether hooks have told anything, or agents were started: without that there is nothing to sweep, and no reason to
 /// make a home.
 pub fn is_anything_known(home: &Path) -> bool {
@@ -174,13 +135,6 @@ pub fn ended_since(
         Some(session)
     };
     Ok(ended.iter().filter_map(told).collect())
-}
-
-/// The names of the open sessions of a home.
-pub fn open_in(home: &Path) -> Result<Vec<String>, SweepError> {
-    let state = StateStore::open_read_only(home)?;
-    let open = open_now(home, state.as_ref())?;
-    Ok(open.iter().map(|one| session_name(&one.agent, &one.id)).collect())
 }
 
 /// Takes the spool in, ends what is over, condenses what has ended.

@@ -3,23 +3,21 @@
 //! The plan is made by whoever asks, and made anew by whoever carries it out. What went is never more
 //! than what was consented to: if the two differ, only what is in both goes, and that is said.
 
-use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use adapters::EnvLookup;
-use model::config::{OstlerConfig, Retention};
+use model::config::OstlerConfig;
 use model::plan::{PlanItem, Refusal};
 use model::rules::retain::{RetentionCandidate, RetentionLimits, select_removals};
 use model::session::SessionName;
 use model::time::Time;
 use model::wire::{GcResult, IncompleteSource, ItemFate, PlannedItem};
-use serde::{Deserialize, Serialize};
 use sys::lockfile::LockFile;
 
 use crate::launches;
 use crate::observe::{self, Observation, ObserveScope};
+use crate::writer::{GcConsent, GcInclude, GcRequest};
 use model::rules::pins::Pins;
 use reaper::{CollectError, PlannedRemoval, Reaper, recheck_planned};
 use store::writer::StoreWriter;
@@ -29,76 +27,6 @@ mod own;
 mod worktree;
 
 pub(crate) use reaper::InUse;
-
-/// What of agents' own may go, on request only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum GcInclude {
-    /// Transcripts of sessions that are over, into the vault first.
-    Transcripts,
-    /// Temporary files and archives.
-    Temps,
-    /// Git worktrees that sessions worked in.
-    Worktrees,
-}
-
-/// What is asked for. It is whole: who carries it out needs nothing else from who asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GcRequest {
-    /// What of agents' own may go.
-    pub include: Vec<GcInclude>,
-    /// Only what has been left alone for longer.
-    pub older_than_ms: Option<u64>,
-    /// How much may be left of what sessions wrote.
-    pub max_bytes: Option<u64>,
-    /// Sessions and paths that stay.
-    pub keep: Vec<String>,
-    /// Only what is of these agents; empty means all.
-    pub agents: Vec<String>,
-    /// Settings.
-    pub retention: Retention,
-    /// ostler's directory for sockets.
-    pub runtime: PathBuf,
-    /// The variables that say where agents keep things.
-    pub variables: BTreeMap<String, String>,
-}
-
-/// What somebody was shown and said yes to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GcConsent {
-    /// What stands for the plan.
-    pub plan: String,
-    /// Where everything is that would go.
-    pub paths: HashSet<String>,
-}
-
-impl GcRequest {
-    /// Whether that is wanted.
-    fn includes(&self, include: GcInclude) -> bool {
-        self.include.contains(&include)
-    }
-
-    /// Whether what is of that agent, or of ostler itself, is wanted.
-    fn is_about(&self, agent: &str) -> bool {
-        self.agents.is_empty() || self.agents.iter().any(|wanted| wanted == agent)
-    }
-
-    /// How old something must be: as asked for, else as set.
-    fn older_than(&self, set: Duration) -> Duration {
-        self.older_than_ms.map_or(set, Duration::from_millis)
-    }
-
-    /// Whether it was asked to be kept: by its path, the session's id or the beginning of that.
-    fn keeps_item(&self, item: &PlanItem) -> bool {
-        let named = |keep: &String| {
-            item.path == *keep
-                || item.session.as_ref().is_some_and(|session| session.starts_with(keep.as_str()))
-        };
-        self.keep.iter().any(|keep| !keep.is_empty() && named(keep))
-    }
-}
 
 /// How it is asked whether something may still go.
 #[derive(Clone, Debug)]

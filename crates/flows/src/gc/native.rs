@@ -12,8 +12,9 @@ use model::session::{self, ClaimBasis, ProcessClaim, SessionName};
 use model::summary::{KeptSession, SessionSummary};
 use model::time::{Time, whole_millis};
 
-use super::{GcCheck, GcPlan, GcRequest};
+use super::{GcCheck, GcPlan};
 use crate::observe::{AgentReport, Observation, Observed};
+use crate::writer::GcRequest;
 use reaper::PlannedRemoval;
 
 /// Temporary files and archives.

@@ -15,10 +15,12 @@ use model::session::{self, SessionName};
 use model::time::{Time, whole_millis};
 use sys::lockfile::LockFile;
 
-use super::{GcCheck, GcPlan, GcRequest};
+use super::{GcCheck, GcPlan};
 use crate::observe::Observation;
 use crate::terminal::{TerminalHome, remove, sight};
-use crate::{hook, intake, launches};
+use crate::tracks::intake;
+use crate::writer::GcRequest;
+use crate::{hook, launches};
 use reaper::PlannedRemoval;
 
 /// Whose these things are.
@@ -210,7 +212,7 @@ pub(super) fn plan_vault_copies(home: &Path, ask: &GcRequest, now: Time, plannin
 
 /// Sockets on which nobody listens.
 pub(super) fn plan_sockets(home: &Path, ask: &GcRequest, planning: &mut GcPlan) {
-    let fallback = crate::daemon::fallback_directory(home);
+    let fallback = crate::writer::fallback_directory(home);
     let below = files_in(&ask.runtime).filter(|(path, _)| path.is_dir());
     let places = [ask.runtime.clone(), fallback].into_iter().chain(below.map(|(path, _)| path));
     for place in places {

@@ -8,8 +8,9 @@ use model::plan::{Refusal, RemovableKind};
 use model::rules::guard::{self, CollectRefusal as GuardRefusal};
 use model::time::{Time, whole_millis};
 
-use super::{GcCheck, GcPlan, GcRequest, InUse};
+use super::{GcCheck, GcPlan, InUse};
 use crate::observe::Observation;
+use crate::writer::GcRequest;
 use reaper::PlannedRemoval;
 
 /// Worktrees in which no session is active.

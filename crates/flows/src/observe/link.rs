@@ -3,36 +3,51 @@
 //! Nothing is remembered. The agent's process is the terminal's program or descends from it, and that
 //! can be seen for as long as both are there.
 
+use model::identity::Identity;
 use model::rules::judge;
 use model::session::{LinkedSession, SessionKind};
-use sys::proc::{ProcessRow, ProcessTable};
+use sys::proc::ProcessTable;
 
 use super::Observed;
-use crate::terminal::sight::ObservedTerminal;
 
-/// Links both ways, and gives the terminals back as sessions.
+/// Links sessions with terminals both ways. `programs` are those on terminals, each with the place of
+/// its terminal among the sessions.
 pub(super) fn link_terminals(
     sessions: &mut [Observed],
-    mut terminals: Vec<ObservedTerminal>,
+    mut programs: Vec<(usize, Identity)>,
     table: &ProcessTable,
-) -> Vec<Observed> {
-    for native in sessions.iter_mut().filter(|one| one.session.kind == SessionKind::Native) {
-        let mut places: Vec<usize> = Vec::new();
-        for pid in holders(native) {
-            // Of terminals within terminals the innermost.
-            let holder_of = |row| terminals.iter().position(|one| is_program(one, row));
-            places.extend(
-                table.self_and_ancestors(pid).find_map(holder_of).filter(|at| !places.contains(at)),
-            );
+) {
+    // Only a terminal that is proven to be held holds anything.
+    programs.retain(|(terminal, _)| sessions[*terminal].verdict.liveness.is_alive());
+    if programs.is_empty() {
+        return;
+    }
+    for native in 0..sessions.len() {
+        if sessions[native].session.kind != SessionKind::Native {
+            continue;
         }
-        let native = &mut native.session;
+        let mut places: Vec<usize> = Vec::new();
+        for pid in holders(&sessions[native]) {
+            // Of terminals within terminals the innermost.
+            let mut above = table.self_and_ancestors(pid);
+            let holder = above.find_map(|row| {
+                programs.iter().find(|(_, program)| {
+                    program.pid == Some(row.pid) && program.start == Some(row.start)
+                })
+            });
+            places.extend(holder.map(|(terminal, _)| *terminal).filter(|at| !places.contains(at)));
+        }
         for at in places {
-            let terminal = &mut terminals[at].observed.session;
-            native.linked.push(LinkedSession { agent: terminal.agent, id: terminal.id.clone() });
-            terminal.linked.push(LinkedSession { agent: native.agent, id: native.id.clone() });
+            let terminal = link_to(&sessions[at]);
+            let agent = link_to(&sessions[native]);
+            sessions[native].session.linked.push(terminal);
+            sessions[at].session.linked.push(agent);
         }
     }
-    terminals.into_iter().map(|terminal| terminal.observed).collect()
+}
+
+fn link_to(one: &Observed) -> LinkedSession {
+    LinkedSession { agent: one.session.agent, id: one.session.id.clone() }
 }
 
 /// The processes that have a session open: all that are proven to, or the only one that may.
@@ -49,12 +64,4 @@ fn holders(native: &Observed) -> Vec<u32> {
         (true, 1) => derived,
         (true, _) => Vec::new(),
     }
-}
-
-/// Whether the process is the program on the terminal, which is proven to be held.
-fn is_program(terminal: &ObservedTerminal, row: &ProcessRow) -> bool {
-    let held = terminal.observed.verdict.liveness.is_alive();
-    terminal.program.as_ref().is_some_and(|program| {
-        held && program.pid == Some(row.pid) && program.start == Some(row.start)
-    })
 }

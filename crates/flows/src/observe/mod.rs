@@ -1,7 +1,7 @@
 //! What is true about every agent session on this machine, now.
 //!
-//! [`discover`](self) reads agents' files, `processes` the process table, `identify` merges the
-//! two into sessions, and the model judges them. Nothing is written but the index, which is a cache.
+//! `discover` reads agents' files, `processes` the process table, `identify` merges the two into
+//! sessions. These and every other kind come through the seam of `source`, and the model judges them. Nothing is written but the index, which is a cache.
 //! A source that fails becomes a line of the report: never an abort, never silence.
 
 use std::cmp::Reverse;
@@ -11,23 +11,24 @@ use access::rules::ACCESS_AGENT_NAME;
 use adapters::{Adapter, EnvLookup, ExtraFile, SurveyProblem, TranscriptSource};
 use model::config::OstlerConfig;
 use model::liveness::Observer;
-use model::rules::judge::{JudgeCircumstances, Verdict, judge_session};
-use model::session::Session;
+use model::rules::judge::{JudgeCircumstances, Verdict};
+use model::session::{Session, SessionKind};
 use model::time::Time;
 use model::wire::{IncompleteSource, SessionView, UnattachedAgent};
 use store::state::{StateStore, TrackedSession};
 
-use crate::finalize;
 use crate::terminal::sight;
-use access;
+use crate::tracks;
 use ends::RecordedEnds;
 use model::rules::pins::Pins;
+use source::{AccessSessions, HostedTerminals, NativeSessions, SessionSource};
 
 mod discover;
 mod ends;
 mod identify;
 mod link;
 mod processes;
+mod source;
 
 /// How much of the past is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,13 @@ pub struct ObserveRequest<'a> {
     pub agents: &'a [String],
 }
 
+impl ObserveRequest<'_> {
+    /// Whether sessions of that agent are wanted.
+    fn asks_for(&self, agent: &str) -> bool {
+        self.agents.is_empty() || self.agents.iter().any(|wanted| wanted == agent)
+    }
+}
+
 /// One session and what is true of it.
 #[derive(Debug)]
 pub struct Observed {
@@ -71,11 +79,6 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// A session about which nothing has been decided: until it is judged, every doubt keeps it.
-    fn unjudged(session: Session, source: Option<Box<TranscriptSource>>) -> Self {
-        Self { session, verdict: Verdict::UNDECIDED, source, pinned: false }
-    }
-
     /// The session as programs see it.
     pub fn session_view(&self) -> SessionView<'_> {
         SessionView { pinned: self.pinned, ..SessionView::new(&self.session, &self.verdict) }
@@ -142,7 +145,7 @@ pub fn observe_sessions(request: &ObserveRequest<'_>) -> Observation {
         stale_after: request.config.stale_after,
     };
     let mut observation =
-        judge_sessions(request, &observer, processes, found, (&tracks, ends), circumstances);
+        judge_sessions(request, &observer, &processes, found, (tracks, ends), circumstances);
     if !pins.is_empty() {
         for one in observation.sessions.iter_mut().chain(&mut observation.subagents) {
             one.pinned = pins.get(&one.session.session_name()).is_some();
@@ -151,12 +154,13 @@ pub fn observe_sessions(request: &ObserveRequest<'_>) -> Observation {
     Observation { pins, ..observation }
 }
 
+/// Judges what every source found: the one place where an [`Observed`] is made.
 fn judge_sessions(
     request: &ObserveRequest<'_>,
     observer: &Observer,
-    processes: processes::AgentProcesses,
+    processes: &processes::AgentProcesses,
     found: discover::Discovered,
-    (tracks, ends): (&[TrackedSession], RecordedEnds),
+    (tracks, ends): (Vec<TrackedSession>, RecordedEnds),
     circumstances: JudgeCircumstances,
 ) -> Observation {
     let mut incomplete = found.incomplete;
@@ -171,41 +175,39 @@ fn judge_sessions(
     for report in &mut agents {
         report.processes = processes.runs_of(report.adapter.agent_profile().id).count();
     }
-    let mut merged =
-        identify::identify_sessions(request.now, observer, &processes, found.seen, tracks, &ends);
-    if let (Some(home), Some(error)) = (request.home, ends.into_failure()) {
-        incomplete.push(unreadable_state(home, &error.to_string()));
-    }
-    let asked =
-        request.agents.is_empty() || request.agents.iter().any(|agent| agent == ACCESS_AGENT_NAME);
-    if let Some(home) = request.home.filter(|_| asked) {
-        let (lent, unreadable) = access::sight::access_sessions(home, observer, request.now);
-        let observed = |session| Observed::unjudged(session, None);
-        merged.sessions.extend(lent.into_iter().map(observed));
-        incomplete.extend(unreadable);
-    }
-    for observed in [&mut merged.sessions, &mut merged.subagents] {
-        for one in observed.iter_mut() {
-            one.verdict = judge_session(&one.session, &circumstances);
+    let ObserveRequest { home, now, .. } = *request;
+    let asks_terminals = request.asks_for(sight::TERMINAL_AGENT);
+    let seen = found.seen;
+    let mut sources: Vec<Box<dyn SessionSource + '_>> =
+        vec![Box::new(NativeSessions { home, now, observer, processes, seen, tracks, ends })];
+    if let Some(home) = home {
+        if request.asks_for(ACCESS_AGENT_NAME) {
+            sources.push(Box::new(AccessSessions { home, now, observer }));
         }
+        sources.push(Box::new(HostedTerminals { home, observer, are_listed: asks_terminals }));
     }
-    if let Some(home) = request.home {
-        let (terminals, unreadable) = sight::observe_terminals(home, observer, &circumstances);
-        let natives = &mut merged.sessions;
-        let mut terminals = link::link_terminals(natives, terminals, &processes.table);
-        if request.agents.is_empty() || request.agents.iter().any(|id| id == sight::TERMINAL_AGENT)
-        {
-            natives.append(&mut terminals);
-            incomplete.extend(unreadable);
-        }
+    let (mut sessions, mut subagents) = (Vec::new(), Vec::new());
+    let (mut unattached, mut programs) = (Vec::new(), Vec::new());
+    for source in sources {
+        let found = source.find_sessions();
+        let before = sessions.len();
+        programs.extend(found.programs.into_iter().map(|(place, one)| (before + place, one)));
+        sessions.extend(found.sessions.into_iter().map(|one| one.judge(&circumstances)));
+        subagents.extend(found.subagents.into_iter().map(|one| one.judge(&circumstances)));
+        unattached.extend(found.unattached);
+        incomplete.extend(found.incomplete);
     }
-    sort_sessions(&mut merged.sessions);
-    sort_sessions(&mut merged.subagents);
+    link::link_terminals(&mut sessions, programs, &processes.table);
+    if !asks_terminals {
+        sessions.retain(|one| one.session.kind != SessionKind::Hosted);
+    }
+    sort_sessions(&mut sessions);
+    sort_sessions(&mut subagents);
     Observation {
-        sessions: merged.sessions,
-        subagents: merged.subagents,
+        sessions,
+        subagents,
         incomplete,
-        unattached: merged.unattached,
+        unattached,
         agents,
         circumstances,
         pins: Pins::default(),
@@ -235,7 +237,7 @@ fn read_told(home: &Path, all: bool) -> Told {
     let pins = Pins::from_read(
         state.as_ref().map(StateStore::list_pins).transpose().map(Option::unwrap_or_default),
     );
-    let told = finalize::told_now(home, state.as_ref()).and_then(|mut tracks| {
+    let told = tracks::told_now(home, state.as_ref()).and_then(|mut tracks| {
         let ends = RecordedEnds::read(state, &tracks, all)?;
         tracks.retain(|one| one.track.is_open());
         Ok((tracks, ends))

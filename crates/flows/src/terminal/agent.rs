@@ -17,7 +17,7 @@ use store::state::StateStore;
 use sys::watch::{DirectoryWatch, POLL_INTERVAL};
 
 use super::{HostedSession, look, wait};
-use crate::{finalize, hook};
+use crate::{hook, tracks};
 
 /// What an agent is waited for to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ fn agents_present(home: &Path, session: &HostedSession) -> Result<Vec<PresentAge
         )
     };
     let state = StateStore::open_read_only(home).map_err(|error| unreadable(error.to_string()))?;
-    let open = finalize::open_now(home, state.as_ref());
+    let open = tracks::open_now(home, state.as_ref());
     let mut open = open.map_err(|error| unreadable(error.to_string()))?;
     let observer = sys::proc::current_observer();
     open.retain(|one| {

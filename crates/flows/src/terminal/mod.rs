@@ -128,7 +128,7 @@ impl TerminalHome {
 
     /// The place of a session's socket in the home itself.
     fn socket_in_home(&self, id: &str) -> PathBuf {
-        crate::daemon::fallback_directory(&self.root).join(&sha256(id.as_bytes())[..12])
+        crate::writer::fallback_directory(&self.root).join(&sha256(id.as_bytes())[..12])
     }
 
     /// Every place at which a host of this home may listen for a session.

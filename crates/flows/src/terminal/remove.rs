@@ -8,13 +8,11 @@ use model::session::SessionName;
 use model::time::Time;
 
 use super::{HostedSession, TerminalHome, sight};
+use crate::writer::RemovedTerminal;
 use reaper::{CollectError, PlannedRemoval, Reaper, recheck_planned};
 use store::writer::StoreWriter;
 
 pub use sys::trash::size_of;
-
-/// A session, and what became of it: the bytes it took, or why it stays.
-pub type RemovedTerminal = (String, Result<u64, Refusal>);
 
 /// How long a host may take to leave.
 const HOST_LEAVE_TIMEOUT: Duration = Duration::from_secs(3);

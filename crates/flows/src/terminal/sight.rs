@@ -3,35 +3,31 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use model::hosted::settle_status;
 use model::identity::Identity;
 use model::liveness::Observer;
-use model::rules::judge::{JudgeCircumstances, judge_session};
 use model::session::{
-    ClaimBasis, FormatCertainty, ProcessClaim, SessionKind, SessionOrigin, TranscriptFile,
+    ClaimBasis, FormatCertainty, ProcessClaim, Session, SessionKind, SessionOrigin, TranscriptFile,
 };
 use model::sighting::{FileStamp, TranscriptDigest};
 use model::wire::IncompleteSource;
 
 use super::{HostedSession, TerminalHome};
-use crate::observe::Observed;
 
 /// The word for a session that no agent runs in.
 pub const TERMINAL_AGENT: &str = "terminal";
 
 /// A hosted session among all others, and the program on its terminal.
 #[derive(Debug)]
-pub(crate) struct ObservedTerminal {
-    pub(crate) observed: Observed,
+pub(crate) struct FoundTerminal {
+    pub(crate) session: Session,
     pub(crate) program: Option<Identity>,
 }
 
 /// Looks at every hosted session below `home`, and says which cannot be read.
-pub(crate) fn observe_terminals(
+pub(crate) fn find_terminals(
     root: &Path,
     observer: &Observer,
-    circumstances: &JudgeCircumstances,
-) -> (Vec<ObservedTerminal>, Vec<IncompleteSource>) {
+) -> (Vec<FoundTerminal>, Vec<IncompleteSource>) {
     let home = TerminalHome::at_root(root);
     let problem = |path: std::path::PathBuf, fault: model::hosted::HostFault| IncompleteSource {
         source: TERMINAL_AGENT.to_owned(),
@@ -46,8 +42,8 @@ pub(crate) fn observe_terminals(
     };
     let root = root.to_string_lossy();
     let look = |id: &String| match home.open_in(&sessions, id) {
-        Ok(session) => Ok(ObservedTerminal {
-            observed: observe_terminal(&session, &root, observer, circumstances),
+        Ok(session) => Ok(FoundTerminal {
+            session: terminal_session(&session, &root, observer),
             program: session.holder.and_then(|holder| holder.child),
         }),
         Err(fault) => Err(problem(home.sessions_directory().join(id), fault)),
@@ -62,12 +58,7 @@ pub(crate) fn observe_terminals(
     (all, incomplete)
 }
 
-fn observe_terminal(
-    hosted: &HostedSession,
-    root: &str,
-    observer: &Observer,
-    circumstances: &JudgeCircumstances,
-) -> Observed {
+fn terminal_session(hosted: &HostedSession, root: &str, observer: &Observer) -> Session {
     let manifest = &hosted.manifest;
     let log = hosted.directory.join(host::log::LOG_FILE);
     let transcript = log_transcript(&log);
@@ -85,7 +76,7 @@ fn observe_terminal(
         directory: None,
     };
     let ended = manifest.status.is_terminal().then_some(manifest.updated_at);
-    let session = model::session::Session {
+    Session {
         id: hosted.id.clone(),
         kind: SessionKind::Hosted,
         agent: TERMINAL_AGENT,
@@ -109,16 +100,10 @@ fn observe_terminal(
             format: "agent-tty-1",
             certainty: FormatCertainty::Lab,
         },
+        written_status: Some(manifest.status),
         claims: vec![claim],
         linked: Vec::new(),
-    };
-    let mut verdict = judge_session(&session, circumstances);
-    verdict.status = settle_status(manifest.status, liveness).shown_status(manifest.status);
-    if verdict.status.is_terminal() {
-        verdict.activity = None;
-        verdict.stale = false;
     }
-    Observed { session, verdict, source: None, pinned: false }
 }
 
 fn log_transcript(log: &Path) -> Option<TranscriptFile> {

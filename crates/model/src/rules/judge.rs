@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::hosted::settle_status;
 use crate::liveness::{Death, Doubt, Liveness};
 use crate::session::{Certainty, ClaimBasis, EvidenceSource, ProcessClaim, Session};
 use crate::sighting::TurnState;
@@ -38,25 +39,13 @@ pub struct Verdict {
     pub decided_by: Option<usize>,
 }
 
-impl Verdict {
-    /// The verdict on what nobody has looked at.
-    pub const UNDECIDED: Self = Self {
-        status: Status::Unknown,
-        liveness: Liveness::Unknown(Doubt::Blind),
-        source: EvidenceSource::None,
-        certainty: Certainty::Derived,
-        activity: None,
-        stale: false,
-        decided_by: None,
-    };
-}
-
 /// Judges one session.
 ///
 /// Among the claims a living process wins (two registrations for one session: any live one), a
 /// proven one before a derived one; then an end that was recorded; then doubt; then death, a derived
 /// one first: an agent that could have it open leaves no end firm. A session that nothing claims is
-/// dead for want of a process, unless this observer could have missed one.
+/// dead for want of a process, unless this observer could have missed one. What a terminal's host wrote
+/// down holds as far as that process bears it out.
 pub fn judge_session(session: &Session, circumstances: &JudgeCircumstances) -> Verdict {
     let strongest = session.claims.iter().enumerate().min_by_key(|(_, claim)| claim_rank(claim));
     let (liveness, source, certainty) = match strongest {
@@ -66,10 +55,11 @@ pub fn judge_session(session: &Session, circumstances: &JudgeCircumstances) -> V
         }
         None => (Liveness::Unknown(Doubt::Blind), EvidenceSource::None, Certainty::Derived),
     };
-    let status = match liveness {
-        Liveness::Alive(_) => Status::Running,
-        Liveness::Dead(_) => Status::Exited,
-        Liveness::Unknown(_) => Status::Unknown,
+    let status = match (session.written_status, liveness) {
+        (Some(written), host) => settle_status(written, host).shown_status(written),
+        (None, Liveness::Alive(_)) => Status::Running,
+        (None, Liveness::Dead(_)) => Status::Exited,
+        (None, Liveness::Unknown(_)) => Status::Unknown,
     };
     let claim = strongest.map(|(_, claim)| claim);
     let activity = status.is_active().then(|| activity_of(session, claim));

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use flows::daemon::OrderError;
 use flows::observe::ObserveScope;
-use flows::work::{Work, WorkDone, carry_out_work};
+use flows::work::{OrderError, carry_out_work};
+use flows::writer::{Work, WorkDone};
 use model::wire::{
     AgentChange, AgentDeleteResult, AgentItem, AgentOutcome, AgentsLsResult, OpenClawAgentView,
 };

@@ -6,8 +6,9 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use flows::daemon::{
-    self, AskLimits, DaemonAnswer, DaemonCallError, DaemonHolder, DaemonOrder, HomeId,
+use flows::daemon;
+use flows::writer::{
+    self as client, AskLimits, DaemonAnswer, DaemonCallError, DaemonHolder, DaemonOrder, HomeId,
 };
 use model::wire::DaemonResult;
 use store::writer;
@@ -75,7 +76,7 @@ impl DaemonArgs {
 }
 
 fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {
-    let lock = match daemon::hold_daemon_lock(&dirs.home, LOCK_LOOK_TIMEOUT).map_err(not_private)? {
+    let lock = match client::hold_daemon_lock(&dirs.home, LOCK_LOOK_TIMEOUT).map_err(not_private)? {
         LockAttempt::Taken(lock) => lock,
         LockAttempt::Held(holder) => {
             return Err(Error::DaemonRuns { pid: holder.and_then(|holder| holder.pid) });
@@ -83,7 +84,7 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
     };
     let writer = match writer::become_writer(&dirs.home, LOCK_LOOK_TIMEOUT) {
         Err(error) => {
-            if let Some(earlier) = daemon::previous::status(&dirs.home, &dirs.runtime) {
+            if let Some(earlier) = client::previous::status(&dirs.home, &dirs.runtime) {
                 return Err(Error::DaemonRuns { pid: earlier.pid });
             }
             return Err(Error::Order(error.into()));
@@ -94,7 +95,7 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
     writer.state().map_err(|error| Error::Order(writer::WriterError::from(error).into()))?;
     let home = HomeId::of_path(&dirs.home)?;
     // Whoever left a socket behind was a writer, and there is none but us.
-    let (listener, socket) = daemon::listen(&dirs.home, &dirs.runtime, home)
+    let (listener, socket) = client::listen(&dirs.home, &dirs.runtime, home)
         .map_err(|error| Error::Order(DaemonCallError::Socket(error).into()))?;
     let about = daemon::describe_daemon(&socket, version::OSTLER_VERSION, context.now);
     let env = flows::EnvLookup::new(&env::lookup_variable);
@@ -166,16 +167,16 @@ fn read_failure(log: &Path) -> Option<Error> {
 }
 
 fn stop_daemon(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {
-    match daemon::ask(&dirs.home, &dirs.runtime, &DaemonOrder::Stop, AskLimits::LONG) {
+    match client::ask(&dirs.home, &dirs.runtime, &DaemonOrder::Stop, AskLimits::LONG) {
         Ok(_) => {
             if let Some(DaemonHolder { pid }) =
-                daemon::wait_for_end(&dirs.home, DAEMON_STOP_TIMEOUT).map_err(not_private)?
+                client::wait_for_end(&dirs.home, DAEMON_STOP_TIMEOUT).map_err(not_private)?
             {
                 return Err(Error::DaemonStays { pid });
             }
         }
         Err(DaemonCallError::NotRunning) => {
-            if daemon::previous::stop(&dirs.home, &dirs.runtime) {
+            if client::previous::stop(&dirs.home, &dirs.runtime) {
                 let lock = sys::lock::take_within(
                     &sys::writer_lock::writer_lock_path(&dirs.home),
                     DAEMON_STOP_TIMEOUT,
@@ -199,18 +200,18 @@ fn not_private(error: sys::private::PrivateError) -> Error {
 
 /// What the daemon of this home says of itself. One that runs and does not answer is an error.
 pub(crate) fn daemon_status(dirs: &Dirs) -> Result<DaemonResult, Error> {
-    match daemon::ask(&dirs.home, &dirs.runtime, &DaemonOrder::Status, AskLimits::SHORT) {
+    match client::ask(&dirs.home, &dirs.runtime, &DaemonOrder::Status, AskLimits::SHORT) {
         Ok(DaemonAnswer::Status(status)) => return Ok(status),
         Ok(_) | Err(DaemonCallError::NotRunning) => {}
         Err(error) => return Err(Error::Order(error.into())),
     }
     if let Some(DaemonHolder { pid }) =
-        daemon::wait_for_end(&dirs.home, Duration::ZERO).map_err(not_private)?
+        client::wait_for_end(&dirs.home, Duration::ZERO).map_err(not_private)?
     {
         return Err(Error::DaemonSilent { pid });
     }
-    Ok(daemon::previous::status(&dirs.home, &dirs.runtime).unwrap_or_else(|| {
-        let name = HomeId::of_path(&dirs.home).map(daemon::socket_name);
+    Ok(client::previous::status(&dirs.home, &dirs.runtime).unwrap_or_else(|| {
+        let name = HomeId::of_path(&dirs.home).map(client::socket_name);
         let socket = name.map_or_else(|_| dirs.runtime.clone(), |name| dirs.runtime.join(name));
         DaemonResult { socket: socket.to_string_lossy().into_owned(), ..DaemonResult::default() }
     }))
@@ -227,7 +228,7 @@ fn print_status(
         let pid = status.pid.unwrap_or_default();
         let watching = status.watching.unwrap_or_default();
         output::print_text(&format!("running (pid {pid}), watching {watching} owners\n"))?;
-        if status.socket == daemon::previous::socket(&dirs.runtime).to_string_lossy() {
+        if status.socket == client::previous::socket(&dirs.runtime).to_string_lossy() {
             output::print_notice(
                 "it is of an earlier version, which cannot be asked for anything but this: \
                  `ostler daemon stop`, then `ostler daemon start`",

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flows::daemon::AskLimits;
 use flows::observe::ObserveScope;
+use flows::writer::AskLimits;
 use model::wire::{CheckGrade, DoctorFinding, DoctorResult};
 
 use crate::cli::{CliContext, daemon, finalize, hooks};

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use flows::daemon::AskLimits;
+use flows::writer::AskLimits;
 use model::wire::{SweepResult, SweptSession};
 
 use crate::cli::CliContext;
@@ -47,8 +47,8 @@ impl FinalizeArgs {
             return Ok(Vec::new());
         }
         let dirs = context.ostler_dirs()?;
-        let open =
-            flows::finalize::open_in(&dirs.home).map_err(|error| Error::Order(error.into()))?;
+        let open = flows::tracks::open_in(&dirs.home)
+            .map_err(|error| Error::Order(flows::finalize::SweepError::from(error).into()))?;
         let mut names = Vec::new();
         for id in &self.ids {
             let fits = |name: &&String| {
@@ -89,8 +89,7 @@ pub(crate) fn run_sweep(
         let swept = flows::finalize::preview_sweep(&dirs.home, &request);
         return swept.map_err(|error| Error::Order(error.into()));
     }
-    flows::daemon::sweep_as_writer(&dirs.home, &dirs.runtime, &request, limits)
-        .map_err(Error::Order)
+    flows::work::sweep_as_writer(&dirs.home, &dirs.runtime, &request, limits).map_err(Error::Order)
 }
 
 /// A sweep in words, one line for each session.

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use flows::gc::{self, GcConsent, GcInclude, GcRequest};
-use flows::work::{Work, WorkDone};
+use flows::gc;
+use flows::writer::{GcConsent, GcInclude, GcRequest, Work, WorkDone};
 use model::time::whole_millis;
 use model::wire::{GcResult, ItemFate, PlannedItem};
 

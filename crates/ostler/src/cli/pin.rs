@@ -6,7 +6,8 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use flows::observe::ObserveScope;
 use flows::pins;
-use flows::work::{Work, WorkDone, carry_out_work};
+use flows::work::carry_out_work;
+use flows::writer::{Work, WorkDone};
 use model::wire::{PinResult, PinView};
 
 use crate::cli::{CliContext, complete};

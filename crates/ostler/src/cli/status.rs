@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use flows::daemon::AskLimits;
 use flows::observe::{ObserveScope, Observed};
+use flows::writer::AskLimits;
 use model::session::{ClaimBasis, SessionKind};
 use model::wire::{StatusResult, SweepResult, SweptSession};
 

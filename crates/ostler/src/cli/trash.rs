@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use flows::work::{Work, WorkDone, carry_out_work};
+use flows::work::carry_out_work;
+use flows::writer::{Work, WorkDone};
 use model::time::whole_millis;
 use model::wire::{
     ReceiptView, TrashEmptied, TrashLsResult, TrashVerified, UndecidedView, UndoResult,

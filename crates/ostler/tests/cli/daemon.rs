@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use flows::daemon::{HomeId, socket_name};
+use flows::writer::{HomeId, socket_name};
 use serde_json::{Value, json};
 use testkit::home::TempHome;
 
@@ -208,9 +208,9 @@ fn an_order_in_another_version_is_refused_but_status_and_stop_are_not() {
     assert!(refused.contains("ostler daemon stop"), "{refused}");
     let unknown = say_in_another_version(&home, r#"{"order":"fly"}"#);
     assert!(unknown.starts_with("HTTP/1.1 426"), "{unknown}");
-    let status = serde_json::to_string(&flows::daemon::DaemonOrder::Status).unwrap();
+    let status = serde_json::to_string(&flows::writer::DaemonOrder::Status).unwrap();
     assert!(say_in_another_version(&home, &status).contains("\"running\":true"));
-    let stop = serde_json::to_string(&flows::daemon::DaemonOrder::Stop).unwrap();
+    let stop = serde_json::to_string(&flows::writer::DaemonOrder::Stop).unwrap();
     assert!(say_in_another_version(&home, &stop).starts_with("HTTP/1.1 200"));
     assert!(daemon.0.wait().unwrap().success());
 }

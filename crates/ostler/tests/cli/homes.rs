@@ -52,7 +52,7 @@ impl Homes {
     }
 
     fn socket(&self, home: &TempHome) -> std::path::PathBuf {
-        self.shared.join("ostler").join(flows::daemon::socket_name(home_id(home)))
+        self.shared.join("ostler").join(flows::writer::socket_name(home_id(home)))
     }
 }
 

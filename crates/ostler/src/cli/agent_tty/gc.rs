@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use clap::Args;
 use flows::terminal::TerminalHome;
-use flows::terminal::remove::{self, RemovedTerminal, size_of};
-use flows::work::{Work, WorkDone, carry_out_work};
+use flows::terminal::remove::{self, size_of};
+use flows::work::carry_out_work;
+use flows::writer::{RemovedTerminal, Work, WorkDone};
 use model::hosted::{FaultCode, HostFault};
 use serde::Serialize;
 

@@ -17,65 +17,15 @@ use adapters::EnvLookup;
 use model::liveness::Observer;
 use model::time::Time;
 use model::wire::{DaemonResult, SweepResult};
-use serde::{Deserialize, Serialize};
 use sys::private::PrivateDir;
 use sys::watch::DirectoryWatch;
 
-use crate::finalize::{self, SweepError, session_name};
-use crate::hook;
-use crate::work::{self, Work, WorkDone};
+use crate::finalize::{self, SweepError};
+use crate::tracks::session_name;
+use crate::writer::{DaemonAnswer, DaemonOrder, HomeId};
+use crate::{hook, work};
 use model::failure::{Failure, FailureKind};
 use store::writer::StoreWriter;
-
-mod client;
-mod place;
-
-pub use client::{AskLimits, DaemonCallError, ask, previous};
-pub use place::{
-    DaemonHolder, HomeId, fallback_directory, hold_daemon_lock, listen, socket_name, wait_for_end,
-};
-
-/// The version of what is said through the socket. Another one is refused.
-pub const DAEMON_PROTOCOL: u32 = 3;
-
-/// What the daemon can be asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "order")]
-pub enum DaemonOrder {
-    /// How it is.
-    Status,
-    /// To sweep now.
-    #[serde(rename_all = "camelCase")]
-    Sweep {
-        /// Only these sessions; empty means all.
-        only: Vec<String>,
-    },
-    /// To do something as the writer.
-    Work(Box<Work>),
-    /// To stop.
-    Stop,
-}
-
-/// What it answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "answer")]
-pub enum DaemonAnswer {
-    /// How it is.
-    Status(DaemonResult),
-    /// What the sweep did.
-    Swept(SweepResult),
-    /// It is done.
-    Done(Box<WorkDone>),
-    /// It is not done, and this is why.
-    NotDone(Failure),
-    /// It stops.
-    Stopping,
-    /// It could not do what was asked.
-    Failed {
-        /// Why.
-        reason: String,
-    },
-}
 
 /// How often owners are looked at whose end the kernel does not tell.
 const OWNER_CHECK_INTERVAL: Duration = Duration::from_secs(60);
@@ -329,53 +279,6 @@ impl<'a> Daemon<'a> {
         }
         Ok(false)
     }
-}
-
-/// Sweeps: through the daemon if there is one, else as the writer.
-///
-/// Only a daemon that never took the order is replaced by doing it here, and the lock says whether that
-/// may be. One that took it and then did not answer may have done it, and its answer is not known.
-pub fn sweep_as_writer(
-    home: &Path,
-    runtime: &Path,
-    request: &finalize::SweepRequest<'_>,
-    limits: AskLimits,
-) -> Result<SweepResult, OrderError> {
-    const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
-    let order = DaemonOrder::Sweep { only: request.only.to_vec() };
-    match ask(home, runtime, &order, limits) {
-        Ok(DaemonAnswer::Swept(swept)) => Ok(swept),
-        Ok(DaemonAnswer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
-        Ok(DaemonAnswer::Failed { reason }) => Err(OrderError::Failed(reason)),
-        Ok(_) => {
-            Err(OrderError::Call(DaemonCallError::MayHaveApplied("an unknown answer".to_owned())))
-        }
-        Err(DaemonCallError::NotRunning) => {
-            let mut writer = store::writer::become_writer(home, WRITER_TIMEOUT)?;
-            Ok(finalize::sweep_sessions(&mut writer, request)?)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Why an order was not carried out.
-#[derive(Debug, thiserror::Error)]
-pub enum OrderError {
-    /// The daemon could not be asked, or did not answer.
-    #[error(transparent)]
-    Call(#[from] DaemonCallError),
-    /// The daemon tried and could not.
-    #[error("the daemon could not do it: {0}")]
-    Failed(String),
-    /// It could not be done, by whoever tried.
-    #[error(transparent)]
-    NotDone(Failure),
-    /// Nobody could be asked, and this process may not write.
-    #[error(transparent)]
-    Writer(#[from] store::writer::WriterError),
-    /// It was tried here and failed.
-    #[error(transparent)]
-    Sweep(#[from] SweepError),
 }
 
 /// What the daemon says of itself.

@@ -1,0 +1,217 @@
+//! What is told of processes: by the agent's own registrations and locks, and by hooks.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use model::identity::Identity;
+use model::liveness::{Death, Doubt, Liveness};
+use model::rules::track::HookTrack;
+use model::session::{ClaimBasis, ProcessClaim, Session, SessionKind};
+use model::sighting::{
+    ProcessRegistration, RegistrationProof, RegistrationScope, TranscriptDigest,
+};
+use store::state::TrackedSession;
+use sys::proc::LockHolder;
+
+use super::{Named, SessionMatcher, is_in};
+use crate::observe::source::FoundSession;
+
+/// Where a claim comes from that hooks told.
+const HOOKS: &str = "hooks";
+
+impl SessionMatcher<'_> {
+    /// The agent's own records of processes.
+    pub(super) fn apply_registrations(&mut self, registrations: Vec<ProcessRegistration>) {
+        for registration in registrations {
+            let claim = self.examine_registration(&registration);
+            let target = match &registration.scope {
+                RegistrationScope::Session(id) => {
+                    self.session_of(id, &registration, claim.liveness)
+                }
+                RegistrationScope::Store(path) => self.newest_session(|session| {
+                    session.transcript.as_ref().is_some_and(|transcript| &transcript.path == path)
+                }),
+                RegistrationScope::Unreadable => self.beside_process(claim.identity.pid),
+            };
+            let Some(index) = target else { continue };
+            if claim.liveness.is_alive() {
+                let run = self.run_of(claim.identity.pid);
+                if let Some(run) =
+                    run.filter(|_| self.adapter.agent_profile().opening.leaves_lock_behind)
+                {
+                    let (how, claim) = (claim.how, Some(claim));
+                    self.named.insert(run, Named { session: index, how, claim });
+                    continue;
+                }
+                self.taken.extend(run);
+            }
+            self.sessions[index].session.claims.push(claim);
+        }
+    }
+
+    /// What a registration proves.
+    fn examine_registration(&self, registration: &ProcessRegistration) -> ProcessClaim {
+        let (how, liveness, identity) = match (&registration.proof, &registration.scope) {
+            (RegistrationProof::Process { identity, .. }, RegistrationScope::Unreadable) => (
+                ClaimBasis::UnreadableRegistration,
+                Liveness::Unknown(Doubt::Unreadable),
+                identity.clone(),
+            ),
+            (RegistrationProof::Process { identity, holds }, scope) => {
+                let mut liveness = sys::proc::probe_liveness(identity, self.observer);
+                let unnamed =
+                    matches!(liveness, Liveness::Unknown(Doubt::Incomplete | Doubt::ClockUnproven));
+                if let (true, Some(pid), Some(file)) = (unnamed, identity.pid, holds)
+                    && self.table.holds_open(pid, file.dev, file.ino)
+                {
+                    liveness = self.running_liveness(pid);
+                }
+                let how = match scope {
+                    RegistrationScope::Store(_) => ClaimBasis::Store,
+                    _ => ClaimBasis::Registered,
+                };
+                (how, liveness, identity.clone())
+            }
+            (RegistrationProof::Lock(file), _) => {
+                let (liveness, pid) = match sys::proc::flock_holder(file.dev, file.ino) {
+                    LockHolder::Process(pid) => (self.running_liveness(pid), Some(pid)),
+                    LockHolder::Nobody => (Liveness::Dead(Death::Gone), None),
+                    LockHolder::Unseen => (Liveness::Unknown(Doubt::Blind), None),
+                };
+                (ClaimBasis::Locked, liveness, Identity::recorded_by_agent(pid))
+            }
+        };
+        let observed_at = identity.recorded_at.unwrap_or(self.now);
+        let identity = match (liveness.is_alive(), identity.pid) {
+            (true, Some(pid)) => sys::proc::identify_as(pid, self.observer).unwrap_or(identity),
+            _ => identity,
+        };
+        ProcessClaim {
+            how,
+            liveness,
+            started_at: identity.pid.and_then(|pid| self.table.get(pid)?.started_at),
+            identity,
+            activity: registration.activity,
+            waiting_for: registration.waiting_for.clone(),
+            source: registration.source.to_string_lossy().into_owned(),
+            observed_at,
+            directory: None,
+        }
+    }
+
+    /// The session a registration names. One without a transcript was killed before it wrote any: it
+    /// is over, but it was there. A mere mark that outlived its process (an empty lock) tells of
+    /// nothing and is no session.
+    fn session_of(
+        &mut self,
+        id: &str,
+        registration: &ProcessRegistration,
+        liveness: Liveness,
+    ) -> Option<usize> {
+        if let Some(index) = self.by_id.get(&self.sessions, id) {
+            let known = &mut self.sessions[index].session.digest;
+            let said = &registration.digest;
+            known.name = known.name.take().or_else(|| said.name.clone());
+            known.cwd = known.cwd.take().or_else(|| said.cwd.clone());
+            known.version = known.version.take().or_else(|| said.version.clone());
+            if liveness.is_alive() {
+                known.last_activity_at = known.last_activity_at.max(said.last_activity_at);
+            }
+            return Some(index);
+        }
+        // A sub-agent that registers itself speaks for its parent: they share the process.
+        if let Some(child) = self.subagents.iter().find(|child| child.session.id == id) {
+            let parent = child.session.digest.parent.as_ref()?;
+            return self.by_id.get(&self.sessions, parent);
+        }
+        if liveness.is_dead() && registration.digest.cwd.is_none() {
+            return None;
+        }
+        let root = registration.source.parent().and_then(Path::parent);
+        let root: Arc<str> = root.map_or("".into(), |root| root.to_string_lossy().into());
+        let session = Session {
+            id: id.to_owned(),
+            kind: SessionKind::Native,
+            agent: self.adapter.agent_profile().id,
+            digest: registration.digest.clone().into(),
+            transcript: None,
+            origin: self.session_origin(root, "registration"),
+            written_status: None,
+            claims: Vec::new(),
+            linked: Vec::new(),
+        };
+        Some(self.by_id.push(&mut self.sessions, FoundSession { session, source: None }))
+    }
+
+    /// The newest session in the directory of a process whose registration cannot be read.
+    fn beside_process(&self, pid: Option<u32>) -> Option<usize> {
+        let cwd = self.table.cwd(pid?)?;
+        self.newest_session(|session| is_in(session, &cwd))
+    }
+
+    /// The session with the newest activity among those that `fit`.
+    fn newest_session(&self, fits: impl Fn(&Session) -> bool) -> Option<usize> {
+        (0..self.sessions.len())
+            .filter(|&index| fits(&self.sessions[index].session))
+            .max_by_key(|&index| self.sessions[index].session.last_activity_at())
+    }
+
+    /// What hooks told of open sessions.
+    pub(super) fn apply_hook_tracks(&mut self, tracks: &[TrackedSession]) {
+        let agent = self.adapter.agent_profile().id;
+        for TrackedSession { id, track, .. } in tracks.iter().filter(|one| one.agent == agent) {
+            let Some(index) = self.session_told_of(id, track) else { continue };
+            let known = &mut self.sessions[index].session.digest;
+            known.cwd = known.cwd.take().or_else(|| track.cwd.clone());
+            known.last_activity_at = known.last_activity_at.max(track.last_sign_at);
+            let Some(owner) = &track.owner else { continue };
+            let liveness = sys::proc::probe_liveness(owner, self.observer);
+            if track.owner_unconfirmed && !liveness.is_alive() {
+                continue;
+            }
+            if liveness.is_alive() {
+                self.taken.extend(self.run_of(owner.pid));
+            }
+            self.sessions[index].session.claims.push(ProcessClaim {
+                how: ClaimBasis::Hook,
+                liveness,
+                started_at: owner.pid.and_then(|pid| self.table.get(pid)?.started_at),
+                identity: owner.clone(),
+                activity: track.activity,
+                waiting_for: track.waiting_for.clone(),
+                source: HOOKS.to_owned(),
+                observed_at: track.changed_at.or(track.last_sign_at).unwrap_or(self.now),
+                directory: None,
+            });
+        }
+    }
+
+    /// The session that hooks told of. One without a transcript is taken at their word.
+    fn session_told_of(&mut self, id: &str, track: &HookTrack) -> Option<usize> {
+        if let Some(index) = self.by_id.get(&self.sessions, id) {
+            return Some(index);
+        }
+        let is_subagent = self.subagents.iter().any(|child| child.session.id == id);
+        if is_subagent || !track.was_begun() || track.owner.is_none() {
+            return None;
+        }
+        let digest = TranscriptDigest {
+            first_prompt: track.first_prompt.clone(),
+            started_at: track.began_at,
+            model: track.model.clone(),
+            ..TranscriptDigest::default()
+        };
+        let session = Session {
+            id: id.to_owned(),
+            kind: SessionKind::Native,
+            agent: self.adapter.agent_profile().id,
+            digest: digest.into(),
+            transcript: None,
+            origin: self.session_origin(track.root.as_deref().unwrap_or_default().into(), "hook"),
+            written_status: None,
+            claims: Vec::new(),
+            linked: Vec::new(),
+        };
+        Some(self.by_id.push(&mut self.sessions, FoundSession { session, source: None }))
+    }
+}

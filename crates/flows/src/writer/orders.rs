@@ -1,0 +1,182 @@
+//! What can be asked of the writer, as it goes over the daemon's socket: orders, and what came of them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::config::Retention;
+use model::plan::{PlanItem, Refusal};
+use model::session::SessionName;
+use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResult};
+use openclaw::agents;
+use openclaw::store as openclaw_store;
+use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
+use serde::{Deserialize, Serialize};
+
+/// Something to be done by the writer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "work")]
+pub enum Work {
+    /// Collect what may go.
+    Gc {
+        /// What is asked for.
+        ask: Box<GcRequest>,
+        /// What was shown, and consented to.
+        consent: GcConsent,
+    },
+    /// Undo a run of the reaper.
+    Undo {
+        /// Which; none means the last one that can be undone.
+        receipt: Option<String>,
+        /// Whether what has another thing in its place is put beside that.
+        #[serde(default)]
+        beside: bool,
+    },
+    /// Empty the trash.
+    #[serde(rename_all = "camelCase")]
+    EmptyTrash {
+        /// Of what was trashed longer ago.
+        older_than_ms: u64,
+    },
+    /// Clean up a store of OpenClaw's.
+    StoreCleanup(Box<openclaw_store::SessionStoreRequest>),
+    /// Write a new index for one.
+    StoreRebuild(Box<openclaw_store::SessionStoreRequest>),
+    /// Remove hosted sessions that are over.
+    RemoveTerminals {
+        /// The directory that holds `sessions/`.
+        root: PathBuf,
+        /// Which.
+        ids: Vec<String>,
+        /// The command they are removed by.
+        command: String,
+    },
+    /// Delete one of OpenClaw's agents.
+    DeleteAgent {
+        /// Which.
+        ask: agents::AgentDeleteRequest,
+    },
+    /// Pin sessions, or take their pins away.
+    Pin {
+        /// Which.
+        sessions: Vec<SessionName>,
+        /// Why, in the words of whoever pins them.
+        note: Option<String>,
+        /// Whether the pins are taken away.
+        remove: bool,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "done", content = "result")]
+pub enum WorkDone {
+    /// What was collected.
+    Gc(GcResult),
+    /// What was undone.
+    Undo(UndoResult),
+    /// What was emptied.
+    EmptyTrash(TrashEmptied),
+    /// What went from stores.
+    StoreCleanup(Box<StoreCleanupResult>),
+    /// What a new index holds.
+    StoreRebuild(Box<StoreRebuildResult>),
+    /// What became of each session.
+    RemoveTerminals(Vec<RemovedTerminal>),
+    /// What became of the agent.
+    DeleteAgent(Box<AgentDeleteResult>),
+    /// Which sessions are pinned now.
+    Pin(PinResult),
+}
+
+/// Who did it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// The daemon.
+    Daemon,
+    /// This process, as the writer.
+    Local,
+}
+
+impl Transport {
+    /// In a word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Daemon => "daemon",
+            Self::Local => "local",
+        }
+    }
+}
+
+/// What of agents' own may go, on request only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GcInclude {
+    /// Transcripts of sessions that are over, into the vault first.
+    Transcripts,
+    /// Temporary files and archives.
+    Temps,
+    /// Git worktrees that sessions worked in.
+    Worktrees,
+}
+
+/// What is asked for. It is whole: who carries it out needs nothing else from who asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GcRequest {
+    /// What of agents' own may go.
+    pub include: Vec<GcInclude>,
+    /// Only what has been left alone for longer.
+    pub older_than_ms: Option<u64>,
+    /// How much may be left of what sessions wrote.
+    pub max_bytes: Option<u64>,
+    /// Sessions and paths that stay.
+    pub keep: Vec<String>,
+    /// Only what is of these agents; empty means all.
+    pub agents: Vec<String>,
+    /// Settings.
+    pub retention: Retention,
+    /// ostler's directory for sockets.
+    pub runtime: PathBuf,
+    /// The variables that say where agents keep things.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// What somebody was shown and said yes to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GcConsent {
+    /// What stands for the plan.
+    pub plan: String,
+    /// Where everything is that would go.
+    pub paths: HashSet<String>,
+}
+
+impl GcRequest {
+    /// Whether that is wanted.
+    pub(crate) fn includes(&self, include: GcInclude) -> bool {
+        self.include.contains(&include)
+    }
+
+    /// Whether what is of that agent, or of ostler itself, is wanted.
+    pub(crate) fn is_about(&self, agent: &str) -> bool {
+        self.agents.is_empty() || self.agents.iter().any(|wanted| wanted == agent)
+    }
+
+    /// How old something must be: as asked for, else as set.
+    pub(crate) fn older_than(&self, set: Duration) -> Duration {
+        self.older_than_ms.map_or(set, Duration::from_millis)
+    }
+
+    /// Whether it was asked to be kept: by its path, the session's id or the beginning of that.
+    pub(crate) fn keeps_item(&self, item: &PlanItem) -> bool {
+        let named = |keep: &String| {
+            item.path == *keep
+                || item.session.as_ref().is_some_and(|session| session.starts_with(keep.as_str()))
+        };
+        self.keep.iter().any(|keep| !keep.is_empty() && named(keep))
+    }
+}
+
+/// A hosted session, and what became of it: the bytes it took, or why it stays.
+pub type RemovedTerminal = (String, Result<u64, Refusal>);
