@@ -174,7 +174,7 @@ fn busy_machine(ostler: &Path, options: &Options) -> Result<Bound, String> {
     Ok(Bound {
         what: "ostler ls with 500 other processes, above /bin/true".to_owned(),
         measured: (list.as_secs_f64() - floor.as_secs_f64()) * 1e3,
-        limit: Some(25.0),
+        limit: Some(10.0),
         unit: " ms",
     })
 }

@@ -3,23 +3,57 @@
 //! On Linux it is linked statically: a hook is started at every turn of every agent, and the dynamic
 //! loader would be most of its cost (docs/decisions/0007-static-linking.md).
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    /// The directory whose `bin` gets the program, instead of cargo's own.
-    #[arg(long)]
+const USAGE: &str = "\
+Build ostler as it is meant to be run, and install it
+
+Usage: cargo xtask install [--root DIR] [--debug]
+
+  --root DIR  the directory whose `bin` gets the program, instead of cargo's own
+  --debug     build it quickly instead of well: to check that it can be installed";
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct InstallOptions {
     root: Option<PathBuf>,
-    /// Build it quickly instead of well: to check that it can be installed.
-    #[arg(long)]
     debug: bool,
+    help: bool,
 }
 
-pub(crate) fn run(options: &Options) -> ExitCode {
-    match build(options.debug).and_then(|program| place(&program, options.root.as_deref())) {
-        Ok(path) => {
-            println!("installed {}", path.display());
+/// Reads the options by hand: a parser of command lines takes longer to build than all else that
+/// `install` needs before ostler itself.
+fn parse_options(arguments: &[OsString]) -> Result<InstallOptions, String> {
+    let mut options = InstallOptions::default();
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let text = argument.to_string_lossy();
+        match (&*text, text.strip_prefix("--root=")) {
+            ("--debug", _) => options.debug = true,
+            ("--help" | "-h", _) => options.help = true,
+            ("--root", _) => {
+                let root = arguments.next().ok_or("--root needs a directory")?;
+                options.root = Some(root.into());
+            }
+            (_, Some(root)) => options.root = Some(root.into()),
+            _ => return Err(format!("unexpected argument {text:?}\n\n{USAGE}")),
+        }
+    }
+    Ok(options)
+}
+
+pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
+    let installed = parse_options(arguments).and_then(|options| match options {
+        InstallOptions { help: true, .. } => Ok(USAGE.to_owned()),
+        InstallOptions { root, debug, .. } => {
+            let path = place(&build(debug)?, root.as_deref())?;
+            Ok(format!("installed {}", path.display()))
+        }
+    });
+    match installed {
+        Ok(text) => {
+            println!("{text}");
             ExitCode::SUCCESS
         }
         Err(reason) => {
@@ -35,6 +69,7 @@ pub(crate) fn build(debug: bool) -> Result<PathBuf, String> {
 }
 
 /// Builds an example of a package in the same way, to be measured beside the program.
+#[cfg(feature = "tools")]
 pub(crate) fn build_example(package: &str, example: &str) -> Result<PathBuf, String> {
     let file = format!("examples/{example}");
     build_as_installed(false, &["--package", package, "--example", example], &file)
@@ -89,4 +124,23 @@ fn place(program: &Path, root: Option<&Path>) -> Result<PathBuf, String> {
     std::fs::copy(program, &new).map_err(failed)?;
     std::fs::rename(&new, &path).map_err(failed)?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read() {
+        let parse = |line: &str| {
+            parse_options(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>())
+        };
+        let rooted = InstallOptions { root: Some("x".into()), ..InstallOptions::default() };
+        assert_eq!(parse(""), Ok(InstallOptions::default()));
+        assert_eq!(parse("--root x"), Ok(rooted));
+        let both = InstallOptions { root: Some("x".into()), debug: true, help: false };
+        assert_eq!(parse("--debug --root=x"), Ok(both));
+        assert!(parse("--root").is_err());
+        assert!(parse("--rot x").is_err());
+    }
 }

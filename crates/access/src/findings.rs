@@ -131,7 +131,7 @@ fn find_stray_agents(home: &Path, world: &AccessWorld<'_>, known: &[u32]) -> Vec
     let Ok(Some(root)) = AccessRoot::find(home) else { return Vec::new() };
     let sessions = root.sessions_path();
     let table = sys::proc::read_process_table();
-    let ours = table.rows().iter().filter(|row| {
+    let ours = table.rows().into_iter().filter(|row| {
         row.uid == world.observer.uid && row.comm == ACCESS_AGENT_NAME && !known.contains(&row.pid)
     });
     ours.filter_map(|row| {

@@ -6,7 +6,8 @@
 
 use crate::rules::log::LoginDestination;
 use crate::rules::meta::LentKey;
-use base64ct::{Base64Unpadded, Encoding};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use sha2::{Digest, Sha256};
 use ssh_encoding::{Decode, Error, Reader};
 
@@ -162,7 +163,7 @@ pub fn parse_identities(message: &[u8]) -> Result<Vec<LentKey>, Error> {
 
 /// A public key's fingerprint as OpenSSH writes it.
 pub fn key_fingerprint(key: &[u8]) -> String {
-    format!("SHA256:{}", Base64Unpadded::encode_string(&Sha256::digest(key)))
+    format!("SHA256:{}", STANDARD_NO_PAD.encode(Sha256::digest(key)))
 }
 
 #[cfg(test)]

@@ -8,8 +8,6 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::conversation::ConversationEntry;
 use model::plan::Fingerprint;
@@ -369,26 +367,12 @@ impl Survey {
     /// Surveys many places on all cores: `each` is given a survey of its own for every one of
     /// `places`, and what they find is put together in their order.
     pub fn survey_parallel<T: Sync>(&mut self, places: &[T], each: impl Fn(&mut Self, &T) + Sync) {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let found: Vec<OnceLock<Self>> = places.iter().map(|_| OnceLock::new()).collect();
-        let next = AtomicUsize::new(0);
-        let work = || {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(place) = places.get(index) else { return };
-                let mut own = Self::of_shared_root(self.root.clone());
-                each(&mut own, place);
-                // Each index is handed out once.
-                let _ = found[index].set(own);
-            }
-        };
-        std::thread::scope(|threads| {
-            for _ in 1..cores.min(places.len()) {
-                threads.spawn(work);
-            }
-            work();
+        let found = sys::spread::parallel_map(places, 1, |place| {
+            let mut own = Self::of_shared_root(self.root.clone());
+            each(&mut own, place);
+            own
         });
-        for found in found.into_iter().filter_map(OnceLock::into_inner) {
+        for found in found {
             self.absorb(found);
         }
     }

@@ -9,6 +9,7 @@ mod cli {
     mod architecture;
     mod collect;
     mod daemon;
+    mod dependencies;
     mod door;
     mod errors;
     mod finalize;
@@ -24,6 +25,7 @@ mod cli {
     mod live;
     mod logs;
     mod ls;
+    mod names;
     mod openers;
     mod permissions;
     mod pins;

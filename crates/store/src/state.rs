@@ -1,4 +1,4 @@
-//! What nobody else knows: reports of hooks, who owned a turn, what ended and what was kept of it.
+//! What nobody else knows: reports of hooks, what ended and what was kept of it.
 //!
 //! One connection writes, and whoever has it holds the writer's lock (`flows::writer`); readers open
 //! the file read-only and never wait for long. Every change is one transaction, and what it
@@ -54,6 +54,9 @@ const MIGRATIONS: &[&str] = &[
         agent text not null, session text not null, at integer not null, note text,
         primary key (agent, session)
     ) without rowid;
+",
+    "
+    drop table turn;
 ",
 ];
 
@@ -278,9 +281,7 @@ impl StateStore {
                     tracks.len() - 1
                 }
             };
-            let before = tracks[index].track.turn_started_at;
             let change = tracks[index].track.apply_report(report);
-            save_turn(&transaction, &tracks[index], before, report.at).map_err(&failed)?;
             if change == TrackChange::Revived {
                 let condensed = "update session set condensed = 0 where agent = ?1 and id = ?2";
                 transaction.execute(condensed, [told.0, told.1]).map_err(&failed)?;
@@ -398,14 +399,12 @@ impl StateStore {
         let Some(mut track) = load_track(&transaction, &path, (agent, id))?.filter(still) else {
             return Ok(None);
         };
-        let before = track.turn_started_at;
         track.last_sign_at = track.last_sign_at.max(evidence.filter(|evidence| *evidence <= now));
         if track.mark_exited() != TrackChange::Ended {
             return Ok(None);
         }
         let Some(end) = track.end.clone() else { return Ok(None) };
         let tracked = TrackedSession { agent: agent.into(), id: id.into(), track };
-        save_turn(&transaction, &tracked, before, end.at).map_err(&failed)?;
         save_track(&transaction, &tracked).map_err(&failed)?;
         let body = serde_json::to_string(&end).unwrap_or_default();
         publish_event(
@@ -587,39 +586,6 @@ fn save_track(transaction: &Transaction<'_>, tracked: &TrackedSession) -> rusqli
             i64::from(tracked.track.is_open()),
             ended_at,
             tracked.track.cwd
-        ])
-        .map(drop)
-}
-
-/// Writes a turn down when it starts and when it ends.
-fn save_turn(
-    transaction: &Transaction<'_>,
-    tracked: &TrackedSession,
-    before: Option<Time>,
-    at: Time,
-) -> rusqlite::Result<()> {
-    let track = &tracked.track;
-    if track.turn_started_at == before {
-        return Ok(());
-    }
-    if before.is_some() {
-        transaction
-            .prepare_cached(
-                "update turn set ended_at = ?3 \
-                 where agent = ?1 and session = ?2 and ended_at is null",
-            )?
-            .execute(params![tracked.agent, tracked.id, at.as_millis()])?;
-    }
-    let Some(started_at) = track.turn_started_at else { return Ok(()) };
-    let owner = track.owner.as_ref().and_then(|owner| serde_json::to_string(owner).ok());
-    transaction
-        .prepare_cached("insert or ignore into turn values (?1, ?2, ?3, ?4, null, ?5)")?
-        .execute(params![
-            tracked.agent,
-            tracked.id,
-            track.turns as i64,
-            started_at.as_millis(),
-            owner
         ])
         .map(drop)
 }

@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use model::identity::Identity;
 use model::liveness::{
@@ -178,25 +179,78 @@ pub struct ProcessRow {
     pub comm: String,
 }
 
-/// All processes that could be read, from one pass. What costs more is read on demand, and only
-/// answers while the row's process is still the one that has the pid.
+/// Why a listed process has no line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MissingRow {
+    /// It has ended meanwhile.
+    Gone,
+    /// It is there and cannot be read.
+    Unreadable,
+}
+
+/// All processes of one listing. What is told of a process is read when it is first asked for, and only
+/// answers while the row's process is still the one that has the pid; a row that was read stays.
 #[derive(Debug)]
 pub struct ProcessTable {
-    rows: Vec<ProcessRow>,
-    unreadable: usize,
+    /// By pid.
+    entries: Vec<TableEntry>,
+    source: Option<platform::TableSource>,
     listed: bool,
 }
 
+#[derive(Debug)]
+struct TableEntry {
+    pid: u32,
+    row: OnceLock<Result<ProcessRow, MissingRow>>,
+}
+
 impl ProcessTable {
-    /// The processes, by pid.
-    pub fn rows(&self) -> &[ProcessRow] {
-        &self.rows
+    /// Where processes cannot be listed.
+    fn unlisted() -> Self {
+        Self { entries: Vec::new(), source: None, listed: false }
+    }
+
+    fn from_pids(mut pids: Vec<u32>, source: platform::TableSource) -> Self {
+        pids.sort_unstable();
+        pids.dedup();
+        let entry = |pid| TableEntry { pid, row: OnceLock::new() };
+        let entries = pids.into_iter().map(entry).collect();
+        let mut table = Self { entries, source: Some(source), listed: false };
+        // A directory without a single process, not even ours, is not a process table.
+        table.listed = table.entries.iter().any(|entry| table.row_of(entry).is_ok());
+        table
+    }
+
+    fn row_of<'a>(&self, entry: &'a TableEntry) -> Result<&'a ProcessRow, MissingRow> {
+        let read = || match &self.source {
+            Some(source) => source.read_row(entry.pid),
+            None => Err(MissingRow::Unreadable),
+        };
+        entry.row.get_or_init(read).as_ref().map_err(|&missing| missing)
+    }
+
+    /// Reads every line, on all cores: there are hundreds.
+    fn read_all(&self) -> Vec<Result<&ProcessRow, MissingRow>> {
+        let unread: Vec<&TableEntry> =
+            self.entries.iter().filter(|entry| entry.row.get().is_none()).collect();
+        crate::spread::parallel_map(&unread, 64, |entry| self.row_of(entry).is_ok());
+        self.entries.iter().map(|entry| self.row_of(entry)).collect()
+    }
+
+    /// The pids that were listed, in order. To read what a process looks like costs less than its line.
+    pub fn listed_pids(&self) -> Vec<u32> {
+        self.entries.iter().map(|entry| entry.pid).collect()
+    }
+
+    /// The processes, by pid. Reads every line.
+    pub fn rows(&self) -> Vec<&ProcessRow> {
+        self.read_all().into_iter().filter_map(Result::ok).collect()
     }
 
     /// The process with this pid.
     pub fn get(&self, pid: u32) -> Option<&ProcessRow> {
-        let index = self.rows.binary_search_by_key(&pid, |row| row.pid).ok()?;
-        Some(&self.rows[index])
+        let index = self.entries.binary_search_by_key(&pid, |entry| entry.pid).ok()?;
+        self.row_of(&self.entries[index]).ok()
     }
 
     /// The process with this pid, then its parent and so on, as far as the table goes.
@@ -214,8 +268,9 @@ impl ProcessTable {
 
     /// How many processes were there but could not be read. Those that ended meanwhile do not
     /// count.
-    pub const fn unreadable_count(&self) -> usize {
-        self.unreadable
+    pub fn unreadable_count(&self) -> usize {
+        let unreadable = |row: &Result<_, _>| *row == Err(MissingRow::Unreadable);
+        self.read_all().iter().filter(|row| unreadable(row)).count()
     }
 
     /// Whether the processes could be listed at all. An empty table that was not listed is no
@@ -229,10 +284,10 @@ impl ProcessTable {
         self.read_checked(pid, |handle, row| Some(handle.appearance(&row.comm)))
     }
 
-    /// How whoever has the pid now looks: a first look at hundreds of processes, most of which are
-    /// of no interest. Whoever is must be looked at again with [`ProcessTable::appearance`].
+    /// How whichever process has the pid now looks: a first look at hundreds of processes, most of which
+    /// are of no interest. One that is must be looked at again with [`ProcessTable::appearance`].
     pub fn appearance_unchecked(&self, pid: u32) -> Option<ProcessAppearance> {
-        Some(ProcessHandle::open(pid).ok()?.appearance(&self.get(pid)?.comm))
+        self.source.as_ref()?.look_at(pid)
     }
 
     /// Its working directory.
@@ -383,9 +438,7 @@ pub fn watch_process_end(recorded: &Identity, observer: &Observer) -> Option<std
 
 /// The process table.
 pub fn read_process_table() -> ProcessTable {
-    let mut table = platform::read_process_table();
-    table.rows.sort_unstable_by_key(|row| row.pid);
-    table
+    platform::list_processes()
 }
 
 /// Sends a signal to the recorded process, and only to it: the process is held on to first and

@@ -111,6 +111,38 @@ fn a_zombie_is_listed_as_exited() {
 }
 
 #[test]
+fn a_first_look_tells_what_decides_and_a_zombie_by_its_short_name() {
+    let home = tempfile::tempdir().unwrap();
+    let path = helper_named(home.path(), "agent");
+    let mut process = Running::start(Command::new(&path).arg("wait"));
+    let table = read_process_table();
+    let pid = process.pid();
+    assert!(table.listed_pids().contains(&pid));
+    let seen = table.appearance_unchecked(pid).unwrap();
+    assert_eq!((seen.exe.as_deref(), seen.args.len()), (path.to_str(), 2));
+    assert_eq!(seen.args, table.appearance(pid).unwrap().args);
+    process.end_unreaped();
+    let seen = table.appearance_unchecked(pid).unwrap();
+    assert_eq!((seen.comm.as_str(), seen.exe, seen.args.len()), ("agent", None, 0));
+    process.end();
+    assert_eq!(table.appearance_unchecked(pid), None);
+}
+
+#[test]
+fn a_row_that_was_read_stays_and_one_that_was_not_is_read_when_it_is_asked_for() {
+    let (read, unread) = (Running::helper("wait"), Running::helper("wait"));
+    let table = read_process_table();
+    let (read_pid, unread_pid) = (read.pid(), unread.pid());
+    let before = table.get(read_pid).unwrap().clone();
+    read.end();
+    unread.end();
+    assert_eq!(table.get(read_pid), Some(&before));
+    assert_eq!(table.get(unread_pid), None, "it is gone, and counts as nothing");
+    assert!(table.rows().iter().any(|row| row.pid == read_pid));
+    assert!(table.rows().iter().all(|row| row.pid != unread_pid));
+}
+
+#[test]
 fn without_proc_the_table_is_not_listed() {
     if !permits(&["unshare", "--mount"]) {
         return;

@@ -4,8 +4,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use adapters::{Adapter, ReadError, Survey, SurveyProblem, TranscriptSource};
@@ -260,43 +258,23 @@ fn digest_all(
     deadline: Instant,
 ) -> (Vec<DigestedSource>, Vec<SurveyProblem>) {
     // Twice as many as there are processors: what is not in memory has to be waited for.
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = (2 * processors).min(16);
-    let next = AtomicUsize::new(0);
-    let outcomes: Vec<OnceLock<Outcome>> = sources.iter().map(|_| OnceLock::new()).collect();
-    let work = || {
-        let _held = sys::beneath::hold_roots();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(source) = sources.get(index) else { return };
+    let workers = if sources.len() < 4 { 1 } else { (2 * sys::spread::count_cores()).min(16) };
+    let hold = sys::beneath::hold_roots;
+    let outcomes =
+        sys::spread::parallel_map_with(&sources, workers, hold, |_, source| -> Outcome {
             let beside: Vec<FileStamp> = source.beside.iter().map(|(_, stamp)| *stamp).collect();
             let known = shelf.and_then(|shelf| shelf.get(&index_key(adapter, source, &beside)));
-            let outcome = match known {
+            match known {
                 Some(digest) => Ok((digest, false)),
                 None if Instant::now() >= deadline => Err(ReadError::TookTooLong),
                 None => adapter.read_digest(source).map(|digest| (digest.into(), true)),
-            };
-            // Each index is handed out once.
-            let _ = outcomes[index].set(outcome);
-        }
-    };
-    if sources.len() < 4 {
-        work();
-    } else {
-        // A worker that panics makes the scope panic: nothing is lost in silence.
-        std::thread::scope(|threads| {
-            for _ in 1..workers {
-                threads.spawn(work);
             }
-            work();
         });
-    }
     let (mut read, mut problems) = (Vec::with_capacity(sources.len()), Vec::new());
     let mut late = 0u32;
     let root = sources.first().map(|source| source.root.to_path_buf());
     for (source, outcome) in sources.into_iter().zip(outcomes) {
-        let Some(result) = outcome.into_inner() else { continue };
-        match result {
+        match outcome {
             Ok((digest, fresh)) => read.push(DigestedSource { source, digest, fresh }),
             Err(error) if error.is_absent() => {}
             Err(ReadError::TookTooLong) if Instant::now() >= deadline => late += 1,

@@ -125,31 +125,21 @@ impl AgentProcesses {
 /// A process that was recognised as an agent.
 type RecognisedAgent<'a> = (&'a ProcessRow, &'static dyn Adapter, ProcessAppearance);
 
-/// Looks at every process, on all cores: reading how one looks is slow, and there are hundreds.
+/// Looks at every process, on all cores: there are hundreds. Only how it looks is read of most.
 fn recognise_agents(table: &ProcessTable) -> Vec<RecognisedAgent<'_>> {
-    let found = sys::spread::parallel_map(table.rows(), 32, |row| recognise_agent(table, row));
-    table
-        .rows()
-        .iter()
-        .zip(found)
-        .filter_map(|(row, found)| {
-            let (adapter, appearance) = found?;
-            Some((row, adapter, appearance))
-        })
-        .collect()
+    let recognise = |pid: &u32| recognise_agent(table, *pid);
+    let found = sys::spread::parallel_map(&table.listed_pids(), 32, recognise);
+    found.into_iter().flatten().collect()
 }
 
-fn recognise_agent(
-    table: &ProcessTable,
-    row: &ProcessRow,
-) -> Option<(&'static dyn Adapter, ProcessAppearance)> {
+fn recognise_agent(table: &ProcessTable, pid: u32) -> Option<RecognisedAgent<'_>> {
     let adapter_of = |appearance: &ProcessAppearance| {
         let fits = |adapter: &&&dyn Adapter| adapter.agent_profile().program.matches(appearance);
         adapters::ALL_ADAPTERS.iter().find(fits).copied()
     };
-    adapter_of(&table.appearance_unchecked(row.pid)?)?;
-    let appearance = table.appearance(row.pid)?;
-    Some((adapter_of(&appearance)?, appearance))
+    adapter_of(&table.appearance_unchecked(pid)?)?;
+    let appearance = table.appearance(pid)?;
+    Some((table.get(pid)?, adapter_of(&appearance)?, appearance))
 }
 
 /// Finds the agents.

@@ -9,6 +9,7 @@ mod mounts;
 mod observer;
 mod pidfd;
 mod stat;
+mod table;
 
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
@@ -24,13 +25,14 @@ use model::time::Time;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, StatxFlags};
 use rustix::io::Errno;
 
-use super::{FileId, IdentifyError, MountView, ProcessRow, ProcessTable};
+use super::{FileId, IdentifyError, MountView, ProcessRow};
 use pidfd::{Pidfd, PidfdAnswer};
 use stat::Stat;
 
 pub(super) use locks::flock_holder;
 pub(super) use observer::{current_observer, recording_observer};
 pub(super) use pidfd::signal_process;
+pub(super) use table::{TableSource, list_processes};
 
 /// Command lines are read up to here: what makes an agent recognisable is in front.
 const MAX_ARGUMENT_BYTES: usize = 16 * 1024;
@@ -125,18 +127,9 @@ impl ProcessHandle {
 
     /// How it looks, for recognition. `comm` was read before.
     pub(crate) fn appearance(&self, comm: &str) -> ProcessAppearance {
-        let exe = match rustix::fs::readlinkat(&self.directory, "exe", Vec::new()) {
-            Ok(path) => Some(without_deletion(path.as_bytes())),
-            // Threads of the kernel and zombies run nothing and have no arguments either.
-            Err(Errno::NOENT) => {
-                return ProcessAppearance { comm: comm.to_owned(), ..ProcessAppearance::default() };
-            }
-            Err(_) => None,
-        };
-        let mut buffer = [0; MAX_ARGUMENT_BYTES];
-        let args =
-            self.read_proc_file("cmdline", &mut buffer).map(split_arguments).unwrap_or_default();
-        ProcessAppearance { comm: comm.to_owned(), exe, args }
+        let comm = || Some(comm.to_owned());
+        let seen = read_appearance(&self.directory, "exe", "cmdline", comm).unwrap_or_default();
+        ProcessAppearance { comm: comm().unwrap_or_default(), ..seen }
     }
 
     /// Its executable; one that was replaced on disk keeps the name it had.
@@ -274,6 +267,32 @@ impl ProcessHandle {
         let path = rustix::fs::readlinkat(&self.directory, name, Vec::new()).ok()?;
         Some(path.into_bytes())
     }
+}
+
+/// How a process looks whose `exe` and `cmdline` are these. `comm` is asked only where the executable or
+/// the arguments cannot be read: nothing else is decided by it. `None` where it has no answer then.
+fn read_appearance(
+    directory: &OwnedFd,
+    exe: &str,
+    cmdline: &str,
+    comm: impl FnOnce() -> Option<String>,
+) -> Option<ProcessAppearance> {
+    let exe = match rustix::fs::readlinkat(directory, exe, Vec::with_capacity(128)) {
+        Ok(path) => Some(without_deletion(path.as_bytes())),
+        // Threads of the kernel and zombies run nothing and have no arguments either.
+        Err(Errno::NOENT) => {
+            return Some(ProcessAppearance { comm: comm()?, ..ProcessAppearance::default() });
+        }
+        Err(errno) if is_gone(errno) => return None,
+        Err(_) => None,
+    };
+    let mut buffer = [0; MAX_ARGUMENT_BYTES];
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let args = rustix::fs::openat(directory, cmdline, flags, Mode::empty())
+        .and_then(|file| read_to_end(file, &mut buffer).map(split_arguments))
+        .unwrap_or_default();
+    let comm = if exe.is_none() || args.is_empty() { comm()? } else { String::new() };
+    Some(ProcessAppearance { comm, exe, args })
 }
 
 /// The path of an executable without the kernel's note that it is gone.
@@ -497,49 +516,6 @@ pub(crate) fn identify_held(
         comm: Some(String::from_utf8_lossy(&stat.comm).into_owned()),
         exe,
     })
-}
-
-pub(super) fn read_process_table() -> ProcessTable {
-    let mut table = ProcessTable { rows: Vec::new(), unreadable: 0, listed: false };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(proc) = rustix::fs::open("/proc", flags, Mode::empty()) else {
-        return table;
-    };
-    let booted_at = boot_wall_time();
-    let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
-    let mut entries = RawDir::new(&proc, &mut buffer);
-    let mut pids: Vec<u32> = Vec::new();
-    loop {
-        match entries.next() {
-            None => break,
-            Some(Ok(entry)) => {
-                pids.extend(
-                    entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()),
-                );
-            }
-            // Half a list must not pass for a whole one.
-            Some(Err(_)) => return table,
-        }
-    }
-    for row in crate::spread::parallel_map(&pids, 64, |pid| row_in(&proc, *pid, booted_at)) {
-        match row {
-            Ok(row) => table.rows.push(row),
-            Err(errno) if is_gone(errno) => {}
-            Err(_) => table.unreadable += 1,
-        }
-    }
-    // A directory without a single process, not even ours, is not a process table.
-    table.listed = !table.rows.is_empty();
-    table
-}
-
-/// One line of the table. As in `try_to_hold`, what can be read in the end through what was opened
-/// first belongs to one process.
-fn row_in(proc: &OwnedFd, pid: u32, booted_at: Time) -> Result<ProcessRow, Errno> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(proc, format!("{pid}/stat"), flags, Mode::empty())?;
-    let uid = rustix::fs::statat(proc, pid.to_string(), AtFlags::empty())?.st_uid;
-    Ok(row_from_stat(pid, uid, &read_stat(&file)?, booted_at))
 }
 
 #[cfg(test)]

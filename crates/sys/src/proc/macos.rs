@@ -26,7 +26,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use super::{
-    FileId, IdentifyError, LockHolder, MountView, ProcessRow, ProcessTable, SignalError, machine,
+    FileId, IdentifyError, LockHolder, MissingRow, MountView, ProcessRow, ProcessTable,
+    SignalError, machine,
 };
 
 /// The largest pid of the system.
@@ -381,8 +382,26 @@ pub(super) fn is_kernel_thread(_: &ProcessRow) -> bool {
     false
 }
 
-pub(super) fn read_process_table() -> ProcessTable {
-    let mut table = ProcessTable { rows: Vec::new(), unreadable: 0, listed: false };
+/// The table has no directory of its own here: the kernel is asked by pid.
+#[derive(Debug)]
+pub(super) struct TableSource;
+
+impl TableSource {
+    pub(super) fn read_row(&self, pid: u32) -> Result<ProcessRow, MissingRow> {
+        match bsd_info(pid) {
+            Ok(info) => Ok(row_from_info(&info)),
+            Err(Errno::SRCH) => Err(MissingRow::Gone),
+            Err(_) => Err(MissingRow::Unreadable),
+        }
+    }
+
+    pub(super) fn look_at(&self, pid: u32) -> Option<ProcessAppearance> {
+        let handle = ProcessHandle::open(pid).ok()?;
+        Some(handle.appearance(&handle.process_row().ok()?.comm))
+    }
+}
+
+pub(super) fn list_processes() -> ProcessTable {
     let pids: Vec<c_int> = filled_list(|buffer, size| {
         // SAFETY: the kernel writes at most `size` bytes to `buffer`, which `filled_list` owns, or only
         // reports the number of processes when the buffer is null.
@@ -390,15 +409,11 @@ pub(super) fn read_process_table() -> ProcessTable {
         // This one answers in processes, not in bytes.
         count.saturating_mul(size_of::<c_int>() as c_int)
     });
-    for pid in pids.into_iter().filter_map(|pid| u32::try_from(pid).ok()).filter(|&pid| pid > 0) {
-        match bsd_info(pid) {
-            Ok(info) => table.rows.push(row_from_info(&info)),
-            Err(Errno::SRCH) => {}
-            Err(_) => table.unreadable += 1,
-        }
+    if pids.is_empty() {
+        return ProcessTable::unlisted();
     }
-    table.listed = !table.rows.is_empty();
-    table
+    let pids = pids.into_iter().filter_map(|pid| u32::try_from(pid).ok()).filter(|&pid| pid > 0);
+    ProcessTable::from_pids(pids.collect(), TableSource)
 }
 
 /// Check, signal, check again: the most that can be done without a pidfd. The second check tells

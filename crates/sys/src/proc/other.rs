@@ -11,7 +11,9 @@ use model::program::ProcessAppearance;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use super::{FileId, IdentifyError, LockHolder, MountView, ProcessRow, ProcessTable, SignalError};
+use super::{
+    FileId, IdentifyError, LockHolder, MissingRow, MountView, ProcessRow, ProcessTable, SignalError,
+};
 
 /// There is no process to hold on to.
 #[derive(Debug)]
@@ -117,8 +119,22 @@ pub(super) fn is_kernel_thread(_: &ProcessRow) -> bool {
     false
 }
 
-pub(super) fn read_process_table() -> ProcessTable {
-    ProcessTable { rows: Vec::new(), unreadable: 0, listed: false }
+/// There is no table here.
+#[derive(Debug)]
+pub(super) struct TableSource;
+
+impl TableSource {
+    pub(super) fn read_row(&self, _: u32) -> Result<ProcessRow, MissingRow> {
+        Err(MissingRow::Unreadable)
+    }
+
+    pub(super) fn look_at(&self, _: u32) -> Option<ProcessAppearance> {
+        None
+    }
+}
+
+pub(super) fn list_processes() -> ProcessTable {
+    ProcessTable::unlisted()
 }
 
 pub(super) fn signal_process(

@@ -1,0 +1,210 @@
+//! Names that can be searched: public types are called differently, and what the architecture page names
+//! is there.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Public type names that more than one type has, and why. A name may only be taken off this list.
+const REPEATED_NAMES: &[(&str, &str)] = &[
+    ("ProcessHandle", "one for each platform, of which one is compiled"),
+    ("TableSource", "one for each platform, of which one is compiled"),
+    ("Connections", "those of lent credentials and those of a terminal's host"),
+];
+
+/// Of a hundred public types, how many may share their name with another.
+const MAX_SHARED_PERCENT: usize = 8;
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The sources below a directory, with their text.
+fn sources_below(directory: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        let Ok(entries) = std::fs::read_dir(&directory) else { continue };
+        for entry in entries {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.push((path, text));
+            }
+        }
+    }
+    found
+}
+
+/// What a file ships: without the tests at its end.
+fn shipped_part(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod ").next().unwrap_or_default()
+}
+
+/// The sources of the crates that reach users.
+fn shipped_sources() -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(workspace().join("crates")).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.ends_with("testkit") && !path.ends_with("oracles") {
+            found.extend(sources_below(&path.join("src")));
+        }
+    }
+    found.retain(|(path, _)| {
+        !path.components().any(|part| part.as_os_str() == "tests") && !path.ends_with("tests.rs")
+    });
+    found.sort();
+    found
+}
+
+/// The name of the type that a line makes public: `pub struct Name`, `pub(crate) enum Name`, ….
+fn public_type(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("pub")?;
+    let rest = match rest.strip_prefix('(') {
+        Some(scope) => scope.split_once(')')?.1,
+        None => rest,
+    };
+    let (kind, rest) = rest.strip_prefix(' ')?.split_once(' ')?;
+    let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    ["struct", "enum", "trait", "type", "union"].contains(&kind).then_some(name)
+}
+
+/// A file of which one platform's is compiled.
+fn is_platform_file(path: &Path) -> bool {
+    let names = ["linux", "macos", "other"];
+    path.iter().any(|part| {
+        let part = part.to_string_lossy();
+        names.contains(&part.strip_suffix(".rs").unwrap_or(&part))
+    })
+}
+
+#[test]
+fn a_public_type_name_occurs_once() {
+    let sources = shipped_sources();
+    let mut names: BTreeMap<&str, Vec<&Path>> = BTreeMap::new();
+    for (path, text) in &sources {
+        for name in shipped_part(text).lines().filter_map(public_type) {
+            names.entry(name).or_default().push(path);
+        }
+    }
+    let total: usize = names.values().map(Vec::len).sum();
+    assert!(total > 500, "only {total} public types were found");
+    names.retain(|_, places| places.len() > 1);
+    let shared: usize = names.values().map(Vec::len).sum();
+    for (name, places) in &names {
+        let is_listed = REPEATED_NAMES.iter().any(|(listed, _)| listed == name);
+        assert!(is_listed, "{name} is the name of several public types: {places:#?}");
+        let one_per_platform = places.iter().all(|place| is_platform_file(place));
+        assert!(places.len() <= 2 || one_per_platform, "{name} more than twice: {places:#?}");
+    }
+    for (listed, _) in REPEATED_NAMES {
+        assert!(names.contains_key(listed), "{listed} occurs once: take it off REPEATED_NAMES");
+    }
+    let most = total * MAX_SHARED_PERCENT / 100;
+    assert!(shared <= most, "{shared} of {total} public types share their name, at most {most}");
+}
+
+#[test]
+fn public_types_are_recognised() {
+    assert_eq!(public_type("pub struct One<T> {"), Some("One"));
+    assert_eq!(public_type("    pub(in crate::proc) enum Two {"), Some("Two"));
+    assert_eq!(public_type("pub(crate) trait Three: Send {"), Some("Three"));
+    assert_eq!(public_type("pub fn four() {"), None);
+    assert_eq!(public_type("struct Five;"), None);
+    assert_eq!(public_type("pub const fn six() {"), None);
+}
+
+/// Whether a text defines something of this name.
+fn defines(text: &str, name: &str) -> bool {
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    ["fn", "struct", "enum", "trait", "type", "const", "static", "mod"].iter().any(|kind| {
+        let word = format!("{kind} {name}");
+        text.match_indices(&word).any(|(at, _)| ends(&text[at + word.len()..]))
+    })
+}
+
+/// Whether `crate::module::item` names a module or an item of the workspace.
+fn is_item(root: &Path, path: &str) -> bool {
+    let mut parts = path.split("::");
+    let mut place = root.join("crates").join(parts.next().unwrap_or_default()).join("src");
+    if !place.is_dir() {
+        return false;
+    }
+    let mut text = std::fs::read_to_string(place.join("lib.rs")).unwrap_or_default();
+    for part in parts {
+        let (file, inner) = (place.join(format!("{part}.rs")), place.join(part));
+        if file.is_file() || inner.join("mod.rs").is_file() {
+            let own = if file.is_file() { file } else { inner.join("mod.rs") };
+            text = std::fs::read_to_string(own).unwrap();
+            place = inner;
+        } else {
+            let below = || sources_below(&place).iter().any(|(_, text)| defines(text, part));
+            return defines(&text, part) || below();
+        }
+    }
+    true
+}
+
+/// What a word in backticks of the page claims to be there, if it is not. `beside` is the directory of
+/// the last path that the line has named: `a/b.rs`, `c.rs`.
+fn find_missing(
+    root: &Path,
+    sources: &[(PathBuf, String)],
+    word: &str,
+    beside: &mut Option<PathBuf>,
+) -> Option<String> {
+    let missing = || Some(word.to_owned());
+    if word.starts_with("crates/") || word.starts_with("docs/") {
+        let path = root.join(word);
+        let parent = path.parent().map(Path::to_owned);
+        let exists = if word.contains('<') { parent.as_ref()?.is_dir() } else { path.exists() };
+        *beside = parent;
+        return if exists { None } else { missing() };
+    }
+    if word.contains("::") {
+        return if is_item(root, word) { None } else { missing() };
+    }
+    if word.ends_with(".rs") && !word.contains('/') {
+        let there = match beside {
+            Some(directory) => directory.join(word).is_file(),
+            None => sources.iter().any(|(path, _)| path.ends_with(word)),
+        };
+        return if there { None } else { missing() };
+    }
+    let is_type = word.starts_with(|c: char| c.is_ascii_uppercase())
+        && word.chars().all(|c| c.is_ascii_alphanumeric())
+        && word.contains(|c: char| c.is_ascii_lowercase());
+    let is_defined = || sources.iter().any(|(_, text)| defines(text, word));
+    if is_type && !is_defined() { missing() } else { None }
+}
+
+#[test]
+fn what_the_architecture_page_names_is_there() {
+    let root = workspace();
+    let sources = sources_below(&root.join("crates"));
+    let page = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let mut missing = Vec::new();
+    for line in page.lines() {
+        let mut beside = None;
+        for word in line.split('`').skip(1).step_by(2) {
+            missing.extend(find_missing(&root, &sources, word, &mut beside));
+        }
+    }
+    assert!(missing.is_empty(), "ARCHITECTURE.md names what is not there: {missing:#?}");
+}
+
+#[test]
+fn a_name_that_is_not_there_is_noticed() {
+    let root = workspace();
+    let sources = sources_below(&root.join("crates/model"));
+    let find = |word: &str| find_missing(&root, &sources, word, &mut None);
+    for word in
+        ["crates/model/src/status.rs", "model::rules::judge", "AgentProgram", "status.rs", "find"]
+    {
+        assert_eq!(find(word), None);
+    }
+    for word in ["crates/model/src/no.rs", "model::rules::no", "no::such", "NoSuchType", "no.rs"] {
+        assert_eq!(find(word).as_deref(), Some(word));
+    }
+}

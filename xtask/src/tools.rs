@@ -1,0 +1,42 @@
+//! The tasks that need more than a compiler.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::{bench, endure, fuzz, install, lab};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Development tasks")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Drive real coding agents against a fake model and check what ostler says about them
+    Lab(lab::Options),
+    /// Build ostler as it is meant to be run, and install it: `--root DIR`, `--debug`
+    #[command(disable_help_flag = true)]
+    Install {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<std::ffi::OsString>,
+    },
+    /// Measure ostler against a floor: ratios, in one run
+    Bench(bench::Options),
+    /// Throw bytes at everything that reads foreign ones, for a bounded time
+    Fuzz(fuzz::Options),
+    /// Create and destroy terminals a thousand times, and leave hundreds of them alone
+    Endure(endure::Options),
+}
+
+pub(crate) fn run() -> ExitCode {
+    match Cli::parse().task {
+        Task::Lab(options) => lab::run(&options),
+        Task::Install { options } => install::run(&options),
+        Task::Bench(options) => bench::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
+        Task::Endure(options) => endure::run(&options),
+    }
+}
