@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use adapters::{Adapter, Opening, TranscriptSource};
 use hashbrown::HashTable;
@@ -22,12 +23,12 @@ use model::session::{
     ClaimBasis, ProcessClaim, Session, SessionKind, SessionOrigin, TranscriptFile,
 };
 use model::sighting::{
-    ProcessRegistration, RegistrationProof, RegistrationScope, TranscriptDigest,
+    ProcessRegistration, RegistrationProof, RegistrationScope, TranscriptDigest, TurnState,
 };
 use model::time::Time;
 use model::wire::UnattachedAgent;
 use store::state::TrackedSession;
-use sys::proc::{LockHolder, ProcessTable};
+use sys::proc::{LockHolder, ProcessRow, ProcessTable};
 
 use super::Observed;
 use super::discover::AgentSightings;
@@ -196,6 +197,7 @@ impl<'a> SessionMatcher<'a> {
         };
         session.digest.title = source.title.clone().or(session.digest.title.take());
         session.digest.name = source.name.clone().or(session.digest.name.take());
+        session.digest.started_at = session.digest.started_at.or(source.started_at);
         session.digest.parent = source.parent.clone().or(session.digest.parent.take());
         if session.digest.parent.is_some() {
             self.subagents.push(Observed::unjudged(session, Some(source)));
@@ -364,7 +366,7 @@ impl<'a> SessionMatcher<'a> {
                 activity: track.activity,
                 waiting_for: track.waiting_for.clone(),
                 source: HOOKS.to_owned(),
-                observed_at: track.changed_at.or(track.last_sign_at).unwrap_or(self.now),
+                observed_at: track.last_sign_at.max(track.changed_at).unwrap_or(self.now),
                 directory: None,
             });
         }
@@ -735,6 +737,27 @@ impl<'a> SessionMatcher<'a> {
         }
     }
 
+    /// A command that was begun after an agent asked for consent was allowed: it runs.
+    fn settle_consent(&mut self) {
+        const COMMAND_START_SLACK: Duration = Duration::from_secs(2);
+        for Observed { session, .. } in &mut self.sessions {
+            let (TurnState::Asking(_), Some(asked)) =
+                (&session.digest.turn, session.digest.last_activity_at)
+            else {
+                continue;
+            };
+            let alive = session.claims.iter().filter(|claim| claim.liveness.is_alive());
+            let pids: Vec<u32> = alive.filter_map(|claim| claim.identity.pid).collect();
+            let is_command = |row: &ProcessRow| {
+                pids.contains(&row.ppid)
+                    && row.started_at.is_none_or(|at| at.plus(COMMAND_START_SLACK) >= asked)
+            };
+            if self.table.rows().iter().any(is_command) {
+                session.digest.turn = TurnState::Open;
+            }
+        }
+    }
+
     /// A claim of a run on a session that is yet to be named.
     fn claim_of(
         &self,
@@ -779,6 +802,7 @@ impl<'a> SessionMatcher<'a> {
                 }
             }
         }
+        self.settle_consent();
         self.report_unattached(merged);
         if merged.sessions.is_empty() {
             merged.sessions = self.sessions;
