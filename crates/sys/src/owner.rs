@@ -87,10 +87,18 @@ impl<'a> Walk<'a> {
                 false => handle.appearance(&row.comm),
             },
             older_by: proc::span_between(row.start, hook.start),
+            in_hook_group: is_in_our_group(pid),
         };
         self.chain.push((handle, row));
         Some(ancestor)
     }
+}
+
+/// Whether a process is in the process group of this one. One that cannot be asked may be.
+fn is_in_our_group(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let group = pid.and_then(|pid| rustix::process::getpgid(Some(pid)).ok());
+    group.is_none_or(|group| group == rustix::process::getpgrp())
 }
 
 /// Whether every process of the chain is still the child of the next. A parent that died while we
