@@ -69,7 +69,7 @@ fn collect_sources(directory: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.path();
         if path.is_dir() {
             collect_sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path.extension().is_some_and(|is| is == "rs") && !path.ends_with("tests.rs") {
             found.push(path);
         }
     }

@@ -96,9 +96,13 @@ impl<'a> Walk<'a> {
 
 /// Whether a process is in the process group of this one. One that cannot be asked may be.
 fn is_in_our_group(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    let group = pid.and_then(|pid| rustix::process::getpgid(Some(pid)).ok());
-    group.is_none_or(|group| group == rustix::process::getpgrp())
+    // Not by `rustix`: a group that is out of this namespace has the number 0, which it denies.
+    let group_of = |pid: libc::pid_t| {
+        // SAFETY: takes a number, returns a number.
+        unsafe { libc::getpgid(pid) }
+    };
+    let group = libc::pid_t::try_from(pid).map_or(-1, group_of);
+    group < 0 || group == group_of(0)
 }
 
 /// Whether every process of the chain is still the child of the next. A parent that died while we
