@@ -97,6 +97,7 @@ impl<'a> Walk<'a> {
 /// Whether a process is in the process group of this one. One that cannot be asked may be.
 fn is_in_our_group(pid: u32) -> bool {
     // Not by `rustix`: a group that is out of this namespace has the number 0, which it denies.
+    #[expect(unsafe_code, reason = "the safe binding panics")]
     let group_of = |pid: libc::pid_t| {
         // SAFETY: takes a number, returns a number.
         unsafe { libc::getpgid(pid) }
