@@ -3,7 +3,8 @@
 //! Threads were kept whole, one JSON document each, in `threads/T-<uuid>.json`: title, time of
 //! creation, the workspace as a URL, and messages with their usage. Since spring 2026 new threads
 //! live on Amp's servers and only those from before are here; what is in `~/.cache/amp` are logs.
-//! Known from other people's readers, not from files of the real program.
+//! Known from other people's readers, not from files of the real program: it needs its own servers, and
+//! was never run here. Activity, waiting and resuming of a live thread are therefore guesses by directory.
 
 use std::path::PathBuf;
 
@@ -36,7 +37,7 @@ static AMP_PROFILE: AgentProfile = AgentProfile {
     session_variables: &[],
     opening: Opening::ANYWHERE,
     hooks: None,
-    note: "threads stored before spring 2026, as other readers describe them; later ones are on Amp's servers",
+    note: "threads stored before spring 2026, as other readers describe them; later ones are on Amp's servers; never run",
 };
 
 const FORMAT: &str = "amp-thread";

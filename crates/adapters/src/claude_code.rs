@@ -26,7 +26,8 @@ use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, FieldPlace, JsonValue};
 use crate::{
-    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, files,
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Removable, Survey, TranscriptSource,
+    files,
 };
 
 /// Claude Code.
@@ -36,11 +37,11 @@ pub(crate) struct ClaudeCode;
 static CLAUDE_CODE_PROFILE: AgentProfile = AgentProfile {
     id: "claude-code",
     name: "Claude Code",
-    version: 2,
+    version: 3,
     certainty: FormatCertainty::Lab,
     program: AgentProgram {
-        names: &["claude"],
-        packages: &["@anthropic-ai/claude-code", "claude/versions"],
+        names: &["claude", "openclaude"],
+        packages: &["@anthropic-ai/claude-code", "claude/versions", "@gitlawb/openclaude"],
         servers: &[],
         helpers: &["bg-spare", "bg-pty-host", "daemon", "mcp", "install", "update", "doctor"],
     },
@@ -74,10 +75,14 @@ static CLAUDE_CODE_PROFILE: AgentProfile = AgentProfile {
             notify: None,
         },
     }),
-    note: "transcripts, registrations and sub-agents of 2.1.197 and 2.1.325",
+    note: "transcripts, registrations and sub-agents of 2.1.197 and 2.1.325; \
+           OpenClaude (~/.openclaude) as the same format, never run",
 };
 
 const FORMAT: &str = "claude-jsonl";
+
+/// Where OpenClaude keeps the same format.
+const FORK: &str = ".openclaude";
 
 impl Adapter for ClaudeCode {
     fn agent_profile(&self) -> &'static AgentProfile {
@@ -85,7 +90,17 @@ impl Adapter for ClaudeCode {
     }
 
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
-        env.root_or_home("CLAUDE_CONFIG_DIR", ".claude")
+        let mut roots = env.root_or_home("CLAUDE_CONFIG_DIR", ".claude");
+        roots.extend(env.fork_root(FORK));
+        roots
+    }
+
+    /// The fork was never run: how its processes look is not known well enough.
+    fn check_removable(&self, source: &TranscriptSource) -> Removable {
+        match source.root.ends_with(FORK) {
+            true => Removable::Never,
+            false => Removable::WholeFile,
+        }
     }
 
     fn survey_root(&self, survey: &mut Survey) {
@@ -436,6 +451,8 @@ impl Reading {
     /// Counts the usage of a message once; what is still streaming grows.
     fn count_usage(&mut self, id: &[u8], usage: JsonValue<'_>) -> Result<(), skim::BrokenJson> {
         let tokens = usage_of(usage)?;
+        // A cost is written when the session is left; what is asked after that is not in it.
+        self.digest.cost_micro_usd = None;
         if id.is_empty() {
             self.digest.add_usage(tokens);
             return Ok(());
@@ -531,6 +548,7 @@ fn is_real_prompt(text: &str) -> bool {
         "<bash-input>",
         "<bash-stdout>",
         "Caveat: The messages below",
+        "[Request interrupted",
     ];
     let text = text.trim_start();
     !text.is_empty() && !markers.iter().any(|marker| text.starts_with(marker))
@@ -563,6 +581,27 @@ mod tests {
             reading.read_line(line.as_bytes());
         }
         reading.into_digest(false)
+    }
+
+    #[test]
+    fn b8_a_cost_that_is_older_than_the_last_request_is_not_given() {
+        let asked = |id: &str| {
+            format!(
+                r#"{{"type":"assistant","message":{{"id":"{id}","usage":{{"input_tokens":1,"output_tokens":1}}}}}}"#
+            )
+        };
+        let left = r#"{"type":"cost-state","totalCostUSD":0.5}"#;
+        assert_eq!(digest(&[&asked("m1"), left]).cost_micro_usd, Some(500_000));
+        assert_eq!(digest(&[&asked("m1"), left, &asked("m2")]).cost_micro_usd, None);
+        assert_eq!(digest(&[&asked("m1"), left, &asked("m2"), left]).cost_micro_usd, Some(500_000));
+    }
+
+    #[test]
+    fn b18_an_interrupt_is_no_prompt() {
+        let line = r#"{"type":"user","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user for tool use]"}]}}"#;
+        let mut said = Vec::new();
+        converse_line(line.as_bytes(), &mut |entry| said.push(entry.role));
+        assert_eq!((said, digest(&[line]).turns), (vec![ConversationRole::System], 0));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) struct Cline;
 static CLINE_PROFILE: AgentProfile = AgentProfile {
     id: "cline",
     name: "Cline",
-    version: 1,
+    version: 2,
     certainty: FormatCertainty::Lab,
     program: AgentProgram {
         names: &["cline"],
@@ -292,6 +292,8 @@ impl Manifest {
         };
         let usage = self.0.pointer("/metadata/usage");
         let cost = usage.and_then(|usage| usage.get("totalCost")?.as_f64());
+        // Nothing is what it says of a model whose price it does not know.
+        let cost = cost.filter(|&usd| usd > 0.0);
         digest.cost_micro_usd = cost.map(|usd| (usd * 1e6).round() as u64);
         // Compaction drops messages from the document; the total keeps what they used.
         let total = usage.map(|usage| {

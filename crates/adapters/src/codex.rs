@@ -37,7 +37,7 @@ pub(crate) struct Codex;
 static CODEX_PROFILE: AgentProfile = AgentProfile {
     id: "codex",
     name: "Codex",
-    version: 1,
+    version: 2,
     certainty: FormatCertainty::Lab,
     program: AgentProgram {
         names: &["codex"],
@@ -269,6 +269,8 @@ struct Reading<'a> {
     /// Whether turns are marked: the oldest rollouts do not mark them.
     marked: bool,
     responses: HashSet<Vec<u8>>,
+    /// Calls that need a person and have no output yet.
+    calls: Vec<(Vec<u8>, TurnState)>,
     recorded: TokenUsage,
     /// The running total of the last `token_count`.
     total: Vec<u8>,
@@ -385,6 +387,7 @@ impl Reading<'_> {
         match kind.raw() {
             br#""task_started""# | br#""turn_started""# => {
                 self.marked = true;
+                self.calls.clear();
                 self.digest.turn = TurnState::Open;
             }
             br#""task_complete""# | br#""turn_complete""# | br#""turn_aborted""# => {
@@ -416,6 +419,14 @@ impl Reading<'_> {
 
     fn read_item(&mut self, item: JsonValue<'_>) {
         let is = |field, text| item.get(field).is_some_and(|value| value.is_string(text));
+        if is("type", "function_call") {
+            return self.read_call(item);
+        }
+        if is("type", "function_call_output") {
+            let id = item.get("call_id").map_or(&b""[..], JsonValue::raw);
+            self.calls.retain(|(open, _)| open != id);
+            return;
+        }
         if !is("type", "message") {
             return;
         }
@@ -427,6 +438,31 @@ impl Reading<'_> {
                 self.count_prompt(Prompts::RESPONSE_ITEM, &text);
             }
         }
+    }
+
+    /// A call that needs a person: a question, or a command that asks to leave the sandbox. Whether
+    /// the latter was allowed is not written down until it has ended.
+    fn read_call(&mut self, call: JsonValue<'_>) {
+        let text = |field| call.get(field).and_then(JsonValue::to_owned_string).unwrap_or_default();
+        let arguments = text("arguments");
+        let given = JsonValue::new(arguments.as_bytes());
+        let escalates = given
+            .get("sandbox_permissions")
+            .is_some_and(|asked| asked.is_string("require_escalated"))
+            || given.get("with_escalated_permissions").and_then(JsonValue::as_bool) == Some(true);
+        let what = || {
+            let command = given.get("cmd").or_else(|| given.get("command"))?;
+            let words = command.iter_elements().filter_map(JsonValue::to_owned_string);
+            let joined = || words.collect::<Vec<_>>().join(" ");
+            Some(shorten_title(&command.to_owned_string().unwrap_or_else(joined)))
+        };
+        let open = match text("name").as_str() {
+            "request_user_input" => TurnState::Waiting(Some("an answer".to_owned())),
+            _ if escalates => TurnState::Asking(what()),
+            _ => return,
+        };
+        let id = call.get("call_id").map_or(&b""[..], JsonValue::raw);
+        self.calls.push((id.to_vec(), open));
     }
 
     fn count_prompt(&mut self, way: usize, text: &str) {
@@ -469,8 +505,11 @@ impl Reading<'_> {
         }
         self.total.clear();
         self.total.extend_from_slice(total.raw());
-        let last = info.get("last_token_usage").unwrap_or(total);
-        self.counted.get_or_insert_default().add_usage(tokens_of(last));
+        match info.get("last_token_usage").filter(|last| last.as_object().is_some()) {
+            Some(last) => self.counted.get_or_insert_default().add_usage(tokens_of(last)),
+            // A total holds everything before it.
+            None => self.counted = Some(tokens_of(total)),
+        }
     }
 
     fn into_digest(mut self) -> TranscriptDigest {
@@ -483,6 +522,11 @@ impl Reading<'_> {
             if self.responses.is_empty() { self.counted } else { Some(self.recorded) };
         if let Some(last) = JsonValue::new(&self.last_time).as_time() {
             self.digest.widen_span(last);
+        }
+        if self.digest.turn == TurnState::Open
+            && let Some((_, open)) = self.calls.pop()
+        {
+            self.digest.turn = open;
         }
         self.digest
     }
@@ -594,6 +638,38 @@ mod tests {
             reading.read_line(line.as_bytes());
         }
         reading.into_digest()
+    }
+
+    #[test]
+    fn b3_an_escalated_call_without_output_asks() {
+        let begun = r#"{"type":"event_msg","payload":{"type":"task_started"}}"#;
+        let call = r#"{"type":"response_item","payload":{"type":"function_call","name":"exec_command","arguments":"{\"cmd\": \"touch /etc/x\", \"sandbox_permissions\": \"require_escalated\"}","call_id":"c1"}}"#;
+        let plain = r#"{"type":"response_item","payload":{"type":"function_call","name":"exec_command","arguments":"{\"cmd\": \"make\"}","call_id":"c0"}}"#;
+        let output = r#"{"type":"response_item","payload":{"type":"function_call_output","call_id":"c1","output":"ok"}}"#;
+        let aborted = r#"{"type":"event_msg","payload":{"type":"turn_aborted"}}"#;
+        let asking = TurnState::Asking(Some("touch /etc/x".into()));
+        assert_eq!(digest(&[begun, plain]).turn, TurnState::Open);
+        assert_eq!(digest(&[begun, plain, call]).turn, asking);
+        assert_eq!(digest(&[begun, call, output]).turn, TurnState::Open);
+        assert_eq!(digest(&[begun, call, aborted]).turn, TurnState::Closed);
+        let old = call.replace(
+            r#"\"sandbox_permissions\": \"require_escalated\""#,
+            r#"\"with_escalated_permissions\": true"#,
+        );
+        assert_eq!(digest(&[begun, &old]).turn, asking);
+        let question = call.replace("exec_command", "request_user_input");
+        assert_eq!(digest(&[begun, &question]).turn, TurnState::Waiting(Some("an answer".into())));
+    }
+
+    #[test]
+    fn t3_a_total_without_the_last_request_is_the_whole() {
+        let count = |input: u32, cached: u32| {
+            format!(
+                r#"{{"type":"event_msg","payload":{{"type":"token_count","info":{{"total_token_usage":{{"input_tokens":{input},"cached_input_tokens":{cached},"output_tokens":7}}}}}}}}"#
+            )
+        };
+        let tokens = digest(&[&count(500, 0), &count(900, 100)]).tokens.unwrap();
+        assert_eq!((tokens.input, tokens.cache_read, tokens.output), (800, 100, 7));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(crate) struct Copilot;
 static COPILOT_PROFILE: AgentProfile = AgentProfile {
     id: "copilot",
     name: "GitHub Copilot CLI",
-    version: 1,
+    version: 2,
     certainty: FormatCertainty::Lab,
     program: AgentProgram {
         names: &["copilot"],
@@ -342,6 +342,8 @@ struct Reading {
     calls: HashSet<Vec<u8>>,
     /// Requests recorded since the session was last started or resumed.
     recorded: u32,
+    /// Requests for a person's consent without an answer.
+    permissions: Vec<String>,
     /// Whether the last answer asked for tools.
     asks_for_tools: bool,
     last_time: Vec<u8>,
@@ -419,6 +421,25 @@ impl Reading {
                 self.digest.turn = TurnState::Closed
             }
             br#""abort""# => self.digest.turn = TurnState::Closed,
+            br#""permission.requested""# => {
+                let text = |path: &[&str]| data.value_at(path).and_then(JsonValue::to_owned_string);
+                self.permissions.extend(text(&["requestId"]));
+                let asked = |field| text(&["permissionRequest", field]);
+                let command = || asked("fullCommandText").or_else(|| asked("intention"));
+                let what = match (asked("kind"), command()) {
+                    (Some(kind), Some(command)) => Some(format!("{kind} {command}")),
+                    (kind, command) => kind.or(command),
+                };
+                self.digest.turn = TurnState::Waiting(what.as_deref().map(shorten_title));
+            }
+            br#""permission.completed""# => {
+                let id = data.get("requestId").and_then(JsonValue::to_owned_string);
+                self.permissions.retain(|open| Some(open) != id.as_ref());
+                let waits = matches!(self.digest.turn, TurnState::Waiting(_));
+                if waits && self.permissions.is_empty() {
+                    self.digest.turn = TurnState::Open;
+                }
+            }
             _ => {}
         }
         Ok(())

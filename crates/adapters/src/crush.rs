@@ -5,6 +5,9 @@
 //! database; the file stays for ever, so only the lock itself proves something. A message is
 //! rewritten in place until it has a `finish` part. `prompt_tokens` and `completion_tokens` are
 //! those of the last request, not of the session, and a session's cost includes its sub-agents'.
+//!
+//! Read from its source. The program was never run here (its package downloads the binary from a place
+//! that cannot be reached), so that no state of a live session was ever seen.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,7 +60,7 @@ static CRUSH_PROFILE: AgentProfile = AgentProfile {
     session_variables: &[],
     opening: Opening::IN_DIRECTORY,
     hooks: None,
-    note: "project databases and their locks, from source",
+    note: "project databases and their locks, from source; never run",
 };
 
 const FORMAT: &str = "crush-sqlite";

@@ -6,6 +6,9 @@
 //! `meta.json` has the directory, and `store.db` a hex-encoded description (name, model, time of
 //! creation) beside blobs that nobody outside can read. A chat without a transcript is still a
 //! session. All of this is known from other people's readers, not from files of the real program.
+//!
+//! The program was never run here: it is in no package registry. Nothing is known of how a prompt, an
+//! interrupt or a resume shows in its files.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -58,7 +61,7 @@ static CURSOR_PROFILE: AgentProfile = AgentProfile {
             notify: None,
         },
     }),
-    note: "transcripts and chat descriptions as other readers describe them; no tokens",
+    note: "transcripts and chat descriptions as other readers describe them; no tokens; never run",
 };
 
 const TRANSCRIPT: &str = "cursor-jsonl";

@@ -30,7 +30,7 @@ pub(crate) struct Droid;
 static DROID_PROFILE: AgentProfile = AgentProfile {
     id: "droid",
     name: "Factory Droid",
-    version: 1,
+    version: 2,
     certainty: FormatCertainty::Lab,
     program: AgentProgram {
         names: &["droid"],
@@ -103,7 +103,9 @@ impl Adapter for Droid {
                 skim::parse_object(bytes).is_ok_and(|mut fields| fields.all(|field| field.is_ok()))
             });
             if let (true, Ok(bytes)) = (whole, &settings) {
-                digest.tokens = JsonValue::new(bytes).get("tokenUsage").map(tokens_of);
+                // Until the first answer is complete the totals are zero.
+                let tokens = JsonValue::new(bytes).get("tokenUsage").map(tokens_of);
+                digest.tokens = tokens.filter(|&tokens| tokens != TokenUsage::default());
             } else {
                 digest.damage.broken += 1;
             }

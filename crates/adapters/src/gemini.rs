@@ -17,6 +17,7 @@ use model::hex::to_hex;
 use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
+use model::time::Time;
 use sha2::{Digest as _, Sha256};
 
 use crate::blocks::text_of;
@@ -36,7 +37,7 @@ pub(crate) struct Gemini;
 static GEMINI_PROFILE: AgentProfile = AgentProfile {
     id: "gemini",
     name: "Gemini CLI",
-    version: 1,
+    version: 2,
     certainty: FormatCertainty::Lab,
     program: AgentProgram {
         names: &["gemini"],
@@ -104,7 +105,9 @@ impl Adapter for Gemini {
             let end = source.each_line(0, |line| reading.read_line(line))?;
             reading.digest.damage.oversized = end.oversized;
         }
-        Ok(reading.into_digest(working_directory(source)))
+        let mut digest = reading.into_digest(working_directory(source));
+        note_typed(source, &mut digest);
+        Ok(digest)
     }
 
     fn read_conversation(
@@ -140,6 +143,8 @@ fn survey_project(survey: &mut Survey, project: &Path) {
     let chats = project.join("chats");
     let wanted = |name: &str| name.ends_with(".jsonl") || name.ends_with(".json");
     let entries = survey.list_wanted(&chats, wanted);
+    let typed = project.join(TYPED);
+    let last_typed = files::stamp_path(&typed).map(|stamp| stamp.mtime_ns);
     for entry in &entries {
         let path = chats.join(&entry.name);
         match entry.kind {
@@ -156,13 +161,20 @@ fn survey_project(survey: &mut Survey, project: &Path) {
                     _ => continue,
                 };
                 let id = session_id(&root, &path, entry);
-                survey.note_source(with_directory(TranscriptSource::from_file(
+                let source = with_directory(TranscriptSource::from_file(
                     id,
                     &root,
                     path,
                     entry.stamp,
                     format,
-                )));
+                ));
+                // Every prompt of the project changes that file: older chats do not depend on it.
+                let is_recent = last_typed
+                    .is_some_and(|last| entry.stamp.mtime_ns.saturating_add(TYPED_SPAN_NS) >= last);
+                survey.note_source(match is_recent {
+                    true => source.with_side_file(typed.clone()),
+                    false => source,
+                });
             }
             EntryKind::Escape | EntryKind::Other => {}
         }
@@ -184,6 +196,37 @@ fn survey_subagents(survey: &mut Survey, directory: &Path, parent: &DirEntry) {
         let source =
             with_directory(TranscriptSource::from_file(id, &root, path, entry.stamp, FORMAT));
         survey.note_source(TranscriptSource { parent: Some(parent.to_owned()), ..source });
+    }
+}
+
+/// What was typed in a project, session by session. A prompt is there before the model is asked; the
+/// chat gets it only when the agent's router has chosen a model.
+const TYPED: &str = "logs.json";
+
+/// How much older than the last prompt of its project a chat may be to have got that prompt.
+const TYPED_SPAN_NS: i64 = 7 * 86_400 * 1_000_000_000;
+
+/// Opens the turn of a prompt that was typed after everything that is in the chat.
+fn note_typed(source: &TranscriptSource, digest: &mut TranscriptDigest) {
+    let typed = source.beside.iter().map(|(path, _)| path).find(|path| path.ends_with(TYPED));
+    let Some(Ok((list, _))) =
+        typed.map(|path| files::read_json::<serde_json::Value>(&source.root, path))
+    else {
+        return;
+    };
+    let own = |entry: &&serde_json::Value| {
+        entry.get("sessionId").and_then(|id| id.as_str()) == Some(source.id.as_str())
+            && entry.get("type").and_then(|kind| kind.as_str()) == Some("user")
+    };
+    let Some(last) = list.as_array().into_iter().flatten().rev().find(own) else { return };
+    let text = |field| last.get(field).and_then(|value| value.as_str());
+    let (Some(message), Some(at)) = (text("message"), text("timestamp").and_then(Time::parse))
+    else {
+        return;
+    };
+    if !is_command(message) && digest.last_activity_at.is_none_or(|known| at > known) {
+        digest.widen_span(at);
+        digest.turn = TurnState::Open;
     }
 }
 
@@ -225,7 +268,7 @@ fn project_of(source: &TranscriptSource) -> Option<PathBuf> {
 }
 
 fn working_directory(source: &TranscriptSource) -> Option<String> {
-    let (path, _) = source.beside.first()?;
+    let (path, _) = source.beside.iter().find(|(path, _)| !path.ends_with(TYPED))?;
     let (bytes, _) = files::read_small(&source.root, path).ok()?;
     if path.ends_with(".project_root") {
         let text = String::from_utf8_lossy(&bytes);
@@ -385,10 +428,17 @@ impl Reading {
             if let Ok(patch) = Message::parse_message(set.raw()) {
                 self.read_header(&patch);
                 // A listing of the history, not something that happens now: no prompts, no turn.
+                let mut ends_with_prompt = false;
                 for message in patch.messages.into_iter().flat_map(JsonValue::iter_elements) {
                     if let Ok(message) = Message::parse_message(message.raw()) {
                         self.add_usage(&message);
+                        ends_with_prompt = message.kind == br#""user""#;
                     }
+                }
+                // After an interrupt the history is written anew, up to the prompt that has no
+                // answer; a compression ends with the model's own words.
+                if ends_with_prompt {
+                    self.digest.turn = TurnState::Closed;
                 }
             }
         } else if record.id.is_some() {

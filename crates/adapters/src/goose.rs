@@ -5,6 +5,9 @@
 //! into the database under the same ids. A message is written when it is complete. What tools gave
 //! back is a message of the user. The session's input tokens include those read from a cache, and
 //! only newer schemas say how many those were. No process is registered anywhere.
+//!
+//! Read from its source and documentation. The program was never run here: it is in no package registry, so
+//! that no state of a live session was ever seen.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -52,7 +55,7 @@ static GOOSE_PROFILE: AgentProfile = AgentProfile {
     session_variables: &[],
     opening: Opening::ANYWHERE,
     hooks: None,
-    note: "sessions.db up to schema 16 and the older files, from source and documentation",
+    note: "sessions.db up to schema 16 and the older files, from source and documentation; never run",
 };
 
 const DATABASE: &str = "goose-sqlite";

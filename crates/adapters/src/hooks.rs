@@ -165,9 +165,9 @@ pub fn claimed_pid(payload: &[u8]) -> Option<u32> {
 /// What a notification tells about the session.
 fn notification_happening(kind: Option<&str>) -> HookHappening {
     match kind {
-        Some("permission_prompt" | "elicitation_dialog" | "agent_needs_input") => {
-            HookHappening::Waiting
-        }
+        Some(
+            "permission_prompt" | "elicitation_dialog" | "agent_needs_input" | "ToolPermission",
+        ) => HookHappening::Waiting,
         _ => HookHappening::Sign,
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Kimi;
 static KIMI_PROFILE: AgentProfile = AgentProfile {
     id: "kimi",
     name: "Kimi Code",
-    version: 1,
+    version: 2,
     certainty: FormatCertainty::Lab,
     program: AgentProgram {
         names: &["kimi", "kimi-code"],
@@ -210,6 +210,8 @@ struct Reading {
     digest: TranscriptDigest,
     /// The model of the request under way; usage names only its alias.
     asked: Option<String>,
+    /// Questions to a person that are not answered yet.
+    questions: Vec<String>,
 }
 
 /// The kind of a line and when it was written.
@@ -254,6 +256,25 @@ impl Reading {
                 }
             }
             br#""agent.turn.started""# => self.digest.turn = TurnState::Open,
+            br#""interaction.request""# => {
+                let text = |path: &[&str]| line.value_at(path).and_then(JsonValue::to_owned_string);
+                let tool = text(&["request", "toolName"]);
+                let command = text(&["request", "display", "command"]);
+                let what = match (tool, command) {
+                    (Some(tool), Some(command)) => Some(format!("{tool} {command}")),
+                    (tool, _) => tool.or_else(|| text(&["kind"])),
+                };
+                self.questions.extend(text(&["id"]));
+                self.digest.turn = TurnState::Waiting(what.as_deref().map(shorten_title));
+            }
+            br#""interaction.resolved""# => {
+                let id = line.get("id").and_then(JsonValue::to_owned_string);
+                self.questions.retain(|open| Some(open) != id.as_ref());
+                let waits = matches!(self.digest.turn, TurnState::Waiting(_));
+                if waits && self.questions.is_empty() {
+                    self.digest.turn = TurnState::Open;
+                }
+            }
             br#""agent.turn.ended""# | br#""turn.ended""# => self.digest.turn = TurnState::Closed,
             br#""llm.request""# => {
                 self.asked = line.get("model").and_then(JsonValue::to_owned_string)
@@ -352,6 +373,18 @@ mod tests {
         ]);
         let tokens = TokenUsage { input: 5, output: 2, cache_read: 7, cache_write: 1 };
         assert_eq!((read.tokens, read.model.as_deref()), (Some(tokens), Some("k3")));
+    }
+
+    #[test]
+    fn b3_an_approval_that_is_not_resolved_is_waiting() {
+        let asked = r#"{"type":"interaction.request","agentId":"main","id":"a1","kind":"approval","request":{"toolName":"Bash","display":{"kind":"command","command":"touch x"}}}"#;
+        let prompt = r#"{"type":"turn.prompt","input":[{"type":"text","text":"do"}]}"#;
+        let resolved = r#"{"type":"interaction.resolved","agentId":"main","id":"a1"}"#;
+        let ended = r#"{"type":"turn.ended","agentId":"main"}"#;
+        let waiting = TurnState::Waiting(Some("Bash touch x".into()));
+        assert_eq!(digest(&[prompt, asked]).turn, waiting);
+        assert_eq!(digest(&[prompt, asked, resolved]).turn, TurnState::Open);
+        assert_eq!(digest(&[prompt, asked, resolved, ended]).turn, TurnState::Closed);
     }
 
     #[test]

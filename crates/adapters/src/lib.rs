@@ -14,6 +14,7 @@ use model::plan::Fingerprint;
 use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{FileStamp, ProcessRegistration, TranscriptDigest};
+use model::time::Time;
 
 pub mod database;
 pub mod files;
@@ -26,18 +27,22 @@ mod blocks;
 mod claude_code;
 mod cline;
 mod codex;
+mod continue_cli;
 mod copilot;
 mod crush;
 mod cursor;
 mod droid;
 mod gemini;
 mod goose;
+mod hermes;
+mod kilo;
 mod kimi;
 pub mod openclaw;
 mod opencode;
 mod pi;
 mod qwen;
 pub mod variables;
+mod vibe;
 
 pub use files::ReadError;
 
@@ -54,6 +59,10 @@ pub static ALL_ADAPTERS: &[&dyn Adapter] = &[
     &droid::Droid,
     &kimi::Kimi,
     &cline::Cline,
+    &kilo::Kilo,
+    &vibe::Vibe,
+    &hermes::Hermes,
+    &continue_cli::ContinueCli,
     &cursor::CursorCli,
     &goose::Goose,
     &amp::Amp,
@@ -202,6 +211,12 @@ impl<'a> EnvLookup<'a> {
         self.path_of(name).or_else(|| self.in_home(fallback)).into_iter().collect()
     }
 
+    /// `$HOME/below`, if that is there: where a fork of an agent keeps the same format. It is looked
+    /// at only then, so that nobody else has a doubt more.
+    pub fn fork_root(&self, below: &str) -> Option<PathBuf> {
+        self.in_home(below).filter(|root| root.is_dir())
+    }
+
     /// `$XDG_DATA_HOME`, else `$HOME/.local/share`.
     pub fn xdg_data(&self) -> Option<PathBuf> {
         self.path_of("XDG_DATA_HOME").or_else(|| self.in_home(".local/share"))
@@ -225,6 +240,8 @@ pub struct TranscriptSource {
     pub title: Option<String>,
     /// The name that such an index gives it.
     pub name: Option<String>,
+    /// When such an index says that it was begun.
+    pub started_at: Option<Time>,
     /// The root it was found under, all links resolved.
     pub root: std::sync::Arc<Path>,
     /// The file; for a store of many sessions, the database.
@@ -413,6 +430,7 @@ impl TranscriptSource {
             parent: None,
             title: None,
             name: None,
+            started_at: None,
             root: root.clone(),
             path,
             stamp,

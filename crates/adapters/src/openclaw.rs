@@ -41,7 +41,7 @@ static OPENCLAW_PROFILE: AgentProfile = AgentProfile {
     version: 1,
     certainty: FormatCertainty::Lab,
     program: AgentProgram {
-        names: &["openclaw", "openclaw-agent", "openclaw-gateway"],
+        names: &["openclaw", "openclaw-agent", "openclaw-gateway", "qclaw"],
         packages: &["node_modules/openclaw"],
         servers: &["gateway"],
         helpers: &[
@@ -67,7 +67,8 @@ static OPENCLAW_PROFILE: AgentProfile = AgentProfile {
     session_variables: &[],
     opening: Opening { server_has_all: true, ..Opening::ANYWHERE },
     hooks: None,
-    note: "the databases of 2026.9.6; the file stores up to 2026.7 from documentation",
+    note: "the databases of 2026.9.6; the file stores up to 2026.7 from documentation; \
+           QClaw (~/.qclaw) as the same format, never run",
 };
 
 const DATABASE: &str = "openclaw-sqlite";
@@ -92,7 +93,8 @@ impl Adapter for OpenClaw {
         }
         let home = env.path_of("OPENCLAW_HOME").or_else(|| env.home_dir());
         let state = env.path_of("OPENCLAW_STATE_DIR").or_else(|| Some(home?.join(directory)));
-        state.into_iter().collect()
+        // QClaw keeps the same stores under its own name.
+        state.into_iter().chain(env.fork_root(".qclaw")).collect()
     }
 
     fn survey_root(&self, survey: &mut Survey) {

@@ -35,7 +35,7 @@ pub(crate) struct OpenCode;
 static OPENCODE_PROFILE: AgentProfile = AgentProfile {
     id: "opencode",
     name: "OpenCode",
-    version: 1,
+    version: 2,
     certainty: FormatCertainty::Lab,
     program: AgentProgram {
         names: &["opencode"],
@@ -70,6 +70,7 @@ static OPENCODE_PROFILE: AgentProfile = AgentProfile {
     note: "the database of 1.18.33; the JSON files of versions before 1.2 from their source",
 };
 
+const PROGRAM: &str = "opencode";
 const DATABASE: &str = "opencode-sqlite";
 const STORAGE: &str = "opencode-json";
 
@@ -89,24 +90,16 @@ impl Adapter for OpenCode {
         });
         let listed_anyway = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
-            path.parent() == data.as_deref() && name.is_some_and(is_database)
+            let known = name.is_some_and(|name| is_database(name, PROGRAM));
+            path.parent() == data.as_deref() && known
         };
         data.clone().into_iter().chain(elsewhere.filter(|path| !listed_anyway(path))).collect()
     }
 
     fn survey_root(&self, survey: &mut Survey) {
-        let root = survey.root_path();
-        let mut newest = HashMap::new();
-        if !root.is_dir() {
-            survey_database(survey, &root, &mut newest);
-            return;
-        }
-        for entry in survey.list_wanted(&root, is_database) {
-            if entry.kind == EntryKind::File && entry.name.to_str().is_some_and(is_database) {
-                survey_database(survey, &root.join(&entry.name), &mut newest);
-            }
-        }
-        storage::survey_storage(survey, &root.join("storage"), &newest);
+        let newest = survey_databases(survey, PROGRAM);
+        let storage = survey.root_path().join("storage");
+        storage::survey_storage(survey, &storage, &newest);
     }
 
     fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
@@ -139,13 +132,32 @@ impl Adapter for OpenCode {
     }
 }
 
-fn is_database(name: &str) -> bool {
-    let stem = name.strip_suffix(".db").and_then(|stem| stem.strip_prefix("opencode"));
+/// `<program>.db`, or `<program>-<channel>.db`.
+fn is_database(name: &str, program: &str) -> bool {
+    let stem = name.strip_suffix(".db").and_then(|stem| stem.strip_prefix(program));
     stem.is_some_and(|channel| channel.is_empty() || channel.starts_with('-'))
 }
 
+/// Surveys the databases of `program` in the root, or the root itself where that is one. Forks keep
+/// this schema under names of their own.
+pub(crate) fn survey_databases(survey: &mut Survey, program: &str) -> Newest {
+    let root = survey.root_path();
+    let mut newest = HashMap::new();
+    if !root.is_dir() {
+        survey_database(survey, &root, &mut newest);
+        return newest;
+    }
+    let is_wanted = |name: &str| is_database(name, program);
+    for entry in survey.list_wanted(&root, is_wanted) {
+        if entry.kind == EntryKind::File && entry.name.to_str().is_some_and(is_wanted) {
+            survey_database(survey, &root.join(&entry.name), &mut newest);
+        }
+    }
+    newest
+}
+
 /// Where the newest copy of a session is, and when that was last changed.
-type Newest = HashMap<String, (usize, i64)>;
+pub(crate) type Newest = HashMap<String, (usize, i64)>;
 
 fn survey_database(survey: &mut Survey, path: &Path, newest: &mut Newest) {
     let root = survey.root_path();

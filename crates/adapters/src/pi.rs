@@ -19,7 +19,7 @@ use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
-use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource};
+use crate::{Adapter, AgentProfile, EnvLookup, Opening, Removable, Survey, TranscriptSource};
 
 /// Pi.
 #[derive(Debug)]
@@ -31,8 +31,12 @@ static PI_PROFILE: AgentProfile = AgentProfile {
     version: 1,
     certainty: FormatCertainty::Lab,
     program: AgentProgram {
-        names: &["pi"],
-        packages: &["@mariozechner/pi-coding-agent", "@earendil-works/pi-coding-agent"],
+        names: &["pi", "omp"],
+        packages: &[
+            "@mariozechner/pi-coding-agent",
+            "@earendil-works/pi-coding-agent",
+            "@oh-my-pi/pi-coding-agent",
+        ],
         servers: &[],
         helpers: &["install", "remove", "uninstall", "update", "list", "config"],
     },
@@ -62,10 +66,14 @@ static PI_PROFILE: AgentProfile = AgentProfile {
             notify: None,
         },
     }),
-    note: "transcripts of 0.73.1; forks, compaction and names from its documentation",
+    note: "transcripts of 0.73.1 and 0.87.1; forks, compaction and names from its documentation; \
+           oh-my-pi (~/.omp) as the same format, never run",
 };
 
 const FORMAT: &str = "pi-jsonl";
+
+/// Where oh-my-pi keeps the same format.
+const FORK: &str = ".omp/agent";
 
 impl Adapter for Pi {
     fn agent_profile(&self) -> &'static AgentProfile {
@@ -80,7 +88,16 @@ impl Adapter for Pi {
         {
             roots.push(sessions);
         }
+        roots.extend(env.fork_root(FORK));
         roots
+    }
+
+    /// The fork was never run: how its processes look is not known well enough.
+    fn check_removable(&self, source: &TranscriptSource) -> Removable {
+        match source.root.ends_with(FORK) {
+            true => Removable::Never,
+            false => Removable::WholeFile,
+        }
     }
 
     fn survey_root(&self, survey: &mut Survey) {

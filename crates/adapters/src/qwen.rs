@@ -8,17 +8,21 @@
 //! that. A registration holds a token of its message socket: it is a secret and is not read.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::event::HookHappening;
 use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
+use model::time::Time;
 
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
-use crate::{Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource};
+use crate::{
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, files,
+};
 
 mod registrations;
 
@@ -29,7 +33,7 @@ pub(crate) struct Qwen;
 static QWEN_PROFILE: AgentProfile = AgentProfile {
     id: "qwen",
     name: "Qwen Code",
-    version: 1,
+    version: 2,
     certainty: FormatCertainty::Lab,
     program: AgentProgram {
         names: &["qwen"],
@@ -103,6 +107,9 @@ impl Adapter for Qwen {
         let mut reading = Reading { own_files: subagent_files(source), ..Reading::default() };
         let end = source.each_line(0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
+        if reading.was_taken_back(source) {
+            reading.digest.turn = TurnState::Closed;
+        }
         Ok(reading.digest)
     }
 
@@ -130,6 +137,9 @@ fn survey_project(survey: &mut Survey, project: &Path) {
             let mut source = TranscriptSource::from_file(id, &root, path, entry.stamp, FORMAT);
             for subagent in subagents.iter().filter(|s| s.parent.as_deref() == Some(id)) {
                 source.beside.push((subagent.path.clone(), subagent.stamp));
+            }
+            if let Some(typed) = registrations::typed_prompts(survey, id) {
+                source = source.with_side_file(typed);
             }
             survey.note_source(source);
         } else if let Some(id) = entry.strip_suffix(".runtime.json") {
@@ -185,6 +195,8 @@ struct Line<'a> {
     usage: Option<JsonValue<'a>>,
     payload: Option<JsonValue<'a>>,
     forked_from: Option<JsonValue<'a>>,
+    /// A person did not allow the call.
+    refused: bool,
 }
 
 impl<'a> Line<'a> {
@@ -204,6 +216,10 @@ impl<'a> Line<'a> {
                 b"message" => found.message = Some(value),
                 b"usageMetadata" => found.usage = Some(value),
                 b"systemPayload" => found.payload = Some(value),
+                b"toolCallResult" => {
+                    let status = value.get("status");
+                    found.refused = status.is_some_and(|status| status.is_string("cancelled"));
+                }
                 b"forkedFrom" => found.forked_from = Some(value),
                 _ => {}
             }
@@ -245,9 +261,36 @@ struct Reading {
     digest: TranscriptDigest,
     /// Sub-agents whose usage is counted in their own transcripts.
     own_files: Vec<String>,
+    /// The last prompt, as long as nothing has answered it.
+    unanswered: Option<(Time, String)>,
 }
 
 impl Reading {
+    /// Whether the last prompt was interrupted before there was an answer: then it is given back to
+    /// the person, and taken out of the list of what was typed. The list has it before the transcript.
+    fn was_taken_back(&mut self, source: &TranscriptSource) -> bool {
+        const LISTED_BEFORE: Duration = Duration::from_secs(10);
+        let Some((at, prompt)) = &self.unanswered else { return false };
+        let typed = source.beside.iter().find(|(path, _)| path.ends_with(registrations::TYPED));
+        let Some((path, stamp)) = typed else { return false };
+        let Ok((list, _)) = files::read_json::<serde_json::Value>(&source.root, path) else {
+            return false;
+        };
+        let is_it = |entry: &serde_json::Value| {
+            let text = |field| entry.get(field).and_then(|value| value.as_str());
+            let then = text("timestamp").and_then(Time::parse);
+            text("sessionId") == Some(source.id.as_str())
+                && then.is_some_and(|then| then.plus(LISTED_BEFORE) >= *at)
+                // What `@file` stands for is only in the transcript.
+                && (text("message").map(str::trim) == Some(prompt.trim()) || prompt.contains('@'))
+        };
+        if list.as_array().is_none_or(|list| list.iter().any(is_it)) {
+            return false;
+        }
+        self.digest.widen_span(stamp.modified_at());
+        true
+    }
+
     fn read_line(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
@@ -266,10 +309,15 @@ impl Reading {
                 let text = shown.unwrap_or_else(|| line.joined_text());
                 if !text.trim().is_empty() {
                     self.digest.count_prompt(&text);
+                    let at = line.timestamp.and_then(JsonValue::as_time);
+                    self.unanswered = at.map(|at| (at, line.joined_text()));
                 }
             }
+            // Refusing a call ends the turn.
+            br#""tool_result""# if line.refused => self.digest.turn = TurnState::Closed,
             br#""tool_result""# => self.digest.turn = TurnState::Open,
             br#""assistant""# => {
+                self.unanswered = None;
                 if let Some(model) = line.model.and_then(JsonValue::as_str) {
                     self.digest.note_model(&model);
                 }

@@ -46,7 +46,8 @@ fn a_finished_session_says_everything_and_registers_nobody() {
             last_activity_at: time("2026-11-15T18:11:54.278Z"),
             ended_at: time("2026-11-15T18:11:54.278Z"),
             tokens: Some(TokenUsage { input: 1234, output: 56, cache_read: 0, cache_write: 0 }),
-            cost_micro_usd: Some(0),
+            // It says 0: no price is known for the model.
+            cost_micro_usd: None,
             turns: 1,
             turn: TurnState::Closed,
             ..TranscriptDigest::default()

@@ -11,7 +11,7 @@
 mod bench;
 mod observe;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +37,41 @@ fn every_adapter_has_one_line_and_every_id_is_unique() {
             1,
             "{id}"
         );
+    }
+}
+
+/// An agent's name stands in its own module and in the list of adapters, and nowhere else in the product:
+/// whoever adds one touches one existing file. OpenClaw has a crate of its own.
+#[test]
+fn adding_an_adapter_touches_one_existing_file() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut sources = Vec::new();
+    for one in std::fs::read_dir(crates).unwrap().map(|one| one.unwrap()) {
+        let others = ["adapters", "openclaw", "testkit", "oracles"];
+        if !others.iter().any(|other| one.file_name() == *other) {
+            collect_sources(&one.path().join("src"), &mut sources);
+        }
+    }
+    assert!(sources.len() > 100, "{sources:?}");
+    for path in sources {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        for adapter in ALL_ADAPTERS {
+            let id = adapter.agent_profile().id;
+            let named = id != "openclaw" && text.contains(&format!("\"{id}\""));
+            assert!(!named, "{} knows {id}", path.display());
+        }
+    }
+}
+
+fn collect_sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap()) {
+        let path = entry.path();
+        if path.is_dir() {
+            collect_sources(&path, found);
+        } else if path.extension().is_some_and(|is| is == "rs") && !path.ends_with("tests.rs") {
+            found.push(path);
+        }
     }
 }
 

@@ -53,7 +53,7 @@ fn a_killed_turn_is_open() {
     let survey = fixture::survey("droid", &root());
     let read = fixture::digest("droid", &survey, KILLED);
     assert_eq!((read.turn, read.turns, read.ended_at), (TurnState::Open, 1, None));
-    assert_eq!(read.tokens, Some(TokenUsage::default()));
+    assert_eq!(read.tokens, None);
     assert_eq!(read.model, None);
 }
 

@@ -189,3 +189,57 @@ fn the_variable_stands_for_the_home_directory() {
     assert!(look(&home).sessions.is_empty());
     assert_eq!(observe(adapter, &home, &[("GEMINI_CLI_HOME", "elsewhere")]).sessions.len(), 5);
 }
+
+const CHAT: &str = ".gemini/tmp/repo/chats/session-2026-11-18T00-49-15af6223.jsonl";
+const CHAT_ID: &str = "15af6223-a668-491c-829d-1caaf10f86bd";
+
+/// A chat with one answered prompt, at 00:50:00.
+fn chat(home: &TempHome) {
+    let lines = [
+        r#"{"sessionId":"15af6223-a668-491c-829d-1caaf10f86bd","startTime":"2026-11-18T00:49:00.000Z","lastUpdated":"2026-11-18T00:49:00.000Z"}"#,
+        r#"{"id":"u1","timestamp":"2026-11-18T00:49:44.000Z","type":"user","content":[{"text":"first"}]}"#,
+        r#"{"id":"g1","timestamp":"2026-11-18T00:50:00.000Z","type":"gemini","content":"ok","model":"m"}"#,
+    ];
+    home.write(CHAT, lines.map(|line| format!("{line}\n")).concat());
+    home.write(".gemini/tmp/repo/.project_root", "/home/user/repo");
+}
+
+/// Its router is asked before the chat gets the prompt; what was typed is listed at once.
+#[test]
+fn b12_a_prompt_that_the_router_has_is_a_turn() {
+    let home = TempHome::new();
+    chat(&home);
+    assert_eq!(look(&home).digest(CHAT_ID).turn, TurnState::Closed);
+    let typed = |message: &str, at: &str, id: &str| {
+        let entry = format!(
+            r#"{{"sessionId":"{id}","messageId":1,"type":"user","message":"{message}","timestamp":"{at}"}}"#
+        );
+        home.write(".gemini/tmp/repo/logs.json", format!("[{entry}]"));
+        look(&home).digest(CHAT_ID).clone()
+    };
+    let later = typed("second", "2026-11-18T00:50:33.325Z", CHAT_ID);
+    assert_eq!(
+        (later.turn, later.last_activity_at),
+        (TurnState::Open, time("2026-11-18T00:50:33.325Z"))
+    );
+    assert_eq!(later.cwd.as_deref(), Some("/home/user/repo"));
+    assert_eq!(typed("first", "2026-11-18T00:49:43.900Z", CHAT_ID).turn, TurnState::Closed);
+    assert_eq!(typed("/help", "2026-11-18T00:50:33.325Z", CHAT_ID).turn, TurnState::Closed);
+    assert_eq!(typed("second", "2026-11-18T00:50:33.325Z", "another").turn, TurnState::Closed);
+}
+
+/// As 0.61.0 writes it after Esc: the prompt, then the history anew with the prompt as its end.
+#[test]
+fn b12_an_interrupt_ends_the_turn() {
+    let home = TempHome::new();
+    chat(&home);
+    let prompt = r#"{"id":"u2","timestamp":"2026-11-18T00:50:40.223Z","type":"user","content":[{"text":"second"}]}"#;
+    home.append(CHAT, format!("{prompt}\n"));
+    assert_eq!(look(&home).digest(CHAT_ID).turn, TurnState::Open);
+    home.append(
+        CHAT,
+        format!(r#"{{"$set":{{"messages":[{prompt}],"lastUpdated":"2026-11-18T00:50:40.230Z"}}}}"#)
+            + "\n",
+    );
+    assert_eq!(look(&home).digest(CHAT_ID).turn, TurnState::Closed);
+}

@@ -154,3 +154,12 @@ fn what_cannot_be_understood_says_nothing() {
     }
     assert_eq!(hooks::read_hook_event(hooks, "Nonsense", b"{\"session_id\":\"a\"}"), None);
 }
+
+#[test]
+fn b3_a_permission_that_gemini_asks_for_is_waiting() {
+    let hooks = adapters::by_id("gemini").unwrap().agent_profile().hooks.unwrap();
+    let payload = br#"{"session_id":"s1","cwd":"/repo","notification_type":"ToolPermission","message":"Tool Confirm Shell Command requires execution","details":{"type":"exec"}}"#;
+    let told = hooks::read_hook_event(hooks, "Notification", payload).unwrap();
+    assert_eq!(told.happening.as_str(), "waiting");
+    assert_eq!(told.message.as_deref(), Some("Tool Confirm Shell Command requires execution"));
+}

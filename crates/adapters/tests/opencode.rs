@@ -177,6 +177,33 @@ fn in_the_middle_of_a_turn_the_turn_is_open_and_nothing_is_spent() {
     assert_eq!((told(&entries), position), (vec![(ConversationRole::Assistant, "partial")], 6));
 }
 
+/// The parent's call says that the task is done; the child's own rows do not.
+#[test]
+fn b13_a_subagent_is_over_when_its_task_is() {
+    let (home, database) = home("1.18.33");
+    let change = format!("update session set parent_id = '{HELLO}' where id = '{WITH_TOOL}'");
+    database.execute_batch(&change).unwrap();
+    assert_eq!(only(home.path(), WITH_TOOL).1.ended_at, None);
+    let call = |id: &str, status: &str, time: &str| {
+        let data = format!(
+            r#"{{"type":"tool","tool":"task","state":{{"status":"{status}","metadata":{{"sessionId":"{WITH_TOOL}"}},"time":{time}}}}}"#
+        );
+        let message: String = database
+            .query_row("select id from message where session_id = ?1", [HELLO], |row| row.get(0))
+            .unwrap();
+        let insert = "insert into part (id, message_id, session_id, time_created, time_updated, data) values (?1, ?2, ?3, 1, 1, ?4)";
+        database.execute(insert, [id, &message, HELLO, &data]).unwrap();
+    };
+    call("prt_zz1", "running", r#"{"start":1794777252000}"#);
+    assert_eq!(only(home.path(), WITH_TOOL).1.ended_at, None);
+    call("prt_zz2", "completed", r#"{"start":1794777252000,"end":1794777260000}"#);
+    let ended = only(home.path(), WITH_TOOL).1.ended_at;
+    assert_eq!(ended, Some(Time::from_millis(1_794_777_260_000)));
+    // Given another task, it works again.
+    call("prt_zz3", "running", r#"{"start":1794777270000}"#);
+    assert_eq!(only(home.path(), WITH_TOOL).1.ended_at, None);
+}
+
 #[test]
 fn a_sub_agent_knows_its_parent_and_injected_messages_are_no_prompts() {
     let (home, connection) = home("1.18.33");

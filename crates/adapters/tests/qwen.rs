@@ -197,3 +197,64 @@ fn both_variables_are_honoured() {
     assert_eq!(observed.sessions.len(), 3);
     assert_eq!(observed.registrations.len(), 2);
 }
+
+/// A session that a process is registered for, with one prompt that has no answer yet.
+fn asked(home: &TempHome) {
+    let line = |kind: &str, provenance: &str, at: &str, message: &str| {
+        format!(
+            r#"{{"uuid":"u","sessionId":"s1","timestamp":"2026-11-18T00:{at}Z","type":"{kind}","provenance":"{provenance}","cwd":"/home/user/repo","message":{message}}}"#
+        ) + "\n"
+    };
+    let text = |text: &str| format!(r#"{{"role":"user","parts":[{{"text":"{text}"}}]}}"#);
+    let chat = line("user", "real_user", "49:45.700", &text("first"))
+        + &line("assistant", "assistant_output", "49:50.000", &text("ok"))
+        + &line("user", "real_user", "50:34.158", &text("long one"));
+    home.write(".qwen/projects/-home-user-repo/chats/s1.jsonl", chat);
+    home.write(
+        ".qwen/sessions/7.json",
+        r#"{"pid":7,"sessionId":"s1","cwd":"/home/user/repo","startedAt":1794962971763}"#,
+    );
+}
+
+/// Esc before there is an answer gives the prompt back, and takes it out of the list of what was typed.
+#[test]
+fn b12_a_prompt_that_was_taken_back_is_no_turn() {
+    let home = TempHome::new();
+    asked(&home);
+    assert_eq!(look(&home).digest("s1").turn, TurnState::Open, "nothing says that it was");
+    let entry = |message: &str, at: &str| {
+        format!(
+            r#"{{"sessionId":"s1","messageId":0,"type":"user","message":"{message}","timestamp":"2026-11-18T00:{at}Z"}}"#
+        )
+    };
+    let list = format!(".qwen/tmp/{}/logs.json", sha256("/home/user/repo"));
+    let typed = |entries: &[String]| {
+        home.write(&list, format!("[{}]", entries.join(",")));
+        look(&home).digest("s1").turn.clone()
+    };
+    let (first, second) = (entry("first", "49:45.401"), entry("long one", "50:34.100"));
+    assert_eq!(typed(&[first.clone(), second]), TurnState::Open);
+    assert_eq!(typed(&[first]), TurnState::Closed);
+}
+
+fn sha256(text: &str) -> String {
+    use sha2::Digest as _;
+
+    model::hex::to_hex(&sha2::Sha256::digest(text.as_bytes()))
+}
+
+#[test]
+fn b12_a_refused_call_ends_the_turn() {
+    let home = TempHome::new();
+    asked(&home);
+    let result = |status: &str| {
+        format!(
+            r#"{{"uuid":"u","sessionId":"s1","timestamp":"2026-11-18T00:50:50.000Z","type":"tool_result","provenance":"tool_result","message":{{"role":"user","parts":[]}},"toolCallResult":{{"callId":"c","status":"{status}"}}}}"#
+        ) + "\n"
+    };
+    let chat = ".qwen/projects/-home-user-repo/chats/s1.jsonl";
+    home.append(chat, result("success"));
+    assert_eq!(look(&home).digest("s1").turn, TurnState::Open);
+    home.append(chat, result("cancelled"));
+    assert_eq!(look(&home).digest("s1").turn, TurnState::Closed);
+}

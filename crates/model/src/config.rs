@@ -1,5 +1,7 @@
 //! What a person may set.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,8 @@ pub struct OstlerConfig {
     pub stale_after: Duration,
     /// Adapters that are not asked.
     pub disabled_adapters: Vec<String>,
+    /// Further places of an adapter's format, by its id: what a fork of the agent writes.
+    pub adapter_roots: BTreeMap<String, Vec<PathBuf>>,
     /// How long things are kept.
     pub retention: Retention,
 }
@@ -59,11 +63,19 @@ impl Default for Retention {
     }
 }
 
+impl OstlerConfig {
+    /// Further places of an adapter's format.
+    pub fn roots_of(&self, adapter: &str) -> &[PathBuf] {
+        self.adapter_roots.get(adapter).map_or(&[], Vec::as_slice)
+    }
+}
+
 impl Default for OstlerConfig {
     fn default() -> Self {
         Self {
             stale_after: Duration::from_secs(3600),
             disabled_adapters: Vec::new(),
+            adapter_roots: BTreeMap::new(),
             retention: Retention::default(),
         }
     }

@@ -43,11 +43,52 @@ pub struct ConversationEntry {
 impl ConversationEntry {
     /// An entry with nothing but a speaker and a text.
     pub fn new(at: Option<Time>, role: ConversationRole, text: impl Into<String>) -> Self {
-        Self { at, role, tool: None, text: text.into(), subagent: None }
+        let text = strip_escape_sequences(text.into());
+        Self { at, role, tool: None, text, subagent: None }
     }
 
     /// A tool call.
     pub fn tool_call(at: Option<Time>, tool: impl Into<String>, input: impl Into<String>) -> Self {
         Self { tool: Some(tool.into()), ..Self::new(at, ConversationRole::Tool, input) }
+    }
+}
+
+/// A text without the escape sequences that colour it or move a cursor: in a conversation they are
+/// noise. Other control characters stay, and are escaped where the text is printed.
+fn strip_escape_sequences(text: String) -> String {
+    if !text.contains('\u{1b}') {
+        return text;
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find("\u{1b}[") {
+        plain.push_str(&rest[..at]);
+        let sequence = &rest[at + 2..];
+        let is_final = |c: char| ('@'..='~').contains(&c);
+        let inside = |c: char| (' '..='?').contains(&c);
+        match sequence.find(|c| !inside(c)) {
+            Some(end) if sequence[end..].starts_with(is_final) => rest = &sequence[end + 1..],
+            _ => {
+                // Not a sequence after all: it stays as it is.
+                plain.push_str(&rest[at..at + 2]);
+                rest = sequence;
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b18_colours_of_a_terminal_are_not_part_of_what_was_said() {
+        let said = |text: &str| ConversationEntry::new(None, ConversationRole::System, text).text;
+        assert_eq!(said("\u{1b}[2mdim\u{1b}[22m and \u{1b}[38;5;1mred\u{1b}[m"), "dim and red");
+        assert_eq!(said("\u{1b}[2"), "\u{1b}[2");
+        assert_eq!(said("\u{1b}[\u{e9}x\u{1b}"), "\u{1b}[\u{e9}x\u{1b}");
+        assert_eq!(said("plain"), "plain");
     }
 }

@@ -133,6 +133,9 @@ pub enum TurnState {
     Open,
     /// Waiting for a person; what for, when known.
     Waiting(Option<String>),
+    /// Asked for consent, and nothing says whether that was given: waiting, unless a command that
+    /// was begun since then runs.
+    Asking(Option<String>),
     /// Ended.
     Closed,
 }
@@ -143,9 +146,15 @@ impl TurnState {
         match self {
             Self::Unknown => Activity::Unknown,
             Self::Open => Activity::Working,
-            Self::Waiting(_) => Activity::Waiting,
+            Self::Waiting(_) | Self::Asking(_) => Activity::Waiting,
             Self::Closed => Activity::Idle,
         }
+    }
+
+    /// Whether the record itself says so. That a turn was begun and has not ended is also true of one
+    /// that waits for a person, or that was given up without a word.
+    pub const fn is_recorded(&self) -> bool {
+        matches!(self, Self::Waiting(_) | Self::Closed)
     }
 }
 

@@ -107,6 +107,9 @@ pub struct SessionView<'a> {
     /// What it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<&'a str>,
+    /// Whether `activity` is only what an unfinished turn suggests.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub activity_derived: bool,
     /// Working without a sign of life for too long.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
@@ -238,6 +241,7 @@ impl<'a> SessionView<'a> {
             status: verdict.status,
             activity: verdict.activity,
             waiting_for: judge::waiting_for(session, verdict),
+            activity_derived: verdict.activity_derived,
             stale: verdict.stale,
             pinned: false,
             liveness: LivenessView {

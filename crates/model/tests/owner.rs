@@ -40,6 +40,7 @@ fn ancestor(pid: u32, program: &str) -> ProcessAncestor {
             args,
         },
         older_by: OLD,
+        in_hook_group: false,
     }
 }
 
@@ -192,6 +193,22 @@ fn no_more_is_asked_for_than_the_choice_needs() {
     assert!(asked <= MAX_ANCESTORS + 1, "{asked}");
 }
 
+#[test]
+fn p8_an_unknown_program_in_the_hooks_group_leaves_no_owner() {
+    let mut chain = chain(&["sh", "slow-wrapper", "sh", "novel-agent", "bash", "terminal"]);
+    assert_eq!(chosen(&chain, &[]), at(1, OwnerBasis::Steady));
+    chain[1].in_hook_group = true;
+    assert_eq!(chosen(&chain, &[]), None);
+    // The shells between an agent and its hook are known for what they are.
+    chain[1] = ancestor(101, "bash");
+    chain[1].in_hook_group = true;
+    assert_eq!(chosen(&chain, &[]), at(3, OwnerBasis::Steady));
+    chain[3] = ancestor(103, "claude");
+    chain[2] = ancestor(102, "slow-wrapper");
+    chain[2].in_hook_group = true;
+    assert_eq!(chosen(&chain, &[]), at(3, OwnerBasis::Agent("claude")));
+}
+
 prop_compose! {
     fn any_ancestor()(
         pid in 0_u32..40,
@@ -201,10 +218,12 @@ prop_compose! {
         ]),
         millis in 0_u64..3000,
         readable in any::<bool>(),
+        in_hook_group in any::<bool>(),
     ) -> ProcessAncestor {
         let mut ancestor = ancestor(pid, program);
         ancestor.uid = uid;
         ancestor.older_by = Duration::from_millis(millis);
+        ancestor.in_hook_group = in_hook_group;
         if !readable {
             ancestor.appearance.exe = None;
         }
@@ -230,6 +249,7 @@ proptest! {
             }
             OwnerBasis::Steady => {
                 prop_assert!(owner.older_by >= Duration::from_secs(1));
+                prop_assert!(!owner.in_hook_group);
                 let known = ["sh", "env", "npm", "systemd"];
                 prop_assert!(!known.contains(&owner.appearance.comm.as_str()));
                 let below = &chain[..choice.index];

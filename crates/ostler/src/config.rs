@@ -25,11 +25,21 @@ struct File {
     stale_after: Option<String>,
     disabled_adapters: Option<Vec<String>>,
     #[serde(default)]
+    adapters: BTreeMap<String, AdapterTable>,
+    #[serde(default)]
     retention: RetentionTable,
     #[serde(default)]
     terminal: TerminalTable,
     #[serde(default)]
     profiles: BTreeMap<String, Profile>,
+}
+
+/// `[adapters.ID]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AdapterTable {
+    #[serde(default)]
+    roots: Vec<String>,
 }
 
 /// `[retention]`: ages like `30d`, sizes like `20GB`.
@@ -102,6 +112,7 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
             flows::adapter_ids().collect::<Vec<_>>().join(", ")
         )));
     }
+    let adapter_roots = read_adapter_roots(&file.adapters).map_err(&wrong)?;
     let (retention, kept) = read_retention(&file.retention, &from_file)?;
     let mut settings = vec![
         ConfigSetting {
@@ -115,13 +126,50 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
             origin: disabled_origin,
         },
     ];
+    if !adapter_roots.is_empty() {
+        settings.push(ConfigSetting {
+            key: "adapters",
+            value: format!("{adapter_roots:?}"),
+            origin: from_file.clone(),
+        });
+    }
     settings.extend(kept);
     let (terminals, drawn) =
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
             .map_err(wrong)?;
     settings.extend(drawn);
-    let config = OstlerConfig { stale_after, disabled_adapters, retention };
+    let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention };
     Ok(LoadedConfig { config, terminals, file: path, settings })
+}
+
+/// Further places of adapters' formats. One that is not absolute would depend on where ostler runs.
+fn read_adapter_roots(
+    tables: &BTreeMap<String, AdapterTable>,
+) -> Result<BTreeMap<String, Vec<PathBuf>>, String> {
+    let mut found = BTreeMap::new();
+    for (id, table) in tables {
+        if !flows::is_adapter(id) {
+            return Err(format!(
+                "`[adapters.{id}]` is of no adapter; there are: {}",
+                flows::adapter_ids().collect::<Vec<_>>().join(", ")
+            ));
+        }
+        let mut roots = Vec::new();
+        for text in &table.roots {
+            let below_home = || {
+                Some(PathBuf::from(env::lookup_variable("HOME")?).join(text.strip_prefix("~/")?))
+            };
+            let path = below_home().unwrap_or_else(|| PathBuf::from(text));
+            if !path.is_absolute() {
+                return Err(format!(
+                    "`roots` of `[adapters.{id}]` has {text:?}, which is neither absolute nor below `~/`"
+                ));
+            }
+            roots.push(path);
+        }
+        found.insert(id.clone(), roots);
+    }
+    Ok(found)
 }
 
 /// How long things are kept, and where each of these settings comes from.

@@ -87,10 +87,23 @@ impl<'a> Walk<'a> {
                 false => handle.appearance(&row.comm),
             },
             older_by: proc::span_between(row.start, hook.start),
+            in_hook_group: is_in_our_group(pid),
         };
         self.chain.push((handle, row));
         Some(ancestor)
     }
+}
+
+/// Whether a process is in the process group of this one. One that cannot be asked may be.
+fn is_in_our_group(pid: u32) -> bool {
+    // Not by `rustix`: a group that is out of this namespace has the number 0, which it denies.
+    #[expect(unsafe_code, reason = "the safe binding panics")]
+    let group_of = |pid: libc::pid_t| {
+        // SAFETY: takes a number, returns a number.
+        unsafe { libc::getpgid(pid) }
+    };
+    let group = libc::pid_t::try_from(pid).map_or(-1, group_of);
+    group < 0 || group == group_of(0)
 }
 
 /// Whether every process of the chain is still the child of the next. A parent that died while we

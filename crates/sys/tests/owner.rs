@@ -249,9 +249,23 @@ fn a_claim_of_another_user_is_ignored() {
 fn an_unknown_agent_that_was_there_before() {
     let home = tempfile::tempdir().unwrap();
     let agent = helper_named(home.path(), "novel-agent");
-    let shell = ["sh", "-c", "\"$1\" owner; true", "sh", &hook()];
+    let shell = ["setsid", "sh", "-c", "\"$1\" owner; true", "sh", &hook()];
     let (pid, said) = run_agent(Command::new(agent).arg("age"), &shell);
     assert_eq!(said, format!("{pid} Steady"));
+}
+
+/// Neither is the owner: the wrapper is not the agent, and what is above both is neither.
+#[test]
+fn p8_a_slow_wrapper_of_an_unknown_agent_is_no_owner() {
+    let home = tempfile::tempdir().unwrap();
+    let agent = helper_named(home.path(), "novel-agent").display().to_string();
+    let wrapper = helper_named(home.path(), "slow-wrapper").display().to_string();
+    let (_, said) =
+        run_agent(Command::new(&agent).arg("run"), &[&wrapper, "age", &hook(), "owner"]);
+    assert_eq!(said, "none");
+    let apart = ["setsid", &wrapper, "age", &hook(), "owner"];
+    let (_, said) = run_agent(Command::new(&agent).arg("age"), &apart);
+    assert_eq!(said, "none");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::sql::load_sql;
 
 /// Where each agent has its files below a home, by the beginning of its sample's name. The sample
 /// directories and the fixtures of the adapters share these names.
-const PLACES: [(&str, &str); 17] = [
+const PLACES: [(&str, &str); 22] = [
     ("claude-code", ".claude"),
     ("codex", ".codex"),
     ("opencode", ".local/share/opencode"),
@@ -31,6 +31,11 @@ const PLACES: [(&str, &str); 17] = [
     ("droid", ".factory"),
     ("kimi", ".kimi-code"),
     ("cline", ".cline"),
+    ("kilo", ".local/share/kilo"),
+    ("vibe", ".vibe"),
+    ("mistral-vibe", ".vibe/logs"),
+    ("hermes", ".hermes"),
+    ("continue", ".continue"),
     ("cursor", ".cursor"),
     ("goose", ".local/share/goose"),
     ("amp", ".local/share/amp"),

@@ -40,6 +40,8 @@ pub(crate) struct Agent {
     /// As ostler's adapters call it.
     pub(crate) id: &'static str,
     pub(crate) package: &'static str,
+    /// The package is one of PyPI, not of npm.
+    pub(crate) python: bool,
     pub(crate) program: &'static str,
     /// Only run when named or with `--all`.
     pub(crate) opt_in: bool,
@@ -76,6 +78,7 @@ pub(crate) struct Agent {
 const PLAIN: Agent = Agent {
     id: "",
     package: "",
+    python: false,
     program: "",
     opt_in: false,
     env: |_| Vec::new(),
@@ -394,6 +397,79 @@ pub(crate) const AGENTS: &[Agent] = &[
             .to_vec()
         }),
         headless: &["cline", "--json", "{}"],
+        ..PLAIN
+    },
+    Agent {
+        id: "kilo",
+        package: "@kilocode/cli",
+        program: "kilo",
+        opt_in: true,
+        files: |place| {
+            let model = json!({ "name": "Fake", "tool_call": true,
+                "limit": { "context": 100_000, "output": 8000 },
+                "cost": { "input": 1, "output": 2 } });
+            let config = json!({ "model": "lab/fake-model", "small_model": "lab/fake-model",
+                "provider": { "lab": { "npm": "@ai-sdk/openai-compatible", "name": "lab",
+                    "options": { "baseURL": place.url("/v1"), "apiKey": "dummy-key" },
+                    "models": { "fake-model": model } } } });
+            vec![(".config/kilo/kilo.json", config.to_string())]
+        },
+        headless: &["kilo", "run", "--format", "json", "{}"],
+        id_key: Some("sessionID"),
+        makes_titles: true,
+        ..PLAIN
+    },
+    Agent {
+        id: "vibe",
+        package: "mistral-vibe",
+        python: true,
+        program: "vibe",
+        opt_in: true,
+        env: |_| vec![("OPENAI_API_KEY", "dummy-key".into())],
+        files: |place| {
+            let config = format!(
+                "active_model = \"fake\"\nenable_telemetry = false\nenable_update_checks = false\n\n\
+                 [[providers]]\nname = \"lab\"\napi_base = \"{}\"\napi_key_env_var = \"OPENAI_API_KEY\"\n\
+                 api_style = \"openai\"\nbackend = \"generic\"\n\n\
+                 [[models]]\nname = \"fake-model\"\nprovider = \"lab\"\nalias = \"fake\"\n",
+                place.url("/v1")
+            );
+            vec![(".vibe/config.toml", config)]
+        },
+        headless: &["vibe", "-p", "{}"],
+        ..PLAIN
+    },
+    Agent {
+        id: "hermes",
+        package: "hermes-agent",
+        python: true,
+        program: "hermes",
+        opt_in: true,
+        files: |place| {
+            let config = format!(
+                "model: {{default: fake-model, provider: custom, base_url: \"{}\", api_key: dummy}}\n",
+                place.url("/v1")
+            );
+            vec![(".hermes/config.yaml", config)]
+        },
+        headless: &["hermes", "-z", "{}"],
+        ..PLAIN
+    },
+    Agent {
+        id: "continue",
+        package: "@continuedev/cli",
+        program: "cn",
+        opt_in: true,
+        files: |place| {
+            let config = format!(
+                "name: lab\nversion: 1.0.0\nschema: v1\nmodels:\n  - name: fake\n    provider: openai\n    \
+                 model: fake-model\n    apiBase: {}\n    apiKey: dummy\n    roles: [chat]\n",
+                place.url("/v1")
+            );
+            vec![(".continue/config.yaml", config)]
+        },
+        headless: &["cn", "-p", "{}"],
+        silent_until_answer: true,
         ..PLAIN
     },
 ];

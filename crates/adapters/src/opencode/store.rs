@@ -5,11 +5,13 @@ use std::path::Path;
 
 use model::conversation::ConversationRole;
 use model::sighting::{TokenUsage, TranscriptDigest};
+use model::time::Time;
 use rusqlite::{Connection, Row};
 
 use super::telling::OpenCodeConversation;
 use super::{DATABASE, Message, Prompt, Reading};
 use crate::files::ReadError;
+use crate::skim::JsonValue;
 use crate::{TranscriptSource, database, files};
 
 /// Every session of a database, with when it was last changed.
@@ -162,7 +164,35 @@ impl<'a> OpenCodeDatabase<'a> {
                 self.read_prompt(&row.get::<_, String>(0)?, &mut reading)?;
             }
         }
-        Ok(reading.into_digest())
+        let mut digest = reading.into_digest();
+        digest.ended_at = self.end_of_task(session)?;
+        Ok(digest)
+    }
+
+    /// When the task of a sub-agent was done: its parent's call says so, the newest of them if it
+    /// was given several.
+    fn end_of_task(&self, session: &OpenCodeSessionRow) -> Result<Option<Time>, ReadError> {
+        let Some(parent) = &session.parent else { return Ok(None) };
+        let mut calls = self.connection.prepare_cached(&format!(
+            "select {} from part where session_id = ?1 and instr(data, ?2) > 0 order by id desc",
+            database::bounded_column("data")
+        ))?;
+        let mut rows = calls.query([parent, &session.id])?;
+        while let Some(row) = rows.next()? {
+            let Some(data) = database::column_bytes(row, 0)? else { continue };
+            let part = JsonValue::new(data);
+            let names = |name: &str| {
+                let child = part.value_at(&["state", "metadata", name]);
+                child.is_some_and(|child| child.is_string(&session.id))
+            };
+            if names("sessionId") || names("sessionID") {
+                let status = part.value_at(&["state", "status"]);
+                let is = |word| status.is_some_and(|status| status.is_string(word));
+                let ended = part.value_at(&["state", "time", "end"]).and_then(JsonValue::as_time);
+                return Ok(ended.filter(|_| is("completed") || is("error")));
+            }
+        }
+        Ok(None)
     }
 
     fn read_prompt(&self, message: &str, reading: &mut Reading) -> Result<(), ReadError> {

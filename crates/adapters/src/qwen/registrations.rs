@@ -2,15 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
+use model::hex::to_hex;
 use model::identity::{BootId, Identity, MachineId};
 use model::sighting::{
     FileStamp, ProcessRegistration, RegistrationProof, RegistrationScope, TranscriptDigest,
 };
 use model::time::Time;
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::Survey;
 use crate::files::{self, ReadError};
+
+/// What was typed in a directory, session by session.
+pub(super) const TYPED: &str = "logs.json";
+
+/// `tmp/<hash of the directory>/logs.json` of a session that a process is registered for.
+pub(super) fn typed_prompts(survey: &Survey, session: &str) -> Option<PathBuf> {
+    let names = |scope: &RegistrationScope| matches!(scope, RegistrationScope::Session(id) if id.as_str() == session);
+    let known = survey.registrations.iter().filter(|known| names(&known.scope));
+    let cwd = known.filter_map(|known| known.digest.cwd.as_deref()).next()?;
+    let hash = to_hex(&Sha256::digest(cwd.as_bytes()));
+    Some(survey.root_path().join("tmp").join(hash).join(TYPED))
+}
 
 /// `sessions/`: one file for each running process.
 pub(super) fn survey_pid_files(survey: &mut Survey, directory: &Path) {

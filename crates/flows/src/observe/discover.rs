@@ -105,6 +105,7 @@ fn survey_adapter(
     let disabled =
         request.config.disabled_adapters.iter().any(|id| id == adapter.agent_profile().id);
     let mut roots: Vec<PathBuf> = adapter.session_roots(&request.env);
+    roots.extend_from_slice(request.config.roots_of(adapter.agent_profile().id));
     roots.dedup();
     let mut all = Survey::new(roots.first().map_or(std::path::Path::new("/"), PathBuf::as_path));
     for root in roots.iter().filter(|_| !disabled) {

@@ -125,7 +125,7 @@ pub struct Observation {
 pub fn observe_sessions(request: &ObserveRequest<'_>) -> Observation {
     let observer = sys::proc::current_observer();
     let (processes, listed) = std::thread::scope(|threads| {
-        let processes = threads.spawn(|| processes::find_agents(&observer));
+        let processes = threads.spawn(|| processes::find_agents(&observer, request.config));
         let listed = discover::list_sources(request);
         match processes.join() {
             Ok(processes) => (processes, listed),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use adapters::{Adapter, EnvLookup};
+use model::config::OstlerConfig;
 use model::liveness::Observer;
 use model::program::ProcessAppearance;
 use model::time::Time;
@@ -142,8 +143,9 @@ fn recognise_agent(table: &ProcessTable, pid: u32) -> Option<RecognisedAgent<'_>
     Some((table.get(pid)?, adapter_of(&appearance)?, appearance))
 }
 
-/// Finds the agents.
-pub(super) fn find_agents(observer: &Observer) -> AgentProcesses {
+/// Finds the agents. Each may have its sessions where its own environment says, and where people say
+/// that its format is.
+pub(super) fn find_agents(observer: &Observer, config: &OstlerConfig) -> AgentProcesses {
     let table = sys::proc::read_process_table();
     let mut found = recognise_agents(&table);
     let mut runs: Vec<AgentRun> = Vec::new();
@@ -201,7 +203,8 @@ pub(super) fn find_agents(observer: &Observer) -> AgentProcesses {
             .next()
             .or(run.variable.take());
         let lookup = |name: &str| table.environ_value(row.pid, name);
-        let roots = adapter.session_roots(&EnvLookup::new(&lookup));
+        let mut roots = adapter.session_roots(&EnvLookup::new(&lookup));
+        roots.extend_from_slice(config.roots_of(about.id));
         if run.mounts == MountView::Other {
             let within = |root: &PathBuf| table.lineage_within(row.pid, root)?.first().copied();
             run.root_ids.extend(roots.iter().filter_map(within));

@@ -107,6 +107,7 @@ pub fn explain_verdict(
             TurnState::Unknown => ("the transcript does not say", "unknown"),
             TurnState::Open => ("a turn was started and has not ended", "working"),
             TurnState::Waiting(_) => ("it asked and was not answered", "waiting"),
+            TurnState::Asking(_) => ("it asked for consent, and no command runs", "waiting"),
             TurnState::Closed => ("the last turn ended", "idle"),
         };
         let effect = match verdict.activity {

@@ -33,6 +33,9 @@ pub struct Verdict {
     pub certainty: Certainty,
     /// What it is doing, if it may be live.
     pub activity: Option<Activity>,
+    /// Whether that is only what an unfinished turn suggests, and neither the agent, its record nor
+    /// a hook says it.
+    pub activity_derived: bool,
     /// Working without a sign of life for too long.
     pub stale: bool,
     /// Index into the session's claims of the one that decided.
@@ -62,7 +65,8 @@ pub fn judge_session(session: &Session, circumstances: &JudgeCircumstances) -> V
         (None, Liveness::Unknown(_)) => Status::Unknown,
     };
     let claim = strongest.map(|(_, claim)| claim);
-    let activity = status.is_active().then(|| activity_of(session, claim));
+    let told = status.is_active().then(|| activity_of(session, claim));
+    let activity = told.map(|(activity, _)| activity);
     let stale = activity == Some(Activity::Working)
         && session
             .last_activity_at()
@@ -73,6 +77,7 @@ pub fn judge_session(session: &Session, circumstances: &JudgeCircumstances) -> V
         source,
         certainty,
         activity,
+        activity_derived: told.is_some_and(|(_, derived)| derived),
         stale,
         decided_by: strongest.map(|(index, _)| index),
     }
@@ -101,11 +106,17 @@ fn certainty_of(claim: &ProcessClaim) -> Certainty {
 
 /// What the agent itself says comes first, then what its hooks told, then where the transcript
 /// stands. A transcript that was written to well after the last hook knows more: an interrupt is
-/// told by no hook.
-fn activity_of(session: &Session, claim: Option<&ProcessClaim>) -> Activity {
+/// told by no hook. Also says whether it is only derived.
+fn activity_of(session: &Session, claim: Option<&ProcessClaim>) -> (Activity, bool) {
     let own = claim.and_then(|claim| own_word(session, claim)).and_then(|claim| claim.activity);
-    own.or_else(|| latest_hook_claim(session)?.activity)
-        .unwrap_or_else(|| session.digest.turn.activity())
+    match own.or_else(|| latest_hook_claim(session)?.activity) {
+        Some(activity) => (activity, false),
+        None => {
+            let turn = &session.digest.turn;
+            let activity = turn.activity();
+            (activity, activity != Activity::Unknown && !turn.is_recorded())
+        }
+    }
 }
 
 /// The claim whose agent says what is being done. Of several processes that have one conversation
@@ -141,9 +152,22 @@ pub fn proven_owners(session: &Session) -> impl Iterator<Item = &ProcessClaim> {
 /// What the hooks told last, unless the transcript has moved on since.
 fn latest_hook_claim(session: &Session) -> Option<&ProcessClaim> {
     const HOOK_CLAIM_SLACK: Duration = Duration::from_secs(5);
+    // No hook tells of an interrupt, so that the end of a turn in the transcript needs less.
+    const TURN_END_SLACK: Duration = Duration::from_secs(1);
     let told = session.claims.iter().find(|claim| claim.how == ClaimBasis::Hook)?;
-    let moved_on = session.digest.turn.activity() != Activity::Unknown
-        && session.digest.last_activity_at > Some(told.observed_at.plus(HOOK_CLAIM_SLACK));
+    let written = session.digest.last_activity_at;
+    let moved_on = match &session.digest.turn {
+        TurnState::Unknown => false,
+        // An open question is on the record until it is answered; the hook that comes with it may
+        // say no more than that the agent works.
+        TurnState::Waiting(_) => {
+            written.is_some_and(|at| at.plus(HOOK_CLAIM_SLACK) >= told.observed_at)
+        }
+        TurnState::Closed => written > Some(told.observed_at.plus(TURN_END_SLACK)),
+        TurnState::Open | TurnState::Asking(_) => {
+            written > Some(told.observed_at.plus(HOOK_CLAIM_SLACK))
+        }
+    };
     (!moved_on).then_some(told)
 }
 
@@ -157,7 +181,90 @@ pub fn waiting_for<'a>(session: &'a Session, verdict: &Verdict) -> Option<&'a st
         .and_then(|index| own_word(session, &session.claims[index])?.waiting_for.as_deref());
     let told = || latest_hook_claim(session)?.waiting_for.as_deref();
     claimed.or_else(told).or(match &session.digest.turn {
-        TurnState::Waiting(reason) => reason.as_deref(),
+        TurnState::Waiting(reason) | TurnState::Asking(reason) => reason.as_deref(),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::Identity;
+    use crate::liveness::Life;
+    use crate::session::{FormatCertainty, SessionKind, SessionOrigin};
+    use crate::sighting::TranscriptDigest;
+
+    fn claim(how: ClaimBasis, activity: Option<Activity>, seconds: i64) -> ProcessClaim {
+        ProcessClaim {
+            how,
+            liveness: Liveness::Alive(Life::Running),
+            identity: Identity::recorded_by_agent(Some(7)),
+            started_at: None,
+            activity,
+            waiting_for: None,
+            source: String::new(),
+            observed_at: Time::from_millis(seconds * 1000),
+            directory: None,
+        }
+    }
+
+    /// What is said of a session whose transcript stands so since the hundredth second.
+    fn judged(turn: TurnState, claims: Vec<ProcessClaim>) -> (Option<Activity>, bool) {
+        let session = Session {
+            id: "s".into(),
+            kind: SessionKind::Native,
+            agent: "x",
+            digest: Box::new(TranscriptDigest {
+                last_activity_at: Some(Time::from_millis(100_000)),
+                turn,
+                ..TranscriptDigest::default()
+            }),
+            transcript: None,
+            origin: SessionOrigin {
+                adapter: "x",
+                root: "/".into(),
+                format: "x",
+                certainty: FormatCertainty::Lab,
+            },
+            claims,
+            linked: Vec::new(),
+        };
+        let circumstances = JudgeCircumstances {
+            now: Time::from_millis(101_000),
+            sees_every_process: true,
+            stale_after: Duration::from_secs(3600),
+        };
+        let verdict = judge_session(&session, &circumstances);
+        (verdict.activity, verdict.activity_derived)
+    }
+
+    #[test]
+    fn b3_only_an_unfinished_turn_is_derived() {
+        let locked = || vec![claim(ClaimBasis::Locked, None, 50)];
+        assert_eq!(judged(TurnState::Open, locked()), (Some(Activity::Working), true));
+        let asking = TurnState::Asking(None);
+        assert_eq!(judged(asking, locked()), (Some(Activity::Waiting), true));
+        let waiting = TurnState::Waiting(None);
+        assert_eq!(judged(waiting, locked()), (Some(Activity::Waiting), false));
+        assert_eq!(judged(TurnState::Closed, locked()), (Some(Activity::Idle), false));
+        assert_eq!(judged(TurnState::Unknown, locked()), (Some(Activity::Unknown), false));
+        let said = vec![claim(ClaimBasis::Registered, Some(Activity::Working), 50)];
+        assert_eq!(judged(TurnState::Open, said), (Some(Activity::Working), false));
+    }
+
+    #[test]
+    fn b3_a_question_on_the_record_outweighs_the_hook_that_came_with_it() {
+        let hook = |at| vec![claim(ClaimBasis::Hook, Some(Activity::Working), at)];
+        let waiting = || TurnState::Waiting(None);
+        assert_eq!(judged(waiting(), hook(101)), (Some(Activity::Waiting), false));
+        assert_eq!(judged(waiting(), hook(110)), (Some(Activity::Working), false));
+    }
+
+    #[test]
+    fn b12_the_end_of_a_turn_in_the_transcript_outweighs_an_older_hook() {
+        let hook = |at| vec![claim(ClaimBasis::Hook, Some(Activity::Working), at)];
+        assert_eq!(judged(TurnState::Closed, hook(97)), (Some(Activity::Idle), false));
+        assert_eq!(judged(TurnState::Closed, hook(100)), (Some(Activity::Working), false));
+        assert_eq!(judged(TurnState::Open, hook(97)), (Some(Activity::Working), false));
+    }
 }

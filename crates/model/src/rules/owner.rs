@@ -25,6 +25,8 @@ pub struct ProcessAncestor {
     pub appearance: ProcessAppearance,
     /// How long it had been there when the hook started.
     pub older_by: Duration,
+    /// Whether it is in the hook's own process group.
+    pub in_hook_group: bool,
 }
 
 /// Why a process was taken for the owner.
@@ -61,13 +63,16 @@ pub struct OwnerQuestion<'a> {
 /// Chooses the owner from the ancestors, nearest first. Takes no more of them than it needs.
 ///
 /// A claim that holds wins over everything nearer; then the nearest known agent; then the nearest
-/// steady process below the first one that adopts orphans.
+/// steady process below the first one that adopts orphans. An unknown program in the hook's own process
+/// group is either the agent or something that it started for the hook, and nothing tells which: then
+/// there is no owner, for what is above it could be anything.
 pub fn choose_owner(
     question: OwnerQuestion<'_>,
     ancestors: impl IntoIterator<Item = ProcessAncestor>,
 ) -> Option<OwnerChoice> {
     let mut agent = None;
     let mut steady = None;
+    let mut is_ambiguous = false;
     let mut below_reaper = true;
     for (index, ancestor) in ancestors.into_iter().take(MAX_ANCESTORS).enumerate() {
         if ancestor.pid <= 1 {
@@ -88,12 +93,11 @@ pub fn choose_owner(
         }
         // What adopted an orphan says nothing about who started it, nor does anything above.
         below_reaper &= !adopts_orphans(&ancestor.appearance);
-        if steady.is_none()
-            && below_reaper
-            && ancestor.older_by >= MIN_OWNER_AGE
-            && !passes_on(&ancestor.appearance)
-        {
-            steady = Some(OwnerChoice { index, basis: OwnerBasis::Steady });
+        if steady.is_none() && below_reaper && !passes_on(&ancestor.appearance) {
+            is_ambiguous |= ancestor.in_hook_group;
+            if ancestor.older_by >= MIN_OWNER_AGE && !is_ambiguous {
+                steady = Some(OwnerChoice { index, basis: OwnerBasis::Steady });
+            }
         }
     }
     agent.or(steady)

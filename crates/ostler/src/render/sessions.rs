@@ -84,10 +84,12 @@ fn state_cell(one: &Observed) -> TableCell {
     (format!("{mark}{word}{stale}"), Some(colour))
 }
 
-/// Whether the session is called live, or over, by circumstances only.
+/// Whether the session is called live, over or busy by circumstances only.
 pub(crate) fn is_derived(one: &Observed) -> bool {
     let liveness = one.verdict.liveness;
-    (liveness.is_alive() || liveness.is_dead()) && one.verdict.certainty == Certainty::Derived
+    let by_circumstances =
+        (liveness.is_alive() || liveness.is_dead()) && one.verdict.certainty == Certainty::Derived;
+    by_circumstances || (liveness.is_alive() && one.verdict.activity_derived)
 }
 
 /// The shortest prefixes, of at least eight characters, that tell the sessions apart.

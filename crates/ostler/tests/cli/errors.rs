@@ -96,6 +96,30 @@ fn a_disabled_adapter_is_not_asked() {
 }
 
 #[test]
+fn configured_roots_are_read_and_never_collected() {
+    let home = TempHome::new();
+    let id = "33333333-3333-4333-8333-333333333333";
+    let usual = super::run::claude_session(&home, id, "/home/user/repo", "hello");
+    std::fs::rename(home.join(".claude"), home.join(".fork")).unwrap();
+    let ids = || run(&home, "ls -a --json").sessions();
+    assert!(ids().is_empty());
+    let set = |text: &str| home.write(".config/ostler/config.toml", text);
+    set("[adapters.claude-code]\nroots = [\"~/.fork\"]\n");
+    assert_eq!(ids()[0]["id"], id);
+    let moved = home.join(".fork").join(usual.strip_prefix(home.join(".claude")).unwrap());
+    super::collect::age(&moved, 100);
+    let line = "gc --include transcripts --older-than 1d --agent claude-code --yes --json";
+    run(&home, line);
+    assert!(moved.exists(), "nobody knows how the fork's processes look");
+    set("[adapters.clod]\nroots = []\n");
+    assert!(run(&home, "ls").exits(2).stderr.contains("`[adapters.clod]` is of no adapter"));
+    set("[adapters.pi]\nroots = [\"here\"]\n");
+    assert!(run(&home, "ls").exits(2).stderr.contains("neither absolute nor below"));
+    set("[adapters.pi]\nroot = []\n");
+    assert!(run(&home, "ls").exits(2).stderr.contains("line 2"));
+}
+
+#[test]
 fn output_that_nobody_reads_is_no_error() {
     let home = sample_home();
     for line in ["ls -a", "ls -a --json", "schema", "version"] {

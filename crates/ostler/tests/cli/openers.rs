@@ -251,6 +251,48 @@ fn p2_backups_of_a_broken_index_stay() {
     assert!(backup.exists() && path.exists());
 }
 
+/// A command that Codex asks to run outside its sandbox: nothing on disk says when it was allowed.
+#[test]
+fn b3_an_escalated_call_waits_until_its_command_runs() {
+    let (home, repo) = lab();
+    let id = "01a1ec21-1eba-7541-a9bf-0fa4bc115fce";
+    let ask = || {
+        let asked = json!({"cmd": "touch /etc/x", "sandbox_permissions": "require_escalated"});
+        let call = json!({"type": "function_call", "name": "exec_command", "call_id": "c1",
+            "arguments": asked.to_string()});
+        let lines = [
+            json!({"timestamp": time(0), "type": "session_meta", "payload": {"id": id, "cwd": repo}}),
+            json!({"timestamp": time(0), "type": "event_msg", "payload": {"type": "task_started"}}),
+            json!({"timestamp": time(0), "type": "response_item", "payload": call}),
+        ];
+        let text = lines.map(|line| format!("{line}\n")).concat();
+        let place = format!(".codex/sessions/2026/11/18/rollout-2026-11-18T00-00-00-{id}.jsonl");
+        home.write(place, text);
+    };
+    let seen = || run(&home, "ls --json").session(id);
+    let agent = FakeAgent::start(&home, "codex", &repo);
+    ask();
+    let waiting = seen();
+    assert_eq!(waiting["activity"], "waiting", "{waiting:#}");
+    assert_eq!(waiting["waitingFor"], "touch /etc/x");
+    assert_eq!(waiting["activityDerived"], true);
+    let table = run(&home, "ls").stdout;
+    assert!(table.contains("~waiting"), "{table}");
+    agent.kill();
+
+    fs::copy("/bin/bash", home.join("bin/codex")).unwrap();
+    let agent = FakeAgent::with(&home, "codex", &repo, |command| {
+        command.args(["-c", "/bin/sleep 30; true"])
+    });
+    ask();
+    let children = format!("/proc/{0}/task/{0}/children", agent.pid());
+    wait_until("the command runs", || {
+        fs::read_to_string(&children).is_ok_and(|pids| !pids.is_empty())
+    });
+    assert_eq!(seen()["activity"], "working");
+    agent.kill();
+}
+
 #[test]
 fn b4_plain_ls_names_an_agent_from_the_first_second() {
     let (home, repo) = lab();

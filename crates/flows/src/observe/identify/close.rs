@@ -1,9 +1,13 @@
 //! The end of matching: sub-agents get their parents' claims, and runs without a session are named.
 
+use std::time::Duration;
+
 use model::liveness::{Death, Liveness};
 use model::session::{ClaimBasis, ProcessClaim, Session};
+use model::sighting::TurnState;
 use model::time::Time;
 use model::wire::UnattachedAgent;
+use sys::proc::ProcessRow;
 
 use super::{RECORD, SessionMatcher, end_claim, is_in};
 use crate::observe::processes::AgentRun;
@@ -26,6 +30,7 @@ impl SessionMatcher<'_> {
                 }
             }
         }
+        self.settle_consent();
         self.report_unattached(merged);
         if merged.sessions.is_empty() {
             merged.sessions = self.sessions;
@@ -33,6 +38,27 @@ impl SessionMatcher<'_> {
             merged.sessions.append(&mut self.sessions);
         }
         merged.subagents.append(&mut self.subagents);
+    }
+
+    /// A command that was begun after an agent asked for consent was allowed: it runs.
+    fn settle_consent(&mut self) {
+        const COMMAND_START_SLACK: Duration = Duration::from_secs(2);
+        for FoundSession { session, .. } in &mut self.sessions {
+            let (TurnState::Asking(_), Some(asked)) =
+                (&session.digest.turn, session.digest.last_activity_at)
+            else {
+                continue;
+            };
+            let alive = session.claims.iter().filter(|claim| claim.liveness.is_alive());
+            let pids: Vec<u32> = alive.filter_map(|claim| claim.identity.pid).collect();
+            let is_command = |row: &ProcessRow| {
+                pids.contains(&row.ppid)
+                    && row.started_at.is_none_or(|at| at.plus(COMMAND_START_SLACK) >= asked)
+            };
+            if self.table.rows().iter().any(is_command) {
+                session.digest.turn = TurnState::Open;
+            }
+        }
     }
 
     /// Names the runs that have no session, whether or not there are any sessions.

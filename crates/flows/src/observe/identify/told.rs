@@ -180,7 +180,7 @@ impl SessionMatcher<'_> {
                 activity: track.activity,
                 waiting_for: track.waiting_for.clone(),
                 source: HOOKS.to_owned(),
-                observed_at: track.changed_at.or(track.last_sign_at).unwrap_or(self.now),
+                observed_at: track.last_sign_at.max(track.changed_at).unwrap_or(self.now),
                 directory: None,
             });
         }

@@ -57,6 +57,7 @@ impl SessionMatcher<'_> {
         };
         session.digest.title = source.title.clone().or(session.digest.title.take());
         session.digest.name = source.name.clone().or(session.digest.name.take());
+        session.digest.started_at = session.digest.started_at.or(source.started_at);
         session.digest.parent = source.parent.clone().or(session.digest.parent.take());
         if session.digest.parent.is_some() {
             self.subagents.push(FoundSession { session, source: Some(source) });

@@ -1,0 +1,323 @@
+//! Hermes Agent.
+//!
+//! Every session is a row of `state.db` with its directory, branch, model, tokens and end; its
+//! messages are rows of their own. No process is registered for a session. Times are seconds with a
+//! fraction. A compression ends one session and begins another that names it as its parent.
+//!
+//! Traps: a cost of zero means that no price is known (`cost_status` says `unknown`); messages that
+//! were rewound stay, with `active` 0.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::program::AgentProgram;
+use model::session::FormatCertainty;
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
+use model::time::Time;
+use rusqlite::{Connection, Row};
+
+use crate::files::ReadError;
+use crate::skim::JsonValue;
+use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource, database};
+
+/// Hermes Agent.
+#[derive(Debug)]
+pub(crate) struct Hermes;
+
+static HERMES_PROFILE: AgentProfile = AgentProfile {
+    id: "hermes",
+    name: "Hermes Agent",
+    version: 1,
+    certainty: FormatCertainty::Lab,
+    program: AgentProgram {
+        names: &["hermes"],
+        packages: &["hermes_cli"],
+        servers: &["gateway", "serve", "acp", "dashboard"],
+        helpers: &[
+            "auth",
+            "backup",
+            "bundles",
+            "checkpoints",
+            "claw",
+            "completion",
+            "computer-use",
+            "config",
+            "console",
+            "cron",
+            "curator",
+            "debug",
+            "doctor",
+            "dump",
+            "fallback",
+            "hooks",
+            "import",
+            "insights",
+            "journey",
+            "kanban",
+            "login",
+            "logout",
+            "logs",
+            "lsp",
+            "mcp",
+            "memory",
+            "migrate",
+            "moa",
+            "model",
+            "pairing",
+            "pets",
+            "plugins",
+            "portal",
+            "postinstall",
+            "profile",
+            "project",
+            "prompt-size",
+            "proxy",
+            "secrets",
+            "security",
+            "send",
+            "sessions",
+            "setup",
+            "skills",
+            "slack",
+            "status",
+            "tools",
+            "uninstall",
+            "update",
+            "version",
+            "webhook",
+            "whatsapp",
+            "whatsapp-cloud",
+        ],
+    },
+    resume_options: &["--resume", "-r"],
+    continue_options: &["--continue", "-c"],
+    session_variables: &[],
+    opening: Opening::ANYWHERE,
+    hooks: None,
+    note: "the database of 0.19.0, one-shot runs; its interface and gateway were not tried",
+};
+
+const FORMAT: &str = "hermes-sqlite";
+
+impl Adapter for Hermes {
+    fn agent_profile(&self) -> &'static AgentProfile {
+        &HERMES_PROFILE
+    }
+
+    fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
+        env.root_or_home("HERMES_HOME", ".hermes")
+    }
+
+    fn survey_root(&self, survey: &mut Survey) {
+        let root = survey.root_path();
+        let path = root.join("state.db");
+        match read_database(&root, &path) {
+            Ok(sessions) => survey.ready.extend(sessions),
+            Err(error) => survey.note_problem(&path, &error),
+        }
+    }
+
+    fn read_digest(&self, source: &TranscriptSource) -> Result<TranscriptDigest, ReadError> {
+        let connection = database::open_read_only(&source.root, &source.path)?;
+        let store = HermesDatabase::new(&connection)?;
+        let mut statement = store.select_sessions("where id = ?1")?;
+        let mut rows = statement.query([&source.id])?;
+        let row = rows.next()?.ok_or_else(|| ReadError::unknown_format("no such session"))?;
+        Ok(store.read_session(row)?.1)
+    }
+
+    /// Positions are the numbers of the messages' rows.
+    fn read_conversation(
+        &self,
+        source: &TranscriptSource,
+        from: u64,
+        say: &mut dyn FnMut(ConversationEntry),
+    ) -> Result<u64, ReadError> {
+        let connection = database::open_read_only(&source.root, &source.path)?;
+        let mut position = from;
+        HermesDatabase::new(&connection)?.each_message(&source.id, from, |message| {
+            position = message.number;
+            message.emit_entries(say);
+        })?;
+        Ok(position)
+    }
+}
+
+fn read_database(
+    root: &Arc<Path>,
+    path: &Path,
+) -> Result<Vec<(TranscriptSource, TranscriptDigest)>, ReadError> {
+    database::list_sessions(root, path, FORMAT, |connection| {
+        let store = HermesDatabase::new(connection)?;
+        let mut statement = store.select_sessions("order by started_at, id")?;
+        let mut rows = statement.query([])?;
+        let mut sessions = Vec::new();
+        while let Some(row) = rows.next()? {
+            sessions.push(store.read_session(row)?);
+        }
+        Ok(sessions)
+    })
+}
+
+/// A database whose schema is known.
+struct HermesDatabase<'a> {
+    connection: &'a Connection,
+    columns: Vec<String>,
+    messages: Vec<String>,
+}
+
+impl<'a> HermesDatabase<'a> {
+    fn new(connection: &'a Connection) -> Result<Self, ReadError> {
+        let required = ["id", "started_at", "ended_at", "model", "cwd"];
+        let columns = database::table_columns(connection, "sessions", &required)?;
+        let required = ["id", "session_id", "role", "content", "timestamp"];
+        let messages = database::table_columns(connection, "messages", &required)?;
+        Ok(Self { connection, columns, messages })
+    }
+
+    fn select_sessions(&self, which: &str) -> Result<rusqlite::Statement<'a>, ReadError> {
+        let wanted = "id parent_session_id title cwd git_branch model started_at ended_at \
+            input_tokens output_tokens cache_read_tokens cache_write_tokens \
+            actual_cost_usd estimated_cost_usd display_name";
+        let list = database::select_list(&self.columns, wanted);
+        Ok(self.connection.prepare(&format!("select {list} from sessions {which}"))?)
+    }
+
+    /// The id of a session, what its rows say, and how many bytes its messages have.
+    fn read_session(&self, row: &Row<'_>) -> Result<(String, TranscriptDigest, u64), ReadError> {
+        // Columns of an unexpected type are read as absent: the rest of the row still counts.
+        let text = |index| row.get::<_, String>(index).ok().filter(|text| !text.is_empty());
+        let count = |index| {
+            let count = row.get::<_, i64>(index).ok();
+            count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
+        };
+        let cost = |index| row.get::<_, f64>(index).ok().filter(|&usd| usd > 0.0);
+        let id: String = row.get(0)?;
+        let mut digest = TranscriptDigest {
+            title: text(2).map(|title| shorten_title(title.trim())),
+            name: text(14),
+            cwd: text(3),
+            branch: text(4),
+            parent: text(1),
+            cost_micro_usd: cost(12).or_else(|| cost(13)).map(|usd| (usd * 1e6).round() as u64),
+            ..TranscriptDigest::default()
+        };
+        seconds_at(row, 6).into_iter().for_each(|at| digest.widen_span(at));
+        let bytes = self.each_message(&id, 0, |message| message.add_to(&mut digest))?;
+        // The model that was asked is known before the first answer.
+        if let Some(model) = text(5).filter(|_| digest.turns > 0) {
+            digest.note_model(&model);
+        }
+        let tokens = TokenUsage {
+            input: count(8),
+            output: count(9),
+            cache_read: count(10),
+            cache_write: count(11),
+        };
+        digest.tokens = Some(tokens).filter(|&tokens| tokens != TokenUsage::default());
+        if let Some(ended) = seconds_at(row, 7) {
+            digest.widen_span(ended);
+            digest.ended_at = Some(ended);
+            digest.turn = TurnState::Closed;
+        }
+        Ok((id, digest, bytes))
+    }
+
+    /// Hands out the messages of a session after row `after`; one that is too large has no text.
+    fn each_message(
+        &self,
+        session: &str,
+        after: u64,
+        mut each: impl FnMut(HermesMessage),
+    ) -> Result<u64, ReadError> {
+        let has = |name: &str| self.messages.iter().any(|column| column == name);
+        let active = if has("active") { "and active <> 0" } else { "" };
+        let wanted = |name: &str| match has(name) {
+            true => database::bounded_column(name),
+            false => "null".to_owned(),
+        };
+        let mut statement = self.connection.prepare_cached(&format!(
+            "select id, role, timestamp, {}, {}, {}, octet_length(content) > 0 and {} is null \
+             from messages where session_id = ?1 and id > ?2 {active} order by id",
+            wanted("finish_reason"),
+            wanted("tool_calls"),
+            database::bounded_column("content"),
+            database::bounded_column("content"),
+        ))?;
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        let mut rows = statement.query(rusqlite::params![session, after])?;
+        let mut bytes = 0;
+        while let Some(row) = rows.next()? {
+            let lossy = |index| -> Result<Option<String>, ReadError> {
+                let bytes = database::column_bytes(row, index)?;
+                Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+            };
+            let content = lossy(5)?.unwrap_or_default();
+            bytes += content.len() as u64;
+            each(HermesMessage {
+                number: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0),
+                role: lossy(1)?.unwrap_or_default(),
+                at: seconds_at(row, 2),
+                finish: lossy(3)?,
+                calls: lossy(4)?,
+                oversized: row.get::<_, Option<bool>>(6)?.unwrap_or(false),
+                content,
+            });
+        }
+        Ok(bytes)
+    }
+}
+
+/// A time in seconds since the epoch.
+fn seconds_at(row: &Row<'_>, index: usize) -> Option<Time> {
+    let seconds = row.get::<_, f64>(index).ok().filter(|seconds| seconds.is_finite())?;
+    (seconds > 0.0 && seconds < 1e11).then(|| Time::from_millis((seconds * 1e3).round() as i64))
+}
+
+/// A row of `messages`.
+struct HermesMessage {
+    number: u64,
+    role: String,
+    at: Option<Time>,
+    finish: Option<String>,
+    calls: Option<String>,
+    content: String,
+    oversized: bool,
+}
+
+impl HermesMessage {
+    fn add_to(&self, digest: &mut TranscriptDigest) {
+        self.at.into_iter().for_each(|at| digest.widen_span(at));
+        digest.damage.oversized += u32::from(self.oversized);
+        match self.role.as_str() {
+            "user" => digest.count_prompt(&self.content),
+            "assistant" => {
+                let asks = self.finish.as_deref() == Some("tool_calls") || self.calls.is_some();
+                digest.turn = if asks { TurnState::Open } else { TurnState::Closed };
+            }
+            "tool" => digest.turn = TurnState::Open,
+            _ => {}
+        }
+    }
+
+    fn emit_entries(self, say: &mut dyn FnMut(ConversationEntry)) {
+        let role = match self.role.as_str() {
+            "user" => ConversationRole::User,
+            "assistant" => ConversationRole::Assistant,
+            "tool" => ConversationRole::Result,
+            _ => ConversationRole::System,
+        };
+        if !self.content.is_empty() {
+            say(ConversationEntry::new(self.at, role, self.content));
+        }
+        let calls = self.calls.unwrap_or_default();
+        for call in JsonValue::new(calls.as_bytes()).iter_elements() {
+            let text = |name| {
+                let value = call.value_at(&["function", name]);
+                value.and_then(JsonValue::to_owned_string).unwrap_or_default()
+            };
+            say(ConversationEntry::tool_call(self.at, text("name"), text("arguments")));
+        }
+    }
+}
