@@ -95,6 +95,7 @@ pub fn create_terminal(
         idle_timeout_ms: request.idle_timeout_ms,
         scrollback_lines: request.scrollback_lines,
         version: home.version.clone(),
+        headless: None,
     };
     if let Some(name) = &start.name {
         check_name(home, name)?;

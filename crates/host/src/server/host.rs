@@ -11,13 +11,16 @@ use std::time::{Duration, Instant};
 use model::hosted::{LogFact, SessionManifest};
 use model::time::Time;
 use screen::{Personality, Screen, ScreenLimits, ScreenSize};
+use sys::orphans::OrphanWatch;
 use sys::pty::{PtyMaster, PtyProgram};
 
 use super::connection::Connections;
 use super::ending::Ending;
+use super::headless::HeadlessProgram;
 use super::intake::Intake;
 use super::runs::{OutputPiece, Runs};
 use super::start::StartRequest;
+use super::submit::Submissions;
 use crate::files::{self, SessionDir};
 use crate::log;
 
@@ -63,8 +66,13 @@ pub(super) struct Host {
     pub(super) screen: Screen,
     pub(super) listener: UnixListener,
     pub(super) terminal: Option<HostedPty>,
+    /// The program, if it has no terminal.
+    pub(super) headless: Option<HeadlessProgram>,
+    /// This process adopts what the program leaves behind.
+    pub(super) orphans: Option<OrphanWatch>,
     pub(super) line: PtyLine,
     pub(super) runs: Runs,
+    pub(super) submissions: Submissions,
     pub(super) connections: Connections,
     pub(super) ending: Option<Ending>,
     /// Everything is written down; the last answers are on the way.
@@ -102,8 +110,11 @@ impl Host {
             screen: Screen::with_personality(size, limits, request.personality),
             listener,
             terminal,
+            headless: None,
+            orphans: None,
             line: PtyLine::Open,
             runs: Runs::default(),
+            submissions: Submissions::default(),
             connections: Connections::default(),
             ending: None,
             over: false,

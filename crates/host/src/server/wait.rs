@@ -31,6 +31,8 @@ pub(super) enum Waiter {
     Render(Box<RenderWait>),
     /// For the end of a command.
     Run { token: String, started: Instant, deadline: Instant, result: Box<RunResult> },
+    /// For the end of a submission.
+    Submit { delivery: String },
     /// For the session's end.
     Destroyed,
 }
@@ -118,7 +120,7 @@ impl Waiter {
                 });
                 [render.deadline, stable].into_iter().flatten().min()
             }
-            Self::Destroyed => None,
+            Self::Submit { .. } | Self::Destroyed => None,
         }
     }
 }
@@ -309,6 +311,7 @@ impl Host {
     /// Answers everybody: the session is over.
     pub(super) fn answer_all(&mut self, now: Instant) {
         self.check_waiters(now, true);
+        self.end_submissions();
         let exit_code = self.manifest.exit_code;
         let id = self.manifest.session_id.clone();
         self.connections.answer_ready(|waiter, _| match waiter {
@@ -326,7 +329,7 @@ impl Host {
                 session_id: id.clone(),
                 destroyed: true,
             })),
-            Waiter::Render(_) => None,
+            Waiter::Render(_) | Waiter::Submit { .. } => None,
         });
     }
 }
