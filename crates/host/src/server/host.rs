@@ -78,6 +78,8 @@ pub(super) struct Host {
     /// Everything is written down; the last answers are on the way.
     pub(super) over: bool,
     pub(super) last_activity: Instant,
+    /// Whether the program has written anything.
+    pub(super) has_spoken: bool,
     /// Input that the terminal has not taken yet.
     pub(super) input: VecDeque<u8>,
     /// The beginning of a character whose end has not come.
@@ -119,6 +121,7 @@ impl Host {
             ending: None,
             over: false,
             last_activity: Instant::now(),
+            has_spoken: false,
             input: VecDeque::new(),
             partial: Vec::new(),
             keyframe_at: KEYFRAME_EVERY,
@@ -228,6 +231,7 @@ impl Host {
 
     /// Log, then screen, then viewers, then whoever waits.
     fn show_output(&mut self, bytes: &[u8], now: Time) {
+        self.has_spoken = true;
         self.log.push_output(now, bytes);
         self.log.flush(now);
         self.draw_output(bytes);

@@ -117,10 +117,7 @@ impl Host {
             HostRequest::SendKeys(query) => answered::<KeysParams>(self.send_keys(query)),
             HostRequest::Resize(query) => answered::<Dimensions>(self.resize_terminal(query)),
             HostRequest::Signal(query) => answered::<SignalParams>(self.signal_program(&query)),
-            HostRequest::Wait(query) => match Waiter::new(&query, Instant::now()) {
-                Ok(waiter) => MethodOutcome::Later(waiter),
-                Err(fault) => answered::<WaitParams>(Err(fault)),
-            },
+            HostRequest::Wait(query) => self.wait_for_session(&query),
             HostRequest::WaitForRender(query) => self.wait_for_render(query, dialect),
             HostRequest::Destroy(query) => self.serve_destroy(query),
             // A viewer is served before.
@@ -166,6 +163,17 @@ impl Host {
                 )
             })?;
         Ok(Dimensions { cols: size.cols, rows: size.rows })
+    }
+
+    fn wait_for_session(&self, query: &WaitParams) -> MethodOutcome {
+        let now = Instant::now();
+        // Scripts that were written for agent-tty wait for silence right after `create`, and mean the
+        // silence after a program's first words: there a program speaks before the wait begins.
+        let waits = self.personality == Personality::AgentTty && !self.has_spoken;
+        match Waiter::new(query, now, (!waits).then_some(now)) {
+            Ok(waiter) => MethodOutcome::Later(waiter),
+            Err(fault) => answered::<WaitParams>(Err(fault)),
+        }
     }
 
     fn wait_for_render(&mut self, query: RenderParams, dialect: HostDialect) -> MethodOutcome {
