@@ -73,6 +73,7 @@ impl Stage {
             idle_timeout_ms: 0,
             scrollback_lines: 100,
             version: "0".to_owned(),
+            headless: None,
         };
         Self { host: InProcessHost::start(request).expect("a host"), directory }
     }

@@ -295,7 +295,7 @@ impl Error {
                 "type more of the id, or put the agent in front: {}",
                 candidates.iter().take(5).cloned().collect::<Vec<_>>().join(", ")
             )),
-            Self::Terminal(fault) => terminal_hint(fault.code).map(str::to_owned),
+            Self::Terminal(fault) => terminal_hint(fault).map(str::to_owned),
             Self::NoTranscript { .. } => {
                 Some("the agent writes it with the first answer; try again then".to_owned())
             }
@@ -463,8 +463,8 @@ fn access_hint(error: &AccessError) -> String {
 }
 
 /// What a person can do about a fault of a hosted terminal.
-const fn terminal_hint(code: FaultCode) -> Option<&'static str> {
-    Some(match code {
+fn terminal_hint(fault: &HostFault) -> Option<&'static str> {
+    Some(match fault.code {
         FaultCode::SessionNotFound => "`ostler ls -a` lists every session with its id",
         FaultCode::SessionNotRunning | FaultCode::SessionAlreadyDestroyed => {
             "`ostler snapshot` and `ostler record export` work on sessions that are over"
@@ -476,6 +476,9 @@ const fn terminal_hint(code: FaultCode) -> Option<&'static str> {
         FaultCode::InvalidSignal => "`ostler signal --help` lists the signals",
         FaultCode::StorageReadError | FaultCode::StorageWriteError => {
             "check the path and its permissions"
+        }
+        FaultCode::ReplayError if fault.message.contains("its last screen does not show") => {
+            "nothing more can be shown there: `ostler snapshot` prints its last screen"
         }
         FaultCode::ReplayError => "`ostler verify` says what is wrong with a log",
         _ => return None,

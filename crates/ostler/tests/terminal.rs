@@ -12,8 +12,11 @@ mod terminal {
     mod contract;
     mod endurance;
     mod faults;
+    mod headless;
     mod settings;
     mod skills;
     mod stage;
+    mod submit;
+    mod trees;
     mod trust;
 }

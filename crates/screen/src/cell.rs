@@ -24,6 +24,8 @@ impl Attrs {
     pub const HIDDEN: Attrs = Attrs(1 << 5);
     pub const STRIKE: Attrs = Attrs(1 << 6);
     pub const OVERLINE: Attrs = Attrs(1 << 7);
+    /// Spared by selective erasure; set by `DECSCA`, not by `SGR`, and not seen.
+    pub(crate) const PROTECTED: Attrs = Attrs(1 << 11);
     const UNDERLINE_SHIFT: u16 = 8;
     const UNDERLINE_MASK: u16 = 7 << Self::UNDERLINE_SHIFT;
 

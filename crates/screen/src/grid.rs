@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{Cell, CellPart, Clusters, Glyph, Style};
+use crate::cell::{Attrs, Cell, CellPart, Clusters, Glyph, Style};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Row {
@@ -117,6 +117,16 @@ impl Row {
             return;
         }
         self.cells[range].fill(with);
+    }
+
+    /// As [`Self::fill_range`], but protected cells stay.
+    pub(crate) fn fill_unprotected(&mut self, range: Range<usize>, with: Cell) {
+        let end = range.end.min(self.cells.len());
+        for col in range.start.min(end)..end {
+            if !self.cells[col].style.attrs.has(Attrs::PROTECTED) {
+                self.fill_range(col..col + 1, with);
+            }
+        }
     }
 
     pub(crate) fn clear(&mut self, with: Cell) {

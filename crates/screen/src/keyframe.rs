@@ -11,7 +11,7 @@ use crate::term::Term;
 
 const MAGIC: &[u8; 7] = b"ostlerK";
 /// Changes with every change of what is stored.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const CHECKSUM: usize = 16;
 const MAX_KEYFRAME_BYTES: usize = 256 << 20;
 

@@ -294,7 +294,9 @@ impl Screen {
     }
 
     fn styled_cell(&self, cell: &Cell, clusters: &crate::cell::Clusters) -> StyledCell {
-        let Style { fg, bg, attrs } = cell.style;
+        let Style { fg, bg, mut attrs } = cell.style;
+        // Not seen.
+        attrs.set(Attrs::PROTECTED, false);
         let spacer = cell.kind == CellPart::Spacer;
         StyledCell {
             text: if spacer { String::new() } else { clusters.glyph_text(cell.glyph) },

@@ -359,3 +359,34 @@ fn sizes_that_cannot_be_are_brought_to_ones_that_can() {
     let _ = tiny.resize(ScreenSize { cols: u16::MAX, rows: u16::MAX });
     assert_eq!(tiny.size(), ScreenSize { cols: u16::MAX, rows: 16 });
 }
+
+#[test]
+fn f6_3_a_prompt_begins_on_a_fresh_line() {
+    assert_eq!(rows(10, 3, "out\x1b]133;A\x07$ "), ["out", "$", ""]);
+    assert_eq!(rows(10, 3, "out\r\n\x1b]133;A\x07$ "), ["out", "$", ""]);
+    assert_eq!(rows(3, 3, "out\x1b]133;A\x07$ "), ["out", "$", ""]);
+}
+
+#[test]
+fn f6_3_protected_text_stays_when_others_are_erased_selectively() {
+    let text = "ab\x1b[1\"qKEEP\x1b[0mX\x1b[0\"qcd";
+    assert_eq!(rows(12, 2, &format!("{text}\x1b[?2K")), ["  KEEPX", ""]);
+    assert_eq!(rows(12, 2, &format!("{text}\x1b[?2J")), ["  KEEPX", ""]);
+    assert_eq!(rows(12, 2, &format!("{text}\x1b[1G\x1b[?K")), ["  KEEPX", ""]);
+    assert_eq!(rows(12, 2, &format!("{text}\x1b[2K")), ["", ""]);
+}
+
+#[test]
+fn f6_3_a_single_shift_holds_for_one_character() {
+    assert_eq!(rows(10, 1, "\x1b*0\x1bNqq"), ["─q"]);
+    assert_eq!(rows(10, 1, "\x1b+0\x1bOxx"), ["│x"]);
+}
+
+#[test]
+fn f6_3_a_mark_at_a_full_line_is_on_what_was_printed_last_and_as_agent_tty_one_before() {
+    assert_eq!(rows(3, 1, "abc\u{301}"), ["abc\u{301}"]);
+    let size = ScreenSize { cols: 3, rows: 1 };
+    let mut screen = Screen::with_personality(size, ScreenLimits::default(), Personality::AgentTty);
+    screen.advance("abc\u{301}".as_bytes());
+    assert_eq!(screen.rows(), ["ab\u{301}c"]);
+}

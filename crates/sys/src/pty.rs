@@ -80,6 +80,14 @@ impl PtyMaster {
         Ok(rustix::termios::tcsetwinsize(&self.0, size.winsize())?)
     }
 
+    /// Whether the line discipline gathers lines: nothing has taken the keyboard over. What cannot be
+    /// asked counts as such.
+    pub fn is_canonical(&self) -> bool {
+        use rustix::termios::LocalModes;
+        let modes = rustix::termios::tcgetattr(&self.0);
+        modes.map_or(true, |modes| modes.local_modes.contains(LocalModes::ICANON))
+    }
+
     /// The process group in the foreground.
     fn foreground_group(&self) -> Option<Pid> {
         rustix::termios::tcgetpgrp(&self.0).ok()
@@ -108,6 +116,28 @@ pub fn spawn_on_pty(mut command: Command, size: PtySize) -> io::Result<(PtyMaste
     Ok((master, PtyProgram { child }))
 }
 
+/// Starts the command without a terminal: its input is a file, what it says comes through two pipes, whose
+/// reading ends never block. It leads a session of its own.
+pub fn spawn_on_pipes(
+    mut command: Command,
+    input: std::fs::File,
+) -> io::Result<(PtyProgram, [io::PipeReader; 2])> {
+    let (stdout, stdout_end) = io::pipe()?;
+    let (stderr, stderr_end) = io::pipe()?;
+    for pipe in [&stdout, &stderr] {
+        let status = rustix::fs::fcntl_getfl(pipe)?;
+        rustix::fs::fcntl_setfl(pipe, status | rustix::fs::OFlags::NONBLOCK)?;
+    }
+    command.stdin(Stdio::from(input)).stdout(stdout_end).stderr(stderr_end);
+    #[expect(unsafe_code, reason = "a program can only be prepared between fork and exec")]
+    // SAFETY: `lead_session` makes system calls and nothing else: it neither allocates nor locks.
+    unsafe {
+        command.pre_exec(lead_session)
+    };
+    let child = command.spawn()?;
+    Ok((PtyProgram { child }, [stdout, stderr]))
+}
+
 fn open_pty(size: PtySize) -> io::Result<(PtyMaster, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
     #[cfg(target_os = "linux")]
@@ -134,6 +164,17 @@ fn open_pty(size: PtySize) -> io::Result<(PtyMaster, OwnedFd)> {
 
 /// Runs between fork and exec.
 fn take_terminal() -> io::Result<()> {
+    lead_session()?;
+    #[expect(unsafe_code, reason = "stdin is the terminal, put there by the standard library")]
+    // SAFETY: descriptor 0 was made the terminal by the spawn that runs this.
+    let terminal = unsafe { BorrowedFd::borrow_raw(0) };
+    rustix::process::ioctl_tiocsctty(terminal)?;
+    Ok(())
+}
+
+/// Runs between fork and exec: a session of its own, no signal blocked or ignored, nothing open but the
+/// standard streams.
+fn lead_session() -> io::Result<()> {
     for signal in 1..32 {
         #[expect(unsafe_code, reason = "dispositions are only reachable through C")]
         // SAFETY: setting a disposition to the default is async-signal-safe; the two signals that
@@ -142,12 +183,15 @@ fn take_terminal() -> io::Result<()> {
             libc::signal(signal, libc::SIG_DFL)
         };
     }
+    #[expect(unsafe_code, reason = "the mask is only reachable through C")]
+    // SAFETY: the set is initialised before it is used; both calls are async-signal-safe.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
     crate::spawn::close_at_exec();
     rustix::process::setsid()?;
-    #[expect(unsafe_code, reason = "stdin is the terminal, put there by the standard library")]
-    // SAFETY: descriptor 0 was made the terminal by the spawn that runs this.
-    let terminal = unsafe { BorrowedFd::borrow_raw(0) };
-    rustix::process::ioctl_tiocsctty(terminal)?;
     Ok(())
 }
 
@@ -176,14 +220,28 @@ impl PtyProgram {
         }
     }
 
+    /// Sends a signal to the program's own group.
+    pub fn signal_own_group(&self, signal: Signal) -> io::Result<()> {
+        let Some(own) = self.raw_pid() else { return Err(io::ErrorKind::NotFound.into()) };
+        Ok(rustix::process::kill_process_group(own, signal.as_raw())?)
+    }
+
+    /// Whether a process is in one of the groups that [`Self::signal_group`] reaches.
+    pub fn is_in_reach(&self, master: Option<&PtyMaster>, pid: u32) -> bool {
+        let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let group = group.and_then(|pid| rustix::process::getpgid(Some(pid)).ok());
+        let foreground = master.and_then(PtyMaster::foreground_group);
+        group.is_some() && (group == self.raw_pid() || group == foreground)
+    }
+
     /// Sends a signal to the program's group and to the group in the foreground of its terminal.
     pub fn signal_group(&self, master: &PtyMaster, signal: Signal) -> io::Result<()> {
-        let Some(own) = self.raw_pid() else { return Err(io::ErrorKind::NotFound.into()) };
+        let own = self.raw_pid();
         // A group that lives keeps its number from being handed on.
-        if let Some(foreground) = master.foreground_group().filter(|group| *group != own) {
+        if let Some(foreground) = master.foreground_group().filter(|group| Some(*group) != own) {
             let _ = rustix::process::kill_process_group(foreground, signal.as_raw());
         }
-        Ok(rustix::process::kill_process_group(own, signal.as_raw())?)
+        self.signal_own_group(signal)
     }
 
     /// Reaps it, waiting for its end.

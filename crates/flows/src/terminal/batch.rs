@@ -82,26 +82,36 @@ pub fn parse_batch(text: &str, personality: Personality) -> Result<Vec<BatchStep
         .into_iter()
         .enumerate()
         .map(|(index, step)| {
-            parse_step(step, personality).map_err(|reason| wrong(format!("step {index}: {reason}")))
+            parse_step(step, personality).map_err(|fault| HostFault {
+                code: fault.code,
+                ..wrong(format!("step {index}: {}", fault.message))
+            })
         })
         .collect()
 }
 
-fn parse_step(step: Value, personality: Personality) -> Result<BatchStep, String> {
-    let step: WrittenStep = serde_json::from_value(step).map_err(|error| error.to_string())?;
+fn parse_step(step: Value, personality: Personality) -> Result<BatchStep, HostFault> {
+    let step: WrittenStep = serde_json::from_value(step)
+        .map_err(|error| HostFault::invalid_input(error.to_string()))?;
     let verbs = usize::from(step.r#type.is_some())
         + usize::from(step.paste.is_some())
         + usize::from(step.send_keys.is_some())
         + usize::from(step.run.is_some())
         + usize::from(step.wait.is_some());
     if verbs != 1 {
-        return Err("exactly one of type, paste, sendKeys, run and wait is needed".to_owned());
+        return Err(HostFault::invalid_input(
+            "exactly one of type, paste, sendKeys, run and wait is needed",
+        ));
     }
     if step.run.is_none() && (step.no_wait.is_some() || step.timeout.is_some()) {
-        return Err("noWait and timeout belong to run".to_owned());
+        return Err(HostFault::invalid_input("noWait and timeout belong to run"));
     }
     let text = |name: &str, text: String| {
-        if text.is_empty() { Err(format!("{name} must not be empty")) } else { Ok(text) }
+        if text.is_empty() {
+            Err(HostFault::invalid_input(format!("{name} must not be empty")))
+        } else {
+            Ok(text)
+        }
     };
     if let Some(typed) = step.r#type {
         return Ok(BatchStep::Type(text("type", typed)?));
@@ -111,17 +121,17 @@ fn parse_step(step: Value, personality: Personality) -> Result<BatchStep, String
     }
     if let Some(keys) = step.send_keys {
         if keys.is_empty() {
-            return Err("sendKeys must not be empty".to_owned());
+            return Err(HostFault::invalid_input("sendKeys must not be empty"));
         }
         for key in &keys {
             screen::keys::encode_key(key, &screen::Modes::default(), personality)
-                .map_err(|error| error.to_string())?;
+                .map_err(|error| HostFault::new(FaultCode::InvalidKeys, error.to_string()))?;
         }
         return Ok(BatchStep::SendKeys(keys));
     }
     if let Some(command) = step.run {
         if step.timeout == Some(0) {
-            return Err("timeout must be positive".to_owned());
+            return Err(HostFault::invalid_input("timeout must be positive"));
         }
         let no_wait = step.no_wait.unwrap_or(false);
         return Ok(BatchStep::Run {
@@ -130,7 +140,7 @@ fn parse_step(step: Value, personality: Personality) -> Result<BatchStep, String
             timeout: step.timeout,
         });
     }
-    let Some(written) = step.wait else { return Err("nothing to do".to_owned()) };
+    let Some(written) = step.wait else { return Err(HostFault::invalid_input("nothing to do")) };
     let params = RenderParams {
         text: written.text,
         regex: written.regex,
@@ -141,7 +151,7 @@ fn parse_step(step: Value, personality: Personality) -> Result<BatchStep, String
         timeout_ms: written.timeout,
         ..RenderParams::default()
     };
-    wait::check_conditions(&params).map_err(|fault| fault.message)?;
+    wait::check_conditions(&params)?;
     Ok(BatchStep::Wait(params))
 }
 
@@ -170,7 +180,13 @@ pub fn run_batch(
         let mut record = StepRecord { index, kind, status: "completed", ..StepRecord::default() };
         if let Err(fault) = perform_step(home, session, step, &mut baseline, &mut record) {
             record.status = if interrupted() { "interrupted" } else { "failed" };
-            record.error = Some(StepError { code: fault.code.as_str(), message: fault.message });
+            if interrupted() {
+                // What was waited for may come or not: nobody waits for it any more.
+                record.wait_baseline = None;
+            } else {
+                let (code, message) = (fault.code.as_str(), fault.message);
+                record.error = Some(StepError { code, message });
+            }
             if !keep_going || interrupted() {
                 stopped = Some("not-run");
             }
@@ -286,7 +302,9 @@ mod tests {
             "[{\"wait\":{\"text\":\"a\",\"regex\":\"b\"}}]",
         ] {
             let fault = parse_batch(wrong, Personality::AgentTty).unwrap_err();
-            assert_eq!(fault.code, FaultCode::InvalidInput, "{wrong}");
+            let keys = wrong.contains("NoSuchKey");
+            let code = if keys { FaultCode::InvalidKeys } else { FaultCode::InvalidInput };
+            assert_eq!(fault.code, code, "{wrong}");
         }
         let plan = "[{\"run\":\"ls\",\"noWait\":true},{\"sendKeys\":[\"Enter\"]},{\"wait\":{\"text\":\"x\",\"timeout\":0}}]";
         assert_eq!(parse_batch(plan, Personality::AgentTty).unwrap().len(), 3);

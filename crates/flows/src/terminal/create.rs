@@ -95,6 +95,7 @@ pub fn create_terminal(
         idle_timeout_ms: request.idle_timeout_ms,
         scrollback_lines: request.scrollback_lines,
         version: home.version.clone(),
+        headless: None,
     };
     if let Some(name) = &start.name {
         check_name(home, name)?;
@@ -218,8 +219,11 @@ fn parse_variables(pairs: &[String]) -> Result<BTreeMap<String, String>, HostFau
 /// Checks what can be checked before anything is made; gives the directory.
 fn check_request(request: &CreateTerminalRequest) -> Result<String, HostFault> {
     check_dimensions(request.cols, request.rows)?;
-    if !Path::new(&request.shell).exists() {
-        let message = format!("the shell `{}` does not exist", request.shell);
+    if request.term.is_empty() {
+        return Err(HostFault::invalid_input("--term is empty; leave it out").with("term", ""));
+    }
+    if !Path::new(&request.shell).is_file() {
+        let message = format!("the shell `{}` is no file that exists", request.shell);
         return Err(HostFault::invalid_input(message).with("shellPath", request.shell.clone()));
     }
     let directory = match &request.cwd {

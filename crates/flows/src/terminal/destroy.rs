@@ -79,6 +79,18 @@ fn mark_destroyed(session: &HostedSession) -> Result<(), HostFault> {
         .map_err(|error| cannot_write(&session.directory, &error))
 }
 
+/// What descends from a process that is proven to be the recorded one: anything else has none.
+pub(super) fn descendants(
+    of: &model::identity::Identity,
+    observer: &model::liveness::Observer,
+) -> sys::tree::ProcessTree {
+    if !sys::proc::probe_liveness(of, observer).is_alive() {
+        return sys::tree::ProcessTree::default();
+    }
+    let table = sys::proc::read_process_table();
+    sys::tree::ProcessTree::gather(&table, of, observer, |row| host::server::is_apart(&table, row))
+}
+
 /// Kills a host that does not answer and its program, both by identity, and waits for them to go.
 fn kill_host(session: &HostedSession) -> Result<(), HostFault> {
     let observer = sys::proc::current_observer();
@@ -87,9 +99,11 @@ fn kill_host(session: &HostedSession) -> Result<(), HostFault> {
         return Err(HostFault::new(FaultCode::HostUnreachable, message));
     };
     let processes: Vec<_> = holder.child.iter().chain([&holder.host]).collect();
+    let tree = descendants(&holder.host, &observer);
     for process in &processes {
         let _ = sys::proc::signal_process(process, Signal::Kill, &observer);
     }
+    tree.signal(Signal::Kill, &observer, |_| true);
     let until = Instant::now() + Duration::from_secs(5);
     while processes.iter().any(|process| sys::proc::probe_liveness(process, &observer).is_alive()) {
         if Instant::now() > until {

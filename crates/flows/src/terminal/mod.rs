@@ -32,12 +32,18 @@ pub mod picture;
 pub mod remove;
 pub mod sight;
 pub mod source;
+pub mod submit;
 pub mod tell;
 pub mod verify;
 pub mod wait;
 
 pub use host::server::run_host as host_main;
 pub use host::stream;
+
+/// Programs without a terminal: what their host is asked for.
+pub mod headless {
+    pub use host::server::{HeadlessInput, HeadlessSpec, StartRequest};
+}
 pub use host::{artifacts, screen};
 
 /// Why a terminal could not be used.
@@ -267,12 +273,11 @@ impl HostedSession {
     pub fn reconcile(mut self) -> Result<Self, HostFault> {
         let SettledStatus::HostDied(became) = self.settled() else { return Ok(self) };
         if let Some(child) = self.holder.as_ref().and_then(|holder| holder.child.as_ref()) {
-            // By identity; whatever cannot be proven to be it is left alone.
-            let _ = sys::proc::signal_process(
-                child,
-                sys::proc::Signal::Kill,
-                &sys::proc::current_observer(),
-            );
+            // By identity; whatever cannot be proven to be it, or to descend from it, is left alone.
+            let (observer, kill) = (sys::proc::current_observer(), sys::proc::Signal::Kill);
+            let tree = destroy::descendants(child, &observer);
+            let _ = sys::proc::signal_process(child, kill, &observer);
+            tree.signal(kill, &observer, |_| true);
         }
         if self.may_listen_at.contains(&self.socket) {
             remove_stale_socket(&self.socket);

@@ -56,6 +56,7 @@ pub fn wait_for_session(
 ) -> Result<WaitResult, HostFault> {
     let ended = |session: &HostedSession| WaitResult {
         exit_code: session.manifest.exit_code,
+        exit_signal: session.manifest.exit_signal.clone(),
         ..WaitResult::default()
     };
     if params.exit && session.status().is_terminal() {

@@ -345,7 +345,7 @@ impl Connections {
             if let ConnectionRole::Waiting(waiter) = &mut connection.role
                 && let Waiter::Idle { since, .. } = &mut **waiter
             {
-                *since = now;
+                *since = Some(now);
             }
         }
     }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use model::hosted::{EXIT_CODE_OF_A_SIGNAL, LogFact};
 use model::status::Status;
 use model::time::Time;
-use sys::proc::Signal;
+use sys::proc::{ProcessRow, ProcessTable, Signal};
+use sys::tree::ProcessTree;
 
 use super::host::Host;
 use crate::files::Durability;
@@ -18,12 +19,24 @@ const END_STEP_TIMEOUT: Duration = Duration::from_millis(1500);
 /// on and on.
 const LAST_WORDS: usize = 64;
 
+/// How long what the program left behind is waited for after it was killed.
+const TREE_END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long to wait before looking for more of it.
+const TREE_LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// What this program is told to be when it lives on for others than the terminal it was started in: the
+/// host of another terminal, the daemon, the keeper of lent credentials.
+const ROLES_APART: [&str; 4] = ["host", "_host", "daemon", "__access-keeper"];
+
 /// An end that was asked for.
 #[derive(Debug)]
 pub(super) struct Ending {
     step: EndingStep,
     next: Instant,
     becomes: Status,
+    /// All that was seen to descend from the program, whatever its session and group.
+    tree: ProcessTree,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +74,9 @@ impl Host {
                 return;
             }
         }
-        self.ending = Some(Ending { step, next: Instant::now() + END_STEP_TIMEOUT, becomes });
+        let next = Instant::now() + END_STEP_TIMEOUT;
+        let tree = self.ending.take().map(|ending| ending.tree).unwrap_or_default();
+        self.ending = Some(Ending { step, next, becomes, tree });
         if becomes.is_destroyed() && !self.manifest.status.is_terminal() {
             self.manifest.status = Status::Destroying;
             self.write_manifest(Durability::System);
@@ -69,16 +84,80 @@ impl Host {
         self.send_end(step);
     }
 
-    fn send_end(&self, step: EndingStep) {
-        let Some(terminal) = &self.terminal else { return };
+    fn send_end(&mut self, step: EndingStep) {
         let signal = match step {
             EndingStep::HangUp => Signal::Hangup,
             EndingStep::Terminate => Signal::Terminate,
             EndingStep::Kill | EndingStep::Leave => Signal::Kill,
         };
-        let _ = terminal.program.signal_group(&terminal.master, signal);
+        // Before the groups: a parent that has ended is not seen any more.
+        let found = self.gather_tree();
+        let (program, master) = match (&self.terminal, &self.headless) {
+            (Some(terminal), _) => (&terminal.program, Some(&*terminal.master)),
+            (None, Some(headless)) => (&headless.program, None),
+            (None, None) => return,
+        };
         // What is stopped can neither hang up nor terminate before it goes on.
-        let _ = terminal.program.signal_group(&terminal.master, Signal::Continue);
+        for signal in [signal, Signal::Continue] {
+            // A program that has ended is noticed by itself.
+            let _ = match master {
+                Some(master) => program.signal_group(master, signal),
+                None => program.signal_own_group(signal),
+            };
+        }
+        let own = program.pid();
+        let elsewhere = |pid: u32| pid != own && !program.is_in_reach(master, pid);
+        let observer = sys::proc::current_observer();
+        for signal in [signal, Signal::Continue] {
+            found.signal(signal, &observer, elsewhere);
+        }
+        if let Some(ending) = &mut self.ending {
+            ending.tree.merge(found);
+        }
+    }
+
+    /// All that descends from the program. Only an end on request takes what has a session of its own: one
+    /// that was idle too long is hung up, and what went into the background on purpose stays.
+    fn gather_tree(&self) -> ProcessTree {
+        let destroys = self.ending.as_ref().is_some_and(|ending| ending.becomes.is_destroyed());
+        // Orphans are children of this process, where it adopts them.
+        let root = match (&self.orphans, self.manifest.child_pid) {
+            (Some(_), _) => Some(std::process::id()),
+            (None, pid) => pid,
+        };
+        let Some(root) = root.filter(|_| destroys) else { return ProcessTree::default() };
+        let observer = sys::proc::current_observer();
+        let table = sys::proc::read_process_table();
+        match sys::proc::identify_as(root, &observer) {
+            Ok(root) => ProcessTree::gather(&table, &root, &observer, |row| is_apart(&table, row)),
+            Err(_) => ProcessTree::default(),
+        }
+    }
+
+    /// Kills what the program left behind, again and again as long as there is more of it, and waits for
+    /// its end.
+    fn end_tree(&mut self) {
+        let until = Instant::now() + TREE_END_TIMEOUT;
+        let observer = sys::proc::current_observer();
+        loop {
+            let mut tree = self.ending.as_ref().map(|one| one.tree.clone()).unwrap_or_default();
+            tree.merge(self.gather_tree());
+            tree.signal(Signal::Kill, &observer, |_| true);
+            self.reap_orphans();
+            if !tree.has_survivors(&observer) || Instant::now() >= until {
+                return;
+            }
+            std::thread::sleep(TREE_LOOK_INTERVAL);
+        }
+    }
+
+    /// Reaps what was adopted and has ended.
+    pub(super) fn reap_orphans(&self) {
+        let program = self.terminal.as_ref().map(|terminal| terminal.program.pid());
+        let program = program.or(self.headless.as_ref().map(|headless| headless.program.pid()));
+        if let Some(orphans) = &self.orphans {
+            orphans.reap_ended(program);
+        }
     }
 
     /// Goes on with an end that takes too long; hangs up a session that was idle too long.
@@ -110,30 +189,41 @@ impl Host {
     /// The program has ended: its last words, then how it ended.
     pub(super) fn program_ended(&mut self) {
         for _ in 0..LAST_WORDS {
-            if !self.read_terminal(true) {
+            if !(self.read_terminal(true) | self.read_streams()) {
                 break;
             }
         }
         self.release_held(true);
         let now = sys::clock::now();
-        let Some(terminal) = self.terminal.take() else { return };
+        let (program, master) = match (self.terminal.take(), self.headless.take()) {
+            (Some(terminal), _) => (terminal.program, Some(terminal.master)),
+            (None, Some(headless)) => (headless.program, None),
+            (None, None) => return,
+        };
         if self.ending.is_some() {
             // Those of its group that did not listen. Its number still means it: it is not reaped.
-            let _ = terminal.program.signal_group(&terminal.master, Signal::Kill);
+            let _ = match &master {
+                Some(master) => program.signal_group(master, Signal::Kill),
+                None => program.signal_own_group(Signal::Kill),
+            };
         }
-        let (code, signal) = match terminal.program.reap() {
+        let (code, signal) = match program.reap() {
             Ok(status) => match status.signal() {
                 Some(signal) => (Some(EXIT_CODE_OF_A_SIGNAL), Some(signal.to_string())),
                 None => (status.code(), None),
             },
             Err(_) => (None, None),
         };
+        self.reap_orphans();
+        if self.ending.as_ref().is_some_and(|ending| ending.becomes.is_destroyed()) {
+            self.end_tree();
+        }
         self.record_end(code, signal, now);
     }
 
     /// Writes down how it ended. Nobody is told before it stands in the log and the manifest.
     pub(super) fn record_end(&mut self, code: Option<i32>, signal: Option<String>, now: Time) {
-        self.terminal = None;
+        (self.terminal, self.headless) = (None, None);
         self.log.push(now, &LogFact::Exit { exit_code: code, exit_signal: signal.clone() });
         self.log.flush(now);
         self.manifest.exit_code = code;
@@ -156,4 +246,14 @@ impl Host {
         sys::pause::pause_at("host-before-leaving");
         let _ = self.files.settle_on_disk();
     }
+}
+
+/// Whether a process lives on for others than the terminal it was started in: this very program in one of
+/// its standing roles.
+pub fn is_apart(table: &ProcessTable, row: &ProcessRow) -> bool {
+    let own = table.get(std::process::id());
+    own.is_some_and(|own| own.comm == row.comm)
+        && table
+            .appearance(row.pid)
+            .is_some_and(|look| look.args.get(1).is_some_and(|role| ROLES_APART.contains(&&**role)))
 }

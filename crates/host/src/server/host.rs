@@ -11,13 +11,16 @@ use std::time::{Duration, Instant};
 use model::hosted::{LogFact, SessionManifest};
 use model::time::Time;
 use screen::{Personality, Screen, ScreenLimits, ScreenSize};
+use sys::orphans::OrphanWatch;
 use sys::pty::{PtyMaster, PtyProgram};
 
 use super::connection::Connections;
 use super::ending::Ending;
+use super::headless::HeadlessProgram;
 use super::intake::Intake;
 use super::runs::{OutputPiece, Runs};
 use super::start::StartRequest;
+use super::submit::Submissions;
 use crate::files::{self, SessionDir};
 use crate::log;
 
@@ -63,13 +66,20 @@ pub(super) struct Host {
     pub(super) screen: Screen,
     pub(super) listener: UnixListener,
     pub(super) terminal: Option<HostedPty>,
+    /// The program, if it has no terminal.
+    pub(super) headless: Option<HeadlessProgram>,
+    /// This process adopts what the program leaves behind.
+    pub(super) orphans: Option<OrphanWatch>,
     pub(super) line: PtyLine,
     pub(super) runs: Runs,
+    pub(super) submissions: Submissions,
     pub(super) connections: Connections,
     pub(super) ending: Option<Ending>,
     /// Everything is written down; the last answers are on the way.
     pub(super) over: bool,
     pub(super) last_activity: Instant,
+    /// Whether the program has written anything.
+    pub(super) has_spoken: bool,
     /// Input that the terminal has not taken yet.
     pub(super) input: VecDeque<u8>,
     /// The beginning of a character whose end has not come.
@@ -102,12 +112,16 @@ impl Host {
             screen: Screen::with_personality(size, limits, request.personality),
             listener,
             terminal,
+            headless: None,
+            orphans: None,
             line: PtyLine::Open,
             runs: Runs::default(),
+            submissions: Submissions::default(),
             connections: Connections::default(),
             ending: None,
             over: false,
             last_activity: Instant::now(),
+            has_spoken: false,
             input: VecDeque::new(),
             partial: Vec::new(),
             keyframe_at: KEYFRAME_EVERY,
@@ -217,6 +231,7 @@ impl Host {
 
     /// Log, then screen, then viewers, then whoever waits.
     fn show_output(&mut self, bytes: &[u8], now: Time) {
+        self.has_spoken = true;
         self.log.push_output(now, bytes);
         self.log.flush(now);
         self.draw_output(bytes);

@@ -7,7 +7,8 @@ use model::hosted::wire::{
     AttachParams, DestroyParams, DestroyResult, Dimensions, HostCounts, HostReport, InspectParams,
     KeyframeParams, KeyframeResult, KeysParams, KeysResult, MarkParams, PasteParams, RenderParams,
     RunParams, RunResult, ScreenshotParams, ScreenshotResult, SeqResult, SignalAnswer,
-    SignalParams, SnapshotParams, SnapshotResult, TypeParams, WaitParams,
+    SignalParams, SnapshotParams, SnapshotResult, SubmissionProofParams, SubmitParams, TypeParams,
+    WaitParams,
 };
 use model::hosted::{FaultCode, HostFault, LogFact};
 use model::time::whole_millis;
@@ -102,6 +103,13 @@ impl Host {
             HostRequest::Keyframe(_) => answered::<KeyframeParams>(Ok(self.keyframe())),
             HostRequest::Type(query) => answered::<TypeParams>(self.type_text(query)),
             HostRequest::Paste(query) => answered::<PasteParams>(self.paste_text(query)),
+            HostRequest::Submit(query) => match self.submit_text(query) {
+                Ok(waiter) => MethodOutcome::Later(waiter),
+                Err(fault) => answered::<SubmitParams>(Err(fault)),
+            },
+            HostRequest::SubmissionProof(query) => {
+                answered::<SubmissionProofParams>(Ok(self.settle_submission(&query)))
+            }
             HostRequest::Run(query) => {
                 self.run_command(query).unwrap_or_else(|fault| MethodOutcome::Now(Err(fault)))
             }
@@ -109,10 +117,7 @@ impl Host {
             HostRequest::SendKeys(query) => answered::<KeysParams>(self.send_keys(query)),
             HostRequest::Resize(query) => answered::<Dimensions>(self.resize_terminal(query)),
             HostRequest::Signal(query) => answered::<SignalParams>(self.signal_program(&query)),
-            HostRequest::Wait(query) => match Waiter::new(&query, Instant::now()) {
-                Ok(waiter) => MethodOutcome::Later(waiter),
-                Err(fault) => answered::<WaitParams>(Err(fault)),
-            },
+            HostRequest::Wait(query) => self.wait_for_session(&query),
             HostRequest::WaitForRender(query) => self.wait_for_render(query, dialect),
             HostRequest::Destroy(query) => self.serve_destroy(query),
             // A viewer is served before.
@@ -158,6 +163,17 @@ impl Host {
                 )
             })?;
         Ok(Dimensions { cols: size.cols, rows: size.rows })
+    }
+
+    fn wait_for_session(&self, query: &WaitParams) -> MethodOutcome {
+        let now = Instant::now();
+        // Scripts that were written for agent-tty wait for silence right after `create`, and mean the
+        // silence after a program's first words: there a program speaks before the wait begins.
+        let waits = self.personality == Personality::AgentTty && !self.has_spoken;
+        match Waiter::new(query, now, (!waits).then_some(now)) {
+            Ok(waiter) => MethodOutcome::Later(waiter),
+            Err(fault) => answered::<WaitParams>(Err(fault)),
+        }
     }
 
     fn wait_for_render(&mut self, query: RenderParams, dialect: HostDialect) -> MethodOutcome {
@@ -223,19 +239,19 @@ impl Host {
     }
 
     /// Whether input can still reach the program.
-    fn check_running(&self) -> Result<(), HostFault> {
+    pub(super) fn check_running(&self) -> Result<(), HostFault> {
         if self.terminal.is_some() && self.manifest.status.accepts_commands() {
             return Ok(());
         }
+        if self.headless.is_some() {
+            let message = format!(
+                "session `{}` has no terminal: its program was started headless",
+                self.manifest.session_id
+            );
+            return Err(HostFault::invalid_input(message));
+        }
         let message = format!("session `{}` is not running", self.manifest.session_id);
         Err(HostFault::new(FaultCode::SessionNotRunning, message))
-    }
-
-    /// Hands bytes to the terminal; what it does not take now it is given later.
-    pub(super) fn type_in(&mut self, bytes: &[u8]) {
-        self.last_activity = Instant::now();
-        self.input.extend(bytes);
-        self.write_terminal();
     }
 
     fn room_for(&self, bytes: usize) -> Result<(), HostFault> {
@@ -285,6 +301,7 @@ impl Host {
         self.room_for(command.len() + 64)?;
         if no_wait {
             self.type_in(format!("{command}\n").as_bytes());
+            self.submissions.note_command_sent();
             let seq = self.record_fact(&LogFact::InputRun { command, no_wait, marker: None });
             let result = RunResult { accepted: true, seq, ..RunResult::default() };
             return Ok(answered::<RunParams>(Ok(result)));
@@ -299,6 +316,7 @@ impl Host {
         };
         let typed = self.runs.arm_run(&token, &command, capture, shell);
         self.type_in(&typed);
+        self.submissions.note_command_sent();
         let started = Instant::now();
         let timeout = timeout_ms.map_or(DEFAULT_RUN_TIMEOUT, Duration::from_millis);
         let result =

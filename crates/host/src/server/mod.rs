@@ -9,8 +9,10 @@ use std::process::ExitCode;
 
 use model::hosted::{FaultCode, HostFault};
 
+mod composer;
 mod connection;
 mod ending;
+mod headless;
 mod host;
 mod in_process;
 mod intake;
@@ -18,10 +20,14 @@ mod methods;
 pub(crate) mod plain;
 mod runs;
 mod start;
+mod submit;
 mod turn;
+mod typing;
 mod viewer;
 mod wait;
 
+pub use ending::is_apart;
+pub use headless::{HeadlessInput, HeadlessSpec};
 pub use in_process::InProcessHost;
 pub use start::{HostReady, StartRequest};
 pub use wait::{check_offline, check_pattern};
@@ -30,6 +36,8 @@ pub use wait::{check_offline, check_pattern};
 /// ready, and stays until the session is over. Must be called before anything is opened.
 pub fn run_host() -> ExitCode {
     sys::spawn::close_inherited();
+    // Before the thread that reads the terminal. Where there is no such thing, trees are walked.
+    let orphans = sys::orphans::adopt_orphans().ok();
     let mut request = Vec::new();
     let started = std::io::stdin()
         .read_to_end(&mut request)
@@ -50,6 +58,7 @@ pub fn run_host() -> ExitCode {
     let line = serde_json::to_string(&ready).unwrap_or_default() + "\n";
     let _ = std::io::stdout().write_all(line.as_bytes()).and_then(|()| std::io::stdout().flush());
     let Some(mut host) = host else { return ExitCode::FAILURE };
+    host.orphans = orphans;
     // Neither a pipe of the creator nor the directory it was started in is held.
     let _ = sys::spawn::silence_stdio();
     let _ = std::env::set_current_dir("/");

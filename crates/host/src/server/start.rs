@@ -14,6 +14,7 @@ use screen::Personality;
 use serde::{Deserialize, Serialize};
 use sys::pty::PtySize;
 
+use super::headless::{HeadlessProgram, HeadlessSpec};
 use super::host::{Host, HostedPty};
 use super::intake::Intake;
 use crate::files::{Durability, Holder, SessionDir};
@@ -58,6 +59,9 @@ pub struct StartRequest {
     pub scrollback_lines: usize,
     /// The version of ostler.
     pub version: String,
+    /// Without a terminal, and how.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headless: Option<HeadlessSpec>,
 }
 
 /// What a new host says on its standard output, once.
@@ -144,16 +148,11 @@ fn make_session(mut request: StartRequest, now: Time) -> Result<Host, HostFault>
     let listener = sys::socket::listen_private(&request.socket)
         .map_err(|error| HostFault::new(FaultCode::StorageWriteError, error.to_string()))?;
     set_nonblocking(&listener).map_err(io)?;
-    let size = PtySize { cols: request.cols, rows: request.rows };
-    let started = sys::pty::spawn_on_pty(program_command(&request), size);
+    let started = start_program(&request, &directory);
     let host = sys::proc::identify_self().ok();
-    let (terminal, refused) = match started {
-        Ok((master, program)) => {
-            let watch = program.end_watch().map_err(io)?;
-            let master = Arc::new(master);
-            let intake = Intake::start_reading(Arc::clone(&master)).map_err(io)?;
-            (Some(HostedPty { master, intake, program, watch }), None)
-        }
+    let (terminal, headless, refused) = match started {
+        Ok(StartedProgram::OnPty(terminal)) => (Some(terminal), None, None),
+        Ok(StartedProgram::OnPipes(headless)) => (None, Some(headless), None),
         // agent-tty makes a session that has exited; here there is none.
         Err(error) if request.personality == Personality::Ostler => {
             let program = &request.command[0];
@@ -162,9 +161,11 @@ fn make_session(mut request: StartRequest, now: Time) -> Result<Host, HostFault>
             );
             return Err(HostFault::invalid_input(message));
         }
-        Err(error) => (None, Some(error)),
+        Err(error) => (None, None, Some(error)),
     };
-    let child_pid = terminal.as_ref().map(|terminal| terminal.program.pid());
+    let program = terminal.as_ref().map(|terminal| &terminal.program);
+    let program = program.or(headless.as_ref().map(|headless| &headless.program));
+    let child_pid = program.map(sys::pty::PtyProgram::pid);
     let child = child_pid.and_then(|pid| sys::proc::identify_process(pid).ok());
     let manifest = SessionManifest {
         version: 1,
@@ -200,10 +201,29 @@ fn make_session(mut request: StartRequest, now: Time) -> Result<Host, HostFault>
     sys::pause::pause_at("host-before-manifest");
     files.write_manifest(&manifest, Durability::System).map_err(io)?;
     let mut host = Host::new(request, files, manifest, log, listener, terminal);
+    host.headless = headless;
     if let Some(error) = refused {
         host.could_not_run(&error, now);
     }
     Ok(host)
+}
+
+enum StartedProgram {
+    OnPty(HostedPty),
+    OnPipes(HeadlessProgram),
+}
+
+fn start_program(request: &StartRequest, directory: &Path) -> io::Result<StartedProgram> {
+    let command = program_command(request);
+    if let Some(spec) = &request.headless {
+        return HeadlessProgram::start(spec, command, directory).map(StartedProgram::OnPipes);
+    }
+    let size = PtySize { cols: request.cols, rows: request.rows };
+    let (master, program) = sys::pty::spawn_on_pty(command, size)?;
+    let watch = program.end_watch()?;
+    let master = Arc::new(master);
+    let intake = Intake::start_reading(Arc::clone(&master))?;
+    Ok(StartedProgram::OnPty(HostedPty { master, intake, program, watch }))
 }
 
 fn program_command(request: &StartRequest) -> Command {

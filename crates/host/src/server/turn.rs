@@ -19,6 +19,8 @@ struct PollEvents {
     readable: bool,
     writable: bool,
     ended: bool,
+    /// A child has ended.
+    orphaned: bool,
     called: bool,
     /// By id.
     connections: Vec<(u64, Heard)>,
@@ -35,7 +37,12 @@ struct Heard {
 
 impl PollEvents {
     const fn has_any(&self) -> bool {
-        self.readable || self.writable || self.ended || self.called || !self.connections.is_empty()
+        self.readable
+            || self.writable
+            || self.ended
+            || self.orphaned
+            || self.called
+            || !self.connections.is_empty()
     }
 }
 
@@ -67,6 +74,7 @@ impl Host {
         }
         if happened.readable {
             self.read_terminal(false);
+            self.read_streams();
         }
         if let (PtyLine::HungUp(since), Some(terminal)) = (self.line, &mut self.terminal)
             && since.elapsed() >= REOPEN_CHECK_INTERVAL
@@ -76,6 +84,9 @@ impl Host {
         }
         if happened.ended {
             self.program_ended();
+        }
+        if happened.orphaned {
+            self.reap_orphans();
         }
         if happened.called {
             self.connections.accept_waiting(&self.listener);
@@ -92,6 +103,7 @@ impl Host {
             self.check_ending(now);
         }
         self.check_screen(now);
+        self.check_submissions(now);
         self.check_deadlines(now);
         self.connections.drop_idle(now);
         self.connections.drop_finished();
@@ -113,6 +125,7 @@ impl Host {
             self.held_until(),
             self.connections.deadline(),
             self.idle_until(),
+            self.submissions.next_check_at(),
             self.ending.as_ref().map(super::ending::Ending::next_step_at),
         ]
         .into_iter()
@@ -147,6 +160,16 @@ impl Host {
         if calls {
             fds.push(PollFd::new(&self.listener, PollFlags::IN));
         }
+        let orphans_at = self.orphans.as_ref().map(|orphans| {
+            fds.push(PollFd::new(orphans, PollFlags::IN));
+            fds.len() - 1
+        });
+        let headless_at = fds.len();
+        if let Some(headless) = &self.headless {
+            fds.push(PollFd::new(&headless.watch, PollFlags::IN));
+            let open = headless.streams.iter().filter_map(|stream| stream.pipe.as_ref());
+            fds.extend(open.map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+        }
         let first = fds.len();
         for connection in &self.connections.all {
             // One that has said all would be reported again and again.
@@ -168,6 +191,10 @@ impl Host {
             next = 2 + usize::from(writes);
         }
         happened.called = calls && !fds[next].revents().is_empty();
+        happened.orphaned = orphans_at.is_some_and(|at| !fds[at].revents().is_empty());
+        let mut headless = fds[headless_at..first].iter().map(|fd| !fd.revents().is_empty());
+        happened.ended |= headless.next().unwrap_or(false);
+        happened.readable |= headless.any(|some| some);
         for (connection, fd) in self.connections.all.iter().zip(&fds[first..]) {
             let events = fd.revents();
             if !events.is_empty() {

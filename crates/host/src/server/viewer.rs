@@ -166,9 +166,7 @@ impl Host {
                 }
                 let ConnectionRole::Viewing(viewer) = &mut connection.role else { return };
                 if viewer.writes && self.input.len() < MAX_INPUT_BYTES {
-                    self.type_in(payload);
-                    let data = String::from_utf8_lossy(payload).into_owned();
-                    self.record_fact(&model::hosted::LogFact::InputText { data });
+                    self.type_in_as_person(payload);
                 }
             }
             FrameKind::Size => {

@@ -26,11 +26,18 @@ pub(super) enum Waiter {
     /// For the program's end.
     Exit { deadline: Option<Instant> },
     /// For silence.
-    Idle { span: Duration, since: Instant, deadline: Option<Instant> },
+    Idle {
+        span: Duration,
+        /// Since when it is silent; none while it has not begun to speak.
+        since: Option<Instant>,
+        deadline: Option<Instant>,
+    },
     /// For something on the screen.
     Render(Box<RenderWait>),
     /// For the end of a command.
     Run { token: String, started: Instant, deadline: Instant, result: Box<RunResult> },
+    /// For the end of a submission.
+    Submit { delivery: String },
     /// For the session's end.
     Destroyed,
 }
@@ -90,12 +97,18 @@ fn wait_deadline(timeout_ms: Option<u64>, now: Instant) -> Option<Instant> {
 }
 
 impl Waiter {
-    pub(super) fn new(params: &WaitParams, now: Instant) -> Result<Self, HostFault> {
+    /// `silent_since` is where silence begins: now, or with the first output that is still to come.
+    pub(super) fn new(
+        params: &WaitParams,
+        now: Instant,
+        silent_since: Option<Instant>,
+    ) -> Result<Self, HostFault> {
         let deadline = wait_deadline(params.timeout_ms, now);
         match (params.exit, params.idle_ms) {
             (true, None) => Ok(Self::Exit { deadline }),
             (false, Some(millis)) => {
-                Ok(Self::Idle { span: Duration::from_millis(millis), since: now, deadline })
+                let span = Duration::from_millis(millis);
+                Ok(Self::Idle { span, since: silent_since, deadline })
             }
             _ => Err(HostFault::new(
                 FaultCode::InvalidDuration,
@@ -109,7 +122,8 @@ impl Waiter {
         match self {
             Self::Exit { deadline } => *deadline,
             Self::Idle { span, since, deadline } => {
-                [since.checked_add(*span), *deadline].into_iter().flatten().min()
+                let silent = since.and_then(|since| since.checked_add(*span));
+                [silent, *deadline].into_iter().flatten().min()
             }
             Self::Run { deadline, .. } => Some(*deadline),
             Self::Render(render) => {
@@ -118,7 +132,7 @@ impl Waiter {
                 });
                 [render.deadline, stable].into_iter().flatten().min()
             }
-            Self::Destroyed => None,
+            Self::Submit { .. } | Self::Destroyed => None,
         }
     }
 }
@@ -286,12 +300,14 @@ impl Host {
                 Some(to_answer(WaitResult { timed_out: true, ..WaitResult::default() }))
             }
             Waiter::Idle { span, since, .. }
-                if since.checked_add(*span).is_some_and(|at| at <= now) =>
+                if since.and_then(|at| at.checked_add(*span)).is_some_and(|at| at <= now) =>
             {
                 Some(to_answer(WaitResult::default()))
             }
-            Waiter::Idle { deadline, .. } if deadline.is_some_and(|at| at <= now) => {
-                Some(to_answer(WaitResult { timed_out: true, ..WaitResult::default() }))
+            Waiter::Idle { since, deadline, .. } if deadline.is_some_and(|at| at <= now) => {
+                // One that never spoke was silent all the time.
+                let timed_out = since.is_some();
+                Some(to_answer(WaitResult { timed_out, ..WaitResult::default() }))
             }
             Waiter::Render(render) if render.deadline.is_some_and(|at| at <= now) => {
                 Some(to_answer(render.timed_out(&shown).in_dialect(dialect)))
@@ -309,11 +325,15 @@ impl Host {
     /// Answers everybody: the session is over.
     pub(super) fn answer_all(&mut self, now: Instant) {
         self.check_waiters(now, true);
+        self.end_submissions();
         let exit_code = self.manifest.exit_code;
+        let exit_signal = self.manifest.exit_signal.clone();
         let id = self.manifest.session_id.clone();
-        self.connections.answer_ready(|waiter, _| match waiter {
+        self.connections.answer_ready(|waiter, dialect| match waiter {
             Waiter::Exit { .. } => {
-                Some(to_answer(WaitResult { exit_code, ..WaitResult::default() }))
+                let exit_signal = exit_signal.clone();
+                let result = WaitResult { exit_code, exit_signal, ..WaitResult::default() };
+                Some(to_answer(result.in_dialect(dialect)))
             }
             Waiter::Idle { .. } => Some(to_answer(WaitResult::default())),
             Waiter::Run { started, result, .. } => {
@@ -326,7 +346,7 @@ impl Host {
                 session_id: id.clone(),
                 destroyed: true,
             })),
-            Waiter::Render(_) => None,
+            Waiter::Render(_) | Waiter::Submit { .. } => None,
         });
     }
 }

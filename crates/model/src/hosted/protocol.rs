@@ -16,7 +16,8 @@ use super::wire::{
     AttachParams, AttachResult, DestroyParams, DestroyResult, Dimensions, HostReport,
     InspectParams, KeyframeParams, KeyframeResult, KeysParams, KeysResult, MarkParams, PasteParams,
     RenderParams, RunParams, RunResult, ScreenshotParams, ScreenshotResult, SeqResult,
-    SignalAnswer, SignalParams, SnapshotParams, SnapshotResult, TypeParams, WaitParams, WaitResult,
+    SignalAnswer, SignalParams, SnapshotParams, SnapshotResult, SubmissionProofAnswer,
+    SubmissionProofParams, SubmitParams, SubmitResult, TypeParams, WaitParams, WaitResult,
 };
 use super::{FaultCode, HostFault};
 
@@ -113,6 +114,11 @@ host_protocol! {
     Type = "type": TypeParams => SeqResult, Some(&["text"]), |query| require_filled("text", &query.text);
     /// Paste text.
     Paste = "paste": PasteParams => SeqResult, Some(&["text"]), |query| require_filled("text", &query.text);
+    /// Submit a text to the program: paste, see that it stands in the composer, Enter.
+    Submit = "submit": SubmitParams => SubmitResult, None, SubmitParams::check_text;
+    /// Whoever asked for a submission needs no more of it.
+    SubmissionProof = "submissionProof": SubmissionProofParams => SubmissionProofAnswer, None,
+        |_| Ok(());
     /// Give the shell a command.
     Run = "run": RunParams => RunResult, Some(&["command", "noWait", "timeoutMs"]), |query| {
         if query.timeout_ms == Some(0) {
@@ -465,6 +471,6 @@ mod tests {
             assert_eq!((parsed.id.as_str(), parsed.dialect), ("1", dialect));
             assert!(matches!(parsed.request, Ok(HostRequest::Run(_))), "{parsed:?}");
         }
-        assert_eq!(HostRequest::METHODS.len(), 15);
+        assert_eq!(HostRequest::METHODS.len(), 17);
     }
 }

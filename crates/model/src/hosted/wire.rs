@@ -8,8 +8,20 @@ use serde::{Deserialize, Serialize};
 use super::{SessionManifest, TerminationCategory};
 use crate::time::Time;
 
+mod batch;
+mod snapshot;
+mod submit;
 mod wait;
 
+pub use batch::{BatchResult, StepError, StepRecord};
+pub use snapshot::{
+    ScreenshotParams, ScreenshotResult, SnapshotCell, SnapshotCells, SnapshotFormat, SnapshotLine,
+    SnapshotParams, SnapshotResult,
+};
+pub use submit::{
+    LONGEST_SUBMISSION, SubmissionProofAnswer, SubmissionProofParams, SubmissionState,
+    SubmitParams, SubmitResult,
+};
 pub use wait::{AgentSeen, RenderParams, WaitParams, WaitResult};
 
 const fn default_true() -> bool {
@@ -121,60 +133,6 @@ pub struct DestroyParams {
     /// Answer when it is over, not when it has begun.
     #[serde(default)]
     pub wait: bool,
-}
-
-/// Which screen is wanted.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SnapshotParams {
-    /// In which form.
-    #[serde(default)]
-    pub format: SnapshotFormat,
-    /// With what has scrolled away.
-    #[serde(default)]
-    pub include_scrollback: bool,
-    /// With every cell.
-    #[serde(default)]
-    pub include_cells: bool,
-    /// Which of agent-tty's renderers is meant; there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub renderer_name: Option<String>,
-}
-
-/// Which picture is wanted.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ScreenshotParams {
-    /// The profile to draw with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<String>,
-    /// With the cursor.
-    #[serde(default)]
-    pub show_cursor: bool,
-    /// Which of agent-tty's renderers is meant; there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub renderer_name: Option<String>,
-}
-
-/// The form of a snapshot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum SnapshotFormat {
-    /// Rows, and more on request.
-    #[default]
-    Structured,
-    /// One text.
-    Text,
-}
-
-impl SnapshotFormat {
-    /// The word of the JSON contract.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Structured => "structured",
-            Self::Text => "text",
-        }
-    }
 }
 
 /// A viewer that wants to see, and perhaps write.
@@ -301,87 +259,6 @@ pub struct DestroyResult {
     pub session_id: String,
     /// Always true.
     pub destroyed: bool,
-}
-
-/// The result of `snapshot`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SnapshotResult {
-    /// In which form.
-    pub format: SnapshotFormat,
-    /// The session.
-    pub session_id: String,
-    /// The last event behind the screen; -1 before the first.
-    pub captured_at_seq: i64,
-    /// Columns.
-    pub cols: u16,
-    /// Rows.
-    pub rows: u16,
-    /// The cursor's row, from 0.
-    pub cursor_row: u16,
-    /// The cursor's column, from 0.
-    pub cursor_col: u16,
-    /// Hash of the visible rows.
-    pub screen_hash: String,
-    /// Whether a full-screen program has the screen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub is_alt_screen: Option<bool>,
-    /// The rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub visible_lines: Option<Vec<SnapshotLine>>,
-    /// The rows that scrolled away, oldest first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scrollback_lines: Option<Vec<SnapshotLine>>,
-    /// Every cell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cells: Option<Vec<SnapshotCells>>,
-    /// The rows as one text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-}
-
-/// One row of a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SnapshotLine {
-    /// Its place, from 0.
-    pub row: usize,
-    /// What it says, without blanks at the end.
-    pub text: String,
-}
-
-/// The cells of one row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SnapshotCells {
-    /// Its place, from 0.
-    pub line_number: usize,
-    /// By column; a wide character is followed by an empty one.
-    pub cells: Vec<SnapshotCell>,
-}
-
-/// One cell.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SnapshotCell {
-    /// The character.
-    pub char: String,
-    /// Its colour, if it has its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fg: Option<String>,
-    /// The colour behind it, if it has its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bg: Option<String>,
-    /// Bold.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub bold: bool,
-    /// Italic.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub italic: bool,
-    /// Underlined.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub underline: bool,
-    /// Struck through.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub strikethrough: bool,
 }
 
 /// What a live host says about its session.
@@ -525,38 +402,6 @@ pub struct HostView {
     pub rpc_socket_path: String,
 }
 
-/// The result of `screenshot`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ScreenshotResult {
-    /// The session.
-    pub session_id: String,
-    /// The last event behind the screen.
-    pub captured_at_seq: i64,
-    /// The profile it was drawn with.
-    pub profile_name: String,
-    /// Columns.
-    pub cols: u16,
-    /// Rows.
-    pub rows: u16,
-    /// The picture.
-    pub artifact_path: String,
-    /// Its size.
-    pub png_size_bytes: u64,
-    /// Whether the cursor is drawn.
-    pub cursor_visible: bool,
-    /// What drew it.
-    pub renderer_backend: String,
-    /// Its width.
-    pub pixel_width: u32,
-    /// Its height.
-    pub pixel_height: u32,
-    /// Its hash.
-    pub sha256: String,
-    /// The hash of the profile.
-    pub render_profile_hash: String,
-}
-
 /// The result of `record export`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -619,75 +464,4 @@ pub struct VerifyResult {
     pub chain_holds: Option<bool>,
     /// What is wrong, with its place.
     pub problems: Vec<String>,
-}
-
-/// One step of a `batch`, when it is over.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct StepRecord {
-    /// Its place, from 0.
-    pub index: usize,
-    /// How long it took.
-    pub duration_ms: u64,
-    /// What it was.
-    pub kind: &'static str,
-    /// `completed`, `failed`, `not-run` or `interrupted`.
-    pub status: &'static str,
-    /// The event it made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seq: Option<u64>,
-    /// Run: whether nobody waited for its end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub no_wait: Option<bool>,
-    /// Run: whether its end was seen.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed: Option<bool>,
-    /// Wait: the event whose screen was the baseline.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wait_baseline: Option<i64>,
-    /// Wait: whether it came.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub matched: Option<bool>,
-    /// Run and wait: whether the time was up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timed_out: Option<bool>,
-    /// Run: `completed`, `timedOut`, `sessionExited` or `started`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run_outcome: Option<&'static str>,
-    /// Run: how it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exit_code: Option<i32>,
-    /// Wait: what the pattern matched.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub matched_text: Option<String>,
-    /// Wait: the last event behind the screen.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub captured_at_seq: Option<i64>,
-    /// Wait: the screen's hash.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub screen_hash: Option<String>,
-    /// Why it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<StepError>,
-}
-
-/// Why a step failed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct StepError {
-    /// The stable code.
-    pub code: &'static str,
-    /// In words.
-    pub message: String,
-}
-
-/// The result of `batch`.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct BatchResult {
-    /// By step.
-    pub steps: Vec<StepRecord>,
-    /// How many were completed.
-    pub completed_count: usize,
-    /// Which failed.
-    pub failed_indices: Vec<usize>,
 }

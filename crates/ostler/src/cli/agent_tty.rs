@@ -18,7 +18,7 @@ use serde::Deserialize;
 use crate::cli::{CliContext, skills, terminal};
 use crate::env;
 use crate::error::Error;
-use crate::render::output;
+use crate::render::{output, text};
 
 mod dashboard;
 mod doctor;
@@ -35,9 +35,7 @@ const AGENT_TTY_CONTRACT: &str = "0.5.0";
     name = "agent-tty",
     disable_help_subcommand = true,
     disable_version_flag = true,
-    about = "MANDATORY FOR CODING AGENTS: run `agent-tty skills get agent-tty` and follow it before \
-             using any other command.\n\nHosts terminals that agents drive.",
-    after_help = "CODING AGENTS: `agent-tty skills list` shows every bundled skill."
+    about = "Hosts terminals that agents drive."
 )]
 struct AgentTtyCli {
     /// Where sessions are kept; an absolute path.
@@ -160,17 +158,15 @@ impl AgentTtyGlobals {
         let level = chosen(&cli.log_level, "AGENT_TTY_LOG_LEVEL", file.log_level);
         let log_level = level.unwrap_or_else(|| "info".to_owned());
         if !["debug", "info", "warn", "error"].contains(&log_level.as_str()) {
-            return Err(HostFault::invalid_input(format!(
-                "--log-level `{log_level}` must be debug, info, warn or error."
-            )));
+            let message = "Log level must be one of debug, info, warn, or error.";
+            return Err(HostFault::invalid_input(message).with("logLevel", log_level));
         }
         let renderer = chosen(&cli.renderer, "AGENT_TTY_RENDERER", file.default_renderer);
         if let Some(renderer) = renderer.as_deref()
             && !version::RENDERER_BACKENDS.contains(&renderer)
         {
-            return Err(HostFault::invalid_input(format!(
-                "--renderer `{renderer}` must be ghostty-web or libghostty-vt."
-            )));
+            let message = "Renderer must be one of: ghostty-web, libghostty-vt.";
+            return Err(HostFault::invalid_input(message).with("renderer", renderer));
         }
         if let Some(text) = &cli.timeout_ms
             && text.parse::<u64>().ok().is_none_or(|millis| millis == 0)
@@ -182,7 +178,7 @@ impl AgentTtyGlobals {
             home: std::fs::canonicalize(&home).unwrap_or(home),
             explicit,
             log_level,
-            renderer: cli.renderer.clone(),
+            renderer,
             profile: chosen(&cli.profile, "AGENT_TTY_PROFILE", file.default_profile),
             idle_timeout_ms: file.idle_timeout_ms.unwrap_or(0),
         })
@@ -214,8 +210,9 @@ fn cli_version() -> String {
 
 fn absolute_home(path: &Path) -> Result<PathBuf, HostFault> {
     if !path.is_absolute() {
-        let message = format!("--home `{}` must be an absolute path.", path.display());
-        return Err(HostFault::invalid_input(message));
+        let message = "--home must be an absolute path.";
+        let home = path.to_string_lossy().into_owned();
+        return Err(HostFault::invalid_input(message).with("home", home));
     }
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -255,7 +252,7 @@ pub(crate) fn run_agent_tty(args: &[OsString]) -> ExitCode {
     let now = sys::clock::now();
     let as_json = args.iter().any(|arg| arg == "--json");
     let words = std::iter::once(OsString::from("agent-tty")).chain(args.iter().cloned());
-    let cli = match AgentTtyCli::command()
+    let cli = match command_tree()
         .try_get_matches_from(words)
         .and_then(|matches| AgentTtyCli::from_arg_matches(&matches))
     {
@@ -275,11 +272,39 @@ pub(crate) fn run_agent_tty(args: &[OsString]) -> ExitCode {
         use_index: false,
         agent_tty: Some(globals),
     };
+    if let Some(globals) = context.agent_tty.as_ref().filter(|one| one.log_level == "debug") {
+        let home = text::one_line(&globals.home.to_string_lossy());
+        output::print_notice(&format!(
+            "[agent-tty] debug: resolved command context {{command: {name}, home: {home}, json: {}}}",
+            context.json
+        ));
+    }
     match cli.command.run_command(&context) {
         Ok(code) => code,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => report_error(name, now, &error, as_json),
     }
+}
+
+/// What the help of every command begins with: an agent that has not read the skill reads it first.
+const FIRST_WORD: &str = "MANDATORY FOR CODING AGENTS: load the `agent-tty` skill (`agent-tty skills get agent-tty`).\n\
+     If your agent already loaded that skill, follow it; otherwise run `agent-tty skills get agent-tty` \
+     before any other agent-tty command.";
+
+/// And what it ends with.
+const LAST_WORD: &str =
+    "Coding agents: after loading the core `agent-tty` skill, run `agent-tty skills list`.";
+
+/// The parser, with the same two sentences around the help of every command.
+fn command_tree() -> clap::Command {
+    // Scripts look for whole sentences: terminals wrap by themselves.
+    with_words(AgentTtyCli::command())
+        .term_width(0)
+        .mut_subcommand("skills", |skills| skills.about("Manage built-in skills"))
+}
+
+fn with_words(command: clap::Command) -> clap::Command {
+    command.before_help(FIRST_WORD).after_help(LAST_WORD).mut_subcommands(with_words)
 }
 
 /// Errors of the parser are text with the help, on stderr, never in an envelope.
@@ -291,6 +316,10 @@ fn report_usage_error(error: &clap::Error) -> ExitCode {
             let _ = error.print();
             ExitCode::SUCCESS
         }
+        ErrorKind::InvalidSubcommand => {
+            output::print_notice(&unknown_command(error));
+            ExitCode::from(2)
+        }
         _ => {
             output::print_notice(&error.render().to_string());
             ExitCode::from(2)
@@ -298,8 +327,36 @@ fn report_usage_error(error: &clap::Error) -> ExitCode {
     }
 }
 
+/// A command that does not exist, and the one that may have been meant.
+fn unknown_command(error: &clap::Error) -> String {
+    use clap::error::{ContextKind, ContextValue};
+
+    let text = |kind: ContextKind| match error.get(kind)? {
+        ContextValue::String(one) => Some(one.clone()),
+        ContextValue::Strings(some) => some.first().cloned(),
+        _ => None,
+    };
+    let given = text(ContextKind::InvalidSubcommand).unwrap_or_default();
+    let mut out = format!("error: unknown command '{}'", text::one_line(&given));
+    if let Some(meant) = text(ContextKind::SuggestedSubcommand) {
+        out.push_str(&format!("\n(Did you mean {meant}?)"));
+    }
+    out
+}
+
+/// The words of those messages that its users' scripts look for.
+fn in_its_words(mut body: ErrorBody) -> ErrorBody {
+    let session = body.details.values.get("sessionId").and_then(|id| id.as_str());
+    if let ("SESSION_NOT_FOUND", Some(id)) = (body.code, session) {
+        body.message = format!("Session \"{id}\" was not found.");
+    } else if body.message.contains(" is not a pattern: ") {
+        body.message = format!("Invalid regex pattern: {}", body.message);
+    }
+    body
+}
+
 fn report_error(command: &str, now: Time, error: &Error, as_json: bool) -> ExitCode {
-    let body = ErrorBody { hint: None, ..error.to_body() };
+    let body = in_its_words(ErrorBody { hint: None, ..error.to_body() });
     if as_json {
         output::print_failure(command, now, body);
     } else {

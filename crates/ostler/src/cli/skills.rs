@@ -95,6 +95,9 @@ fn offered_skills(context: &CliContext) -> impl Iterator<Item = &'static Skill> 
 
 fn find_skill(context: &CliContext, name: &str) -> Result<&'static Skill, HostFault> {
     offered_skills(context).find(|skill| skill.name == name).ok_or_else(|| {
+        if context.personality == Personality::AgentTty {
+            return HostFault::new(FaultCode::SkillNotFound, "Skill not found.").with("name", name);
+        }
         let names: Vec<&str> = offered_skills(context).map(|skill| skill.name).collect();
         let message = format!("no skill `{name}`; there are: {}", names.join(", "));
         HostFault::new(FaultCode::SkillNotFound, message)
@@ -147,7 +150,7 @@ fn put_on_disk(skill: &Skill) -> Result<PathBuf, Error> {
         .map_err(|error| Error::usage_error(error.to_string(), "set `HOME` or `XDG_CACHE_HOME`"))?
         .cache;
     let version = env!("CARGO_PKG_VERSION");
-    let directory = cache.join("skills").join(version).join(skill.name);
+    let directory = cache.join("skills").join(version).join("skill-data").join(skill.name);
     let file = directory.join("SKILL.md");
     let write = || -> std::io::Result<()> {
         if std::fs::read(&file).is_ok_and(|found| found == skill.content.as_bytes()) {

@@ -281,7 +281,7 @@ fn gc_removes_what_is_over_and_says_why_not() {
     let reason =
         |id: &str| skipped.iter().find(|one| one["sessionId"] == id).unwrap()["reason"].clone();
     assert_eq!(reason(&live), "session host is still alive");
-    assert_eq!(reason("no-manifest"), "missing or unreadable manifest");
+    assert_eq!(reason("no-manifest"), "session manifest is missing");
     assert!(!stage.directory(&over).exists() && stage.directory(&live).exists());
 }
 
@@ -325,4 +325,91 @@ fn the_artifact_list_grows_with_every_snapshot() {
     let list = read_json(&stage.directory(&id).join("artifacts/manifest.json"));
     assert_eq!(list["artifacts"].as_array().unwrap().len(), 2);
     assert_eq!((&list["version"], &list["sessionId"]), (&json!(1), &json!(id)));
+}
+
+#[test]
+fn f6_3_messages_that_scripts_look_for_have_its_words() {
+    let stage = stage();
+    let id = stage.create(&["/bin/cat"]);
+    for (args, words) in [
+        (&["skills", "get", "nope"][..], "SKILL_NOT_FOUND: Skill not found."),
+        (&["resize", "NOPE", "--cols", "9", "--rows", "9"], "Session \"NOPE\" was not found."),
+        (&["run", &id, ""], "Text must not be empty."),
+        (&["--log-level", "x", "list"], "Log level must be one of debug, info, warn, or error."),
+        (&["--home", "x", "list"], "--home must be an absolute path."),
+        (&["--renderer", "x", "list"], "Renderer must be one of: ghostty-web, libghostty-vt."),
+        (&["wait", &id, "--regex", "("], "Invalid regex pattern"),
+        (&["skill"], "unknown command 'skill'"),
+        (&["skill"], "(Did you mean skills?)"),
+    ] {
+        let ran = stage.run(args);
+        assert_ne!(ran.code, 0);
+        assert!(ran.stderr.contains(words), "{args:?}: {ran:?}");
+    }
+    assert!(stage.run(&["--help"]).stdout.contains("Manage built-in skills"));
+    let watch = stage.run(&["d", "--help"]).exits(0).stdout;
+    assert!(watch.contains("Watch what your agents are doing in their shells"));
+    for args in [&["--help"][..], &["create", "--help"], &["record", "export", "--help"]] {
+        let help = stage.run(args).exits(0).stdout;
+        assert!(help.starts_with("MANDATORY FOR CODING AGENTS:"), "{help}");
+        assert!(help.contains("If your agent already loaded that skill, follow it;"), "{help}");
+        let last = help.trim_end().lines().last().unwrap();
+        assert!(last.starts_with("Coding agents: after loading the core `agent-tty` skill"));
+    }
+}
+
+#[test]
+fn f6_2_7_spans_that_are_wrong_have_a_code_of_their_own() {
+    let stage = stage();
+    let id = stage.create(&["/bin/cat"]);
+    for option in ["--idle-ms", "--screen-stable-ms", "--timeout"] {
+        let fails = stage.fails(&["wait", &id, option, "x"]);
+        assert_eq!(fails, (2, "INVALID_DURATION".into()), "{option}");
+    }
+    for option in ["--idle-ms", "--screen-stable-ms"] {
+        assert_eq!(stage.fails(&["wait", &id, option, "0"]), (2, "INVALID_DURATION".into()));
+    }
+    let args = ["create", "--idle-timeout-ms", "x", "--", "/bin/cat"];
+    assert_eq!(stage.fails(&args), (2, "INVALID_INPUT".into()));
+    assert_eq!(stage.fails(&["gc", "--older-than", "0m"]), (2, "INVALID_DURATION".into()));
+    let plan = "[{\"sendKeys\":[\"NoSuchKey\"]}]";
+    assert_eq!(stage.fails(&["batch", &id, plan]), (2, "INVALID_KEYS".into()));
+}
+
+#[test]
+fn f6_1_silence_begins_with_the_first_output() {
+    let stage = stage();
+    let id = stage.script("sleep 1; echo spoken; sleep 1000");
+    let waited = stage.ok(&["wait", &id, "--idle-ms", "100", "--timeout", "15000"]);
+    assert_eq!(waited["timedOut"], false);
+    assert!(stage.screen(&id).contains("spoken"));
+    // One that never speaks is silent, when the wait's own time is over.
+    let id = stage.script("sleep 1000");
+    let waited = stage.ok(&["wait", &id, "--idle-ms", "100", "--timeout", "400"]);
+    assert_eq!(waited["timedOut"], false);
+}
+
+#[test]
+fn f6_2_small_rows() {
+    let stage = stage();
+    let said = stage.run(&["--log-level", "debug", "list"]).exits(0).stderr;
+    assert!(said.starts_with("[agent-tty] debug: resolved command context {"), "{said}");
+    let script = "echo \"[$TERM]\"; sleep 1000";
+    let args = ["create", "--term", "vt100", "--env", "TERM=xterm", "--", "/bin/sh", "-c", script];
+    let id = stage.run(&[&["--json"][..], &args].concat()).exits(0).result();
+    stage.ok(&["wait", id["sessionId"].as_str().unwrap(), "--text", "[vt100]"]);
+    let path = stage.run(&["skills", "path", "agent-tty"]).exits(0).stdout;
+    assert!(path.trim_end().ends_with("skill-data/agent-tty"), "{path}");
+    assert_eq!(stage.fails(&["create", "--shell", "/"]), (2, "INVALID_INPUT".into()));
+    assert_eq!(stage.fails(&["create", "--term", ""]), (2, "INVALID_INPUT".into()));
+}
+
+#[test]
+fn f6_2_11_a_home_that_was_not_on_the_list_is_not_taken_off_it() {
+    let stage = stage();
+    let mut command = stage.command();
+    command.env_remove("AGENT_TTY_HOME").args(["gc", "--json"]);
+    let collected = ran(&mut command).exits(0).result();
+    assert_eq!(collected["deregisteredHomes"], json!([]));
+    assert_eq!(collected["homes"][0]["deregistered"], false);
 }

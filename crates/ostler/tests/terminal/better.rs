@@ -448,3 +448,31 @@ fn the_artifact_list_names_each_file_once() {
     assert_eq!(listed(), 2);
     assert_eq!(stage.ok(&["inspect", &id])["artifacts"]["health"], "healthy");
 }
+
+#[test]
+fn p10_a_program_that_a_signal_ended_is_said_to_be() {
+    for name in [Name::Ostler, Name::AgentTty] {
+        let stage = Stage::new(name);
+        let id = stage.script("kill -9 $$");
+        let ended = stage.ok(&["wait", &id, "--exit"]);
+        assert_eq!(ended["exitCode"], 0, "agent-tty's number of it");
+        match name {
+            Name::Ostler => {
+                assert_eq!(ended["exitSignal"], "9");
+                let said = stage.run(&["wait", &id, "--exit"]).exits(0).stdout;
+                assert_eq!(said, "Session was ended by signal 9.\n");
+            }
+            Name::AgentTty => assert!(ended.get("exitSignal").is_none(), "{ended}"),
+        }
+    }
+}
+
+#[test]
+fn p10_a_wait_on_a_session_that_is_over_blames_no_log() {
+    let stage = Stage::new(Name::Ostler);
+    let id = stage.create(&["/bin/cat"]);
+    stage.ok(&["destroy", &id]);
+    let ran = stage.run(&["wait", &id, "--text", "x"]);
+    assert_ne!(ran.code, 0);
+    assert!(ran.stderr.contains("ostler snapshot") && !ran.stderr.contains("verify"), "{ran:?}");
+}

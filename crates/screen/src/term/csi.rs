@@ -1,7 +1,7 @@
 //! Sequences that begin with `CSI`: movement, erasure, scrolling, modes.
 
 use super::{Term, default_tabs};
-use crate::cell::Cell;
+use crate::cell::{Attrs, Cell};
 use crate::grid::Area;
 use crate::sequence::Sequence;
 
@@ -25,6 +25,10 @@ impl Term {
             (0, b' ') if sequence.last == b'q' => {
                 self.forget_printed();
                 self.cursor_shape = sequence.value(0, 0).min(6) as u8;
+            }
+            (0, b'"') if sequence.last == b'q' => {
+                let protects = sequence.value(0, 0) == 1;
+                self.cursor.pen.attrs.set(Attrs::PROTECTED, protects);
             }
             (0, b'!') if sequence.last == b'p' => self.soft_reset(),
             _ => {}
@@ -50,8 +54,8 @@ impl Term {
             b'G' | b'`' => self.go_to(None, Some(count - 1)),
             b'H' | b'f' => self.go_to(Some(count - 1), Some(sequence.count(1) - 1)),
             b'I' => self.tab_forward(count),
-            b'J' => self.erase_display(sequence.value(0, 0)),
-            b'K' => self.erase_line(sequence.value(0, 0)),
+            b'J' => self.erase_display(sequence.value(0, 0), Spare::Nothing),
+            b'K' => self.erase_line(sequence.value(0, 0), Spare::Nothing),
             b'L' => self.edit_lines(count, Edit::Insert),
             b'M' => self.edit_lines(count, Edit::Delete),
             b'P' => self.edit_row(count, Edit::Delete),
@@ -96,8 +100,8 @@ impl Term {
         match sequence.last {
             b'h' => sequence.values().for_each(|number| self.set_private(number, true)),
             b'l' => sequence.values().for_each(|number| self.set_private(number, false)),
-            b'J' => self.erase_display(sequence.value(0, 0)),
-            b'K' => self.erase_line(sequence.value(0, 0)),
+            b'J' => self.erase_display(sequence.value(0, 0), Spare::Protected),
+            b'K' => self.erase_line(sequence.value(0, 0), Spare::Protected),
             b'n' => self.report_private_status(sequence.value(0, 0)),
             b'u' => self.report_keyboard(),
             _ => {}
@@ -237,35 +241,50 @@ impl Term {
         self.cursor.wrap_pending = false;
     }
 
-    fn erase_display(&mut self, what: usize) {
+    fn erase_display(&mut self, what: usize, spare: Spare) {
         self.forget_printed();
         self.cursor.wrap_pending = false;
         let row = self.cursor.row;
         let rows = match what {
             0 => {
-                self.erase_line(0);
+                self.erase_line(0, spare);
                 row + 1..self.rows()
             }
             1 => {
-                self.erase_line(1);
+                self.erase_line(1, spare);
                 0..row
             }
             2 => 0..self.rows(),
-            3 => {
+            3 if spare == Spare::Nothing => {
                 self.history.clear();
                 return;
             }
             _ => return,
         };
         let erased = self.erased_cell();
-        rows.for_each(|row| self.page.grid.rows[row].clear(erased));
+        for row in rows {
+            let row = &mut self.page.grid.rows[row];
+            match spare {
+                Spare::Nothing => row.clear(erased),
+                Spare::Protected => row.fill_unprotected(0..usize::MAX, erased),
+            }
+        }
     }
 
-    fn erase_line(&mut self, what: usize) {
+    fn erase_line(&mut self, what: usize, spare: Spare) {
         self.forget_printed();
         self.cursor.wrap_pending = false;
         let (col, cols, erased) = (self.cursor.col, self.cols(), self.erased_cell());
         let row = self.row_mut();
+        if spare == Spare::Protected {
+            let range = match what {
+                0 => col..cols,
+                1 => 0..col + 1,
+                2 => 0..cols,
+                _ => return,
+            };
+            return row.fill_unprotected(range, erased);
+        }
         match what {
             0 => {
                 row.fill_range(col..cols, erased);
@@ -358,6 +377,14 @@ impl Term {
     pub(crate) fn tabs_are_default(&self) -> bool {
         self.tabs == default_tabs(self.cols())
     }
+}
+
+/// What an erasure leaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spare {
+    Nothing,
+    /// What was printed while `DECSCA` was on.
+    Protected,
 }
 
 #[derive(Clone, Copy)]

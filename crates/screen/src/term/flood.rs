@@ -26,6 +26,7 @@ impl Term {
             && !cursor.wrap_pending
             && cursor.pen == Style::default()
             && cursor.charsets[cursor.active_charset] == Charset::Ascii
+            && self.single_shift.is_none()
             && self.modes.autowrap
             && !self.modes.insert
             && self.area == self.whole_area()

@@ -34,6 +34,13 @@ pub(crate) struct TermCursor {
     pub(crate) active_charset: usize,
 }
 
+/// Which set is shifted in for one character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum SingleShift {
+    G2,
+    G3,
+}
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Charset {
     #[default]
@@ -124,6 +131,8 @@ pub(crate) struct Term {
     last: Option<(usize, usize)>,
     /// The character printed last, for `REP`.
     repeat: Option<char>,
+    /// The character set of the next character only (`SS2`, `SS3`).
+    single_shift: Option<SingleShift>,
     pub(crate) held: Option<HeldScreen>,
     #[serde(skip)]
     pub(crate) effects: TermEffects,
@@ -149,6 +158,7 @@ impl Term {
             palette: Palette::default(),
             last: None,
             repeat: None,
+            single_shift: None,
             held: None,
             effects: TermEffects::default(),
         }
@@ -190,6 +200,17 @@ impl Term {
     }
 
     pub(crate) fn print_ascii(&mut self, bytes: &[u8]) {
+        let Some(shift) = self.single_shift.take() else { return self.print_in_set(bytes) };
+        let Some((&first, rest)) = bytes.split_first() else { return };
+        let set = match shift {
+            SingleShift::G2 => 2,
+            SingleShift::G3 => 3,
+        };
+        self.print_char(self.cursor.charsets[set].map_byte(first));
+        self.print_in_set(rest);
+    }
+
+    fn print_in_set(&mut self, bytes: &[u8]) {
         let charset = self.cursor.charsets[self.cursor.active_charset];
         if charset != Charset::Ascii || self.modes.insert {
             bytes.iter().for_each(|&byte| self.print_char(charset.map_byte(byte)));
@@ -214,6 +235,7 @@ impl Term {
 
     pub(crate) fn print_char(&mut self, c: char) {
         self.effects.dirty = true;
+        self.single_shift = None;
         let width = c.width().unwrap_or(0);
         if self.may_join(c, width) && self.join_grapheme(c) || width == 0 {
             return;
@@ -296,7 +318,7 @@ impl Term {
     /// Adds `c` to the cell before it, if the two are one grapheme.
     fn join_grapheme(&mut self, c: char) -> bool {
         const MAX_CLUSTER_BYTES: usize = 96;
-        let (row, col) = self.last.unwrap_or_else(|| self.cell_before());
+        let (row, col) = self.joined_cell(c);
         let cell = self.page.grid.rows[row].cells()[col];
         let mut text = self.clusters.glyph_text(cell.glyph);
         text.push(c);
@@ -318,6 +340,22 @@ impl Term {
             self.page.grid.rows[row].set_cell(col, Cell { glyph, ..cell });
         }
         true
+    }
+
+    /// The cell that `c` becomes part of: the one printed last, else the one before the cursor.
+    fn joined_cell(&self, c: char) -> (usize, usize) {
+        let TermCursor { row, col, wrap_pending, .. } = self.cursor;
+        let before_margin = wrap_pending && col > 0 && c.width() == Some(0);
+        match self.last {
+            // What agent-tty's screen shows when the line is full. A mark belongs to what was printed last.
+            Some(_) if before_margin && self.personality == Personality::AgentTty => {
+                let is_right_half =
+                    self.page.grid.rows[row].cells()[col - 1].kind == CellPart::Spacer;
+                (row, if is_right_half { col.saturating_sub(2) } else { col - 1 })
+            }
+            Some(last) => last,
+            None => self.cell_before(),
+        }
     }
 
     /// The cell that a mark joins when it comes after a movement: the one left of the cursor.
@@ -435,6 +473,8 @@ impl Term {
             (0, b'c') => self.full_reset(),
             (0, b'=') => self.modes.application_keypad = true,
             (0, b'>') => self.modes.application_keypad = false,
+            (0, b'N') => self.single_shift = Some(SingleShift::G2),
+            (0, b'O') => self.single_shift = Some(SingleShift::G3),
             (0, b'n') => self.cursor.active_charset = 2,
             (0, b'o') => self.cursor.active_charset = 3,
             (b'#', b'8') => self.alignment_pattern(),

@@ -73,10 +73,21 @@ impl Term {
         }
     }
 
+    /// A prompt begins in the first column, whatever the output before it did.
+    fn begin_fresh_line(&mut self) {
+        if self.cursor.col > 0 || self.cursor.wrap_pending {
+            self.carriage_return();
+            self.line_feed();
+        }
+    }
+
     fn record_prompt_mark(&mut self, rest: &str) {
         let mut fields = rest.split(';');
         let mark = match fields.next() {
-            Some("A") => PromptMark::Prompt,
+            Some("A") => {
+                self.begin_fresh_line();
+                PromptMark::Prompt
+            }
             Some("B") => PromptMark::Command,
             Some("C") => PromptMark::Output,
             Some("D") => PromptMark::End { exit: fields.next().and_then(|code| code.parse().ok()) },

@@ -10,7 +10,7 @@ impl Term {
     pub(crate) fn apply_sgr(&mut self, sequence: &Sequence) {
         let mut params = sequence.params();
         if params.is_empty() {
-            self.cursor.pen = Style::default();
+            self.cursor.pen = plain_style(self.cursor.pen);
         }
         while let Some((&first, rest)) = params.split_first() {
             let subs = rest.iter().take_while(|param| param.sub).count();
@@ -25,7 +25,7 @@ impl Term {
         let pen = &mut self.cursor.pen;
         let attrs = &mut pen.attrs;
         match number {
-            0 => *pen = Style::default(),
+            0 => *pen = plain_style(*pen),
             1 => attrs.set(Attrs::BOLD, true),
             2 => attrs.set(Attrs::DIM, true),
             3 => attrs.set(Attrs::ITALIC, true),
@@ -133,4 +133,11 @@ fn write_color(color: Color, base: u16, text: &mut String) {
         Color::Indexed(index) => write!(text, ";{};5;{index}", base + 8),
         Color::Rgb(r, g, b) => write!(text, ";{};2;{r};{g};{b}", base + 8),
     };
+}
+
+/// As new, but for what `SGR` does not set.
+fn plain_style(pen: Style) -> Style {
+    let mut plain = Style::default();
+    plain.attrs.set(Attrs::PROTECTED, pen.attrs.has(Attrs::PROTECTED));
+    plain
 }

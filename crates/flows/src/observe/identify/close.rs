@@ -55,7 +55,7 @@ impl SessionMatcher<'_> {
                 pids.contains(&row.ppid)
                     && row.started_at.is_none_or(|at| at.plus(COMMAND_START_SLACK) >= asked)
             };
-            if self.table.rows().iter().any(is_command) {
+            if self.table.rows().into_iter().any(is_command) {
                 session.digest.turn = TurnState::Open;
             }
         }

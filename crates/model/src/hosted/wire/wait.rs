@@ -84,6 +84,9 @@ pub struct WaitResult {
     /// How the program ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+    /// The number of the signal that ended the program; under ostler's own name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_signal: Option<String>,
     /// What was waited for, when it did not come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
@@ -105,6 +108,7 @@ impl WaitResult {
                 condition: None,
                 screen: None,
                 agent: None,
+                exit_signal: None,
                 captured_at_seq: self.captured_at_seq.map(|seq| seq.max(0)),
                 ..self
             },

@@ -9,7 +9,7 @@ use model::hosted::{FaultCode, HostFault};
 use crate::cli::CliContext;
 use crate::error::Error;
 
-/// Watch sessions on one screen.
+/// Watch what your agents are doing in their shells.
 #[derive(Debug, Args)]
 pub(crate) struct DashboardArgs {
     /// Sessions that are over, too.

@@ -138,7 +138,7 @@ impl AgentTtyGcArgs {
                 continue;
             }
             let Ok(session) = home.open_session(id) else {
-                skip("missing or unreadable manifest");
+                skip("session manifest is missing");
                 continue;
             };
             let was_over = session.manifest.status.is_terminal();
@@ -149,7 +149,7 @@ impl AgentTtyGcArgs {
             } else if self.stale_only && was_over {
                 skip("session is not stale");
             } else if age.is_some_and(|age| old < age) {
-                skip("session is not old enough");
+                skip("session is newer than the requested age threshold");
             } else {
                 going.push(id.clone());
             }
@@ -167,7 +167,9 @@ impl AgentTtyGcArgs {
             }
         }
         let emptied = row.removed_sessions.len() == ids.len();
-        row.deregistered = !globals.explicit && (!row.existed || emptied);
+        // The default home is looked at whether or not it is on the list.
+        let listed = || homes::list_known_homes().iter().any(|known| known.path == root);
+        row.deregistered = !globals.explicit && (!row.existed || emptied) && listed();
         Ok(row)
     }
 }
@@ -215,6 +217,9 @@ fn parse_age(text: &str) -> Result<Duration, HostFault> {
         _ => return Err(wrong()),
     };
     let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    if number == 0 {
+        return Err(wrong());
+    }
     Ok(Duration::from_secs(number.saturating_mul(unit)))
 }
 

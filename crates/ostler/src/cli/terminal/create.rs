@@ -44,9 +44,9 @@ pub(crate) struct CreateArgs {
     /// A variable for the program; may be given several times.
     #[arg(long, value_name = "KEY=VALUE")]
     env: Vec<String>,
-    /// What the program is told about its terminal.
-    #[arg(long, value_name = "TERM", default_value = "xterm-256color")]
-    term: String,
+    /// What the program is told about its terminal [default: xterm-256color].
+    #[arg(long, value_name = "TERM")]
+    term: Option<String>,
     /// A name to call it by.
     #[arg(long)]
     name: Option<String>,
@@ -65,12 +65,22 @@ impl CreateArgs {
         given.map(OsString::from).or_else(|| env::lookup_variable("PATH")).unwrap_or_default()
     }
 
+    /// The variables for the program: --term says more clearly what is meant than --env TERM=….
+    fn variables(&self) -> Vec<String> {
+        let kept = |pair: &&String| self.term.is_none() || !pair.starts_with("TERM=");
+        self.env.iter().filter(kept).cloned().collect()
+    }
+
     pub(crate) fn run_create(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let home = context.terminals_home()?;
         let idle = match &self.idle_timeout_ms {
             Some(text) => text.parse().map_err(|_| {
                 let message = format!("--idle-timeout-ms `{text}` must be a non-negative integer.");
-                HostFault::new(FaultCode::InvalidDuration, message)
+                let code = match context.personality {
+                    Personality::Ostler => FaultCode::InvalidDuration,
+                    Personality::AgentTty => FaultCode::InvalidInput,
+                };
+                HostFault::new(code, message)
             })?,
             None => context.idle_timeout_ms(),
         };
@@ -93,8 +103,8 @@ impl CreateArgs {
                 cwd: self.cwd.clone(),
                 cols: super::parse_cells(&self.cols)?,
                 rows: super::parse_cells(&self.rows)?,
-                env: self.env.clone(),
-                term: self.term.clone(),
+                env: self.variables(),
+                term: self.term.clone().unwrap_or_else(|| "xterm-256color".to_owned()),
                 name: self.name.clone(),
                 idle_timeout_ms: idle,
                 scrollback_lines: match self.scrollback {

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use flows::terminal::screen::Personality;
 use flows::terminal::screen::png::Profile;
 use flows::terminal::{HostedSession, picture};
 use model::hosted::{FaultCode, HostFault};
@@ -124,6 +125,27 @@ impl CliContext {
 fn parse_whole(option: &str, text: Option<&str>) -> Result<Option<u64>, HostFault> {
     let wrong = |_| HostFault::invalid_input(format!("{option} must be a non-negative integer."));
     text.map(|text| text.parse().map_err(wrong)).transpose()
+}
+
+/// As [`parse_whole`], for a span of time. agent-tty has a code of its own for it.
+fn parse_span(
+    option: &str,
+    text: Option<&str>,
+    least: u64,
+    personality: Personality,
+) -> Result<Option<u64>, HostFault> {
+    let theirs = personality == Personality::AgentTty;
+    let number = parse_whole(option, text).map_err(|fault| {
+        let code = if theirs { FaultCode::InvalidDuration } else { fault.code };
+        HostFault { code, ..fault }
+    })?;
+    match number {
+        Some(number) if theirs && number < least => {
+            let message = format!("{option} must be a positive integer.");
+            Err(HostFault::new(FaultCode::InvalidDuration, message))
+        }
+        number => Ok(number),
+    }
 }
 
 /// As [`parse_whole`], for positions on a screen.

@@ -42,7 +42,8 @@ impl RunArgs {
     pub(crate) fn run_shell_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let personality = context.personality;
         let command = source::read_text(
-            "command",
+            // agent-tty calls it so in its messages.
+            if personality == Personality::AgentTty { "text" } else { "command" },
             self.command.as_deref(),
             self.file.as_deref(),
             personality,

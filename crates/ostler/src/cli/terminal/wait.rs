@@ -105,7 +105,8 @@ pub(crate) struct WaitArgs {
 impl WaitArgs {
     pub(crate) fn run_wait(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let legacy = self.exit || self.idle_ms.is_some();
-        let render = self.render_params()?;
+        let personality = context.personality;
+        let render = self.render_params(personality)?;
         let timeout_ms = render.timeout_ms;
         let on_screen = render != RenderParams { timeout_ms, ..RenderParams::default() };
         if legacy && on_screen {
@@ -125,7 +126,7 @@ impl WaitArgs {
             wait::check_conditions(&render)?;
             wait::wait_for_render(&context.find_terminal(&self.id)?, &render)?
         } else {
-            let idle_ms = super::parse_whole("--idle-ms", self.idle_ms.as_deref())?;
+            let idle_ms = super::parse_span("--idle-ms", self.idle_ms.as_deref(), 1, personality)?;
             if self.exit == idle_ms.is_some() {
                 let message = "Exactly one of --exit and --idle-ms must be given.";
                 return Err(HostFault::new(FaultCode::InvalidDuration, message).into());
@@ -134,7 +135,7 @@ impl WaitArgs {
             wait::wait_for_session(&context.find_terminal(&self.id)?, &params)?
         };
         if context.personality == Personality::AgentTty {
-            (result.condition, result.screen) = (None, None);
+            (result.condition, result.screen, result.exit_signal) = (None, None, None);
         }
         if context.json {
             context.print_json(&result)?;
@@ -147,21 +148,23 @@ impl WaitArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn render_params(&self) -> Result<RenderParams, HostFault> {
+    fn render_params(&self, personality: Personality) -> Result<RenderParams, HostFault> {
         Ok(RenderParams {
             text: self.text.clone(),
             regex: self.regex.clone(),
             gone: self.gone.clone(),
             changed_since: self.changed.then(|| self.since_hash.clone().unwrap_or_default()),
-            screen_stable_ms: super::parse_whole(
+            screen_stable_ms: super::parse_span(
                 "--screen-stable-ms",
                 self.screen_stable_ms.as_deref(),
+                1,
+                personality,
             )?,
             cursor_row: super::parse_position("--cursor-row", self.cursor_row.as_deref())?,
             cursor_col: super::parse_position("--cursor-col", self.cursor_col.as_deref())?,
             after_seq: super::parse_whole("--after-seq", self.after_seq.as_deref())?
                 .map(|seq| i64::try_from(seq).unwrap_or(i64::MAX)),
-            timeout_ms: super::parse_whole("--timeout", self.timeout.as_deref())?,
+            timeout_ms: super::parse_span("--timeout", self.timeout.as_deref(), 0, personality)?,
             renderer_name: None,
         })
     }
@@ -177,6 +180,9 @@ fn render_wait_text(result: &WaitResult) -> String {
             out.push_str(&format!("The screen now:\n{}\n", text::many_lines(screen.trim_end())));
         }
         return out;
+    }
+    if let Some(signal) = &result.exit_signal {
+        return format!("Session was ended by signal {}.\n", text::one_line(signal));
     }
     let mut out = match (result.matched, result.exit_code) {
         (Some(true), _) => "Wait condition matched.\n".to_owned(),

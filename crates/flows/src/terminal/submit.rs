@@ -1,0 +1,29 @@
+//! Submitting a prompt to the program on a terminal, and telling its host that the proof was found.
+
+use std::time::Duration;
+
+use host::client::HOST_ANSWER_TIMEOUT;
+use model::hosted::HostFault;
+use model::hosted::wire::{SubmissionProofParams, SubmitParams, SubmitResult};
+
+use super::HostedSession;
+
+/// Submits a text and returns when its host says what came of it, within `timeout`. Others that were asked
+/// for before have their turn first. A time-out takes nothing back: [`settle_submission`] does, as far as
+/// nothing was written yet.
+pub fn submit_text(
+    session: &HostedSession,
+    params: &SubmitParams,
+    timeout: Duration,
+) -> Result<SubmitResult, HostFault> {
+    params.check_text().map_err(HostFault::invalid_input)?;
+    session.check_can_receive()?;
+    session.ask(params, Some(timeout))
+}
+
+/// Tells the host that the proof of a submission was found, or that it is given up: Enter is not pressed
+/// again. Says whether it was still under way.
+pub fn settle_submission(session: &HostedSession, delivery: &str) -> Result<bool, HostFault> {
+    let query = SubmissionProofParams { delivery: delivery.to_owned() };
+    Ok(session.ask(&query, Some(HOST_ANSWER_TIMEOUT))?.under_way)
+}
