@@ -27,7 +27,8 @@ use crate::files::{EntryKind, LinesEnd, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring, NotifyProgram};
 use crate::skim::{self, JsonValue};
 use crate::{
-    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, files,
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Survey,
+    TranscriptSource, files,
 };
 
 /// Codex CLI.
@@ -137,6 +138,10 @@ impl Adapter for Codex {
         let end = each_line(source, 0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
         Ok(reading.into_digest())
+    }
+
+    fn line_conversation(&self) -> Option<LineConversation> {
+        Some(converse_line)
     }
 
     fn read_conversation(

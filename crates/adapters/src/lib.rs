@@ -94,6 +94,19 @@ pub trait Adapter: Sync + std::fmt::Debug {
         }
     }
 
+    /// Whether the conversation stands as text in the file of the source and nowhere else: words that
+    /// are not in its bytes, escaped or not, are then not in the conversation.
+    fn is_plain_text(&self, source: &TranscriptSource) -> bool {
+        let extension = source.path.extension().and_then(|extension| extension.to_str());
+        matches!(extension, Some("jsonl" | "json" | "md")) && source.bytes.is_none()
+    }
+
+    /// What tells one line of a transcript, where every line stands for itself: for copies of
+    /// transcripts that are no longer where the agent wrote them.
+    fn line_conversation(&self) -> Option<LineConversation> {
+        None
+    }
+
     /// Tells the conversation from position `from` on (0 is the beginning) and returns where to go
     /// on later. Positions are the adapter's own; a transcript that only grows uses byte offsets.
     fn read_conversation(
@@ -103,6 +116,9 @@ pub trait Adapter: Sync + std::fmt::Debug {
         say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError>;
 }
+
+/// Tells the entries of one line of a transcript.
+pub type LineConversation = fn(&[u8], &mut dyn FnMut(ConversationEntry));
 
 /// What is always true of an agent.
 #[derive(Debug)]

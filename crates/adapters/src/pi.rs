@@ -19,7 +19,9 @@ use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
-use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource};
+use crate::{
+    Adapter, AgentProfile, EnvLookup, LineConversation, Opening, Survey, TranscriptSource,
+};
 
 /// Pi.
 #[derive(Debug)]
@@ -95,6 +97,10 @@ impl Adapter for Pi {
         let end = source.each_line(0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
         Ok(reading.into_digest())
+    }
+
+    fn line_conversation(&self) -> Option<LineConversation> {
+        Some(converse_line)
     }
 
     fn read_conversation(

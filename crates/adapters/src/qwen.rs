@@ -18,7 +18,10 @@ use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
-use crate::{Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource};
+use crate::{
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Survey,
+    TranscriptSource,
+};
 
 mod registrations;
 
@@ -104,6 +107,10 @@ impl Adapter for Qwen {
         let end = source.each_line(0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
         Ok(reading.digest)
+    }
+
+    fn line_conversation(&self) -> Option<LineConversation> {
+        Some(converse_line)
     }
 
     fn read_conversation(

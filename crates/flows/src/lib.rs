@@ -16,6 +16,7 @@ pub mod observe;
 pub mod openclaw_store;
 pub mod pins;
 pub mod redact;
+pub mod search;
 pub mod terminal;
 pub mod vault;
 pub mod work;

@@ -29,12 +29,14 @@ mod collect;
 mod finalize;
 mod launch;
 mod pins;
+mod search;
 
 pub use agents::*;
 pub use collect::*;
 pub use finalize::*;
 pub use launch::*;
 pub use pins::*;
+pub use search::*;
 
 /// The envelope around every result.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,6 +1,7 @@
 //! The rules: pure functions from facts to decisions.
 
 pub mod explain;
+pub mod filter;
 pub mod guard;
 pub mod judge;
 pub mod open;

@@ -34,6 +34,7 @@ mod ls;
 mod man;
 mod pin;
 mod schema;
+mod search;
 mod show;
 mod skills;
 mod status;
@@ -79,6 +80,7 @@ enum Command {
     Show(show::ShowArgs),
     Why(why::WhyArgs),
     Logs(logs::LogsArgs),
+    Search(search::SearchArgs),
     #[command(flatten)]
     Terminal(terminal::TerminalCommand),
     Skills(skills::SkillsArgs),
@@ -116,6 +118,7 @@ impl Command {
             Self::Show(_) => "show",
             Self::Why(_) => "why",
             Self::Logs(_) => "logs",
+            Self::Search(_) => "search",
             Self::Terminal(command) => command.envelope_name(),
             Self::Skills(command) => command.envelope_name(),
             Self::Adapters(_) => "adapters",
@@ -151,6 +154,7 @@ impl Command {
             Self::Show(command) => command.run_show(context),
             Self::Why(command) => command.run_why(context),
             Self::Logs(command) => command.run_logs(context),
+            Self::Search(command) => command.run_search(context),
             Self::Terminal(command) => command.run_terminal_command(context),
             Self::Skills(command) => command.run_skills(context),
             Self::Adapters(command) => command.run_adapters(context),

@@ -41,6 +41,8 @@ fn list_schemas() -> Vec<(&'static str, schemars::Schema)> {
         ("why", envelope!(wire::WhyResult<'static>)),
         ("logs", envelope!(wire::LogsResult<'static>)),
         ("logs -f", schema_of::<ConversationEntry>()),
+        ("search", envelope!(wire::SearchResult)),
+        ("search --stream", schema_of::<wire::SearchLine>()),
         ("adapters", envelope!(wire::AdaptersResult)),
         ("du", envelope!(wire::DuResult)),
         ("access open", envelope!(access::AccessEnvResult)),

@@ -9,6 +9,7 @@ const COMMANDS: &[&str] = &[
     "show",
     "why",
     "logs",
+    "search",
     "adapters",
     "du",
     "access",
