@@ -16,6 +16,7 @@ use model::plan::Fingerprint;
 use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{FileStamp, ProcessRegistration, TranscriptDigest};
+use model::usage::MessageUsage;
 
 pub mod database;
 pub mod files;
@@ -39,6 +40,7 @@ pub mod openclaw;
 mod opencode;
 mod pi;
 mod qwen;
+mod usage;
 pub mod variables;
 
 pub use files::ReadError;
@@ -92,6 +94,16 @@ pub trait Adapter: Sync + std::fmt::Debug {
             Some("jsonl" | "json" | "md") if source.bytes.is_none() => Removable::WholeFile,
             _ => Removable::Never,
         }
+    }
+
+    /// Tells what every answer of a model used. `false` if the agent writes only totals: those are in
+    /// the digest.
+    fn read_usage(
+        &self,
+        _source: &TranscriptSource,
+        _say: &mut dyn FnMut(MessageUsage),
+    ) -> Result<bool, ReadError> {
+        Ok(false)
     }
 
     /// Whether the conversation stands as text in the file of the source and nowhere else: words that

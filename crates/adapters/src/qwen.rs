@@ -14,10 +14,12 @@ use model::event::HookHappening;
 use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
+use model::usage::MessageUsage;
 
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
+use crate::usage::UsageGrowth;
 use crate::{
     Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Survey,
     TranscriptSource,
@@ -107,6 +109,20 @@ impl Adapter for Qwen {
         let end = source.each_line(0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
         Ok(reading.digest)
+    }
+
+    fn read_usage(
+        &self,
+        source: &TranscriptSource,
+        say: &mut dyn FnMut(MessageUsage),
+    ) -> Result<bool, ReadError> {
+        let mut reading = Reading { own_files: subagent_files(source), ..Reading::default() };
+        let mut growth = UsageGrowth::default();
+        source.each_line(0, |line| {
+            reading.read_line(line);
+            growth.tell_growth(&reading.digest, None, reading.digest.last_activity_at, say);
+        })?;
+        Ok(true)
     }
 
     fn line_conversation(&self) -> Option<LineConversation> {

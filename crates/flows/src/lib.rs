@@ -18,6 +18,7 @@ pub mod pins;
 pub mod redact;
 pub mod search;
 pub mod terminal;
+pub mod usage;
 pub mod vault;
 pub mod work;
 

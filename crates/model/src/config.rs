@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::usage::PriceTable;
+
 /// ostler's settings, with their defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OstlerConfig {
@@ -13,6 +15,8 @@ pub struct OstlerConfig {
     pub disabled_adapters: Vec<String>,
     /// How long things are kept.
     pub retention: Retention,
+    /// What models cost; nothing is known but what is set.
+    pub prices: PriceTable,
 }
 
 /// How long things are kept. The defaults remove nothing of an agent's own.
@@ -65,6 +69,7 @@ impl Default for OstlerConfig {
             stale_after: Duration::from_secs(3600),
             disabled_adapters: Vec::new(),
             retention: Retention::default(),
+            prices: PriceTable::new(),
         }
     }
 }

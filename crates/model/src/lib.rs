@@ -23,4 +23,5 @@ pub mod sighting;
 pub mod status;
 pub mod summary;
 pub mod time;
+pub mod usage;
 pub mod wire;

@@ -30,6 +30,7 @@ mod finalize;
 mod launch;
 mod pins;
 mod search;
+mod usage;
 
 pub use agents::*;
 pub use collect::*;
@@ -37,6 +38,7 @@ pub use finalize::*;
 pub use launch::*;
 pub use pins::*;
 pub use search::*;
+pub use usage::*;
 
 /// The envelope around every result.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -30,6 +30,8 @@ mod cli {
     mod readme;
     mod reaper;
     mod run;
+    mod search;
     mod show;
+    mod usage;
     mod writer;
 }

@@ -41,6 +41,7 @@ mod status;
 mod store;
 mod terminal;
 mod trash;
+mod usage;
 mod vault;
 pub(crate) mod version;
 mod why;
@@ -81,6 +82,7 @@ enum Command {
     Why(why::WhyArgs),
     Logs(logs::LogsArgs),
     Search(search::SearchArgs),
+    Usage(usage::UsageArgs),
     #[command(flatten)]
     Terminal(terminal::TerminalCommand),
     Skills(skills::SkillsArgs),
@@ -119,6 +121,7 @@ impl Command {
             Self::Why(_) => "why",
             Self::Logs(_) => "logs",
             Self::Search(_) => "search",
+            Self::Usage(_) => "usage",
             Self::Terminal(command) => command.envelope_name(),
             Self::Skills(command) => command.envelope_name(),
             Self::Adapters(_) => "adapters",
@@ -155,6 +158,7 @@ impl Command {
             Self::Why(command) => command.run_why(context),
             Self::Logs(command) => command.run_logs(context),
             Self::Search(command) => command.run_search(context),
+            Self::Usage(command) => command.run_usage(context),
             Self::Terminal(command) => command.run_terminal_command(context),
             Self::Skills(command) => command.run_skills(context),
             Self::Adapters(command) => command.run_adapters(context),

@@ -43,6 +43,7 @@ fn list_schemas() -> Vec<(&'static str, schemars::Schema)> {
         ("logs -f", schema_of::<ConversationEntry>()),
         ("search", envelope!(wire::SearchResult)),
         ("search --stream", schema_of::<wire::SearchLine>()),
+        ("usage", envelope!(wire::UsageResult)),
         ("adapters", envelope!(wire::AdaptersResult)),
         ("du", envelope!(wire::DuResult)),
         ("access open", envelope!(access::AccessEnvResult)),

@@ -10,6 +10,7 @@ const COMMANDS: &[&str] = &[
     "why",
     "logs",
     "search",
+    "usage",
     "adapters",
     "du",
     "access",
