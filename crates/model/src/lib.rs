@@ -10,6 +10,7 @@ pub mod conversation;
 pub mod edit;
 pub mod event;
 pub mod failure;
+pub mod filter;
 pub mod hex;
 pub mod hosted;
 pub mod identity;

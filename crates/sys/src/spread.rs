@@ -164,11 +164,13 @@ mod tests {
         assert_eq!(got, (0..100).map(|index| index * 2).collect::<Vec<_>>());
         let (sender, seen) = mpsc::channel();
         let work = start_ordered(1, move |_, cancelled| {
+            sender.send(()).unwrap();
             while !cancelled.load(Ordering::Relaxed) {
                 thread::yield_now();
             }
             sender.send(()).unwrap();
         });
+        seen.recv_timeout(Duration::from_secs(10)).unwrap();
         drop(work);
         seen.recv_timeout(Duration::from_secs(10)).unwrap();
     }

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::rules::filter::FilterWords;
+use model::filter::FilterWords;
 use model::session::SessionKind;
 use model::time::Time;
 use model::wire::{IncompleteSource, SearchHit, SearchSession};

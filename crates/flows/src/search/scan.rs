@@ -381,3 +381,61 @@ fn excerpt(
     }
     EntryHit { number, entry, cut: from > 0 || to < text.len(), ranges }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::query::QueryOptions;
+    use super::*;
+    use model::summary::KeptForm;
+
+    fn scan(place: &TargetPlace, agent: &str, query: &str) -> SessionScan {
+        let query = SearchQuery::parse(query, QueryOptions::default()).unwrap();
+        let scope = EntryScope { most: 10, ..EntryScope::default() };
+        let cancelled = AtomicBool::new(false);
+        SessionScanner::new(&query, &scope, &cancelled).scan_place(agent, place)
+    }
+
+    #[test]
+    fn row_78_copies_in_the_vault_are_searched_whatever_was_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let line = br#"{"type":"user","message":{"content":"one"}}
+{"type":"user","message":{"content":"the caf\u00e9 needle"}}
+"#;
+        let entry = br#"{"role":"user","text":"a needle of a database"}"#;
+        let document = br#"{"messages":[{"needle":"no"},{"text":"a needle of a document"}]}"#;
+        let keep = |path: &str, form, bytes: &[u8]| {
+            let file = vault::keep_copy(home.path(), path, form, bytes).unwrap();
+            TargetPlace::Kept { home: home.path().to_owned(), files: vec![file] }
+        };
+        let claude = keep("/a.jsonl", KeptForm::File, line);
+        let found = scan(&claude, "claude-code", "café needle");
+        assert_eq!((found.total, found.hits[0].number), (1, Some(2)));
+        assert!(found.problems.is_empty());
+        let rows = keep("/o.db#s", KeptForm::Conversation, entry);
+        assert_eq!(scan(&rows, "opencode", "needle").hits[0].number, Some(1));
+        let whole = keep("/t.json", KeptForm::File, document);
+        assert_eq!(scan(&whole, "amp", "needle").total, 1);
+        assert_eq!(scan(&whole, "amp", "needle no").total, 0);
+
+        let TargetPlace::Kept { files, .. } = &claude else { unreachable!() };
+        std::fs::write(vault::copy_path(home.path(), &files[0].sha256), b"damaged").unwrap();
+        assert_eq!(scan(&claude, "claude-code", "needle").problems[0].0, "/a.jsonl");
+    }
+
+    #[test]
+    fn a_tools_input_is_its_values() {
+        let values = |text: &str| input_values(text);
+        assert_eq!(values(r#"{"a":"x\ny","b":[1,true,{"c":"z"}]}"#).unwrap(), "x\ny\n1\nz");
+        assert_eq!(values("*** Begin Patch"), None);
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_its_match() {
+        let query = SearchQuery::parse("needle", QueryOptions::default()).unwrap();
+        let text = format!("{}needle{}", "é".repeat(100_000), "é".repeat(100_000));
+        let entry = ConversationEntry::new(None, ConversationRole::User, text);
+        let hit = excerpt(&query, Some(1), entry, 1);
+        assert!(hit.cut && hit.entry.text.len() <= MAX_EXCERPT_BYTES);
+        assert_eq!(&hit.entry.text[hit.ranges[0].clone()], "needle");
+    }
+}

@@ -1,7 +1,6 @@
 //! The rules: pure functions from facts to decisions.
 
 pub mod explain;
-pub mod filter;
 pub mod guard;
 pub mod judge;
 pub mod open;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use flows::observe::{Observation, ObserveScope, Observed};
-use model::rules::filter::FilterWords;
+use model::filter::FilterWords;
 use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::{IncompleteSource, LsResult, SessionView};

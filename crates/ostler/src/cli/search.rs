@@ -13,7 +13,7 @@ use flows::search::{
     list_targets, start_search,
 };
 use model::conversation::ConversationRole;
-use model::rules::filter::project_name;
+use model::filter::project_name;
 use model::status::{Activity, Status};
 use model::wire::{
     IncompleteSource, SearchEnd, SearchHit, SearchLine, SearchResult, SearchSession, SearchedAmount,
