@@ -40,8 +40,8 @@ pub(crate) struct UsageArgs {
     #[arg(long, value_name = "AGENT", value_delimiter = ',', value_parser = ls::parse_agent,
           add = ArgValueCandidates::new(complete::complete_agents))]
     agent: Vec<String>,
-    /// Print comma-separated values, with a line of headings.
-    #[arg(long, conflicts_with = "json")]
+    /// Print comma-separated values, with a line of headings; `--json` goes before it.
+    #[arg(long)]
     csv: bool,
 }
 
