@@ -132,7 +132,7 @@ pub(super) enum RawPrefilter {
     /// Nothing is known that the bytes must hold.
     LetsAllPass,
     /// These very bytes.
-    Bytes(Finder<'static>),
+    Bytes(Box<Finder<'static>>),
     /// A pattern; none of its matches is longer than `longest`.
     Pattern { pattern: regex::bytes::Regex, longest: usize, strength: usize },
 }
@@ -179,7 +179,7 @@ impl RawPrefilter {
             return Self::for_escaped(other, folds);
         }
         if !folds || !plain.contains(|c: char| c.is_ascii_alphabetic()) {
-            return Ok(Self::Bytes(Finder::new(plain.as_bytes()).into_owned()));
+            return Ok(Self::Bytes(Box::new(Finder::new(plain.as_bytes()).into_owned())));
         }
         let mut pattern = regex::bytes::RegexBuilder::new(&regex::escape(plain));
         let pattern = pattern.unicode(false).case_insensitive(true).build().map_err(wrong)?;
