@@ -8,6 +8,7 @@ mod gc;
 mod generate;
 mod hook;
 mod store;
+mod surfaces;
 mod terminal;
 
 use std::path::{Path, PathBuf};
@@ -49,6 +50,8 @@ enum What {
     Store,
     /// What the reaper plans, and one row in a large store.
     Gc,
+    /// Search, beside ripgrep.
+    Surfaces,
 }
 
 /// What a benchmark must not exceed.
@@ -79,6 +82,7 @@ fn measure(options: &Options) -> Result<Vec<Bound>, String> {
         What::Hook => hook::measure(&ostler, &options.dir),
         What::Gc => gc::measure(&ostler, &options.dir, options.runs),
         What::Terminal => terminal::measure(&ostler, &options.dir, options.runs),
+        What::Surfaces => surfaces::measure(&ostler, &options.dir, options.runs),
         What::Store => store::measure(&ostler, &options.dir, options.runs),
     }
 }

@@ -20,14 +20,15 @@ use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
+use model::usage::MessageUsage;
 
 use crate::blocks::{self, text_of};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, FieldPlace, JsonValue};
 use crate::{
-    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Removable, Survey, TranscriptSource,
-    files,
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Removable, Survey,
+    TranscriptSource, files,
 };
 
 /// Claude Code.
@@ -126,6 +127,19 @@ impl Adapter for ClaudeCode {
             }
         }
         Ok(digest)
+    }
+
+    fn read_usage(
+        &self,
+        source: &TranscriptSource,
+        say: &mut dyn FnMut(MessageUsage),
+    ) -> Result<bool, ReadError> {
+        source.each_line(0, |line| tell_usage(line, say))?;
+        Ok(true)
+    }
+
+    fn line_conversation(&self) -> Option<LineConversation> {
+        Some(converse_line)
     }
 
     fn read_conversation(
@@ -515,6 +529,41 @@ fn usage_of(usage: JsonValue<'_>) -> Result<TokenUsage, skim::BrokenJson> {
         *slot = value.as_u64().unwrap_or(0);
     }
     Ok(tokens)
+}
+
+/// Tells the usage of one line. Who asked is told apart by message and request together: the same
+/// message may be written again in another transcript, for another block, or while it streams.
+fn tell_usage(raw: &[u8], say: &mut dyn FnMut(MessageUsage)) {
+    if USAGE.find(raw).is_none() {
+        return;
+    }
+    let Ok(fields) = skim::nested_fields(raw, "message") else { return };
+    let mut said = MessageUsage::default();
+    let (mut message, mut request) = (&b""[..], &b""[..]);
+    let (mut usage, mut is_answer) = (None, false);
+    for field in fields {
+        let Ok((place, key, value)) = field else { return };
+        match (place, key) {
+            (FieldPlace::Outer, b"type") => is_answer = value.is_string("assistant"),
+            (FieldPlace::Outer, b"timestamp") => said.at = value.as_time(),
+            (FieldPlace::Outer, b"requestId") => request = value.raw(),
+            (FieldPlace::Outer, b"costUSD") => {
+                said.cost_micro_usd = value.as_f64().map(|usd| (usd * 1e6).round() as u64);
+            }
+            (FieldPlace::Inner, b"id") => message = value.raw(),
+            (FieldPlace::Inner, b"model") if !value.is_string("<synthetic>") => {
+                said.model = value.to_owned_string();
+            }
+            (FieldPlace::Inner, b"usage") => usage = Some(value),
+            _ => {}
+        }
+    }
+    let Some(Ok(tokens)) = usage.filter(|_| is_answer).map(usage_of) else { return };
+    said.tokens = tokens;
+    said.id = (!message.is_empty()).then(|| hash_message_id(&[message, request].concat()));
+    if tokens.total() > 0 || said.cost_micro_usd.is_some() {
+        say(said);
+    }
 }
 
 fn is_tool_result(content: JsonValue<'_>) -> bool {

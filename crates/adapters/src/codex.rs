@@ -22,12 +22,15 @@ use model::sighting::{
     TurnState, shorten_title,
 };
 use model::time::Time;
+use model::usage::MessageUsage;
 
 use crate::files::{EntryKind, LinesEnd, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring, NotifyProgram};
 use crate::skim::{self, JsonValue};
+use crate::usage::UsageGrowth;
 use crate::{
-    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, files,
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Survey,
+    TranscriptSource, files,
 };
 
 /// Codex CLI.
@@ -137,6 +140,36 @@ impl Adapter for Codex {
         let end = each_line(source, 0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
         Ok(reading.into_digest())
+    }
+
+    fn read_usage(
+        &self,
+        source: &TranscriptSource,
+        say: &mut dyn FnMut(MessageUsage),
+    ) -> Result<bool, ReadError> {
+        let mut reading = Reading { thread: &source.id, ..Reading::default() };
+        let (mut records, mut totals) = (UsageGrowth::default(), UsageGrowth::default());
+        let (mut by_record, mut by_total) = (Vec::new(), Vec::new());
+        each_line(source, 0, |line| {
+            reading.read_line(line);
+            let at = JsonValue::new(&reading.last_time).as_time();
+            // Which of the two counts is known only in the end.
+            let mut seen = TranscriptDigest {
+                model: reading.digest.model.clone(),
+                tokens: Some(reading.recorded),
+                ..TranscriptDigest::default()
+            };
+            records.tell_growth(&seen, None, at, &mut |usage| by_record.push(usage));
+            seen.tokens = reading.counted;
+            totals.tell_growth(&seen, None, at, &mut |usage| by_total.push(usage));
+        })?;
+        let counts = if reading.responses.is_empty() { by_total } else { by_record };
+        counts.into_iter().for_each(say);
+        Ok(true)
+    }
+
+    fn line_conversation(&self) -> Option<LineConversation> {
+        Some(converse_line)
     }
 
     fn read_conversation(

@@ -27,7 +27,8 @@ use crate::files::{DirEntry, EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
 use crate::{
-    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, files,
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Survey,
+    TranscriptSource, files,
 };
 
 /// GitHub Copilot CLI.
@@ -138,6 +139,10 @@ impl Adapter for Copilot {
             }
         }
         Ok(digest)
+    }
+
+    fn line_conversation(&self) -> Option<LineConversation> {
+        Some(converse_line)
     }
 
     fn read_conversation(

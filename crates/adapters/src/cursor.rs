@@ -22,7 +22,9 @@ use model::sighting::{TranscriptDigest, TurnState, shorten_title};
 use crate::files::{self, EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
-use crate::{Adapter, AgentProfile, EnvLookup, Opening, Survey, TranscriptSource, database};
+use crate::{
+    Adapter, AgentProfile, EnvLookup, LineConversation, Opening, Survey, TranscriptSource, database,
+};
 
 /// Cursor's command line agent.
 #[derive(Debug)]
@@ -121,6 +123,10 @@ impl Adapter for CursorCli {
             reading.digest.damage.broken += u32::from(read.is_err());
         }
         Ok(reading.digest)
+    }
+
+    fn line_conversation(&self) -> Option<LineConversation> {
+        Some(converse_line)
     }
 
     fn read_conversation(

@@ -27,7 +27,7 @@ const MAX_DOCUMENT_BYTES: u64 = 256 << 20;
 
 /// The largest file of lines that is read whole. Of a larger one (a sparse file can claim any size)
 /// the beginning and the end are read: who it is, and what happened last.
-const MAX_LINES_FILE: u64 = 2 << 30;
+pub const MAX_LINES_FILE: u64 = 2 << 30;
 
 /// How much is read of the beginning and of the end of such a file.
 const LARGE_FILE_HEAD: u64 = 256 << 20;

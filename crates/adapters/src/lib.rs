@@ -15,6 +15,7 @@ use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{FileStamp, ProcessRegistration, TranscriptDigest};
 use model::time::Time;
+use model::usage::MessageUsage;
 
 pub mod database;
 pub mod files;
@@ -41,6 +42,7 @@ pub mod openclaw;
 mod opencode;
 mod pi;
 mod qwen;
+mod usage;
 pub mod variables;
 mod vibe;
 
@@ -101,6 +103,29 @@ pub trait Adapter: Sync + std::fmt::Debug {
         }
     }
 
+    /// Tells what every answer of a model used. `false` if the agent writes only totals: those are in
+    /// the digest.
+    fn read_usage(
+        &self,
+        _source: &TranscriptSource,
+        _say: &mut dyn FnMut(MessageUsage),
+    ) -> Result<bool, ReadError> {
+        Ok(false)
+    }
+
+    /// Whether the conversation stands as text in the file of the source and nowhere else: words that
+    /// are not in its bytes, escaped or not, are then not in the conversation.
+    fn is_plain_text(&self, source: &TranscriptSource) -> bool {
+        let extension = source.path.extension().and_then(|extension| extension.to_str());
+        matches!(extension, Some("jsonl" | "json" | "md")) && source.bytes.is_none()
+    }
+
+    /// What tells one line of a transcript, where every line stands for itself: for copies of
+    /// transcripts that are no longer where the agent wrote them.
+    fn line_conversation(&self) -> Option<LineConversation> {
+        None
+    }
+
     /// Tells the conversation from position `from` on (0 is the beginning) and returns where to go
     /// on later. Positions are the adapter's own; a transcript that only grows uses byte offsets.
     fn read_conversation(
@@ -110,6 +135,9 @@ pub trait Adapter: Sync + std::fmt::Debug {
         say: &mut dyn FnMut(ConversationEntry),
     ) -> Result<u64, ReadError>;
 }
+
+/// Tells the entries of one line of a transcript.
+pub type LineConversation = fn(&[u8], &mut dyn FnMut(ConversationEntry));
 
 /// What is always true of an agent.
 #[derive(Debug)]

@@ -22,8 +22,8 @@ use rusqlite::{Connection, Row};
 
 use crate::files::{EntryKind, ReadError};
 use crate::{
-    Adapter, AgentProfile, EnvLookup, Opening, Removable, Survey, SurveyProblem, TranscriptSource,
-    database,
+    Adapter, AgentProfile, EnvLookup, LineConversation, Opening, Removable, Survey, SurveyProblem,
+    TranscriptSource, database,
 };
 
 mod events;
@@ -138,6 +138,10 @@ impl Adapter for OpenClaw {
     }
 
     /// Positions in a database are the events' own numbers.
+    fn line_conversation(&self) -> Option<LineConversation> {
+        Some(events::emit_event)
+    }
+
     fn read_conversation(
         &self,
         source: &TranscriptSource,

@@ -114,6 +114,11 @@ impl Adapter for OpenCode {
         store.read_session(&OpenCodeSessionRow::new(row)?)
     }
 
+    fn is_plain_text(&self, _: &TranscriptSource) -> bool {
+        // A session of the older store is many files, of the newer one rows.
+        false
+    }
+
     fn read_conversation(
         &self,
         source: &TranscriptSource,

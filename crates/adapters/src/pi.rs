@@ -14,12 +14,17 @@ use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
+use model::usage::MessageUsage;
 
 use crate::blocks::text_of;
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
-use crate::{Adapter, AgentProfile, EnvLookup, Opening, Removable, Survey, TranscriptSource};
+use crate::usage::UsageGrowth;
+use crate::{
+    Adapter, AgentProfile, EnvLookup, LineConversation, Opening, Removable, Survey,
+    TranscriptSource,
+};
 
 /// Pi.
 #[derive(Debug)]
@@ -112,6 +117,24 @@ impl Adapter for Pi {
         let end = source.each_line(0, |line| reading.read_line(line))?;
         reading.digest.damage.oversized = end.oversized;
         Ok(reading.into_digest())
+    }
+
+    fn read_usage(
+        &self,
+        source: &TranscriptSource,
+        say: &mut dyn FnMut(MessageUsage),
+    ) -> Result<bool, ReadError> {
+        let (mut reading, mut growth) = (Reading::default(), UsageGrowth::default());
+        source.each_line(0, |line| {
+            reading.read_line(line);
+            let at = JsonValue::new(line).get("timestamp").and_then(JsonValue::as_time);
+            growth.tell_growth(&reading.digest, reading.dollars, at, say);
+        })?;
+        Ok(true)
+    }
+
+    fn line_conversation(&self) -> Option<LineConversation> {
+        Some(converse_line)
     }
 
     fn read_conversation(

@@ -16,12 +16,15 @@ use model::program::AgentProgram;
 use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
+use model::usage::MessageUsage;
 
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
+use crate::usage::UsageGrowth;
 use crate::{
-    Adapter, AgentProfile, EnvLookup, ExtraFileKind, Opening, Survey, TranscriptSource, files,
+    Adapter, AgentProfile, EnvLookup, ExtraFileKind, LineConversation, Opening, Survey,
+    TranscriptSource, files,
 };
 
 mod registrations;
@@ -111,6 +114,24 @@ impl Adapter for Qwen {
             reading.digest.turn = TurnState::Closed;
         }
         Ok(reading.digest)
+    }
+
+    fn read_usage(
+        &self,
+        source: &TranscriptSource,
+        say: &mut dyn FnMut(MessageUsage),
+    ) -> Result<bool, ReadError> {
+        let mut reading = Reading { own_files: subagent_files(source), ..Reading::default() };
+        let mut growth = UsageGrowth::default();
+        source.each_line(0, |line| {
+            reading.read_line(line);
+            growth.tell_growth(&reading.digest, None, reading.digest.last_activity_at, say);
+        })?;
+        Ok(true)
+    }
+
+    fn line_conversation(&self) -> Option<LineConversation> {
+        Some(converse_line)
     }
 
     fn read_conversation(

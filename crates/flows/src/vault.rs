@@ -96,6 +96,16 @@ fn write_copy(temporary: &Path, from: &mut impl Read) -> io::Result<(String, u64
     Ok((to_hex(&hash.finalize()), bytes))
 }
 
+/// Opens a copy to read what was kept, unpacked on the way. What it gives is not checked: only
+/// [`fetch_copy`] knows the end.
+pub(crate) fn open_copy(home: &Path, kept: &KeptFile) -> Result<impl Read + use<>, VaultError> {
+    let place = copy_path(home, &kept.sha256);
+    let failed = |source| VaultError::Io { path: place.clone(), source };
+    let file =
+        sys::private::open_private(&place).map_err(|error| failed(io::Error::other(error)))?;
+    zstd::Decoder::new(file).map_err(failed)
+}
+
 /// Gives a copy back, checked to the end.
 pub fn fetch_copy(home: &Path, kept: &KeptFile, out: &mut dyn Write) -> Result<(), VaultError> {
     let place = copy_path(home, &kept.sha256);

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::usage::PriceTable;
+
 /// ostler's settings, with their defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OstlerConfig {
@@ -17,6 +19,8 @@ pub struct OstlerConfig {
     pub adapter_roots: BTreeMap<String, Vec<PathBuf>>,
     /// How long things are kept.
     pub retention: Retention,
+    /// What models cost; nothing is known but what is set.
+    pub prices: PriceTable,
 }
 
 /// How long things are kept. The defaults remove nothing of an agent's own.
@@ -77,6 +81,7 @@ impl Default for OstlerConfig {
             disabled_adapters: Vec::new(),
             adapter_roots: BTreeMap::new(),
             retention: Retention::default(),
+            prices: PriceTable::new(),
         }
     }
 }

@@ -114,6 +114,12 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
+    /// All kinds together.
+    pub const fn total(self) -> u64 {
+        let (read, written) = (self.cache_read, self.cache_write);
+        self.input.saturating_add(self.output).saturating_add(read).saturating_add(written)
+    }
+
     /// Adds other usage to this.
     pub fn add_usage(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);

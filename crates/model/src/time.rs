@@ -129,6 +129,30 @@ impl JsonSchema for Time {
     }
 }
 
+/// Reads `90s`, `30m`, `2h`, `1d`, `3w` and sums of them such as `1h30m`.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let mut total = 0u64;
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: u64 = rest[..digits].parse().ok()?;
+        let unit = match rest[digits..].chars().next()? {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            'w' => 604_800,
+            _ => return None,
+        };
+        total = total.checked_add(number.checked_mul(unit)?)?;
+        rest = &rest[digits + 1..];
+    }
+    Some(Duration::from_secs(total))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

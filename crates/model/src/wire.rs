@@ -29,12 +29,16 @@ mod collect;
 mod finalize;
 mod launch;
 mod pins;
+mod search;
+mod usage;
 
 pub use agents::*;
 pub use collect::*;
 pub use finalize::*;
 pub use launch::*;
 pub use pins::*;
+pub use search::*;
+pub use usage::*;
 
 /// The envelope around every result.
 #[derive(Debug, Serialize, JsonSchema)]

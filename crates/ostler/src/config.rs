@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use flows::terminal::screen::png::Profile;
 use model::config::{OstlerConfig, Retention};
+use model::usage::{PriceTable, TokenPrice};
 use model::wire::ConfigSetting;
 use serde::Deserialize;
 
@@ -32,6 +33,20 @@ struct File {
     terminal: TerminalTable,
     #[serde(default)]
     profiles: BTreeMap<String, Profile>,
+    #[serde(default)]
+    prices: BTreeMap<String, PriceEntry>,
+}
+
+/// `[prices."model"]`: dollars for a million tokens of each kind.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriceEntry {
+    input: f64,
+    output: f64,
+    #[serde(default)]
+    cache_read: f64,
+    #[serde(default)]
+    cache_write: f64,
 }
 
 /// `[adapters.ID]`.
@@ -138,8 +153,34 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
             .map_err(wrong)?;
     settings.extend(drawn);
-    let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention };
+    let prices = read_prices(&file.prices).map_err(wrong)?;
+    let origin = if prices.is_empty() { "default" } else { &from_file };
+    settings.push(ConfigSetting {
+        key: "prices",
+        value: format!("{:?}", prices.keys().collect::<Vec<_>>()),
+        origin: origin.to_owned(),
+    });
+    let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
     Ok(LoadedConfig { config, terminals, file: path, settings })
+}
+
+/// Prices, in millionths of a dollar.
+fn read_prices(entries: &BTreeMap<String, PriceEntry>) -> Result<PriceTable, String> {
+    const MAX_DOLLARS: f64 = 1e6;
+    let micro = |model: &str, kind: &str, dollars: f64| match dollars {
+        0.0..=MAX_DOLLARS => Ok((dollars * 1e6).round() as u64),
+        _ => Err(format!("`prices.{model:?}.{kind} = {dollars}` is not a price in dollars")),
+    };
+    let price = |(model, entry): (&String, &PriceEntry)| {
+        let price = TokenPrice {
+            input: micro(model, "input", entry.input)?,
+            output: micro(model, "output", entry.output)?,
+            cache_read: micro(model, "cache_read", entry.cache_read)?,
+            cache_write: micro(model, "cache_write", entry.cache_write)?,
+        };
+        Ok((model.clone(), price))
+    };
+    entries.iter().map(price).collect()
 }
 
 /// Further places of adapters' formats. One that is not absolute would depend on where ostler runs.

@@ -32,6 +32,8 @@ mod cli {
     mod readme;
     mod reaper;
     mod run;
+    mod search;
     mod show;
+    mod usage;
     mod writer;
 }

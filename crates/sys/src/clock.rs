@@ -11,6 +11,21 @@ pub fn now() -> Time {
     Time::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }
 
+/// The day of a time in the zone of this machine, as `2026-11-15`.
+pub fn local_day(time: Time) -> String {
+    match jiff::Timestamp::from_millisecond(time.as_millis()) {
+        Ok(stamp) => stamp.to_zoned(jiff::tz::TimeZone::system()).date().to_string(),
+        Err(_) => "unknown".to_owned(),
+    }
+}
+
+/// The first moment of a local day that is written `2026-11-15`.
+pub fn start_of_local_day(day: &str) -> Option<Time> {
+    let date: jiff::civil::Date = day.parse().ok()?;
+    let start = date.to_zoned(jiff::tz::TimeZone::system()).ok()?;
+    Some(Time::from_millis(start.timestamp().as_millisecond()))
+}
+
 /// A text that no other call gives, here or in another process of this machine.
 pub fn unique_suffix(now: Time) -> String {
     static SERIAL: AtomicU32 = AtomicU32::new(0);

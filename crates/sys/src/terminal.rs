@@ -17,6 +17,17 @@ pub fn stdout_size() -> Option<PtySize> {
     (size.ws_col > 0 && size.ws_row > 0).then_some(PtySize { cols: size.ws_col, rows: size.ws_row })
 }
 
+/// Whether the reader of stdout has gone away, as far as that is known without writing.
+pub fn is_stdout_closed() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let stdout = io::stdout();
+    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let told = poll(&mut fds, Some(&at_once)).unwrap_or(0);
+    told > 0 && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
+}
+
 /// The terminal on stdin handing over every key as it is pressed, until this is dropped.
 #[derive(Debug)]
 pub struct RawMode {

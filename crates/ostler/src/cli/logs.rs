@@ -30,6 +30,9 @@ pub(crate) struct LogsArgs {
     /// Only the last N entries.
     #[arg(short = 'n', long = "lines", value_name = "N")]
     last: Option<usize>,
+    /// Begin with the entry of this number, counted from 1, as `ostler search` gives it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    from: Option<u64>,
     /// Go on as the conversation goes on.
     #[arg(short, long)]
     follow: bool,
@@ -54,7 +57,9 @@ impl LogsArgs {
         let watch = if self.follow { watch_transcript(one)? } else { None };
         let mut entries = Vec::new();
         let mut position = read_entries(one, 0, &mut entries)?;
-        let omitted = self.last.map_or(0, |last| entries.len().saturating_sub(last));
+        let by_number = self.from.map_or(0, |from| usize::try_from(from - 1).unwrap_or(usize::MAX));
+        let by_last = self.last.map_or(0, |last| entries.len().saturating_sub(last));
+        let omitted = by_number.max(by_last).min(entries.len());
         entries.drain(..omitted);
         if context.json && !self.follow {
             context.print_json(LogsResult {

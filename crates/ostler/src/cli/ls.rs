@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use flows::observe::{Observation, ObserveScope, Observed};
+use model::filter::FilterWords;
 use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::{IncompleteSource, LsResult, SessionView};
@@ -44,6 +45,10 @@ pub(crate) struct LsArgs {
     /// Only sessions on this git branch.
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
+    /// Only sessions that these words fit: words of title, project, agent or branch, `is:waiting`,
+    /// `agent:`, `project:`, `branch:`, `model:`, `since:2d`, `tokens:>1M`, `cost:>1`, `-word`.
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    filter: Option<String>,
     /// Sort by something else than activity.
     #[arg(long, value_enum, value_name = "KEY")]
     sort: Option<SortKey>,
@@ -122,6 +127,7 @@ struct SessionFilter<'a> {
     ls: &'a LsArgs,
     cwd: Option<PathBuf>,
     since: Option<Time>,
+    words: FilterWords,
 }
 
 impl LsArgs {
@@ -136,13 +142,23 @@ impl LsArgs {
     }
 
     fn observe_scope(&self) -> ObserveScope {
-        let wants_ended = self.all || self.status.iter().any(|status| status.is_terminal());
+        let by_words = self.filter.as_deref().and_then(|words| {
+            // An error is told by whoever uses the filter.
+            FilterWords::parse(words, Time::from_millis(0)).ok()
+        });
+        let wants_ended = self.all
+            || self.status.iter().any(|status| status.is_terminal())
+            || by_words.is_some_and(|words| words.wants_ended());
         if wants_ended { ObserveScope::All } else { ObserveScope::Active }
     }
 
     fn list_once(&self, context: &CliContext, now: Time, redraw: bool) -> Result<ExitCode, Error> {
-        let filter =
-            SessionFilter { ls: self, cwd: self.wanted_directory()?, since: self.since_time(now)? };
+        let filter = SessionFilter {
+            ls: self,
+            cwd: absolute_directory(self.cwd.as_deref())?,
+            since: parse_since(self.since.as_deref(), now)?,
+            words: parse_filter(self.filter.as_deref(), now)?,
+        };
         let observation = context.observe_at(now, self.observe_scope(), &self.agent)?;
         let mut shown: Vec<&Observed> = self.select_shown(&observation, &filter);
         let total = shown.len();
@@ -182,31 +198,6 @@ impl LsArgs {
             std::mem::forget(observation);
         }
         Ok(code)
-    }
-
-    fn wanted_directory(&self) -> Result<Option<PathBuf>, Error> {
-        let absolute = |path: &PathBuf| {
-            let path = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
-            path.map_err(|error| {
-                Error::usage_error(format!("`--cwd` cannot be used: {error}"), "name a directory")
-            })
-        };
-        self.cwd.as_ref().map(absolute).transpose()
-    }
-
-    fn since_time(&self, now: Time) -> Result<Option<Time>, Error> {
-        let Some(text) = &self.since else {
-            return Ok(None);
-        };
-        let time = duration::parse_duration(text)
-            .map(|span| now.minus(span))
-            .or_else(|| Time::parse(text));
-        time.map(Some).ok_or_else(|| {
-            Error::usage_error(
-                format!("`--since {text}` is neither a span nor a time"),
-                "write it like 2h, 3d or 2026-11-15T12:00:00Z",
-            )
-        })
     }
 
     fn select_shown<'a>(
@@ -303,12 +294,49 @@ impl LsArgs {
     }
 }
 
+/// The directory that `--cwd` names, links resolved where it is there.
+pub(crate) fn absolute_directory(cwd: Option<&Path>) -> Result<Option<PathBuf>, Error> {
+    let absolute = |path: &Path| {
+        let path = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+        path.map_err(|error| {
+            Error::usage_error(format!("`--cwd` cannot be used: {error}"), "name a directory")
+        })
+    };
+    cwd.map(absolute).transpose()
+}
+
+/// The time that `--since` names: a span before `now`, or itself.
+pub(crate) fn parse_since(since: Option<&str>, now: Time) -> Result<Option<Time>, Error> {
+    let Some(text) = since else {
+        return Ok(None);
+    };
+    let time =
+        duration::parse_duration(text).map(|span| now.minus(span)).or_else(|| Time::parse(text));
+    time.map(Some).ok_or_else(|| {
+        Error::usage_error(
+            format!("`--since {text}` is neither a span nor a time"),
+            "write it like 2h, 3d or 2026-11-15T12:00:00Z",
+        )
+    })
+}
+
+/// The words of `--filter`.
+pub(crate) fn parse_filter(filter: Option<&str>, now: Time) -> Result<FilterWords, Error> {
+    FilterWords::parse(filter.unwrap_or_default(), now).map_err(|error| {
+        Error::usage_error(
+            format!("`--filter` cannot be understood: {error}"),
+            "words, is:waiting, agent:, project:, branch:, model:, since:2d, tokens:>1M, cost:>1, \
+             -word",
+        )
+    })
+}
+
 impl SessionFilter<'_> {
     fn matches_session(&self, observed: &Observed) -> bool {
         let (session, verdict) = (&observed.session, &observed.verdict);
         let ls = self.ls;
         let by_status = if ls.status.is_empty() {
-            ls.all || verdict.status.is_active()
+            ls.all || verdict.status.is_active() || self.words.wants_ended()
         } else {
             ls.status.contains(&verdict.status)
         };
@@ -323,6 +351,7 @@ impl SessionFilter<'_> {
                 .branch
                 .as_ref()
                 .is_none_or(|branch| session.digest.branch.as_ref() == Some(branch))
+            && (self.words.is_empty() || self.words.matches(&observed.session_view()))
     }
 }
 

@@ -34,12 +34,14 @@ mod ls;
 mod man;
 mod pin;
 mod schema;
+mod search;
 mod show;
 mod skills;
 mod status;
 mod store;
 mod terminal;
 mod trash;
+mod usage;
 mod vault;
 pub(crate) mod version;
 mod why;
@@ -79,6 +81,8 @@ enum Command {
     Show(show::ShowArgs),
     Why(why::WhyArgs),
     Logs(logs::LogsArgs),
+    Search(search::SearchArgs),
+    Usage(usage::UsageArgs),
     #[command(flatten)]
     Terminal(terminal::TerminalCommand),
     Skills(skills::SkillsArgs),
@@ -116,6 +120,8 @@ impl Command {
             Self::Show(_) => "show",
             Self::Why(_) => "why",
             Self::Logs(_) => "logs",
+            Self::Search(_) => "search",
+            Self::Usage(_) => "usage",
             Self::Terminal(command) => command.envelope_name(),
             Self::Skills(command) => command.envelope_name(),
             Self::Adapters(_) => "adapters",
@@ -151,6 +157,8 @@ impl Command {
             Self::Show(command) => command.run_show(context),
             Self::Why(command) => command.run_why(context),
             Self::Logs(command) => command.run_logs(context),
+            Self::Search(command) => command.run_search(context),
+            Self::Usage(command) => command.run_usage(context),
             Self::Terminal(command) => command.run_terminal_command(context),
             Self::Skills(command) => command.run_skills(context),
             Self::Adapters(command) => command.run_adapters(context),

@@ -29,6 +29,11 @@ impl Painter {
         Self { on: wanted && !env::no_color() }
     }
 
+    /// Whether there is colour.
+    pub(crate) fn has_colour(self) -> bool {
+        self.on
+    }
+
     /// The text in that colour.
     pub(crate) fn paint(self, colour: Colour, text: &str) -> String {
         if !self.on || text.is_empty() {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub(crate) use model::time::parse_duration;
+
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
@@ -39,30 +41,6 @@ pub(crate) fn exact_span(span: Duration) -> String {
         }
     }
     format!("{seconds}s")
-}
-
-/// Reads `90s`, `30m`, `2h`, `1d`, `3w` and sums of them such as `1h30m`.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
-    let mut total = 0u64;
-    let mut rest = text.trim();
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let number: u64 = rest[..digits].parse().ok()?;
-        let unit = match rest[digits..].chars().next()? {
-            's' => 1,
-            'm' => MINUTE,
-            'h' => HOUR,
-            'd' => DAY,
-            'w' => WEEK,
-            _ => return None,
-        };
-        total = total.checked_add(number.checked_mul(unit)?)?;
-        rest = &rest[digits + 1..];
-    }
-    Some(Duration::from_secs(total))
 }
 
 /// As [`parse_duration`], for the command line.

@@ -9,6 +9,8 @@ const COMMANDS: &[&str] = &[
     "show",
     "why",
     "logs",
+    "search",
+    "usage",
     "adapters",
     "du",
     "access",
