@@ -11,6 +11,7 @@ mod cli {
     mod daemon;
     mod door;
     mod errors;
+    mod feel;
     mod finalize;
     mod foreign_tree;
     mod help;
