@@ -68,8 +68,9 @@ impl EventsArgs {
             return Err(error);
         }
         // Of a session that hooks told nothing of there are no events; of one that is not there, none
-        // can come.
-        if let Some(text) = self.session.as_ref().filter(|_| !seen) {
+        // can come. After a cursor, silence is an answer.
+        let unseen = !seen && self.since.is_none();
+        if let Some(text) = self.session.as_ref().filter(|_| unseen) {
             let observation = context.observe_now(ObserveScope::All, &[])?;
             let here = std::env::current_dir().unwrap_or_default();
             let found = flows::address::resolve_session(&observation, text, &here)?;

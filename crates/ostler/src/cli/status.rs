@@ -19,8 +19,8 @@ use crate::render::{duration, output, text};
 
 /// Tell what agents are doing in this repository, after finalizing those that are gone.
 ///
-/// Looks at the git repository of this directory with its worktrees, or at the directory itself. It sweeps first:
-/// sessions whose agent is proven to be gone are ended and condensed, and it says so.
+/// Looks at the git repository of this directory with its worktrees, or at the directory itself. It
+/// sweeps first: sessions whose agent is proven to be gone are ended and condensed, and it says so.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Look at every directory.
