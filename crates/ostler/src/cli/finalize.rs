@@ -52,11 +52,13 @@ impl FinalizeArgs {
             flows::finalize::open_in(&dirs.home).map_err(|error| Error::Order(error.into()))?;
         let all: Vec<&String> = open.iter().collect();
         let ids = self.ids.iter();
-        Ok(ids.map(|id| pick_session(&all, id, handle_of).cloned()).collect::<Result<_, _>>()?)
+        Ok(ids
+            .map(|id| pick_session(&all, id, |name| handle_of(name)).cloned())
+            .collect::<Result<_, _>>()?)
     }
 }
 
-fn handle_of(name: &String) -> SessionHandle<'_> {
+fn handle_of(name: &str) -> SessionHandle<'_> {
     let (agent, id) = name.split_once(':').unwrap_or(("", name));
     SessionHandle { agent, id, ..SessionHandle::default() }
 }

@@ -261,7 +261,7 @@ fn verify_vault(context: &CliContext, kept: &[KeptSession]) -> Result<ExitCode, 
     if context.json {
         context.print_json(result)?;
     } else {
-        let copies = text::plural_of(result.sound as u64, "copy", "copies");
+        let copies = text::plural_of(result.sound, "copy", "copies");
         let sessions = text::format_plural(kept.len() as u64, "session");
         let bare = kept.iter().filter(|one| one.files.is_empty()).count() as u64;
         let without = match bare {
