@@ -47,6 +47,10 @@ impl Adapter for Amp {
         &AMP_PROFILE
     }
 
+    fn resume_words(&self) -> Vec<&'static str> {
+        vec!["amp", "threads", "continue"]
+    }
+
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         env.xdg_data().map(|data| data.join("amp")).into_iter().collect()
     }

@@ -66,6 +66,10 @@ impl Adapter for Goose {
         &GOOSE_PROFILE
     }
 
+    fn resume_words(&self) -> Vec<&'static str> {
+        vec!["goose", "session", "--resume", "--session-id"]
+    }
+
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         let named = env.path_of("GOOSE_PATH_ROOT").map(|root| root.join("data"));
         named.or_else(|| Some(env.xdg_data()?.join("goose"))).into_iter().collect()

@@ -126,6 +126,13 @@ pub trait Adapter: Sync + std::fmt::Debug {
         None
     }
 
+    /// The words that resume a session when its id follows them; none where the agent cannot.
+    fn resume_words(&self) -> Vec<&'static str> {
+        let profile = self.agent_profile();
+        let words = profile.program.names.first().zip(profile.resume_options.first());
+        words.map(|(program, option)| vec![*program, *option]).unwrap_or_default()
+    }
+
     /// Tells the conversation from position `from` on (0 is the beginning) and returns where to go
     /// on later. Positions are the adapter's own; a transcript that only grows uses byte offsets.
     fn read_conversation(

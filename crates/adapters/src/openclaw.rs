@@ -84,6 +84,11 @@ impl Adapter for OpenClaw {
         &OPENCLAW_PROFILE
     }
 
+    /// Its gateway goes on with a session by itself; nothing has to be started.
+    fn resume_words(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         let profile = env.get("OPENCLAW_PROFILE").filter(|profile| profile != "default");
         let mut directory = std::ffi::OsString::from(".openclaw");

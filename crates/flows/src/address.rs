@@ -2,62 +2,40 @@
 
 use std::path::Path;
 
-use model::address::AddressError;
+use model::address::{AddressError, SessionHandle, pick_session};
 
 use crate::observe::{Observation, Observed};
+use crate::repository;
 
-/// Finds the one session that `text` means. `agent:` in front narrows it to one agent.
-///
-/// An exact id beats a name, a name beats a prefix, and nothing is ever guessed.
+/// Finds the one session that `text` means, by the rule of [`pick_session`]; `-` is the newest and
+/// `.` the newest of this place (see [`repository::pick_here`]).
 pub fn resolve_session<'a>(
     observation: &'a Observation,
     text: &str,
     here: &Path,
 ) -> Result<&'a Observed, AddressError> {
     let not_found = || AddressError::NotFound(text.to_owned());
+    // Sessions are sorted: live first, newest first.
     match text {
-        // Sessions are sorted: live first, newest first.
         "-" => return observation.sessions.first().ok_or_else(not_found),
         "." => {
-            let here = |observed: &&Observed| {
-                observed.session.digest.cwd.as_deref().is_some_and(|cwd| Path::new(cwd) == here)
-            };
-            return observation.sessions.iter().find(here).ok_or_else(not_found);
+            let cwd_of = |one: &&Observed| one.session.digest.cwd.clone();
+            let found = repository::pick_here(observation.sessions.iter(), cwd_of, here);
+            return found.ok_or_else(not_found);
         }
-        "" => return Err(not_found()),
         _ => {}
     }
-    let (agent, id) = match text.split_once(':') {
-        Some((agent, id)) if crate::is_agent(agent) => (Some(agent), id),
-        _ => (None, text),
-    };
-    let all: Vec<&Observed> = observation
-        .sessions
-        .iter()
-        .chain(&observation.subagents)
-        .filter(|observed| agent.is_none_or(|agent| observed.session.agent == agent))
-        .collect();
-    let attempts: [&dyn Fn(&Observed) -> bool; 4] = [
-        &|observed| observed.session.id == id,
-        &|observed| observed.session.digest.name.as_deref() == Some(id),
-        &|observed| observed.session.digest.title.as_deref() == Some(id),
-        &|observed| observed.session.id.starts_with(id),
-    ];
-    for fits in attempts {
-        let found: Vec<&Observed> = all.iter().copied().filter(|one| fits(one)).collect();
-        match found[..] {
-            [] => {}
-            [one] => return Ok(one),
-            _ => {
-                return Err(AddressError::Ambiguous {
-                    text: text.to_owned(),
-                    candidates: found
-                        .iter()
-                        .map(|one| format!("{}:{}", one.session.agent, one.session.id))
-                        .collect(),
-                });
-            }
-        }
+    let all: Vec<&Observed> = observation.sessions.iter().chain(&observation.subagents).collect();
+    pick_session(&all, text, handle_of)
+}
+
+fn handle_of(one: &Observed) -> SessionHandle<'_> {
+    let digest = &one.session.digest;
+    SessionHandle {
+        agent: one.session.agent,
+        id: &one.session.id,
+        name: digest.name.as_deref(),
+        title: digest.title.as_deref(),
+        live: one.verdict.status.is_active(),
     }
-    Err(not_found())
 }

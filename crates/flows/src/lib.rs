@@ -15,6 +15,8 @@ pub mod observe;
 pub mod openclaw_store;
 pub mod pins;
 pub mod redact;
+pub mod repository;
+pub mod resume;
 pub mod search;
 pub mod terminal;
 pub mod tracks;
@@ -38,4 +40,20 @@ pub fn is_agent(id: &str) -> bool {
 /// Whether there is an adapter of that id.
 pub fn is_adapter(id: &str) -> bool {
     adapters::by_id(id).is_some()
+}
+
+/// The agent that people mean by a word: its id, its program's name, or its own name in any spelling.
+pub fn agent_named(word: &str) -> Option<&'static str> {
+    let plain = |text: &str| text.to_lowercase().replace([' ', '_'], "-");
+    let word = plain(word);
+    let profiles = || adapters::ALL_ADAPTERS.iter().map(|adapter| adapter.agent_profile());
+    let by_id = profiles().find(|profile| profile.id == word);
+    let known = by_id
+        .or_else(|| profiles().find(|profile| profile.program.names.contains(&word.as_str())))
+        .or_else(|| profiles().find(|profile| plain(profile.name) == word));
+    let short = || match word.strip_suffix("-cli").unwrap_or(&word) {
+        "cc" => Some("claude-code"),
+        stem => profiles().find(|profile| profile.id == stem).map(|profile| profile.id),
+    };
+    known.map(|profile| profile.id).or_else(short)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use model::address::AddressError;
+use model::address::{AddressError, SessionHandle, pick_session};
 use model::failure::{Failure, FailureKind};
 use model::rules::pins::{PinRecord, Pins};
 use model::session::{SessionKind, SessionName};
@@ -55,23 +55,17 @@ pub fn find_pinnable(
 
 /// The pin that is meant: by its whole name, its id, or the beginning of that.
 fn find_pin(pins: &Pins, text: &str) -> Result<Option<SessionName>, AddressError> {
-    let attempts: [&dyn Fn(&SessionName) -> bool; 3] =
-        [&|name| name.to_string() == text, &|name| name.id == text, &|name| {
-            !text.is_empty() && name.id.starts_with(text)
-        }];
-    for fits in attempts {
-        let mut found: Vec<&SessionName> = pins.sessions().filter(|name| fits(name)).collect();
-        found.sort_unstable();
-        match found[..] {
-            [] => {}
-            [one] => return Ok(Some(one.clone())),
-            _ => {
-                let candidates = found.iter().map(ToString::to_string).collect();
-                return Err(AddressError::Ambiguous { text: text.to_owned(), candidates });
-            }
-        }
+    let mut all: Vec<&SessionName> = pins.sessions().collect();
+    all.sort_unstable();
+    match pick_session(&all, text, handle_of) {
+        Ok(name) => Ok(Some(name.clone())),
+        Err(AddressError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error),
     }
-    Ok(None)
+}
+
+fn handle_of(name: &SessionName) -> SessionHandle<'_> {
+    SessionHandle { agent: &name.agent, id: &name.id, ..SessionHandle::default() }
 }
 
 /// Pins sessions, or takes their pins away. Whoever calls this is the writer.

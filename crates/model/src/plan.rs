@@ -127,6 +127,9 @@ pub struct PlanItem {
     /// The session it belongs to, if one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// What that session was about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// Why it may go.
     pub why: String,
     /// How long it has been left alone.
@@ -225,6 +228,11 @@ pub enum Refusal {
         /// The branch.
         branch: String,
     },
+    /// The worktree's repository has no remote, so that nothing is kept elsewhere.
+    NoRemote {
+        /// The branch.
+        branch: String,
+    },
     /// Somebody locked the worktree.
     Locked,
     /// It cannot be told whether it may go.
@@ -284,7 +292,10 @@ impl Refusal {
             Self::WorkedIn { who } => format!("{who} works there"),
             Self::Dirty => "it has changes that are not committed".to_owned(),
             Self::Unmerged { branch } => format!("its branch {branch} is not merged"),
-            Self::Unpushed { branch } => format!("commits of {branch} are nowhere else"),
+            Self::Unpushed { branch } => format!("commits of {branch} are on no remote"),
+            Self::NoRemote { branch } => {
+                format!("the repository has no remote, so that {branch} is on this machine only")
+            }
             Self::Locked => "it was locked with `git worktree lock`".to_owned(),
             Self::Unreadable { why } => format!("it cannot be told whether it may go: {why}"),
             Self::NameTaken { path } => format!("something else is at {path} now"),
@@ -326,6 +337,7 @@ impl Refusal {
             Self::Dirty => "commit or discard the changes",
             Self::Unmerged { .. } => "merge the branch first",
             Self::Unpushed { .. } => "push the branch first",
+            Self::NoRemote { .. } => "`git worktree remove` removes it, if this is enough",
             Self::Locked => "`git worktree unlock` unlocks it",
             Self::Unreadable { .. } => "put right what is in the way, then look again",
             Self::NameTaken { .. } => "move that away, then try again",
@@ -364,6 +376,7 @@ impl Refusal {
             Self::Dirty,
             Self::Unmerged { branch: text() },
             Self::Unpushed { branch: text() },
+            Self::NoRemote { branch: text() },
             Self::Locked,
             Self::Unreadable { why: text() },
             Self::NameTaken { path: text() },

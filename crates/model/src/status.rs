@@ -240,6 +240,26 @@ mod tests {
     }
 
     #[test]
+    fn p11_the_glossary_has_the_same_table() {
+        let glossary = include_str!("../../../docs/glossary.md");
+        for status in Status::ALL {
+            let p = status.policy();
+            let columns = [
+                p.active,
+                p.terminal,
+                p.commandable,
+                p.live_host,
+                p.offline_replay,
+                p.collectable,
+                p.destroyed,
+            ];
+            let cells = columns.map(|mark| if mark { " x |" } else { " |" }).concat();
+            let row = format!("| {} |{cells}", status.as_str());
+            assert!(glossary.lines().any(|line| line == row), "no line {row}");
+        }
+    }
+
+    #[test]
     fn words_are_the_json_words() {
         for status in Status::ALL {
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());

@@ -380,6 +380,9 @@ pub struct ShowResult<'a> {
     /// The agent that a terminal was made for, as it was noted then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launch: Option<LaunchView>,
+    /// The command that opens its conversation again, to be run in its directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume: Option<Vec<String>>,
     /// What could not be read.
     pub incomplete: &'a [IncompleteSource],
 }

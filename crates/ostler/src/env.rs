@@ -42,9 +42,12 @@ pub(crate) fn runtime_dir() -> Option<PathBuf> {
     lookup_variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
+/// `NO_COLOR`, for programs of ours whose words are read again.
+pub(crate) const NO_COLOR_VARIABLE: &str = "NO_COLOR";
+
 /// `NO_COLOR`: set to anything, no colours (no-color.org).
 pub(crate) fn no_color() -> bool {
-    lookup_variable("NO_COLOR").is_some()
+    lookup_variable(NO_COLOR_VARIABLE).is_some()
 }
 
 /// `CLICOLOR_FORCE`: set to anything but 0, colours even where there is no terminal.
@@ -55,6 +58,20 @@ pub(crate) fn force_color() -> bool {
 /// `TERM=dumb`: a terminal that cannot do anything.
 pub(crate) fn dumb_terminal() -> bool {
     text_variable("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// `LC_ALL`, `LC_CTYPE`, `LANG`: whether the first that is set names a character set without our signs.
+/// Where none is set, nothing is known against them.
+pub(crate) fn is_ascii_locale() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(text_variable);
+    locale.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        let charset = locale.split('@').next().and_then(|name| name.split_once('.'));
+        match charset {
+            Some((_, charset)) => !matches!(charset, "utf-8" | "utf8"),
+            None => matches!(locale.as_str(), "c" | "posix"),
+        }
+    })
 }
 
 /// `COLUMNS`: the width to draw for, before asking the terminal.

@@ -101,9 +101,29 @@ pub(crate) enum Error {
     /// No session, or several.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// No such session in a list of its own.
+    #[error("no session `{text}` {place}")]
+    NotListed {
+        /// What was typed.
+        text: String,
+        /// Where it was looked for.
+        place: &'static str,
+        /// The command that lists what there is.
+        list: &'static str,
+    },
     /// What a hosted terminal, its host or its files answered.
     #[error(transparent)]
     Terminal(HostFault),
+    /// The session is an agent's own, in no terminal of ours.
+    #[error("`{session}` is not hosted by ostler{}", running_place(.place))]
+    NotHosted {
+        /// `agent:id`.
+        session: String,
+        /// Its process, and the terminal that this runs on.
+        place: Option<(u32, Option<String>)>,
+        /// The command that opens it.
+        resume: Option<String>,
+    },
     /// The session has nothing to read.
     #[error("session `{id}` has no transcript to read yet")]
     NoTranscript {
@@ -214,6 +234,9 @@ pub(crate) enum Error {
 impl From<AccessError> for Error {
     fn from(error: AccessError) -> Self {
         match error {
+            AccessError::Address(AddressError::NotFound(text)) => {
+                Self::NotListed { text, place: "with lent access", list: "ostler access list" }
+            }
             AccessError::Address(error) => Self::Address(error),
             AccessError::Refused { what, hint } => Self::Refused { what, hint },
             other => Self::Access(other),
@@ -253,7 +276,9 @@ impl Error {
     pub(crate) fn stable_code(&self) -> &'static str {
         match self {
             Self::Usage { .. } | Self::Config { .. } => "INVALID_INPUT",
-            Self::Address(AddressError::NotFound(_)) => "SESSION_NOT_FOUND",
+            Self::Address(AddressError::NotFound(_))
+            | Self::NotHosted { .. }
+            | Self::NotListed { .. } => "SESSION_NOT_FOUND",
             Self::Address(AddressError::Ambiguous { .. }) => "AMBIGUOUS_ID",
             Self::Terminal(fault) => fault.code.as_str(),
             Self::NoTranscript { .. } | Self::Read { .. } => "STORAGE_READ_ERROR",
@@ -295,13 +320,21 @@ impl Error {
                 "type more of the id, or put the agent in front: {}",
                 candidates.iter().take(5).cloned().collect::<Vec<_>>().join(", ")
             )),
+            Self::NotListed { list, .. } => Some(format!("`{list}` lists what there is")),
+            Self::NotHosted { place, resume, .. } => Some(match (place, resume) {
+                (Some(_), Some(resume)) => {
+                    format!("use the terminal it runs in; once it is left, `{resume}` opens it")
+                }
+                (None, Some(resume)) => format!("`{resume}` opens it"),
+                (_, None) => "`ostler show` and `ostler logs` tell more of it".to_owned(),
+            }),
             Self::Terminal(fault) => terminal_hint(fault).map(str::to_owned),
             Self::NoTranscript { .. } => {
                 Some("the agent writes it with the first answer; try again then".to_owned())
             }
-            Self::Config { .. } => {
-                Some("`ostler config show` lists the settings there are".to_owned())
-            }
+            Self::Config { path, .. } => Some(format!(
+                "put that line of {path} right; docs/configuration.md lists the settings"
+            )),
             Self::Store(error) => Some(error.remedy()),
             Self::Gateway(error) => Some(gateway_hint(error).to_owned()),
             Self::Dirs(_) => Some("set HOME or OSTLER_HOME to an absolute path".to_owned()),
@@ -319,6 +352,11 @@ impl Error {
             }
             Self::Vault(VaultError::NoPlace { .. }) => {
                 Some("`--to DIR` writes it below a directory, named by its hash".to_owned())
+            }
+            Self::Vault(VaultError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::AlreadyExists =>
+            {
+                Some("`--to DIR` writes it below another directory".to_owned())
             }
             Self::Vault(_) => Some("`ostler vault verify` checks all of it".to_owned()),
             Self::Read { .. } | Self::Write { .. } => {
@@ -497,6 +535,15 @@ impl From<TerminalError> for Error {
             TerminalError::Fault(fault) => Self::Terminal(fault),
             TerminalError::Address(error) => Self::Address(error),
         }
+    }
+}
+
+/// Where a process runs, as part of a sentence.
+fn running_place(place: &Option<(u32, Option<String>)>) -> String {
+    match place {
+        Some((pid, Some(terminal))) => format!(": it runs as pid {pid} on {terminal}"),
+        Some((pid, None)) => format!(": it runs as pid {pid}"),
+        None => String::new(),
     }
 }
 

@@ -12,6 +12,7 @@ mod cli {
     mod dependencies;
     mod door;
     mod errors;
+    mod feel;
     mod finalize;
     mod foreign_tree;
     mod help;

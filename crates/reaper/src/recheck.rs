@@ -48,6 +48,7 @@ impl PlannedRemoval {
             path: path.to_string_lossy().into_owned(),
             owner: owner.into(),
             session: None,
+            title: None,
             why: why.into(),
             age_ms: None,
             bytes: print.size,

@@ -184,6 +184,9 @@ mod tests {
         assert_eq!(prepared.into_inner(), 3);
         assert!(counted.iter().map(|(thing, _)| thing).eq(&things));
         assert!(counted.iter().all(|(_, done)| (1..=100).contains(done)));
+    }
+
+    #[test]
     fn results_come_in_order_and_a_drop_cancels() {
         let mut work = start_ordered(100, |index, _| index * 2).unwrap();
         let mut got = Vec::new();

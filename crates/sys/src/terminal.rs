@@ -28,6 +28,22 @@ pub fn is_stdout_closed() -> bool {
     told > 0 && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
 }
 
+/// The terminal that a process reads from or writes to, where that can be seen.
+#[cfg(target_os = "linux")]
+pub fn terminal_of(pid: u32) -> Option<String> {
+    let place = |number: u32| std::fs::read_link(format!("/proc/{pid}/fd/{number}")).ok();
+    let is_terminal = |path: &std::path::PathBuf| {
+        path.starts_with("/dev/pts") || path.to_string_lossy().starts_with("/dev/tty")
+    };
+    (0..3).filter_map(place).find(is_terminal).map(|path| path.to_string_lossy().into_owned())
+}
+
+/// The terminal that a process reads from or writes to: not known on this platform.
+#[cfg(not(target_os = "linux"))]
+pub fn terminal_of(_pid: u32) -> Option<String> {
+    None
+}
+
 /// The terminal on stdin handing over every key as it is pressed, until this is dropped.
 #[derive(Debug)]
 pub struct RawMode {

@@ -13,6 +13,7 @@ pub fn bare(program: impl AsRef<Path>, home: &TempHome) -> Command {
     command
         .env_clear()
         .env("HOME", home.path())
+        .env("TZ", "UTC")
         .env("XDG_RUNTIME_DIR", home.join("run"))
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .current_dir(home.path())

@@ -209,6 +209,7 @@ pub(super) fn plan_transcripts(
         let age = last.map(|last| last.min(planned.age(now)));
         planned.item.age_ms = age.map(whole_millis);
         planned.item.session = Some(one.session.id.clone());
+        planned.item.title = one.session.display_title().map(str::to_owned);
         planned.item.evidence = vec![one.verdict.liveness.reason_code().to_owned()];
         let refused = match (removable, beside.get(agent)) {
             (Removable::OnlyThrough(command), _) => {

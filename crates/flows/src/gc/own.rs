@@ -55,6 +55,8 @@ pub(super) fn plan_terminals(
         };
         planned = planned.with_total_size();
         planned.item.session = Some(session.id.clone());
+        let title = session.digest.name.as_deref().or(session.display_title());
+        planned.item.title = title.map(str::to_owned);
         let ended = session.digest.ended_at.max(session.last_activity_at());
         let age = ended.map(|at| now.since(at));
         planned.item.age_ms = age.map(whole_millis);

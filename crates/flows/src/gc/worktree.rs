@@ -10,6 +10,7 @@ use model::time::{Time, whole_millis};
 
 use super::{GcCheck, GcPlan, InUse};
 use crate::observe::Observation;
+use crate::repository;
 use crate::writer::GcRequest;
 use reaper::PlannedRemoval;
 
@@ -35,10 +36,11 @@ pub(super) fn plan_worktrees(
         };
         let sessions = || observation.sessions.iter().filter(below);
         let why = "its branch is merged, and nothing in it is anywhere else";
-        let Ok(mut planned) = PlannedRemoval::new(RemovableKind::Worktree, &root, "git", why)
-        else {
+        let Ok(planned) = PlannedRemoval::new(RemovableKind::Worktree, &root, "git", why) else {
             continue;
         };
+        // Also of one that stays: its size is what a person weighs its worth against.
+        let mut planned = planned.with_total_size();
         let last = sessions().filter_map(|one| one.session.last_activity_at()).max();
         let age = last.map(|at| now.since(at));
         planned.item.age_ms = age.map(whole_millis);
@@ -68,18 +70,15 @@ pub(super) fn plan_worktrees(
             planning.add_kept(planned, refusal);
         } else {
             let of = sessions().map(|one| one.session.session_name()).collect();
-            planning.add_item(ask, planned.with_total_size(), GcCheck::Worktree, of);
+            planning.add_item(ask, planned, GcCheck::Worktree, of);
         }
     }
 }
 
 /// The worktree that a directory is in, if that is a linked one. A repository itself never is.
 fn root_of(directory: &Path) -> Option<PathBuf> {
-    let git = |place: &&Path| std::fs::symlink_metadata(place.join(".git")).is_ok();
-    let root = directory.ancestors().find(git)?;
-    let text = std::fs::read_to_string(root.join(".git")).ok()?;
-    let administration = text.strip_prefix("gitdir: ")?.trim_end();
-    administration.contains("/worktrees/").then(|| root.to_owned())
+    let root = repository::worktree_root(directory)?;
+    repository::linked_administration(&root).map(|_| root)
 }
 
 /// Whether everything in a worktree is somewhere else too, and nobody uses it.
@@ -99,6 +98,9 @@ pub(super) fn check_worktree(root: &Path, in_use: &InUse) -> Result<(), Refusal>
         return Err(Refusal::Dirty);
     }
     let branch = run_git(root, &["rev-parse", "--abbrev-ref", "HEAD"])?.trim().to_owned();
+    if run_git(root, &["remote"])?.trim().is_empty() {
+        return Err(Refusal::NoRemote { branch });
+    }
     let unpushed = run_git(root, &["rev-list", "--max-count=1", "HEAD", "--not", "--remotes"])?;
     if !unpushed.is_empty() {
         return Err(Refusal::Unpushed { branch });

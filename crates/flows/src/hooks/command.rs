@@ -53,7 +53,7 @@ fn undouble_program(program: &str) -> &str {
 }
 
 /// A word that a shell reads as it is.
-fn quote_word(word: &str) -> String {
+pub(crate) fn quote_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._+-@%:,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -11,6 +11,8 @@ mod script;
 mod toml;
 mod trust;
 
+pub(crate) use command::quote_word;
+
 use std::path::{Path, PathBuf};
 
 use adapters::Adapter;

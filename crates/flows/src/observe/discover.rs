@@ -38,6 +38,8 @@ pub(super) struct Discovered {
     pub(super) seen: Vec<AgentSightings>,
     pub(super) agents: Vec<AgentReport>,
     pub(super) incomplete: Vec<IncompleteSource>,
+    /// The ids of transcripts that were listed and not wanted.
+    pub(super) unread_ids: Vec<String>,
 }
 
 /// How long a listing reads transcripts that the index does not have, all agents together. What is
@@ -85,7 +87,12 @@ pub(super) fn read_transcripts(
     tracks: &[TrackedSession],
     mut listed: ListedSources,
 ) -> Discovered {
-    let mut found = Discovered { seen: Vec::new(), agents: Vec::new(), incomplete: Vec::new() };
+    let mut found = Discovered {
+        seen: Vec::new(),
+        agents: Vec::new(),
+        incomplete: Vec::new(),
+        unread_ids: Vec::new(),
+    };
     let deadline = Instant::now() + SURVEY_READ_TIMEOUT;
     for (report, survey) in listed.surveys {
         let shelf = listed.shelves.get(report.adapter.agent_profile().id);
@@ -143,7 +150,10 @@ impl Discovered {
             ObserveScope::Active if observer.sees_every_process() && processes.is_listed() => {
                 let told = tracks.iter().filter(|one| one.agent == id).map(|one| one.id.as_str());
                 let runs = processes.runs_of(id);
-                only_possibly_live(adapter, survey.sources, &survey.registrations, told, runs)
+                let (live, unread) =
+                    only_possibly_live(adapter, survey.sources, &survey.registrations, told, runs);
+                self.unread_ids.extend(unread);
+                live
             }
             _ => survey.sources,
         };
@@ -193,14 +203,15 @@ fn damage_words(damage: TranscriptDamage) -> Option<String> {
 }
 
 /// Leaves out transcripts that no process can be working on: nothing registered, told, names or locks
-/// them, and they were last written before any process of the agent started.
+/// them, and they were last written before any process of the agent started. Of these only the ids
+/// are kept.
 fn only_possibly_live<'a>(
     adapter: &'static dyn Adapter,
     sources: Vec<Box<TranscriptSource>>,
     registrations: &[ProcessRegistration],
     told: impl Iterator<Item = &'a str>,
     runs: impl Iterator<Item = &'a AgentRun>,
-) -> Vec<Box<TranscriptSource>> {
+) -> (Vec<Box<TranscriptSource>>, Vec<String>) {
     let mut named: HashSet<&str> = told.collect();
     let mut whole_store = false;
     for registration in registrations {
@@ -222,7 +233,7 @@ fn only_possibly_live<'a>(
         since = since.min(run.started_at).or(since).or(run.started_at);
     }
     if whole_store {
-        return sources;
+        return (sources, Vec::new());
     }
     let since = since.map(|since| since.minus(START_SLACK));
     let live = |source: &TranscriptSource| {
@@ -234,10 +245,14 @@ fn only_possibly_live<'a>(
         .filter(|source| live(source))
         .map(|source| source.parent.as_ref().unwrap_or(&source.id).clone())
         .collect();
-    sources
-        .into_iter()
-        .filter(|source| parents.contains(source.parent.as_ref().unwrap_or(&source.id)))
-        .collect()
+    let (mut live, mut unread) = (Vec::new(), Vec::new());
+    for source in sources {
+        match parents.contains(source.parent.as_ref().unwrap_or(&source.id)) {
+            true => live.push(source),
+            false => unread.push(source.id),
+        }
+    }
+    (live, unread)
 }
 
 /// A transcript that was read, and whether the index already had it.

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use access::rules::ACCESS_AGENT_NAME;
 use adapters::{Adapter, EnvLookup, ExtraFile, SurveyProblem, TranscriptSource};
+use model::address::ShortIds;
 use model::config::OstlerConfig;
 use model::liveness::Observer;
 use model::rules::judge::{JudgeCircumstances, Verdict};
@@ -119,6 +120,22 @@ pub struct Observation {
     pub circumstances: JudgeCircumstances,
     /// What is never to be collected.
     pub pins: Pins,
+    /// The ids of sessions that are there and were not looked at, since they cannot be live.
+    pub unread_ids: Vec<String>,
+}
+
+impl Observation {
+    /// The ids of every session that is known of.
+    pub fn known_ids(&self) -> impl Iterator<Item = &str> {
+        let seen = self.sessions.iter().chain(&self.subagents);
+        let seen = seen.map(|one| one.session.id.as_str());
+        seen.chain(self.unread_ids.iter().map(String::as_str))
+    }
+
+    /// Short ids that mean one session each, also among those that were not looked at.
+    pub fn short_ids(&self) -> ShortIds<'_> {
+        ShortIds::among(self.known_ids())
+    }
 }
 
 /// Observes.
@@ -211,6 +228,7 @@ fn judge_sessions(
         agents,
         circumstances,
         pins: Pins::default(),
+        unread_ids: found.unread_ids,
     }
 }
 

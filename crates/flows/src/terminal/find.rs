@@ -3,8 +3,10 @@
 use host::screen::Personality;
 use model::hosted::{FaultCode, HostFault};
 
+use super::sight::TERMINAL_AGENT;
 use super::{HostedSession, TerminalError, TerminalHome};
-use model::address::AddressError;
+use crate::repository;
+use model::address::{AddressError, SessionHandle, pick_session};
 
 impl TerminalHome {
     /// Finds the session that `text` means: an id; under ostler's name also an unambiguous prefix, a
@@ -44,30 +46,22 @@ impl TerminalHome {
             "-" => return Ok(sessions.into_iter().next_back().ok_or_else(not_found)?),
             "." => {
                 let here = std::env::current_dir().unwrap_or_default();
-                let is_here = |one: &HostedSession| std::path::Path::new(&one.manifest.cwd) == here;
-                return Ok(sessions.into_iter().rev().find(is_here).ok_or_else(not_found)?);
+                let is_live = |one: &HostedSession| one.clone().as_settled().status().is_active();
+                let (live, over): (Vec<_>, Vec<_>) = sessions.into_iter().rev().partition(is_live);
+                let cwd_of = |one: &HostedSession| Some(one.manifest.cwd.clone());
+                let found = repository::pick_here(live.into_iter().chain(over), cwd_of, &here);
+                return Ok(found.ok_or_else(not_found)?);
             }
             _ => {}
         }
-        let prefix = text.to_ascii_uppercase();
-        // A name may be used again once its session is over: the live one has it, else the newest.
-        let is_live = |one: &&HostedSession| (*one).clone().as_settled().status().is_active();
-        let named =
-            || sessions.iter().rev().filter(|one| one.manifest.name.as_deref() == Some(text));
-        if let Some(one) = named().find(is_live).or_else(|| named().next()) {
-            return Ok(one.clone());
-        }
-        let begins = |one: &&HostedSession| one.id.starts_with(text) || one.id.starts_with(&prefix);
-        let found: Vec<&HostedSession> = sessions.iter().filter(begins).collect();
-        match found[..] {
-            [] => {}
-            [one] => return Ok(one.clone()),
-            _ => {
-                let candidates = found.iter().map(|one| format!("terminal:{}", one.id)).collect();
-                return Err(AddressError::Ambiguous { text: text.to_owned(), candidates }.into());
-            }
-        }
-        Err(not_found().into())
+        let newest_first: Vec<&HostedSession> = sessions.iter().rev().collect();
+        let found = pick_session(&newest_first, text, |one: &HostedSession| {
+            let name = one.manifest.name.as_deref();
+            // Whether it is live costs a look at its host, and is asked only about its name.
+            let live = name == Some(text) && one.clone().as_settled().status().is_active();
+            SessionHandle { agent: TERMINAL_AGENT, id: &one.id, name, title: None, live }
+        });
+        Ok(found?.clone())
     }
 
     /// The names of the session directories, sorted.

@@ -78,6 +78,9 @@ pub struct StatusResult<'a> {
     /// The directory that was asked about; none for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
+    /// The other worktrees of its repository, which were looked at too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub worktrees: Vec<String>,
     /// Sessions that are active there.
     pub sessions: Vec<SessionView<'a>>,
     /// Sessions that ended there in the last day, as far as hooks told of them.

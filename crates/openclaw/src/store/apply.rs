@@ -204,6 +204,7 @@ fn plan_removal(
         path: path_text(path),
         owner: "openclaw".to_owned(),
         session: None,
+        title: None,
         why: why.to_owned(),
         age_ms: None,
         bytes: print.size,

@@ -67,6 +67,7 @@ pub fn perform_rebuild(
                 path: path_text(&place.path),
                 owner: "openclaw".to_owned(),
                 session: None,
+                title: None,
                 why: why.to_owned(),
                 age_ms: None,
                 bytes: print.size,

@@ -76,7 +76,7 @@ const AGENT_COLUMNS: [TableColumn; 7] = [
     TableColumn { head: "LIVE", give: ColumnGive::Rigid, right: false },
     TableColumn { head: "SESSIONS", give: ColumnGive::Rigid, right: true },
     TableColumn { head: "SIZE", give: ColumnGive::Rigid, right: true },
-    TableColumn { head: "WORKSPACE", give: ColumnGive::CutLeft(16), right: false },
+    TableColumn { head: "WORKSPACE", give: ColumnGive::CutMiddle(16), right: false },
     TableColumn { head: "DIRECTORY", give: ColumnGive::Drop(1), right: false },
 ];
 

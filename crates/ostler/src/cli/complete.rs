@@ -1,14 +1,16 @@
-//! What the shell may complete: live session ids, agents.
+//! What the shell may complete: sessions, terminals, agents, receipts, words to filter by.
 
-use clap_complete::CompletionCandidate;
+use clap_complete::{ArgValueCandidates, CompletionCandidate};
 use flows::observe::{ObserveRequest, ObserveScope, observe_sessions};
+use flows::terminal::TerminalHome;
 use model::config::OstlerConfig;
 use model::session::is_safe_id;
+use model::status::{Activity, Status};
 
 use crate::env;
 use crate::render::text;
 
-/// Ids of every session, with what they are about.
+/// Ids and names of every session, with what they are about.
 pub(crate) fn complete_sessions() -> Vec<CompletionCandidate> {
     let config = OstlerConfig::default();
     let dirs = sys::dirs::of_this_process().ok();
@@ -26,14 +28,99 @@ pub(crate) fn complete_sessions() -> Vec<CompletionCandidate> {
     observation
         .sessions
         .iter()
-        .filter(|observed| is_insertable(&observed.session.id))
-        .map(|observed| {
+        .flat_map(|observed| {
+            let name = observed.session.digest.name.as_ref();
+            let words = name.into_iter().chain([&observed.session.id]);
+            words.filter(|word| is_insertable(word)).map(move |word| (word, observed))
+        })
+        .map(|(word, observed)| {
             let session = &observed.session;
             let title = text::cut_right(&text::one_line(session.display_title().unwrap_or("")), 60);
             let help = format!("{} {} {title}", session.agent, observed.verdict.status.as_str());
-            CompletionCandidate::new(&session.id).help(Some(help.trim_end().to_owned().into()))
+            CompletionCandidate::new(word).help(Some(help.trim_end().to_owned().into()))
         })
         .collect()
+}
+
+/// The completer of sessions.
+pub(crate) fn sessions() -> ArgValueCandidates {
+    ArgValueCandidates::new(complete_sessions)
+}
+
+/// The completer of commands that work on a terminal.
+pub(crate) fn terminals() -> ArgValueCandidates {
+    ArgValueCandidates::new(complete_terminals)
+}
+
+/// Ids and names of hosted terminals, with what runs in them; the newest first.
+fn complete_terminals() -> Vec<CompletionCandidate> {
+    let Ok(dirs) = sys::dirs::of_this_process() else { return Vec::new() };
+    let sessions = TerminalHome::at_root(&dirs.home).readable_sessions().unwrap_or_default();
+    let mut candidates = Vec::new();
+    for session in sessions.into_iter().rev() {
+        let session = session.as_settled();
+        let program = text::one_line(&session.manifest.command.join(" "));
+        let help = format!("{} {}", session.status().as_str(), text::cut_right(&program, 60));
+        let words = session.manifest.name.iter().chain([&session.id]);
+        candidates.extend(
+            words
+                .filter(|word| is_insertable(word))
+                .map(|word| CompletionCandidate::new(word).help(Some(help.clone().into()))),
+        );
+    }
+    candidates
+}
+
+/// The completer of receipts that can be undone.
+pub(crate) fn receipts() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let Ok(dirs) = sys::dirs::of_this_process() else { return Vec::new() };
+        let (receipts, _) = reaper::list_receipts(&dirs.home);
+        let insertable = receipts.iter().filter(|one| is_insertable(&one.receipt));
+        insertable.map(|one| CompletionCandidate::new(&one.receipt)).collect()
+    })
+}
+
+/// The completer of sessions in the vault.
+pub(crate) fn kept_sessions() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let Ok(dirs) = sys::dirs::of_this_process() else { return Vec::new() };
+        let kept = flows::finalize::list_kept(&dirs.home).unwrap_or_default();
+        let insertable = kept.iter().filter(|one| is_insertable(&one.session));
+        let candidate = |one: &model::summary::KeptSession| {
+            let title = text::one_line(one.summary.title.as_deref().unwrap_or(""));
+            let help = format!("{} {}", one.agent, text::cut_right(&title, 60));
+            CompletionCandidate::new(&one.session).help(Some(help.trim_end().to_owned().into()))
+        };
+        insertable.map(candidate).collect()
+    })
+}
+
+/// The completer of states to filter by.
+pub(crate) fn statuses() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let words = Status::ALL.iter().map(|status| status.as_str());
+        ["alive", "dead"].into_iter().chain(words).map(CompletionCandidate::new).collect()
+    })
+}
+
+/// The completer of what live sessions may be doing.
+pub(crate) fn activities() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        Activity::ALL.iter().map(|one| CompletionCandidate::new(one.as_str())).collect()
+    })
+}
+
+/// The completer of agents that have hooks.
+pub(crate) fn hooked_agents() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        flows::hooks::supported_agents().map(CompletionCandidate::new).collect()
+    })
+}
+
+/// The completer of agents.
+pub(crate) fn agents() -> ArgValueCandidates {
+    ArgValueCandidates::new(complete_agents)
 }
 
 /// Ids of every adapter.

@@ -120,7 +120,13 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
 fn start_daemon(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {
     let before = daemon_status(dirs)?;
     if before.running {
-        return Err(Error::DaemonRuns { pid: before.pid });
+        // One of an earlier version cannot do what it is wanted for.
+        if is_previous(dirs, &before) {
+            return Err(Error::DaemonRuns { pid: before.pid });
+        }
+        // Otherwise what was asked for is so.
+        output::print_notice("it runs already");
+        return print_status(context, dirs, &before);
     }
     sys::private::create_private_dir(&dirs.home).map_err(|error| Error::Write {
         path: dirs.home.to_string_lossy().into_owned(),
@@ -134,7 +140,12 @@ fn start_daemon(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {
         reason: error.to_string(),
     })?;
     let mut command = std::process::Command::new(sys::spawn::this_program()?);
-    command.args(["daemon", "run"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    command
+        .args(["daemon", "run"])
+        .env(env::NO_COLOR_VARIABLE, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log);
     sys::spawn::spawn_detached(&mut command)?.wait()?;
     let begun = Instant::now();
     loop {
@@ -217,6 +228,11 @@ pub(crate) fn daemon_status(dirs: &Dirs) -> Result<DaemonResult, Error> {
     }))
 }
 
+/// Whether it is a daemon of an earlier version, which listens at a place of its own.
+fn is_previous(dirs: &Dirs, status: &DaemonResult) -> bool {
+    status.socket == daemon::previous::socket(&dirs.runtime).to_string_lossy()
+}
+
 fn print_status(
     context: &CliContext,
     dirs: &Dirs,
@@ -228,7 +244,7 @@ fn print_status(
         let pid = status.pid.unwrap_or_default();
         let watching = status.watching.unwrap_or_default();
         output::print_text(&format!("running (pid {pid}), watching {watching} owners\n"))?;
-        if status.socket == client::previous::socket(&dirs.runtime).to_string_lossy() {
+        if is_previous(dirs, status) {
             output::print_notice(
                 "it is of an earlier version, which cannot be asked for anything but this: \
                  `ostler daemon stop`, then `ostler daemon start`",

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use flows::observe::ObserveScope;
 use model::wire::EventView;
 
 use crate::cli::CliContext;
 use crate::error::Error;
-use crate::render::{output, text};
+use crate::render::{duration, output, text};
 
 /// Show what hooks reported and what was finalized, as a stream that can be resumed.
 ///
@@ -51,18 +52,37 @@ impl EventsArgs {
                 flows::events::newest_cursor(&home).map_err(|error| Error::Events(error.into()))?
             }
         };
-        let mut failed = None;
+        let (mut failed, mut seen) = (None, false);
         let mut each = |event: EventView| {
             if self.session.as_ref().is_some_and(|wanted| *wanted != event.session) {
                 return true;
             }
+            seen = true;
             let told =
                 if context.json { output::print_json_line(&event) } else { print_event(&event) };
             failed = told.err();
             failed.is_none()
         };
         flows::events::read_events(&home, cursor, self.follow, &mut each).map_err(Error::Events)?;
-        failed.map_or(Ok(ExitCode::SUCCESS), Err)
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        // Of a session that hooks told nothing of there are no events; of one that is not there, none
+        // can come. After a cursor, silence is an answer.
+        let unseen = !seen && self.since.is_none();
+        if let Some(text) = self.session.as_ref().filter(|_| unseen) {
+            let observation = context.observe_now(ObserveScope::All, &[])?;
+            let here = std::env::current_dir().unwrap_or_default();
+            let found = flows::address::resolve_session(&observation, text, &here)?;
+            let id = &found.session.id;
+            if id != text {
+                return Err(Error::usage_error(
+                    format!("`--session {text}` is not a full id"),
+                    format!("`--session {id}` is"),
+                ));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }
 
@@ -71,7 +91,11 @@ fn print_event(event: &EventView) -> Result<(), Error> {
     let more = said("prompt").or_else(|| said("message")).or_else(|| said("detail")).unwrap_or("");
     let line = format!(
         "{}  {}  {:13}  {}:{}  {more}",
-        event.cursor, event.at, event.kind, event.agent, event.session
+        event.cursor,
+        duration::local_time(event.at),
+        event.kind,
+        event.agent,
+        event.session
     );
     output::print_text(&format!("{}\n", text::one_line(line.trim_end())))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flows::writer::AskLimits;
+use model::address::{SessionHandle, pick_session};
 use model::wire::{SweepResult, SweptSession};
 
 use crate::cli::CliContext;
@@ -49,26 +50,17 @@ impl FinalizeArgs {
         let dirs = context.ostler_dirs()?;
         let open = flows::tracks::open_in(&dirs.home)
             .map_err(|error| Error::Order(flows::finalize::SweepError::from(error).into()))?;
-        let mut names = Vec::new();
-        for id in &self.ids {
-            let fits = |name: &&String| {
-                let own = name.split_once(':').map_or("", |(_, own)| own);
-                name.starts_with(id.as_str()) || own.starts_with(id.as_str())
-            };
-            let found: Vec<&String> = open.iter().filter(fits).collect();
-            match found[..] {
-                [one] => names.push(one.clone()),
-                [] => return Err(model::address::AddressError::NotFound(id.clone()).into()),
-                _ => {
-                    let candidates = found.into_iter().cloned().collect();
-                    let text = id.clone();
-                    let error = model::address::AddressError::Ambiguous { text, candidates };
-                    return Err(error.into());
-                }
-            }
-        }
-        Ok(names)
+        let all: Vec<&String> = open.iter().collect();
+        let ids = self.ids.iter();
+        Ok(ids
+            .map(|id| pick_session(&all, id, |name| handle_of(name)).cloned())
+            .collect::<Result<_, _>>()?)
     }
+}
+
+fn handle_of(name: &str) -> SessionHandle<'_> {
+    let (agent, id) = name.split_once(':').unwrap_or(("", name));
+    SessionHandle { agent, id, ..SessionHandle::default() }
 }
 
 /// Sweeps, through the daemon if there is one.

@@ -15,7 +15,6 @@ use crate::env;
 use crate::error::{self, Error};
 use crate::render::colour::{Colour, Painter};
 use crate::render::progress::ProgressLine;
-use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output, size, text};
 
 /// Show what may be removed and why; with `--yes`, move it to the trash.
@@ -61,14 +60,6 @@ enum IncludedKind {
     /// Git worktrees that are merged, clean, pushed, unlocked and nobody's directory.
     Worktrees,
 }
-
-const PLAN_COLUMNS: [TableColumn; 5] = [
-    TableColumn { head: "ACTION", give: ColumnGive::Rigid, right: false },
-    TableColumn { head: "WHAT", give: ColumnGive::Rigid, right: false },
-    TableColumn { head: "AGE", give: ColumnGive::Rigid, right: true },
-    TableColumn { head: "BYTES", give: ColumnGive::Rigid, right: true },
-    TableColumn { head: "WHERE AND WHY", give: ColumnGive::Cut(40), right: false },
-];
 
 impl GcArgs {
     pub(crate) fn run_gc(&self, context: &CliContext) -> Result<ExitCode, Error> {
@@ -118,13 +109,16 @@ impl GcArgs {
         context: &CliContext,
         runtime: &std::path::Path,
     ) -> Result<GcRequest, Error> {
-        let known = |agent: &&String| !flows::is_agent(agent) && agent.as_str() != "ostler";
-        if let Some(unknown) = self.agent.iter().find(known) {
-            return Err(Error::usage_error(
-                format!("there is no agent `{unknown}`"),
-                "`ostler adapters` lists them; `ostler` and `terminal` are ours",
-            ));
-        }
+        let agents = self.agent.iter().map(|agent| match agent.as_str() {
+            "ostler" => Ok(agent.clone()),
+            _ => ls::parse_agent(agent).map_err(|why| {
+                Error::usage_error(
+                    format!("`--agent {agent}`: {why}"),
+                    "`ostler adapters` lists them; `ostler` and `terminal` are ours",
+                )
+            }),
+        });
+        let agents = agents.collect::<Result<Vec<_>, _>>()?;
         let retention = context.load_config()?.config.retention;
         let limits = self.older_than.is_some() || self.max_bytes.is_some();
         let set = retention.transcripts.is_some() || retention.transcript_bytes.is_some();
@@ -140,7 +134,7 @@ impl GcArgs {
             older_than_ms: self.older_than.map(whole_millis),
             max_bytes: self.max_bytes,
             keep: self.keep.clone(),
-            agents: self.agent.clone(),
+            agents,
             retention,
             runtime: runtime.to_owned(),
             variables: std::collections::BTreeMap::new(),
@@ -174,8 +168,10 @@ fn print_plan(context: &CliContext, mut result: GcResult) -> Result<ExitCode, Er
 fn render_plan_text(result: &GcResult) -> String {
     let mut page = String::new();
     if !result.items.is_empty() {
-        let rows: Vec<Vec<TableCell>> = result.items.iter().map(plan_row).collect();
-        page = render_table(&PLAN_COLUMNS, &rows, output::output_columns(), Painter::for_stdout());
+        let columns = output::output_columns();
+        let paint = Painter::for_stdout();
+        page = result.items.iter().map(|item| plan_lines(item, columns, paint)).collect();
+        page = text::for_locale(page);
     }
     let size = text::format_bytes(result.bytes);
     let things = text::format_plural(result.count, "thing");
@@ -205,7 +201,11 @@ fn render_plan_text(result: &GcResult) -> String {
     page
 }
 
-fn plan_row(line: &PlannedItem) -> Vec<TableCell> {
+/// How far the lines below the first are moved in.
+const PLAN_INDENT: &str = "    ";
+
+/// One thing: what is done and why, which is never cut; then what it is of, and where.
+fn plan_lines(line: &PlannedItem, columns: Option<usize>, paint: Painter) -> String {
     let (action, colour) = match line.action {
         ItemFate::WouldGo => ("would go", Colour::Yellow),
         ItemFate::Trashed => ("trashed", Colour::Green),
@@ -213,16 +213,26 @@ fn plan_row(line: &PlannedItem) -> Vec<TableCell> {
         ItemFate::Stays => ("stays", Colour::Dim),
     };
     let item = &line.item;
-    let age = item.age_ms.map(std::time::Duration::from_millis).map(duration::short_age);
     let why = match &line.refused {
         Some(refusal) => format!("{}; {}", refusal.reason, refusal.remedy),
         None => item.why.clone(),
     };
-    vec![
-        (action.to_owned(), Some(colour)),
-        (item.kind.as_str().to_owned(), None),
-        (age.unwrap_or_default(), None),
-        (text::format_bytes(item.bytes), None),
-        (text::one_line(&format!("{}: {why}", item.path)), None),
-    ]
+    let first = text::one_line(&format!("{action}  {}: {why}", item.kind.as_str()));
+    let mut wrapped = text::wrap_words(&first, columns, PLAN_INDENT);
+    // The word was measured without its colour, and is painted afterwards.
+    wrapped.replace_range(..action.len(), &paint.paint(colour, action));
+    let age = item.age_ms.map(std::time::Duration::from_millis).map(duration::age_phrase);
+    let mut of = vec![item.owner.clone()];
+    of.extend(item.title.as_deref().map(|title| text::cut_right(&text::one_line(title), 60)));
+    of.push(text::format_bytes(item.bytes));
+    of.extend(age);
+    let of = text::one_line(&of.join(" · "));
+    let path = text::one_line(&text::home_as_tilde(&item.path));
+    let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(PLAN_INDENT.len()));
+    let fit = |words: &str| match room {
+        usize::MAX => words.to_owned(),
+        room => text::cut_middle(words, room),
+    };
+    let below = format!("{PLAN_INDENT}{}\n{PLAN_INDENT}{}", fit(&of), fit(&path));
+    format!("{wrapped}\n{}\n", paint.paint(Colour::Dim, &below))
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use access::rules::skip::SkipCode;
 use clap::Args;
+use clap_complete::{ArgValueCandidates, CompletionCandidate};
 
 use crate::cli::{CliContext, command_tree};
 use crate::error::{EXIT_TABLE, Error};
@@ -14,7 +15,15 @@ use crate::render::output;
 #[derive(Debug, Args)]
 pub(crate) struct HelpArgs {
     /// A command, `exit-codes` or `access-codes`.
+    #[arg(add = ArgValueCandidates::new(complete_topics))]
     topic: Option<String>,
+}
+
+fn complete_topics() -> Vec<CompletionCandidate> {
+    let tree = command_tree();
+    let commands = tree.get_subcommands().filter(|command| !command.is_hide_set());
+    let names = commands.map(|command| CompletionCandidate::new(command.get_name()));
+    names.chain(["exit-codes", "access-codes"].map(CompletionCandidate::new)).collect()
 }
 
 impl HelpArgs {

@@ -37,6 +37,7 @@ enum HooksCommand {
 #[derive(Debug, Args)]
 struct HookSelectionArgs {
     /// The agents, as `ostler adapters` names them.
+    #[arg(add = crate::cli::complete::hooked_agents())]
     agents: Vec<String>,
     /// For all of your work, or for the project in this directory.
     #[arg(long, value_enum, default_value = "user")]
@@ -110,7 +111,12 @@ impl HooksArgs {
                 Err(error) => {
                     let error = Error::from(error);
                     agents.push(failed_agent(agent, &request, &error));
-                    worst = worst.or(Some(error.exit_code()));
+                    // To look, a file that cannot be understood is a gap in the answer.
+                    let code = match action {
+                        Some(_) => error.exit_code(),
+                        None => error::exit_code_of("INCOMPLETE"),
+                    };
+                    worst = worst.or(Some(code));
                 }
             }
         }
@@ -134,15 +140,16 @@ impl HookSelectionArgs {
         request: &HooksRequest<'_>,
         action: Option<HookAction>,
     ) -> Result<Vec<String>, Error> {
-        if let Some(unknown) =
-            self.agents.iter().find(|one| !hooks::supported_agents().any(|id| id == *one))
-        {
-            return Err(Error::usage_error(
-                format!("`{unknown}` is no agent with hooks that ostler knows"),
+        let asked = self.agents.iter().map(|one| match flows::agent_named(one) {
+            Some(id) if hooks::supported_agents().any(|supported| supported == id) => {
+                Ok(id.to_owned())
+            }
+            _ => Err(Error::usage_error(
+                format!("`{one}` is no agent with hooks that ostler knows"),
                 format!("there are: {}", hooks::supported_agents().collect::<Vec<_>>().join(", ")),
-            ));
-        }
-        let mut chosen = self.agents.clone();
+            )),
+        });
+        let mut chosen = asked.collect::<Result<Vec<String>, _>>()?;
         if chosen.is_empty() {
             let matters = |id: &&str| {
                 action != Some(HookAction::Install) || hooks::is_present(id, &request.env)

@@ -19,7 +19,7 @@ use sys::watch::DirectoryWatch;
 use crate::cli::{CliContext, complete};
 use crate::error::Error;
 use crate::render::colour::{Colour, Painter};
-use crate::render::{output, text};
+use crate::render::{duration, output, text};
 
 /// Print the conversation of a session, whichever agent held it.
 #[derive(Debug, Args)]
@@ -39,6 +39,9 @@ pub(crate) struct LogsArgs {
     /// Print tool input and results whole.
     #[arg(long)]
     full: bool,
+    /// With what the agent put in for itself: instructions, reminders, notes.
+    #[arg(long)]
+    all: bool,
 }
 
 /// A store may show what was written only a moment after it has written it.
@@ -57,6 +60,19 @@ impl LogsArgs {
         let watch = if self.follow { watch_transcript(one)? } else { None };
         let mut entries = Vec::new();
         let mut position = read_entries(one, 0, &mut entries)?;
+        // Programs are given everything; people came for the talk.
+        let hide_system = !self.all && !context.json && one.session.kind == SessionKind::Native;
+        if hide_system {
+            let before = entries.len();
+            entries.retain(is_talk);
+            let hidden = before - entries.len();
+            if hidden > 0 {
+                let records = text::format_plural(hidden as u64, "record");
+                output::print_notice(&format!(
+                    "{records} of the agent's own hidden; `--all` shows them"
+                ));
+            }
+        }
         let by_number = self.from.map_or(0, |from| usize::try_from(from - 1).unwrap_or(usize::MAX));
         let by_last = self.last.map_or(0, |last| entries.len().saturating_sub(last));
         let omitted = by_number.max(by_last).min(entries.len());
@@ -82,6 +98,9 @@ impl LogsArgs {
             moment = told.then_some(STORE_SETTLE_DELAY);
             entries.clear();
             position = read_entries(one, position, &mut entries)?;
+            if hide_system {
+                entries.retain(is_talk);
+            }
             self.print_entries(context, &entries, paint)?;
         }
     }
@@ -115,7 +134,8 @@ impl LogsArgs {
             let _ = write!(head, " {}", text::one_line(tool));
         }
         if let Some(at) = entry.at {
-            let _ = write!(head, " {}", paint.paint(Colour::Dim, &at.to_string()));
+            let at = duration::local_time(at);
+            let _ = write!(head, " {}", paint.paint(Colour::Dim, &at));
         }
         let short = matches!(
             entry.role,
@@ -123,12 +143,21 @@ impl LogsArgs {
         ) && !self.full;
         let body = if short { shorten_tool_text(&entry.text) } else { entry.text.clone() };
         let mut out = head + "\n";
+        let is_talk = matches!(entry.role, ConversationRole::User | ConversationRole::Assistant);
+        let columns = output::output_columns();
         for line in text::many_lines(&body).lines() {
-            let _ = writeln!(out, "  {line}");
+            let line = text::wrap_words(&format!("  {line}"), columns, "  ");
+            let line = if is_talk { line } else { paint.paint(Colour::Dim, &line) };
+            let _ = writeln!(out, "{line}");
         }
         out.push('\n');
-        out
+        text::for_locale(out)
     }
+}
+
+/// Whether an entry is not one that the agent put in for itself.
+fn is_talk(entry: &ConversationEntry) -> bool {
+    entry.role != ConversationRole::System
 }
 
 /// Follows the directory that the session is written in.

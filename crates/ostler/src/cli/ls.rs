@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use flows::observe::{Observation, ObserveScope, Observed};
+use model::address::ShortIds;
 use model::filter::FilterWords;
+use model::rules::judge::Verdict;
 use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::{IncompleteSource, LsResult, SessionView};
@@ -15,11 +17,13 @@ use model::wire::{IncompleteSource, LsResult, SessionView};
 use crate::cli::{CliContext, complete};
 use crate::error::{self, Error};
 use crate::render::colour::Painter;
+use crate::render::session_table::{self, SessionTable};
 use crate::render::{duration, output, sessions, text};
 
 /// List agent sessions: the live ones, or all of them.
 ///
-/// Live sessions come first, the newest activity first. What could not be read is named on stderr
+/// Those that wait for you come first, then those that work, the newest activity first. An agent in
+/// one of ostler's terminals is one row, with the terminal's name. What could not be read is named on stderr
 /// and in `incomplete`, and the exit code is then 12.
 #[derive(Debug, Default, Args)]
 pub(crate) struct LsArgs {
@@ -30,11 +34,13 @@ pub(crate) struct LsArgs {
     #[arg(long, value_name = "AGENT", value_delimiter = ',', value_parser = parse_agent,
           add = ArgValueCandidates::new(complete::complete_agents))]
     agent: Vec<String>,
-    /// Only sessions of these states (ended ones are then looked at too).
-    #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = parse_status)]
-    status: Vec<Status>,
+    /// Only sessions of these states, or alive, dead or unknown (ended ones are then looked at too).
+    #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = parse_status,
+          add = complete::statuses())]
+    status: Vec<StatusWord>,
     /// Only live sessions that are doing this: working, waiting, idle or unknown.
-    #[arg(long, value_name = "ACTIVITY", value_delimiter = ',', value_parser = parse_activity)]
+    #[arg(long, value_name = "ACTIVITY", value_delimiter = ',', value_parser = parse_activity,
+          add = complete::activities())]
     activity: Vec<Activity>,
     /// Only sessions of this directory and those below it.
     #[arg(long, value_name = "DIR")]
@@ -84,21 +90,77 @@ enum SortKey {
     Size,
 }
 
-/// An agent that there is, or what there is.
+/// What a status filter may ask for: a state, or what is known of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StatusWord {
+    Is(Status),
+    Alive,
+    Dead,
+}
+
+impl StatusWord {
+    /// Whether sessions that are over have to be looked at.
+    const fn wants_ended(self) -> bool {
+        match self {
+            Self::Is(status) => status.is_terminal(),
+            Self::Alive => false,
+            Self::Dead => true,
+        }
+    }
+
+    fn matches(self, verdict: &Verdict) -> bool {
+        match self {
+            Self::Is(status) => verdict.status == status,
+            Self::Alive => verdict.liveness.is_alive(),
+            Self::Dead => verdict.liveness.is_dead(),
+        }
+    }
+}
+
+/// An agent that there is, by its id or the name people use, or what there is.
 pub(crate) fn parse_agent(text: &str) -> Result<String, String> {
     if flows::is_agent(text) || text == access::rules::ACCESS_AGENT_NAME {
         return Ok(text.to_owned());
     }
+    if let Some(agent) = flows::agent_named(text) {
+        return Ok(agent.to_owned());
+    }
     let known: Vec<&str> = flows::adapter_ids().collect();
-    Err(format!("no such agent; there are: {}", known.join(", ")))
+    let listed = known.join(", ");
+    Err(match nearest_word(text, &known) {
+        Some(near) => format!("no such agent; did you mean `{near}`? there are: {listed}"),
+        None => format!("no such agent; there are: {listed}"),
+    })
 }
 
-fn parse_status(text: &str) -> Result<Status, String> {
+/// The word that was probably meant: the one with the fewest letters to change, at most a third.
+pub(crate) fn nearest_word<'a>(text: &str, words: &[&'a str]) -> Option<&'a str> {
+    let text: Vec<char> = text.to_lowercase().chars().take(64).collect();
+    let distance = |word: &str| {
+        let mut row: Vec<usize> = (0..=text.len()).collect();
+        for (above, letter) in word.chars().enumerate() {
+            let mut diagonal = std::mem::replace(&mut row[0], above + 1);
+            for (index, own) in text.iter().enumerate() {
+                let change = diagonal + usize::from(*own != letter);
+                diagonal = row[index + 1];
+                row[index + 1] = change.min(diagonal + 1).min(row[index] + 1);
+            }
+        }
+        row.last().copied().unwrap_or(usize::MAX)
+    };
+    let near = words.iter().map(|word| (distance(word), *word)).min()?;
+    (near.0 <= near.1.len().max(3) / 3).then_some(near.1)
+}
+
+fn parse_status(text: &str) -> Result<StatusWord, String> {
+    match text {
+        "alive" => return Ok(StatusWord::Alive),
+        "dead" => return Ok(StatusWord::Dead),
+        _ => {}
+    }
     let words: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
-    Status::ALL
-        .into_iter()
-        .find(|status| status.as_str() == text)
-        .ok_or_else(|| format!("one of {}", words.join(", ")))
+    let found = Status::ALL.into_iter().find(|status| status.as_str() == text);
+    found.map(StatusWord::Is).ok_or_else(|| format!("one of alive, dead, {}", words.join(", ")))
 }
 
 fn parse_activity(text: &str) -> Result<Activity, String> {
@@ -147,7 +209,7 @@ impl LsArgs {
             FilterWords::parse(words, Time::from_millis(0)).ok()
         });
         let wants_ended = self.all
-            || self.status.iter().any(|status| status.is_terminal())
+            || self.status.iter().any(|word| word.wants_ended())
             || by_words.is_some_and(|words| words.wants_ended());
         if wants_ended { ObserveScope::All } else { ObserveScope::Active }
     }
@@ -161,6 +223,13 @@ impl LsArgs {
         };
         let observation = context.observe_at(now, self.observe_scope(), &self.agent)?;
         let mut shown: Vec<&Observed> = self.select_shown(&observation, &filter);
+        let for_people = !context.json && !self.quiet;
+        if for_people {
+            shown = session_table::fold_terminals(&shown);
+            if self.sort.is_none() {
+                session_table::sort_by_urgency(&mut shown);
+            }
+        }
         let total = shown.len();
         if let Some(limit) = self.limit {
             shown.truncate(limit);
@@ -190,7 +259,22 @@ impl LsArgs {
             let ids: String = shown.iter().map(|one| one.session.id.clone() + "\n").collect();
             output::print_text(&ids)?;
         } else {
-            self.print_table(&observation, &shown, total, now, redraw)?;
+            // An id must be unambiguous among all agents, also when only some are asked about.
+            let others = match self.agent.is_empty() {
+                true => None,
+                false => Some(context.observe_at(now, ObserveScope::Active, &[])?),
+            };
+            let seen = [Some(&observation), others.as_ref()];
+            let ids = ShortIds::among(seen.into_iter().flatten().flat_map(|one| one.known_ids()));
+            let table = SessionTable {
+                ids: &ids,
+                observation: others.as_ref().unwrap_or(&observation),
+                now,
+                paint: Painter::for_stdout(),
+                watched: redraw,
+                by_urgency: self.sort.is_none(),
+            };
+            self.print_table(&observation, &shown, total, &table)?;
         }
         let code = error::exit_code_for(&observation.incomplete);
         if !redraw {
@@ -247,27 +331,16 @@ impl LsArgs {
         observation: &Observation,
         shown: &[&Observed],
         total: usize,
-        now: Time,
-        redraw: bool,
+        table: &SessionTable<'_>,
     ) -> Result<(), Error> {
-        let paint = Painter::for_stdout();
         let mut page = String::new();
-        if redraw && output::is_terminal() {
+        if table.watched && output::is_terminal() {
             page.push_str("\x1b[H\x1b[2J");
         }
         if shown.is_empty() {
-            page.push_str(if self.observe_scope() == ObserveScope::Active {
-                "No live agent sessions. `ostler ls -a` lists ended ones.\n"
-            } else {
-                "No agent sessions.\n"
-            });
+            page.push_str(self.nothing_found());
         } else {
-            page.push_str(&sessions::render_session_table(
-                shown,
-                now,
-                output::output_columns(),
-                paint,
-            ));
+            page.push_str(&table.render(shown));
         }
         output::print_text(&page)?;
         if shown.len() < total {
@@ -331,6 +404,29 @@ pub(crate) fn parse_filter(filter: Option<&str>, now: Time) -> Result<FilterWord
     })
 }
 
+impl LsArgs {
+    /// That nothing is listed, and whether that is because of what was asked for.
+    fn nothing_found(&self) -> &'static str {
+        let filtered = !self.agent.is_empty()
+            || !self.status.is_empty()
+            || !self.activity.is_empty()
+            || self.cwd.is_some()
+            || self.since.is_some()
+            || self.branch.is_some()
+            || self.filter.is_some();
+        match (filtered, self.observe_scope()) {
+            (false, ObserveScope::Active) => {
+                "No live agent sessions. `ostler ls -a` lists ended ones.\n"
+            }
+            (false, ObserveScope::All) => "No agent sessions.\n",
+            (true, ObserveScope::Active) => {
+                "No live agent session is like that. `-a` looks at ended ones too.\n"
+            }
+            (true, ObserveScope::All) => "No agent session is like that.\n",
+        }
+    }
+}
+
 impl SessionFilter<'_> {
     fn matches_session(&self, observed: &Observed) -> bool {
         let (session, verdict) = (&observed.session, &observed.verdict);
@@ -338,7 +434,7 @@ impl SessionFilter<'_> {
         let by_status = if ls.status.is_empty() {
             ls.all || verdict.status.is_active() || self.words.wants_ended()
         } else {
-            ls.status.contains(&verdict.status)
+            ls.status.iter().any(|word| word.matches(verdict))
         };
         by_status
             && (ls.activity.is_empty()

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::cli::{CliContext, command_tree};
+use crate::cli::{CliContext, command_tree, version};
 use crate::error::Error;
 use crate::render::output;
 
@@ -43,7 +43,7 @@ impl ManArgs {
                 .display_name(format!("ostler-{name}")),
         };
         let mut out = Vec::new();
-        clap_mangen::Man::new(page).render(&mut out)?;
+        clap_mangen::Man::new(page.version(version::OSTLER_VERSION)).render(&mut out)?;
         output::print_text(&String::from_utf8_lossy(&out))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use access::wire as access;
 use clap::Args;
+use clap_complete::{ArgValueCandidates, CompletionCandidate};
 use model::conversation::ConversationEntry;
 use model::hosted::wire as hosted;
 use model::wire;
@@ -18,7 +19,13 @@ use crate::render::output;
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
     /// The command, e.g. `ls`; `error` is the error envelope, `logs -f` a line of that stream.
+    #[arg(add = ArgValueCandidates::new(complete_schemas))]
     command: Option<String>,
+}
+
+fn complete_schemas() -> Vec<CompletionCandidate> {
+    let one_word = list_schemas().into_iter().map(|(name, _)| name);
+    one_word.filter(|name| !name.contains(' ')).map(CompletionCandidate::new).collect()
 }
 
 /// The schema of what is written: fields that may be left out are not required.

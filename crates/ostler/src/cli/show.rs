@@ -14,7 +14,8 @@ use model::wire::{LaunchView, ShowResult};
 use crate::cli::{CliContext, complete, ls};
 use crate::error::{self, Error};
 use crate::render::colour::Painter;
-use crate::render::{output, sessions};
+use crate::render::session_table::SessionTable;
+use crate::render::{output, sessions, text};
 
 /// Show one session in full.
 #[derive(Debug, Args)]
@@ -45,6 +46,7 @@ impl ShowArgs {
                 evidence: explain_verdict(&one.session, &one.verdict, &observation.circumstances),
                 subagents: children.iter().map(|child| child.session_view()).collect(),
                 launch,
+                resume: flows::resume::resume_command(&one.session),
                 incomplete: &observation.incomplete,
             })?;
         } else {
@@ -52,14 +54,32 @@ impl ShowArgs {
             let pin = observation.pins.get(&one.session.session_name());
             let notes = sessions::SessionNotes { pin, launch: launch.as_ref() };
             let mut page = sessions::render_session_details(one, notes, context.now, paint);
+            // Of a terminal people want to know what the agent in it does.
+            let runs_there = |other: &&Observed| {
+                let linked = &one.session.linked;
+                one.session.kind == SessionKind::Hosted
+                    && linked.iter().any(|link| {
+                        link.agent == other.session.agent && link.id == other.session.id
+                    })
+            };
+            for inner in observation.sessions.iter().filter(runs_there) {
+                let pin = observation.pins.get(&inner.session.session_name());
+                let notes = sessions::SessionNotes { pin, launch: None };
+                page.push('\n');
+                page.push_str(&sessions::render_session_details(inner, notes, context.now, paint));
+            }
             if !children.is_empty() {
-                page.push_str(&format!("\n{} sub-agents\n", children.len()));
-                page.push_str(&sessions::render_session_table(
-                    &children,
-                    context.now,
-                    output::output_columns(),
+                let count = text::format_plural(children.len() as u64, "sub-agent");
+                page.push_str(&format!("\n{count}\n"));
+                let table = SessionTable {
+                    ids: &observation.short_ids(),
+                    observation: &observation,
+                    now: context.now,
                     paint,
-                ));
+                    watched: false,
+                    by_urgency: false,
+                };
+                page.push_str(&table.render(&children));
             }
             output::print_text(&page)?;
             ls::report_incomplete(&observation.incomplete);

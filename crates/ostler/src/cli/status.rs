@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use flows::observe::{ObserveScope, Observed};
+use flows::observe::{Observation, ObserveScope, Observed};
+use flows::repository;
 use flows::writer::AskLimits;
 use model::session::{ClaimBasis, SessionKind};
 use model::wire::{StatusResult, SweepResult, SweptSession};
@@ -13,12 +14,13 @@ use model::wire::{StatusResult, SweepResult, SweptSession};
 use crate::cli::{CliContext, finalize, ls};
 use crate::error::{self, Error};
 use crate::render::colour::Painter;
-use crate::render::{duration, output, sessions, text};
+use crate::render::session_table::{self, SessionTable};
+use crate::render::{duration, output, text};
 
 /// Tell what agents are doing in this repository, after finalizing those that are gone.
 ///
-/// Looks at the git repository of this directory, or at the directory itself. It sweeps first:
-/// sessions whose agent is proven to be gone are ended and condensed, and it says so.
+/// Looks at the git repository of this directory with its worktrees, or at the directory itself. It
+/// sweeps first: sessions whose agent is proven to be gone are ended and condensed, and it says so.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Look at every directory.
@@ -37,13 +39,12 @@ const MAX_ENDED_SHOWN: usize = 10;
 
 impl StatusArgs {
     pub(crate) fn run_status(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let directory = if self.all { None } else { Some(repository_or_directory()?) };
+        let directories = if self.all { Vec::new() } else { repository_directories()? };
         let (swept, not_swept) = self.sweep_or_reason(context)?;
         let observation = context.observe_now(ObserveScope::Active, &[])?;
-        let here = |cwd: Option<&str>| match (&directory, cwd) {
-            (None, _) => true,
-            (Some(directory), Some(cwd)) => Path::new(cwd).starts_with(directory),
-            (Some(_), None) => false,
+        let here = |cwd: Option<&str>| {
+            let is_below = |cwd| directories.iter().any(|one| Path::new(cwd).starts_with(one));
+            self.all || cwd.is_some_and(is_below)
         };
         let shown: Vec<&Observed> = observation
             .sessions
@@ -53,12 +54,29 @@ impl StatusArgs {
             .collect();
         let since = context.now.minus(RECENTLY_ENDED_SPAN);
         let home = context.ostler_dirs()?.home;
-        let ended =
-            flows::finalize::ended_since(&home, since, directory.as_deref(), MAX_ENDED_SHOWN)
-                .map_err(|error| Error::Order(error.into()))?;
+        let places = match self.all {
+            true => vec![None],
+            false => directories.iter().map(|one| Some(one.as_path())).collect(),
+        };
+        let mut ended: Vec<SweptSession> = Vec::new();
+        for place in places {
+            let there = flows::finalize::ended_since(&home, since, place, MAX_ENDED_SHOWN);
+            let there = there.map_err(|error| Error::Order(error.into()))?;
+            // A worktree below another one is looked at twice.
+            let is_new = |one: &SweptSession| {
+                !ended.iter().any(|known| known.agent == one.agent && known.session == one.session)
+            };
+            let there: Vec<SweptSession> = there.into_iter().filter(is_new).collect();
+            ended.extend(there);
+        }
+        ended.sort_by_key(|one| std::cmp::Reverse(one.at));
+        ended.truncate(MAX_ENDED_SHOWN);
         if context.json {
+            let mut directories =
+                directories.iter().map(|path| path.to_string_lossy().into_owned());
             context.print_json(StatusResult {
-                directory: directory.map(|path| path.to_string_lossy().into_owned()),
+                directory: directories.next(),
+                worktrees: directories.collect(),
                 sessions: shown.iter().map(|one| one.session_view()).collect(),
                 ended,
                 swept,
@@ -79,7 +97,7 @@ impl StatusArgs {
             if let Some(reason) = not_swept.filter(|_| !self.no_sweep) {
                 output::print_notice(&format!("not swept: {reason}"));
             }
-            output::print_text(&render_status_text(context, &shown, &ended))?;
+            output::print_text(&render_status_text(context, &observation, &shown, &ended))?;
             ls::report_incomplete(&observation.incomplete);
         }
         Ok(error::exit_code_for(&observation.incomplete))
@@ -123,18 +141,25 @@ fn why_not_finalized(
     reason.unwrap_or("the next sweep does it").to_owned()
 }
 
-fn render_status_text(context: &CliContext, shown: &[&Observed], ended: &[SweptSession]) -> String {
+fn render_status_text(
+    context: &CliContext,
+    observation: &Observation,
+    shown: &[&Observed],
+    ended: &[SweptSession],
+) -> String {
     let mut page = String::new();
     if shown.is_empty() {
         page.push_str("No active agent sessions here.\n");
     } else {
-        let paint = Painter::for_stdout();
-        page.push_str(&sessions::render_session_table(
-            shown,
-            context.now,
-            output::output_columns(),
-            paint,
-        ));
+        let table = SessionTable {
+            ids: &observation.short_ids(),
+            observation,
+            now: context.now,
+            paint: Painter::for_stdout(),
+            watched: false,
+            by_urgency: true,
+        };
+        page.push_str(&table.render(&session_table::fold_terminals(shown)));
     }
     for one in ended {
         let ago = one.at.map(|at| duration::age_phrase(context.now.since(at))).unwrap_or_default();
@@ -145,9 +170,11 @@ fn render_status_text(context: &CliContext, shown: &[&Observed], ended: &[SweptS
     page
 }
 
-/// The root of the git repository that this directory is in, else the directory.
-fn repository_or_directory() -> Result<PathBuf, Error> {
+/// The worktrees of the git repository that this directory is in, its own first; else the directory.
+fn repository_directories() -> Result<Vec<PathBuf>, Error> {
     let here = std::env::current_dir()?;
-    let root = here.ancestors().find(|directory| directory.join(".git").exists());
-    Ok(root.unwrap_or(&here).to_owned())
+    Ok(match repository::worktree_root(&here) {
+        Some(root) => repository::worktrees_of(&root),
+        None => vec![here],
+    })
 }

@@ -44,6 +44,7 @@ enum TrashCommand {
 #[derive(Debug, Args)]
 pub(crate) struct UndoArgs {
     /// The receipt, or the beginning of it; the last one without it.
+    #[arg(add = crate::cli::complete::receipts())]
     receipt: Option<String>,
     /// Where something else is in the place of a thing, put it beside that, as `NAME.ostler-RECEIPT`.
     #[arg(long)]

@@ -5,15 +5,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use model::address::AddressError;
+use model::address::{AddressError, SessionHandle, pick_session};
 use model::summary::{KeptFile, KeptSession, SessionSummary as Boiled};
 use model::wire::{
     IncompleteSource, RedactionView, SecretKindCount, VaultLsResult, VaultVerifyResult,
     VaultWrittenResult,
 };
 
-use crate::cli::CliContext;
+use crate::cli::{CliContext, complete};
 use crate::error::Error;
+use crate::render::colour::{Colour, Painter};
+use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output, text};
 
 /// Look into the vault: compressed copies of sessions that are over.
@@ -30,11 +32,13 @@ enum VaultCommand {
     /// Show what is kept of one session.
     Show {
         /// The session: its id or an unambiguous prefix.
+        #[arg(add = complete::kept_sessions())]
         id: String,
     },
     /// Print the transcript as it was.
     Cat {
         /// The session: its id or an unambiguous prefix.
+        #[arg(add = complete::kept_sessions())]
         id: String,
     },
     /// Write a session's files back to where they were, or below a directory. Nothing is replaced.
@@ -43,6 +47,7 @@ enum VaultCommand {
     /// the hash of its content.
     Restore {
         /// The session: its id or an unambiguous prefix.
+        #[arg(add = complete::kept_sessions())]
         id: String,
         /// Write them below this directory instead.
         #[arg(long, value_name = "DIR")]
@@ -53,6 +58,7 @@ enum VaultCommand {
     /// Write a transcript to share with others: secrets are taken out.
     Export {
         /// The session: its id or an unambiguous prefix.
+        #[arg(add = complete::kept_sessions())]
         id: String,
         /// The file to write; standard output without it.
         #[arg(short, long, value_name = "FILE")]
@@ -67,6 +73,7 @@ enum VaultCommand {
 #[derive(Debug, Args)]
 pub(crate) struct SummaryArgs {
     /// The session: an id, an unambiguous prefix, a name, `.` or `-`.
+    #[arg(add = complete::sessions())]
     id: String,
 }
 
@@ -106,23 +113,28 @@ fn load_kept(context: &CliContext) -> Result<Vec<KeptSession>, Error> {
 }
 
 fn find_kept<'a>(kept: &'a [KeptSession], id: &str) -> Result<&'a KeptSession, Error> {
-    let name = |one: &KeptSession| format!("{}:{}", one.agent, one.session);
-    let found: Vec<&KeptSession> = kept
-        .iter()
-        .filter(|one| one.session.starts_with(id) || name(one).starts_with(id))
-        .collect();
-    if let Some(exact) = found.iter().find(|one| one.session == id) {
-        return Ok(exact);
-    }
-    match found[..] {
-        [one] => Ok(one),
-        [] => Err(AddressError::NotFound(id.to_owned()).into()),
-        _ => {
-            let candidates = found.into_iter().map(name).collect();
-            Err(AddressError::Ambiguous { text: id.to_owned(), candidates }.into())
+    let all: Vec<&KeptSession> = kept.iter().collect();
+    let found = pick_session(&all, id, |one: &KeptSession| SessionHandle {
+        agent: &one.agent,
+        id: &one.session,
+        title: one.summary.title.as_deref(),
+        ..SessionHandle::default()
+    });
+    found.map_err(|error| match error {
+        AddressError::NotFound(text) => {
+            Error::NotListed { text, place: "in the vault", list: "ostler vault ls" }
         }
-    }
+        several => several.into(),
+    })
 }
+
+const KEPT_COLUMNS: [TableColumn; 5] = [
+    TableColumn { head: "SESSION", give: ColumnGive::Rigid, right: false },
+    TableColumn { head: "SIZE", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "ENDED", give: ColumnGive::Rigid, right: true },
+    TableColumn { head: "HOW", give: ColumnGive::Drop(1), right: false },
+    TableColumn { head: "TITLE", give: ColumnGive::Cut(12), right: false },
+];
 
 fn list_kept(context: &CliContext, kept: Vec<KeptSession>) -> Result<(), Error> {
     let files = || kept.iter().flat_map(|one| &one.files);
@@ -131,26 +143,26 @@ fn list_kept(context: &CliContext, kept: Vec<KeptSession>) -> Result<(), Error> 
     if context.json {
         return context.print_json(VaultLsResult { bytes, kept_bytes, kept });
     }
-    let mut page = String::new();
-    for one in &kept {
-        let size: u64 = one.files.iter().map(|file| file.kept_bytes).sum();
-        let ago = one.summary.ended_at.map(|at| duration::age_phrase(context.now.since(at)));
-        let line = format!(
-            "{}:{}  {}  {}  {}  {}",
-            one.agent,
-            one.session,
-            text::format_bytes(size),
-            ago.unwrap_or_default(),
-            one.summary.reason,
-            one.summary.title.as_deref().unwrap_or("")
-        );
-        page.push_str(&text::one_line(line.trim_end()));
-        page.push('\n');
-    }
     if kept.is_empty() {
-        page.push_str("The vault is empty. Sessions that hooks tell of are kept when they end.\n");
+        return output::print_text(
+            "The vault is empty. Sessions that hooks tell of are kept when they end.\n",
+        );
     }
-    output::print_text(&page)
+    let row = |one: &KeptSession| -> Vec<TableCell> {
+        let size: u64 = one.files.iter().map(|file| file.kept_bytes).sum();
+        let ago = one.summary.ended_at.map(|at| duration::short_age(context.now.since(at)));
+        let name = format!("{}:{}", one.agent, one.session);
+        vec![
+            (text::one_line(&name), Some(Colour::Cyan)),
+            (text::format_bytes(size), None),
+            (ago.unwrap_or_default(), None),
+            (text::one_line(&one.summary.reason), Some(Colour::Dim)),
+            (text::one_line(one.summary.title.as_deref().unwrap_or("")), None),
+        ]
+    };
+    let rows: Vec<Vec<TableCell>> = kept.iter().map(row).collect();
+    let columns = output::output_columns();
+    output::print_text(&render_table(&KEPT_COLUMNS, &rows, columns, Painter::for_stdout()))
 }
 
 fn show_kept(context: &CliContext, kept: &KeptSession) -> Result<(), Error> {
@@ -249,7 +261,14 @@ fn verify_vault(context: &CliContext, kept: &[KeptSession]) -> Result<ExitCode, 
     if context.json {
         context.print_json(result)?;
     } else {
-        output::print_text(&format!("{} copies are sound\n", result.sound))?;
+        let copies = text::plural_of(result.sound, "copy", "copies");
+        let sessions = text::format_plural(kept.len() as u64, "session");
+        let bare = kept.iter().filter(|one| one.files.is_empty()).count() as u64;
+        let without = match bare {
+            0 => String::new(),
+            bare => format!(", {bare} of which never wrote anything"),
+        };
+        output::print_text(&format!("sound: {copies} of {sessions}{without}\n"))?;
         for one in &result.damaged {
             output::print_notice(&text::one_line(&format!("{}: {}", one.source, one.reason)));
         }
@@ -321,7 +340,7 @@ fn render_summary_text(summary: &Boiled) -> String {
             page.push('\n');
         }
     };
-    let time = |at: Option<model::time::Time>| at.map(|at| at.to_string()).unwrap_or_default();
+    let time = |at: Option<model::time::Time>| at.map(duration::local_time).unwrap_or_default();
     line("title", summary.title.as_deref().unwrap_or(""));
     line("directory", summary.cwd.as_deref().unwrap_or(""));
     line("branch", summary.branch.as_deref().unwrap_or(""));

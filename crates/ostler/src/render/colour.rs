@@ -17,6 +17,8 @@ pub(crate) enum Colour {
     Dim,
     Green,
     Yellow,
+    /// What a person must see first.
+    BoldYellow,
     Cyan,
     Red,
 }
@@ -34,6 +36,13 @@ impl Painter {
         self.on
     }
 
+    /// For what goes to stderr.
+    pub(crate) fn for_stderr() -> Self {
+        let wanted =
+            env::force_color() || (std::io::stderr().is_terminal() && !env::dumb_terminal());
+        Self { on: wanted && !env::no_color() }
+    }
+
     /// The text in that colour.
     pub(crate) fn paint(self, colour: Colour, text: &str) -> String {
         if !self.on || text.is_empty() {
@@ -45,6 +54,7 @@ impl Painter {
             Colour::Red => "31",
             Colour::Green => "32",
             Colour::Yellow => "33",
+            Colour::BoldYellow => "1;33",
             Colour::Cyan => "36",
         };
         format!("\x1b[{code}m{text}\x1b[0m")

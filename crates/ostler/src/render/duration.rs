@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use model::time::Time;
 pub(crate) use model::time::parse_duration;
 
 const MINUTE: u64 = 60;
@@ -9,6 +10,14 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 const WEEK: u64 = 7 * DAY;
 const YEAR: u64 = 365 * DAY;
+
+/// A point in time as people read it: local, to the second. Programs get UTC.
+pub(crate) fn local_time(time: Time) -> String {
+    let Ok(stamp) = jiff::Timestamp::from_millisecond(time.as_millis()) else {
+        return time.to_string();
+    };
+    stamp.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
 
 /// A short age: `now`, `42s`, `5m`, `3h`, `2d`, `6w`, `1y`.
 pub(crate) fn short_age(span: Duration) -> String {

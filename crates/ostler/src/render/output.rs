@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::env;
 use crate::error::Error;
+use crate::render::colour::{Colour, Painter};
 use crate::render::{self, json};
 
 /// How much is written at once.
@@ -101,7 +102,15 @@ pub(crate) fn print_foreign(bytes: &[u8]) -> Result<(), Error> {
 /// Says something beside the answer. Errors, hints and notes quote ids, names and fields that others
 /// chose: here is the one place that escapes them all. Nobody listening is no error.
 pub(crate) fn print_notice(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", render::text::many_lines(text));
+    let text = render::text::for_locale(render::text::many_lines(text));
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Says something beside the answer that begins with a word in colour. Only the word is ours.
+fn print_labelled(label: &str, colour: Colour, text: &str) {
+    let label = Painter::for_stderr().paint(colour, &format!("{label}:"));
+    let text = render::text::for_locale(render::text::many_lines(text));
+    let _ = writeln!(std::io::stderr().lock(), "{label} {text}");
 }
 
 /// Reports an error, as JSON where that was asked for.
@@ -109,9 +118,9 @@ pub(crate) fn report_error(command: &str, now: Time, error: &Error, as_json: boo
     if as_json {
         return print_failure(command, now, error.to_body());
     }
-    print_notice(&format!("error: {error}"));
+    print_labelled("error", Colour::Red, &error.to_string());
     if let Some(hint) = error.remedy_hint() {
-        print_notice(&format!("hint: {hint}"));
+        print_labelled("hint", Colour::Cyan, &hint);
     }
 }
 

@@ -6,83 +6,11 @@ use flows::observe::Observed;
 use model::rules::judge;
 use model::rules::pins::PinRecord;
 use model::session::{Certainty, ProcessClaim, SessionKind};
-use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::{Evidence, LaunchView};
 
 use crate::render::colour::{Colour, Painter};
-use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, text};
-
-const SESSION_COLUMNS: [TableColumn; 8] = [
-    TableColumn { head: "STATE", give: ColumnGive::Rigid, right: false },
-    TableColumn { head: "AGENT", give: ColumnGive::Rigid, right: false },
-    TableColumn { head: "ID", give: ColumnGive::Rigid, right: false },
-    TableColumn { head: "AGE", give: ColumnGive::Rigid, right: true },
-    TableColumn { head: "MODEL", give: ColumnGive::Drop(3), right: false },
-    TableColumn { head: "BRANCH", give: ColumnGive::Drop(2), right: false },
-    TableColumn { head: "DIRECTORY", give: ColumnGive::CutLeft(16), right: false },
-    TableColumn { head: "TITLE", give: ColumnGive::Cut(20), right: false },
-];
-
-/// A table of sessions.
-pub(crate) fn render_session_table(
-    sessions: &[&Observed],
-    now: Time,
-    columns: Option<usize>,
-    paint: Painter,
-) -> String {
-    let ids = short_ids(sessions);
-    let rows: Vec<Vec<TableCell>> =
-        sessions.iter().zip(ids).map(|(one, id)| session_row(one, id, now)).collect();
-    render_table(&SESSION_COLUMNS, &rows, columns, paint)
-}
-
-fn session_row(one: &Observed, id: String, now: Time) -> Vec<TableCell> {
-    let digest = &one.session.digest;
-    let plain = |text: Option<&str>| text::one_line(text.unwrap_or(""));
-    let age = one.session.last_activity_at().map(|last| duration::short_age(now.since(last)));
-    let title = match &digest.parent {
-        Some(parent) => {
-            format!("↳ {} {}", &parent[..parent.len().min(8)], plain(one.session.display_title()))
-        }
-        None => plain(one.session.display_title()),
-    };
-    // In one list an agent and its terminal are told to be two sides of one thing.
-    let title = match one.session.linked.first() {
-        Some(other) => format!("⇄ {} {title}", plain(other.id.get(..8))),
-        None => title,
-    };
-    vec![
-        state_cell(one),
-        (one.session.agent.to_owned(), None),
-        (text::one_line(&id), Some(Colour::Cyan)),
-        (age.unwrap_or_default(), None),
-        (text::cut_right(&plain(digest.model.as_deref()), 24), Some(Colour::Dim)),
-        (text::cut_right(&plain(digest.branch.as_deref()), 24), Some(Colour::Dim)),
-        (plain(digest.cwd.as_deref()), None),
-        (title, None),
-    ]
-}
-
-/// What it is doing, or that it is over, in one word.
-fn state_cell(one: &Observed) -> TableCell {
-    let verdict = &one.verdict;
-    let word = match (verdict.status, verdict.activity) {
-        (Status::Running, Some(Activity::Unknown) | None) => Status::Running.as_str(),
-        (Status::Running, Some(activity)) => activity.as_str(),
-        (status, _) => status.as_str(),
-    };
-    let colour = match (verdict.status, verdict.activity) {
-        (Status::Running, Some(Activity::Waiting)) => Colour::Yellow,
-        (Status::Running, _) => Colour::Green,
-        (Status::Unknown, _) => Colour::Red,
-        _ => Colour::Dim,
-    };
-    let mark = if is_derived(one) { "~" } else { "" };
-    let stale = if verdict.stale { " (stale)" } else { "" };
-    (format!("{mark}{word}{stale}"), Some(colour))
-}
 
 /// Whether the session is called live, over or busy by circumstances only.
 pub(crate) fn is_derived(one: &Observed) -> bool {
@@ -90,24 +18,6 @@ pub(crate) fn is_derived(one: &Observed) -> bool {
     let by_circumstances =
         (liveness.is_alive() || liveness.is_dead()) && one.verdict.certainty == Certainty::Derived;
     by_circumstances || (liveness.is_alive() && one.verdict.activity_derived)
-}
-
-/// The shortest prefixes, of at least eight characters, that tell the sessions apart.
-fn short_ids(sessions: &[&Observed]) -> Vec<String> {
-    let mut sorted: Vec<&str> = sessions.iter().map(|one| one.session.id.as_str()).collect();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let shared = |a: &str, b: &str| a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
-    sessions
-        .iter()
-        .map(|one| {
-            let id = one.session.id.as_str();
-            let at = sorted.binary_search(&id).unwrap_or(0);
-            let before = at.checked_sub(1).map_or(0, |before| shared(sorted[before], id));
-            let after = sorted.get(at + 1).map_or(0, |after| shared(after, id));
-            id.chars().take(before.max(after).max(7) + 1).collect()
-        })
-        .collect()
 }
 
 /// What ostler itself wrote down about a session.
@@ -134,7 +44,10 @@ pub(crate) fn render_session_details(
         }
     };
     let when = |time: Option<Time>| {
-        time.map(|time| format!("{time} ({})", duration::age_phrase(now.since(time))))
+        time.map(|time| {
+            let age = duration::age_phrase(now.since(time));
+            format!("{} ({age})", duration::local_time(time))
+        })
     };
     line("id", Some(session.id.clone()));
     line("agent", Some(join_details(session.agent, digest.version.as_deref())));
@@ -188,7 +101,7 @@ pub(crate) fn render_session_details(
             join_details(&launch.agent, pid.as_deref())
         }),
     );
-    line("directory", digest.cwd.clone());
+    line("directory", digest.cwd.as_deref().map(text::home_as_tilde));
     line("branch", digest.branch.clone());
     let models = digest.model.iter().chain(&digest.other_models).cloned().collect::<Vec<_>>();
     line("model", Some(models.join(", ")));
@@ -213,6 +126,7 @@ pub(crate) fn render_session_details(
         let name = if session.kind == SessionKind::Hosted { "runs" } else { "runs in" };
         line(name, Some(join_details(other.agent, Some(&other.id))));
     }
+    line("resume", flows::resume::resume_line(session));
     line(
         "transcript",
         session.transcript.as_ref().map(|transcript| {
@@ -257,5 +171,5 @@ pub(crate) fn render_evidence(evidence: &[Evidence], paint: Painter) -> String {
         let _ = writeln!(out, "{}", paint.paint(Colour::Dim, &origin));
         let _ = writeln!(out, "  → {}", text::one_line(&one.effect));
     }
-    out
+    text::for_locale(out)
 }

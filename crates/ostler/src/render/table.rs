@@ -19,8 +19,8 @@ pub(crate) struct TableColumn {
 pub(crate) enum ColumnGive {
     /// Never.
     Rigid,
-    /// Is cut on the left down to this width.
-    CutLeft(usize),
+    /// Is cut in the middle down to this width.
+    CutMiddle(usize),
     /// Is cut on the right down to this width.
     Cut(usize),
     /// Is left out when cutting is not enough; the higher, the sooner.
@@ -30,12 +30,34 @@ pub(crate) enum ColumnGive {
 /// A cell: what it says, and its colour.
 pub(crate) type TableCell = (String, Option<Colour>);
 
-/// Draws the table; `columns` of `None` means that nothing has to fit.
+/// Draws the table; `columns` of `None` means that nothing has to fit. Empty columns are left out.
 pub(crate) fn render_table(
     heads: &[TableColumn],
     rows: &[Vec<TableCell>],
     columns: Option<usize>,
     paint: Painter,
+) -> String {
+    let is_used = |index: usize| rows.is_empty() || rows.iter().any(|row| !row[index].0.is_empty());
+    render_columns(heads, rows, columns, paint, (0..heads.len()).map(is_used).collect())
+}
+
+/// As [`render_table`], with every column, whether or not anything is in it: what is drawn again and
+/// again must not jump.
+pub(crate) fn render_whole_table(
+    heads: &[TableColumn],
+    rows: &[Vec<TableCell>],
+    columns: Option<usize>,
+    paint: Painter,
+) -> String {
+    render_columns(heads, rows, columns, paint, vec![true; heads.len()])
+}
+
+fn render_columns(
+    heads: &[TableColumn],
+    rows: &[Vec<TableCell>],
+    columns: Option<usize>,
+    paint: Painter,
+    mut shown: Vec<bool>,
 ) -> String {
     let mut widths: Vec<usize> = heads
         .iter()
@@ -44,11 +66,6 @@ pub(crate) fn render_table(
             let cells = rows.iter().map(|row| text::display_width(&row[index].0));
             cells.chain([head.head.len()]).max().unwrap_or(0)
         })
-        .collect();
-    let mut shown: Vec<bool> = heads
-        .iter()
-        .enumerate()
-        .map(|(index, _)| rows.is_empty() || rows.iter().any(|row| !row[index].0.is_empty()))
         .collect();
     if let Some(columns) = columns {
         fit_widths(heads, &mut widths, &mut shown, columns);
@@ -60,11 +77,11 @@ pub(crate) fn render_table(
         let mut line = String::new();
         for (index, (cell, colour)) in row.iter().enumerate().filter(|(index, _)| shown[*index]) {
             let words = match heads[index].give {
-                ColumnGive::CutLeft(_) => text::cut_left(cell, widths[index]),
+                ColumnGive::CutMiddle(_) => text::cut_middle(cell, widths[index]),
                 _ => text::cut_right(cell, widths[index]),
             };
             let gap = " ".repeat(widths[index] - text::display_width(&words));
-            let words = colour.map_or(words.clone(), |colour| paint.paint(colour, &words));
+            let words = colour.map_or(words.clone(), |colour| paint_cell(paint, colour, &words));
             if !line.is_empty() {
                 line.push_str("  ");
             }
@@ -79,7 +96,15 @@ pub(crate) fn render_table(
         out.push_str(line.trim_end());
         out.push('\n');
     }
-    out
+    text::for_locale(out)
+}
+
+/// Paints a cell; a mark of doubt in front of it stands back.
+fn paint_cell(paint: Painter, colour: Colour, words: &str) -> String {
+    match words.strip_prefix('~').filter(|rest| !rest.starts_with('/')) {
+        Some(rest) => paint.paint(Colour::Dim, "~") + &paint.paint(colour, rest),
+        None => paint.paint(colour, words),
+    }
 }
 
 /// Cuts and drops until the table fits, or nothing gives way any more.
@@ -90,7 +115,7 @@ fn fit_widths(heads: &[TableColumn], widths: &mut [usize], shown: &mut [bool], c
         used.iter().sum::<usize>() + 2 * used.len().saturating_sub(1)
     };
     for (index, head) in heads.iter().enumerate().rev() {
-        let (ColumnGive::Cut(least) | ColumnGive::CutLeft(least)) = head.give else {
+        let (ColumnGive::Cut(least) | ColumnGive::CutMiddle(least)) = head.give else {
             continue;
         };
         let excess = total(widths, shown).saturating_sub(columns);

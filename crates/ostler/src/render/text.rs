@@ -106,26 +106,85 @@ pub(crate) fn cut_right(text: &str, columns: usize) -> String {
     out
 }
 
-/// Cuts a path from the left, where it says least.
-pub(crate) fn cut_left(text: &str, columns: usize) -> String {
+/// Cuts a path in the middle, where it says least: its end names the project, its beginning whose it is.
+pub(crate) fn cut_middle(text: &str, columns: usize) -> String {
     if display_width(text) <= columns {
         return text.to_owned();
     }
     if columns == 0 {
         return String::new();
     }
-    let mut kept: Vec<&str> = Vec::new();
-    let mut used = 0;
-    for grapheme in text.graphemes(true).rev() {
-        let next = UnicodeWidthStr::width(grapheme);
-        if used + next > columns - 1 {
+    let width = |grapheme: &&str| UnicodeWidthStr::width(*grapheme);
+    let (mut head, mut used) = (String::new(), 0);
+    for grapheme in text.graphemes(true) {
+        used += width(&grapheme);
+        if used > (columns - 1) / 3 {
             break;
         }
-        kept.push(grapheme);
-        used += next;
+        head.push_str(grapheme);
     }
-    kept.push("…");
-    kept.into_iter().rev().collect()
+    let room = columns - 1 - display_width(&head);
+    let (mut tail, mut used): (Vec<&str>, usize) = (Vec::new(), 0);
+    for grapheme in text.graphemes(true).rev() {
+        used += width(&grapheme);
+        if used > room {
+            break;
+        }
+        tail.push(grapheme);
+    }
+    head.push('…');
+    head.extend(tail.into_iter().rev());
+    head
+}
+
+/// Breaks a line between words so that it fits, every further line moved in. A word that does not fit
+/// stays whole: it may be a path that is copied.
+pub(crate) fn wrap_words(text: &str, columns: Option<usize>, indent: &str) -> String {
+    let Some(columns) = columns else { return text.to_owned() };
+    let mut out = String::with_capacity(text.len());
+    let mut used = 0;
+    for (index, word) in text.split(' ').enumerate() {
+        let width = display_width(word);
+        if index > 0 && used + 1 + width > columns && used > indent.len() {
+            out.push('\n');
+            out.push_str(indent);
+            used = indent.len();
+        } else if index > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += width;
+    }
+    out
+}
+
+/// A path as people write it: their home is `~`.
+pub(crate) fn home_as_tilde(path: &str) -> String {
+    let home = crate::env::home_dir().filter(|home| home.is_absolute() && home.parent().is_some());
+    let below =
+        home.and_then(|home| Some(std::path::Path::new(path).strip_prefix(home).ok()?.to_owned()));
+    match below {
+        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+        Some(below) => format!("~/{}", below.display()),
+        None => path.to_owned(),
+    }
+}
+
+/// Our own signs, for a terminal that has no others than ASCII. Each stays one column wide.
+pub(crate) fn for_locale(text: String) -> String {
+    if text.is_ascii() || !crate::env::is_ascii_locale() {
+        return text;
+    }
+    let plain = |c| match c {
+        '•' => '*',
+        '→' | '↳' => '>',
+        '⇄' => '=',
+        '…' => '.',
+        '·' | '–' => '-',
+        other => other,
+    };
+    text.chars().map(plain).collect()
 }
 
 /// Bytes as people read them.
@@ -202,8 +261,21 @@ mod tests {
         assert_eq!(cut_right("👩‍👩‍👧‍👦 family", 4), "👩‍👩‍👧‍👦 …");
         assert_eq!(cut_right("short", 5), "short");
         assert_eq!(cut_right("longer", 5), "long…");
-        assert_eq!(cut_left("/home/user/code/project", 10), "…e/project");
+        assert_eq!(cut_middle("/home/user/code/project", 14), "/hom…e/project");
+        assert_eq!(cut_middle("日本語テキスト", 7), "日…スト");
+        assert_eq!(cut_middle("x", 0), "");
         assert_eq!(cut_right("x", 0), "");
+    }
+
+    #[test]
+    fn lines_are_wrapped_between_words() {
+        assert_eq!(wrap_words("one two three", Some(8), "  "), "one two\n  three");
+        assert_eq!(
+            wrap_words("a  bb /a/very/long/path x", Some(6), " "),
+            "a  bb\n /a/very/long/path\n x"
+        );
+        assert_eq!(wrap_words("one two", None, "  "), "one two");
+        assert_eq!(wrap_words("日本語 日本語", Some(8), " "), "日本語\n 日本語");
     }
 
     #[test]

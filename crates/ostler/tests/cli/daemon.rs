@@ -163,12 +163,14 @@ fn commands_go_through_the_daemon() {
 }
 
 #[test]
-fn a_second_daemon_is_refused_and_the_first_is_named() {
+fn b18_a_second_daemon_is_refused_and_starting_one_that_runs_is_no_error() {
     let home = TempHome::new();
     let first = Daemon::start(&home);
     let second = run(&home, "daemon run").exits(13);
     assert!(second.stderr.contains(&format!("pid {}", first.0.id())), "{second:?}");
-    run(&home, "daemon start").exits(13);
+    let again = run(&home, "daemon start").exits(0);
+    assert!(again.stdout.contains(&format!("pid {}", first.0.id())), "{again:?}");
+    assert_eq!(again.stderr, "it runs already\n");
 }
 
 /// Which home that is, for its daemon.

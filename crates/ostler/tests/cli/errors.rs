@@ -37,8 +37,8 @@ fn wrong_filters_say_what_there_is() {
     let home = TempHome::new();
     let ran = run(&home, "ls --agent clod").exits(2);
     assert!(ran.stderr.contains("no such agent; there are: claude-code, codex"), "{}", ran.stderr);
-    let ran = run(&home, "ls --status dead").exits(2);
-    assert!(ran.stderr.contains("one of running, exiting, exited"), "{}", ran.stderr);
+    let ran = run(&home, "ls --status gone").exits(2);
+    assert!(ran.stderr.contains("one of alive, dead, running, exiting, exited"), "{}", ran.stderr);
     let ran = run(&home, "ls --since yesterday").exits(2);
     insta::assert_snapshot!(ran.stderr, @r"
     error: `--since yesterday` is neither a span nor a time

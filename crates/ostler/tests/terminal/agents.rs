@@ -186,3 +186,36 @@ fn a4_wait_for_agent_says_that_nobody_told_of_one() {
     let mixed = ["wait", &terminal, "--for-agent", "idle", "--text", "x"];
     assert_eq!(stage.fails(&mixed), (2, "INVALID_INPUT".to_owned()));
 }
+
+#[test]
+fn a_hosted_agent_is_one_row_and_its_id_means_its_terminal() {
+    let stage = stage();
+    let terminal = create(&stage, &["--name", "work", "--agent", "claude"]);
+    stage.ok(&["wait", &terminal, "--text", "ready", "--timeout", "20000"]);
+    tell(&stage, &terminal, "SessionStart");
+    let table = stage.run(&["ls"]).exits(0).stdout;
+    let rows: Vec<&str> = table.lines().skip(1).collect();
+    assert_eq!(rows.len(), 1, "{table}");
+    assert!(rows[0].contains("claude-code  5b1e0c52  work  "), "{table}");
+    let both = stage.ok(&["ls"])["sessions"].as_array().unwrap().len();
+    assert_eq!(both, 2, "programs are given both");
+    assert_eq!(stage.ok(&["snapshot", "5b1e0c52"])["sessionId"], terminal.as_str());
+    let shown = stage.run(&["show", "work"]).exits(0).stdout;
+    assert!(shown.contains("claude-code") && shown.contains("resume"), "{shown}");
+    stage.ok(&["destroy", ID]);
+}
+
+#[test]
+fn b18_text_is_only_text_and_an_exit_code_is_told() {
+    let stage = stage();
+    let terminal = stage.shell();
+    let captured = stage.run(&["run", &terminal, "echo said; (exit 3)", "--capture"]).exits(0);
+    assert!(captured.stdout.contains("said"), "{captured:?}");
+    assert_eq!(captured.stderr, "exit code 3\n");
+    let text = stage.run(&["snapshot", &terminal, "--format", "text"]).exits(0).stdout;
+    assert!(text.contains("said") && !text.contains("Screen hash"), "{text}");
+    let file = stage.home.join("picture.png");
+    stage.run(&["screenshot", &terminal, "-o", file.to_str().unwrap()]).exits(0);
+    assert!(std::fs::read(file).unwrap().starts_with(b"\x89PNG"));
+    stage.run(&["signal", &terminal, "hup"]).exits(0);
+}

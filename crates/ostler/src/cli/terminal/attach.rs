@@ -26,7 +26,7 @@ use crate::render::output;
 #[derive(Debug, Args)]
 pub(crate) struct AttachArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
     /// Only look.
     #[arg(long, conflicts_with = "take")]

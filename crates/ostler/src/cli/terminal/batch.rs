@@ -21,7 +21,7 @@ use crate::render::{output, text};
 #[derive(Debug, Args)]
 pub(crate) struct BatchArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
     /// The steps; `-` reads standard input.
     steps: Option<String>,

@@ -30,7 +30,7 @@ pub(crate) struct CreateArgs {
     #[arg(long = "command", value_name = "PATH", hide = true)]
     legacy_shell: Option<String>,
     /// Start a known agent, e.g. `claude-code`; what follows are its arguments.
-    #[arg(long, value_name = "AGENT")]
+    #[arg(long, value_name = "AGENT", add = crate::cli::complete::agents())]
     agent: Option<String>,
     /// Where to start it [default: here].
     #[arg(long, value_name = "DIR")]
@@ -84,11 +84,16 @@ impl CreateArgs {
             })?,
             None => context.idle_timeout_ms(),
         };
-        let command = match &self.agent {
+        let alias = |agent: &String| match home.personality {
+            Personality::Ostler => flows::agent_named(agent).unwrap_or(agent).to_owned(),
+            Personality::AgentTty => agent.clone(),
+        };
+        let agent = self.agent.as_ref().map(alias);
+        let command = match &agent {
             Some(agent) => create::agent_command(agent, &self.command, &self.program_path())?,
             None => self.command.clone(),
         };
-        let launched = match &self.agent {
+        let launched = match &agent {
             Some(agent) if home.personality == Personality::Ostler => {
                 Some((agent, context.load_config()?.config.retention.launches))
             }

@@ -15,7 +15,7 @@ use crate::render::output;
 #[derive(Debug, Args)]
 pub(crate) struct DestroyArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
     /// Kill at once.
     #[arg(long)]

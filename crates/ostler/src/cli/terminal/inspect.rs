@@ -15,7 +15,7 @@ use crate::render::{output, text};
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
 }
 

@@ -13,7 +13,7 @@ use crate::render::output;
 #[derive(Debug, Args)]
 pub(crate) struct MarkArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
     /// What it says.
     label: String,

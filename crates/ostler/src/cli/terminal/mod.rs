@@ -3,9 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use flows::observe::{ObserveScope, Observed};
 use flows::terminal::screen::Personality;
 use flows::terminal::screen::png::Profile;
 use flows::terminal::{HostedSession, picture};
+use model::address::AddressError;
 use model::hosted::{FaultCode, HostFault};
 
 use crate::cli::CliContext;
@@ -115,9 +117,45 @@ impl CliContext {
         Ok(picture::find_profile(name, &settings.profiles)?)
     }
 
-    /// The session that `text` means.
+    /// The terminal that `text` means: its own address, or that of the agent's session in it.
     pub(crate) fn find_terminal(&self, text: &str) -> Result<HostedSession, Error> {
-        Ok(self.terminals_home()?.find_session(text)?)
+        let home = self.terminals_home()?;
+        let error = match home.find_session(text) {
+            Ok(session) => return Ok(session),
+            Err(error) => Error::from(error),
+        };
+        if self.personality == Personality::AgentTty || error.stable_code() != "SESSION_NOT_FOUND" {
+            return Err(error);
+        }
+        // Only now is it worth the time to look at every agent's sessions.
+        let observation = self.observe_now(ObserveScope::All, &[])?;
+        let here = std::env::current_dir().unwrap_or_default();
+        let found = match flows::address::resolve_session(&observation, text, &here) {
+            Ok(found) => found,
+            Err(AddressError::NotFound(_)) => return Err(error),
+            Err(ambiguous) => return Err(ambiguous.into()),
+        };
+        match &found.session.linked[..] {
+            [terminal] => Ok(home.find_session(&terminal.id)?),
+            [] => Err(not_hosted(found)),
+            several => Err(AddressError::Ambiguous {
+                text: text.to_owned(),
+                candidates: several.iter().map(|one| format!("{}:{}", one.agent, one.id)).collect(),
+            }
+            .into()),
+        }
+    }
+}
+
+/// That a session which is listed is not in a terminal of ours, where it is, and how to get at it.
+fn not_hosted(found: &Observed) -> Error {
+    let session = &found.session;
+    let claim = found.verdict.decided_by.map(|index| &session.claims[index]);
+    let pid = claim.filter(|_| found.verdict.liveness.is_alive()).and_then(|one| one.identity.pid);
+    Error::NotHosted {
+        session: session.session_name().to_string(),
+        place: pid.map(|pid| (pid, sys::terminal::terminal_of(pid))),
+        resume: flows::resume::resume_line(session),
     }
 }
 
@@ -157,8 +195,14 @@ fn parse_position(option: &str, text: Option<&str>) -> Result<Option<u16>, HostF
 /// Columns or rows.
 fn parse_cells(text: &str) -> Result<u16, HostFault> {
     text.parse().ok().filter(|number| *number > 0).ok_or_else(|| {
-        let message =
-            format!("`{text}` is not a size: columns and rows must be positive integers.");
+        let too_large = text.parse::<u64>().is_ok_and(|number| number > u64::from(u16::MAX));
+        let message = match too_large {
+            true => format!(
+                "`{text}` is not a size: at most {} columns and rows are possible.",
+                u16::MAX
+            ),
+            false => format!("`{text}` is not a size: columns and rows must be positive integers."),
+        };
         HostFault::new(FaultCode::InvalidDimensions, message)
     })
 }

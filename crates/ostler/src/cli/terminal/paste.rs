@@ -15,7 +15,7 @@ use crate::render::output;
 #[derive(Debug, Args)]
 pub(crate) struct PasteArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
     /// The text; `-` reads standard input.
     text: Option<String>,

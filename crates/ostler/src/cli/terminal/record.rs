@@ -27,13 +27,13 @@ enum RecordCommand {
 #[derive(Debug, Args)]
 struct RecordExportArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
     /// `asciicast`, `cast-v3`, `txt` or `html`.
     #[arg(long)]
     format: String,
     /// Where to write it; its directory must exist.
-    #[arg(long, value_name = "PATH")]
+    #[arg(short, long, value_name = "PATH")]
     out: Option<PathBuf>,
     /// The colours of a page.
     #[arg(long, value_name = "NAME")]
@@ -54,7 +54,7 @@ impl RecordExportArgs {
     fn run_record_export(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let format = ExportFormat::parse(&self.format)?;
         let home = context.terminals_home()?;
-        let session = home.find_session(&self.id)?;
+        let session = context.find_terminal(&self.id)?;
         let profile = context.render_profile(self.profile.as_deref())?;
         let result =
             export::export_recording(&home, &session, format, self.out.as_deref(), profile.theme)?;

@@ -13,7 +13,7 @@ use crate::render::output;
 #[derive(Debug, Args)]
 pub(crate) struct ResizeArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
     /// Columns.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]

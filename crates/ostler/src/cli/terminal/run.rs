@@ -20,7 +20,7 @@ use crate::render::{output, text};
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
     /// The command; `-` reads standard input.
     command: Option<String>,
@@ -61,6 +61,10 @@ impl RunArgs {
             context.print_json(&result)?;
         } else {
             output::print_text(&render_run_text(&result))?;
+            let failed = result.exit_code.filter(|code| *code != 0);
+            if let (Personality::Ostler, true, Some(code)) = (personality, self.capture, failed) {
+                output::print_notice(&format!("exit code {code}"));
+            }
         }
         Ok(match (personality, result.completed, result.timed_out) {
             (Personality::AgentTty, ..) | (_, None | Some(true), _) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! `ostler screenshot`
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -16,7 +17,7 @@ use crate::render::output;
 #[derive(Debug, Args)]
 pub(crate) struct ScreenshotArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
     /// How to draw it: `reference-dark`, `reference-light` or one of your own.
     #[arg(long, value_name = "NAME")]
@@ -27,6 +28,9 @@ pub(crate) struct ScreenshotArgs {
     /// Without the cursor, as usual.
     #[arg(long)]
     hide_cursor: bool,
+    /// Write the picture there too; `-` is standard output, and then nothing else is printed.
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
 }
 
 impl ScreenshotArgs {
@@ -39,9 +43,16 @@ impl ScreenshotArgs {
         }
         let cursor = if self.show_cursor { ShowCursor::Yes } else { ShowCursor::No };
         let home = context.terminals_home()?;
-        let session = home.find_session(&self.id)?;
+        let session = context.find_terminal(&self.id)?;
         let profile = context.render_profile(self.profile.as_deref())?;
         let result = picture::take_screenshot(&home, &session, &profile, cursor)?;
+        if let Some(out) = &self.out {
+            let to_stdout = out.as_os_str() == "-";
+            write_picture(Path::new(&result.artifact_path), out, to_stdout && !context.json)?;
+            if to_stdout && !context.json {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
         if context.json {
             context.print_json(&result)?;
             return Ok(ExitCode::SUCCESS);
@@ -57,4 +68,31 @@ impl ScreenshotArgs {
         output::print_text(&out)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Writes a picture that was taken to a file, or as it is to standard output.
+fn write_picture(picture: &Path, out: &Path, to_stdout: bool) -> Result<(), Error> {
+    let bytes = std::fs::read(picture).map_err(|error| Error::Read {
+        path: picture.to_string_lossy().into_owned(),
+        reason: error.to_string(),
+    })?;
+    if to_stdout {
+        if output::is_terminal() {
+            return Err(Error::usage_error(
+                "`-o -` would write a picture to the terminal",
+                "send it to a program or a file, or name a file",
+            ));
+        }
+        return Ok(std::io::Write::write_all(&mut std::io::stdout().lock(), &bytes)?);
+    }
+    if out.as_os_str() == "-" {
+        return Err(Error::usage_error(
+            "`-o -` and `--json` both want standard output",
+            "leave one of them out, or name a file",
+        ));
+    }
+    sys::atomic::write_synced(out, &bytes).map_err(|error| Error::Write {
+        path: out.to_string_lossy().into_owned(),
+        reason: error.to_string(),
+    })
 }

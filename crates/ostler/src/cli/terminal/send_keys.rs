@@ -16,7 +16,7 @@ use crate::render::output;
 #[derive(Debug, Args)]
 pub(crate) struct SendKeysArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
     /// The keys, in order.
     #[arg(required = true)]

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flows::terminal::ask;
+use flows::terminal::screen::Personality;
 
 use crate::cli::CliContext;
 use crate::error::Error;
@@ -13,7 +14,7 @@ use crate::render::output;
 #[derive(Debug, Args)]
 pub(crate) struct SignalArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
     /// SIGTERM, SIGINT, SIGKILL, SIGHUP, SIGUSR1 or SIGUSR2.
     signal: String,
@@ -25,7 +26,11 @@ pub(crate) struct SignalArgs {
 impl SignalArgs {
     pub(crate) fn run_signal(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let session = context.find_terminal(&self.id)?;
-        let result = ask::send_signal(&session, self.signal.clone(), self.group)?;
+        let signal = match context.personality {
+            Personality::Ostler => full_signal_name(&self.signal),
+            Personality::AgentTty => self.signal.clone(),
+        };
+        let result = ask::send_signal(&session, signal, self.group)?;
         if context.json {
             context.print_json(result)?;
         } else {
@@ -33,4 +38,17 @@ impl SignalArgs {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A signal as its host knows it, from the ways people write it: `TERM`, `term`, `15`.
+fn full_signal_name(text: &str) -> String {
+    let name = match text {
+        "1" => "HUP",
+        "2" => "INT",
+        "9" => "KILL",
+        "15" => "TERM",
+        other => other,
+    };
+    let upper = name.to_ascii_uppercase();
+    if upper.starts_with("SIG") { upper } else { format!("SIG{upper}") }
 }

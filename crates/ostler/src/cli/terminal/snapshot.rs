@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flows::terminal::look;
+use flows::terminal::screen::Personality;
 use model::hosted::HostFault;
 use model::hosted::wire::{SnapshotFormat, SnapshotParams, SnapshotResult};
 
@@ -18,7 +19,7 @@ use crate::render::{output, text};
 #[derive(Debug, Args)]
 pub(crate) struct SnapshotArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
     /// `structured` or `text`.
     #[arg(long, default_value = "structured")]
@@ -48,13 +49,21 @@ impl SnapshotArgs {
             renderer_name: None,
         };
         let home = context.terminals_home()?;
-        let session = home.find_session(&self.id)?;
+        let session = context.find_terminal(&self.id)?;
         let result = look::take_snapshot(&session, &params)?;
         look::keep_snapshot(&home, &session, &result)?;
         if context.json {
             context.print_json(&result)?;
         } else {
-            output::print_text(&render_snapshot_text(&result))?;
+            // Who asks for the text wants the text.
+            let headed = context.personality == Personality::AgentTty
+                || format == SnapshotFormat::Structured;
+            let page = render_snapshot_text(&result);
+            let page = match page.split_once("\n\n").filter(|_| !headed) {
+                Some((_, text)) => text,
+                None => &page,
+            };
+            output::print_text(page)?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -59,7 +59,7 @@ impl WaitedAgentState {
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
     /// The session.
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
     /// The program's end.
     #[arg(long)]
@@ -128,7 +128,13 @@ impl WaitArgs {
         } else {
             let idle_ms = super::parse_span("--idle-ms", self.idle_ms.as_deref(), 1, personality)?;
             if self.exit == idle_ms.is_some() {
-                let message = "Exactly one of --exit and --idle-ms must be given.";
+                let message = match (context.personality, self.exit) {
+                    (Personality::Ostler, false) => {
+                        "nothing to wait for: give --text, --regex, --gone, --changed, \
+                         --screen-stable-ms, --idle-ms, --for-agent or --exit"
+                    }
+                    _ => "Exactly one of --exit and --idle-ms must be given.",
+                };
                 return Err(HostFault::new(FaultCode::InvalidDuration, message).into());
             }
             let params = WaitParams { exit: self.exit, idle_ms, timeout_ms };
