@@ -317,7 +317,7 @@ fn split_words(text: &str) -> Result<Vec<(std::ops::Range<usize>, String)>, Filt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::judge::Verdict;
+    use crate::rules::judge::{JudgeCircumstances, judge_session};
     use crate::session::{FormatCertainty, Session, SessionOrigin};
     use crate::sighting::{TokenUsage, TranscriptDigest};
 
@@ -349,12 +349,19 @@ mod tests {
             },
             claims: Vec::new(),
             linked: Vec::new(),
+            written_status: None,
         }
     }
 
     fn matches(filter: &str) -> bool {
         let session = session();
-        let mut view = SessionView::new(&session, &Verdict::UNDECIDED);
+        let circumstances = JudgeCircumstances {
+            now: now(),
+            sees_every_process: true,
+            stale_after: std::time::Duration::from_secs(3600),
+        };
+        let verdict = judge_session(&session, &circumstances);
+        let mut view = SessionView::new(&session, &verdict);
         view.status = Status::Running;
         view.activity = Some(Activity::Waiting);
         view.stale = true;

@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(scan(&rows, "opencode", "needle").hits[0].number, Some(1));
         let whole = keep("/t.json", KeptForm::File, document);
         assert_eq!(scan(&whole, "amp", "needle").total, 1);
-        assert_eq!(scan(&whole, "amp", "needle no").total, 0);
+        assert_eq!(scan(&whole, "amp", "messages").total, 0);
 
         let TargetPlace::Kept { files, .. } = &claude else { unreachable!() };
         std::fs::write(vault::copy_path(home.path(), &files[0].sha256), b"damaged").unwrap();

@@ -228,6 +228,7 @@ mod tests {
             },
             claims,
             linked: Vec::new(),
+            written_status: None,
         };
         let circumstances = JudgeCircumstances {
             now: Time::from_millis(101_000),

@@ -230,7 +230,7 @@ pub(crate) fn daemon_status(dirs: &Dirs) -> Result<DaemonResult, Error> {
 
 /// Whether it is a daemon of an earlier version, which listens at a place of its own.
 fn is_previous(dirs: &Dirs, status: &DaemonResult) -> bool {
-    status.socket == daemon::previous::socket(&dirs.runtime).to_string_lossy()
+    status.socket == client::previous::socket(&dirs.runtime).to_string_lossy()
 }
 
 fn print_status(

@@ -54,7 +54,7 @@ enum GroupingArg {
 }
 
 const TOKEN_COLUMNS: [TableColumn; 8] = [
-    TableColumn { head: "", give: ColumnGive::CutLeft(16), right: false },
+    TableColumn { head: "", give: ColumnGive::CutMiddle(16), right: false },
     TableColumn { head: "INPUT", give: ColumnGive::Rigid, right: true },
     TableColumn { head: "OUTPUT", give: ColumnGive::Rigid, right: true },
     TableColumn { head: "CACHE READ", give: ColumnGive::Rigid, right: true },
