@@ -4,11 +4,13 @@
 
 use model::identity::Identity;
 use model::liveness::{Death, Doubt, Life, Liveness, Observer};
+use model::refusal::SkipCode;
 use model::time::Time;
 use ostler_access::findings::{AccessFindingCode, find_problems};
 use ostler_access::prune::{PruneOutcome, prune_access};
-use ostler_access::rules::skip::SkipCode;
 use ostler_access::{AccessWorld, list, stop};
+use std::time::Duration;
+use sys::writer_lock::WriterLock;
 use testkit::access::{Agent, ID, Sessions, chmod, record_of};
 
 /// A world in which every process is what we say.
@@ -21,7 +23,10 @@ fn where_processes_are(
 
 #[track_caller]
 fn pruned_as(sessions: &Sessions, world: &AccessWorld<'_>) -> PruneOutcome {
-    let mut report = prune_access(&sessions.root(), world, false).unwrap();
+    let mut report = {
+        let writer = WriterLock::take(&sessions.root(), Duration::ZERO).unwrap();
+        prune_access(&writer, world, None, world.clocks.now).unwrap()
+    };
     assert_eq!(report.items.len(), 1);
     report.items.remove(0).outcome
 }
@@ -29,7 +34,7 @@ fn pruned_as(sessions: &Sessions, world: &AccessWorld<'_>) -> PruneOutcome {
 #[track_caller]
 fn code(outcome: PruneOutcome) -> SkipCode {
     match outcome {
-        PruneOutcome::Kept(skip) => skip.code,
+        PruneOutcome::Kept(skip) => skip.skip_code(),
         other => panic!("{other:?}"),
     }
 }

@@ -4,7 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use access::AccessWorld;
+use access::prune::{PruneReport, prune_access};
 use model::failure::Failure;
+use model::plan::Refusal;
 use model::session::SessionName;
 use model::time::Time;
 use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResult};
@@ -66,6 +69,20 @@ pub enum Work {
         /// Which.
         ask: agents::AgentDeleteRequest,
     },
+    /// Remove access sessions that are provably finished.
+    #[serde(rename_all = "camelCase")]
+    PruneAccess {
+        /// Also the logs whose last line is from before.
+        logs_before: Option<Time>,
+    },
+    /// Move a settings file to the trash that ostler alone has written.
+    #[serde(rename_all = "camelCase")]
+    TrashSettings {
+        /// Which.
+        path: PathBuf,
+        /// What its content must be.
+        content_hash: String,
+    },
     /// Pin sessions, or take their pins away.
     Pin {
         /// Which.
@@ -95,6 +112,10 @@ pub enum WorkDone {
     RemoveTerminals(Vec<terminal::remove::RemovedTerminal>),
     /// What became of the agent.
     DeleteAgent(Box<AgentDeleteResult>),
+    /// What became of each access session.
+    PruneAccess(Box<PruneReport>),
+    /// Why the file stays, if it does.
+    TrashSettings(Option<Refusal>),
     /// Which sessions are pinned now.
     Pin(PinResult),
 }
@@ -158,6 +179,15 @@ fn perform_watched_work(
         Work::DeleteAgent { ask } => {
             WorkDone::DeleteAgent(Box::new(agents::delete_agent(writer, ask, now)?))
         }
+        Work::PruneAccess { logs_before } => WorkDone::PruneAccess(Box::new(prune_access(
+            writer,
+            &AccessWorld::here(),
+            *logs_before,
+            now,
+        )?)),
+        Work::TrashSettings { path, content_hash } => WorkDone::TrashSettings(
+            crate::hooks::trash_settings(writer, path, content_hash, now)?.err(),
+        ),
         Work::Pin { sessions, note, remove } => {
             WorkDone::Pin(pins::perform_pin(writer, sessions, note.as_deref(), *remove, now)?)
         }

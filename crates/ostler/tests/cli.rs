@@ -19,6 +19,7 @@ mod cli {
     mod hooks;
     mod hostile;
     mod index;
+    mod inside;
     mod json_contract;
     mod launches;
     mod live;

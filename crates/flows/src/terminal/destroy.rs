@@ -1,6 +1,7 @@
 //! The end of a session on request. It always comes.
 
 use std::time::{Duration, Instant};
+use sys::dropped::NoteDropped;
 
 use host::client::ask_host;
 use host::files::Durability;
@@ -88,7 +89,8 @@ fn kill_host(session: &HostedSession) -> Result<(), HostFault> {
     };
     let processes: Vec<_> = holder.child.iter().chain([&holder.host]).collect();
     for process in &processes {
-        let _ = sys::proc::signal_process(process, Signal::Kill, &observer);
+        sys::proc::signal_process(process, Signal::Kill, &observer)
+            .note_dropped("killing a process");
     }
     let until = Instant::now() + Duration::from_secs(5);
     while processes.iter().any(|process| sys::proc::probe_liveness(process, &observer).is_alive()) {

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use sys::dropped::NoteDropped;
 
 use host::files::{Durability, Holder, SessionDir};
 use host::screen::Personality;
@@ -268,11 +269,12 @@ impl HostedSession {
         let SettledStatus::HostDied(became) = self.settled() else { return Ok(self) };
         if let Some(child) = self.holder.as_ref().and_then(|holder| holder.child.as_ref()) {
             // By identity; whatever cannot be proven to be it is left alone.
-            let _ = sys::proc::signal_process(
+            sys::proc::signal_process(
                 child,
                 sys::proc::Signal::Kill,
                 &sys::proc::current_observer(),
-            );
+            )
+            .note_dropped("killing what a dead host left");
         }
         if self.may_listen_at.contains(&self.socket) {
             remove_stale_socket(&self.socket);
@@ -323,11 +325,15 @@ impl HostedSession {
 }
 
 /// Removes the socket of a host that is gone: a socket of ours in a directory of ours, or nothing.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a dead socket, by its type, and the empty directory made for it"
+)]
 fn remove_stale_socket(path: &Path) {
     let (Some(directory_path), Some(name)) = (path.parent(), path.file_name()) else { return };
     if let Ok(directory) = private::open_unwritable_dir(directory_path) {
         // One that stays is replaced by the next host that is given its place.
-        let _ = directory.unlink_socket(name);
+        directory.unlink_socket(name).note_dropped("removing a dead socket");
     }
     sys::socket::drop_empty_directory(directory_path);
 }

@@ -2,6 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
+use sys::dropped::NoteDropped;
 
 use model::hosted::{EXIT_CODE_OF_A_SIGNAL, LogFact};
 use model::status::Status;
@@ -76,9 +77,15 @@ impl Host {
             EndingStep::Terminate => Signal::Terminate,
             EndingStep::Kill | EndingStep::Leave => Signal::Kill,
         };
-        let _ = terminal.program.signal_group(&terminal.master, signal);
+        terminal
+            .program
+            .signal_group(&terminal.master, signal)
+            .note_dropped("signalling the program");
         // What is stopped can neither hang up nor terminate before it goes on.
-        let _ = terminal.program.signal_group(&terminal.master, Signal::Continue);
+        terminal
+            .program
+            .signal_group(&terminal.master, Signal::Continue)
+            .note_dropped("waking the program");
     }
 
     /// Goes on with an end that takes too long; hangs up a session that was idle too long.
@@ -119,7 +126,10 @@ impl Host {
         let Some(terminal) = self.terminal.take() else { return };
         if self.ending.is_some() {
             // Those of its group that did not listen. Its number still means it: it is not reaped.
-            let _ = terminal.program.signal_group(&terminal.master, Signal::Kill);
+            terminal
+                .program
+                .signal_group(&terminal.master, Signal::Kill)
+                .note_dropped("killing the program");
         }
         let (code, signal) = match terminal.program.reap() {
             Ok(status) => match status.signal() {
@@ -149,11 +159,12 @@ impl Host {
     /// Leaves nothing behind but files that will be there tomorrow.
     pub(super) fn leave_cleanly(&mut self) {
         // From now on the manifest answers, not the host.
+        #[expect(clippy::disallowed_methods, reason = "the socket of this process")]
         sys::socket::abandon_socket(&self.socket);
         self.write_keyframe();
         self.log.close(sys::clock::now());
         // Not written again: once it says that the session is over it belongs to others too.
         sys::pause::pause_at("host-before-leaving");
-        let _ = self.files.settle_on_disk();
+        self.files.settle_on_disk().note_dropped("getting the session to the disk");
     }
 }

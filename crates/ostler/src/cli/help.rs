@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use access::rules::skip::SkipCode;
 use clap::Args;
+use model::refusal::SkipCode;
 
 use crate::cli::{CliContext, command_tree};
 use crate::error::{EXIT_TABLE, Error};
