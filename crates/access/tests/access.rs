@@ -12,6 +12,7 @@ use ostler_access::{AccessWorld, list, stop};
 use std::time::Duration;
 use sys::writer_lock::WriterLock;
 use testkit::access::{Agent, ID, Sessions, chmod, record_of};
+use testkit::home::Snapshot;
 
 /// A world in which every process is what we say.
 fn where_processes_are(
@@ -65,9 +66,9 @@ fn row_03_bytes_and_times_are_untouched_a_second_before_the_end() {
     let end = Time::parse(meta["expires_at"].as_str().unwrap()).unwrap();
     world.clocks.now = Time::from_millis(end.as_millis() - 1000);
     world.clocks.boottime_s = meta["expires_boottime_s"].as_u64().unwrap() - 1;
-    let before = sessions.home.snapshot();
+    let before = Snapshot::of(&sessions.directory());
     assert_eq!(code(pruned_as(&sessions, &world)), SkipCode::Active);
-    assert!(before.changes(&sessions.home.snapshot()).is_empty());
+    assert!(before.changes(&Snapshot::of(&sessions.directory())).is_empty());
 }
 
 /// This machine after a reboot.

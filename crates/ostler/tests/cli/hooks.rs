@@ -134,7 +134,7 @@ fn what_an_uninstall_removes_is_in_the_trash_and_comes_back() {
     let receipts = run(&home, "trash ls --json").exits(0).result();
     assert_eq!(receipts["receipts"][0]["command"], "hooks uninstall", "{receipts}");
     assert_eq!(receipts["receipts"][0]["items"][0]["action"], "trashed", "{receipts}");
-    run(&home, "undo --yes").exits(0);
+    run(&home, "undo").exits(0);
     assert_eq!(home.read(".claude/settings.json"), installed);
 }
 

@@ -29,7 +29,7 @@ fn what_was_pruned_has_a_receipt_that_says_discarded_and_no_undo() {
     assert_eq!(listed[0]["undoable"], false);
     let item = &listed[0]["items"][0];
     assert_eq!((&item["action"], &item["state"]), (&"discarded".into(), &"done".into()), "{item}");
-    let undone = plain(&sessions, &format!("undo {receipt} --yes"));
+    let undone = plain(&sessions, &format!("undo {receipt}"));
     assert_ne!(undone.code, 0, "{undone:?}");
     let said = format!("{}{}", undone.stdout, undone.stderr);
     assert!(said.contains("removed for good"), "{said}");
@@ -49,7 +49,7 @@ fn a_log_that_expired_is_in_the_trash_and_comes_back() {
     chmod(&log, 0o600);
     run(&sessions, "prune --logs 30d").exits(0);
     assert!(!log.exists());
-    plain(&sessions, "undo --yes").exits(0);
+    plain(&sessions, "undo").exits(0);
     assert_eq!(fs::read_to_string(&log).unwrap(), line);
 }
 
