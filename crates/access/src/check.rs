@@ -5,12 +5,12 @@ use std::ffi::OsStr;
 use crate::rules::agent_env::AgentEnv;
 use crate::rules::meta::{AccessMeta, StopRecord};
 use crate::rules::presence::{AgentPresence, SocketAnswer};
-use crate::rules::skip::{SkipCode, SkipReason};
 use crate::rules::state::{JudgedAccess, judge_access};
 use crate::rules::{
     AGENT_ENV_FILE, KEYS_SOCKET, LENT_SOCKET, MAX_META_BYTES, MAX_SMALL_FILE_BYTES, META_FILE,
     SESSION_FILE_NAMES, STOP_FILE, id_of_leftover, is_id,
 };
+use model::refusal::{Refusal, SkipCode};
 use sys::private::{InodeFacts, InodeKind, PrivateDir, PrivateFileFault};
 use sys::socket::{SocketConnectError, connect_in};
 
@@ -45,9 +45,9 @@ pub fn check_entry(
     root: &AccessRoot,
     name: &OsStr,
     world: &AccessWorld<'_>,
-) -> Result<CheckedAccess, SkipReason> {
+) -> Result<CheckedAccess, Refusal> {
     let Some(id) = id_in(name) else {
-        return Err(SkipReason::new(SkipCode::Unsafe, "its name is not an id"));
+        return Err(Refusal::skip(SkipCode::Unsafe, "its name is not an id"));
     };
     let (dir, facts) = open_session(root, name)?;
     let mut read = Vec::new();
@@ -78,17 +78,17 @@ pub fn check_entry(
     let files = files_in(&dir)?;
     // What is removed later is what was read, and not what took its place meanwhile.
     if !read.iter().all(|one| files.contains(one)) {
-        return Err(SkipReason::new(SkipCode::Changed, "its files changed while they were read"));
+        return Err(Refusal::skip(SkipCode::Changed, "its files changed while they were read"));
     }
     Ok(CheckedAccess { dir, facts, meta, env, stop, judged, files })
 }
 
-fn open_session(root: &AccessRoot, name: &OsStr) -> Result<(PrivateDir, InodeFacts), SkipReason> {
-    let unreadable = |_| SkipReason::new(SkipCode::Unknown, "its directory cannot be read");
-    let unsafe_because = |why: &str| Err(SkipReason::new(SkipCode::Unsafe, why));
+fn open_session(root: &AccessRoot, name: &OsStr) -> Result<(PrivateDir, InodeFacts), Refusal> {
+    let unreadable = |_| Refusal::skip(SkipCode::Unknown, "its directory cannot be read");
+    let unsafe_because = |why: &str| Err(Refusal::skip(SkipCode::Unsafe, why));
     let facts = root.sessions().facts_of(name).map_err(unreadable)?;
     let Some(facts) = facts else {
-        return Err(SkipReason::new(SkipCode::Changed, "it is gone"));
+        return Err(Refusal::skip(SkipCode::Changed, "it is gone"));
     };
     if facts.kind != InodeKind::Directory {
         return unsafe_because("it is not a directory");
@@ -105,19 +105,19 @@ fn open_session(root: &AccessRoot, name: &OsStr) -> Result<(PrivateDir, InodeFac
     let dir = root.sessions().open_child(name).map_err(unreadable)?;
     let opened = dir.own_facts().map_err(unreadable)?;
     if !opened.is_same(&facts) || opened.mode != facts.mode || opened.owner != facts.owner {
-        return Err(SkipReason::new(SkipCode::Changed, "its directory was exchanged"));
+        return Err(Refusal::skip(SkipCode::Changed, "its directory was exchanged"));
     }
     Ok((dir, opened))
 }
 
-fn meta_fault(fault: PrivateFileFault) -> SkipReason {
+fn meta_fault(fault: PrivateFileFault) -> Refusal {
     match fault {
-        PrivateFileFault::Missing => SkipReason::new(SkipCode::Unknown, "meta.json is missing"),
+        PrivateFileFault::Missing => Refusal::skip(SkipCode::Unknown, "meta.json is missing"),
         fault => file_fault(META_FILE, SkipCode::Malformed, &fault),
     }
 }
 
-fn env_fault(fault: &PrivateFileFault) -> SkipReason {
+fn env_fault(fault: &PrivateFileFault) -> Refusal {
     let code = match fault {
         PrivateFileFault::Missing => SkipCode::NoAgentEnv,
         PrivateFileFault::NotAFile | PrivateFileFault::NotOurs | PrivateFileFault::WrongMode => {
@@ -125,10 +125,10 @@ fn env_fault(fault: &PrivateFileFault) -> SkipReason {
         }
         _ => return file_fault(AGENT_ENV_FILE, SkipCode::AgentEnvBad, fault),
     };
-    SkipReason::new(code, format!("{AGENT_ENV_FILE} {fault}"))
+    Refusal::skip(code, format!("{AGENT_ENV_FILE} {fault}"))
 }
 
-fn file_fault(name: &str, too_large: SkipCode, fault: &PrivateFileFault) -> SkipReason {
+fn file_fault(name: &str, too_large: SkipCode, fault: &PrivateFileFault) -> Refusal {
     let code = match fault {
         PrivateFileFault::TooLarge => too_large,
         PrivateFileFault::Changed => SkipCode::Changed,
@@ -139,7 +139,7 @@ fn file_fault(name: &str, too_large: SkipCode, fault: &PrivateFileFault) -> Skip
         | PrivateFileFault::WritableByOthers
         | PrivateFileFault::HardLinked => SkipCode::Unsafe,
     };
-    SkipReason::new(code, format!("{name} {fault}"))
+    Refusal::skip(code, format!("{name} {fault}"))
 }
 
 /// The values must be those of this very session.
@@ -147,8 +147,8 @@ fn check_env_agrees(
     env: AgentEnv,
     root: &AccessRoot,
     meta: &AccessMeta,
-) -> Result<AgentEnv, SkipReason> {
-    let bad = |why: &str| Err(SkipReason::new(SkipCode::AgentEnvBad, why));
+) -> Result<AgentEnv, Refusal> {
+    let bad = |why: &str| Err(Refusal::skip(SkipCode::AgentEnvBad, why));
     if env.pid != meta.agent.pid {
         return bad("agent.env names another process than meta.json");
     }
@@ -158,25 +158,24 @@ fn check_env_agrees(
     Ok(env)
 }
 
-fn check_socket(dir: &PrivateDir, name: &str) -> Result<(), SkipReason> {
+fn check_socket(dir: &PrivateDir, name: &str) -> Result<(), Refusal> {
     match dir.facts_of(OsStr::new(name)) {
         Ok(None) => Ok(()),
         Ok(Some(facts)) if facts.kind == InodeKind::Socket && facts.is_private() => Ok(()),
         Ok(Some(_)) => {
-            Err(SkipReason::new(SkipCode::Unsafe, format!("{name} is not a private socket")))
+            Err(Refusal::skip(SkipCode::Unsafe, format!("{name} is not a private socket")))
         }
-        Err(_) => Err(SkipReason::new(SkipCode::Unknown, format!("{name} cannot be looked at"))),
+        Err(_) => Err(Refusal::skip(SkipCode::Unknown, format!("{name} cannot be looked at"))),
     }
 }
 
 /// The known files that are there.
-pub(crate) fn files_in(dir: &PrivateDir) -> Result<Vec<(&'static str, InodeFacts)>, SkipReason> {
+pub(crate) fn files_in(dir: &PrivateDir) -> Result<Vec<(&'static str, InodeFacts)>, Refusal> {
     let mut files = Vec::new();
     for name in SESSION_FILE_NAMES {
         let facts = dir.facts_of(OsStr::new(name));
-        let facts = facts.map_err(|_| {
-            SkipReason::new(SkipCode::Unknown, format!("{name} cannot be looked at"))
-        })?;
+        let facts = facts
+            .map_err(|_| Refusal::skip(SkipCode::Unknown, format!("{name} cannot be looked at")))?;
         files.extend(facts.map(|facts| (name, facts)));
     }
     Ok(files)
@@ -207,8 +206,8 @@ impl CheckedAccess {
     }
 
     /// That the directory holds nothing but what ostler creates.
-    pub(crate) fn only_known_names(&self) -> Result<(), SkipReason> {
-        let unreadable = |_| SkipReason::new(SkipCode::Unknown, "its directory cannot be read");
+    pub(crate) fn only_known_names(&self) -> Result<(), Refusal> {
+        let unreadable = |_| Refusal::skip(SkipCode::Unknown, "its directory cannot be read");
         let names = self.dir.list_names().map_err(unreadable)?;
         let strange = names
             .iter()
@@ -218,7 +217,7 @@ impl CheckedAccess {
             return Ok(());
         }
         let names = if strange == 1 { "name" } else { "names" };
-        Err(SkipReason::new(
+        Err(Refusal::skip(
             SkipCode::UnexpectedFiles,
             format!("it holds {strange} {names} that ostler did not create"),
         ))

@@ -9,6 +9,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use sys::dropped::NoteDropped;
 
 /// The most connections that are served at once.
 const MOST_CONNECTIONS: usize = 128;
@@ -44,7 +45,10 @@ impl Connections {
                 if connection.idle_since.is_some_and(|since| since.elapsed() >= IDLE_TIMEOUT) {
                     // Its thread sees the end of the stream and lets go. One that is closed already
                     // has nothing to be told.
-                    let _ = connection.stream.shutdown(Shutdown::Both);
+                    connection
+                        .stream
+                        .shutdown(Shutdown::Both)
+                        .note_dropped("closing a borrower's connection");
                 }
             }
             let waited = self.changed.wait_timeout(open, LOOK_EVERY);

@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use sys::dropped::NoteDropped;
 
 use crate::rules::log::AccessEvent;
 use crate::rules::meta::{AccessMeta, ProcessRecord};
@@ -146,12 +147,20 @@ pub fn run_keeper(order: KeeperOrder) -> Result<(), AccessError> {
     if policy.dir.facts_of(OsStr::new(LENT_SOCKET)).ok().flatten().map(|now| now.inode)
         == lent.map(|lent| lent.inode)
     {
-        let _ = policy.dir.unlink_name(OsStr::new(LENT_SOCKET));
+        #[expect(clippy::disallowed_methods, reason = "the socket of this process")]
+        let unlinked = policy.dir.unlink_name(OsStr::new(LENT_SOCKET));
+        unlinked.note_dropped("removing the lent socket");
     }
     if !committed && matches!(policy.dir.facts_of(OsStr::new(META_FILE)), Ok(None)) {
         // The opener died before there was a record: nobody else knows what this directory is.
-        let _ = policy.dir.unlink_name(OsStr::new(AGENT_ENV_FILE));
-        let _ = policy.root.sessions().remove_child(OsStr::new(&policy.id));
+        #[expect(clippy::disallowed_methods, reason = "what its opener made and did not finish")]
+        let removed = [
+            policy.dir.unlink_name(OsStr::new(AGENT_ENV_FILE)),
+            policy.root.sessions().remove_child(OsStr::new(&policy.id)),
+        ];
+        for one in removed {
+            one.note_dropped("removing an opening that was not finished");
+        }
     }
     Ok(())
 }
@@ -246,7 +255,7 @@ fn accept_borrowers(listener: &UnixListener, policy: &Arc<ProxyPolicy>) {
         let policy = Arc::clone(policy);
         std::thread::spawn(move || {
             // A connection that breaks is the borrower's business.
-            let _ = proxy::serve_borrower(&policy, connection, &turn);
+            proxy::serve_borrower(&policy, connection, &turn).note_dropped("serving a borrower");
         });
     }
 }

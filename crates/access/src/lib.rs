@@ -18,10 +18,10 @@
 use std::io;
 use std::time::Duration;
 
-use crate::rules::skip::SkipReason;
 use crate::rules::state::AccessClocks;
 use model::identity::Identity;
 use model::liveness::{Liveness, Observer};
+use model::refusal::Refusal;
 use model::time::Time;
 
 use model::address::AddressError;
@@ -99,12 +99,12 @@ pub enum AccessError {
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The session breaks a rule.
-    #[error("access session `{id}` cannot be used: {}", .skip.detail)]
+    #[error("access session `{id}` cannot be used: {}", .skip.reason_text())]
     Unusable {
         /// Which.
         id: String,
         /// The rule.
-        skip: SkipReason,
+        skip: Refusal,
     },
     /// The session is over, or its agent is not there.
     #[error("access session `{id}` is {what}")]

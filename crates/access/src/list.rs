@@ -7,9 +7,9 @@ use std::path::Path;
 use crate::rules::agent_env::AgentEnv;
 use crate::rules::meta::{AccessMeta, LentKey};
 use crate::rules::presence::AgentPresence;
-use crate::rules::skip::SkipReason;
 use crate::rules::state::AccessState;
 use crate::wire::{AccessAgentView, AccessView, BoundView, KeyView};
+use model::refusal::Refusal;
 
 use super::check::{CheckedAccess, check_entry};
 use super::root::{AccessRoot, RootFault};
@@ -52,12 +52,12 @@ fn view_entry(root: &AccessRoot, name: &OsStr, world: &AccessWorld<'_>, probe: b
     }
 }
 
-fn skipped_view(name: &OsStr, skip: SkipReason) -> AccessView {
+fn skipped_view(name: &OsStr, skip: Refusal) -> AccessView {
     AccessView {
         id: name.to_string_lossy().into_owned(),
         state: AccessState::Unknown.as_str(),
-        reason: Some(skip.code.as_str()),
-        note: Some(skip.detail),
+        reason: Some(skip.skip_code().as_str()),
+        note: Some(skip.reason_text()),
         agent: None,
         keeper: None,
         created_at: None,

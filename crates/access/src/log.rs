@@ -1,13 +1,15 @@
 //! The log of each session: append-only lines in `log/<id>.jsonl`. It outlives the session, so that
 //! its end can be read there too, and goes only when somebody asks for that.
 
-use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::rules::is_id;
 use crate::rules::log::{AccessEvent, AccessLogEntry};
+use model::plan::RemovableKind;
 use model::time::Time;
+use reaper::{CollectError, PlannedRemoval, Reaper, recheck_planned};
+use serde::{Deserialize, Serialize};
 use sys::private::{PrivateDir, PrivateFileFault};
 
 use super::AccessError;
@@ -94,7 +96,7 @@ pub fn read_log(home: &Path, text: &str) -> Result<AccessLog, AccessError> {
 }
 
 /// A log that is of no use any more.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpiredLog {
     /// The session that it was about.
     pub id: String,
@@ -104,10 +106,41 @@ pub struct ExpiredLog {
     pub removed: Result<(), String>,
 }
 
-/// Removes the logs of sessions that are gone and that nobody added to after `before`; with `dry_run`
-/// it only names them. A log that cannot be read, or that has no last line, is kept.
-pub fn expire_logs(home: &Path, before: Time, dry_run: bool) -> Result<Vec<ExpiredLog>, RootFault> {
-    let Some(root) = AccessRoot::find(home)? else { return Ok(Vec::new()) };
+/// A log that may go, as it was found.
+#[derive(Debug)]
+pub(crate) struct FoundLog {
+    id: String,
+    last: Time,
+    path: PathBuf,
+}
+
+impl FoundLog {
+    pub(crate) fn into_view(self, removed: Result<(), String>) -> ExpiredLog {
+        ExpiredLog { id: self.id, last: self.last, removed }
+    }
+
+    /// Moves it to the trash.
+    pub(crate) fn trash_with(
+        &self,
+        reaper: &mut Reaper<'_>,
+    ) -> Result<Result<(), String>, CollectError> {
+        let why = format!("the session is gone; last line {}", self.last);
+        let planned = PlannedRemoval::new(RemovableKind::AccessLog, &self.path, "ostler", why);
+        let planned = match planned {
+            Ok(planned) => planned,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let taken = match recheck_planned(&planned, |_| Ok(None)) {
+            Ok(checked) => reaper.trash_item(&checked)?,
+            Err(refusal) => Err(refusal),
+        };
+        Ok(taken.map_err(|refusal| refusal.reason_text()))
+    }
+}
+
+/// The logs of sessions that are gone and that nobody added to after `before`. A log that cannot be read,
+/// or that has no last line, is kept.
+pub(crate) fn find_expired(root: &AccessRoot, before: Time) -> Result<Vec<FoundLog>, RootFault> {
     let Some(dir) = root.existing_beside("log")? else { return Ok(Vec::new()) };
     let sessions = root.entry_names()?;
     let mut expired = Vec::new();
@@ -118,11 +151,8 @@ pub fn expire_logs(home: &Path, before: Time, dry_run: bool) -> Result<Vec<Expir
             continue;
         }
         let Some(last) = last_line(&dir, id).filter(|last| *last < before) else { continue };
-        let removed = match dry_run {
-            true => Ok(()),
-            false => dir.unlink_name(OsStr::new(&name)).map_err(|error| error.to_string()),
-        };
-        expired.push(ExpiredLog { id: id.to_owned(), last, removed });
+        let path = root.log_path().join(file_name(id));
+        expired.push(FoundLog { id: id.to_owned(), last, path });
     }
     expired.sort_by(|one, other| one.id.cmp(&other.id));
     Ok(expired)

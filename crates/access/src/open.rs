@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
+use sys::dropped::NoteDropped;
 
 use crate::rules::agent_env::{AgentEnv, is_socket_path};
 use crate::rules::log::AccessEvent;
@@ -247,7 +248,8 @@ fn fill_directory(
     let bytes = serde_json::to_vec_pretty(&meta)
         .map_err(|error| AccessError::Failed { what: error.to_string() })?;
     // What could not be read back must not be lent.
-    AccessMeta::parse_for(&bytes, id).map_err(|skip| AccessError::Failed { what: skip.detail })?;
+    AccessMeta::parse_for(&bytes, id)
+        .map_err(|skip| AccessError::Failed { what: skip.reason_text() })?;
     let text = env.to_text();
     dir.write_atomic(AGENT_ENV_FILE, text.as_bytes())
         .map_err(AccessError::io_error("write agent.env"))?;
@@ -273,7 +275,7 @@ fn start_keeper(
     let program = sys::spawn::this_program().map_err(AccessError::io_error("find this program"))?;
     let mut command = Command::new(program);
     command.arg0("ostler").args(order.to_args()).current_dir("/").env_clear();
-    let wanted = ["PATH", "OSTLER_PAUSE"].into_iter();
+    let wanted = ["PATH", "OSTLER_PAUSE", "OSTLER_LOG"].into_iter();
     let asking = DESKTOP_VARIABLES.into_iter().filter(|_| request.confirm);
     for name in wanted.chain(asking) {
         if let Some(value) = (request.env)(name) {
@@ -372,12 +374,15 @@ fn run_ssh_add(
 }
 
 /// Removes what a failed opening has made: the known names, then the empty directory.
+#[expect(clippy::disallowed_methods, reason = "what this process made and did not finish")]
 fn remove_failed_opening(root: &AccessRoot, dir: &PrivateDir, id: &str) {
     for name in SESSION_FILE_NAMES.into_iter().filter(|name| *name != LENT_SOCKET) {
         // Most were never made. Whatever stays is listed as unknown.
-        let _ = dir.unlink_name(OsStr::new(name));
+        dir.unlink_name(OsStr::new(name)).note_dropped("removing what a failed opening made");
     }
-    let _ = root.sessions().remove_child(OsStr::new(id));
+    root.sessions()
+        .remove_child(OsStr::new(id))
+        .note_dropped("removing what a failed opening made");
 }
 
 /// Binds an access to this very process and whatever it becomes: when it ends, the access does.

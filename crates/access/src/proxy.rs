@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
+use sys::dropped::NoteDropped;
 
 use crate::rules::log::{AccessEvent, LoginDestination, SocketPeer};
 use crate::rules::{KEYS_SOCKET, may_be_secret};
@@ -146,6 +147,6 @@ impl ProxyPolicy {
     /// Adds a line to the log. Nobody can be told when that fails, and a borrower must not be able
     /// to stop the agent by filling the disk.
     pub(super) fn log_event(&self, event: AccessEvent) {
-        let _ = log::append_event(&self.root, &self.id, event);
+        log::append_event(&self.root, &self.id, event).note_dropped("adding to the session's log");
     }
 }

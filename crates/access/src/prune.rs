@@ -1,26 +1,35 @@
 //! Remove the directories of sessions that are provably finished; say of every other why it stays.
 //!
 //! Sends no signal, opens no key, follows no link, removes nothing but the names ostler creates and
-//! an empty directory. The order of a removal: check, lock, check again, rename out of the way, look
-//! once more, unlink the known names with `meta.json` last, remove the directory. Whatever is not as
-//! it was, the directory gets its name back.
+//! an empty directory. The order of a removal: check, lock, check again, and then the reaper: rename out
+//! of the way, look once more, unlink the known names with `meta.json` last, remove the directory. A
+//! credential is discarded: no copy of it is kept, and the receipt says so. Whatever is not as it was,
+//! the directory gets its name back.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::rules::log::AccessEvent;
 use crate::rules::presence::AgentPresence;
-use crate::rules::skip::{SkipCode, SkipReason};
 use crate::rules::state::AccessState;
 use crate::rules::{PRUNING_PREFIX, SESSION_FILE_NAMES, is_id};
+use model::failure::{Failure, FailureKind};
 use model::liveness::Death;
+use model::plan::RemovableKind;
+use model::refusal::{Refusal, SkipCode};
+use model::time::Time;
+use reaper::{CollectError, DiscardedDirectory, PlannedRemoval, Reaper, recheck_planned};
+use serde::{Deserialize, Serialize};
+use sys::private::PrivateDir;
+use sys::writer_lock::WriterLock;
 
 use super::check::{CheckedAccess, check_entry, files_in, id_in};
+use super::log::ExpiredLog;
 use super::root::{AccessRoot, RootFault};
 use super::{AccessWorld, log, random_word};
 
 /// What was done about one entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrunedEntry {
     /// The entry: an id, or a name that is none.
     pub name: String,
@@ -29,7 +38,7 @@ pub struct PrunedEntry {
 }
 
 /// What was done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PruneOutcome {
     /// Removed, or it would be.
     Pruned {
@@ -39,22 +48,30 @@ pub enum PruneOutcome {
         death: Death,
     },
     /// Kept, by a rule.
-    Kept(SkipReason),
+    Kept(Refusal),
     /// The removal failed half-way; what is left was reported and is finished by the next run.
     Failed(String),
 }
 
 /// What came of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PruneReport {
     /// One for each entry.
     pub items: Vec<PrunedEntry>,
+    /// The logs that went, or would.
+    pub logs: Vec<ExpiredLog>,
+    /// The receipt of what went.
+    pub receipt: Option<String>,
+    /// Whether an earlier run left something half done, to be finished or given back.
+    leftovers: bool,
 }
 
 impl PruneReport {
     /// How many were removed.
     pub fn pruned_count(&self) -> usize {
-        self.items.iter().filter(|item| matches!(item.outcome, PruneOutcome::Pruned { .. })).count()
+        let gone = |item: &&PrunedEntry| matches!(item.outcome, PruneOutcome::Pruned { .. });
+        let logs = self.logs.iter().filter(|log| log.removed.is_ok()).count();
+        self.items.iter().filter(gone).count() + logs
     }
 
     /// How many were kept.
@@ -64,30 +81,92 @@ impl PruneReport {
 
     /// How many could not be removed although they might.
     pub fn failed_count(&self) -> usize {
-        self.items.iter().filter(|item| matches!(item.outcome, PruneOutcome::Failed(_))).count()
+        let failed = |item: &&PrunedEntry| matches!(item.outcome, PruneOutcome::Failed(_));
+        let logs = self.logs.iter().filter(|log| log.removed.is_err()).count();
+        self.items.iter().filter(failed).count() + logs
+    }
+
+    /// Whether a plan leaves anything to do for the writer.
+    pub fn has_work(&self) -> bool {
+        self.leftovers || self.pruned_count() > 0
     }
 }
 
-/// Looks at every entry and removes what may go; with `dry_run` it only says so.
-pub fn prune_access(
+/// Why nothing could be pruned at all.
+#[derive(Debug, thiserror::Error)]
+pub enum PruneError {
+    /// The directories cannot be trusted.
+    #[error(transparent)]
+    Root(#[from] RootFault),
+    /// The reaper cannot work.
+    #[error(transparent)]
+    Collect(#[from] CollectError),
+}
+
+impl From<PruneError> for Failure {
+    fn from(error: PruneError) -> Self {
+        match error {
+            PruneError::Collect(error) => error.into(),
+            PruneError::Root(fault) => Self {
+                kind: FailureKind::Write,
+                message: fault.to_string(),
+                hint: "check that directory, its owner and its mode".to_owned(),
+            },
+        }
+    }
+}
+
+/// Looks at every entry, and at the logs whose last line is from before `logs_before`, and says what
+/// would go. Changes nothing.
+pub fn plan_prune(
     home: &Path,
     world: &AccessWorld<'_>,
-    dry_run: bool,
+    logs_before: Option<Time>,
 ) -> Result<PruneReport, RootFault> {
-    let Some(root) = AccessRoot::find(home)? else { return Ok(PruneReport { items: Vec::new() }) };
-    let items = root
-        .entry_names()?
-        .into_iter()
-        .map(|name| {
-            let outcome = match prune_entry(&root, &name, world, dry_run) {
-                Ok((state, death)) => PruneOutcome::Pruned { state, death },
-                Err(PruneObstacle::Kept(skip)) => PruneOutcome::Kept(skip),
-                Err(PruneObstacle::Failed(what)) => PruneOutcome::Failed(what),
-            };
-            PrunedEntry { name: shown_name(&name), outcome }
-        })
-        .collect();
-    Ok(PruneReport { items })
+    let Some(root) = AccessRoot::find(home)? else { return Ok(PruneReport::default()) };
+    let mut report = PruneReport::default();
+    for name in root.entry_names()? {
+        report.leftovers |= is_leftover(&name);
+        let outcome = match preview_entry(&root, &name, world) {
+            Ok((state, death)) => PruneOutcome::Pruned { state, death },
+            Err(refusal) => PruneOutcome::Kept(refusal),
+        };
+        report.items.push(PrunedEntry { name: shown_name(&name), outcome });
+    }
+    if let Some(before) = logs_before {
+        let expired = log::find_expired(&root, before)?;
+        report.logs = expired.into_iter().map(|log| log.into_view(Ok(()))).collect();
+    }
+    Ok(report)
+}
+
+/// Looks at every entry and removes what may go. Whoever calls this is the writer.
+pub fn prune_access(
+    writer: &WriterLock,
+    world: &AccessWorld<'_>,
+    logs_before: Option<Time>,
+    now: Time,
+) -> Result<PruneReport, PruneError> {
+    let Some(root) = AccessRoot::find(&writer.home)? else { return Ok(PruneReport::default()) };
+    let mut reaper = Reaper::begin(writer, "access prune", now)?;
+    let mut report = PruneReport::default();
+    for name in root.entry_names()? {
+        let outcome = match prune_entry(&root, &name, world, &mut reaper) {
+            Ok((state, death)) => PruneOutcome::Pruned { state, death },
+            Err(PruneObstacle::Kept(refusal)) => PruneOutcome::Kept(refusal),
+            Err(PruneObstacle::Failed(what)) => PruneOutcome::Failed(what),
+            Err(PruneObstacle::Journal(error)) => return Err(error.into()),
+        };
+        report.items.push(PrunedEntry { name: shown_name(&name), outcome });
+    }
+    if let Some(before) = logs_before {
+        for log in log::find_expired(&root, before)? {
+            let removed = log.trash_with(&mut reaper)?;
+            report.logs.push(log.into_view(removed));
+        }
+    }
+    report.receipt = reaper.finish()?.map(|(receipt, _)| receipt);
+    Ok(report)
 }
 
 /// The name by which people know the entry.
@@ -95,83 +174,125 @@ fn shown_name(name: &OsStr) -> String {
     id_in(name).map_or_else(|| name.to_string_lossy().into_owned(), str::to_owned)
 }
 
+/// Whether an earlier removal moved it out of the way.
+fn is_leftover(name: &OsStr) -> bool {
+    id_in(name).is_some() && !is_id(name.to_str().unwrap_or(""))
+}
+
 /// Why an entry is still there.
 #[derive(Debug)]
 enum PruneObstacle {
-    Kept(SkipReason),
+    Kept(Refusal),
     Failed(String),
+    Journal(CollectError),
 }
 
-impl From<SkipReason> for PruneObstacle {
-    fn from(skip: SkipReason) -> Self {
-        Self::Kept(skip)
+impl From<Refusal> for PruneObstacle {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            failure if failure.is_failure() => Self::Failed(failure.reason_text()),
+            kept => Self::Kept(kept),
+        }
     }
 }
 
-fn failed_to(what: &str) -> impl FnOnce(std::io::Error) -> PruneObstacle {
-    let what = what.to_owned();
-    move |error| PruneObstacle::Failed(format!("{what}: {error}"))
+impl From<CollectError> for PruneObstacle {
+    fn from(error: CollectError) -> Self {
+        Self::Journal(error)
+    }
+}
+
+fn locked_refusal() -> Refusal {
+    Refusal::skip(SkipCode::Locked, "another command works on it")
+}
+
+/// What would become of an entry.
+fn preview_entry(
+    root: &AccessRoot,
+    name: &OsStr,
+    world: &AccessWorld<'_>,
+) -> Result<(AccessState, Death), Refusal> {
+    if empty_leftover(root, name).is_some() {
+        return Ok((AccessState::Stopped, Death::Gone));
+    }
+    let (_, verdict) = check_removable(root, name, world)?;
+    if root.is_locked(id_in(name).unwrap_or_default()) {
+        return Err(locked_refusal());
+    }
+    Ok(verdict)
 }
 
 fn prune_entry(
     root: &AccessRoot,
     name: &OsStr,
     world: &AccessWorld<'_>,
-    dry_run: bool,
+    reaper: &mut Reaper<'_>,
 ) -> Result<(AccessState, Death), PruneObstacle> {
-    if let Some(emptied) = empty_leftover(root, name, dry_run) {
-        return emptied;
+    let path = root.sessions_path().join(name);
+    let plan = |why: &str| {
+        PlannedRemoval::new(RemovableKind::AccessSession, &path, "ostler", why)
+            .map(PlannedRemoval::with_total_size)
+            .map_err(|error| reaper::io_refusal(&path, &error))
+    };
+    if let Some(dir) = empty_leftover(root, name) {
+        let planned = plan("its removal was interrupted; only the empty directory is left")?;
+        let facts = dir.own_facts().map_err(|error| reaper::io_refusal(&path, &error))?;
+        let checked = recheck_planned(&planned, |_| Ok(None))?;
+        let (parent, directory, facts) = (root.sessions(), &dir, &facts);
+        let going = DiscardedDirectory { parent, aside: name, directory, facts, files: vec![] };
+        reaper.discard_directory(&checked, &going, &mut || Ok(()))??;
+        return Ok((AccessState::Stopped, Death::Gone));
     }
     let id = id_in(name).unwrap_or_default().to_owned();
-    let verdict = match check_removable(root, name, world) {
-        Ok((_, verdict)) => verdict,
-        Err(skip) => {
-            // A borrower that still uses what a crashed removal moved away gets its path back.
-            if skip.code == SkipCode::AgentAlive && !dry_run {
-                give_back(root, name, &id);
-            }
-            return Err(skip.into());
+    if let Err(refusal) = check_removable(root, name, world) {
+        // A borrower that still uses what a crashed removal moved away gets its path back.
+        if refusal.skip_code() == SkipCode::AgentAlive && is_leftover(name) {
+            give_back(root, name, &id, reaper)?;
         }
-    };
-    let locked = || SkipReason::new(SkipCode::Locked, "another command works on it");
-    if dry_run {
-        return if root.is_locked(&id) { Err(locked().into()) } else { Ok(verdict) };
+        return Err(refusal.into());
     }
     let lock = root
         .lock_session(&id)
-        .map_err(|_| SkipReason::new(SkipCode::Unsafe, "its lock file is not ours alone"))?;
-    let _lock = lock.ok_or_else(locked)?;
+        .map_err(|_| Refusal::skip(SkipCode::Unsafe, "its lock file is not ours alone"))?;
+    let _lock = lock.ok_or_else(locked_refusal)?;
     let (checked, (state, death)) = match check_removable(root, name, world) {
         Ok(passed) => passed,
-        Err(skip) => {
-            give_back(root, name, &id);
-            return Err(skip.into());
+        Err(refusal) => {
+            give_back(root, name, &id, reaper)?;
+            return Err(refusal.into());
         }
     };
+    let planned = plan(state.as_str())?;
+    let removal = recheck_planned(&planned, |_| Ok(None))?;
     sys::pause::pause_at("access-prune-checked");
-    let aside = if is_id(name.to_str().unwrap_or("")) {
-        let aside = random_word().map_err(failed_to("no name for it"))?;
-        let aside = OsString::from(format!("{PRUNING_PREFIX}{id}-{aside}"));
-        root.sessions()
-            .rename_noreplace(name, &aside)
-            .map_err(|_| SkipReason::new(SkipCode::Changed, "its directory is not where it was"))?;
-        aside
-    } else {
+    let aside = if is_leftover(name) {
         name.to_owned()
+    } else {
+        let word = random_word().map_err(|error| PruneObstacle::Failed(error.to_string()))?;
+        OsString::from(format!("{PRUNING_PREFIX}{id}-{word}"))
     };
-    sys::pause::pause_at("access-prune-renamed");
-    if let Err(skip) = check_unchanged(root, &aside, &checked, world) {
-        give_back(root, &aside, &id);
-        return Err(skip.into());
-    }
-    sys::pause::pause_at("access-prune-rechecked");
-    remove_directory(root, &aside, &checked)?;
+    let going = DiscardedDirectory {
+        parent: root.sessions(),
+        aside: &aside,
+        directory: &checked.dir,
+        facts: &checked.facts,
+        files: checked.files_in_order(),
+    };
+    let mut look = || {
+        sys::pause::pause_at("access-prune-renamed");
+        check_unchanged(root, &aside, &checked, world)?;
+        sys::pause::pause_at("access-prune-rechecked");
+        Ok(())
+    };
+    reaper.discard_directory(&removal, &going, &mut look)??;
     // The removal is done; a log that cannot be written does not undo it.
     let event = AccessEvent::Pruned {
         state: state.as_str().to_owned(),
         agent: AgentPresence::Absent(death).reason_code().to_owned(),
     };
-    let _ = log::append_event(root, &id, event);
+    if let Err(error) = log::append_event(root, &id, event) {
+        tracing::debug!(%error, id, "the removal is not in the session's log");
+    }
     // Ids are never used again, and whoever waits for this lock finds no session.
     root.forget_lock(&id);
     Ok((state, death))
@@ -182,7 +303,7 @@ fn check_removable(
     root: &AccessRoot,
     name: &OsStr,
     world: &AccessWorld<'_>,
-) -> Result<(CheckedAccess, (AccessState, Death)), SkipReason> {
+) -> Result<(CheckedAccess, (AccessState, Death)), Refusal> {
     let checked = check_entry(root, name, world)?;
     checked.only_known_names()?;
     let state = match checked.judged.require_candidate() {
@@ -201,8 +322,8 @@ fn check_unchanged(
     aside: &OsStr,
     checked: &CheckedAccess,
     world: &AccessWorld<'_>,
-) -> Result<(), SkipReason> {
-    let changed = |what: &str| SkipReason::new(SkipCode::Changed, what);
+) -> Result<(), Refusal> {
+    let changed = |what: &str| Refusal::skip(SkipCode::Changed, what);
     if !is_still(root, aside, checked) {
         return Err(changed("its directory was exchanged"));
     }
@@ -220,62 +341,48 @@ fn is_still(root: &AccessRoot, aside: &OsStr, checked: &CheckedAccess) -> bool {
     now.is_some_and(|now| now.is_same(&checked.facts))
 }
 
-fn remove_directory(
+/// Gives a directory that was moved out of the way its own name back, if that is free.
+fn give_back(
     root: &AccessRoot,
     aside: &OsStr,
-    checked: &CheckedAccess,
-) -> Result<(), PruneObstacle> {
-    let changed = |what: String| PruneObstacle::Kept(SkipReason::new(SkipCode::Changed, what));
-    for name in SESSION_FILE_NAMES {
-        let Some((_, before)) = checked.files.iter().find(|(known, _)| *known == name) else {
-            continue;
-        };
-        let now = checked.dir.facts_of(OsStr::new(name)).map_err(failed_to("FAIL_REMOVE"))?;
-        if now.as_ref() != Some(before) {
-            return Err(changed(format!("{name} changed; the rest is in {}", lossy_name(aside))));
-        }
-        checked.dir.unlink_name(OsStr::new(name)).map_err(failed_to(name))?;
-        sys::pause::pause_at("access-prune-unlinked");
+    id: &str,
+    reaper: &mut Reaper<'_>,
+) -> Result<(), CollectError> {
+    if !is_leftover(aside) {
+        return Ok(());
     }
-    if !is_still(root, aside, checked) {
-        return Err(changed(format!("{} was exchanged", lossy_name(aside))));
+    let path = root.sessions_path().join(aside);
+    let why = "it was to be removed, and is still used";
+    let planned = PlannedRemoval::new(RemovableKind::AccessSession, &path, "ostler", why);
+    let planned = planned.map_err(|error| reaper::io_refusal(&path, &error));
+    let given = match &planned {
+        Ok(planned) => match recheck_planned(planned, |_| Ok(None)) {
+            Ok(checked) => reaper.rename_item(&checked, &root.sessions_path().join(id))?,
+            Err(refusal) => Err(refusal),
+        },
+        Err(refusal) => Err(refusal.clone()),
+    };
+    if let Err(refusal) = given {
+        // If the name is taken it stays where it is, and the next run reports it.
+        tracing::debug!(id, reason = refusal.reason_text(), "it did not get its name back");
     }
-    root.sessions().remove_child(aside).map_err(failed_to(&lossy_name(aside)))?;
-    // The names are gone either way; only a crash right now could bring them back, whole.
-    let _ = root.sessions().sync();
     Ok(())
 }
 
-fn lossy_name(name: &OsStr) -> String {
-    name.to_string_lossy().into_owned()
-}
-
-/// Gives a directory that was moved out of the way its own name back, if that is free.
-fn give_back(root: &AccessRoot, aside: &OsStr, id: &str) {
-    if !is_id(aside.to_str().unwrap_or("")) {
-        // If the name is taken it stays where it is, and the next run reports it.
-        let _ = root.sessions().rename_noreplace(aside, OsStr::new(id));
-    }
-}
-
 /// A removal that was interrupted after its last file: only the empty directory is left.
-fn empty_leftover(
-    root: &AccessRoot,
-    name: &OsStr,
-    dry_run: bool,
-) -> Option<Result<(AccessState, Death), PruneObstacle>> {
-    if is_id(name.to_str()?) || id_in(name).is_none() {
+fn empty_leftover(root: &AccessRoot, name: &OsStr) -> Option<PrivateDir> {
+    if !is_leftover(name) {
         return None;
     }
     let dir = root.sessions().open_child(name).ok()?;
     let private = dir.own_facts().is_ok_and(|facts| facts.is_private());
-    if !private || !dir.list_names().ok()?.is_empty() {
-        return None;
+    (private && dir.list_names().ok()?.is_empty()).then_some(dir)
+}
+
+impl CheckedAccess {
+    /// Its files as they were checked, in the order in which they go: `meta.json` last.
+    fn files_in_order(&self) -> Vec<(&'static str, sys::private::InodeFacts)> {
+        let found = |name| self.files.iter().find(|(known, _)| *known == name).cloned();
+        SESSION_FILE_NAMES.into_iter().filter_map(found).collect()
     }
-    let done = Ok((AccessState::Stopped, Death::Gone));
-    if dry_run {
-        return Some(done);
-    }
-    let removed = root.sessions().remove_child(name).map_err(failed_to(&lossy_name(name)));
-    Some(removed.and(done))
 }

@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
+use sys::dropped::NoteDropped;
 
 use crate::rules::{LENT_SOCKET, is_id};
 use sys::lock::{self, AdvisoryLock};
@@ -108,6 +109,11 @@ impl AccessRoot {
         self.path.join("sessions")
     }
 
+    /// Where the logs are.
+    pub(crate) fn log_path(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
     /// Where a session's lent socket is, or would be.
     pub fn socket_path(&self, id: &str) -> PathBuf {
         self.sessions_path().join(id).join(LENT_SOCKET)
@@ -142,7 +148,10 @@ impl AccessRoot {
     pub(crate) fn forget_lock(&self, id: &str) {
         if let Ok(Some(locks)) = self.existing_beside("locks") {
             // If it stays it is in nobody's way.
-            let _ = locks.unlink_name(OsStr::new(&format!("{id}.lock")));
+            #[expect(clippy::disallowed_methods, reason = "the lock that this process holds")]
+            locks
+                .unlink_name(OsStr::new(&format!("{id}.lock")))
+                .note_dropped("removing a lock file");
         }
     }
 

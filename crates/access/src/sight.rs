@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::rules::skip::SkipReason;
 use crate::rules::state::AccessState;
 use crate::rules::{ACCESS_AGENT_NAME, COMMAND_BINDING};
 use model::identity::Identity;
 use model::liveness::{Doubt, Liveness, Observer};
+use model::refusal::Refusal;
 use model::session::{
     ClaimBasis, FormatCertainty, ProcessClaim, Session, SessionKind, SessionOrigin,
 };
@@ -103,7 +103,7 @@ fn checked_digest(
 }
 
 fn skipped_digest(
-    skip: &SkipReason,
+    skip: &Refusal,
     world: &AccessWorld<'_>,
     source: String,
 ) -> (TranscriptDigest, ProcessClaim) {

@@ -7,14 +7,15 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use sys::dropped::NoteDropped;
 
 use crate::rules::log::AccessEvent;
 use crate::rules::meta::{ProcessRecord, StopRecord};
 use crate::rules::presence::{AgentPresence, PresenceProof};
-use crate::rules::skip::{SkipCode, SkipReason};
 use crate::rules::state::AccessState;
 use crate::rules::{COMMAND_BINDING, KEYS_SOCKET, LENT_SOCKET, STOP_FILE, is_id};
 use model::liveness::Liveness;
+use model::refusal::{Refusal, SkipCode};
 use sys::proc::{Signal, SignalError};
 
 use super::check::{CheckedAccess, check_entry};
@@ -62,7 +63,7 @@ pub enum StopOutcome {
     /// It is stopped: what was found or done, in words.
     Stopped(String),
     /// It cannot be judged, so nothing was done.
-    Refused(SkipReason),
+    Refused(Refusal),
     /// Its agent cannot be proved to be the recorded one; nothing was sent.
     Unproven(String),
     /// It was asked to end and has not.
@@ -115,7 +116,7 @@ pub fn stop_access(
     let not_found = || AddressError::NotFound(id.to_owned());
     let root = AccessRoot::find(home)?.ok_or_else(not_found)?;
     let Some(_lock) = lock_soon(&root, id)? else {
-        let skip = SkipReason::new(SkipCode::Locked, "another command works on it");
+        let skip = Refusal::skip(SkipCode::Locked, "another command works on it");
         return Ok(StopOutcome::Refused(skip));
     };
     let checked = match check_entry(&root, OsStr::new(id), world) {
@@ -281,7 +282,12 @@ fn write_down(
         let facts = checked.dir.facts_of(name).ok().flatten();
         if facts.is_some_and(|facts| facts.kind == sys::private::InodeKind::Socket) {
             // A leftover of ours that nobody listens on; if it stays, prune removes it.
-            let _ = checked.dir.unlink_name(name);
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a dead socket of a session that is over"
+            )]
+            let unlinked = checked.dir.unlink_name(name);
+            unlinked.note_dropped("removing a dead socket");
         }
     }
     if checked.stop.is_some() {
@@ -306,6 +312,6 @@ fn write_down(
     let event =
         AccessEvent::Stopped { reason: reason.as_str().to_owned(), agent: found.to_owned() };
     // The session is stopped whether or not the log could be written.
-    let _ = log::append_event(root, &checked.meta.id, event);
+    log::append_event(root, &checked.meta.id, event).note_dropped("adding to the session's log");
     Ok(())
 }

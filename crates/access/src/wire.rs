@@ -165,6 +165,9 @@ pub struct AccessPruneResult {
     pub skipped: usize,
     /// How many could not be removed although they might.
     pub failed: usize,
+    /// The receipt of what went: `ostler trash ls` shows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<String>,
 }
 
 /// What was done about one entry.

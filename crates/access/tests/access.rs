@@ -4,12 +4,15 @@
 
 use model::identity::Identity;
 use model::liveness::{Death, Doubt, Life, Liveness, Observer};
+use model::refusal::SkipCode;
 use model::time::Time;
 use ostler_access::findings::{AccessFindingCode, find_problems};
 use ostler_access::prune::{PruneOutcome, prune_access};
-use ostler_access::rules::skip::SkipCode;
 use ostler_access::{AccessWorld, list, stop};
+use std::time::Duration;
+use sys::writer_lock::WriterLock;
 use testkit::access::{Agent, ID, Sessions, chmod, record_of};
+use testkit::home::Snapshot;
 
 /// A world in which every process is what we say.
 fn where_processes_are(
@@ -21,7 +24,10 @@ fn where_processes_are(
 
 #[track_caller]
 fn pruned_as(sessions: &Sessions, world: &AccessWorld<'_>) -> PruneOutcome {
-    let mut report = prune_access(&sessions.root(), world, false).unwrap();
+    let mut report = {
+        let writer = WriterLock::take(&sessions.root(), Duration::ZERO).unwrap();
+        prune_access(&writer, world, None, world.clocks.now).unwrap()
+    };
     assert_eq!(report.items.len(), 1);
     report.items.remove(0).outcome
 }
@@ -29,7 +35,7 @@ fn pruned_as(sessions: &Sessions, world: &AccessWorld<'_>) -> PruneOutcome {
 #[track_caller]
 fn code(outcome: PruneOutcome) -> SkipCode {
     match outcome {
-        PruneOutcome::Kept(skip) => skip.code,
+        PruneOutcome::Kept(skip) => skip.skip_code(),
         other => panic!("{other:?}"),
     }
 }
@@ -60,9 +66,9 @@ fn row_03_bytes_and_times_are_untouched_a_second_before_the_end() {
     let end = Time::parse(meta["expires_at"].as_str().unwrap()).unwrap();
     world.clocks.now = Time::from_millis(end.as_millis() - 1000);
     world.clocks.boottime_s = meta["expires_boottime_s"].as_u64().unwrap() - 1;
-    let before = sessions.home.snapshot();
+    let before = Snapshot::of(&sessions.directory());
     assert_eq!(code(pruned_as(&sessions, &world)), SkipCode::Active);
-    assert!(before.changes(&sessions.home.snapshot()).is_empty());
+    assert!(before.changes(&Snapshot::of(&sessions.directory())).is_empty());
 }
 
 /// This machine after a reboot.

@@ -230,6 +230,10 @@ pub fn fix_problem_logs(dirs: &Dirs) -> io::Result<Vec<String>> {
     for log in hook::problem_logs(Some(&dirs.home), &dirs.runtime) {
         if log.exists() {
             let aside = log.with_extension("log.old");
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a log of its own problems is set aside"
+            )]
             sys::atomic::rename_over(&log, &aside)?;
             done.push(format!("set {} aside as {}", log.display(), aside.display()));
         }

@@ -1,6 +1,7 @@
 //! The journeys of ostler, without a terminal: they return data, print nothing and never exit.
 
 pub mod address;
+pub mod bundle;
 pub mod converse;
 pub mod daemon;
 pub mod disk_use;

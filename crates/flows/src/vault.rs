@@ -63,10 +63,15 @@ pub fn keep_copy(
             sys::private::create_private_dir(shelf).map_err(io::Error::other)?;
         }
         sys::pause::pause_at("vault.written");
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a copy of this process gets the name of its content"
+        )]
         sys::atomic::rename_over(&temporary, &place)?;
         Ok(KeptFile { path: path.to_owned(), sha256, bytes, kept_bytes, form: Some(form) })
     });
     if kept.is_err() {
+        #[expect(clippy::disallowed_methods, reason = "a copy that this process was writing")]
         sys::atomic::remove_own(&temporary);
     }
     kept.map_err(failed)

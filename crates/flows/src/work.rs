@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use access::AccessWorld;
+use access::prune::prune_access;
 use model::failure::Failure;
 use model::time::Time;
 use model::wire::SweepResult;
@@ -62,6 +64,15 @@ fn perform_watched_work(
         Work::DeleteAgent { ask } => {
             WorkDone::DeleteAgent(Box::new(agents::delete_agent(writer, ask, now)?))
         }
+        Work::PruneAccess { logs_before } => WorkDone::PruneAccess(Box::new(prune_access(
+            writer,
+            &AccessWorld::here(),
+            *logs_before,
+            now,
+        )?)),
+        Work::TrashSettings { path, content_hash } => WorkDone::TrashSettings(
+            crate::hooks::trash_settings(writer, path, content_hash, now)?.err(),
+        ),
         Work::Pin { sessions, note, remove } => {
             WorkDone::Pin(pins::perform_pin(writer, sessions, note.as_deref(), *remove, now)?)
         }

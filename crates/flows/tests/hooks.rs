@@ -1,6 +1,7 @@
 //! Installing and uninstalling hooks over documents that nobody would write by hand.
 
 #![allow(clippy::unwrap_used, reason = "a test says what it means with unwrap")]
+#![allow(clippy::disallowed_methods, reason = "tests remove what they made")]
 
 use std::ffi::OsString;
 use std::fs;
@@ -115,6 +116,11 @@ fn document() -> impl Strategy<Value = String> {
     )
 }
 
+/// What uninstalling removes goes as the program would have it, without a home.
+fn take_away(path: &Path, _: &[u8]) -> std::io::Result<()> {
+    std::fs::remove_file(path)
+}
+
 fn within<T>(home: &Path, act: impl FnOnce(&HooksRequest<'_>) -> T) -> T {
     let lookup = |name: &str| (name == "HOME").then(|| OsString::from(home));
     let program = Path::new("/usr/bin/ostler");
@@ -136,7 +142,7 @@ fn codex_trusts_exactly_the_hooks_that_its_user_has_seen() {
     let settings = home.path().join(".codex/config.toml");
     within(home.path(), |request| {
         let state = || hooks_status("codex", request).unwrap().state;
-        change_hooks("codex", request, HookAction::Install, false).unwrap();
+        change_hooks("codex", request, HookAction::Install, false, &take_away).unwrap();
         assert_eq!(state(), Some(State::NotTrusted));
         let written: serde_json::Value =
             serde_json::from_slice(&fs::read(&hooks).unwrap()).unwrap();
@@ -176,12 +182,12 @@ proptest! {
         fs::create_dir(home.path().join(".claude")).unwrap();
         fs::write(&file, &document).unwrap();
         within(home.path(), |request| {
-            change_hooks("claude-code", request, HookAction::Install, false).unwrap();
+            change_hooks("claude-code", request, HookAction::Install, false, &take_away).unwrap();
             let installed = fs::read_to_string(&file).unwrap();
             prop_assert!(is_within(&document, &installed), "{}", installed);
             let state = hooks_status("claude-code", request).unwrap().state;
             prop_assert_eq!(state, Some(State::Installed), "{}", installed);
-            change_hooks("claude-code", request, HookAction::Uninstall, false).unwrap();
+            change_hooks("claude-code", request, HookAction::Uninstall, false, &take_away).unwrap();
             prop_assert_eq!(&fs::read_to_string(&file).unwrap(), &document);
             Ok(())
         })?;
@@ -195,10 +201,10 @@ proptest! {
         fs::create_dir(home.path().join(".claude")).unwrap();
         fs::write(&file, &document).unwrap();
         within(home.path(), |request| {
-            change_hooks("claude-code", request, HookAction::Install, false).unwrap();
+            change_hooks("claude-code", request, HookAction::Install, false, &take_away).unwrap();
             let installed = fs::read_to_string(&file).unwrap();
             fs::write(&file, format!("{installed} /* more */")).unwrap();
-            change_hooks("claude-code", request, HookAction::Uninstall, false).unwrap();
+            change_hooks("claude-code", request, HookAction::Uninstall, false, &take_away).unwrap();
             let after = fs::read_to_string(&file).unwrap();
             prop_assert!(!after.contains("ostler-hooks"), "{}", after);
             let blanks = |text: &str| text.split_whitespace().collect::<String>();

@@ -18,6 +18,7 @@ pub mod launch;
 pub mod liveness;
 pub mod plan;
 pub mod program;
+pub mod refusal;
 pub mod rules;
 pub mod session;
 pub mod sighting;

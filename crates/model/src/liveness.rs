@@ -10,6 +10,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::identity::{BootId, Identity, IdentityRecorder, MachineId};
 use crate::time::Time;
 
@@ -36,7 +38,7 @@ pub enum Life {
 }
 
 /// The proof that a process is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Death {
     /// The machine was rebooted since.
     Rebooted,

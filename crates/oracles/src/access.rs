@@ -25,7 +25,7 @@ pub fn access_meta(bytes: &[u8]) {
             assert!(meta.keys.iter().all(|key| is_fingerprint(&key.fingerprint)));
             assert!(!String::from_utf8_lossy(&again).contains("PRIVATE KEY"));
         }
-        Err(skip) => assert!(skip.detail.len() < 100, "{skip}"),
+        Err(skip) => assert!(skip.reason_text().len() < 100, "{skip}"),
     }
     if let Ok(stop) = StopRecord::parse_stop(bytes) {
         let again = serde_json::to_vec(&stop).expect("a record can be written");

@@ -27,6 +27,21 @@ pub(crate) fn stale_after() -> Option<String> {
     text_variable(STALE_AFTER_VARIABLE)
 }
 
+/// `OSTLER_LOG`: what to log (`error`, `warn`, `info`, `debug` or `trace`).
+pub(crate) fn log_level() -> Option<String> {
+    text_variable("OSTLER_LOG")
+}
+
+/// The values of variables whose names say that they are secret, so that they can be taken out of a text.
+pub(crate) fn secret_values() -> Vec<String> {
+    const SECRET_WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH"];
+    let is_secret = |name: &str| SECRET_WORDS.iter().any(|word| name.contains(word));
+    std::env::vars_os()
+        .filter(|(name, _)| is_secret(&name.to_string_lossy().to_uppercase()))
+        .filter_map(|(_, value)| value.into_string().ok())
+        .collect()
+}
+
 /// `HOME`.
 pub(crate) fn home_dir() -> Option<PathBuf> {
     lookup_variable("HOME").map(PathBuf::from)

@@ -491,7 +491,7 @@ fn access_hint(error: &AccessError) -> String {
         AccessError::Root(_) => {
             "look at what is in it, then make it a directory of yours with mode 0700".to_owned()
         }
-        AccessError::Unusable { skip, .. } => skip.code.remedy().to_owned(),
+        AccessError::Unusable { skip, .. } => skip.remedy().to_owned(),
         AccessError::NotActive { .. } => "`ostler access open` opens a new one".to_owned(),
         AccessError::Program { program, .. } => {
             format!("install OpenSSH's client programs; `{program}` must be in PATH")

@@ -5,6 +5,7 @@ mod config;
 mod daemon;
 mod env;
 mod error;
+mod logging;
 mod render;
 
 use std::process::ExitCode;
@@ -15,7 +16,10 @@ fn main() -> ExitCode {
     // What must be known before anything is opened, what an agent waits for, and the cheapest
     // question: none of them needs the command tree.
     match args.first().and_then(|first| first.to_str()) {
-        Some("host" | "_host") => return flows::terminal::host_main(),
+        Some("host" | "_host") => {
+            logging::log_role("host");
+            return flows::terminal::host_main();
+        }
         Some("agent-tty") => return cli::agent_tty::run_agent_tty(&args[1..]),
         _ if cli::agent_tty::is_name(&called) => return cli::agent_tty::run_agent_tty(&args),
         Some("hook") => {
@@ -23,7 +27,9 @@ fn main() -> ExitCode {
                 return code;
             }
         }
-        Some(access::keeper::KEEPER_ROLE) => return cli::keep_access(args.into_iter().skip(1)),
+        Some(access::keeper::KEEPER_ROLE) => {
+            return cli::keep_access(args.into_iter().skip(1));
+        }
         Some("version" | "--version" | "-V") if args.len() == 1 => {
             return cli::version::print_version();
         }

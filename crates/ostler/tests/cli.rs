@@ -21,6 +21,7 @@ mod cli {
     mod hooks;
     mod hostile;
     mod index;
+    mod inside;
     mod json_contract;
     mod launches;
     mod live;

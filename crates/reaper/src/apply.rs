@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use sys::dropped::NoteDropped;
 
 use model::plan::{FileForm, Fingerprint, Refusal, RemovableKind};
 use model::time::Time;
@@ -31,11 +32,11 @@ pub struct Reaper<'a> {
 }
 
 /// What came of trying to take one step: refused, or the journal itself failed.
-type StepResult = Result<Result<(), Refusal>, CollectError>;
+pub(super) type StepResult = Result<Result<(), Refusal>, CollectError>;
 
 /// What became of a thing.
 #[derive(Debug)]
-enum Outcome {
+pub(super) enum Outcome {
     /// It went.
     Gone,
     /// It is where it was.
@@ -176,7 +177,7 @@ impl<'a> Reaper<'a> {
         Ok(Some((self.id, self.bytes)))
     }
 
-    fn begin_step(
+    pub(super) fn begin_step(
         &mut self,
         checked: &CheckedRemoval<'_>,
         action: JournalAction,
@@ -207,7 +208,7 @@ impl<'a> Reaper<'a> {
         Ok(())
     }
 
-    fn open_journal(&mut self) -> Result<&mut Journal, CollectError> {
+    pub(super) fn open_journal(&mut self) -> Result<&mut Journal, CollectError> {
         if self.journal.is_none() {
             let mut journal = Journal::open(self.home, &self.id)?;
             journal.append(&JournalLine::Run {
@@ -223,7 +224,7 @@ impl<'a> Reaper<'a> {
     }
 
     /// Writes down what became of a step.
-    fn settle_step(&mut self, begun: BegunStep, outcome: Outcome) -> StepResult {
+    pub(super) fn settle_step(&mut self, begun: BegunStep, outcome: Outcome) -> StepResult {
         sys::pause::pause_at("reap.moved");
         let step = begun.step;
         let taken = match outcome {
@@ -234,7 +235,8 @@ impl<'a> Reaper<'a> {
             }
             Outcome::Stays(refusal) => {
                 // Not empty means that something is in it: it stays.
-                let _ = std::fs::remove_dir(journal::slot_directory(self.home, &self.id, step));
+                std::fs::remove_dir(journal::slot_directory(self.home, &self.id, step))
+                    .note_dropped("removing an empty slot");
                 self.open_journal()?
                     .append(&JournalLine::Failed { step, reason: refusal.reason_text() })?;
                 Err(refusal)

@@ -116,6 +116,8 @@ pub(super) enum JournalLine {
     Aside { step: u32, name: JournalPath },
     /// It lies in the trash as a whole copy; the original is about to be removed.
     Copied { step: u32 },
+    /// It was looked at for the last time, and is about to be removed for good, part by part.
+    Discarding { step: u32 },
     /// What is left of the step is for a person to decide.
     Undecided { step: u32, matter: Undecided },
     /// It is about to be put back by way of this name; with what it is there, once it is whole.
@@ -167,6 +169,8 @@ pub enum StepState {
     Aside,
     /// It was copied whole, and nobody wrote down whether the original is gone.
     Copied,
+    /// It was being removed for good, and nobody wrote down whether all of it is gone.
+    Discarding,
     /// It was taken.
     Done,
     /// It was not taken.
@@ -199,7 +203,10 @@ impl JournalStep {
 
     /// Whether it was begun, and it is neither known what became of it nor left to a person.
     pub fn is_open(&self) -> bool {
-        let open = matches!(self.state, StepState::Begun | StepState::Aside | StepState::Copied);
+        let open = matches!(
+            self.state,
+            StepState::Begun | StepState::Aside | StepState::Copied | StepState::Discarding
+        );
         (open && self.undecided.is_none()) || self.returning.is_some()
     }
 
@@ -385,6 +392,9 @@ fn fold_lines(id: &str, text: &[u8]) -> Receipt {
             }),
             Ok(JournalLine::Copied { step }) => {
                 change(step, &|known| known.state = StepState::Copied)
+            }
+            Ok(JournalLine::Discarding { step }) => {
+                change(step, &|known| known.state = StepState::Discarding)
             }
             Ok(JournalLine::Undecided { step, matter }) => {
                 change(step, &|known| known.undecided = Some(matter.clone()));

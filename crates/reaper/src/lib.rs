@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use model::failure::{Failure, FailureKind};
 
 mod apply;
+mod discard;
 mod in_use;
 mod journal;
 mod recheck;
@@ -22,6 +23,7 @@ mod trash;
 mod undo;
 
 pub use apply::Reaper;
+pub use discard::DiscardedDirectory;
 pub use in_use::{InUse, check_unopened};
 pub use journal::slot_content;
 pub use journal::{

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use sys::dropped::NoteDropped;
 
 use model::wire::IncompleteSource;
 use sys::fingerprint::is_at;
@@ -127,6 +128,17 @@ fn settle_outcome(home: &Path, receipt: &str, step: &JournalStep) -> Found {
         JournalAction::Replace { before, after } => {
             replace_outcome(begun, receipt, &content, before.as_ref(), after)
         }
+        JournalAction::Discard if step.state == StepState::Discarding => {
+            let left = step.aside.as_deref().unwrap_or(&begun.path.0);
+            match is_there(left) {
+                // Nothing is removed here: whoever takes such things finds it by this name.
+                true => Found::NotDone(format!(
+                    "it was interrupted half-way; the rest is at {}, for the next run",
+                    left.display()
+                )),
+                false => Found::Done,
+            }
+        }
         JournalAction::Discard => match &step.aside {
             Some(aside) if is_there(aside) => put_back(step, receipt, aside, &content),
             _ if is_there(&begun.path.0) => not_taken(),
@@ -135,7 +147,7 @@ fn settle_outcome(home: &Path, receipt: &str, step: &JournalStep) -> Found {
     };
     if let Some(slot) = content.parent() {
         // Not empty means that something is in it: it stays.
-        let _ = std::fs::remove_dir(slot);
+        std::fs::remove_dir(slot).note_dropped("removing an empty slot");
     }
     found
 }

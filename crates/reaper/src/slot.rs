@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use sys::dropped::NoteDropped;
 
 use super::journal::{JournalPath, Undecided};
 
@@ -22,7 +23,7 @@ pub(super) fn partial(content: &Path) -> PathBuf {
 /// Drops a copy that the reaper itself was making, of something that is still where it was.
 pub(super) fn drop_own(copy: &Path) {
     // One that cannot be removed is listed, and goes when the trash is emptied.
-    let _ = sys::trash::remove_tree(copy);
+    sys::trash::remove_tree(copy).note_dropped("removing a copy of its own");
 }
 
 /// The hash of a file; none if there is none.

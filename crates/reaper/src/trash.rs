@@ -74,7 +74,9 @@ const fn state_name(step: &JournalStep) -> &'static str {
         return "undecided";
     }
     match step.state {
-        StepState::Begun | StepState::Aside | StepState::Copied => "interrupted",
+        StepState::Begun | StepState::Aside | StepState::Copied | StepState::Discarding => {
+            "interrupted"
+        }
         StepState::Done => "done",
         StepState::Failed(_) => "notDone",
         StepState::Undone => "undone",

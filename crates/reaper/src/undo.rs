@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use sys::dropped::NoteDropped;
 
-use model::plan::{Fingerprint, Refusal};
+use model::plan::{Fingerprint, Refusal, RemovableKind};
 use model::time::Time;
 use model::wire::{RefusalView, UndoResult, UndoneItem};
 use sys::fingerprint::{is_at, of_path};
@@ -54,6 +55,13 @@ pub fn undo_receipt(
         let back = match step.state {
             StepState::Emptied => Err(Refusal::Emptied),
             _ if step.can_be_undone() => return_of.put_back(step)?,
+            // A dead socket held nothing that could be missed.
+            StepState::Done
+                if begun.action == JournalAction::Discard
+                    && begun.kind != RemovableKind::Socket =>
+            {
+                Err(Refusal::Discarded)
+            }
             _ => continue,
         };
         if let Ok(place) = &back {
@@ -331,8 +339,8 @@ impl Return<'_> {
             drop_own(&content);
         }
         // Not empty means that something is in it: it stays until the trash is emptied.
-        let _ =
-            std::fs::remove_dir(journal::slot_directory(self.home, self.receipt, step.begun.step));
+        std::fs::remove_dir(journal::slot_directory(self.home, self.receipt, step.begun.step))
+            .note_dropped("removing an empty slot");
     }
 
     fn tell(&self, begun: &BegunStep, back: Back) -> UndoneItem {

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use sys::dropped::NoteDropped;
 
 use model::sighting::{FileStamp, TranscriptDigest};
 use rusqlite::{Connection, OpenFlags, params};
@@ -143,7 +144,12 @@ impl DigestIndex {
 
     fn open_file(path: &Path) -> rusqlite::Result<Self> {
         // SQLite would create it readable for everyone. If this fails, so will what follows.
-        let _ = std::fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
+        std::fs::OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .mode(0o600)
+            .open(path)
+            .note_dropped("making the index private");
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NOFOLLOW
@@ -262,7 +268,7 @@ fn discard_index(path: &Path) {
     for suffix in ["", "-journal", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
-        let _ = std::fs::remove_file(name);
+        std::fs::remove_file(name).note_dropped("removing a damaged index");
     }
 }
 

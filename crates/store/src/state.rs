@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use sys::dropped::NoteDropped;
 
 use model::event::HookReport;
 use model::rules::track::{HookTrack, TrackChange, TrackEnd};
@@ -190,9 +191,10 @@ impl StateStore {
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         // Nobody can follow what cannot be told; the events are there all the same.
-        let _ = options
+        options
             .open(bell_path(&self.path))
-            .and_then(|mut bell| std::io::Write::write_all(&mut bell, b"\n"));
+            .and_then(|mut bell| std::io::Write::write_all(&mut bell, b"\n"))
+            .note_dropped("ringing the bell of the events");
     }
 
     fn sqlite_error(&self) -> impl Fn(rusqlite::Error) -> StateError + use<> {

@@ -156,13 +156,6 @@ fn is_unsupported(error: &io::Error) -> bool {
         .is_some_and(|code| unsupported.iter().any(|one| one.raw_os_error() == code))
 }
 
-/// Removes a file that was read as `before`, unless it has changed meanwhile.
-pub fn remove_if_unchanged(path: &Path, before: &[u8]) -> io::Result<()> {
-    crate::pause::pause_at("atomic-remove");
-    check_unchanged(path, Some(before))?;
-    fs::remove_file(path)
-}
-
 /// Gives a file that is whole its name, in the place of whatever had it.
 pub fn rename_over(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
@@ -264,11 +257,8 @@ mod tests {
             io::ErrorKind::WouldBlock
         );
         assert_eq!(kind(replace_if_unchanged(&path, None, b"x")), io::ErrorKind::WouldBlock);
-        assert_eq!(kind(remove_if_unchanged(&path, b"old")), io::ErrorKind::WouldBlock);
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(names_in(home.path()), ["file"]);
-        remove_if_unchanged(&path, b"new").unwrap();
-        assert!(names_in(home.path()).is_empty());
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod atomic;
 pub mod beneath;
 pub mod clock;
 pub mod dirs;
+pub mod dropped;
 pub mod fingerprint;
 pub mod hash;
 pub mod input;

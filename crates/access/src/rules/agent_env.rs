@@ -1,7 +1,7 @@
 //! `agent.env`: two assignments, written by us, read by a grammar, never sourced or evaluated.
 
-use crate::rules::skip::{SkipCode, SkipReason};
 use crate::rules::{AGENT_PIDS, MAX_SOCKET_PATH_BYTES};
+use model::refusal::{Refusal, SkipCode};
 
 /// What an `agent.env` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ const PID_NAME: &str = "SSH_AGENT_PID";
 impl AgentEnv {
     /// Reads the file's bytes: exactly two assignments in this order, each optionally followed by
     /// `; export NAME;`, and one optional `echo Agent pid N;` at the end. Anything else is bad.
-    pub fn parse(bytes: &[u8]) -> Result<Self, SkipReason> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         let text =
             std::str::from_utf8(bytes).map_err(|_| malformed_env("agent.env is not UTF-8"))?;
         let mut lines = text.strip_suffix('\n').unwrap_or(text).split('\n');
@@ -61,12 +61,12 @@ impl AgentEnv {
     }
 }
 
-fn malformed_env(detail: &str) -> SkipReason {
-    SkipReason::new(SkipCode::AgentEnvBad, detail)
+fn malformed_env(detail: &str) -> Refusal {
+    Refusal::skip(SkipCode::AgentEnvBad, detail)
 }
 
 /// The value of `NAME=value` or `NAME=value; export NAME;`.
-fn parse_assignment<'a>(line: Option<&'a str>, name: &str) -> Result<&'a str, SkipReason> {
+fn parse_assignment<'a>(line: Option<&'a str>, name: &str) -> Result<&'a str, Refusal> {
     let refused = || malformed_env(&format!("agent.env does not assign {name} where it should"));
     let value =
         line.and_then(|line| line.strip_prefix(name)?.strip_prefix('=')).ok_or_else(refused)?;
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn code(text: &str) -> SkipCode {
-        AgentEnv::parse(text.as_bytes()).unwrap_err().code
+        AgentEnv::parse(text.as_bytes()).unwrap_err().skip_code()
     }
 
     #[test]

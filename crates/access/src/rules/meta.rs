@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::rules::skip::{SkipCode, SkipReason};
 use crate::rules::{AGENT_PIDS, is_id, may_be_secret};
 use model::identity::{BootId, Identity, IdentityRecorder, MachineId};
+use model::refusal::{Refusal, SkipCode};
 use model::time::Time;
 
 /// The version of the schema.
@@ -143,21 +143,21 @@ fn deserialize_utc<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Time, D
 
 /// Two steps, so that what is no JSON and what is no record of ours have codes of their own. The
 /// parser's own words may quote the file and are dropped.
-fn parse_record<'de, T: Deserialize<'de>>(bytes: &'de [u8], file: &str) -> Result<T, SkipReason> {
-    let malformed = || SkipReason::new(SkipCode::Malformed, format!("{file} is not JSON"));
+fn parse_record<'de, T: Deserialize<'de>>(bytes: &'de [u8], file: &str) -> Result<T, Refusal> {
+    let malformed = || Refusal::skip(SkipCode::Malformed, format!("{file} is not JSON"));
     serde_json::from_slice::<serde_json::Value>(bytes).map_err(|_| malformed())?;
     serde_json::from_slice(bytes).map_err(|_| {
-        SkipReason::new(SkipCode::Invalid, format!("{file} does not have the fields it must"))
+        Refusal::skip(SkipCode::Invalid, format!("{file} does not have the fields it must"))
     })
 }
 
 impl AccessMeta {
     /// Reads and checks the record of the directory called `id`.
-    pub fn parse_for(bytes: &[u8], id: &str) -> Result<Self, SkipReason> {
+    pub fn parse_for(bytes: &[u8], id: &str) -> Result<Self, Refusal> {
         let meta: Self = parse_record(bytes, "meta.json")?;
         match meta.broken_rule(id) {
             None => Ok(meta),
-            Some(rule) => Err(SkipReason::new(SkipCode::Invalid, format!("meta.json: {rule}"))),
+            Some(rule) => Err(Refusal::skip(SkipCode::Invalid, format!("meta.json: {rule}"))),
         }
     }
 
@@ -205,17 +205,17 @@ impl AccessMeta {
 
 impl StopRecord {
     /// Reads the record.
-    pub fn parse_stop(bytes: &[u8]) -> Result<Self, SkipReason> {
+    pub fn parse_stop(bytes: &[u8]) -> Result<Self, Refusal> {
         parse_record(bytes, "stop.json")
     }
 
     /// Whether it is about this session.
-    pub fn check_same_session(&self, meta: &AccessMeta) -> Result<(), SkipReason> {
+    pub fn check_same_session(&self, meta: &AccessMeta) -> Result<(), Refusal> {
         let same = self.pid == meta.agent.pid && self.start == meta.agent.start;
         if same && self.stopped_at >= meta.created_at {
             return Ok(());
         }
-        Err(SkipReason::new(SkipCode::Invalid, "stop.json is not about this session"))
+        Err(Refusal::skip(SkipCode::Invalid, "stop.json is not about this session"))
     }
 }
 
@@ -324,7 +324,7 @@ mod tests {
 
     fn code(value: &serde_json::Value) -> Option<SkipCode> {
         let bytes = serde_json::to_vec(value).unwrap();
-        AccessMeta::parse_for(&bytes, "s-alpha01").err().map(|skip| skip.code)
+        AccessMeta::parse_for(&bytes, "s-alpha01").err().map(|skip| skip.skip_code())
     }
 
     #[test]
@@ -371,7 +371,7 @@ mod tests {
         let deep = "[".repeat(100_000);
         for bytes in [b"{".as_slice(), b"\xff\xfe", b"", deep.as_bytes()] {
             let skip = AccessMeta::parse_for(bytes, "s-alpha01").unwrap_err();
-            assert_eq!(skip.code, SkipCode::Malformed);
+            assert_eq!(skip.skip_code(), SkipCode::Malformed);
         }
         let planted = br#"{"schema": "-----BEGIN OPENSSH PRIVATE KEY-----"}"#;
         let skip = AccessMeta::parse_for(planted, "s-alpha01").unwrap_err();

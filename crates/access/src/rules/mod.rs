@@ -2,7 +2,7 @@
 //!
 //! Everything here is a pure function over bytes and facts that somebody else gathered: the records
 //! and their rules ([`meta`], [`agent_env`]), what state they amount to ([`state`]), whether the
-//! agent is still there ([`presence`]), and the codes by which an entry is kept ([`skip`]). Presence
+//! agent is still there ([`presence`]), and the codes by which an entry is kept ([`model::refusal::SkipCode`]). Presence
 //! is `model::liveness` and nothing else; only the mapping differs. There *dead* triggers
 //! bookkeeping, here it permits deletion, so every doubt keeps.
 
@@ -10,7 +10,6 @@ pub mod agent_env;
 pub mod log;
 pub mod meta;
 pub mod presence;
-pub mod skip;
 pub mod state;
 
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! Is the agent still there? The mapping from liveness and the socket's answer.
 
-use crate::rules::skip::{SkipCode, SkipReason};
 use model::liveness::{Death, Doubt, Life, Liveness};
+use model::refusal::{Refusal, SkipCode};
 
 /// What connecting to a session's socket showed. No request is ever sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +99,9 @@ impl AgentPresence {
     }
 
     /// Whether the agent may be taken to be gone: what permits a removal.
-    pub fn require_absent(self) -> Result<Death, SkipReason> {
+    pub fn require_absent(self) -> Result<Death, Refusal> {
         let skip = |code, detail: &str| {
-            Err(SkipReason::new(code, format!("{detail} ({})", self.reason_code())))
+            Err(Refusal::skip(code, format!("{detail} ({})", self.reason_code())))
         };
         match self {
             Self::Absent(death) => Ok(death),

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use crate::rules::meta::{AccessMeta, StopRecord};
-use crate::rules::skip::{SkipCode, SkipReason};
+use model::refusal::{Refusal, SkipCode};
 use model::time::Time;
+use serde::{Deserialize, Serialize};
 
 /// The state of an access session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccessState {
     /// Something about it breaks a rule.
     Unknown,
@@ -63,17 +64,15 @@ pub struct JudgedAccess {
 
 impl JudgedAccess {
     /// Why it is no candidate for removal, if it is not.
-    pub fn require_candidate(self) -> Result<AccessState, SkipReason> {
+    pub fn require_candidate(self) -> Result<AccessState, Refusal> {
         if self.clocks_disagree {
             let words = "wall clock and boot clock disagree about its end";
-            return Err(SkipReason::new(SkipCode::Clock, words));
+            return Err(Refusal::skip(SkipCode::Clock, words));
         }
         match self.state {
             AccessState::Stopped | AccessState::Expired => Ok(self.state),
-            AccessState::Active => Err(SkipReason::new(SkipCode::Active, "it has not expired")),
-            AccessState::Unknown => {
-                Err(SkipReason::new(SkipCode::Unknown, "its state is not known"))
-            }
+            AccessState::Active => Err(Refusal::skip(SkipCode::Active, "it has not expired")),
+            AccessState::Unknown => Err(Refusal::skip(SkipCode::Unknown, "its state is not known")),
         }
     }
 }
@@ -83,14 +82,14 @@ pub fn judge_access(
     meta: &AccessMeta,
     stop: Option<&StopRecord>,
     clocks: &AccessClocks,
-) -> Result<JudgedAccess, SkipReason> {
+) -> Result<JudgedAccess, Refusal> {
     let latest = clocks.now.plus(MAX_FUTURE_SKEW);
     if meta.created_at > latest {
-        return Err(SkipReason::new(SkipCode::Clock, "it was created in the future"));
+        return Err(Refusal::skip(SkipCode::Clock, "it was created in the future"));
     }
     if let Some(stop) = stop {
         if stop.stopped_at > latest {
-            return Err(SkipReason::new(SkipCode::Clock, "it was stopped in the future"));
+            return Err(Refusal::skip(SkipCode::Clock, "it was stopped in the future"));
         }
         stop.check_same_session(meta)?;
         return Ok(JudgedAccess { state: AccessState::Stopped, clocks_disagree: false });

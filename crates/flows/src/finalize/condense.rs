@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use sys::dropped::NoteDropped;
 
 use adapters::{Adapter, Survey, TranscriptSource};
 use model::session::is_safe_id;
@@ -61,7 +62,9 @@ pub fn summarize_session(one: &Observed) -> SessionSummary {
     summary.reason = one.verdict.status.as_str().to_owned();
     if let (Some(source), Some(adapter)) = (&one.source, adapters::by_id(one.session.agent)) {
         // A conversation that cannot be read leaves the summary without its prompts.
-        let _ = adapter.read_conversation(source, 0, &mut |entry| summary.add_entry(&entry));
+        adapter
+            .read_conversation(source, 0, &mut |entry| summary.add_entry(&entry))
+            .note_dropped("reading a conversation for its summary");
     }
     summary
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use adapters::EnvLookup;
 use model::liveness::Observer;
+use model::plan::Refusal;
 use model::rules::guard;
 use model::rules::track::{EndReason, HookTrack};
 use model::time::Time;
@@ -75,7 +76,7 @@ fn examine_track(track: &HookTrack, observer: &Observer) -> TrackFinding {
             "its owner is gone, and who began its last turn is not known".to_owned(),
         ),
         Ok(()) => TrackFinding::Gone,
-        Err(guard::CollectRefusal::Alive) => TrackFinding::Alive,
+        Err(Refusal::Alive { .. }) => TrackFinding::Alive,
         Err(_) => {
             TrackFinding::Doubt(format!("its owner cannot be seen: {}", liveness.reason_code()))
         }

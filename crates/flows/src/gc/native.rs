@@ -218,7 +218,7 @@ pub(super) fn plan_transcripts(
             (_, Some(beside)) => beside.check(&transcript.path).err(),
             (_, None) => None,
         };
-        let guarded = || guard::may_collect(&one.session, &one.verdict, now).err().map(Into::into);
+        let guarded = || guard::may_collect(&one.session, &one.verdict, now).err();
         let refused = refused.or_else(guarded);
         // What is plainly not over is not spoken of; what would go but for a doubt is.
         let may_go = !matches!(

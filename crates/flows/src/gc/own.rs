@@ -73,9 +73,7 @@ pub(super) fn plan_terminals(
     let of = candidates.into_iter().map(|(_, of)| of);
     for ((planned, refused), (of, goes)) in found.into_iter().zip(of.zip(goes)) {
         match refused {
-            Some(guard::CollectRefusal::Unproven(liveness)) => {
-                planning.add_kept(planned, guard::CollectRefusal::Unproven(liveness).into());
-            }
+            Some(refusal @ Refusal::Unproven { .. }) => planning.add_kept(planned, refusal),
             _ if goes => {
                 let check = GcCheck::Terminal { root: home.to_owned(), id: session_of(&planned) };
                 planning.add_item(ask, planned, check, of);

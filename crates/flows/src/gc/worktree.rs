@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use model::plan::{Refusal, RemovableKind};
-use model::rules::guard::{self, CollectRefusal as GuardRefusal};
+use model::rules::guard;
 use model::time::{Time, whole_millis};
 
 use super::{GcCheck, GcPlan, InUse};
@@ -56,12 +56,10 @@ pub(super) fn plan_worktrees(
             planning.add_kept(
                 planned,
                 match refused {
-                    GuardRefusal::Alive | GuardRefusal::Unproven(_) | GuardRefusal::Active => {
+                    Refusal::Alive { .. } | Refusal::Unproven { .. } | Refusal::Active { .. } => {
                         Refusal::WorkedIn { who: format!("the session {}", one.session.id) }
                     }
-                    doubt @ (GuardRefusal::CouldBeOpen { .. } | GuardRefusal::JustWritten) => {
-                        doubt.into()
-                    }
+                    doubt => doubt,
                 },
             );
         } else if age.is_none_or(|age| age <= ask.older_than(ask.retention.worktrees)) {

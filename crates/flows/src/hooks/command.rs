@@ -91,7 +91,8 @@ mod tests {
         let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
         assert_eq!(output.stdout, b"hook pi turn-end\n");
         assert_eq!(output.stderr, b"");
-        sys::atomic::remove_own(&program);
+        let gone = odd.join("gone");
+        let command = render_command(gone.to_str().unwrap(), "pi", "turn-end");
         let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
         assert!(output.status.success(), "a program that is gone says nothing");
         assert_eq!((output.stdout, output.stderr), (Vec::new(), Vec::new()));

@@ -5,8 +5,12 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use model::plan::{Refusal, RemovableKind};
+use model::time::Time;
 use model::wire::FileChange;
+use reaper::{CollectError, PlannedRemoval, Reaper, io_refusal, recheck_planned};
 use sha2::Digest;
+use sys::writer_lock::WriterLock;
 
 use super::{EditError, HooksError};
 
@@ -203,8 +207,13 @@ impl SettingsPlan {
             .to_string()
     }
 
-    /// Carries it out. `Busy` if the file has changed since it was read: then nothing was done.
-    pub(super) fn apply(&self, boundary: Option<&Path>) -> Result<(), HooksError> {
+    /// Carries it out; what goes is given to `remove`. `Busy` if the file has changed since it was read:
+    /// then nothing was done.
+    pub(super) fn apply(
+        &self,
+        boundary: Option<&Path>,
+        remove: RemoveSettings<'_>,
+    ) -> Result<(), HooksError> {
         if self.file_change() == FileChange::Unchanged && self.original != Original::Drop {
             return Ok(());
         }
@@ -235,7 +244,7 @@ impl SettingsPlan {
                 sys::atomic::replace_if_unchanged(path, before.as_deref(), after).map_err(fail)?;
             }
             (Some(before), None) => {
-                sys::atomic::remove_if_unchanged(path, before).map_err(fail)?;
+                remove(path, before).map_err(fail)?;
                 remove_empty_directories(path, boundary);
             }
             (None, None) => {}
@@ -244,11 +253,41 @@ impl SettingsPlan {
             && let Some(backup) = &self.seen.backup
         {
             let path = self.seen.backup_path();
-            sys::atomic::remove_if_unchanged(&path, backup)
-                .map_err(|source| HooksError::Write { path, source })?;
+            remove(&path, backup).map_err(|source| HooksError::Write { path, source })?;
         }
         Ok(())
     }
+}
+
+/// Has a file removed that was read as these bytes. `WouldBlock` if it has changed meanwhile.
+pub type RemoveSettings<'a> = &'a dyn Fn(&Path, &[u8]) -> io::Result<()>;
+
+/// Moves a settings file to the trash that ostler alone has written, or its copy from before, unless it
+/// has changed since its content had this hash. Whoever calls this is the writer.
+pub fn trash_settings(
+    writer: &WriterLock,
+    path: &Path,
+    content_hash: &str,
+    now: Time,
+) -> Result<Result<(), Refusal>, CollectError> {
+    let why = "nothing is in it but ostler's hooks, or what it was before them";
+    let failed = |error: io::Error| io_refusal(path, &error);
+    let planned = PlannedRemoval::new(RemovableKind::Configuration, path, "ostler", why);
+    let planned = match planned.map_err(failed) {
+        Ok(planned) => planned,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let checked = recheck_planned(&planned, |_| {
+        let bytes = fs::read(path).map_err(failed)?;
+        (sys::hash::sha256(&bytes) == content_hash).then_some(None).ok_or(Refusal::Changed)
+    });
+    let mut reaper = Reaper::begin(writer, "hooks uninstall", now)?;
+    let taken = match checked {
+        Ok(checked) => reaper.trash_item(&checked)?,
+        Err(refusal) => Err(refusal),
+    };
+    reaper.finish()?;
+    Ok(taken)
 }
 
 /// Removes the directories above a file that have nothing in them any more, below `boundary`.

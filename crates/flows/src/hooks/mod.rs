@@ -23,6 +23,7 @@ pub use model::wire::HookState as State;
 use model::wire::{FileChange, HookAgent, HookFile};
 
 use command::OstlerCommand;
+pub use files::{RemoveSettings, trash_settings};
 use files::{SettingsFile, SettingsPlan, backup_at_home, backup_beside, resolve_beneath};
 
 /// How long an agent may wait for a hook, in seconds. The hook takes milliseconds; this is for a
@@ -138,12 +139,14 @@ pub fn hooks_status(agent: &str, request: &HooksRequest<'_>) -> Result<HookAgent
     Ok(HookAgent { agent: id, present, state: Some(state), files, notes, problem: None })
 }
 
-/// Installs or uninstalls the hooks of an agent; a dry run only says what would change.
+/// Installs or uninstalls the hooks of an agent; a dry run only says what would change. A file that goes
+/// is given to `remove`: the reaper takes it, wherever the writer is.
 pub fn change_hooks(
     agent: &str,
     request: &HooksRequest<'_>,
     action: HookAction,
     dry_run: bool,
+    remove: RemoveSettings<'_>,
 ) -> Result<HookAgent, HooksError> {
     let (adapter, hooks) = find_hooks(agent)?;
     let wiring = Wiring::for_agent(adapter, hooks, request)?;
@@ -154,7 +157,7 @@ pub fn change_hooks(
     if !dry_run {
         for (part, plan) in parts.iter().zip(&mut plans) {
             let mut attempts = 0;
-            while let Err(error) = plan.apply(removal_boundary(request).as_deref()) {
+            while let Err(error) = plan.apply(removal_boundary(request).as_deref(), remove) {
                 attempts += 1;
                 if !matches!(error, HooksError::Busy(_)) || attempts == MAX_CHANGE_ATTEMPTS {
                     return Err(error);

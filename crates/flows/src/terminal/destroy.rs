@@ -1,6 +1,7 @@
 //! The end of a session on request. It always comes.
 
 use std::time::{Duration, Instant};
+use sys::dropped::NoteDropped;
 
 use host::client::ask_host;
 use host::files::Durability;
@@ -101,7 +102,8 @@ fn kill_host(session: &HostedSession) -> Result<(), HostFault> {
     let processes: Vec<_> = holder.child.iter().chain([&holder.host]).collect();
     let tree = descendants(&holder.host, &observer);
     for process in &processes {
-        let _ = sys::proc::signal_process(process, Signal::Kill, &observer);
+        sys::proc::signal_process(process, Signal::Kill, &observer)
+            .note_dropped("killing a process");
     }
     tree.signal(Signal::Kill, &observer, |_| true);
     let until = Instant::now() + Duration::from_secs(5);

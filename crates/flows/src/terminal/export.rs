@@ -122,12 +122,14 @@ pub fn export_recording(
     let (metadata, seq, duration, sha256, bytes) = match written {
         Ok(written) => written,
         Err(error) => {
+            #[expect(clippy::disallowed_methods, reason = "a file that this process was writing")]
             sys::atomic::remove_own(&temporary);
             return Err(failed(&temporary, &error));
         }
     };
     let filename = format!("recording-{seq}-{}.{}", format.as_str(), format.extension());
     let path: PathBuf = out.clone().unwrap_or_else(|| directory.join(&filename));
+    #[expect(clippy::disallowed_methods, reason = "a file of this process gets its name")]
     sys::atomic::rename_over(&temporary, &path).map_err(|error| failed(&path, &error))?;
     let mut about = match serde_json::to_value(&metadata) {
         Ok(serde_json::Value::Object(about)) => about,
@@ -149,6 +151,10 @@ pub fn export_recording(
     )
     .inspect_err(|_| {
         if out.is_none() {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a recording of this process that could not be listed"
+            )]
             sys::atomic::remove_own(&path);
         }
     })?;

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use sys::dropped::NoteDropped;
 
 use host::files::{Durability, Holder, SessionDir};
 use host::screen::Personality;
@@ -276,7 +277,8 @@ impl HostedSession {
             // By identity; whatever cannot be proven to be it, or to descend from it, is left alone.
             let (observer, kill) = (sys::proc::current_observer(), sys::proc::Signal::Kill);
             let tree = destroy::descendants(child, &observer);
-            let _ = sys::proc::signal_process(child, kill, &observer);
+            sys::proc::signal_process(child, kill, &observer)
+                .note_dropped("killing what a dead host left");
             tree.signal(kill, &observer, |_| true);
         }
         if self.may_listen_at.contains(&self.socket) {
@@ -328,11 +330,15 @@ impl HostedSession {
 }
 
 /// Removes the socket of a host that is gone: a socket of ours in a directory of ours, or nothing.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a dead socket, by its type, and the empty directory made for it"
+)]
 fn remove_stale_socket(path: &Path) {
     let (Some(directory_path), Some(name)) = (path.parent(), path.file_name()) else { return };
     if let Ok(directory) = private::open_unwritable_dir(directory_path) {
         // One that stays is replaced by the next host that is given its place.
-        let _ = directory.unlink_socket(name);
+        directory.unlink_socket(name).note_dropped("removing a dead socket");
     }
     sys::socket::drop_empty_directory(directory_path);
 }

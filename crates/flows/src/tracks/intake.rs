@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use sys::dropped::NoteDropped;
 
 use model::event::HookReport;
 use store::state::{SpoolMark, StateError, StateStore};
@@ -73,6 +74,10 @@ pub fn drain_spool(home: &Path, state: &mut StateStore) -> Result<DrainedSpool, 
         } else if !is_aside && end >= ROTATE_SIZE {
             sys::pause::pause_at("intake.set-aside");
             let name = format!("events.{}.jsonl", sys::clock::unique_suffix(sys::clock::now()));
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the spool is set aside whole, under a name that is new"
+            )]
             sys::atomic::rename_over(&path, &path.with_file_name(name)).map_err(failed)?;
         }
     }
@@ -130,7 +135,8 @@ fn drain_file(
             let mut line = line.clone();
             line.push(b'\n');
             // Nothing is lost, but nothing may fill the disk either.
-            let _ = sys::append::append_up_to(MAX_REJECTED_BYTES, &rejected_path(home), &line);
+            sys::append::append_up_to(MAX_REJECTED_BYTES, &rejected_path(home), &line)
+                .note_dropped("keeping a line that cannot be understood");
         }
         mark = SpoolMark { ino, offset: batch.end, tail: batch.tail };
         sys::pause::pause_at("intake.read");

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use access::prune::PruneReport;
 use model::config::Retention;
 use model::plan::{PlanItem, Refusal};
 use model::session::SessionName;
+use model::time::Time;
 use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResult};
 use openclaw::agents;
 use openclaw::store as openclaw_store;
@@ -56,6 +58,20 @@ pub enum Work {
         /// Which.
         ask: agents::AgentDeleteRequest,
     },
+    /// Remove access sessions that are provably finished.
+    #[serde(rename_all = "camelCase")]
+    PruneAccess {
+        /// Also the logs whose last line is from before.
+        logs_before: Option<Time>,
+    },
+    /// Move a settings file to the trash that ostler alone has written.
+    #[serde(rename_all = "camelCase")]
+    TrashSettings {
+        /// Which.
+        path: PathBuf,
+        /// What its content must be.
+        content_hash: String,
+    },
     /// Pin sessions, or take their pins away.
     Pin {
         /// Which.
@@ -85,6 +101,10 @@ pub enum WorkDone {
     RemoveTerminals(Vec<RemovedTerminal>),
     /// What became of the agent.
     DeleteAgent(Box<AgentDeleteResult>),
+    /// What became of each access session.
+    PruneAccess(Box<PruneReport>),
+    /// Why the file stays, if it does.
+    TrashSettings(Option<Refusal>),
     /// Which sessions are pinned now.
     Pin(PinResult),
 }

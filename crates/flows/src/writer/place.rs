@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use sys::dropped::NoteDropped;
 
 use model::identity::Identity;
 use sys::lock::{AdvisoryLock, LockAttempt};
@@ -87,7 +88,7 @@ pub fn hold_daemon_lock(home: &Path, patience: Duration) -> Result<LockAttempt, 
 
 fn sign(lock: &mut AdvisoryLock, me: &Identity) {
     // Only for the words of an error: the kernel's lock decides.
-    let _ = lock.write_holder(me);
+    lock.write_holder(me).note_dropped("who holds the daemon's lock");
 }
 
 /// Waits for the daemon of a home to be gone; returns who it is if it is not. The lock is the proof: a

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use sys::dropped::NoteDropped;
 
 use base64::Engine;
 use model::hosted::LogFact;
@@ -201,7 +202,9 @@ impl LogWriter {
             }
             Err(error) => {
                 // A part of a line may have been written; without it every line is whole again.
-                let _ = self.file.set_len(self.written);
+                self.file
+                    .set_len(self.written)
+                    .note_dropped("cutting a torn end off the event log");
                 self.next -= self.buffered.events;
                 self.paused = Some(LogPause {
                     reason: error.to_string(),
@@ -223,6 +226,6 @@ impl LogWriter {
             self.write_gap(at);
         }
         self.chain.write_link(self.next);
-        let _ = self.file.sync_all();
+        self.file.sync_all().note_dropped("getting the event log to the disk");
     }
 }

@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
+use sys::dropped::NoteDropped;
 
 use model::hosted::HostFault;
 use model::hosted::protocol::{HostDialect, IncomingRequest, UNKNOWN_ID, reply_line};
@@ -210,7 +211,7 @@ impl Connection {
         self.output.clear();
         self.output.shrink_to(64 << 10);
         if matches!(self.role, ConnectionRole::Answered) {
-            let _ = self.stream.shutdown(std::net::Shutdown::Write);
+            self.stream.shutdown(std::net::Shutdown::Write).note_dropped("closing a connection");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
+use sys::dropped::NoteDropped;
 
 use model::hosted::{EXIT_CODE_OF_A_SIGNAL, LogFact};
 use model::status::Status;
@@ -100,10 +101,11 @@ impl Host {
         // What is stopped can neither hang up nor terminate before it goes on.
         for signal in [signal, Signal::Continue] {
             // A program that has ended is noticed by itself.
-            let _ = match master {
+            let signalled = match master {
                 Some(master) => program.signal_group(master, signal),
                 None => program.signal_own_group(signal),
             };
+            signalled.note_dropped("signalling the program");
         }
         let own = program.pid();
         let elsewhere = |pid: u32| pid != own && !program.is_in_reach(master, pid);
@@ -202,10 +204,11 @@ impl Host {
         };
         if self.ending.is_some() {
             // Those of its group that did not listen. Its number still means it: it is not reaped.
-            let _ = match &master {
+            let killed = match &master {
                 Some(master) => program.signal_group(master, Signal::Kill),
                 None => program.signal_own_group(Signal::Kill),
             };
+            killed.note_dropped("killing the program");
         }
         let (code, signal) = match program.reap() {
             Ok(status) => match status.signal() {
@@ -239,12 +242,13 @@ impl Host {
     /// Leaves nothing behind but files that will be there tomorrow.
     pub(super) fn leave_cleanly(&mut self) {
         // From now on the manifest answers, not the host.
+        #[expect(clippy::disallowed_methods, reason = "the socket of this process")]
         sys::socket::abandon_socket(&self.socket);
         self.write_keyframe();
         self.log.close(sys::clock::now());
         // Not written again: once it says that the session is over it belongs to others too.
         sys::pause::pause_at("host-before-leaving");
-        let _ = self.files.settle_on_disk();
+        self.files.settle_on_disk().note_dropped("getting the session to the disk");
     }
 }
 

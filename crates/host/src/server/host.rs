@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sys::dropped::NoteDropped;
 
 use model::hosted::{LogFact, SessionManifest};
 use model::time::Time;
@@ -316,18 +317,19 @@ impl Host {
 
     pub(super) fn write_keyframe(&self) {
         // A cache: without it the log is replayed.
-        let _ = files::write_keyframe(
+        files::write_keyframe(
             self.files.path(),
             self.last_seq(),
             self.log.byte_len(),
             &self.screen,
-        );
+        )
+        .note_dropped("writing a keyframe");
     }
 
     pub(super) fn write_manifest(&mut self, durability: files::Durability) {
         self.manifest.updated_at = sys::clock::now();
         // On a full disk the old one stays; what it says is corrected by whoever finds us dead.
-        let _ = self.files.write_manifest(&self.manifest, durability);
+        self.files.write_manifest(&self.manifest, durability).note_dropped("writing the manifest");
     }
 }
 

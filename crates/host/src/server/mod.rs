@@ -6,6 +6,7 @@
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
+use sys::dropped::NoteDropped;
 
 use model::hosted::{FaultCode, HostFault};
 
@@ -60,8 +61,8 @@ pub fn run_host() -> ExitCode {
     let Some(mut host) = host else { return ExitCode::FAILURE };
     host.orphans = orphans;
     // Neither a pipe of the creator nor the directory it was started in is held.
-    let _ = sys::spawn::silence_stdio();
-    let _ = std::env::set_current_dir("/");
+    sys::spawn::silence_stdio().note_dropped("letting go of the terminal");
+    std::env::set_current_dir("/").note_dropped("leaving the directory");
     host.run_until_over();
     ExitCode::SUCCESS
 }

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use sys::dropped::NoteDropped;
 
 use model::hosted::{FaultCode, HostFault, SessionManifest};
 use model::status::Status;
@@ -131,7 +132,8 @@ pub(super) fn start_host(request: StartRequest, now: Time) -> Result<Host, HostF
     if made.is_err() {
         // Nothing has run in it, so nothing is lost.
         #[expect(clippy::disallowed_methods, reason = "it was made a moment ago, for this")]
-        let _ = std::fs::remove_dir_all(&directory);
+        std::fs::remove_dir_all(&directory).note_dropped("removing a session that never began");
+        #[expect(clippy::disallowed_methods, reason = "the socket of this process")]
         sys::socket::abandon_socket(&socket);
     }
     made

@@ -2,6 +2,7 @@
 
 use model::hosted::wire::{AttachParams, AttachResult, Dimensions};
 use screen::{Screen, ScreenSize};
+use sys::dropped::NoteDropped;
 
 use super::connection::{Connection, ConnectionRole};
 use super::host::{Host, MAX_INPUT_BYTES};
@@ -121,7 +122,7 @@ impl Host {
     fn fit_to(&mut self, size: Option<ScreenSize>) {
         if let Some(size) = size.filter(|size| *size != self.screen.size()) {
             // A program that cannot be told a size keeps the one it has.
-            let _ = self.resize(size);
+            self.resize(size).note_dropped("resizing to a viewer");
         }
     }
 

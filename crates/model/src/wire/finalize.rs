@@ -138,6 +138,29 @@ pub struct DoctorResult {
     /// What `--fix` did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed: Option<Vec<String>>,
+    /// The tarball that `--bundle` wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<BundleView>,
+}
+
+/// A tarball for a bug report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BundleView {
+    /// Where it is.
+    pub path: String,
+    /// What is in it.
+    pub files: Vec<BundledFile>,
+}
+
+/// One file of a tarball.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BundledFile {
+    /// Its name.
+    pub name: String,
+    /// How long it is.
+    pub bytes: usize,
 }
 
 impl DoctorFinding {

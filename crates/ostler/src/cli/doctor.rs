@@ -1,15 +1,19 @@
 //! `ostler doctor`
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use flows::observe::ObserveScope;
+use flows::bundle::{ReportBundle, own_logs};
+use flows::observe::{AgentReport, Observation, ObserveScope};
 use flows::writer::AskLimits;
-use model::wire::{CheckGrade, DoctorFinding, DoctorResult};
+use model::wire::{BundleView, BundledFile, CheckGrade, DoctorFinding, DoctorResult};
+use sys::dirs::Dirs;
 
-use crate::cli::{CliContext, daemon, finalize, hooks};
+use crate::cli::{CliContext, daemon, finalize, hooks, version};
 use crate::env;
 use crate::error::Error;
+use crate::logging::LOG_DIRECTORY;
 use crate::render::colour::{Colour, Painter};
 use crate::render::{output, text};
 
@@ -25,7 +29,13 @@ pub(crate) struct DoctorArgs {
     /// Look only: end and condense nothing.
     #[arg(long, conflicts_with = "fix")]
     no_sweep: bool,
+    /// Write a tarball for a bug report, redacted, and say what is in it [default: ostler-bundle.tar.zst].
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = BUNDLE_FILE)]
+    bundle: Option<PathBuf>,
 }
+
+/// What the tarball is called if nobody says.
+const BUNDLE_FILE: &str = "ostler-bundle.tar.zst";
 
 impl DoctorArgs {
     pub(crate) fn run_doctor(&self, context: &CliContext) -> Result<ExitCode, Error> {
@@ -81,12 +91,16 @@ impl DoctorArgs {
             findings.extend(flows::doctor::examine_sources(&observation));
         }
         let fixed = self.fix.then(|| flows::doctor::fix_problem_logs(&dirs)).transpose()?;
-        let result = DoctorResult {
+        let mut result = DoctorResult {
             healthy: !findings.iter().any(|finding| finding.grade == CheckGrade::Problem),
             findings,
             swept,
             fixed,
+            bundle: None,
         };
+        if let Some(path) = &self.bundle {
+            result.bundle = Some(write_bundle(context, &dirs, path, &result)?);
+        }
         if context.json {
             context.print_json(&result)?;
         } else {
@@ -94,6 +108,82 @@ impl DoctorArgs {
         }
         Ok(if result.healthy { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
+}
+
+/// Writes what is known about ostler itself into a tarball. No transcript is read for it.
+fn write_bundle(
+    context: &CliContext,
+    dirs: &Dirs,
+    path: &Path,
+    result: &DoctorResult,
+) -> Result<BundleView, Error> {
+    let path = std::path::absolute(path)?;
+    let mut bundle = ReportBundle::new(env::home_dir(), env::secret_values());
+    let system = (std::env::consts::OS, std::env::consts::ARCH);
+    let about = format!("ostler {}\n{} {}\n", version::OSTLER_VERSION, system.0, system.1);
+    bundle.add_text("version.txt", &about);
+    bundle.add_text("doctor.json", &pretty_json(&told_of(result)));
+    bundle.add_text("config.txt", &config_text(context));
+    let daemon = match daemon::daemon_status(dirs) {
+        Ok(status) => pretty_json(&status),
+        Err(error) => format!("{error}\n"),
+    };
+    bundle.add_text("daemon.json", &daemon);
+    if let Ok(observation) = context.observe_now(ObserveScope::All, &[]) {
+        bundle.add_text("adapters.txt", &adapters_text(&observation));
+    }
+    bundle.add_logs(&own_logs(&dirs.home, &dirs.runtime, LOG_DIRECTORY));
+    bundle.add_listing(&dirs.home);
+    bundle.write_to(&path, context.now).map_err(|source| {
+        Error::usage_error(
+            format!("`{}` cannot be written: {source}", path.display()),
+            "name a file that is not there yet: `ostler doctor --bundle FILE`",
+        )
+    })?;
+    let file = |(name, bytes): (&str, usize)| BundledFile { name: name.to_owned(), bytes };
+    Ok(BundleView {
+        path: path.to_string_lossy().into_owned(),
+        files: bundle.contents().map(file).collect(),
+    })
+}
+
+/// The findings without what an invalid configuration says: its error quotes the line.
+fn told_of(result: &DoctorResult) -> Vec<DoctorFinding> {
+    let mut findings = result.findings.clone();
+    for finding in &mut findings {
+        if finding.check == "configuration" && finding.grade == CheckGrade::Problem {
+            (finding.found, finding.remedy) = ("invalid".to_owned(), None);
+        }
+    }
+    findings
+}
+
+/// The settings: where each comes from, and its value only if that is the default, a number or a choice.
+fn config_text(context: &CliContext) -> String {
+    let Ok(loaded) = context.load_config() else { return "invalid\n".to_owned() };
+    let line = |setting: &model::wire::ConfigSetting| {
+        let is_plain = setting.origin == "default"
+            || ["true", "false"].contains(&setting.value.as_str())
+            || setting.value.parse::<u64>().is_ok();
+        let value = if is_plain { setting.value.as_str() } else { "[left out]" };
+        format!("{} = {value}  # {}\n", setting.key, setting.origin)
+    };
+    loaded.settings.iter().map(line).collect()
+}
+
+/// Which agents are known and how many sessions of each were found; no name of a session.
+fn adapters_text(observation: &Observation) -> String {
+    let line = |report: &AgentReport| {
+        let id = report.adapter.agent_profile().id;
+        let found = observation.sessions.iter().filter(|one| one.session.agent == id).count();
+        let problems = observation.incomplete.iter().filter(|one| one.source == id).count();
+        format!("{id}: {found} sessions, {} processes, {problems} problems\n", report.processes)
+    };
+    observation.agents.iter().map(line).collect()
+}
+
+fn pretty_json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
 fn render_findings_text(result: &DoctorResult) -> String {
@@ -118,6 +208,18 @@ fn render_findings_text(result: &DoctorResult) -> String {
     }
     for done in result.fixed.iter().flatten() {
         page.push_str(&format!("fixed   {done}\n"));
+    }
+    if let Some(bundle) = &result.bundle {
+        page.push_str(&text::one_line(&format!("written {}, with", bundle.path)));
+        page.push('\n');
+        for file in &bundle.files {
+            page.push_str(&text::one_line(&format!(
+                "        {} ({} bytes)",
+                file.name, file.bytes
+            )));
+            page.push('\n');
+        }
+        page.push_str("        no transcripts, prompts, titles or values of the environment\n");
     }
     page
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use access::rules::skip::SkipCode;
 use clap::Args;
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
+use model::refusal::SkipCode;
 
 use crate::cli::{CliContext, command_tree};
 use crate::error::{EXIT_TABLE, Error};

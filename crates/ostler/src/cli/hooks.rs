@@ -1,10 +1,14 @@
 //! `ostler hooks`
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
 use flows::hooks::{self, HookAction, HooksError, HooksRequest};
+use flows::work::carry_out_work;
+use flows::writer::{Work, WorkDone};
+use model::plan::Refusal;
 use model::wire::{FileChange, HookAgent, HookProblem, HookScope, HookState, HooksResult};
 
 use crate::cli::CliContext;
@@ -88,7 +92,27 @@ impl HooksArgs {
         };
         let here = std::env::current_dir()?;
         let program = stable_program_path()?;
-        let home = context.ostler_dirs().ok().map(|dirs| dirs.home);
+        let dirs = context.ostler_dirs().ok();
+        let home = dirs.as_ref().map(|dirs| dirs.home.clone());
+        let remove = |path: &Path, before: &[u8]| {
+            let dirs = dirs.as_ref().ok_or(io::ErrorKind::NotFound)?;
+            let work = Work::TrashSettings {
+                path: path.to_owned(),
+                content_hash: sys::hash::sha256(before),
+            };
+            let done =
+                carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+            match done.map_err(io::Error::other)? {
+                (WorkDone::TrashSettings(None), _) => Ok(()),
+                (WorkDone::TrashSettings(Some(Refusal::Changed)), _) => {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                (WorkDone::TrashSettings(Some(refusal)), _) => {
+                    Err(io::Error::other(refusal.reason_text()))
+                }
+                _ => Err(io::Error::other("an unexpected answer")),
+            }
+        };
         let request = HooksRequest {
             env: flows::EnvLookup::new(&env::lookup_variable),
             program: &program,
@@ -100,7 +124,7 @@ impl HooksArgs {
         let mut worst = None;
         for agent in &chosen {
             let outcome = match action {
-                Some(action) => hooks::change_hooks(agent, &request, action, dry_run),
+                Some(action) => hooks::change_hooks(agent, &request, action, dry_run, &remove),
                 None => hooks::hooks_status(agent, &request),
             };
             match outcome {

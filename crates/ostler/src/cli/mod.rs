@@ -11,6 +11,7 @@ use model::time::Time;
 use crate::config::{self, LoadedConfig};
 use crate::env;
 use crate::error::{self, Error};
+use crate::logging;
 use crate::render::output;
 
 mod access;
@@ -68,6 +69,9 @@ struct Cli {
     /// Read every file anew, without the index.
     #[arg(long, global = true)]
     no_index: bool,
+    /// Say on stderr what happens inside, as `OSTLER_LOG=debug` does.
+    #[arg(short, long, global = true)]
+    verbose: bool,
     /// Print the version.
     #[arg(short = 'V', long)]
     version: bool,
@@ -149,6 +153,12 @@ impl Command {
             Self::Version(_) => "version",
             Self::Help(_) => "help",
         }
+    }
+
+    /// The role of a command that runs for long, and logs to a file.
+    fn runs_for_long(&self) -> Option<&'static str> {
+        matches!(self, Self::Daemon(command) if command.envelope_name() == "daemon run")
+            .then_some("daemon")
     }
 
     fn run_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
@@ -306,6 +316,11 @@ pub(crate) fn run_ostler() -> ExitCode {
         sys::wall_clock::keep_readings_in(&dirs.cache);
     }
     let command = cli.command.unwrap_or_else(|| Command::Ls(ls::LsArgs::default()));
+    match command.runs_for_long() {
+        Some(role) if !cli.verbose => logging::log_role(role),
+        _ => logging::log_command(cli.verbose),
+    }
+    tracing::debug!(command = command.envelope_name(), version = version::OSTLER_VERSION, "begins");
     let context = CliContext {
         json: cli.json,
         name: command.envelope_name(),
@@ -318,6 +333,7 @@ pub(crate) fn run_ostler() -> ExitCode {
         Ok(code) => code,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
+            tracing::debug!(exit = ?error.exit_code(), "ends with an error");
             output::report_error(context.name, now, &error, context.json);
             error.exit_code()
         }

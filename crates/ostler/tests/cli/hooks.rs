@@ -62,7 +62,8 @@ const OTHERS: &str = r#"{
 }
 "#;
 
-/// Every file below the home with its bytes; directories end in a slash.
+/// Every file below the home with its bytes; directories end in a slash. What ostler keeps for itself, the
+/// trash above all, is another matter.
 fn tree(home: &TempHome) -> BTreeMap<PathBuf, Vec<u8>> {
     fn walk(directory: &Path, into: &mut BTreeMap<PathBuf, Vec<u8>>) {
         for entry in fs::read_dir(directory).unwrap() {
@@ -77,6 +78,9 @@ fn tree(home: &TempHome) -> BTreeMap<PathBuf, Vec<u8>> {
     }
     let mut files = BTreeMap::new();
     walk(home.path(), &mut files);
+    files.retain(|path, _| {
+        ![".local", ".cache", "run"].iter().any(|own| path.starts_with(home.join(own)))
+    });
     files
 }
 
@@ -118,6 +122,32 @@ fn every_agent_in_an_empty_home_in_again_and_out() {
         assert_eq!(tree(&home), BTreeMap::new(), "{agent}");
         hooks(&home, &format!("uninstall {agent}")).exits(0);
     }
+}
+
+#[test]
+fn what_an_uninstall_removes_is_in_the_trash_and_comes_back() {
+    let home = TempHome::new();
+    hooks(&home, "install claude-code").exits(0);
+    let installed = home.read(".claude/settings.json");
+    hooks(&home, "uninstall claude-code").exits(0);
+    assert!(!home.join(".claude/settings.json").exists());
+    let receipts = run(&home, "trash ls --json").exits(0).result();
+    assert_eq!(receipts["receipts"][0]["command"], "hooks uninstall", "{receipts}");
+    assert_eq!(receipts["receipts"][0]["items"][0]["action"], "trashed", "{receipts}");
+    run(&home, "undo").exits(0);
+    assert_eq!(home.read(".claude/settings.json"), installed);
+}
+
+#[test]
+fn an_uninstall_beside_the_daemon_goes_through_it() {
+    let home = TempHome::new();
+    hooks(&home, "install claude-code").exits(0);
+    let daemon = super::daemon::Daemon::start(&home);
+    hooks(&home, "uninstall claude-code").exits(0);
+    assert!(!home.join(".claude/settings.json").exists());
+    let receipts = run(&home, "trash ls --json").exits(0).result();
+    assert_eq!(receipts["receipts"][0]["command"], "hooks uninstall", "{receipts}");
+    drop(daemon);
 }
 
 #[test]

@@ -72,6 +72,9 @@ impl AccessArgs {
 
 /// The role of a session's keeper, which `access open` starts: nobody reads what it says.
 pub(crate) fn run_keeper(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let kept = KeeperOrder::from_args(args).map(keeper::run_keeper);
+    let kept = KeeperOrder::from_args(args).map(|order| {
+        crate::logging::log_role_in(&order.home, "keeper");
+        keeper::run_keeper(order).inspect_err(|error| tracing::debug!(%error, "the keeper failed"))
+    });
     if matches!(kept, Some(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

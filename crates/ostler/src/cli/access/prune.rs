@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use access::log::{ExpiredLog, expire_logs};
-use access::prune::{PruneOutcome, PrunedEntry, prune_access};
+use access::log::ExpiredLog;
+use access::prune::{PruneOutcome, PrunedEntry, plan_prune};
 use access::rules::escape_untrusted;
 use access::rules::presence::AgentPresence;
 use access::wire::{AccessPruneResult, PruneView};
 use access::{AccessError, AccessWorld};
 use clap::Args;
+use flows::work::carry_out_work;
+use flows::writer::{Work, WorkDone};
 use model::liveness::Death;
 use model::time::Time;
 
@@ -20,8 +22,9 @@ use crate::render::{duration, output};
 /// Remove the directories of access sessions that are provably finished.
 ///
 /// Candidates are expired or stopped, keep every rule, and their agent is proven gone. Each entry
-/// gets one line: `PRUNED`, or the `SKIP_` code that keeps it. A skip is not a failure. What was done
-/// with the keys stays in the session's log until `--logs` removes that, too.
+/// gets one line: `PRUNED`, or the `SKIP_` code that keeps it. A skip is not a failure. A credential that
+/// was lent is discarded: it cannot be brought back. What was done with the keys stays in the session's
+/// log until `--logs` moves that to the trash.
 #[derive(Debug, Args)]
 pub(crate) struct AccessPruneArgs {
     /// Change nothing; say what would be done.
@@ -34,22 +37,24 @@ pub(crate) struct AccessPruneArgs {
 
 impl AccessPruneArgs {
     pub(crate) fn run_access_prune(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let home = context.ostler_home()?;
-        let report =
-            prune_access(&home, &AccessWorld::here(), self.dry_run).map_err(AccessError::from)?;
-        let (mut pruned, mut failed) = (report.pruned_count(), report.failed_count());
-        let skipped = report.skipped_count();
+        let dirs = context.ostler_dirs()?;
+        let now = context.now;
+        let logs_before = self.logs.map(|age| now.minus(age));
+        let mut report =
+            plan_prune(&dirs.home, &AccessWorld::here(), logs_before).map_err(AccessError::from)?;
+        if !self.dry_run && report.has_work() {
+            let work = Work::PruneAccess { logs_before };
+            let done = carry_out_work(&dirs.home, &dirs.runtime, &work, now, &mut |_, _| {});
+            report = match done.map_err(Error::Order)? {
+                (WorkDone::PruneAccess(report), _) => *report,
+                _ => return Err(error::unexpected_answer()),
+            };
+        }
+        let (pruned, failed) = (report.pruned_count(), report.failed_count());
+        let (skipped, receipt) = (report.skipped_count(), report.receipt);
         let mut items: Vec<PruneView> =
             report.items.into_iter().map(|item| prune_view(item, self.dry_run)).collect();
-        if let Some(age) = self.logs {
-            let now = context.now;
-            let logs =
-                expire_logs(&home, now.minus(age), self.dry_run).map_err(AccessError::from)?;
-            let removed = logs.iter().filter(|log| log.removed.is_ok()).count();
-            pruned += removed;
-            failed += logs.len() - removed;
-            items.extend(logs.into_iter().map(|log| log_view(log, now, self.dry_run)));
-        }
+        items.extend(report.logs.into_iter().map(|log| log_view(log, now, self.dry_run)));
         if context.json {
             context.print_json(AccessPruneResult {
                 dry_run: self.dry_run,
@@ -57,6 +62,7 @@ impl AccessPruneArgs {
                 pruned,
                 skipped,
                 failed,
+                receipt,
             })?;
         } else {
             let mut out = String::new();
@@ -112,7 +118,7 @@ fn prune_view(item: PrunedEntry, dry_run: bool) -> PruneView {
             let reason = AgentPresence::Absent(death).reason_code();
             ("remove", "PRUNED", format!("{} ({reason})", state.as_str()))
         }
-        PruneOutcome::Kept(skip) => ("skip", skip.code.as_str(), skip.detail),
+        PruneOutcome::Kept(skip) => ("skip", skip.skip_code().as_str(), skip.reason_text()),
         PruneOutcome::Failed(what) => ("remove", "FAIL_REMOVE", what),
     };
     PruneView { action, kind: "access", id: item.name, code: code_word(code, dry_run), reason }

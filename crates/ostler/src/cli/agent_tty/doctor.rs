@@ -63,6 +63,10 @@ impl AgentTtyDoctorArgs {
             std::fs::create_dir_all(below).map_err(words)?;
             let file = below.join(format!(".doctor-{}", std::process::id()));
             let written = sys::atomic::write_synced(&file, b"x").map_err(words);
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a file of this process, written to see whether that works"
+            )]
             sys::atomic::remove_own(&file);
             written.map(|()| format!("{} is writable", below.display()))
         };
@@ -86,6 +90,10 @@ impl AgentTtyDoctorArgs {
                     sys::socket::listen_private(&path).map_err(|error| error.to_string())?;
                 let met = sys::socket::connect_private(&path).map_err(|error| error.to_string());
                 drop(listener);
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "a socket of this process, made to see whether that works"
+                )]
                 sys::atomic::remove_own(&path);
                 met.map(|_| format!("{} works", path.display()))
             }),

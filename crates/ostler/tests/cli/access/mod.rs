@@ -6,6 +6,7 @@ use testkit::access::Sessions;
 
 use super::run::{Ran, ran};
 
+mod discard;
 mod leaks;
 mod lifecycle;
 mod logs;

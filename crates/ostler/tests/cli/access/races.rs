@@ -18,7 +18,7 @@ use super::{ostler, pruned, run};
 const CHECKED: &str = "access-prune-checked";
 const RENAMED: &str = "access-prune-renamed";
 const RECHECKED: &str = "access-prune-rechecked";
-const UNLINKED: &str = "access-prune-unlinked";
+const UNLINKED: &str = "reap.discarded-file";
 
 /// A base session that may go, and a victim that may not be touched.
 struct Scene {

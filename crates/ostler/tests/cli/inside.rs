@@ -1,0 +1,115 @@
+//! Looking inside: the log, and the tarball for a bug report.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use testkit::home::TempHome;
+
+use super::agent::state;
+use super::daemon::Daemon;
+use super::run::{claude_session, ostler, ran, run};
+
+const ID: &str = "0198c3de-0000-7000-8000-00000000abcd";
+/// Looks like a token, and is none.
+const CANARY: &str = "ghp_C4n4ryC4n4ryC4n4ryC4n4ryC4n4ryC4n4r";
+
+#[test]
+fn a_command_tells_what_happens_inside_only_when_asked() {
+    let home = TempHome::new();
+    assert_eq!(run(&home, "ls").exits(0).stderr, "");
+    for told in [
+        ran(ostler(&home).args(["ls", "-v"])).exits(0),
+        ran(ostler(&home).env("OSTLER_LOG", "debug").arg("ls")).exits(0),
+    ] {
+        assert!(told.stderr.contains("DEBUG") && told.stderr.contains("command="), "{told:?}");
+        assert_eq!(told.stdout, run(&home, "ls").stdout);
+    }
+    let quiet = ran(ostler(&home).env("OSTLER_LOG", "error").arg("ls")).exits(0);
+    assert_eq!(quiet.stderr, "");
+}
+
+#[test]
+fn a_hook_is_silent_whatever_is_to_be_logged() {
+    let home = TempHome::new();
+    let ran = ran(ostler(&home).env("OSTLER_LOG", "trace").args(["hook", "claude-code", "Stop"]))
+        .exits(0);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
+    assert!(!state(&home).join("logs").exists());
+}
+
+#[test]
+fn the_daemon_logs_to_a_private_file_of_its_own() {
+    let home = TempHome::new();
+    let mut command = ostler(&home);
+    command.env("OSTLER_LOG", "debug");
+    let daemon = Daemon::with(command);
+    run(&home, "daemon status").exits(0);
+    drop(daemon);
+    let log = state(&home).join("logs/daemon.log");
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(text.contains("DEBUG") && text.contains("begins"), "{text}");
+    assert_eq!(log.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_bundle_holds_what_helps_and_no_secret_from_anywhere() {
+    let home = TempHome::new();
+    claude_session(&home, ID, "/work/repo", &format!("my title with {CANARY}"));
+    home.write(".config/ostler/config.toml", format!("stale_after = \"{CANARY}\"\n"));
+    home.write(".local/state/ostler/logs/daemon.log", format!("x token={CANARY} y\n"));
+    home.write(
+        ".local/state/ostler/hook-problems.log",
+        format!("Authorization: Bearer {CANARY}\n"),
+    );
+    for below in ["", "logs", "logs/daemon.log", "hook-problems.log"] {
+        let path = state(&home).join(below);
+        let mode = if path.is_dir() { 0o700 } else { 0o600 };
+        testkit::access::chmod(&path, mode);
+    }
+    let secret = "plainsecretvalue";
+    home.append(".local/state/ostler/logs/daemon.log", format!("echo {secret}\n"));
+    let mut command = ostler(&home);
+    command.env("SOME_API_KEY", secret).env("OTHER", CANARY);
+    let made = ran(command.args(["doctor", "--no-sweep", "--bundle", "report.tar.zst"]));
+    assert!(made.stdout.contains("logs/daemon.log"), "what is inside is said: {made:?}");
+    let path = home.join("report.tar.zst");
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let plain = zstd_decode(&path);
+    for name in ["version.txt", "doctor.json", "config.txt", "daemon.json", "files.txt"] {
+        assert!(holds(&plain, name), "{name} is in it");
+    }
+    for foreign in [CANARY, secret, "my title", "/work/repo"] {
+        assert!(!holds(&plain, foreign), "{foreign} is in it");
+    }
+    // With settings that hold, agents are looked for too: counted, not told.
+    home.remove(".config/ostler/config.toml");
+    let mut command = ostler(&home);
+    command.env("SOME_API_KEY", secret).env("OTHER", CANARY);
+    ran(command.args(["doctor", "--no-sweep", "--bundle", "second.tar.zst"]));
+    let plain = zstd_decode(&home.join("second.tar.zst"));
+    assert!(holds(&plain, "adapters.txt") && holds(&plain, "claude-code: 1 sessions"));
+    for foreign in [CANARY, secret, "my title", "/work/repo"] {
+        assert!(!holds(&plain, foreign), "{foreign} is in it");
+    }
+    let again = ran(ostler(&home).args(["doctor", "--no-sweep", "--bundle", "report.tar.zst"]));
+    assert_eq!(again.code, 2, "nothing is written over: {again:?}");
+}
+
+#[test]
+fn a_bundle_is_a_tarball_that_others_can_read() {
+    let home = TempHome::new();
+    ran(ostler(&home).args(["doctor", "--no-sweep", "--bundle"]));
+    let plain = zstd_decode(&home.join("ostler-bundle.tar.zst"));
+    home.write("plain.tar", plain);
+    let listed = Command::new("tar").arg("-tf").arg(home.join("plain.tar")).output().unwrap();
+    let names = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.status.success() && names.contains("version.txt\n"), "{names}");
+}
+
+fn zstd_decode(path: &std::path::Path) -> Vec<u8> {
+    zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
