@@ -15,6 +15,24 @@ use crate::error::{self, Error};
 use crate::render::colour::Painter;
 use crate::render::{duration, output, sessions, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Everyday, 4),
+    effect: WritesState,
+    answers: &[answer::<wire::StatusResult<'static>>()],
+    examples: &[
+        example("status", "What agents do in this repository."),
+        example("status --all --no-sweep", "Everywhere, and end nothing.")
+    ],
+    cases: &[
+        empty("status"),
+        usual("status --all").on(Told),
+        refused("status --no-such-option"),
+        incomplete("status --all"),
+        also("status --all")
+    ],
+    ..entry!("status", StatusArgs, run_status)
+}];
+
 /// Tell what agents are doing in this repository, after finalizing those that are gone.
 ///
 /// Looks at the git repository of this directory, or at the directory itself. It sweeps first:
