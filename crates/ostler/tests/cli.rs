@@ -7,7 +7,9 @@ mod cli {
     mod access;
     mod agent;
     mod architecture;
+    mod cases;
     mod collect;
+    mod commands;
     mod daemon;
     mod dependencies;
     mod door;

@@ -13,6 +13,23 @@ use crate::render::colour::{Colour, Painter};
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(See, 4),
+    answers: &[answer::<wire::AdaptersResult>()],
+    examples: &[example("adapters", "Which agents are known, and where their files are.")],
+    cases: &[
+        empty("adapters"),
+        usual("adapters"),
+        refused("adapters --no-such-option"),
+        also("adapters").on(Broken)
+    ],
+    uncased: &[(
+        Incomplete,
+        "its table counts the problems of every agent; tests/cli/errors.rs reads them"
+    )],
+    ..entry!("adapters", AdaptersArgs, run_adapters)
+}];
+
 /// Show which agents are known, where ostler looks for them, and what it found.
 #[derive(Debug, Args)]
 pub(crate) struct AdaptersArgs {}

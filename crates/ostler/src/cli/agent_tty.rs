@@ -15,7 +15,7 @@ use model::time::Time;
 use model::wire::ErrorBody;
 use serde::Deserialize;
 
-use crate::cli::{CliContext, skills, terminal};
+use crate::cli::{CliContext, RegisteredCommand, skills};
 use crate::env;
 use crate::error::Error;
 use crate::render::{output, text};
@@ -64,10 +64,9 @@ struct AgentTtyCli {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one, for as long as the program runs")]
 enum AgentTtyCommand {
     #[command(flatten)]
-    Terminal(terminal::TerminalCommand),
+    Terminal(RegisteredCommand),
     #[command(alias = "ls")]
     List(list::AgentTtyListArgs),
     Gc(gc::AgentTtyGcArgs),
@@ -82,7 +81,7 @@ enum AgentTtyCommand {
 impl AgentTtyCommand {
     fn envelope_name(&self) -> &'static str {
         match self {
-            Self::Terminal(command) => command.envelope_name(),
+            Self::Terminal(command) => command.name,
             Self::List(_) => "list",
             Self::Gc(_) => "gc",
             Self::Home(command) => command.envelope_name(),
@@ -96,8 +95,8 @@ impl AgentTtyCommand {
     fn run_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match self {
             Self::Terminal(command) => {
-                let code = command.run_terminal_command(context)?;
-                if command.envelope_name() == "create" {
+                let code = (command.run)(context)?;
+                if command.name == "create" {
                     homes::register_home(context);
                 }
                 Ok(code)

@@ -20,6 +20,37 @@ use crate::render::colour::{Colour, Painter};
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{consent, duration, output, text};
 
+declare_commands![
+    CommandEntry { place: HelpPlace(OpenClaw, 1), ..entry!("agents", AgentsArgs, run_agents) },
+    CommandEntry {
+        place: HelpPlace(OpenClaw, 1),
+        answers: &[answer::<wire::AgentsLsResult>()],
+        examples: &[example("agents ls", "OpenClaw's agents, and what each keeps.")],
+        cases: &[
+            empty("agents ls"),
+            usual("agents ls"),
+            refused("agents ls --no-such-option"),
+            incomplete("agents ls")
+        ],
+        ..entry!("agents ls")
+    },
+    CommandEntry {
+        place: HelpPlace(OpenClaw, 2),
+        effect: WritesFiles,
+        answers: &[answer::<wire::AgentDeleteResult>()],
+        examples: &[
+            example("agents delete helper --dry-run", "What would go with an agent.").on(Store)
+        ],
+        cases: &[
+            empty("agents delete helper --dry-run"),
+            usual("agents delete helper --dry-run").on(Store).harmless(),
+            refused("agents delete main --force").on(Worked).harmless()
+        ],
+        uncased: &[ONE_FILE],
+        ..entry!("agents delete")
+    }
+];
+
 /// List OpenClaw's agents, and delete one with everything that is its own.
 #[derive(Debug, Args)]
 pub(crate) struct AgentsArgs {
@@ -55,13 +86,6 @@ struct AgentsDeleteArgs {
 }
 
 impl AgentsArgs {
-    pub(crate) fn envelope_name(&self) -> &'static str {
-        match self.action {
-            AgentsCommand::Ls => "agents ls",
-            AgentsCommand::Delete(_) => "agents delete",
-        }
-    }
-
     pub(crate) fn run_agents(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match &self.action {
             AgentsCommand::Ls => list_agents(context),

@@ -9,6 +9,18 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(SetUp, 7),
+    examples: &[example("completions fish", "The script; source it in your shell.")],
+    cases: &[refused("completions tcsh"), also("completions bash")],
+    uncased: &[
+        (Usual, "it prints a script of clap_complete, which tests/cli/help.rs runs"),
+        ONE_HOME,
+        ONE_PROGRAM
+    ],
+    ..entry!("completions", CompletionsArgs, run_completions)
+}];
+
 /// Print the completion script of a shell; session ids are completed live.
 ///
 /// For bash: `source <(ostler completions bash)`. For zsh, put the output into a file named

@@ -10,6 +10,55 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![
+    CommandEntry { place: HelpPlace(SetUp, 3), ..entry!("config", ConfigArgs, run_config) },
+    CommandEntry {
+        place: HelpPlace(SetUp, 1),
+        answers: &[answer::<wire::ConfigResult>()],
+        examples: &[example("config show --origin", "Every setting, and where it comes from.")],
+        cases: &[
+            empty("config show"),
+            refused("config show --no-such-option"),
+            also("config show --origin")
+        ],
+        uncased: &[
+            (Usual, "settings are of ostler alone: a home that agents used has the same"),
+            ONE_PROGRAM
+        ],
+        ..entry!("config show")
+    },
+    CommandEntry {
+        place: HelpPlace(SetUp, 2),
+        answers: &[answer::<wire::ConfigResult>()],
+        examples: &[example("config path", "Where the file is.")],
+        cases: &[
+            empty("config path"),
+            refused("config path --no-such-option"),
+            also("config path")
+        ],
+        uncased: &[
+            (Usual, "settings are of ostler alone: a home that agents used has the same"),
+            ONE_PROGRAM
+        ],
+        ..entry!("config path")
+    },
+    CommandEntry {
+        place: HelpPlace(SetUp, 3),
+        answers: &[answer::<wire::ConfigResult>()],
+        examples: &[example("config check", "Whether it can be used.")],
+        cases: &[
+            empty("config check"),
+            refused("config check --no-such-option"),
+            also("config check")
+        ],
+        uncased: &[
+            (Usual, "settings are of ostler alone: a home that agents used has the same"),
+            ONE_PROGRAM
+        ],
+        ..entry!("config check")
+    }
+];
+
 /// Show the settings and where they come from.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
@@ -32,14 +81,6 @@ enum ConfigCommand {
 }
 
 impl ConfigArgs {
-    pub(crate) fn envelope_name(&self) -> &'static str {
-        match self.what {
-            ConfigCommand::Show { .. } => "config show",
-            ConfigCommand::Path => "config path",
-            ConfigCommand::Check => "config check",
-        }
-    }
-
     pub(crate) fn run_config(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let loaded = context.load_config()?;
         let file = loaded.file.unwrap_or_default();

@@ -21,6 +21,58 @@ use crate::env;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![
+    CommandEntry { place: HelpPlace(SetUp, 4), ..entry!("daemon", DaemonArgs, run_daemon_command) },
+    CommandEntry {
+        place: HelpPlace(SetUp, 1),
+        effect: WritesState,
+        cases: &[refused("daemon run --no-such-option")],
+        uncased: &[
+            (Usual, "it is started and ended in tests/cli/daemon.rs"),
+            ONE_HOME,
+            ONE_PROGRAM
+        ],
+        ..entry!("daemon run")
+    },
+    CommandEntry {
+        place: HelpPlace(SetUp, 2),
+        effect: WritesState,
+        answers: &[answer::<wire::DaemonResult>()],
+        cases: &[refused("daemon start --no-such-option")],
+        uncased: &[
+            (Usual, "it is started and ended in tests/cli/daemon.rs"),
+            ONE_HOME,
+            ONE_PROGRAM
+        ],
+        ..entry!("daemon start")
+    },
+    CommandEntry {
+        place: HelpPlace(SetUp, 3),
+        effect: WritesState,
+        answers: &[answer::<wire::DaemonResult>()],
+        examples: &[example("daemon stop", "Stop it; everything works without it.")],
+        cases: &[
+            empty("daemon stop"),
+            refused("daemon stop --no-such-option"),
+            also("daemon stop")
+        ],
+        uncased: &[(Usual, "it is started and ended in tests/cli/daemon.rs"), ONE_PROGRAM],
+        ..entry!("daemon stop")
+    },
+    CommandEntry {
+        place: HelpPlace(SetUp, 4),
+        answers: &[answer::<wire::DaemonResult>()],
+        examples: &[example("daemon status", "Whether it runs.")],
+        cases: &[
+            empty("daemon status"),
+            refused("daemon status --no-such-option"),
+            also("daemon status")
+        ],
+        uncased: &[(Usual, "it is started and ended in tests/cli/daemon.rs"), ONE_PROGRAM],
+        ..entry!("daemon status")
+    }
+];
+
 /// Run, start, stop or look at the daemon, which finalizes sessions the moment their agent ends.
 ///
 /// Everything works without it: then `ostler status` and `ostler doctor` finalize what has ended.
@@ -52,15 +104,6 @@ const DAEMON_STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const LOCK_LOOK_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl DaemonArgs {
-    pub(crate) fn envelope_name(&self) -> &'static str {
-        match self.action {
-            DaemonCommand::Run => "daemon run",
-            DaemonCommand::Start => "daemon start",
-            DaemonCommand::Stop => "daemon stop",
-            DaemonCommand::Status => "daemon status",
-        }
-    }
-
     pub(crate) fn run_daemon_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let dirs = context.ostler_dirs()?;
         match self.action {

@@ -17,6 +17,24 @@ use crate::logging::LOG_DIRECTORY;
 use crate::render::colour::{Colour, Painter};
 use crate::render::{output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(SetUp, 2),
+    effect: WritesState,
+    answers: &[answer::<wire::DoctorResult>()],
+    examples: &[
+        example("doctor", "Everything that ostler depends on, with remedies."),
+        example("doctor --no-sweep", "Look only.")
+    ],
+    cases: &[
+        empty("doctor"),
+        usual("doctor --no-sweep"),
+        refused("doctor --fix --no-sweep"),
+        incomplete("doctor --no-sweep"),
+        also("doctor")
+    ],
+    ..entry!("doctor", DoctorArgs, run_doctor)
+}];
+
 /// Check ostler itself: its directories, hooks, spool and store, and sessions that are stuck.
 ///
 /// It sweeps first and says so. Every finding has a reason and a remedy. The exit code is 1 when

@@ -14,6 +14,23 @@ use crate::render::colour::{Colour, Painter};
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(See, 3),
+    answers: &[answer::<wire::DuResult>()],
+    examples: &[
+        example("du", "What every agent keeps, biggest first."),
+        example("du --agent codex --top 3", "The three biggest projects and sessions of one.")
+    ],
+    cases: &[
+        empty("du"),
+        usual("du --agent crush"),
+        refused("du --agent nobody"),
+        incomplete("du --agent codex --top 1"),
+        also("du")
+    ],
+    ..entry!("du", DuArgs, run_du)
+}];
+
 /// Show what agents' sessions cost in bytes, biggest first.
 #[derive(Debug, Args)]
 pub(crate) struct DuArgs {

@@ -10,6 +10,26 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{duration, output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(See, 5),
+    answers: &[stream::<wire::EventView>("")],
+    examples: &[
+        example("events", "Everything that hooks told so far."),
+        example(
+            "events --since 0 --json",
+            "The same for programs; each event has a cursor to go on from."
+        )
+    ],
+    cases: &[
+        empty("events"),
+        usual("events").on(Kept),
+        refused("events --since yesterday"),
+        also("events")
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("events", EventsArgs, run_events)
+}];
+
 /// Show what hooks reported and what was finalized, as a stream that can be resumed.
 ///
 /// Every event has a cursor; `--since CURSOR` gives what came after it, also after a restart of

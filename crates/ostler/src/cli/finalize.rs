@@ -13,6 +13,24 @@ use crate::env;
 use crate::error::Error;
 use crate::render::{output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(CleanUp, 1),
+    effect: WritesState,
+    answers: &[answer::<wire::SweepResult>()],
+    examples: &[
+        example("finalize --dry-run", "What would be ended, and why."),
+        example("finalize", "End what is over, and keep a copy of it.")
+    ],
+    cases: &[
+        empty("finalize"),
+        usual("finalize").on(Told),
+        refused("finalize no-such-session").on(Told),
+        also("finalize")
+    ],
+    uncased: &[(Incomplete, "it ends what hooks told of, and reads no list of sessions")],
+    ..entry!("finalize", FinalizeArgs, run_finalize)
+}];
+
 /// End sessions whose agent is gone, and keep a summary and a copy of each.
 ///
 /// A session is ended only if its owner's process is proven to be gone. Nothing is deleted: the

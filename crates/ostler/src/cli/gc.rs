@@ -17,6 +17,27 @@ use crate::render::colour::{Colour, Painter};
 use crate::render::progress::ProgressLine;
 use crate::render::{duration, output, size, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(CleanUp, 2),
+    effect: WritesFiles,
+    answers: &[answer::<wire::GcResult>()],
+    examples: &[
+        example("gc", "What may go, and why the rest stays. Nothing is changed."),
+        example("gc --include transcripts --older-than 30d", "Transcripts of old sessions, too."),
+        example("gc --yes", "Move it to the trash.")
+    ],
+    cases: &[
+        empty("gc"),
+        usual("gc --include temps --older-than 0s").harmless(),
+        refused("gc --plan abc"),
+        incomplete("gc --include temps --older-than 0s").harmless(),
+        also("gc --include transcripts,temps --older-than 0s").harmless(),
+        also("gc --yes").harmless(),
+        also("gc --include transcripts,temps,worktrees --older-than 0s").harmless()
+    ],
+    ..entry!("gc", GcArgs, run_gc)
+}];
+
 /// Show what may be removed and why; with `--yes`, move it to the trash.
 ///
 /// Without `--include` only what ostler itself made is looked at: terminals that are over, notes of

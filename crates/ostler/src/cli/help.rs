@@ -11,12 +11,23 @@ use crate::cli::{CliContext, command_tree};
 use crate::error::{EXIT_TABLE, Error};
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(SetUp, 10),
+    examples: &[
+        example("help access open", "A command of a family."),
+        example("help exit-codes", "What the exit codes mean.")
+    ],
+    cases: &[refused("help nothing"), also("help")],
+    uncased: &[(Usual, "tests/cli/help.rs keeps the whole reference"), ONE_HOME, ONE_PROGRAM],
+    ..entry!("help", HelpArgs, run_help)
+}];
+
 /// Explain a command, or a topic such as `exit-codes` or `access-codes`.
 #[derive(Debug, Args)]
 pub(crate) struct HelpArgs {
     /// A command, `exit-codes` or `access-codes`.
     #[arg(add = ArgValueCandidates::new(complete_topics))]
-    topic: Option<String>,
+    topic: Vec<String>,
 }
 
 fn complete_topics() -> Vec<CompletionCandidate> {
@@ -28,13 +39,14 @@ fn complete_topics() -> Vec<CompletionCandidate> {
 
 impl HelpArgs {
     pub(crate) fn run_help(&self, _: &CliContext) -> Result<ExitCode, Error> {
-        let mut tree = command_tree();
-        let text = match self.topic.as_deref() {
-            None => tree.render_long_help().to_string(),
-            Some("exit-codes") => exit_codes(),
-            Some("access-codes") => access_codes(),
-            Some(topic) => {
-                let found = tree.find_subcommand_mut(topic).ok_or_else(|| {
+        let text = match self.topic.join(" ").as_str() {
+            "" => command_tree().render_long_help().to_string(),
+            "exit-codes" => exit_codes(),
+            "access-codes" => access_codes(),
+            topic => {
+                let tree = command_tree();
+                let found = topic.split(' ').try_fold(&tree, |at, word| at.find_subcommand(word));
+                let found = found.ok_or_else(|| {
                     Error::usage_error(
                         format!("there is no command or topic `{topic}`"),
                         "`ostler help` lists the commands; `exit-codes` and `access-codes` are topics",

@@ -5,7 +5,21 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::cli::CliContext;
 use crate::env;
+use crate::error::Error;
+
+declare_commands![CommandEntry {
+    place: HelpPlace(Internal, 1),
+    effect: WritesState,
+    uncased: &[
+        (Usual, "agents run it, and it prints nothing: tests/cli/hook.rs"),
+        (Refused, "it always succeeds"),
+        ONE_HOME,
+        ONE_PROGRAM
+    ],
+    ..entry!("hook", HookArgs, run_hook)
+}];
 
 /// Take in one report of an agent's hook (agents run this; `ostler hooks install` arranges it).
 ///
@@ -23,8 +37,8 @@ pub(crate) struct HookArgs {
 }
 
 impl HookArgs {
-    pub(crate) fn run_hook(&self) -> ExitCode {
-        receive_report(&self.agent, &self.event, self.payload.as_deref())
+    pub(crate) fn run_hook(&self, _: &CliContext) -> Result<ExitCode, Error> {
+        Ok(receive_report(&self.agent, &self.event, self.payload.as_deref()))
     }
 }
 

@@ -18,6 +18,55 @@ use crate::render::colour::{Colour, Painter};
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{output, text};
 
+declare_commands![
+    CommandEntry { place: HelpPlace(SetUp, 1), ..entry!("hooks", HooksArgs, run_hooks) },
+    CommandEntry {
+        place: HelpPlace(SetUp, 1),
+        effect: WritesFiles,
+        answers: &[answer::<wire::HooksResult>()],
+        examples: &[
+            example("hooks install --dry-run", "What would change in the settings of which agent."),
+            example("hooks install claude-code", "Let one agent report.")
+        ],
+        cases: &[
+            empty("hooks install --dry-run"),
+            usual("hooks install claude-code --dry-run").harmless(),
+            refused("hooks install clod"),
+            also("hooks install --dry-run").harmless(),
+            also("hooks install --dry-run --scope project").harmless()
+        ],
+        uncased: &[ONE_FILE],
+        ..entry!("hooks install")
+    },
+    CommandEntry {
+        place: HelpPlace(SetUp, 2),
+        effect: WritesFiles,
+        answers: &[answer::<wire::HooksResult>()],
+        examples: &[example("hooks uninstall", "Take them all out again.")],
+        cases: &[
+            empty("hooks uninstall"),
+            usual("hooks uninstall claude-code").harmless(),
+            refused("hooks uninstall clod"),
+            also("hooks uninstall").harmless()
+        ],
+        uncased: &[ONE_FILE],
+        ..entry!("hooks uninstall")
+    },
+    CommandEntry {
+        place: HelpPlace(SetUp, 3),
+        answers: &[answer::<wire::HooksResult>()],
+        examples: &[example("hooks status", "How far the hooks are, agent by agent.")],
+        cases: &[
+            empty("hooks status"),
+            usual("hooks status claude-code"),
+            refused("hooks status clod"),
+            also("hooks status")
+        ],
+        uncased: &[ONE_FILE],
+        ..entry!("hooks status")
+    }
+];
+
 /// Let agents report turns and ends to ostler at once, or stop them from doing so.
 ///
 /// A hook costs an agent a few milliseconds, prints nothing and never fails. Agents' settings
@@ -71,15 +120,6 @@ const HOOK_COLUMNS: [TableColumn; 4] = [
 ];
 
 impl HooksArgs {
-    /// The name in the envelope.
-    pub(crate) fn envelope_name(&self) -> &'static str {
-        match self.what {
-            HooksCommand::Install(_) => "hooks install",
-            HooksCommand::Uninstall(_) => "hooks uninstall",
-            HooksCommand::Status(_) => "hooks status",
-        }
-    }
-
     pub(crate) fn run_hooks(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let (which, action, dry_run) = match &self.what {
             HooksCommand::Install(change) => {

@@ -21,6 +21,26 @@ use crate::error::Error;
 use crate::render::colour::{Colour, Painter};
 use crate::render::{duration, output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(See, 1),
+    answers: &[
+        answer::<wire::LogsResult<'static>>(),
+        stream::<model::conversation::ConversationEntry>(" -f")
+    ],
+    examples: &[
+        example("logs 666e4f9b", "The whole conversation."),
+        example("logs 666e4f9b -n 5", "Its last five entries.")
+    ],
+    cases: &[
+        empty("logs 666e4f9b"),
+        usual("logs 666e4f9b -n 2"),
+        refused("logs no-such-session").on(Worked),
+        also("logs 666e4f9b")
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("logs", LogsArgs, run_logs)
+}];
+
 /// Print the conversation of a session, whichever agent held it.
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {

@@ -20,6 +20,32 @@ use crate::render::colour::Painter;
 use crate::render::session_table::{self, SessionTable};
 use crate::render::{duration, output, sessions, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Everyday, 1),
+    answers: &[answer::<wire::LsResult<'static>>(), stream::<wire::LsResult<'static>>(" --watch")],
+    examples: &[
+        example("ls", "What is live now."),
+        example("ls -a --agent codex --limit 5", "The newest five of one agent, ended ones too."),
+        example("ls --json", "The same for programs.")
+    ],
+    cases: &[
+        empty("ls"),
+        usual("ls -a --agent claude-code --limit 2"),
+        refused("ls --status zombie"),
+        refused("ls --no-such-option"),
+        incomplete("ls -a --agent codex --limit 1"),
+        also("ls"),
+        also("ls -a"),
+        also("ls -a --no-index"),
+        also("ls -a -q"),
+        also("ls -a --subagents"),
+        also("ls -a --subagents --sort size"),
+        also("ls -a").after(&["pin 666e4f9b --note keep"]),
+        also("ls").on(Access)
+    ],
+    ..entry!("ls", LsArgs, run_ls)
+}];
+
 /// List agent sessions: the live ones, or all of them.
 ///
 /// Those that wait for you come first, then those that work, the newest activity first. An agent in

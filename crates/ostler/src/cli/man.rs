@@ -9,6 +9,22 @@ use crate::cli::{CliContext, command_tree, version};
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(SetUp, 8),
+    effect: WritesFiles,
+    examples: &[
+        example("man ls", "The manual page of one command."),
+        example("man --out .", "All of them, as files.")
+    ],
+    cases: &[refused("man nothing"), also("man").harmless()],
+    uncased: &[
+        (Usual, "it is the text of the help, which tests/cli/help.rs keeps whole"),
+        ONE_HOME,
+        ONE_PROGRAM
+    ],
+    ..entry!("man", ManArgs, run_man)
+}];
+
 /// Print the manual page, or write one page per command.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {

@@ -1,8 +1,9 @@
-//! The command line: one file per command, two lines here for each.
+//! The command line: one file per command, and one `mod` line for it here.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{FromArgMatches, Parser};
 use flows::observe::{Observation, ObserveRequest, ObserveScope, observe_sessions};
 use flows::terminal::TerminalHome;
 use flows::terminal::screen::Personality;
@@ -14,10 +15,14 @@ use crate::error::{self, Error};
 use crate::logging;
 use crate::render::output;
 
+#[macro_use]
+mod registry;
+
 mod access;
 mod adapters;
 pub(crate) mod agent_tty;
 mod agents;
+mod commands;
 mod complete;
 mod completions;
 mod config_show;
@@ -42,12 +47,14 @@ mod status;
 mod store;
 mod terminal;
 mod trash;
+mod tree;
 mod usage;
 mod vault;
 pub(crate) mod version;
 mod why;
 
 pub(crate) use access::run_keeper as keep_access;
+use tree::{RegisteredCommand, branch_of, command_tree};
 
 /// Tells the truth about every AI coding agent session on this machine.
 ///
@@ -62,7 +69,7 @@ pub(crate) use access::run_keeper as keep_access;
     after_help = "Ids may be shortened to an unambiguous prefix; a name, `.` (this directory) and \
                   `-` (the newest) work too.\nExit codes: `ostler help exit-codes`."
 )]
-struct Cli {
+struct OstlerGlobals {
     /// Answer as JSON, in one envelope; streams are one object per line.
     #[arg(long, global = true)]
     json: bool,
@@ -75,128 +82,6 @@ struct Cli {
     /// Print the version.
     #[arg(short = 'V', long)]
     version: bool,
-    #[command(subcommand)]
-    command: Option<Command>,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    Ls(ls::LsArgs),
-    Show(show::ShowArgs),
-    Why(why::WhyArgs),
-    Logs(logs::LogsArgs),
-    Search(search::SearchArgs),
-    Usage(usage::UsageArgs),
-    #[command(flatten)]
-    Terminal(terminal::TerminalCommand),
-    Skills(skills::SkillsArgs),
-    Adapters(adapters::AdaptersArgs),
-    Du(du::DuArgs),
-    Access(access::AccessArgs),
-    Config(config_show::ConfigArgs),
-    Status(status::StatusArgs),
-    Doctor(doctor::DoctorArgs),
-    Summary(vault::SummaryArgs),
-    Finalize(finalize::FinalizeArgs),
-    Gc(gc::GcArgs),
-    Pin(pin::PinArgs),
-    Store(store::StoreArgs),
-    Undo(trash::UndoArgs),
-    Trash(trash::TrashArgs),
-    Agents(agents::AgentsArgs),
-    Vault(vault::VaultArgs),
-    Events(events::EventsArgs),
-    Daemon(daemon::DaemonArgs),
-    Hook(hook::HookArgs),
-    Hooks(hooks::HooksArgs),
-    Schema(schema::SchemaArgs),
-    Completions(completions::CompletionsArgs),
-    Man(man::ManArgs),
-    Version(version::VersionArgs),
-    Help(help::HelpArgs),
-}
-
-impl Command {
-    /// The name in the envelope.
-    fn envelope_name(&self) -> &'static str {
-        match self {
-            Self::Ls(_) => "ls",
-            Self::Show(_) => "show",
-            Self::Why(_) => "why",
-            Self::Logs(_) => "logs",
-            Self::Search(_) => "search",
-            Self::Usage(_) => "usage",
-            Self::Terminal(command) => command.envelope_name(),
-            Self::Skills(command) => command.envelope_name(),
-            Self::Adapters(_) => "adapters",
-            Self::Du(_) => "du",
-            Self::Access(command) => command.envelope_name(),
-            Self::Config(command) => command.envelope_name(),
-            Self::Status(_) => "status",
-            Self::Doctor(_) => "doctor",
-            Self::Summary(_) => "summary",
-            Self::Finalize(_) => "finalize",
-            Self::Gc(_) => "gc",
-            Self::Pin(_) => "pin",
-            Self::Store(command) => command.envelope_name(),
-            Self::Undo(_) => "undo",
-            Self::Trash(command) => command.envelope_name(),
-            Self::Agents(command) => command.envelope_name(),
-            Self::Vault(command) => command.envelope_name(),
-            Self::Events(_) => "events",
-            Self::Daemon(command) => command.envelope_name(),
-            Self::Hook(_) => "hook",
-            Self::Hooks(command) => command.envelope_name(),
-            Self::Schema(_) => "schema",
-            Self::Completions(_) => "completions",
-            Self::Man(_) => "man",
-            Self::Version(_) => "version",
-            Self::Help(_) => "help",
-        }
-    }
-
-    /// The role of a command that runs for long, and logs to a file.
-    fn runs_for_long(&self) -> Option<&'static str> {
-        matches!(self, Self::Daemon(command) if command.envelope_name() == "daemon run")
-            .then_some("daemon")
-    }
-
-    fn run_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        match self {
-            Self::Ls(command) => command.run_ls(context),
-            Self::Show(command) => command.run_show(context),
-            Self::Why(command) => command.run_why(context),
-            Self::Logs(command) => command.run_logs(context),
-            Self::Search(command) => command.run_search(context),
-            Self::Usage(command) => command.run_usage(context),
-            Self::Terminal(command) => command.run_terminal_command(context),
-            Self::Skills(command) => command.run_skills(context),
-            Self::Adapters(command) => command.run_adapters(context),
-            Self::Du(command) => command.run_du(context),
-            Self::Access(command) => command.run_access(context),
-            Self::Config(command) => command.run_config(context),
-            Self::Status(command) => command.run_status(context),
-            Self::Doctor(command) => command.run_doctor(context),
-            Self::Summary(command) => command.run_summary(context),
-            Self::Finalize(command) => command.run_finalize(context),
-            Self::Gc(command) => command.run_gc(context),
-            Self::Pin(command) => command.run_pin(context),
-            Self::Store(command) => command.run_store(context),
-            Self::Undo(command) => command.run_undo(context),
-            Self::Trash(command) => command.run_trash(context),
-            Self::Agents(command) => command.run_agents(context),
-            Self::Vault(command) => command.run_vault(context),
-            Self::Events(command) => command.run_events(context),
-            Self::Daemon(command) => command.run_daemon_command(context),
-            Self::Hook(command) => Ok(command.run_hook()),
-            Self::Hooks(command) => command.run_hooks(context),
-            Self::Schema(command) => command.run_schema(context),
-            Self::Completions(command) => command.run_completions(context),
-            Self::Man(command) => command.run_man(context),
-            Self::Version(command) => command.run_version(context),
-            Self::Help(command) => command.run_help(context),
-        }
-    }
 }
 
 /// What every command is given.
@@ -298,38 +183,34 @@ impl CliContext {
 /// Reads the command line, runs the command, reports its error.
 pub(crate) fn run_ostler() -> ExitCode {
     sys::memory::expect_many_small_allocations();
-    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
+    clap_complete::CompleteEnv::with_factory(command_tree).complete();
     let now = sys::clock::now();
     let args: Vec<_> = std::env::args_os().collect();
     let as_json = args.iter().any(|arg| arg == "--json");
-    let cli = match Cli::command()
-        .try_get_matches_from(&args)
-        .and_then(|matches| Cli::from_arg_matches(&matches))
-    {
-        Ok(cli) => cli,
+    let (globals, command) = match read_command_line(&args) {
+        Ok(read) => read,
         Err(error) => return report_usage_error(&error, command_named_in(&args), now, as_json),
     };
-    if cli.version {
+    if globals.version {
         return version::print_version();
     }
     if let Ok(dirs) = sys::dirs::of_this_process() {
         sys::wall_clock::keep_readings_in(&dirs.cache);
     }
-    let command = cli.command.unwrap_or_else(|| Command::Ls(ls::LsArgs::default()));
-    match command.runs_for_long() {
-        Some(role) if !cli.verbose => logging::log_role(role),
-        _ => logging::log_command(cli.verbose),
+    match command.name {
+        "daemon run" if !globals.verbose => logging::log_role("daemon"),
+        _ => logging::log_command(globals.verbose),
     }
-    tracing::debug!(command = command.envelope_name(), version = version::OSTLER_VERSION, "begins");
+    tracing::debug!(command = command.name, version = version::OSTLER_VERSION, "begins");
     let context = CliContext {
-        json: cli.json,
-        name: command.envelope_name(),
+        json: globals.json,
+        name: command.name,
         now,
         personality: Personality::Ostler,
-        use_index: !cli.no_index,
+        use_index: !globals.no_index,
         agent_tty: None,
     };
-    match command.run_command(&context) {
+    match (command.run)(&context) {
         Ok(code) => code,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
@@ -337,6 +218,31 @@ pub(crate) fn run_ostler() -> ExitCode {
             output::report_error(context.name, now, &error, context.json);
             error.exit_code()
         }
+    }
+}
+
+/// What is run when no command is named.
+const DEFAULT_COMMAND: &str = "ls";
+
+/// Reads the command line with the branch of its command alone; what that cannot read is an error for
+/// the whole tree to tell.
+fn read_command_line(args: &[OsString]) -> Result<(OstlerGlobals, RegisteredCommand), clap::Error> {
+    let word = word_of_command(args);
+    let mut words = args.to_owned();
+    if word.is_none() {
+        words.push(DEFAULT_COMMAND.into());
+    }
+    let read = |tree: clap::Command, words: &[OsString]| {
+        let matches = tree.try_get_matches_from(words)?;
+        Ok((
+            OstlerGlobals::from_arg_matches(&matches)?,
+            RegisteredCommand::from_arg_matches(&matches)?,
+        ))
+    };
+    let branch = branch_of(word.unwrap_or(DEFAULT_COMMAND));
+    match branch.map(|branch| read(branch, &words)) {
+        Some(Ok(read)) => Ok(read),
+        _ => read(command_tree(), args),
     }
 }
 
@@ -367,12 +273,11 @@ fn first_paragraph(text: &str) -> String {
 }
 
 /// The command that a command line with an error in it was meant for.
-fn command_named_in(args: &[std::ffi::OsString]) -> &str {
-    let word = args.iter().skip(1).find_map(|arg| arg.to_str().filter(|arg| !arg.starts_with('-')));
-    word.filter(|word| command_tree().find_subcommand(word).is_some()).unwrap_or("ostler")
+fn command_named_in(args: &[OsString]) -> &str {
+    word_of_command(args).filter(|word| registry::find_entry(word).is_some()).unwrap_or("ostler")
 }
 
-/// The whole command tree, for help, man pages and completions.
-fn command_tree() -> clap::Command {
-    Cli::command()
+/// The first word that is no option. None of ours that may precede a command takes a value.
+fn word_of_command(args: &[OsString]) -> Option<&str> {
+    args.iter().skip(1).find_map(|arg| arg.to_str().filter(|arg| !arg.starts_with('-')))
 }

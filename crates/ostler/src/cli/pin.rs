@@ -14,6 +14,26 @@ use crate::cli::{CliContext, complete};
 use crate::error::{self, Error};
 use crate::render::{duration, output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(CleanUp, 5),
+    effect: WritesState,
+    answers: &[answer::<wire::PinResult>()],
+    examples: &[
+        example("pin 666e4f9b --note keep", "Never collect it, whatever its age."),
+        example("pin", "What is pinned.")
+    ],
+    cases: &[
+        empty("pin"),
+        usual("pin").after(&["pin 666e4f9b --note keep"]),
+        refused("pin no-such-session").on(Worked),
+        also("pin"),
+        also("pin 666e4f9b --note keep"),
+        also("pin 666e4f9b --remove").after(&["pin 666e4f9b --note keep"])
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("pin", PinArgs, run_pin)
+}];
+
 /// Keep sessions for good: whatever is pinned is never collected.
 ///
 /// Neither age nor size nor `--yes` takes it: its terminal, its transcript, its copies in the vault, the

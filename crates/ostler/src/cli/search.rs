@@ -25,6 +25,25 @@ use crate::error::{self, Error};
 use crate::render::colour::{Colour, Painter};
 use crate::render::{duration, output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(See, 1),
+    answers: &[answer::<wire::SearchResult>(), stream::<wire::SearchLine>(" --stream")],
+    examples: &[
+        example("search --role user --since 9999d make", "Prompts with this word."),
+        example("search --regex 'fn \\w+' --limit 5", "A regular expression."),
+        example("search --filter 'agent:codex' hello", "Only in sessions that these words fit.")
+    ],
+    cases: &[
+        empty("search hello"),
+        usual("search --limit 3 --agent codex hello"),
+        refused("search --regex ("),
+        incomplete("search --agent codex no-such-word-anywhere"),
+        also("search no-such-word-anywhere"),
+        also("search --agent codex --stream hello")
+    ],
+    ..entry!("search", SearchArgs, run_search)
+}];
+
 /// Find words in every conversation, whichever agent held it.
 ///
 /// All words must occur in one entry of a conversation: a prompt, an answer, a tool's input or output,
@@ -32,10 +51,6 @@ use crate::render::{duration, output, text};
 /// a capital. White space stands for any white space. The newest sessions come first, and hits are
 /// printed as they are found. Nothing is written: there is no index of what was said.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  ostler search 'retry \"connection reset\" -test'\n  \
-                        ostler search --role user --since 7d deploy\n  \
-                        ostler search --regex 'fn \\w+_lock' --tool Edit\n  \
-                        ostler search --filter 'project:api is:idle' TODO")]
 pub(crate) struct SearchArgs {
     /// What to look for; behind `--` if it begins with a dash.
     #[arg(required = true)]

@@ -17,6 +17,23 @@ use crate::render::colour::Painter;
 use crate::render::session_table::SessionTable;
 use crate::render::{output, sessions, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Everyday, 2),
+    answers: &[answer::<wire::ShowResult<'static>>()],
+    examples: &[
+        example("show 666e4f9b", "A session, by the beginning of its id."),
+        example("show -", "The newest one.")
+    ],
+    cases: &[
+        empty("show 666e4f9b"),
+        usual("show 666e4f9b"),
+        refused("show no-such-session").on(Worked),
+        refused("show 0").on(Worked),
+        incomplete("show 666e4f9b")
+    ],
+    ..entry!("show", ShowArgs, run_show)
+}];
+
 /// Show one session in full.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {

@@ -12,6 +12,45 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![
+    CommandEntry { place: HelpPlace(SetUp, 5), ..entry!("skills", SkillsArgs, run_skills) },
+    CommandEntry {
+        place: HelpPlace(SetUp, 1),
+        answers: &[answer::<wire::SkillsResult>()],
+        examples: &[example("skills list", "What an agent may read.")],
+        cases: &[usual("skills list"), refused("skills list --no-such-option")],
+        uncased: &[ONE_HOME, ONE_PROGRAM],
+        ..entry!("skills list")
+    },
+    CommandEntry {
+        place: HelpPlace(SetUp, 2),
+        answers: &[answer::<wire::SkillResult>()],
+        examples: &[example(
+            "skills get ostler",
+            "What an agent should know before it uses ostler."
+        )],
+        cases: &[refused("skills get nothing"), also("skills get ostler")],
+        uncased: &[
+            (Usual, "it prints a file of crates/ostler/skills as it is"),
+            ONE_HOME,
+            ONE_PROGRAM
+        ],
+        ..entry!("skills get")
+    },
+    CommandEntry {
+        place: HelpPlace(SetUp, 3),
+        effect: WritesState,
+        answers: &[answer::<wire::SkillPathResult>()],
+        examples: &[example(
+            "skills path ostler",
+            "Where it lies, for an agent that reads directories."
+        )],
+        cases: &[usual("skills path ostler"), refused("skills path nothing")],
+        uncased: &[ONE_HOME, ONE_PROGRAM],
+        ..entry!("skills path")
+    }
+];
+
 /// A skill that is part of the program.
 struct Skill {
     name: &'static str,

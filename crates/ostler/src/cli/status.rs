@@ -17,6 +17,24 @@ use crate::render::colour::Painter;
 use crate::render::session_table::{self, SessionTable};
 use crate::render::{duration, output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Everyday, 4),
+    effect: WritesState,
+    answers: &[answer::<wire::StatusResult<'static>>()],
+    examples: &[
+        example("status", "What agents do in this repository."),
+        example("status --all --no-sweep", "Everywhere, and end nothing.")
+    ],
+    cases: &[
+        empty("status"),
+        usual("status --all").on(Told),
+        refused("status --no-such-option"),
+        incomplete("status --all"),
+        also("status --all")
+    ],
+    ..entry!("status", StatusArgs, run_status)
+}];
+
 /// Tell what agents are doing in this repository, after finalizing those that are gone.
 ///
 /// Looks at the git repository of this directory with its worktrees, or at the directory itself. It

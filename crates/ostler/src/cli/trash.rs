@@ -16,6 +16,69 @@ use crate::cli::{CliContext, ls};
 use crate::error::{self, Error};
 use crate::render::{duration, output, text};
 
+declare_commands![
+    CommandEntry {
+        place: HelpPlace(CleanUp, 3),
+        effect: WritesFiles,
+        answers: &[answer::<wire::UndoResult>()],
+        examples: &[example(
+            "undo ID",
+            "Bring back what one command removed; without an id, the last one."
+        )
+        .on(Trashed)],
+        cases: &[empty("undo"), usual("undo").on(Trashed), refused("undo nothing").on(Trashed)],
+        uncased: &[ONE_FILE],
+        ..entry!("undo", UndoArgs, run_undo)
+    },
+    CommandEntry { place: HelpPlace(CleanUp, 4), ..entry!("trash", TrashArgs, run_trash) },
+    CommandEntry {
+        place: HelpPlace(CleanUp, 1),
+        answers: &[answer::<wire::TrashLsResult>()],
+        examples: &[example("trash ls", "What was removed, by which command, and when.")],
+        cases: &[
+            empty("trash ls"),
+            usual("trash ls").on(Trashed),
+            refused("trash ls --no-such-option"),
+            also("trash ls")
+        ],
+        uncased: &[(Incomplete, "a damaged receipt is made and read in tests/cli/collect.rs")],
+        ..entry!("trash ls")
+    },
+    CommandEntry {
+        place: HelpPlace(CleanUp, 2),
+        effect: WritesState,
+        answers: &[answer::<wire::TrashEmptied>()],
+        examples: &[example(
+            "trash empty --older-than 30d",
+            "What would go for good. Nothing is changed without --yes."
+        )],
+        cases: &[
+            empty("trash empty --yes"),
+            usual("trash empty --older-than 0s --yes").on(Trashed),
+            refused("trash empty --older-than soon"),
+            also("trash empty")
+        ],
+        uncased: &[ONE_PROGRAM],
+        ..entry!("trash empty")
+    },
+    CommandEntry {
+        place: HelpPlace(CleanUp, 3),
+        answers: &[answer::<wire::TrashVerified>()],
+        examples: &[example(
+            "trash verify",
+            "Whether everything removed is where its receipt says."
+        )],
+        cases: &[
+            empty("trash verify"),
+            usual("trash verify").on(Trashed),
+            refused("trash verify --no-such-option"),
+            also("trash verify")
+        ],
+        uncased: &[ONE_PROGRAM],
+        ..entry!("trash verify")
+    }
+];
+
 /// Look into the trash: what ostler removed, and what brings it back.
 #[derive(Debug, Args)]
 pub(crate) struct TrashArgs {
@@ -52,14 +115,6 @@ pub(crate) struct UndoArgs {
 }
 
 impl TrashArgs {
-    pub(crate) fn envelope_name(&self) -> &'static str {
-        match self.action {
-            TrashCommand::Ls => "trash ls",
-            TrashCommand::Empty { .. } => "trash empty",
-            TrashCommand::Verify => "trash verify",
-        }
-    }
-
     pub(crate) fn run_trash(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match &self.action {
             TrashCommand::Ls => list_receipts(context),

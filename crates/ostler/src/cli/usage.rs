@@ -16,16 +16,34 @@ use crate::render::colour::{Colour, Painter};
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(See, 2),
+    answers: &[answer::<wire::UsageResult>()],
+    examples: &[
+        example("usage --since 7d", "The last seven days."),
+        example("usage --by model --agent codex", "One agent, by model."),
+        example(
+            "usage --by project --since 2026-11-01 --until 2026-12-01 --csv",
+            "For a spreadsheet."
+        )
+    ],
+    cases: &[
+        empty("usage"),
+        usual("usage --by agent"),
+        refused("usage --since soon"),
+        incomplete("usage --by model --agent codex"),
+        also("usage --by model --since 9999d"),
+        also("usage --csv")
+    ],
+    ..entry!("usage", UsageArgs, run_usage)
+}];
+
 /// Show tokens and cost over time, from every agent's transcripts.
 ///
 /// Each API message counts once, sub-agents included. Cost is what the agent states; for the rest,
 /// what `[prices."model"]` in the settings says; prices are never guessed. Agents that write only
 /// totals count on the day of their session's last activity.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  ostler usage --since 7d\n  ostler usage --by model --agent codex\n  \
-                        ostler usage --by project --since 2026-11-01 --until 2026-12-01 --csv"
-)]
 pub(crate) struct UsageArgs {
     /// What to sum up by.
     #[arg(long, value_enum, value_name = "KEY", default_value = "day")]

@@ -18,6 +18,104 @@ use crate::render::colour::{Colour, Painter};
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output, text};
 
+declare_commands![
+    CommandEntry {
+        place: HelpPlace(See, 2),
+        answers: &[answer::<model::summary::SessionSummary>()],
+        examples: &[example("summary 666e4f9b", "What a session came to.")],
+        cases: &[
+            empty("summary 666e4f9b"),
+            usual("summary 666e4f9b"),
+            refused("summary no-such-session").on(Worked),
+            also("summary 1111").on(Kept)
+        ],
+        uncased: &[ONE_FILE],
+        ..entry!("summary", SummaryArgs, run_summary)
+    },
+    CommandEntry { place: HelpPlace(CleanUp, 6), ..entry!("vault", VaultArgs, run_vault) },
+    CommandEntry {
+        place: HelpPlace(CleanUp, 1),
+        answers: &[answer::<wire::VaultLsResult>()],
+        examples: &[example("vault ls", "Which sessions a copy is kept of.")],
+        cases: &[
+            empty("vault ls"),
+            usual("vault ls").on(Kept),
+            refused("vault ls --no-such-option"),
+            also("vault ls")
+        ],
+        uncased: &[ONE_PROGRAM],
+        ..entry!("vault ls")
+    },
+    CommandEntry {
+        place: HelpPlace(CleanUp, 2),
+        answers: &[answer::<model::summary::KeptSession>()],
+        examples: &[example("vault show ID", "What is kept of one session.").on(Kept)],
+        cases: &[
+            empty("vault show 1111"),
+            usual("vault show 1111").on(Kept),
+            refused("vault show nothing").on(Kept)
+        ],
+        uncased: &[ONE_FILE],
+        ..entry!("vault show")
+    },
+    CommandEntry {
+        place: HelpPlace(CleanUp, 3),
+        examples: &[example("vault cat ID", "Its transcript, as it was.").on(Kept)],
+        cases: &[
+            empty("vault cat 1111"),
+            usual("vault cat 1111").on(Kept),
+            refused("vault cat nothing").on(Kept)
+        ],
+        uncased: &[ONE_FILE],
+        ..entry!("vault cat")
+    },
+    CommandEntry {
+        place: HelpPlace(CleanUp, 4),
+        effect: WritesFiles,
+        answers: &[answer::<wire::VaultWrittenResult>()],
+        examples: &[
+            example("vault restore ID --to back", "Its files, below another directory.").on(Kept)
+        ],
+        cases: &[
+            empty("vault restore 1111"),
+            usual("vault restore 1111 --to back").on(Kept),
+            refused("vault restore nothing").on(Kept)
+        ],
+        uncased: &[ONE_FILE],
+        ..entry!("vault restore")
+    },
+    CommandEntry {
+        place: HelpPlace(CleanUp, 5),
+        answers: &[answer::<wire::VaultVerifyResult>()],
+        examples: &[example("vault verify", "Whether every copy is what it was.")],
+        cases: &[
+            empty("vault verify"),
+            usual("vault verify").on(Kept),
+            refused("vault verify --no-such-option"),
+            also("vault verify")
+        ],
+        uncased: &[ONE_PROGRAM],
+        ..entry!("vault verify")
+    },
+    CommandEntry {
+        place: HelpPlace(CleanUp, 6),
+        effect: WritesFiles,
+        answers: &[answer::<wire::VaultWrittenResult>()],
+        examples: &[example(
+            "vault export ID --out shared.jsonl",
+            "A transcript for others, without secrets."
+        )
+        .on(Kept)],
+        cases: &[
+            empty("vault export 1111"),
+            usual("vault export 1111 --out exported").on(Kept),
+            refused("vault export nothing").on(Kept)
+        ],
+        uncased: &[ONE_FILE],
+        ..entry!("vault export")
+    }
+];
+
 /// Look into the vault: compressed copies of sessions that are over.
 #[derive(Debug, Args)]
 pub(crate) struct VaultArgs {
@@ -78,17 +176,6 @@ pub(crate) struct SummaryArgs {
 }
 
 impl VaultArgs {
-    pub(crate) fn envelope_name(&self) -> &'static str {
-        match self.action {
-            VaultCommand::Ls => "vault ls",
-            VaultCommand::Show { .. } => "vault show",
-            VaultCommand::Cat { .. } => "vault cat",
-            VaultCommand::Restore { .. } => "vault restore",
-            VaultCommand::Verify => "vault verify",
-            VaultCommand::Export { .. } => "vault export",
-        }
-    }
-
     pub(crate) fn run_vault(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let kept = load_kept(context)?;
         match &self.action {

@@ -9,6 +9,15 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(SetUp, 9),
+    answers: &[answer::<wire::VersionResult>()],
+    examples: &[example("version --json", "With the target that it was built for.")],
+    cases: &[usual("version"), refused("version --no-such-option")],
+    uncased: &[ONE_HOME, ONE_PROGRAM],
+    ..entry!("version", VersionArgs, run_version)
+}];
+
 /// Print the version.
 #[derive(Debug, Args)]
 pub(crate) struct VersionArgs {}

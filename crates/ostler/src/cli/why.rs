@@ -14,6 +14,22 @@ use crate::error::{self, Error};
 use crate::render::colour::{Colour, Painter};
 use crate::render::{output, sessions, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Everyday, 3),
+    answers: &[answer::<wire::WhyResult<'static>>()],
+    examples: &[example("why 666e4f9b", "Every fact that the verdict stands on.")],
+    cases: &[
+        empty("why 666e4f9b"),
+        usual("why 666e4f9b"),
+        refused("why no-such-session").on(Worked),
+        incomplete("why 666e4f9b"),
+        also("why 2f8e36cc"),
+        also("why 666e4f9b").after(&["pin 666e4f9b --note keep"]),
+        also("why ID").on(Access)
+    ],
+    ..entry!("why", WhyArgs, run_why)
+}];
+
 /// Explain a verdict: every fact, where it was read, how old it is, what it did.
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {

@@ -35,6 +35,15 @@ impl Agent {
         Self::wrapped(home, id, &[])
     }
 
+    /// Starts it with ostler's own places somewhere else.
+    pub(crate) fn beside(home: &TempHome, id: &str, own: &[(&str, PathBuf)]) -> Self {
+        let words: Vec<String> =
+            own.iter().map(|(name, path)| format!("{name}={}", path.display())).collect();
+        let wrapper: Vec<&str> =
+            ["env"].into_iter().chain(words.iter().map(String::as_str)).collect();
+        Self::wrapped(home, id, &wrapper)
+    }
+
     /// Starts it below another program.
     pub(crate) fn wrapped(home: &TempHome, id: &str, wrapper: &[&str]) -> Self {
         let directory = home.join("project");

@@ -2,78 +2,16 @@
 
 use testkit::home::TempHome;
 
+use super::cases::REGISTRY;
 use super::run::{claude_session, ostler, ran, run};
-
-const COMMANDS: &[&str] = &[
-    "ls",
-    "show",
-    "why",
-    "logs",
-    "search",
-    "usage",
-    "adapters",
-    "du",
-    "access",
-    "create",
-    "run",
-    "type",
-    "paste",
-    "send-keys",
-    "batch",
-    "wait",
-    "snapshot",
-    "screenshot",
-    "record",
-    "inspect",
-    "resize",
-    "signal",
-    "mark",
-    "attach",
-    "destroy",
-    "verify",
-    "skills",
-    "status",
-    "doctor",
-    "summary",
-    "finalize",
-    "gc",
-    "pin",
-    "undo",
-    "trash",
-    "agents",
-    "store",
-    "vault",
-    "events",
-    "daemon",
-    "hook",
-    "hooks",
-    "config",
-    "schema",
-    "completions",
-    "man",
-    "version",
-    "help",
-];
-
-const STORE: &[&str] = &["ls", "show", "cleanup", "verify", "rebuild"];
-
-const ACCESS: &[&str] = &["open", "list", "show", "env", "exec", "log", "stop", "prune"];
 
 #[test]
 fn the_reference() {
     let home = TempHome::new();
     let mut reference = run(&home, "help").exits(0).stdout;
-    for command in COMMANDS {
-        reference.push_str(&format!("\n======== ostler help {command}\n\n"));
-        reference.push_str(&run(&home, &format!("help {command}")).exits(0).stdout);
-    }
-    for command in ACCESS {
-        reference.push_str(&format!("\n======== ostler access {command} --help\n\n"));
-        reference.push_str(&run(&home, &format!("access {command} --help")).exits(0).stdout);
-    }
-    for command in STORE {
-        reference.push_str(&format!("\n======== ostler store {command} --help\n\n"));
-        reference.push_str(&run(&home, &format!("store {command} --help")).exits(0).stdout);
+    for entry in &REGISTRY.commands {
+        reference.push_str(&format!("\n======== ostler help {}\n\n", entry.name));
+        reference.push_str(&run(&home, &format!("help {}", entry.name)).exits(0).stdout);
     }
     reference.push_str("\n======== ostler help exit-codes\n\n");
     reference.push_str(&run(&home, "help exit-codes").exits(0).stdout);
@@ -81,19 +19,34 @@ fn the_reference() {
 }
 
 #[test]
-fn every_command_of_the_help_is_in_the_reference() {
+fn the_help_lists_every_command_once_under_its_heading() {
     let home = TempHome::new();
     let help = run(&home, "--help").exits(0).stdout;
     let listed: Vec<&str> = help
         .lines()
-        .skip_while(|line| !line.starts_with("Commands:"))
-        .skip(1)
-        .take_while(|line| line.starts_with("  "))
+        .skip_while(|line| *line != "Every day:")
+        .take_while(|line| *line != "Options:")
+        .filter(|line| line.starts_with("  "))
         .filter_map(|line| line.split_whitespace().next())
-        .filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
         .collect();
-    for command in COMMANDS {
-        assert!(listed.contains(command), "{command} is not in {listed:?}");
+    assert_eq!(listed[..5], ["ls", "show", "why", "status", "attach"]);
+    for entry in &REGISTRY.commands {
+        let is_shown = !entry.name.contains(' ') && entry.place.0 != "internal";
+        let times = listed.iter().filter(|name| **name == entry.name).count();
+        assert_eq!(times, usize::from(is_shown), "{} in {help}", entry.name);
+    }
+}
+
+#[test]
+fn the_help_of_every_command_ends_with_its_examples() {
+    let home = TempHome::new();
+    for entry in &REGISTRY.commands {
+        let mut help = entry.name.split(' ').collect::<Vec<_>>();
+        help.push("--help");
+        let text = ran(ostler(&home).args(help)).exits(0).stdout;
+        for example in &entry.examples {
+            assert!(text.contains(&format!("  ostler {}\n", example.line)), "{text}");
+        }
     }
 }
 

@@ -13,6 +13,34 @@ use super::open;
 use crate::cli::{CliContext, complete};
 use crate::error::Error;
 
+declare_commands![
+    CommandEntry {
+        place: HelpPlace(Credentials, 4),
+        answers: &[answer::<access_wire::AccessEnvResult>()],
+        examples: &[
+            example("access env ID", "The environment again, for another shell.").on(Access)
+        ],
+        cases: &[
+            empty("access env nothing"),
+            usual("access env ID").on(Access),
+            refused("access env nothing").on(Access)
+        ],
+        uncased: &[ONE_FILE],
+        ..entry!("access env", AccessEnvArgs, run_access_env)
+    },
+    CommandEntry {
+        place: HelpPlace(Credentials, 5),
+        examples: &[example("access exec ID -- /bin/true", "Run a command with it.").on(Access)],
+        cases: &[
+            empty("access exec nothing -- /bin/true"),
+            usual("access exec ID -- /bin/true").on(Access),
+            refused("access exec nothing -- /bin/true").on(Access)
+        ],
+        uncased: &[ONE_FILE],
+        ..entry!("access exec", AccessExecArgs, run_access_exec)
+    }
+];
+
 /// Print the environment that lends a session, for a shell to evaluate.
 ///
 /// The socket's path stays the same for as long as the session lives: a shell that is attached to

@@ -16,6 +16,42 @@ use crate::render::colour::{Colour, Painter};
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output};
 
+declare_commands![
+    CommandEntry {
+        place: HelpPlace(Credentials, 2),
+        answers: &[answer::<access_wire::AccessListResult>()],
+        examples: &[example(
+            "access list",
+            "What is lent, until when, and whether its agent is there."
+        )],
+        cases: &[
+            empty("access list"),
+            usual("access list").on(Access),
+            refused("access list --no-such-option"),
+            also("access list"),
+            also("access list --probe"),
+            also("access list --probe").on(Access)
+        ],
+        uncased: &[(
+            Incomplete,
+            "entries that break a rule are rows in tests/cli/access/rows_records.rs"
+        )],
+        ..entry!("access list", AccessListArgs, run_access_list)
+    },
+    CommandEntry {
+        place: HelpPlace(Credentials, 3),
+        answers: &[answer::<access_wire::AccessShowResult>()],
+        examples: &[example("access show ID", "One of them in full.").on(Access)],
+        cases: &[
+            empty("access show nothing"),
+            usual("access show ID").on(Access),
+            refused("access show nothing").on(Access)
+        ],
+        uncased: &[ONE_FILE],
+        ..entry!("access show", AccessShowArgs, run_access_show)
+    }
+];
+
 /// List access sessions: their state, whether their agent is there, their keys.
 ///
 /// Reads only. An entry that breaks a rule is listed as unknown, with the rule's code.

@@ -14,6 +14,20 @@ use crate::cli::{CliContext, complete};
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Credentials, 6),
+    answers: &[answer::<access_wire::AccessLogResult>()],
+    examples: &[example("access log ID", "Who used its keys, and when.").on(Access)],
+    cases: &[
+        empty("access log nothing"),
+        usual("access log ID").on(Access),
+        refused("access log nothing").on(Access),
+        also("access log ID").on(Access).after(&["access stop ID"])
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("access log", AccessLogArgs, run_access_log)
+}];
+
 /// Print what happened to a session: opened, each use of a key, stopped, pruned.
 ///
 /// The log outlives the session.

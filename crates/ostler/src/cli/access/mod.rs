@@ -4,17 +4,19 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use access::keeper::{self, KeeperOrder};
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use crate::cli::CliContext;
-use crate::error::Error;
+pub(super) mod lend;
+pub(super) mod list;
+pub(super) mod log;
+pub(super) mod open;
+pub(super) mod prune;
+pub(super) mod stop;
 
-mod lend;
-mod list;
-mod log;
-mod open;
-mod prune;
-mod stop;
+declare_commands![CommandEntry {
+    place: HelpPlace(Credentials, 1),
+    ..entry!("access", AccessArgs)
+}];
 
 /// Lend an ssh-agent to a piece of work, and take it back.
 ///
@@ -24,51 +26,7 @@ mod stop;
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 3 the directories are not ours alone (nothing was touched), \
                         4 refused or unproven, 5 the agent has not ended, 6 a removal failed.")]
-pub(crate) struct AccessArgs {
-    #[command(subcommand)]
-    what: AccessCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum AccessCommand {
-    Open(open::AccessOpenArgs),
-    List(list::AccessListArgs),
-    Show(list::AccessShowArgs),
-    Env(lend::AccessEnvArgs),
-    Exec(lend::AccessExecArgs),
-    Log(log::AccessLogArgs),
-    Stop(stop::AccessStopArgs),
-    Prune(prune::AccessPruneArgs),
-}
-
-impl AccessArgs {
-    /// The name in the envelope.
-    pub(crate) fn envelope_name(&self) -> &'static str {
-        match &self.what {
-            AccessCommand::Open(_) => "access open",
-            AccessCommand::List(_) => "access list",
-            AccessCommand::Show(_) => "access show",
-            AccessCommand::Env(_) => "access env",
-            AccessCommand::Exec(_) => "access exec",
-            AccessCommand::Log(_) => "access log",
-            AccessCommand::Stop(_) => "access stop",
-            AccessCommand::Prune(_) => "access prune",
-        }
-    }
-
-    pub(crate) fn run_access(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        match &self.what {
-            AccessCommand::Open(command) => command.run_access_open(context),
-            AccessCommand::List(command) => command.run_access_list(context),
-            AccessCommand::Show(command) => command.run_access_show(context),
-            AccessCommand::Env(command) => command.run_access_env(context),
-            AccessCommand::Exec(command) => command.run_access_exec(context),
-            AccessCommand::Log(command) => command.run_access_log(context),
-            AccessCommand::Stop(command) => command.run_access_stop(context),
-            AccessCommand::Prune(command) => command.run_access_prune(context),
-        }
-    }
-}
+pub(crate) struct AccessArgs {}
 
 /// The role of a session's keeper, which `access open` starts: nobody reads what it says.
 pub(crate) fn run_keeper(args: impl Iterator<Item = OsString>) -> ExitCode {

@@ -21,6 +21,33 @@ use crate::env;
 use crate::error::Error;
 use crate::render::{duration, output};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Credentials, 1),
+    effect: WritesState,
+    answers: &[answer::<access_wire::AccessEnvResult>()],
+    examples: &[
+        example(
+            "access open --ttl 5m --generate --label deploy",
+            "Lend a new key for five minutes; evaluate what is printed."
+        )
+        .on(Fresh),
+        example(
+            "access open --generate -- /bin/true",
+            "Lend one to a command, and take it back at its end."
+        )
+        .on(Fresh)
+    ],
+    cases: &[
+        usual("access open --ttl 5m --generate --label work").on(Fresh),
+        refused("access open --ttl 1s")
+    ],
+    uncased: &[
+        (Empty, "a home without access sessions is where it usually opens one"),
+        ONE_PROGRAM
+    ],
+    ..entry!("access open", AccessOpenArgs, run_access_open)
+}];
+
 /// Open an access session and print the environment that lends it.
 ///
 /// Evaluate what is printed (`eval "$(ostler access open --key ~/.ssh/id_ed25519)"`), or give a

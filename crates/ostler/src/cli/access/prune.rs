@@ -19,6 +19,29 @@ use crate::cli::CliContext;
 use crate::error::{self, Error};
 use crate::render::{duration, output};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Credentials, 8),
+    effect: WritesState,
+    answers: &[answer::<access_wire::AccessPruneResult>()],
+    examples: &[
+        example("access prune --dry-run", "What is provably finished, and why the rest stays."),
+        example("access prune --logs 30d", "Remove it, and old logs, too.")
+    ],
+    cases: &[
+        empty("access prune"),
+        usual("access prune").on(Access).after(&["access stop ID"]),
+        refused("access prune --logs soon"),
+        also("access prune"),
+        also("access prune --dry-run"),
+        also("access prune").on(Access)
+    ],
+    uncased: &[(
+        Incomplete,
+        "entries that are skipped are rows in tests/cli/access/rows_directories.rs"
+    )],
+    ..entry!("access prune", AccessPruneArgs, run_access_prune)
+}];
+
 /// Remove the directories of access sessions that are provably finished.
 ///
 /// Candidates are expired or stopped, keep every rule, and their agent is proven gone. Each entry

@@ -15,6 +15,25 @@ use crate::cli::{CliContext, complete};
 use crate::error::{self, Error};
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Credentials, 7),
+    effect: WritesState,
+    answers: &[answer::<access_wire::AccessStopResult>()],
+    examples: &[
+        example("access stop ID", "Take it back now.").on(Access),
+        example("access stop --orphaned", "What was lent to sessions that are gone.")
+    ],
+    cases: &[
+        empty("access stop --all-expired"),
+        usual("access stop ID").on(Access),
+        refused("access stop nothing").on(Access),
+        also("access stop --orphaned"),
+        also("access stop --all-expired")
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("access stop", AccessStopArgs, run_access_stop)
+}];
+
 /// Take an access back: its keys are removed and its agent is ended.
 ///
 /// Only the very process that was recorded is ever signalled, and only asked to end. What cannot be

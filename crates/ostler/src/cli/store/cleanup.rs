@@ -20,6 +20,24 @@ use crate::render::progress::ProgressLine;
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{consent, duration, output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(OpenClaw, 3),
+    effect: WritesFiles,
+    answers: &[answer::<openclaw_wire::StoreCleanupResult>()],
+    examples: &[
+        example("store cleanup --dry-run", "The plan, by the policy of OpenClaw.").on(Store),
+        example("store cleanup --yes", "Carry it out.").on(Store)
+    ],
+    cases: &[
+        empty("store cleanup --dry-run"),
+        usual("store cleanup --dry-run -a").on(Store).harmless(),
+        refused("store cleanup").on(Store).harmless(),
+        also("store cleanup --yes --fix-missing --fix-dm-scope").on(Store)
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("store cleanup", StoreCleanupArgs, run_store_cleanup)
+}];
+
 /// Apply OpenClaw's maintenance policy to a store.
 ///
 /// The policy is OpenClaw's own (`session.maintenance`): by age, by number, by bytes. Main sessions,

@@ -14,6 +14,23 @@ use crate::render::colour::{Colour, Painter};
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
 use crate::render::{duration, output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(OpenClaw, 1),
+    answers: &[answer::<openclaw_wire::StoreLsResult>()],
+    examples: &[
+        example("store ls --limit 20", "The sessions of the store, last changed first.").on(Store)
+    ],
+    cases: &[
+        empty("store ls"),
+        usual("store ls").on(Store),
+        refused("store ls --agent nobody").on(Store),
+        incomplete("store ls --all-agents"),
+        also("store ls"),
+        also("store ls --limit all")
+    ],
+    ..entry!("store ls", StoreLsArgs, run_store_ls)
+}];
+
 /// List the sessions of OpenClaw's stores, the last changed first.
 ///
 /// `changed` is when OpenClaw last wrote the entry, which is not when somebody last spoke.

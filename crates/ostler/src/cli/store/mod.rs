@@ -1,9 +1,8 @@
 //! `ostler store`
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use flows::openclaw_store::Desk;
 use model::wire::IncompleteSource;
 use openclaw::config::OpenClawConfig;
@@ -13,11 +12,13 @@ use crate::cli::CliContext;
 use crate::env;
 use crate::error::Error;
 
-mod cleanup;
-mod ls;
-mod rebuild;
-mod show;
-mod verify;
+pub(super) mod cleanup;
+pub(super) mod ls;
+pub(super) mod rebuild;
+pub(super) mod show;
+pub(super) mod verify;
+
+declare_commands![CommandEntry { place: HelpPlace(OpenClaw, 2), ..entry!("store", StoreArgs) }];
 
 /// List, check, clean up and rebuild OpenClaw's session stores.
 ///
@@ -26,42 +27,7 @@ mod verify;
 /// gateway is asked to do it. What goes can be brought back with `ostler undo`. The databases of
 /// 2026.8 and later are only read.
 #[derive(Debug, Args)]
-pub(crate) struct StoreArgs {
-    #[command(subcommand)]
-    what: StoreCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum StoreCommand {
-    Ls(ls::StoreLsArgs),
-    Show(show::StoreShowArgs),
-    Cleanup(cleanup::StoreCleanupArgs),
-    Verify(verify::StoreVerifyArgs),
-    Rebuild(rebuild::StoreRebuildArgs),
-}
-
-impl StoreArgs {
-    /// The name in the envelope.
-    pub(crate) fn envelope_name(&self) -> &'static str {
-        match &self.what {
-            StoreCommand::Ls(_) => "store ls",
-            StoreCommand::Show(_) => "store show",
-            StoreCommand::Cleanup(_) => "store cleanup",
-            StoreCommand::Verify(_) => "store verify",
-            StoreCommand::Rebuild(_) => "store rebuild",
-        }
-    }
-
-    pub(crate) fn run_store(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        match &self.what {
-            StoreCommand::Ls(command) => command.run_store_ls(context),
-            StoreCommand::Show(command) => command.run_store_show(context),
-            StoreCommand::Cleanup(command) => command.run_store_cleanup(context),
-            StoreCommand::Verify(command) => command.run_store_verify(context),
-            StoreCommand::Rebuild(command) => command.run_store_rebuild(context),
-        }
-    }
-}
+pub(crate) struct StoreArgs {}
 
 /// Which stores are meant.
 #[derive(Debug, Args)]

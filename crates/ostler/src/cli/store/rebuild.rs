@@ -11,6 +11,21 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{consent, output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(OpenClaw, 5),
+    effect: WritesFiles,
+    answers: &[answer::<openclaw_wire::StoreRebuildResult>()],
+    examples: &[example("store rebuild --dry-run", "What a new index would hold.").on(Store)],
+    cases: &[
+        empty("store rebuild --dry-run"),
+        usual("store rebuild --dry-run").on(Store).harmless(),
+        refused("store rebuild").on(Store).harmless(),
+        also("store rebuild --yes").on(Store)
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("store rebuild", StoreRebuildArgs, run_store_rebuild)
+}];
+
 /// Make a new index for a store whose index is lost or damaged.
 ///
 /// Everything that can still be read of the old index is kept as it is written; then come entries from

@@ -11,6 +11,23 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(OpenClaw, 2),
+    answers: &[answer::<openclaw_wire::StoreShowResult>()],
+    examples: &[example(
+        "store show agent:main:direct:u",
+        "One entry, its files, and what a cleanup would do."
+    )
+    .on(Store)],
+    cases: &[
+        empty("store show nothing"),
+        usual("store show agent:main:direct:u").on(Store),
+        refused("store show nothing").on(Store)
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("store show", StoreShowArgs, run_store_show)
+}];
+
 /// Show one session of a store: its entry, its files, and what a cleanup would do with it.
 #[derive(Debug, Args)]
 pub(crate) struct StoreShowArgs {

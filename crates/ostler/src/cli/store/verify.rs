@@ -11,6 +11,20 @@ use crate::cli::ls::report_incomplete;
 use crate::error::{self, Error};
 use crate::render::{output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(OpenClaw, 4),
+    answers: &[answer::<openclaw_wire::StoreVerifyResult>()],
+    examples: &[example("store verify", "What is wrong, and what is left over.")],
+    cases: &[
+        empty("store verify"),
+        usual("store verify").on(Store),
+        refused("store verify --agent nobody").on(Store),
+        incomplete("store verify"),
+        also("store verify")
+    ],
+    ..entry!("store verify", StoreVerifyArgs, run_store_verify)
+}];
+
 /// Find what is wrong with stores, and what is left over in them.
 ///
 /// Missing transcripts, transcripts without an entry, writes that did not finish, entries that are no

@@ -18,6 +18,22 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Everyday, 5),
+    effect: WritesState,
+    agent_tty: 15,
+    examples: &[
+        example("attach build", "Join the terminal named build; Ctrl-] leaves it.").on(Person),
+        example("attach build --read-only", "Only look.").on(Person)
+    ],
+    cases: &[empty("attach build"), refused("attach build").on(Terminal)],
+    uncased: &[
+        (Usual, "it needs a person at a terminal: tests/terminal/attach.rs has one"),
+        ONE_FILE
+    ],
+    ..entry!("attach", AttachArgs, run_attach)
+}];
+
 /// Join a terminal: see it as it is, and type into it.
 ///
 /// Several people may look at the same time; one of them types (--take takes the keyboard). When the

@@ -13,6 +13,25 @@ use crate::cli::CliContext;
 use crate::error::{self, Error};
 use crate::render::{output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Drive, 5),
+    effect: WritesState,
+    agent_tty: 6,
+    answers: &[answer::<hosted_wire::BatchResult>()],
+    examples: &[example(
+        "batch build '[{\"run\":\"true\"},{\"sendKeys\":[\"Ctrl+L\"]}]'",
+        "Two steps in one call."
+    )
+    .on(Terminal)],
+    cases: &[
+        empty("batch build '[{\"run\":\"true\"}]'"),
+        usual("batch build '[{\"run\":\"true\"}]'").on(Terminal),
+        refused("batch build nonsense").on(Terminal)
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("batch", BatchArgs, run_batch)
+}];
+
 /// Do several things in a terminal, one after the other, in one call.
 ///
 /// The steps are a JSON array: `{"type": TEXT}`, `{"paste": TEXT}`, `{"sendKeys": [KEY, …]}`,

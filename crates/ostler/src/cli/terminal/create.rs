@@ -14,6 +14,22 @@ use crate::env;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Terminals, 1),
+    effect: WritesState,
+    agent_tty: 1,
+    answers: &[answer::<hosted_wire::CreateResult>()],
+    examples: &[
+        example("create --name tests -- /bin/sh", "A shell that stays when you go.").on(Fresh)
+    ],
+    cases: &[
+        usual("create --name build -- /bin/sh").on(Fresh),
+        refused("create -- /no/such/program")
+    ],
+    uncased: &[(Empty, "a home without terminals is where it usually starts one"), ONE_PROGRAM],
+    ..entry!("create", CreateArgs, run_create)
+}];
+
 /// Start a program on a terminal of its own, which stays when you go.
 ///
 /// Returns at once with the new session's id. The terminal is held by a small process of its own; it

@@ -9,6 +9,23 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Terminals, 8),
+    effect: WritesState,
+    agent_tty: 16,
+    answers: &[answer::<hosted_wire::DestroyResult>()],
+    examples: &[
+        example("destroy build", "End it. Its files stay until they are collected.").on(Terminal)
+    ],
+    cases: &[
+        empty("destroy build"),
+        usual("destroy build --force").on(Terminal),
+        refused("destroy ../x")
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("destroy", DestroyArgs, run_destroy)
+}];
+
 /// End a terminal and the programs on it. Its files stay until they are collected.
 ///
 /// The programs are hung up, terminated, killed, each a moment after the other. This always ends.

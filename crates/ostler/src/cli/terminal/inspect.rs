@@ -11,6 +11,16 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Terminals, 5),
+    agent_tty: 11,
+    answers: &[answer::<hosted_wire::InspectResult>()],
+    examples: &[example("inspect build", "Its record, its host, its log.").on(Terminal)],
+    cases: &[empty("inspect build"), usual("inspect build").on(Terminal), refused("inspect ../x")],
+    uncased: &[ONE_FILE],
+    ..entry!("inspect", InspectArgs, run_inspect)
+}];
+
 /// Show everything about a hosted terminal: its record, its host, its log, what was made of it.
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {

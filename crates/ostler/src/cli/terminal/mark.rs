@@ -9,6 +9,21 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Terminals, 7),
+    effect: WritesState,
+    agent_tty: 14,
+    answers: &[answer::<hosted_wire::SeqResult>()],
+    examples: &[example("mark build 'tests begin'", "A chapter of its recording.").on(Terminal)],
+    cases: &[
+        empty("mark build here"),
+        usual("mark build here").on(Terminal),
+        refused("mark ../x here")
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("mark", MarkArgs, run_mark)
+}];
+
 /// Set a mark in a terminal's log; recordings have it as a chapter.
 #[derive(Debug, Args)]
 pub(crate) struct MarkArgs {

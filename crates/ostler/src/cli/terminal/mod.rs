@@ -1,8 +1,5 @@
 //! Commands for hosted terminals, under ostler's name and under agent-tty's.
 
-use std::process::ExitCode;
-
-use clap::Subcommand;
 use flows::observe::{ObserveScope, Observed};
 use flows::terminal::screen::Personality;
 use flows::terminal::screen::png::Profile;
@@ -14,92 +11,23 @@ use crate::cli::CliContext;
 use crate::config::TerminalSettings;
 use crate::error::Error;
 
-mod attach;
-mod batch;
-mod create;
-mod destroy;
-mod inspect;
-mod mark;
-mod paste;
-mod record;
-mod resize;
-mod run;
-mod screenshot;
-mod send_keys;
-mod signal;
-mod snapshot;
-mod type_text;
-mod verify;
-mod wait;
-
-/// What can be done with a hosted terminal.
-#[derive(Debug, Subcommand)]
-pub(crate) enum TerminalCommand {
-    Create(create::CreateArgs),
-    Run(run::RunArgs),
-    Type(type_text::TypeArgs),
-    Paste(paste::PasteArgs),
-    SendKeys(send_keys::SendKeysArgs),
-    Batch(batch::BatchArgs),
-    Wait(wait::WaitArgs),
-    Snapshot(snapshot::SnapshotArgs),
-    Screenshot(screenshot::ScreenshotArgs),
-    Record(record::RecordArgs),
-    Inspect(inspect::InspectArgs),
-    Resize(resize::ResizeArgs),
-    Signal(signal::SignalArgs),
-    Mark(mark::MarkArgs),
-    Attach(attach::AttachArgs),
-    Destroy(destroy::DestroyArgs),
-    Verify(verify::VerifyArgs),
-}
-
-impl TerminalCommand {
-    /// The name in the envelope.
-    pub(crate) const fn envelope_name(&self) -> &'static str {
-        match self {
-            Self::Create(_) => "create",
-            Self::Run(_) => "run",
-            Self::Type(_) => "type",
-            Self::Paste(_) => "paste",
-            Self::SendKeys(_) => "send-keys",
-            Self::Batch(_) => "batch",
-            Self::Wait(_) => "wait",
-            Self::Snapshot(_) => "snapshot",
-            Self::Screenshot(_) => "screenshot",
-            Self::Record(_) => "record export",
-            Self::Inspect(_) => "inspect",
-            Self::Resize(_) => "resize",
-            Self::Signal(_) => "signal",
-            Self::Mark(_) => "mark",
-            Self::Attach(_) => "attach",
-            Self::Destroy(_) => "destroy",
-            Self::Verify(_) => "verify",
-        }
-    }
-
-    pub(crate) fn run_terminal_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        match self {
-            Self::Create(command) => command.run_create(context),
-            Self::Run(command) => command.run_shell_command(context),
-            Self::Type(command) => command.run_type(context),
-            Self::Paste(command) => command.run_paste(context),
-            Self::SendKeys(command) => command.run_send_keys(context),
-            Self::Batch(command) => command.run_batch(context),
-            Self::Wait(command) => command.run_wait(context),
-            Self::Snapshot(command) => command.run_snapshot(context),
-            Self::Screenshot(command) => command.run_screenshot(context),
-            Self::Record(command) => command.run_record(context),
-            Self::Inspect(command) => command.run_inspect(context),
-            Self::Resize(command) => command.run_resize(context),
-            Self::Signal(command) => command.run_signal(context),
-            Self::Mark(command) => command.run_mark(context),
-            Self::Attach(command) => command.run_attach(context),
-            Self::Destroy(command) => command.run_destroy(context),
-            Self::Verify(command) => command.run_verify(context),
-        }
-    }
-}
+pub(super) mod attach;
+pub(super) mod batch;
+pub(super) mod create;
+pub(super) mod destroy;
+pub(super) mod inspect;
+pub(super) mod mark;
+pub(super) mod paste;
+pub(super) mod record;
+pub(super) mod resize;
+pub(super) mod run;
+pub(super) mod screenshot;
+pub(super) mod send_keys;
+pub(super) mod signal;
+pub(super) mod snapshot;
+pub(super) mod type_text;
+pub(super) mod verify;
+pub(super) mod wait;
 
 impl CliContext {
     /// How terminals are kept and drawn. agent-tty has settings of its own.

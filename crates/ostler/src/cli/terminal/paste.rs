@@ -11,6 +11,21 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Drive, 3),
+    effect: WritesState,
+    agent_tty: 4,
+    answers: &[answer::<hosted_wire::SeqResult>()],
+    examples: &[example("paste build 'two words'", "Paste, as a person would.").on(Terminal)],
+    cases: &[
+        empty("paste build hello"),
+        usual("paste build hello").on(Terminal),
+        refused("paste build")
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("paste", PasteArgs, run_paste)
+}];
+
 /// Paste text into a terminal, in brackets if the program asked for them.
 #[derive(Debug, Args)]
 pub(crate) struct PasteArgs {

@@ -11,6 +11,31 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{output, text};
 
+declare_commands![
+    CommandEntry {
+        place: HelpPlace(Terminals, 4),
+        agent_tty: 10,
+        ..entry!("record", RecordArgs, run_record)
+    },
+    CommandEntry {
+        place: HelpPlace(Terminals, 1),
+        effect: WritesFiles,
+        answers: &[answer::<hosted_wire::ExportResult>()],
+        examples: &[example(
+            "record export build --format asciicast",
+            "A recording that asciinema plays."
+        )
+        .on(Terminal)],
+        cases: &[
+            empty("record export build --format txt"),
+            usual("record export build --format txt").on(Terminal),
+            refused("record export build --format gif").on(Terminal)
+        ],
+        uncased: &[ONE_FILE],
+        ..entry!("record export")
+    }
+];
+
 /// Write a terminal's log as a recording.
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {

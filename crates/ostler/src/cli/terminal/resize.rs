@@ -9,6 +9,21 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Terminals, 6),
+    effect: WritesState,
+    agent_tty: 12,
+    answers: &[answer::<hosted_wire::Dimensions>()],
+    examples: &[example("resize build --cols 120 --rows 40", "Give it another size.").on(Terminal)],
+    cases: &[
+        empty("resize build --cols 100 --rows 30"),
+        usual("resize build --cols 100 --rows 30").on(Terminal),
+        refused("resize build --cols 0 --rows 30").on(Terminal)
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("resize", ResizeArgs, run_resize)
+}];
+
 /// Change the size of a terminal.
 #[derive(Debug, Args)]
 pub(crate) struct ResizeArgs {

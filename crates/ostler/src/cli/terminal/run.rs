@@ -13,6 +13,25 @@ use crate::cli::CliContext;
 use crate::error::{self, Error};
 use crate::render::{output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Drive, 1),
+    effect: WritesState,
+    agent_tty: 2,
+    answers: &[answer::<hosted_wire::RunResult>()],
+    examples: &[example(
+        "run build 'echo hello' --capture",
+        "Give a command to the shell, wait, and print what it printed."
+    )
+    .on(Terminal)],
+    cases: &[
+        empty("run build true"),
+        usual("run build 'echo hello' --capture").on(Terminal),
+        refused("run build true --timeout 0")
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("run", RunArgs, run_shell_command)
+}];
+
 /// Give a command to the shell in a terminal and wait for its end.
 ///
 /// The shell must be at its prompt. Exit codes: 0 when the command ended, whatever its own exit code

@@ -13,6 +13,21 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Terminals, 3),
+    effect: WritesState,
+    agent_tty: 9,
+    answers: &[answer::<hosted_wire::ScreenshotResult>()],
+    examples: &[example("screenshot build", "The screen as a picture.").on(Terminal)],
+    cases: &[
+        empty("screenshot build"),
+        usual("screenshot build").on(Terminal),
+        refused("screenshot build --profile none").on(Terminal)
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("screenshot", ScreenshotArgs, run_screenshot)
+}];
+
 /// Draw a terminal's screen as a PNG, the same to the byte on every machine.
 #[derive(Debug, Args)]
 pub(crate) struct ScreenshotArgs {

@@ -9,6 +9,24 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Drive, 4),
+    effect: WritesState,
+    agent_tty: 5,
+    answers: &[answer::<hosted_wire::KeysResult>()],
+    examples: &[
+        example("send-keys build Ctrl+C", "Interrupt what runs.").on(Terminal),
+        example("send-keys build Up Enter", "The last command again.").on(Terminal)
+    ],
+    cases: &[
+        empty("send-keys build Enter"),
+        usual("send-keys build Enter").on(Terminal),
+        refused("send-keys build NoSuchKey").on(Terminal)
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("send-keys", SendKeysArgs, run_send_keys)
+}];
+
 /// Press keys in a terminal: `Enter`, `Ctrl+C`, `C-c`, `Alt+x`, `F5`, `Up`, `é`.
 ///
 /// The bytes follow what the program asked its terminal for. All keys are checked before any is

@@ -10,6 +10,21 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Drive, 7),
+    effect: WritesState,
+    agent_tty: 13,
+    answers: &[answer::<hosted_wire::SignalResult>()],
+    examples: &[example("signal build SIGINT", "To the program on the terminal.").on(Terminal)],
+    cases: &[
+        empty("signal build SIGINT"),
+        usual("signal build SIGINT").on(Terminal),
+        refused("signal build SIGWHAT").on(Terminal)
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("signal", SignalArgs, run_signal)
+}];
+
 /// Send a signal to the program on a terminal.
 #[derive(Debug, Args)]
 pub(crate) struct SignalArgs {

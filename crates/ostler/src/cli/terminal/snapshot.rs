@@ -13,6 +13,23 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::{output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Terminals, 2),
+    effect: WritesState,
+    agent_tty: 8,
+    answers: &[answer::<hosted_wire::SnapshotResult>()],
+    examples: &[
+        example("snapshot build --format text", "What is on the screen, as text.").on(Terminal)
+    ],
+    cases: &[
+        empty("snapshot build"),
+        usual("snapshot build --format text").on(Terminal),
+        refused("snapshot build --format gif").on(Terminal)
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("snapshot", SnapshotArgs, run_snapshot)
+}];
+
 /// Show what is on a terminal's screen.
 ///
 /// Works on every session: a running one is asked, one that is over is replayed from its log.

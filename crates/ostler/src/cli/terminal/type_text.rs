@@ -10,6 +10,22 @@ use crate::cli::CliContext;
 use crate::error::Error;
 use crate::render::output;
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Drive, 2),
+    effect: WritesState,
+    agent_tty: 3,
+    answers: &[answer::<hosted_wire::SeqResult>()],
+    examples: &[example("type build 'yes' --append-newline", "Answer a question of the program.")
+        .on(Terminal)],
+    cases: &[
+        empty("type build hello"),
+        usual("type build hello").on(Terminal),
+        refused("type build")
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("type", TypeArgs, run_type)
+}];
+
 /// Type text into a terminal, as it is: nothing is added and no key is meant.
 #[derive(Debug, Args)]
 pub(crate) struct TypeArgs {

@@ -9,6 +9,16 @@ use crate::cli::CliContext;
 use crate::error::{self, Error};
 use crate::render::{output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Terminals, 9),
+    agent_tty: 17,
+    answers: &[answer::<hosted_wire::VerifyResult>()],
+    examples: &[example("verify build", "Whether its log is whole and unchanged.").on(Terminal)],
+    cases: &[empty("verify build"), usual("verify build").on(Terminal), refused("verify ../x")],
+    uncased: &[ONE_FILE],
+    ..entry!("verify", VerifyArgs, run_verify)
+}];
+
 /// Check a terminal's log: that it is whole, and that it is as it was written.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {

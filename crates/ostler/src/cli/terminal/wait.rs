@@ -14,6 +14,28 @@ use crate::cli::CliContext;
 use crate::error::{self, Error};
 use crate::render::{output, text};
 
+declare_commands![CommandEntry {
+    place: HelpPlace(Drive, 6),
+    agent_tty: 7,
+    answers: &[answer::<hosted_wire::WaitResult>()],
+    examples: &[
+        example(
+            "wait build --screen-stable-ms 50 --timeout 10000",
+            "Until the screen has come to rest."
+        )
+        .on(Terminal),
+        example("wait build --text $ --timeout 10000", "Until something is shown.").on(Terminal)
+    ],
+    cases: &[
+        empty("wait build --text $"),
+        usual("wait build --text $").on(Terminal),
+        refused("wait build --text never --timeout 50").on(Terminal),
+        refused("wait build --text a --timeout soon")
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("wait", WaitArgs, run_wait)
+}];
+
 /// What cannot be waited for together with an agent.
 const SCREEN_OR_PROGRAM: [&str; 10] = [
     "exit",

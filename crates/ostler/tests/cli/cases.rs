@@ -1,0 +1,286 @@
+//! The registry of commands as the suites see it, and homes to run its lines in.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use testkit::home::{Snapshot, TempHome};
+
+use super::agent::Agent;
+use super::run::{Ran, ostler, ran, run, sample_home};
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Registry {
+    pub(crate) commands: Vec<Entry>,
+    pub(crate) leaves: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) place: (String, u8),
+    pub(crate) effect: String,
+    pub(crate) agent_tty: u8,
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) examples: Vec<Example>,
+    pub(crate) cases: Vec<Case>,
+    pub(crate) uncased: Vec<(String, String)>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Answer {
+    pub(crate) suffix: String,
+    pub(crate) streams: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Example {
+    pub(crate) line: String,
+    pub(crate) stage: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Case {
+    pub(crate) kind: String,
+    pub(crate) stage: String,
+    pub(crate) before: Vec<String>,
+    pub(crate) line: String,
+    pub(crate) harmless: bool,
+}
+
+/// What the binary says of itself.
+pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
+    let printed = run(&TempHome::new(), "_commands").exits(0).stdout;
+    serde_json::from_str(&printed).unwrap()
+});
+
+impl Registry {
+    /// The commands, without their families.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = &Entry> {
+        self.commands.iter().filter(|entry| self.leaves.contains(&entry.name))
+    }
+
+    /// Whether a command, or its family, keeps agent-tty's contract, too.
+    pub(crate) fn is_of_agent_tty(&self, entry: &Entry) -> bool {
+        let top = entry.name.split(' ').next();
+        self.commands.iter().any(|one| Some(one.name.as_str()) == top && one.agent_tty > 0)
+    }
+}
+
+impl Entry {
+    /// The schema of the answer in an envelope, and that of one line of a stream.
+    pub(crate) fn schema(&self, streams: bool) -> Option<String> {
+        let is_plain = |answer: &&Answer| answer.suffix.is_empty() && answer.streams == streams;
+        self.answers.iter().find(is_plain).map(|_| self.name.clone())
+    }
+}
+
+/// A home for some cases. ostler's own places lie beside it: nothing but foreign files is in it.
+pub(crate) struct Stage {
+    pub(crate) home: TempHome,
+    pub(crate) own: TempHome,
+    /// What `ID` stands for.
+    id: String,
+    _agent: Option<Agent>,
+}
+
+impl Stage {
+    pub(crate) fn new(name: &str) -> Self {
+        let home = match name {
+            "worked" | "broken" => sample_home(),
+            "store" | "trashed" => store_home(),
+            _ => TempHome::new(),
+        };
+        if name == "broken" {
+            break_home(&home);
+        }
+        let mut stage = Self { home, own: TempHome::new(), id: String::new(), _agent: None };
+        stage.lay_out(name);
+        stage
+    }
+
+    /// The same foreign files, and nothing of ostler's.
+    pub(crate) fn renewed(mut self) -> Self {
+        self.end_terminals();
+        self.own = TempHome::new();
+        self
+    }
+
+    fn lay_out(&mut self, name: &str) {
+        match name {
+            "terminal" => {
+                self.run("create --name build -- /bin/bash --norc --noprofile").exits(0);
+                self.run("wait build --text $ --screen-stable-ms 100").exits(0);
+            }
+            "access" => {
+                let opened = self.run("access open --ttl 5m --generate --label work --json");
+                self.id = opened.exits(0).result()["id"].as_str().unwrap().to_owned();
+            }
+            "trashed" => {
+                let rebuilt = self.run("store rebuild --yes --json").exits(0).result();
+                self.id = rebuilt["receipt"].as_str().unwrap().to_owned();
+            }
+            "told" | "kept" => {
+                self.id = "11111111-1111-4111-8111-111111111111".to_owned();
+                let own =
+                    [("OSTLER_HOME", self.state()), ("XDG_CACHE_HOME", self.own.join("cache"))];
+                let mut agent = Agent::beside(&self.home, &self.id, &own);
+                agent.begin();
+                agent.kill();
+                self._agent = Some(agent);
+                if name == "kept" {
+                    self.run("finalize").exits(0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.own.join("state")
+    }
+
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let mut command = ostler(&self.home);
+        command
+            .env("XDG_CACHE_HOME", self.own.join("cache"))
+            .env("XDG_RUNTIME_DIR", self.own.path())
+            .env("OSTLER_HOME", self.state())
+            .env("PS1", "$ ")
+            .env("COLUMNS", "160")
+            .args(self.words(line));
+        command
+    }
+
+    #[track_caller]
+    pub(crate) fn run(&self, line: &str) -> Ran {
+        ran(&mut self.command(line))
+    }
+
+    /// The words of a line, as a shell would take them.
+    fn words(&self, line: &str) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        for (index, part) in line.split('\'').enumerate() {
+            match index % 2 {
+                0 => words.extend(
+                    part.split_whitespace()
+                        .map(|word| if word == "ID" { self.id.clone() } else { word.to_owned() }),
+                ),
+                _ => words.push(part.to_owned()),
+            }
+        }
+        words
+    }
+
+    /// Text without what is different in every home.
+    pub(crate) fn nameless(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (path, name) in [(self.home.path(), "[HOME]"), (self.own.path(), "[OWN]")] {
+            text = text.replace(path.to_str().unwrap(), name);
+            // A directory of Claude Code's is named after the one that it worked in.
+            let slug = path.to_str().unwrap().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+            text = text.replace(&slug, name);
+        }
+        text
+    }
+
+    fn end_terminals(&self) {
+        let sessions = std::fs::read_dir(self.state().join("sessions")).into_iter().flatten();
+        for entry in sessions.flatten() {
+            let id = entry.file_name().into_string().unwrap();
+            let _ = self.command(&format!("destroy --force {id}")).output();
+        }
+        let opened = std::fs::read_dir(self.state().join("access/sessions")).into_iter().flatten();
+        for entry in opened.flatten() {
+            let id = entry.file_name().into_string().unwrap();
+            let _ = self.command(&format!("access stop {id}")).output();
+        }
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.end_terminals();
+    }
+}
+
+/// Gives every case a stage: the same foreign files for as long as they may not be written, and
+/// nothing of ostler's that an earlier case left.
+#[derive(Default)]
+pub(crate) struct Stages(Vec<(String, Stage)>);
+
+impl Stages {
+    /// Runs a line after those that come before it, and says what it changed.
+    pub(crate) fn run(&mut self, case: &Case, line: &str) -> Outcome {
+        let known = self.0.iter().position(|(name, _)| *name == case.stage);
+        let stage = match known.map(|at| self.0.swap_remove(at).1) {
+            Some(stage) => stage.renewed(),
+            None => Stage::new(&case.stage),
+        };
+        for before in &case.before {
+            stage.run(before).exits(0);
+        }
+        let seen = |path: &Path| path.exists().then(|| Snapshot::of(path));
+        let (foreign, own) = (Snapshot::of(stage.home.path()), seen(&stage.state()));
+        let ran = stage.run(line);
+        let foreign = foreign.changes(&Snapshot::of(stage.home.path()));
+        let mut own = match (own, seen(&stage.state())) {
+            (Some(before), Some(after)) => before.changes(&after),
+            (None, Some(_)) => vec!["ostler's directory is new".to_owned()],
+            _ => Vec::new(),
+        };
+        // A reader of a database in WAL mode makes these two; they hold nothing of its own.
+        own.retain(|change| !change.starts_with("ostler.db-"));
+        let outcome = Outcome {
+            stdout: stage.nameless(&ran.stdout),
+            stderr: stage.nameless(&ran.stderr),
+            ran,
+            foreign,
+            own,
+        };
+        // What has something of ostler's in it is made anew, and so is what was changed.
+        let is_plain = ["fresh", "worked", "broken", "store"].contains(&case.stage.as_str());
+        if is_plain && outcome.foreign.is_empty() {
+            self.0.push((case.stage.clone(), stage));
+        }
+        outcome
+    }
+}
+
+/// What a case came to.
+pub(crate) struct Outcome {
+    pub(crate) ran: Ran,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    /// What it changed of foreign files.
+    pub(crate) foreign: Vec<String>,
+    /// What it changed of ostler's.
+    pub(crate) own: Vec<String>,
+}
+
+/// Things that go wrong: they must not be written to either.
+fn break_home(home: &TempHome) {
+    home.fifo(".claude/sessions/77.json");
+    home.link(".codex/sessions/out.jsonl", "/etc/hostname");
+    home.write(".claude/projects/-x/broken.jsonl", b"{not json\n\xff\xfe\n");
+    home.write(".claude/projects/-x/empty.jsonl", b"");
+    home.write(".openclaw/agents/main/sessions/sessions.json", b"{not json");
+}
+
+/// An OpenClaw whose gateway does not run, with a session, an odd entry and a lost transcript.
+fn store_home() -> TempHome {
+    let home = TempHome::new();
+    let sessions = ".openclaw/agents/main/sessions";
+    let port = testkit::gateway::closed_port();
+    let maintenance = r#""maintenance":{"maxDiskBytes":"1mb","rotateBytes":1}"#;
+    let agents = r#""agents":{"list":[{"id":"main","default":true},{"id":"helper"}]}"#;
+    let config = format!(r#"{{"gateway":{{"port":{port}}},{agents},"session":{{{maintenance}}}}}"#);
+    home.write(".openclaw/openclaw.json", config);
+    let index = r#"{"agent:main:direct:u":{"sessionId":"s","updatedAt":1},"odd":null}"#;
+    home.write(format!("{sessions}/sessions.json"), index);
+    home.write(format!("{sessions}/s.jsonl"), "{\"type\":\"message\"}\n");
+    home.write(format!("{sessions}/orphan.jsonl"), "{}\n");
+    home
+}
