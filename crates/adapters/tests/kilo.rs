@@ -1,5 +1,4 @@
 //! Kilo Code: the database that a real 7.7.7 wrote, in OpenCode's schema.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod observe;
 
