@@ -387,6 +387,6 @@ fn f6_3_a_mark_at_a_full_line_is_on_what_was_printed_last_and_as_agent_tty_one_b
     assert_eq!(rows(3, 1, "abc\u{301}"), ["abc\u{301}"]);
     let size = ScreenSize { cols: 3, rows: 1 };
     let mut screen = Screen::with_personality(size, ScreenLimits::default(), Personality::AgentTty);
-    screen.advance("abc\u{301}".as_bytes());
+    let _ = screen.advance("abc\u{301}".as_bytes());
     assert_eq!(screen.rows(), ["ab\u{301}c"]);
 }
