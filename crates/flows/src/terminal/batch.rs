@@ -123,9 +123,13 @@ fn parse_step(step: Value, personality: Personality) -> Result<BatchStep, HostFa
         if keys.is_empty() {
             return Err(HostFault::invalid_input("sendKeys must not be empty"));
         }
+        let code = match personality {
+            Personality::Ostler => FaultCode::InvalidInput,
+            Personality::AgentTty => FaultCode::InvalidKeys,
+        };
         for key in &keys {
             screen::keys::encode_key(key, &screen::Modes::default(), personality)
-                .map_err(|error| HostFault::new(FaultCode::InvalidKeys, error.to_string()))?;
+                .map_err(|error| HostFault::new(code, error.to_string()))?;
         }
         return Ok(BatchStep::SendKeys(keys));
     }

@@ -330,14 +330,16 @@ fn report_usage_error(error: &clap::Error) -> ExitCode {
 fn unknown_command(error: &clap::Error) -> String {
     use clap::error::{ContextKind, ContextValue};
 
-    let text = |kind: ContextKind| match error.get(kind)? {
-        ContextValue::String(one) => Some(one.clone()),
-        ContextValue::Strings(some) => some.first().cloned(),
-        _ => None,
+    let words = |kind: ContextKind| match error.get(kind) {
+        Some(ContextValue::String(one)) => vec![one.clone()],
+        Some(ContextValue::Strings(some)) => some.clone(),
+        _ => Vec::new(),
     };
-    let given = text(ContextKind::InvalidSubcommand).unwrap_or_default();
+    let given = words(ContextKind::InvalidSubcommand).concat();
     let mut out = format!("error: unknown command '{}'", text::one_line(&given));
-    if let Some(meant) = text(ContextKind::SuggestedSubcommand) {
+    let meant = words(ContextKind::SuggestedSubcommand);
+    let begins = meant.iter().find(|name| name.starts_with(&given));
+    if let Some(meant) = begins.or(meant.first()) {
         out.push_str(&format!("\n(Did you mean {meant}?)"));
     }
     out

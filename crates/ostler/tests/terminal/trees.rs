@@ -91,7 +91,9 @@ fn memmem(bytes: &[u8], part: &[u8]) -> bool {
 #[test]
 fn k3_a_program_that_ends_by_itself_leaves_what_it_put_into_the_background() {
     let stage = Stage::new(Name::Ostler);
-    let id = stage.script(&format!("{LEAVES} while ! [ -e deaf ]; do sleep 0.01; done"));
+    let id = stage.script(&format!(
+        "{LEAVES} while ! [ -s own -a -s orphan -a -s deaf ]; do sleep 0.01; done"
+    ));
     let left = pids(&stage, &["own", "orphan", "deaf"]);
     until("the end", || stage.manifest(&id)["status"] == "exited");
     let host = stage.pid(&id, "hostPid");
