@@ -23,6 +23,7 @@ use model::time::Time;
 use model::usage::MessageUsage;
 
 use crate::blocks::{self, text_of};
+use crate::control::{AgentControl, HeadlessControl, HeadlessInput, IdRule, PermissionChannel};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, FieldPlace, JsonValue};
@@ -84,10 +85,31 @@ const FORMAT: &str = "claude-jsonl";
 
 /// Where OpenClaude keeps the same format.
 const FORK: &str = ".openclaude";
+static CLAUDE_CODE_CONTROL: AgentControl = AgentControl {
+    measured: "2.1.325",
+    interactive: Some(&["--session-id", "{id}"]),
+    resume: Some(&["--resume", "{id}"]),
+    headless: Some(HeadlessControl {
+        start: &["-p", "--session-id", "{id}", "--output-format", "stream-json", "--verbose"],
+        resume: Some(&["-p", "--resume", "{id}", "--output-format", "stream-json", "--verbose"]),
+        input: HeadlessInput::Stdin,
+    }),
+    fork: Some(&["--fork-session"]),
+    id_rule: IdRule::ChosenUuid,
+    quit_keys: &["Ctrl+d", "Ctrl+d"],
+    resumes_elsewhere: true,
+    permission_channel: PermissionChannel::Hook,
+    supervisor_command: Some("claude stop"),
+    ..AgentControl::TERMINAL_ONLY
+};
 
 impl Adapter for ClaudeCode {
     fn agent_profile(&self) -> &'static AgentProfile {
         &CLAUDE_CODE_PROFILE
+    }
+
+    fn control_table(&self) -> Option<&'static AgentControl> {
+        Some(&CLAUDE_CODE_CONTROL)
     }
 
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {

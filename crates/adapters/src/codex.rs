@@ -24,6 +24,7 @@ use model::sighting::{
 use model::time::Time;
 use model::usage::MessageUsage;
 
+use crate::control::{AgentControl, HeadlessControl, HeadlessInput, IdRule, PermissionChannel};
 use crate::files::{EntryKind, LinesEnd, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring, NotifyProgram};
 use crate::skim::{self, JsonValue};
@@ -102,9 +103,32 @@ const COMPRESSED: &str = "codex-rollout-zst";
 /// The most that is unpacked of one compressed rollout: a small file can unpack to anything.
 const MAX_UNPACKED_BYTES: u64 = 256 << 20;
 
+static CODEX_CONTROL: AgentControl = AgentControl {
+    measured: "0.166.0",
+    // A plain `codex` is a client of one server that holds every conversation of its home.
+    interactive: Some(&["--no-daemon"]),
+    resume: Some(&["resume", "--no-daemon", "{id}"]),
+    headless: Some(HeadlessControl {
+        start: &["exec", "--json", "-"],
+        resume: Some(&["exec", "resume", "--json", "{id}", "-"]),
+        input: HeadlessInput::Stdin,
+    }),
+    id_rule: IdRule::Registered,
+    quit_keys: &["Ctrl+c", "Ctrl+c"],
+    resumes_elsewhere: true,
+    queue: Some(&["queue", "--thread", "{id}", "--message", "{text}"]),
+    permission_channel: PermissionChannel::TrustedHook,
+    supervisor_command: Some("codex app-server stop"),
+    ..AgentControl::TERMINAL_ONLY
+};
+
 impl Adapter for Codex {
     fn agent_profile(&self) -> &'static AgentProfile {
         &CODEX_PROFILE
+    }
+
+    fn control_table(&self) -> Option<&'static AgentControl> {
+        Some(&CODEX_CONTROL)
     }
 
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {

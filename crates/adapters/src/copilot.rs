@@ -23,6 +23,7 @@ use model::sighting::{
 };
 use model::time::Time;
 
+use crate::control::{AgentControl, HeadlessControl, HeadlessInput, IdRule};
 use crate::files::{DirEntry, EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
@@ -87,9 +88,26 @@ const EVENTS: &str = "copilot-events";
 /// A session that has no events yet.
 const WORKSPACE: &str = "copilot-workspace";
 
+static COPILOT_CONTROL: AgentControl = AgentControl {
+    measured: "1.0.102",
+    interactive: Some(&["--session-id", "{id}"]),
+    resume: Some(&["--resume={id}"]),
+    headless: Some(HeadlessControl {
+        start: &["-s", "--output-format", "json", "--session-id", "{id}"],
+        resume: Some(&["-s", "--output-format", "json", "--resume={id}"]),
+        input: HeadlessInput::Stdin,
+    }),
+    id_rule: IdRule::ChosenUuid,
+    ..AgentControl::TERMINAL_ONLY
+};
+
 impl Adapter for Copilot {
     fn agent_profile(&self) -> &'static AgentProfile {
         &COPILOT_PROFILE
+    }
+
+    fn control_table(&self) -> Option<&'static AgentControl> {
+        Some(&COPILOT_CONTROL)
     }
 
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {

@@ -16,6 +16,7 @@ use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 
 use crate::blocks::{self, has_block};
+use crate::control::{AgentControl, HeadlessControl, HeadlessInput};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
@@ -79,9 +80,25 @@ fn hooks_file(directory: &Path) -> PathBuf {
     if own.exists() { own } else { directory.join("settings.json") }
 }
 
+static DROID_CONTROL: AgentControl = AgentControl {
+    measured: "0.215.0",
+    // Its terminal interface asks its own server first, and could not be run.
+    interactive: None,
+    headless: Some(HeadlessControl {
+        start: &["exec", "-o", "stream-json", "-f", "{file}"],
+        resume: None,
+        input: HeadlessInput::File,
+    }),
+    ..AgentControl::TERMINAL_ONLY
+};
+
 impl Adapter for Droid {
     fn agent_profile(&self) -> &'static AgentProfile {
         &DROID_PROFILE
+    }
+
+    fn control_table(&self) -> Option<&'static AgentControl> {
+        Some(&DROID_CONTROL)
     }
 
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {

@@ -21,6 +21,7 @@ use model::time::Time;
 use sha2::{Digest as _, Sha256};
 
 use crate::blocks::text_of;
+use crate::control::{AgentControl, HeadlessControl, HeadlessInput, IdRule};
 use crate::files::{self, DirEntry, EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
@@ -78,9 +79,28 @@ fn gemini_home(env: &EnvLookup<'_>) -> Option<PathBuf> {
     env.path_of("GEMINI_CLI_HOME").or_else(|| env.home_dir())
 }
 
+static GEMINI_CONTROL: AgentControl = AgentControl {
+    measured: "0.61.0",
+    interactive: Some(&["--session-id", "{id}"]),
+    resume: Some(&["--resume", "{id}"]),
+    headless: Some(HeadlessControl {
+        start: &["--session-id", "{id}", "--output-format", "stream-json"],
+        resume: Some(&["--resume", "{id}", "--output-format", "stream-json"]),
+        input: HeadlessInput::Stdin,
+    }),
+    id_rule: IdRule::ChosenUuid,
+    command_characters: "/",
+    quit_keys: &["Ctrl+c", "Ctrl+c"],
+    ..AgentControl::TERMINAL_ONLY
+};
+
 impl Adapter for Gemini {
     fn agent_profile(&self) -> &'static AgentProfile {
         &GEMINI_PROFILE
+    }
+
+    fn control_table(&self) -> Option<&'static AgentControl> {
+        Some(&GEMINI_CONTROL)
     }
 
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {

@@ -17,6 +17,7 @@ use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 
 use crate::blocks::text_of;
+use crate::control::{AgentControl, HeadlessControl, HeadlessInput};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
@@ -81,9 +82,26 @@ const WIRE: &str = "kimi-wire";
 /// A session that has said nothing yet.
 const STATE: &str = "kimi-state";
 
+static KIMI_CONTROL: AgentControl = AgentControl {
+    measured: "2.1.0",
+    resume: Some(&["--session", "{id}"]),
+    headless: Some(HeadlessControl {
+        start: &["-p", "{text}", "--output-format", "stream-json"],
+        resume: Some(&["--session", "{id}", "-p", "{text}", "--output-format", "stream-json"]),
+        // It reads no standard input, and takes `-` for the prompt.
+        input: HeadlessInput::Argument,
+    }),
+    quit_keys: &["Ctrl+c", "Ctrl+c"],
+    ..AgentControl::TERMINAL_ONLY
+};
+
 impl Adapter for Kimi {
     fn agent_profile(&self) -> &'static AgentProfile {
         &KIMI_PROFILE
+    }
+
+    fn control_table(&self) -> Option<&'static AgentControl> {
+        Some(&KIMI_CONTROL)
     }
 
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {

@@ -17,6 +17,7 @@ use model::sighting::{FileStamp, ProcessRegistration, TranscriptDigest};
 use model::time::Time;
 use model::usage::MessageUsage;
 
+pub mod control;
 pub mod database;
 pub mod files;
 pub mod hooks;
@@ -46,6 +47,7 @@ mod usage;
 pub mod variables;
 mod vibe;
 
+pub use control::AgentControl;
 pub use files::ReadError;
 
 /// Every adapter, in the order people see them.
@@ -81,6 +83,12 @@ pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
 pub trait Adapter: Sync + std::fmt::Debug {
     /// What is always true of the agent.
     fn agent_profile(&self) -> &'static AgentProfile;
+
+    /// How the agent is started, prompted and stopped; `None` if that was not measured, and then it is
+    /// not driven.
+    fn control_table(&self) -> Option<&'static AgentControl> {
+        None
+    }
 
     /// Where the agent keeps its sessions in this environment. A root that does not exist is fine.
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf>;

@@ -16,6 +16,7 @@ use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
 
+use crate::control::{AgentControl, HeadlessControl, HeadlessInput, PermissionChannel};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{BrokenJson, JsonValue};
@@ -74,9 +75,27 @@ const PROGRAM: &str = "opencode";
 const DATABASE: &str = "opencode-sqlite";
 const STORAGE: &str = "opencode-json";
 
+static OPENCODE_CONTROL: AgentControl = AgentControl {
+    measured: "1.18.33",
+    resume: Some(&["-s", "{id}"]),
+    headless: Some(HeadlessControl {
+        start: &["run", "--format", "json"],
+        resume: Some(&["run", "--format", "json", "-s", "{id}"]),
+        input: HeadlessInput::Stdin,
+    }),
+    command_characters: "/",
+    quit_keys: &["Ctrl+c"],
+    permission_channel: PermissionChannel::Server,
+    ..AgentControl::TERMINAL_ONLY
+};
+
 impl Adapter for OpenCode {
     fn agent_profile(&self) -> &'static AgentProfile {
         &OPENCODE_PROFILE
+    }
+
+    fn control_table(&self) -> Option<&'static AgentControl> {
+        Some(&OPENCODE_CONTROL)
     }
 
     /// A database that `OPENCODE_DB` puts elsewhere is a root of its own: the file itself.

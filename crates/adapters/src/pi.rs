@@ -17,6 +17,7 @@ use model::time::Time;
 use model::usage::MessageUsage;
 
 use crate::blocks::text_of;
+use crate::control::{AgentControl, HeadlessControl, HeadlessInput, IdRule, PermissionChannel};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
@@ -79,10 +80,28 @@ const FORMAT: &str = "pi-jsonl";
 
 /// Where oh-my-pi keeps the same format.
 const FORK: &str = ".omp/agent";
+static PI_CONTROL: AgentControl = AgentControl {
+    measured: "0.73.1",
+    interactive: Some(&["--session", "{path}"]),
+    resume: Some(&["--session", "{id}"]),
+    headless: Some(HeadlessControl {
+        start: &["-p", "--mode", "json", "--session", "{path}"],
+        resume: Some(&["-p", "--mode", "json", "--session", "{id}"]),
+        input: HeadlessInput::Stdin,
+    }),
+    id_rule: IdRule::ChosenPath,
+    quit_keys: &["Ctrl+c", "Ctrl+c"],
+    permission_channel: PermissionChannel::AsksNothing,
+    ..AgentControl::TERMINAL_ONLY
+};
 
 impl Adapter for Pi {
     fn agent_profile(&self) -> &'static AgentProfile {
         &PI_PROFILE
+    }
+
+    fn control_table(&self) -> Option<&'static AgentControl> {
+        Some(&PI_CONTROL)
     }
 
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {

@@ -18,6 +18,7 @@ use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
 use model::usage::MessageUsage;
 
+use crate::control::{AgentControl, HeadlessControl, HeadlessInput, IdRule, PermissionChannel};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
@@ -76,9 +77,28 @@ static QWEN_PROFILE: AgentProfile = AgentProfile {
 
 const FORMAT: &str = "qwen-jsonl";
 
+static QWEN_CONTROL: AgentControl = AgentControl {
+    measured: "0.24.4",
+    interactive: Some(&["--session-id", "{id}"]),
+    resume: Some(&["--resume", "{id}"]),
+    headless: Some(HeadlessControl {
+        start: &["--session-id", "{id}", "--output-format", "stream-json"],
+        resume: Some(&["--resume", "{id}", "--output-format", "stream-json"]),
+        input: HeadlessInput::Stdin,
+    }),
+    id_rule: IdRule::ChosenUuid,
+    command_characters: "/",
+    permission_channel: PermissionChannel::FilePair,
+    ..AgentControl::TERMINAL_ONLY
+};
+
 impl Adapter for Qwen {
     fn agent_profile(&self) -> &'static AgentProfile {
         &QWEN_PROFILE
+    }
+
+    fn control_table(&self) -> Option<&'static AgentControl> {
+        Some(&QWEN_CONTROL)
     }
 
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {

@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod config;
+pub mod control;
 pub mod conversation;
 pub mod edit;
 pub mod event;

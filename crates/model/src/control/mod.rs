@@ -1,0 +1,8 @@
+//! Driving agents: what may be typed, what proves that it arrived, who holds a conversation, what is
+//! signalled. Pure rules; `flows::control` gathers the facts and acts.
+
+pub mod delivery;
+pub mod holders;
+pub mod prompt;
+pub mod refusal;
+pub mod wire;

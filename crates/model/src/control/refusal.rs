@@ -1,0 +1,246 @@
+//! Refusals of control: reason codes (`details.reason` of exit code 13), texts and remedies.
+
+use std::fmt;
+
+/// Why an agent is not driven. Nothing was written, started or signalled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriveRefusal {
+    /// No control table was measured for this agent.
+    NotDriven { agent: String },
+    /// The session's process is not proven alive.
+    NotAlive { why: String },
+    /// A question is open; Enter would answer it.
+    AgentWaits { question: Option<String> },
+    /// It is not known whether the agent is idle.
+    ActivityUnknown,
+    /// Several processes hold the conversation.
+    SeveralHolders { pids: Vec<u32> },
+    /// The process now holds another conversation, e.g. after `/clear`.
+    MovedOn { now: Option<String> },
+    /// A live session that ostler has no way to write to.
+    NotReachable { how: String },
+    /// The terminal has input that was not sent.
+    ComposerNotEmpty,
+    /// A person typed into the terminal a moment ago.
+    PersonTypes,
+    /// The prompt's text must not be sent.
+    Text(PromptFault),
+    /// The same idempotency key was used for another text.
+    KeyReused { delivery: String },
+    /// A live process holds the conversation.
+    Held { pids: Vec<u32>, terminal: Option<String> },
+    /// A process may hold the conversation, and that cannot be told from here.
+    MaybeHeld { why: String },
+    /// The session's directory is not there; it may be on a disk that is not mounted.
+    DirectoryMissing { path: String },
+    /// The agent ignores or forbids another directory for a resumed session.
+    DirectoryFixed { agent: String },
+    /// Only a copy in the vault is left of the conversation.
+    OnlyInVault { session: String },
+    /// The agent has no option that forks a conversation.
+    CannotFork { agent: String },
+    /// The agent has no interactive, or no headless, mode that was measured.
+    NoSuchMode { agent: String, mode: &'static str },
+    /// One process serves several conversations; a signal would end all of them.
+    Shared { command: String },
+    /// A supervisor would start it again; its own command ends it.
+    Supervised { command: String },
+    /// The caller runs below the process that would be signalled.
+    IsCalling,
+    /// The process belongs to another user.
+    OtherUser { uid: u32 },
+    /// The agent cannot ask ostler for permissions.
+    CannotAsk { agent: String },
+    /// The directory is locked by a person.
+    DirectoryLocked { path: String, by: String },
+    /// Other sessions work in the directory, and an exclusive start was asked for.
+    DirectoryBusy { sessions: Vec<String> },
+}
+
+/// What is wrong with the text of a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptFault {
+    /// Nothing, or nothing but blanks.
+    Empty,
+    /// A control character other than line feed and tab: it could leave the paste.
+    ControlCharacter(char),
+    /// It begins with a character that makes the agent run a command.
+    CommandCharacter(char),
+    /// More bytes than the channel takes.
+    TooLong { bytes: usize, limit: usize },
+}
+
+impl DriveRefusal {
+    /// The code in `details.reason`.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotDriven { .. } => "not-driven",
+            Self::NotAlive { .. } => "not-alive",
+            Self::AgentWaits { .. } => "agent-waits",
+            Self::ActivityUnknown => "activity-unknown",
+            Self::SeveralHolders { .. } => "several-holders",
+            Self::MovedOn { .. } => "moved-on",
+            Self::NotReachable { .. } => "not-reachable",
+            Self::ComposerNotEmpty => "composer-not-empty",
+            Self::PersonTypes => "person-types",
+            Self::Text(fault) => fault.code(),
+            Self::KeyReused { .. } => "key-reused",
+            Self::Held { .. } => "held",
+            Self::MaybeHeld { .. } => "maybe-held",
+            Self::DirectoryMissing { .. } => "directory-missing",
+            Self::DirectoryFixed { .. } => "directory-fixed",
+            Self::OnlyInVault { .. } => "only-in-vault",
+            Self::CannotFork { .. } => "cannot-fork",
+            Self::NoSuchMode { .. } => "no-such-mode",
+            Self::Shared { .. } => "shared",
+            Self::Supervised { .. } => "supervised",
+            Self::IsCalling => "is-calling",
+            Self::OtherUser { .. } => "other-user",
+            Self::CannotAsk { .. } => "cannot-ask",
+            Self::DirectoryLocked { .. } => "directory-locked",
+            Self::DirectoryBusy { .. } => "directory-busy",
+        }
+    }
+
+    /// What a person can do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::NotDriven { .. } => {
+                "`ostler create --agent` and `ostler attach` still work".to_owned()
+            }
+            Self::NotAlive { .. } => "`ostler why` shows the evidence; `ostler resume` starts it again".to_owned(),
+            Self::AgentWaits { .. } => {
+                "answer the question first: `ostler attach`, or `ostler permit` where the agent can ask".to_owned()
+            }
+            Self::ActivityUnknown => "`--now` sends it all the same".to_owned(),
+            Self::SeveralHolders { .. } => "name the terminal instead of the session".to_owned(),
+            Self::MovedOn { now: Some(id) } => format!("prompt `{id}`, which it works on now"),
+            Self::MovedOn { now: None } => "`ostler ls` shows what it works on now".to_owned(),
+            Self::NotReachable { how } => how.clone(),
+            Self::ComposerNotEmpty => "send or clear what is typed there: `ostler attach`".to_owned(),
+            Self::PersonTypes => "wait two seconds, or say `--over-person`".to_owned(),
+            Self::Text(fault) => fault.remedy().to_owned(),
+            Self::KeyReused { .. } => "use another `--key` for another text".to_owned(),
+            Self::Held { terminal: Some(id), .. } => format!("`ostler attach {id}`"),
+            Self::Held { terminal: None, .. } => {
+                "`ostler who` shows who holds it; `--take-over` hands it over where that is safe".to_owned()
+            }
+            Self::MaybeHeld { .. } => {
+                "look again from the host, namespace or user that it may run under".to_owned()
+            }
+            Self::DirectoryMissing { .. } => "mount or restore the directory first".to_owned(),
+            Self::DirectoryFixed { .. } => "leave `--cwd` away".to_owned(),
+            Self::OnlyInVault { session } => format!("`ostler vault restore {session}` first"),
+            Self::CannotFork { .. } => "resume it without `--fork`, or start a new one".to_owned(),
+            Self::NoSuchMode { .. } => "leave out or add `--headless`".to_owned(),
+            Self::Shared { command } | Self::Supervised { command } => format!("`{command}`"),
+            Self::IsCalling => "run it from a terminal that is not below that agent".to_owned(),
+            Self::OtherUser { .. } => "run ostler as that user".to_owned(),
+            Self::CannotAsk { .. } => "leave `--permissions ostler` away".to_owned(),
+            Self::DirectoryLocked { .. } => "`ostler unlock` it, or say `--force`".to_owned(),
+            Self::DirectoryBusy { .. } => "leave `--exclusive` away, or use `--worktree`".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for DriveRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotDriven { agent } => {
+                write!(f, "{agent} is not driven: how is not known well enough")
+            }
+            Self::NotAlive { why } => write!(f, "its process is not proven alive ({why})"),
+            Self::AgentWaits { question: Some(question) } => {
+                write!(f, "it waits for an answer ({question}); Enter would give one")
+            }
+            Self::AgentWaits { question: None } => {
+                f.write_str("it waits for an answer; Enter would give one")
+            }
+            Self::ActivityUnknown => f.write_str("it is not known whether it is idle"),
+            Self::SeveralHolders { pids } => {
+                write!(f, "{} processes hold the conversation: {}", pids.len(), list_pids(pids))
+            }
+            Self::MovedOn { now: Some(id) } => write!(f, "its process works on `{id}` now"),
+            Self::MovedOn { now: None } => {
+                f.write_str("its process works on another conversation now")
+            }
+            Self::NotReachable { .. } => f.write_str(
+                "it does not run in a terminal of ostler's, and has no channel of its own",
+            ),
+            Self::ComposerNotEmpty => f.write_str("something is typed there and was not sent"),
+            Self::PersonTypes => f.write_str("a person typed there within the last two seconds"),
+            Self::Text(fault) => fault.fmt(f),
+            Self::KeyReused { delivery } => {
+                write!(f, "the key was used for another text by delivery {delivery}")
+            }
+            Self::Held { pids, .. } => write!(f, "the conversation is held by {}", list_pids(pids)),
+            Self::MaybeHeld { why } => write!(f, "the conversation may be held ({why})"),
+            Self::DirectoryMissing { path } => write!(f, "its directory {path} is not there"),
+            Self::DirectoryFixed { agent } => {
+                write!(f, "{agent} resumes a session in its own directory only")
+            }
+            Self::OnlyInVault { session } => {
+                write!(f, "only a copy of {session} in the vault is left")
+            }
+            Self::CannotFork { agent } => {
+                write!(f, "{agent} has no option that forks a conversation")
+            }
+            Self::NoSuchMode { agent, mode } => write!(f, "{agent} is not driven in {mode} mode"),
+            Self::Shared { .. } => f.write_str("one process serves several conversations"),
+            Self::Supervised { .. } => f.write_str("a supervisor would start it again"),
+            Self::IsCalling => f.write_str("this command runs below that agent"),
+            Self::OtherUser { uid } => write!(f, "the process belongs to another user ({uid})"),
+            Self::CannotAsk { agent } => write!(f, "{agent} has no way to ask ostler"),
+            Self::DirectoryLocked { path, by } => write!(f, "{path} is locked by {by}"),
+            Self::DirectoryBusy { sessions } => {
+                write!(f, "others work in the directory: {}", sessions.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for DriveRefusal {}
+
+impl PromptFault {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Empty => "empty-text",
+            Self::ControlCharacter(_) => "control-character",
+            Self::CommandCharacter(_) => "command-character",
+            Self::TooLong { .. } => "too-long",
+        }
+    }
+
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::Empty => "give a text, `-` for standard input, or `--file`",
+            Self::ControlCharacter(_) => "take the character out",
+            Self::CommandCharacter(_) => {
+                "begin with a word, or say `--command` if a command is meant"
+            }
+            Self::TooLong { .. } => "put the text in a file and name the file in the prompt",
+        }
+    }
+}
+
+impl fmt::Display for PromptFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the text is empty"),
+            Self::ControlCharacter(c) => {
+                write!(f, "the text has the control character U+{:04X}", u32::from(*c))
+            }
+            Self::CommandCharacter(c) => {
+                write!(f, "the text begins with `{c}`, which this agent takes for a command")
+            }
+            Self::TooLong { bytes, limit } => {
+                write!(f, "the text has {bytes} bytes, and {limit} are taken at most")
+            }
+        }
+    }
+}
+
+fn list_pids(pids: &[u32]) -> String {
+    let pids: Vec<String> = pids.iter().map(|pid| format!("pid {pid}")).collect();
+    pids.join(", ")
+}
