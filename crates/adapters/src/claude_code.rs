@@ -23,7 +23,7 @@ use model::time::Time;
 use model::usage::MessageUsage;
 
 use crate::blocks::{self, text_of};
-use crate::control::{AgentControl, HeadlessControl, HeadlessInput, IdRule, PermissionChannel};
+use crate::control::{AgentControl, HeadlessControl, IdRule, PermissionChannel, PromptInput};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, FieldPlace, JsonValue};
@@ -92,7 +92,7 @@ static CLAUDE_CODE_CONTROL: AgentControl = AgentControl {
     headless: Some(HeadlessControl {
         start: &["-p", "--session-id", "{id}", "--output-format", "stream-json", "--verbose"],
         resume: Some(&["-p", "--resume", "{id}", "--output-format", "stream-json", "--verbose"]),
-        input: HeadlessInput::Stdin,
+        input: PromptInput::Stdin,
     }),
     fork: Some(&["--fork-session"]),
     id_rule: IdRule::ChosenUuid,

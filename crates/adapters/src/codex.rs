@@ -24,7 +24,7 @@ use model::sighting::{
 use model::time::Time;
 use model::usage::MessageUsage;
 
-use crate::control::{AgentControl, HeadlessControl, HeadlessInput, IdRule, PermissionChannel};
+use crate::control::{AgentControl, HeadlessControl, IdRule, PermissionChannel, PromptInput};
 use crate::files::{EntryKind, LinesEnd, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring, NotifyProgram};
 use crate::skim::{self, JsonValue};
@@ -111,7 +111,7 @@ static CODEX_CONTROL: AgentControl = AgentControl {
     headless: Some(HeadlessControl {
         start: &["exec", "--json", "-"],
         resume: Some(&["exec", "resume", "--json", "{id}", "-"]),
-        input: HeadlessInput::Stdin,
+        input: PromptInput::Stdin,
     }),
     id_rule: IdRule::Registered,
     quit_keys: &["Ctrl+c", "Ctrl+c"],

@@ -47,12 +47,12 @@ pub struct HeadlessControl {
     /// Arguments that go on with one.
     pub resume: Option<&'static [&'static str]>,
     /// How it reads the prompt.
-    pub input: HeadlessInput,
+    pub input: PromptInput,
 }
 
 /// How a headless agent reads its prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeadlessInput {
+pub enum PromptInput {
     /// From standard input.
     Stdin,
     /// From its `{text}` argument: visible to every process of the machine.
@@ -192,9 +192,9 @@ mod tests {
             }
             if let Some(headless) = headless {
                 let needs = match headless.input {
-                    HeadlessInput::Stdin => None,
-                    HeadlessInput::Argument => Some("{text}"),
-                    HeadlessInput::File => Some("{file}"),
+                    PromptInput::Stdin => None,
+                    PromptInput::Argument => Some("{text}"),
+                    PromptInput::File => Some("{file}"),
                 };
                 let words = headless.start.iter().chain(headless.resume.unwrap_or_default());
                 let named = words.filter(|word| ["{text}", "{file}"].contains(word)).count();

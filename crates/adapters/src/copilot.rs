@@ -23,7 +23,7 @@ use model::sighting::{
 };
 use model::time::Time;
 
-use crate::control::{AgentControl, HeadlessControl, HeadlessInput, IdRule};
+use crate::control::{AgentControl, HeadlessControl, IdRule, PromptInput};
 use crate::files::{DirEntry, EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
@@ -95,7 +95,7 @@ static COPILOT_CONTROL: AgentControl = AgentControl {
     headless: Some(HeadlessControl {
         start: &["-s", "--output-format", "json", "--session-id", "{id}"],
         resume: Some(&["-s", "--output-format", "json", "--resume={id}"]),
-        input: HeadlessInput::Stdin,
+        input: PromptInput::Stdin,
     }),
     id_rule: IdRule::ChosenUuid,
     ..AgentControl::TERMINAL_ONLY

@@ -16,7 +16,7 @@ use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 
 use crate::blocks::{self, has_block};
-use crate::control::{AgentControl, HeadlessControl, HeadlessInput};
+use crate::control::{AgentControl, HeadlessControl, PromptInput};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
@@ -87,7 +87,7 @@ static DROID_CONTROL: AgentControl = AgentControl {
     headless: Some(HeadlessControl {
         start: &["exec", "-o", "stream-json", "-f", "{file}"],
         resume: None,
-        input: HeadlessInput::File,
+        input: PromptInput::File,
     }),
     ..AgentControl::TERMINAL_ONLY
 };

@@ -21,7 +21,7 @@ use model::time::Time;
 use sha2::{Digest as _, Sha256};
 
 use crate::blocks::text_of;
-use crate::control::{AgentControl, HeadlessControl, HeadlessInput, IdRule};
+use crate::control::{AgentControl, HeadlessControl, IdRule, PromptInput};
 use crate::files::{self, DirEntry, EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
@@ -86,7 +86,7 @@ static GEMINI_CONTROL: AgentControl = AgentControl {
     headless: Some(HeadlessControl {
         start: &["--session-id", "{id}", "--output-format", "stream-json"],
         resume: Some(&["--resume", "{id}", "--output-format", "stream-json"]),
-        input: HeadlessInput::Stdin,
+        input: PromptInput::Stdin,
     }),
     id_rule: IdRule::ChosenUuid,
     command_characters: "/",

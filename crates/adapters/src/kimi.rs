@@ -17,7 +17,7 @@ use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 
 use crate::blocks::text_of;
-use crate::control::{AgentControl, HeadlessControl, HeadlessInput};
+use crate::control::{AgentControl, HeadlessControl, PromptInput};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
@@ -89,7 +89,7 @@ static KIMI_CONTROL: AgentControl = AgentControl {
         start: &["-p", "{text}", "--output-format", "stream-json"],
         resume: Some(&["--session", "{id}", "-p", "{text}", "--output-format", "stream-json"]),
         // It reads no standard input, and takes `-` for the prompt.
-        input: HeadlessInput::Argument,
+        input: PromptInput::Argument,
     }),
     quit_keys: &["Ctrl+c", "Ctrl+c"],
     ..AgentControl::TERMINAL_ONLY

@@ -16,7 +16,7 @@ use model::session::FormatCertainty;
 use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
 
-use crate::control::{AgentControl, HeadlessControl, HeadlessInput, PermissionChannel};
+use crate::control::{AgentControl, HeadlessControl, PermissionChannel, PromptInput};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{BrokenJson, JsonValue};
@@ -81,7 +81,7 @@ static OPENCODE_CONTROL: AgentControl = AgentControl {
     headless: Some(HeadlessControl {
         start: &["run", "--format", "json"],
         resume: Some(&["run", "--format", "json", "-s", "{id}"]),
-        input: HeadlessInput::Stdin,
+        input: PromptInput::Stdin,
     }),
     command_characters: "/",
     quit_keys: &["Ctrl+c"],

@@ -17,7 +17,7 @@ use model::time::Time;
 use model::usage::MessageUsage;
 
 use crate::blocks::text_of;
-use crate::control::{AgentControl, HeadlessControl, HeadlessInput, IdRule, PermissionChannel};
+use crate::control::{AgentControl, HeadlessControl, IdRule, PermissionChannel, PromptInput};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
@@ -87,7 +87,7 @@ static PI_CONTROL: AgentControl = AgentControl {
     headless: Some(HeadlessControl {
         start: &["-p", "--mode", "json", "--session", "{path}"],
         resume: Some(&["-p", "--mode", "json", "--session", "{id}"]),
-        input: HeadlessInput::Stdin,
+        input: PromptInput::Stdin,
     }),
     id_rule: IdRule::ChosenPath,
     quit_keys: &["Ctrl+c", "Ctrl+c"],

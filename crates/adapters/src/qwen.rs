@@ -18,7 +18,7 @@ use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
 use model::usage::MessageUsage;
 
-use crate::control::{AgentControl, HeadlessControl, HeadlessInput, IdRule, PermissionChannel};
+use crate::control::{AgentControl, HeadlessControl, IdRule, PermissionChannel, PromptInput};
 use crate::files::{EntryKind, ReadError};
 use crate::hooks::{AgentHooks, HookFileShape, HookMeaning, HookWiring};
 use crate::skim::{self, JsonValue};
@@ -84,7 +84,7 @@ static QWEN_CONTROL: AgentControl = AgentControl {
     headless: Some(HeadlessControl {
         start: &["--session-id", "{id}", "--output-format", "stream-json"],
         resume: Some(&["--resume", "{id}", "--output-format", "stream-json"]),
-        input: HeadlessInput::Stdin,
+        input: PromptInput::Stdin,
     }),
     id_rule: IdRule::ChosenUuid,
     command_characters: "/",

@@ -55,6 +55,10 @@ impl HeadlessInput {
         let path = directory.join("stdin");
         let mut options = std::fs::OpenOptions::new();
         let mut file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it was made a moment ago, to be without a name"
+        )]
         sys::atomic::remove_own(&path);
         file.write_all(text.as_bytes())?;
         file.rewind()?;
