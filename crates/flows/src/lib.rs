@@ -52,9 +52,16 @@ pub fn agent_named(word: &str) -> Option<&'static str> {
     let known = by_id
         .or_else(|| profiles().find(|profile| profile.program.names.contains(&word.as_str())))
         .or_else(|| profiles().find(|profile| plain(profile.name) == word));
-    let short = || match word.strip_suffix("-cli").unwrap_or(&word) {
-        "cc" => Some("claude-code"),
-        stem => profiles().find(|profile| profile.id == stem).map(|profile| profile.id),
+    let stem = word.strip_suffix("-cli").unwrap_or(&word);
+    let initials = |name: &str| -> String {
+        name.split(' ')
+            .filter_map(|part| part.chars().next())
+            .flat_map(char::to_lowercase)
+            .collect()
     };
-    known.map(|profile| profile.id).or_else(short)
+    // As people say `cc`; of several with the same initials the one that people see first.
+    let by_initials =
+        || profiles().find(|profile| word.len() > 1 && initials(profile.name) == word);
+    let short = || profiles().find(|profile| profile.id == stem).or_else(by_initials);
+    known.or_else(short).map(|profile| profile.id)
 }

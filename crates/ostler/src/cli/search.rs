@@ -38,8 +38,7 @@ declare_commands![CommandEntry {
         usual("search --limit 3 --agent codex hello"),
         refused("search --regex ("),
         incomplete("search --agent codex no-such-word-anywhere"),
-        also("search no-such-word-anywhere"),
-        also("search --agent codex --stream hello")
+        also("search no-such-word-anywhere")
     ],
     ..entry!("search", SearchArgs, run_search)
 }];
