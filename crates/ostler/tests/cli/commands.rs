@@ -12,6 +12,7 @@ const KINDS: [&str; 4] = ["empty", "usual", "refused", "incomplete"];
 /// What is different in every run, and what stands for it. The only such list.
 const FILTERS: &[(&str, &str)] = &[
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "[TIME]"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[TIME]"),
     (r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b", "[ULID]"),
     (r"\b(sha256:)?[0-9a-f]{64}\b", "[HASH]"),
     (r"\bSHA256:[A-Za-z0-9+/]{43}", "[FINGERPRINT]"),
