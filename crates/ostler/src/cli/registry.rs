@@ -1,6 +1,6 @@
 //! The command registry: what each command file declares about its commands, in one table.
 //!
-//! A file below `cli/` declares its commands with [`declare_commands!`], next to their arguments. The
+//! A file below `cli/` declares its commands with `declare_commands!`, next to their arguments. The
 //! build script collects these declarations from the files that a `mod` line names; dispatch, help,
 //! schemas, manual pages, completions and the suites over all commands read the table and nothing else.
 
