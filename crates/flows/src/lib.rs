@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod bundle;
+pub mod control;
 pub mod converse;
 pub mod daemon;
 pub mod disk_use;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use access::AccessError;
+use flows::control::prompt::PromptError;
 use flows::events::EventsError;
 use flows::hooks::HooksError;
 use flows::openclaw_store::CleanError;
@@ -12,6 +13,8 @@ use flows::vault::VaultError;
 use flows::work::OrderError;
 use flows::writer::DaemonCallError;
 use model::address::AddressError;
+use model::control::delivery::{DeliveryRecord, DeliveryState, delivery_failure};
+use model::control::refusal::DriveRefusal;
 use model::failure::FailureKind;
 use model::hosted::{FaultCode, HostFault};
 use model::wire::{ErrorBody, ErrorDetails, IncompleteSource};
@@ -81,6 +84,7 @@ pub(crate) const EXIT_TABLE: &[ExitRow] = &[
     ),
     exit_row(13, "REFUSED", "policy said no; nothing was changed"),
     exit_row(14, "MAY_HAVE_APPLIED", "the change was sent, and its outcome is not known"),
+    exit_row(15, "NOT_DELIVERED", "a prompt did not arrive as it was given"),
 ];
 
 const fn exit_row(code: u8, codes: &'static str, meaning: &'static str) -> ExitRow {
@@ -165,6 +169,15 @@ pub(crate) enum Error {
         /// The remedy.
         hint: String,
     },
+    /// An agent is not driven; nothing was written, started or signalled.
+    #[error(transparent)]
+    Drive(DriveRefusal),
+    /// A prompt did not arrive, or nothing proves that it did.
+    #[error("the prompt was not delivered ({}): {}", .0.state.as_str(), .0.reason.as_deref().unwrap_or("no proof"))]
+    NotDelivered(Box<DeliveryRecord>),
+    /// What was waited for did not happen.
+    #[error("{0}")]
+    WaitedInVain(String),
     /// Something about an access session.
     #[error(transparent)]
     Access(AccessError),
@@ -244,6 +257,20 @@ impl From<AccessError> for Error {
     }
 }
 
+impl From<PromptError> for Error {
+    fn from(error: PromptError) -> Self {
+        match error {
+            PromptError::Refused(refusal) => Self::Drive(refusal),
+            PromptError::Terminal(fault) => Self::Terminal(fault),
+            PromptError::StillWorking(_) => Self::WaitedInVain(error.to_string()),
+            PromptError::Transcript { path, reason } => Self::Read { path, reason },
+            PromptError::Observe(reason) => {
+                Self::Read { path: "the machine's sessions".to_owned(), reason }
+            }
+        }
+    }
+}
+
 impl From<PinError> for Error {
     fn from(error: PinError) -> Self {
         match error {
@@ -283,7 +310,11 @@ impl Error {
             Self::Terminal(fault) => fault.code.as_str(),
             Self::NoTranscript { .. } | Self::Read { .. } => "STORAGE_READ_ERROR",
             Self::Write { .. } => "STORAGE_WRITE_ERROR",
-            Self::Refused { .. } => "REFUSED",
+            Self::Refused { .. } | Self::Drive(_) => "REFUSED",
+            Self::NotDelivered(delivery) => {
+                delivery_failure(delivery.state, None).unwrap_or("NOT_DELIVERED")
+            }
+            Self::WaitedInVain(_) => "WAIT_TIMEOUT",
             Self::Access(error) => access_code(error),
             Self::AccessRefused { .. } => "ACCESS_REFUSED",
             Self::AccessStillRunning { .. } => "ACCESS_STILL_RUNNING",
@@ -321,6 +352,9 @@ impl Error {
                 candidates.iter().take(5).cloned().collect::<Vec<_>>().join(", ")
             )),
             Self::NotListed { list, .. } => Some(format!("`{list}` lists what there is")),
+            Self::Drive(refusal) => Some(refusal.remedy()),
+            Self::NotDelivered(delivery) => Some(not_delivered_hint(delivery.state).to_owned()),
+            Self::WaitedInVain(_) => Some("raise `--timeout`, or say `--now`".to_owned()),
             Self::NotHosted { place, resume, .. } => Some(match (place, resume) {
                 (Some(_), Some(resume)) => {
                     format!("use the terminal it runs in; once it is left, `{resume}` opens it")
@@ -400,11 +434,37 @@ impl Error {
                 candidates,
                 values: match self {
                     Self::Terminal(fault) => fault.details.clone(),
+                    Self::Drive(refusal) => details_of("reason", &refusal.code()),
+                    Self::NotDelivered(delivery) => details_of("delivery", delivery),
                     _ => serde_json::Map::new(),
                 },
             },
         }
     }
+}
+
+/// What a person does about a prompt that did not arrive.
+const fn not_delivered_hint(state: DeliveryState) -> &'static str {
+    match state {
+        DeliveryState::Stuck | DeliveryState::Composed => {
+            "`ostler attach` shows the text in the composer: send or clear it there"
+        }
+        DeliveryState::Altered => "`ostler logs` shows what the agent recorded",
+        DeliveryState::NotComposed | DeliveryState::Ready => {
+            "`ostler snapshot` shows what is in the way; nothing was sent"
+        }
+        _ => "`ostler logs` shows whether it arrives later; it is not sent again",
+    }
+}
+
+/// One offending value.
+fn details_of(
+    name: &str,
+    value: &impl serde::Serialize,
+) -> serde_json::Map<String, serde_json::Value> {
+    serde_json::to_value(value)
+        .map(|value| [(name.to_owned(), value)].into_iter().collect())
+        .unwrap_or_default()
 }
 
 /// The code of something that the writer did not do.

@@ -15,8 +15,6 @@ pub enum DriveRefusal {
     ActivityUnknown,
     /// Several processes hold the conversation.
     SeveralHolders { pids: Vec<u32> },
-    /// The process now holds another conversation, e.g. after `/clear`.
-    MovedOn { now: Option<String> },
     /// A live session that ostler has no way to write to.
     NotReachable { how: String },
     /// The terminal has input that was not sent.
@@ -25,22 +23,10 @@ pub enum DriveRefusal {
     PersonTypes,
     /// The prompt's text must not be sent.
     Text(PromptFault),
-    /// The same idempotency key was used for another text.
-    KeyReused { delivery: String },
     /// A live process holds the conversation.
     Held { pids: Vec<u32>, terminal: Option<String> },
     /// A process may hold the conversation, and that cannot be told from here.
     MaybeHeld { why: String },
-    /// The session's directory is not there; it may be on a disk that is not mounted.
-    DirectoryMissing { path: String },
-    /// The agent ignores or forbids another directory for a resumed session.
-    DirectoryFixed { agent: String },
-    /// Only a copy in the vault is left of the conversation.
-    OnlyInVault { session: String },
-    /// The agent has no option that forks a conversation.
-    CannotFork { agent: String },
-    /// The agent has no interactive, or no headless, mode that was measured.
-    NoSuchMode { agent: String, mode: &'static str },
     /// One process serves several conversations; a signal would end all of them.
     Shared { command: String },
     /// A supervisor would start it again; its own command ends it.
@@ -49,12 +35,6 @@ pub enum DriveRefusal {
     IsCalling,
     /// The process belongs to another user.
     OtherUser { uid: u32 },
-    /// The agent cannot ask ostler for permissions.
-    CannotAsk { agent: String },
-    /// The directory is locked by a person.
-    DirectoryLocked { path: String, by: String },
-    /// Other sessions work in the directory, and an exclusive start was asked for.
-    DirectoryBusy { sessions: Vec<String> },
 }
 
 /// What is wrong with the text of a prompt.
@@ -79,26 +59,16 @@ impl DriveRefusal {
             Self::AgentWaits { .. } => "agent-waits",
             Self::ActivityUnknown => "activity-unknown",
             Self::SeveralHolders { .. } => "several-holders",
-            Self::MovedOn { .. } => "moved-on",
             Self::NotReachable { .. } => "not-reachable",
             Self::ComposerNotEmpty => "composer-not-empty",
             Self::PersonTypes => "person-types",
             Self::Text(fault) => fault.code(),
-            Self::KeyReused { .. } => "key-reused",
             Self::Held { .. } => "held",
             Self::MaybeHeld { .. } => "maybe-held",
-            Self::DirectoryMissing { .. } => "directory-missing",
-            Self::DirectoryFixed { .. } => "directory-fixed",
-            Self::OnlyInVault { .. } => "only-in-vault",
-            Self::CannotFork { .. } => "cannot-fork",
-            Self::NoSuchMode { .. } => "no-such-mode",
             Self::Shared { .. } => "shared",
             Self::Supervised { .. } => "supervised",
             Self::IsCalling => "is-calling",
             Self::OtherUser { .. } => "other-user",
-            Self::CannotAsk { .. } => "cannot-ask",
-            Self::DirectoryLocked { .. } => "directory-locked",
-            Self::DirectoryBusy { .. } => "directory-busy",
         }
     }
 
@@ -108,37 +78,29 @@ impl DriveRefusal {
             Self::NotDriven { .. } => {
                 "`ostler create --agent` and `ostler attach` still work".to_owned()
             }
-            Self::NotAlive { .. } => "`ostler why` shows the evidence; `ostler resume` starts it again".to_owned(),
-            Self::AgentWaits { .. } => {
-                "answer the question first: `ostler attach`, or `ostler permit` where the agent can ask".to_owned()
+            Self::NotAlive { .. } => {
+                "`ostler why` shows the evidence, `ostler show` the command that opens it again"
+                    .to_owned()
             }
+            Self::AgentWaits { .. } => "answer the question first: `ostler attach`".to_owned(),
             Self::ActivityUnknown => "`--now` sends it all the same".to_owned(),
             Self::SeveralHolders { .. } => "name the terminal instead of the session".to_owned(),
-            Self::MovedOn { now: Some(id) } => format!("prompt `{id}`, which it works on now"),
-            Self::MovedOn { now: None } => "`ostler ls` shows what it works on now".to_owned(),
             Self::NotReachable { how } => how.clone(),
-            Self::ComposerNotEmpty => "send or clear what is typed there: `ostler attach`".to_owned(),
+            Self::ComposerNotEmpty => {
+                "send or clear what is typed there: `ostler attach`".to_owned()
+            }
             Self::PersonTypes => "wait two seconds, or say `--over-person`".to_owned(),
             Self::Text(fault) => fault.remedy().to_owned(),
-            Self::KeyReused { .. } => "use another `--key` for another text".to_owned(),
             Self::Held { terminal: Some(id), .. } => format!("`ostler attach {id}`"),
             Self::Held { terminal: None, .. } => {
-                "`ostler who` shows who holds it; `--take-over` hands it over where that is safe".to_owned()
+                "`ostler who` shows who holds it, and how to get it".to_owned()
             }
             Self::MaybeHeld { .. } => {
                 "look again from the host, namespace or user that it may run under".to_owned()
             }
-            Self::DirectoryMissing { .. } => "mount or restore the directory first".to_owned(),
-            Self::DirectoryFixed { .. } => "leave `--cwd` away".to_owned(),
-            Self::OnlyInVault { session } => format!("`ostler vault restore {session}` first"),
-            Self::CannotFork { .. } => "resume it without `--fork`, or start a new one".to_owned(),
-            Self::NoSuchMode { .. } => "leave out or add `--headless`".to_owned(),
             Self::Shared { command } | Self::Supervised { command } => format!("`{command}`"),
             Self::IsCalling => "run it from a terminal that is not below that agent".to_owned(),
             Self::OtherUser { .. } => "run ostler as that user".to_owned(),
-            Self::CannotAsk { .. } => "leave `--permissions ostler` away".to_owned(),
-            Self::DirectoryLocked { .. } => "`ostler unlock` it, or say `--force`".to_owned(),
-            Self::DirectoryBusy { .. } => "leave `--exclusive` away, or use `--worktree`".to_owned(),
         }
     }
 }
@@ -160,41 +122,18 @@ impl fmt::Display for DriveRefusal {
             Self::SeveralHolders { pids } => {
                 write!(f, "{} processes hold the conversation: {}", pids.len(), list_pids(pids))
             }
-            Self::MovedOn { now: Some(id) } => write!(f, "its process works on `{id}` now"),
-            Self::MovedOn { now: None } => {
-                f.write_str("its process works on another conversation now")
-            }
             Self::NotReachable { .. } => f.write_str(
                 "it does not run in a terminal of ostler's, and has no channel of its own",
             ),
             Self::ComposerNotEmpty => f.write_str("something is typed there and was not sent"),
             Self::PersonTypes => f.write_str("a person typed there within the last two seconds"),
             Self::Text(fault) => fault.fmt(f),
-            Self::KeyReused { delivery } => {
-                write!(f, "the key was used for another text by delivery {delivery}")
-            }
             Self::Held { pids, .. } => write!(f, "the conversation is held by {}", list_pids(pids)),
             Self::MaybeHeld { why } => write!(f, "the conversation may be held ({why})"),
-            Self::DirectoryMissing { path } => write!(f, "its directory {path} is not there"),
-            Self::DirectoryFixed { agent } => {
-                write!(f, "{agent} resumes a session in its own directory only")
-            }
-            Self::OnlyInVault { session } => {
-                write!(f, "only a copy of {session} in the vault is left")
-            }
-            Self::CannotFork { agent } => {
-                write!(f, "{agent} has no option that forks a conversation")
-            }
-            Self::NoSuchMode { agent, mode } => write!(f, "{agent} is not driven in {mode} mode"),
             Self::Shared { .. } => f.write_str("one process serves several conversations"),
             Self::Supervised { .. } => f.write_str("a supervisor would start it again"),
             Self::IsCalling => f.write_str("this command runs below that agent"),
             Self::OtherUser { uid } => write!(f, "the process belongs to another user ({uid})"),
-            Self::CannotAsk { agent } => write!(f, "{agent} has no way to ask ostler"),
-            Self::DirectoryLocked { path, by } => write!(f, "{path} is locked by {by}"),
-            Self::DirectoryBusy { sessions } => {
-                write!(f, "others work in the directory: {}", sessions.join(", "))
-            }
         }
     }
 }

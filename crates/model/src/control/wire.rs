@@ -266,7 +266,7 @@ impl From<&ConversationHolder> for HolderView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HandOverView {
-    /// Whether `resume` or `resume --take-over` would get it.
+    /// Whether it can be had now.
     pub possible: bool,
     /// How.
     pub how: HandOverWay,

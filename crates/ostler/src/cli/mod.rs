@@ -39,6 +39,7 @@ mod logs;
 mod ls;
 mod man;
 mod pin;
+mod prompt;
 mod schema;
 mod search;
 mod show;
@@ -51,6 +52,7 @@ mod tree;
 mod usage;
 mod vault;
 pub(crate) mod version;
+mod who;
 mod why;
 
 pub(crate) use access::run_keeper as keep_access;

@@ -226,6 +226,8 @@ pub(crate) enum SampleStage {
     Broken,
     /// A shell runs on a terminal named `build`.
     Terminal,
+    /// An idle agent runs on a terminal named `build`.
+    Driven,
     /// An access session is open.
     Access,
     /// OpenClaw has a session store.

@@ -114,6 +114,17 @@ impl Stage {
                 self.run("create --name build -- /bin/bash --norc --noprofile").exits(0);
                 self.run("wait build --text $ --screen-stable-ms 100").exits(0);
             }
+            "driven" => {
+                let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/terminal/fake_agent.py");
+                let record = self.own.join("record");
+                let files = self.home.join(".claude");
+                let (record, files) = (record.display(), files.display());
+                self.run(&format!(
+                    "create --name build -- python3 {script} {record} claude={files}"
+                ))
+                .exits(0);
+                self.run("wait build --text help --screen-stable-ms 100").exits(0);
+            }
             "access" => {
                 let opened = self.run("access open --ttl 5m --generate --label work --json");
                 self.id = opened.exits(0).result()["id"].as_str().unwrap().to_owned();

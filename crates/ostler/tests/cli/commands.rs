@@ -30,7 +30,7 @@ const FILTERS: &[(&str, &str)] = &[
     (r"\b(seq:?|[bB]ytes:|Events:|Last event:|Duration:) \d+(ms)?", "$1 [N]"),
     (r"\b\d+(\.\d+)? (KiB|MiB|GiB|kB|MB|GB|B|bytes?)\b", "[SIZE]"),
     (r"\b\d+(\.\d+)?(ms|s|m|h|d|w|mo|y)\b( ago)?", "[AGE]"),
-    (r#"("timestamp": )\d+"#, "$1[N]"),
+    (r#"("(timestamp|record|notedEnd)": )\d+"#, "$1[N]"),
     // Every process on the machine counts, also those of other tests.
     (r#"("processes": )\d+"#, "$1[N]"),
     (r"\b(seen|documented) +(\S+) +(-|\d+) ", "$1  $2  [N] "),
@@ -40,6 +40,8 @@ const FILTERS: &[(&str, &str)] = &[
     (r"x86_64-[a-z-]+|aarch64-[a-z-]+", "[TARGET]"),
     (r"[ \t]+\n", "\n"),
     (r"(\S) {2,}", "$1  "),
+    // An age of less than a second.
+    (r"  now  ", "  [AGE]  "),
 ];
 
 #[test]

@@ -4,6 +4,9 @@ start=S      seconds until it is ready        paste=0    never asks for brackets
 raw=0        stays in canonical mode          swallow=N  the first N Enters do nothing
 show=S       seconds until a paste is shown   place=1    shows a placeholder for a paste
 dialog=1     a question is open               opens=1    a question opens when a paste arrives
+claude=DIR   keeps a registration and a transcript there, as Claude Code does; then also:
+status=WORD  what the registration says       alter=1    records another text than it was given
+late=S       seconds until it records a prompt
 
 Every prompt that it takes, and every approval, is one line of JSON in RECORD.
 """
@@ -24,6 +27,47 @@ swallow, dialog = number("swallow"), number("dialog")
 def note(**what):
     with open(record, "a") as file:
         file.write(json.dumps(what) + "\n")
+
+
+SESSION = "5b1e0c52-8a5e-4b8e-9a55-d0a3a0c3c001"
+late = []
+
+
+def claude_file(below):
+    path = os.path.join(options["claude"], below)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return path
+
+
+def register():
+    ticks = open("/proc/self/stat").read().rsplit(")", 1)[1].split()[19]
+    now = int(time.time() * 1000)
+    said = {"pid": os.getpid(), "sessionId": SESSION, "cwd": os.getcwd(), "startedAt": now,
+            "procStart": ticks, "version": "2.1.325", "kind": "interactive",
+            "status": options.get("status", "idle"), "updatedAt": now, "statusUpdatedAt": now}
+    path = claude_file(f"sessions/{os.getpid()}.json")
+    with open(path + ".new", "w") as file:
+        json.dump(said, file)
+    os.rename(path + ".new", path)
+
+
+def record_prompt(text):
+    at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+    common = {"sessionId": SESSION, "cwd": os.getcwd(), "version": "2.1.325", "timestamp": at}
+    lines = [
+        {"type": "user", "message": {"role": "user", "content": text}, **common},
+        {"type": "assistant", "message": {"id": f"msg_{time.time()}", "role": "assistant",
+         "model": "fake", "content": [{"type": "text", "text": "done"}], "stop_reason": "end_turn",
+         "usage": {"input_tokens": 1, "output_tokens": 1}}, **common},
+    ]
+    with open(claude_file(f"projects/-x/{SESSION}.jsonl"), "a") as file:
+        file.write("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def take_prompt(text):
+    note(prompt=text)
+    if "claude" in options:
+        late.append((time.time() + number("late"), text + "!" if number("alter") else text))
 
 
 def draw():
@@ -47,6 +91,9 @@ def draw():
 
 
 time.sleep(number("start"))
+if "claude" in options:
+    record_prompt("begin")
+    register()
 if number("raw", 1):
     tty.setraw(0)
 if number("paste", 1):
@@ -54,8 +101,10 @@ if number("paste", 1):
 draw()
 buffer = b""
 while True:
-    wait = shown_at - time.time()
-    ready, _, _ = select.select([0], [], [], wait if wait > 0 else None)
+    while late and late[0][0] <= time.time():
+        record_prompt(late.pop(0)[1])
+    wait = max(0.0, late[0][0] - time.time()) if late else shown_at - time.time()
+    ready, _, _ = select.select([0], [], [], wait if late or wait > 0 else None)
     if not ready:
         shown_at = 0.0
         draw()
@@ -89,7 +138,7 @@ while True:
             elif swallow > 0:
                 swallow -= 1
             elif composer:
-                note(prompt=composer)
+                take_prompt(composer)
                 history.append(composer)
                 composer = ""
         elif dialog and byte in b"1y":

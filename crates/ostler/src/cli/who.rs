@@ -1,0 +1,86 @@
+//! `ostler who`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use flows::address;
+use flows::control::who::{describe_holders, held_below};
+use flows::observe::ObserveScope;
+use model::control::wire::{ConversationHolders, WhoResult};
+
+use crate::cli::{CliContext, complete, ls};
+use crate::error::{self, Error};
+use crate::render::{output, text};
+
+declare_commands![CommandEntry {
+    place: HelpPlace(Drive, 1),
+    answers: &[answer::<model::control::wire::WhoResult>()],
+    examples: &[
+        example("who 666e4f9b", "Which processes hold it, and how to get it."),
+        example("who /home/user/repo", "Everything that is held in a directory.")
+    ],
+    cases: &[
+        empty("who /"),
+        usual("who 666e4f9b"),
+        refused("who no-such-session").on(Worked),
+        incomplete("who 666e4f9b")
+    ],
+    ..entry!("who", WhoArgs, run_who)
+}];
+
+/// Show who holds a conversation: every process that has it open or may, and how to get it.
+///
+/// A directory names every conversation that is held there. Nothing is signalled or started.
+#[derive(Debug, Args)]
+pub(crate) struct WhoArgs {
+    /// The session, or a directory with a `/` in it.
+    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(complete::complete_sessions))]
+    target: String,
+}
+
+impl WhoArgs {
+    pub(crate) fn run_who(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let observation = context.observe_now(ObserveScope::All, &[])?;
+        let here = std::env::current_dir().unwrap_or_default();
+        let conversations = if self.target.contains('/') {
+            let directory = ls::absolute_directory(Some(self.target.as_ref()))?.unwrap_or_default();
+            held_below(&observation, &directory).map(describe_holders).collect()
+        } else {
+            let one = address::resolve_session(&observation, &self.target, &here)?;
+            vec![describe_holders(one)]
+        };
+        let result = WhoResult { conversations, incomplete: observation.incomplete };
+        if context.json {
+            context.print_json(&result)?;
+        } else {
+            let mut page: String = result.conversations.iter().map(render_holders).collect();
+            if page.is_empty() {
+                page.push_str("No conversation is held there.\n");
+            }
+            output::print_text(&page)?;
+            ls::report_incomplete(&result.incomplete);
+        }
+        Ok(error::exit_code_for(&result.incomplete))
+    }
+}
+
+fn render_holders(one: &ConversationHolders) -> String {
+    let mut page = format!("{} {}\n", one.agent, text::one_line(&one.conversation));
+    for holder in &one.holders {
+        let pid = holder.process.pid.map_or_else(String::new, |pid| format!("pid {pid}, "));
+        let terminal = holder.terminal.as_ref().map(|id| format!(", terminal {id}"));
+        page.push_str(&format!(
+            "  {} {pid}{}{}: {}\n",
+            holder.liveness,
+            holder.activity.as_str(),
+            text::one_line(&terminal.unwrap_or_default()),
+            text::one_line(&holder.evidence)
+        ));
+    }
+    page.push_str(&format!("  {}", one.hand_over.reason));
+    if let Some(command) = &one.hand_over.command {
+        page.push_str(&format!(": `{}`", text::one_line(command)));
+    }
+    page + "\n"
+}

@@ -1,0 +1,152 @@
+//! Prompts with a receipt (control.md §4, rows 1, 5, 7, 8, 11, 17, 94): an agent that keeps Claude Code's files.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::stage::{Name, Stage, until};
+
+const SESSION: &str = "5b1e0c52-8a5e-4b8e-9a55-d0a3a0c3c001";
+const TEXT: &str = "please mend the parser, then run all of its tests";
+
+struct FakeClaude {
+    stage: Stage,
+    terminal: String,
+    record: PathBuf,
+}
+
+impl FakeClaude {
+    /// Returns when the agent is registered and listed as a session in its terminal.
+    fn start(options: &[&str]) -> Self {
+        let stage = Stage::new(Name::Ostler);
+        let record = stage.home.join("record");
+        let files = format!("claude={}", stage.home.join(".claude").display());
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/terminal/fake_agent.py");
+        let mut command =
+            vec!["python3", script.to_str().unwrap(), record.to_str().unwrap(), &files];
+        command.extend(options);
+        let terminal = stage.create(&command);
+        let fake = Self { stage, terminal, record };
+        until("the agent is linked to its terminal", || {
+            let shown = fake.stage.run(&["show", SESSION, "--json"]).stdout;
+            let shown: Value = serde_json::from_str(&shown).unwrap_or_default();
+            shown["result"]["session"]["linked"][0]["id"] == *fake.terminal
+                || shown["result"]["linked"][0]["id"] == *fake.terminal
+        });
+        fake
+    }
+
+    fn prompt(&self, args: &[&str]) -> (i32, Value) {
+        let mut all = vec!["prompt", "--json"];
+        all.extend(args);
+        let ran = self.stage.run(&all);
+        (ran.code, serde_json::from_str(&ran.stdout).unwrap())
+    }
+
+    fn noted(&self, name: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.record).unwrap_or_default();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter_map(|line| line.get(name).cloned()).collect()
+    }
+}
+
+#[test]
+fn row_01_a_prompt_is_accepted_when_the_agents_record_holds_it() {
+    let fake = FakeClaude::start(&[]);
+    let (code, answer) = fake.prompt(&[SESSION, TEXT]);
+    let delivery = &answer["result"];
+    assert_eq!((code, &delivery["state"]), (0, &"accepted".into()), "{answer}");
+    assert_eq!((&delivery["match"], &delivery["enters"]), (&"exact".into(), &1.into()), "{answer}");
+    assert_eq!(
+        (&delivery["session"], &delivery["terminal"]),
+        (&SESSION.into(), &(*fake.terminal).into())
+    );
+    assert!(delivery["proof"]["path"].as_str().unwrap().ends_with(&format!("{SESSION}.jsonl")));
+    // By its terminal's id, several lines, and a tab that agents may change.
+    let (code, answer) = fake.prompt(&[&fake.terminal, "first\n\n\tsecond 日本 👩‍👩‍👧 $HOME"]);
+    assert_eq!((code, &answer["result"]["state"]), (0, &"accepted".into()), "{answer}");
+    assert_eq!(fake.noted("prompt").len(), 2);
+    assert_eq!(fake.noted("pasted").len(), 2);
+}
+
+#[test]
+fn row_05_a_record_with_another_text_is_no_success() {
+    let fake = FakeClaude::start(&["alter=1"]);
+    let (code, answer) = fake.prompt(&[SESSION, TEXT, "--accept-timeout", "1s"]);
+    assert_eq!(code, 15, "{answer}");
+    assert_eq!(answer["error"]["code"], "NOT_DELIVERED");
+    assert_eq!(answer["error"]["details"]["delivery"]["state"], "altered");
+}
+
+#[test]
+fn row_07_a_prompt_that_is_recorded_too_late_may_have_been_applied() {
+    let fake = FakeClaude::start(&["late=60"]);
+    let (code, answer) = fake.prompt(&[SESSION, TEXT, "--accept-timeout", "1s"]);
+    assert_eq!(code, 14, "{answer}");
+    assert_eq!(answer["error"]["code"], "MAY_HAVE_APPLIED");
+    assert_eq!(answer["error"]["details"]["delivery"]["state"], "unproven");
+    assert_eq!(fake.noted("pasted").len(), 1, "it is never pasted twice");
+}
+
+#[test]
+fn row_08_nothing_is_sent_while_the_agent_waits_for_an_answer() {
+    let fake = FakeClaude::start(&["status=waiting", "dialog=1"]);
+    for text in [TEXT, "1", "y", "one\ntwo"] {
+        let (code, answer) = fake.prompt(&[SESSION, text]);
+        assert_eq!(code, 13, "{answer}");
+        assert_eq!(answer["error"]["details"]["reason"], "agent-waits");
+    }
+    assert_eq!(fake.noted("pasted").len() + fake.noted("approved").len(), 0);
+}
+
+#[test]
+fn row_11_a_command_is_sent_only_if_it_is_meant_to_be_one() {
+    let fake = FakeClaude::start(&[]);
+    for text in ["!ls", " !ls", "\n!ls", "/clear"] {
+        let (code, answer) = fake.prompt(&[SESSION, text]);
+        assert_eq!(code, 13, "{answer}");
+        assert_eq!(answer["error"]["details"]["reason"], "command-character");
+    }
+    assert_eq!(fake.noted("pasted").len(), 0);
+    let (code, answer) = fake.prompt(&[SESSION, "/clear", "--command"]);
+    assert_eq!(code, 0, "{answer}");
+}
+
+#[test]
+fn row_17_prompts_at_once_are_each_recorded_once() {
+    let fake = FakeClaude::start(&[]);
+    let texts: Vec<String> = (0..6).map(|n| format!("prompt number {n} of several")).collect();
+    std::thread::scope(|threads| {
+        for text in &texts {
+            threads.spawn(|| {
+                let (code, answer) = fake.prompt(&[SESSION, text]);
+                assert_eq!(code, 0, "{answer}");
+            });
+        }
+    });
+    let mut recorded: Vec<String> =
+        fake.noted("prompt").iter().map(|one| one.as_str().unwrap().to_owned()).collect();
+    recorded.sort();
+    assert_eq!(recorded, texts);
+}
+
+#[test]
+fn row_94_a_terminal_without_a_known_agent_is_not_driven() {
+    let stage = Stage::new(Name::Ostler);
+    let terminal = stage.create(&["sleep", "600"]);
+    let ran = stage.run(&["prompt", &terminal, TEXT, "--json"]);
+    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(ran.code, 13, "{answer}");
+    assert_eq!(answer["error"]["code"], "REFUSED");
+}
+
+#[test]
+fn row_49_who_names_the_terminal_that_holds_a_conversation() {
+    let fake = FakeClaude::start(&[]);
+    let who = fake.stage.ok(&["who", SESSION]);
+    let one = &who["conversations"][0];
+    assert_eq!(one["holders"].as_array().unwrap().len(), 1, "{who}");
+    assert_eq!(one["holders"][0]["terminal"], *fake.terminal);
+    assert_eq!(one["handOver"]["how"], "attach");
+    assert_eq!(one["handOver"]["command"], format!("ostler attach {}", fake.terminal));
+}
