@@ -12,6 +12,7 @@ use flows::vault::VaultError;
 use flows::work::OrderError;
 use flows::writer::DaemonCallError;
 use model::address::AddressError;
+use model::control::refusal::DriveRefusal;
 use model::failure::FailureKind;
 use model::hosted::{FaultCode, HostFault};
 use model::wire::{ErrorBody, ErrorDetails, IncompleteSource};
@@ -165,6 +166,9 @@ pub(crate) enum Error {
         /// The remedy.
         hint: String,
     },
+    /// An agent is not driven, and why.
+    #[error(transparent)]
+    Drive(DriveRefusal),
     /// Something about an access session.
     #[error(transparent)]
     Access(AccessError),
@@ -283,7 +287,7 @@ impl Error {
             Self::Terminal(fault) => fault.code.as_str(),
             Self::NoTranscript { .. } | Self::Read { .. } => "STORAGE_READ_ERROR",
             Self::Write { .. } => "STORAGE_WRITE_ERROR",
-            Self::Refused { .. } => "REFUSED",
+            Self::Refused { .. } | Self::Drive(_) => "REFUSED",
             Self::Access(error) => access_code(error),
             Self::AccessRefused { .. } => "ACCESS_REFUSED",
             Self::AccessStillRunning { .. } => "ACCESS_STILL_RUNNING",
@@ -363,6 +367,7 @@ impl Error {
                 Some("check the path and its permissions".to_owned())
             }
             Self::Refused { hint, .. } => Some(hint.clone()),
+            Self::Drive(refusal) => Some(refusal.remedy()),
             Self::Access(error) => Some(access_hint(error)),
             Self::AccessRefused { id, .. } => {
                 Some(format!("`ostler access show {id} --probe` shows what is known"))
@@ -400,6 +405,9 @@ impl Error {
                 candidates,
                 values: match self {
                     Self::Terminal(fault) => fault.details.clone(),
+                    Self::Drive(no) => {
+                        [("reason".to_owned(), no.code().into())].into_iter().collect()
+                    }
                     _ => serde_json::Map::new(),
                 },
             },
