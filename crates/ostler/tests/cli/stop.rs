@@ -247,3 +247,34 @@ fn a_session_whose_process_is_only_concluded_is_not_stopped() {
     assert_eq!(refused.envelope()["error"]["details"]["reason"], "not-alive");
     assert!(runs(agent.pid()));
 }
+
+/// An agent in a terminal of ostler's: Escape ends its turn, the end of its input ends it.
+#[test]
+fn row_58_a_turn_is_interrupted_by_keys_and_the_agent_quits_by_its_own() {
+    let (home, repo) = lab();
+    let script = "echo $$ > pid; IFS= read -rsn1 key; \
+                  sed -i s/busy/idle/ \"$HOME\"/.claude/sessions/$$.json; cat; exit 3";
+    let template = start_agent(&home, &repo, "sleep 1000");
+    let mut record = template.registration(ID, &repo);
+    fs::remove_file(home.join(format!(".claude/sessions/{}.json", template.pid()))).unwrap();
+    template.kill();
+    let program = home.join("bin/claude");
+    let words = ["create", "--json", "--cwd", repo.to_str().unwrap(), "--"];
+    let mut create = ostler(&home);
+    create.args(words).arg(&program).args(["-c", script]);
+    ran(&mut create).exits(0);
+    let pid = written_pid(&repo.join("pid"));
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let start = stat[stat.rfind(')').unwrap() + 2..].split(' ').nth(19).unwrap().to_owned();
+    record["pid"] = pid.into();
+    record["procStart"] = start.into();
+    home.write(format!(".claude/sessions/{pid}.json"), record.to_string());
+    let turn = run(&home, &format!("stop {ID} --turn --json")).exits(0).result();
+    assert_eq!(turn["stopped"][0]["turnOnly"], true, "{turn:#}");
+    assert!(runs(pid), "only its turn ended");
+    assert_eq!(run(&home, "ls --json").session(ID)["activity"], "idle");
+    let result = run(&home, &format!("stop {ID} --json")).exits(0).result();
+    assert_eq!(ending_of(&result, pid), "exited", "{result:#}");
+    assert_eq!(result["stopped"][0]["exitCode"], 3, "{result:#}");
+    assert!(!runs(pid));
+}
