@@ -38,6 +38,7 @@ mod cli {
     mod run;
     mod search;
     mod show;
+    mod stop;
     mod usage;
     mod writer;
 }

@@ -290,6 +290,11 @@ impl ProcessTable {
         self.source.as_ref()?.look_at(pid)
     }
 
+    /// How much memory it has in use, shared pages included. `None` where the system does not tell.
+    pub fn resident_bytes(&self, pid: u32) -> Option<u64> {
+        self.read_checked(pid, |handle, _| handle.resident_bytes())
+    }
+
     /// Its working directory.
     pub fn cwd(&self, pid: u32) -> Option<PathBuf> {
         self.read_checked(pid, |handle, _| handle.cwd())

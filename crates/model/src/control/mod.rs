@@ -3,6 +3,7 @@
 
 pub mod delivery;
 pub mod holders;
+pub mod process_list;
 pub mod prompt;
 pub mod refusal;
 pub mod wire;

@@ -187,7 +187,7 @@ impl Stage {
 
     /// Text without what is different in every home.
     pub(crate) fn nameless(&self, text: &str) -> String {
-        let mut text = text.to_owned();
+        let mut text = text.replace(env!("CARGO_BIN_EXE_ostler"), "[OSTLER]");
         for (path, name) in [(self.home.path(), "[HOME]"), (self.own.path(), "[OWN]")] {
             text = text.replace(path.to_str().unwrap(), name);
             // A directory of Claude Code's is named after the one that it worked in.

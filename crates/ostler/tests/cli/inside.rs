@@ -54,7 +54,7 @@ fn the_daemon_logs_to_a_private_file_of_its_own() {
 #[test]
 fn a_bundle_holds_what_helps_and_no_secret_from_anywhere() {
     let home = TempHome::new();
-    claude_session(&home, ID, "/work/repo", &format!("my title with {CANARY}"));
+    claude_session(&home, ID, "/home/u/secret-repo", &format!("my title with {CANARY}"));
     home.write(".config/ostler/config.toml", format!("stale_after = \"{CANARY}\"\n"));
     home.write(".local/state/ostler/logs/daemon.log", format!("x token={CANARY} y\n"));
     home.write(
@@ -78,7 +78,7 @@ fn a_bundle_holds_what_helps_and_no_secret_from_anywhere() {
     for name in ["version.txt", "doctor.json", "config.txt", "daemon.json", "files.txt"] {
         assert!(holds(&plain, name), "{name} is in it");
     }
-    for foreign in [CANARY, secret, "my title", "/work/repo"] {
+    for foreign in [CANARY, secret, "my title", "/home/u/secret-repo"] {
         assert!(!holds(&plain, foreign), "{foreign} is in it");
     }
     // With settings that hold, agents are looked for too: counted, not told.
@@ -88,7 +88,7 @@ fn a_bundle_holds_what_helps_and_no_secret_from_anywhere() {
     ran(command.args(["doctor", "--no-sweep", "--bundle", "second.tar.zst"]));
     let plain = zstd_decode(&home.join("second.tar.zst"));
     assert!(holds(&plain, "adapters.txt") && holds(&plain, "claude-code: 1 sessions"));
-    for foreign in [CANARY, secret, "my title", "/work/repo"] {
+    for foreign in [CANARY, secret, "my title", "/home/u/secret-repo"] {
         assert!(!holds(&plain, foreign), "{foreign} is in it");
     }
     let again = ran(ostler(&home).args(["doctor", "--no-sweep", "--bundle", "report.tar.zst"]));

@@ -137,6 +137,14 @@ impl ProcessHandle {
         self.read_proc_link("exe").map(|path| without_deletion(&path))
     }
 
+    /// Its resident memory: the second number of `statm`, in pages.
+    pub(super) fn resident_bytes(&self) -> Option<u64> {
+        let mut buffer = [0; 256];
+        let text = std::str::from_utf8(self.read_proc_file("statm", &mut buffer).ok()?).ok()?;
+        let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+        pages.checked_mul(u64::try_from(rustix::param::page_size()).ok()?)
+    }
+
     /// Its working directory.
     pub(super) fn cwd(&self) -> Option<PathBuf> {
         self.read_proc_link("cwd").map(|path| OsString::from_vec(path).into())

@@ -96,6 +96,11 @@ impl ProcessHandle {
         ProcessAppearance { comm: comm.to_owned(), exe: exe_path(self.pid), args }
     }
 
+    /// Not read here.
+    pub(super) fn resident_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Its working directory.
     pub(super) fn cwd(&self) -> Option<PathBuf> {
         let info: libc::proc_vnodepathinfo =

@@ -40,6 +40,10 @@ impl ProcessHandle {
         match self.0 {}
     }
 
+    pub(super) fn resident_bytes(&self) -> Option<u64> {
+        match self.0 {}
+    }
+
     pub(super) fn cwd(&self) -> Option<PathBuf> {
         match self.0 {}
     }

@@ -1,0 +1,193 @@
+//! `ostler stop`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use flows::address;
+use flows::observe::{ObserveScope, Observed};
+use flows::process_list::{OrphanProcess, find_orphans};
+use flows::stop::{SessionGlance, StopError, StopOptions, plan_stop};
+use flows::terminal::TerminalHome;
+use model::control::wire::{ProcessEnding, StopResult, StoppedSession};
+use model::rules::judge::proven_owners;
+use model::session::{SessionKind, SessionName};
+use model::status::Activity;
+
+use crate::cli::{CliContext, complete};
+use crate::error::{self, Error};
+use crate::render::{duration, output, text};
+
+declare_commands![CommandEntry {
+    place: HelpPlace(Drive, 8),
+    effect: WritesState,
+    answers: &[answer::<::model::control::wire::StopResult>()],
+    examples: &[
+        example("stop build --dry-run", "What would end, process by process.").on(Terminal),
+        example("stop build --grace 2s", "Ask, and insist after two seconds.").on(Terminal)
+    ],
+    cases: &[
+        empty("stop 666e4f9b"),
+        usual("stop build --dry-run").on(Terminal),
+        refused("stop 666e4f9b").on(Worked)
+    ],
+    uncased: &[(
+        Incomplete,
+        "what is not proven is refused, and whatever else cannot be read does not matter"
+    )],
+    ..entry!("stop", StopArgs, run_stop)
+}];
+
+/// Stop an agent with everything it started: ask it, then end the whole tree of its processes.
+///
+/// In one of ostler's terminals a turn is interrupted and the agent asked to quit by its own keys;
+/// elsewhere it gets SIGTERM. What is left after `--grace` gets SIGTERM, then SIGKILL. Only processes
+/// that are proven to be the session's are signalled. Nothing is deleted.
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// The sessions: ids, unambiguous prefixes, names, `.` or `-`.
+    #[arg(value_name = "SESSION", required = true,
+          add = ArgValueCandidates::new(complete::complete_sessions))]
+    ids: Vec<String>,
+    /// How long the agent has to end by itself.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::from_argument)]
+    grace: Duration,
+    /// Do not ask the agent: signal the whole tree at once.
+    #[arg(long, conflicts_with = "turn")]
+    now: bool,
+    /// Interrupt the turn only; the agent stays.
+    #[arg(long)]
+    turn: bool,
+    /// Show what would be signalled.
+    #[arg(long)]
+    dry_run: bool,
+    /// Also what a dead agent of the session left behind.
+    #[arg(long, conflicts_with = "turn")]
+    orphans: bool,
+}
+
+impl StopArgs {
+    pub(crate) fn run_stop(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let observation = context.observe_now(ObserveScope::All, &[])?;
+        let here = std::env::current_dir().unwrap_or_default();
+        let terminals = context.terminals_home()?;
+        let orphans =
+            if self.orphans { find_orphans(&observation, &terminals) } else { Vec::new() };
+        // All are planned before one is signalled: a refusal of one leaves all alone.
+        let mut plans = Vec::new();
+        let mut names: Vec<SessionName> = Vec::new();
+        for id in &self.ids {
+            let one = address::resolve_session(&observation, id, &here)?;
+            let name = one.session.session_name();
+            if names.contains(&name) {
+                continue;
+            }
+            check_kind(one)?;
+            let its_own: Vec<OrphanProcess> =
+                orphans.iter().filter(|orphan| orphan.session == name).cloned().collect();
+            plans.push(plan_stop(&observation, one, &terminals, &its_own)?);
+            names.push(name);
+        }
+        let mut result = StopResult { stopped: Vec::new(), dry_run: self.dry_run };
+        let options = StopOptions { grace: self.grace, now: self.now, turn_only: self.turn };
+        for (plan, name) in plans.into_iter().zip(&names) {
+            if self.dry_run {
+                result.stopped.push(plan.preview());
+                continue;
+            }
+            let look_again = || glance_at(context, &terminals, name);
+            result.stopped.push(plan.carry_out(&options, &terminals, &look_again)?);
+        }
+        if context.json {
+            context.print_json(&result)?;
+        } else {
+            output::print_text(&render_stopped(&result))?;
+        }
+        Ok(exit_code_of_stop(&result))
+    }
+}
+
+/// Lent access has no agent of its own to stop.
+fn check_kind(one: &Observed) -> Result<(), Error> {
+    if one.session.kind == SessionKind::Access {
+        let id = &one.session.id;
+        return Err(Error::Refused {
+            what: format!("`{id}` is lent access, not an agent"),
+            hint: format!("`ostler access stop {id}`"),
+        });
+    }
+    Ok(())
+}
+
+/// What is true of a session by now; `None` if that cannot be told.
+fn glance_at(
+    context: &CliContext,
+    terminals: &TerminalHome,
+    name: &SessionName,
+) -> Option<SessionGlance> {
+    if name.agent == "terminal" {
+        let hosted = terminals.open_session(&name.id).ok()?;
+        let held = hosted.as_settled().status().is_active();
+        return Some(SessionGlance { held, activity: Activity::Unknown });
+    }
+    let agents = [name.agent.clone()];
+    let seen = context.observe_at(sys::clock::now(), ObserveScope::Active, &agents).ok()?;
+    let one = seen.sessions.iter().find(|one| one.session.session_name() == *name)?;
+    Some(SessionGlance {
+        held: proven_owners(&one.session).next().is_some(),
+        activity: one.verdict.activity.unwrap_or(Activity::Unknown),
+    })
+}
+
+impl From<StopError> for Error {
+    fn from(error: StopError) -> Self {
+        match error {
+            StopError::Refused(refusal) => Self::Drive(refusal),
+            StopError::Host(fault) => Self::Terminal(fault),
+        }
+    }
+}
+
+/// What did not end is a time-out; what came back makes the answer incomplete.
+fn exit_code_of_stop(result: &StopResult) -> ExitCode {
+    if result.stopped.iter().any(|one| !one.left.is_empty()) {
+        return error::exit_code_of("HOST_TIMEOUT");
+    }
+    match result.stopped.iter().any(|one| one.respawned) {
+        true => error::exit_code_of("INCOMPLETE"),
+        false => ExitCode::SUCCESS,
+    }
+}
+
+fn render_stopped(result: &StopResult) -> String {
+    let mut page = String::new();
+    for one in &result.stopped {
+        let id = text::one_line(one.session.as_deref().unwrap_or("(no session)"));
+        page.push_str(&format!("{id}: {}\n", describe_outcome(one, result.dry_run)));
+        for told in &one.processes {
+            let pid = told.process.pid.unwrap_or(0);
+            let comm = text::one_line(told.process.comm.as_deref().unwrap_or(""));
+            let how = match told.how {
+                ProcessEnding::Exited => "ended by itself",
+                ProcessEnding::Term => "ended by SIGTERM",
+                ProcessEnding::Kill => "ended by SIGKILL",
+                ProcessEnding::AlreadyGone => "was gone already",
+                ProcessEnding::Survived => "did not end",
+                ProcessEnding::WouldEnd => "would end",
+            };
+            page.push_str(&format!("  pid {pid} {comm}: {how}\n"));
+        }
+    }
+    page
+}
+
+fn describe_outcome(one: &StoppedSession, dry_run: bool) -> &'static str {
+    match one {
+        _ if dry_run => "would be stopped",
+        _ if one.turn_only => "its turn is interrupted",
+        _ if !one.left.is_empty() => "not stopped",
+        _ if one.respawned => "stopped, and held again by a new process (`ostler who` names it)",
+        _ => "stopped",
+    }
+}
