@@ -100,7 +100,8 @@ fn b6_a_name_that_could_address_nothing_is_refused_and_the_live_one_has_it() {
     assert_eq!(stage.ok(&["inspect", "work"])["session"]["sessionId"], *second);
     // Also when the host of the other was killed and nobody corrected that.
     super::stage::kill(stage.pid(&second, "hostPid"), "-KILL");
-    until("its end", || !super::stage::is_alive(stage.pid(&second, "hostPid")));
+    // Proven dead, which is later than the end of its first thread.
+    until("its end", || stage.ok(&["inspect", &second])["session"]["status"] != "running");
     let third = id(create("work"));
     stage.ok(&["type", "work", "x"]);
     stage.ok(&["destroy", "work"]);
