@@ -22,6 +22,7 @@ use model::status::Activity;
 use model::time::{Time, whole_millis};
 use sys::watch::DirectoryWatch;
 
+use super::who::agents_within;
 use crate::observe::{Observation, Observed};
 use crate::resume::resume_line;
 use crate::terminal::submit::{settle_submission, submit_text};
@@ -195,7 +196,11 @@ fn check_agent(
         );
         DriveRefusal::NotReachable { how }
     })?;
-    let activity = one.verdict.activity.unwrap_or(Activity::Unknown);
+    // One that was never asked anything has nothing to work on.
+    let activity = match one.verdict.activity.unwrap_or(Activity::Unknown) {
+        Activity::Unknown if one.session.digest.first_prompt.is_none() => Activity::Idle,
+        activity => activity,
+    };
     if activity == Activity::Waiting {
         let asking = one.session.claims.iter().find_map(|claim| claim.waiting_for.clone());
         return Err(DriveRefusal::AgentWaits { question: asking });
@@ -221,11 +226,7 @@ fn linked_agent<'a>(
     observation: &'a Observation,
     terminal: &Observed,
 ) -> Result<&'a Observed, DriveRefusal> {
-    let mut linked = terminal
-        .session
-        .linked
-        .iter()
-        .filter_map(|one| find_named(observation, &SessionName::new(one.agent, &one.id)));
+    let mut linked = agents_within(observation, terminal).into_iter();
     match (linked.next(), linked.next()) {
         (Some(one), None) => Ok(one),
         (Some(_), Some(_)) => Err(DriveRefusal::SeveralHolders { pids: Vec::new() }),

@@ -49,6 +49,19 @@ pub fn held_below<'a>(
     })
 }
 
+/// The agents' own sessions that run in a terminal; none of an agent's session itself.
+pub fn agents_within<'a>(observation: &'a Observation, terminal: &Observed) -> Vec<&'a Observed> {
+    let is_hosted = terminal.session.kind == SessionKind::Hosted;
+    let linked = terminal.session.linked.iter().filter(|_| is_hosted);
+    linked
+        .filter_map(|link| {
+            let is_it =
+                |one: &&Observed| one.session.id == link.id && one.session.agent == link.agent;
+            observation.sessions.iter().find(is_it)
+        })
+        .collect()
+}
+
 fn hand_over_command(
     one: &Observed,
     how: HandOverWay,

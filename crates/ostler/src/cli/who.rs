@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use flows::address;
-use flows::control::who::{describe_holders, held_below};
+use flows::control::who::{agents_within, describe_holders, held_below};
 use flows::observe::ObserveScope;
 use model::control::wire::{ConversationHolders, WhoResult};
 
@@ -48,7 +48,10 @@ impl WhoArgs {
             held_below(&observation, &directory).map(describe_holders).collect()
         } else {
             let one = address::resolve_session(&observation, &self.target, &here)?;
-            vec![describe_holders(one)]
+            match agents_within(&observation, one) {
+                agents if agents.is_empty() => vec![describe_holders(one)],
+                agents => agents.into_iter().map(describe_holders).collect(),
+            }
         };
         let result = WhoResult { conversations, incomplete: observation.incomplete };
         if context.json {

@@ -148,5 +148,6 @@ fn row_49_who_names_the_terminal_that_holds_a_conversation() {
     assert_eq!(one["holders"].as_array().unwrap().len(), 1, "{who}");
     assert_eq!(one["holders"][0]["terminal"], *fake.terminal);
     assert_eq!(one["handOver"]["how"], "attach");
+    assert_eq!(&fake.stage.ok(&["who", &fake.terminal])["conversations"][0], one);
     assert_eq!(one["handOver"]["command"], format!("ostler attach {}", fake.terminal));
 }
