@@ -196,11 +196,7 @@ fn check_agent(
         );
         DriveRefusal::NotReachable { how }
     })?;
-    // One that was never asked anything has nothing to work on.
-    let activity = match one.verdict.activity.unwrap_or(Activity::Unknown) {
-        Activity::Unknown if one.session.digest.first_prompt.is_none() => Activity::Idle,
-        activity => activity,
-    };
+    let activity = one.verdict.activity.unwrap_or(Activity::Unknown);
     if activity == Activity::Waiting {
         let asking = one.session.claims.iter().find_map(|claim| claim.waiting_for.clone());
         return Err(DriveRefusal::AgentWaits { question: asking });

@@ -45,7 +45,15 @@ impl WhoArgs {
         let here = std::env::current_dir().unwrap_or_default();
         let conversations = if self.target.contains('/') {
             let directory = ls::absolute_directory(Some(self.target.as_ref()))?.unwrap_or_default();
-            held_below(&observation, &directory).map(describe_holders).collect()
+            let held: Vec<_> = held_below(&observation, &directory).map(describe_holders).collect();
+            // A mistyped path must not read as a free one.
+            if held.is_empty() && !directory.is_dir() {
+                return Err(Error::usage_error(
+                    format!("`{}` is no directory, and nothing is held there", self.target),
+                    "name a directory that is there, or a session",
+                ));
+            }
+            held
         } else {
             let one = address::resolve_session(&observation, &self.target, &here)?;
             match agents_within(&observation, one) {
