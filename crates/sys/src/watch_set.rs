@@ -188,8 +188,10 @@ impl WatchSet {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
+    #![cfg(target_os = "linux")]
+
     use super::*;
 
     fn news(set: &mut WatchSet) -> WatchNews {
