@@ -30,7 +30,7 @@ pub(super) struct ReadScreen;
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ScreenOutput {
+pub(super) struct ReadScreenOutput {
     cols: u16,
     rows: u16,
     cursor_row: u16,
@@ -45,14 +45,14 @@ impl McpTool for ReadScreen {
     const DESCRIPTION: &'static str =
         "Reads the screen of a hosted terminal of this project. It changes nothing there.";
     type Input = TerminalInput;
-    type Output = ScreenOutput;
+    type Output = ReadScreenOutput;
 
-    fn run(state: &McpServerState, input: TerminalInput) -> Result<ScreenOutput, Error> {
+    fn run(state: &McpServerState, input: TerminalInput) -> Result<ReadScreenOutput, Error> {
         let terminal = state.find_visible_terminal(&input.id)?;
         let params = SnapshotParams { format: SnapshotFormat::Text, ..SnapshotParams::default() };
         let seen = look::take_snapshot(&terminal, &params)?;
         let text = seen.text.as_deref().unwrap_or_default();
-        Ok(ScreenOutput {
+        Ok(ReadScreenOutput {
             cols: seen.cols,
             rows: seen.rows,
             cursor_row: seen.cursor_row,
