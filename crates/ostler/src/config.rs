@@ -14,8 +14,11 @@ use crate::env;
 use crate::error::Error;
 use crate::render::{duration, size};
 
+mod mcp;
 mod terminal;
 
+use mcp::McpTable;
+pub(crate) use mcp::{McpRight, McpServerSettings};
 pub(crate) use terminal::TerminalSettings;
 use terminal::TerminalTable;
 
@@ -31,6 +34,8 @@ struct File {
     retention: RetentionTable,
     #[serde(default)]
     terminal: TerminalTable,
+    #[serde(default)]
+    mcp: McpTable,
     #[serde(default)]
     profiles: BTreeMap<String, Profile>,
     #[serde(default)]
@@ -78,6 +83,7 @@ struct RetentionTable {
 pub(crate) struct LoadedConfig {
     pub(crate) config: OstlerConfig,
     pub(crate) terminals: TerminalSettings,
+    pub(crate) mcp: McpServerSettings,
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<ConfigSetting>,
 }
@@ -153,6 +159,8 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
             .map_err(wrong)?;
     settings.extend(drawn);
+    let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(wrong)?;
+    settings.extend(served);
     let prices = read_prices(&file.prices).map_err(wrong)?;
     let origin = if prices.is_empty() { "default" } else { &from_file };
     settings.push(ConfigSetting {
@@ -161,7 +169,7 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         origin: origin.to_owned(),
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
-    Ok(LoadedConfig { config, terminals, file: path, settings })
+    Ok(LoadedConfig { config, terminals, mcp, file: path, settings })
 }
 
 /// Prices, in millionths of a dollar.

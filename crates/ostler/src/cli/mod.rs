@@ -39,6 +39,7 @@ mod hooks;
 mod logs;
 mod ls;
 mod man;
+mod mcp;
 mod pin;
 mod prompt;
 mod ps;
@@ -104,6 +105,11 @@ pub(crate) struct CliContext {
 }
 
 impl CliContext {
+    /// The same context for something that begins now, in a role that outlives one command.
+    pub(crate) fn begun_at(&self, now: Time) -> Self {
+        Self { now, agent_tty: None, ..*self }
+    }
+
     /// ostler's own directories.
     pub(crate) fn ostler_dirs(&self) -> Result<sys::dirs::Dirs, Error> {
         Ok(sys::dirs::of_this_process()?)
