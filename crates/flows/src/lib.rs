@@ -22,6 +22,8 @@ pub mod redact;
 pub mod repository;
 pub mod resume;
 pub mod search;
+pub mod service;
+pub mod setup;
 pub mod stop;
 pub mod terminal;
 pub mod tracks;

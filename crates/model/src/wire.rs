@@ -31,6 +31,7 @@ mod launch;
 mod mcp;
 mod pins;
 mod search;
+mod setup;
 mod usage;
 
 pub use agents::*;
@@ -40,6 +41,7 @@ pub use launch::*;
 pub use mcp::*;
 pub use pins::*;
 pub use search::*;
+pub use setup::*;
 pub use usage::*;
 
 /// The envelope around every result.

@@ -37,6 +37,8 @@ mod cli {
     mod reaper;
     mod run;
     mod search;
+    mod service;
+    mod setup;
     mod show;
     mod stop;
     mod usage;

@@ -26,6 +26,7 @@ pub mod proc;
 pub mod pty;
 pub mod random;
 pub mod relocate;
+pub mod service;
 pub mod signals;
 pub mod socket;
 pub mod spawn;

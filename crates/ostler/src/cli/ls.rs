@@ -15,7 +15,7 @@ use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::{IncompleteSource, LsResult, SessionView};
 
-use crate::cli::{CliContext, complete};
+use crate::cli::{CliContext, complete, setup};
 use crate::error::{self, Error};
 use crate::render::colour::Painter;
 use crate::render::session_table::{self, SessionTable};
@@ -422,6 +422,9 @@ impl LsArgs {
             )));
         }
         report_incomplete(&observation.incomplete);
+        if !table.watched {
+            setup::mention_setup_once();
+        }
         Ok(())
     }
 }

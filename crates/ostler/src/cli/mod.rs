@@ -45,6 +45,8 @@ mod prompt;
 mod ps;
 mod schema;
 mod search;
+mod service;
+mod setup;
 mod show;
 mod skills;
 mod status;
