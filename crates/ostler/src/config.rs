@@ -14,6 +14,7 @@ use crate::env;
 use crate::error::Error;
 use crate::render::{duration, size};
 
+mod notify;
 mod terminal;
 
 pub(crate) use terminal::TerminalSettings;
@@ -35,6 +36,8 @@ struct File {
     profiles: BTreeMap<String, Profile>,
     #[serde(default)]
     prices: BTreeMap<String, PriceEntry>,
+    #[serde(default)]
+    notify: notify::NotifyTable,
 }
 
 /// `[prices."model"]`: dollars for a million tokens of each kind.
@@ -78,6 +81,7 @@ struct RetentionTable {
 pub(crate) struct LoadedConfig {
     pub(crate) config: OstlerConfig,
     pub(crate) terminals: TerminalSettings,
+    pub(crate) notify: flows::notify::NotifySettings,
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<ConfigSetting>,
 }
@@ -151,8 +155,10 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
     settings.extend(kept);
     let (terminals, drawn) =
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
-            .map_err(wrong)?;
+            .map_err(&wrong)?;
     settings.extend(drawn);
+    let (notify, told) = notify::read_notify_settings(file.notify, &from_file).map_err(&wrong)?;
+    settings.extend(told);
     let prices = read_prices(&file.prices).map_err(wrong)?;
     let origin = if prices.is_empty() { "default" } else { &from_file };
     settings.push(ConfigSetting {
@@ -161,7 +167,7 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         origin: origin.to_owned(),
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
-    Ok(LoadedConfig { config, terminals, file: path, settings })
+    Ok(LoadedConfig { config, terminals, notify, file: path, settings })
 }
 
 /// Prices, in millionths of a dollar.

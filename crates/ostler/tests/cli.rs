@@ -30,6 +30,7 @@ mod cli {
     mod logs;
     mod ls;
     mod names;
+    mod notify;
     mod openers;
     mod permissions;
     mod pins;

@@ -14,6 +14,7 @@ use model::time::Time;
 use model::wire::EventView;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
+mod cursors;
 mod pins;
 
 pub use pins::{PinChange, read_pins};
@@ -59,6 +60,7 @@ const MIGRATIONS: &[&str] = &[
     "
     drop table turn;
 ",
+    include_str!("state/cursors_and_tallies.sql"),
 ];
 
 /// How long a transaction of somebody else is waited for.
