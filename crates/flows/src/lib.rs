@@ -13,6 +13,7 @@ pub mod gc;
 pub mod hook;
 pub mod hooks;
 pub mod launches;
+pub mod metrics;
 pub mod notify;
 pub mod observe;
 pub mod openclaw_store;

@@ -29,6 +29,7 @@ mod cli {
     mod live;
     mod logs;
     mod ls;
+    mod metrics;
     mod names;
     mod notify;
     mod openers;

@@ -17,6 +17,7 @@ use sys::dirs::Dirs;
 use sys::lock::LockAttempt;
 use sys::watch::WatchLimitError;
 
+use crate::cli::metrics::metrics_text;
 use crate::cli::{CliContext, version};
 use crate::env;
 use crate::error::Error;
@@ -151,7 +152,7 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
             },
         )?;
     let daemon = daemon.with_notifier(start_notifier(context)?);
-    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home)?;
+    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, metrics_text)?;
     output::print_notice(&format!("ostler daemon: pid {}", std::process::id()));
     let ended =
         daemon.run(&mut |problem| output::print_notice(&format!("ostler daemon: {problem}")));

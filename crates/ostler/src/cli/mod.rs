@@ -38,6 +38,7 @@ mod hooks;
 mod logs;
 mod ls;
 mod man;
+mod metrics;
 mod notify;
 mod pin;
 mod prompt;
