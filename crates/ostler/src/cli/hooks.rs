@@ -132,16 +132,13 @@ impl HooksArgs {
         };
         let here = std::env::current_dir()?;
         let program = stable_program_path()?;
-        let dirs = context.ostler_dirs().ok();
-        let home = dirs.as_ref().map(|dirs| dirs.home.clone());
+        let machine = context.machine()?;
         let remove = |path: &Path, before: &[u8]| {
-            let dirs = dirs.as_ref().ok_or(io::ErrorKind::NotFound)?;
             let work = Work::TrashSettings {
                 path: path.to_owned(),
                 content_hash: sys::hash::sha256(before),
             };
-            let done =
-                carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+            let done = carry_out_work(&work, machine, &mut |_, _| {});
             match done.map_err(io::Error::other)? {
                 (WorkDone::TrashSettings(None), _) => Ok(()),
                 (WorkDone::TrashSettings(Some(Refusal::Changed)), _) => {
@@ -154,10 +151,9 @@ impl HooksArgs {
             }
         };
         let request = HooksRequest {
-            env: flows::EnvLookup::new(&env::lookup_variable),
+            machine,
             program: &program,
             project: (which.scope == HookScopeArg::Project).then_some(here.as_path()),
-            home: home.as_deref(),
         };
         let chosen = which.chosen_agents(&request, action)?;
         let mut agents = Vec::new();
@@ -216,7 +212,7 @@ impl HookSelectionArgs {
         let mut chosen = asked.collect::<Result<Vec<String>, _>>()?;
         if chosen.is_empty() {
             let matters = |id: &&str| {
-                action != Some(HookAction::Install) || hooks::is_present(id, &request.env)
+                action != Some(HookAction::Install) || hooks::is_present(id, request.machine)
             };
             chosen.extend(hooks::supported_agents().filter(matters).map(str::to_owned));
         }
@@ -249,7 +245,7 @@ fn failed_agent(agent: &str, request: &HooksRequest<'_>, error: &Error) -> HookA
     let agent = hooks::supported_agents().find(|id| *id == agent).unwrap_or_default();
     HookAgent {
         agent,
-        present: hooks::is_present(agent, &request.env),
+        present: hooks::is_present(agent, request.machine),
         state: None,
         files: Vec::new(),
         notes: Vec::new(),

@@ -221,10 +221,10 @@ struct SessionFilter<'a> {
 impl LsArgs {
     pub(crate) fn run_ls(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let Some(interval) = self.watch else {
-            return self.list_once(context, context.now, false);
+            return self.list_once(context, false);
         };
         loop {
-            self.list_once(context, sys::clock::now(), true)?;
+            self.list_once(&context.next_turn(), true)?;
             std::thread::sleep(interval);
         }
     }
@@ -240,14 +240,15 @@ impl LsArgs {
         if wants_ended { ObserveScope::All } else { ObserveScope::Active }
     }
 
-    fn list_once(&self, context: &CliContext, now: Time, redraw: bool) -> Result<ExitCode, Error> {
+    fn list_once(&self, context: &CliContext, redraw: bool) -> Result<ExitCode, Error> {
+        let now = context.now;
         let filter = SessionFilter {
             ls: self,
             cwd: absolute_directory(self.cwd.as_deref())?,
             since: parse_since(self.since.as_deref(), now)?,
             words: parse_filter(self.filter.as_deref(), now)?,
         };
-        let observation = context.observe_at(now, self.observe_scope(), &self.agent)?;
+        let observation = context.observe_now(self.observe_scope(), &self.agent)?;
         let mut shown: Vec<&Observed> = self.select_shown(&observation, &filter);
         let for_people = !context.json && !self.quiet;
         if for_people {
@@ -288,7 +289,7 @@ impl LsArgs {
             // An id must be unambiguous among all agents, also when only some are asked about.
             let others = match self.agent.is_empty() {
                 true => None,
-                false => Some(context.observe_at(now, ObserveScope::Active, &[])?),
+                false => Some(context.observe_now(ObserveScope::Active, &[])?),
             };
             let seen = [Some(&observation), others.as_ref()];
             let ids = ShortIds::among(seen.into_iter().flatten().flat_map(|one| one.known_ids()));
