@@ -14,7 +14,7 @@ use model::plan::{Refusal, RemovableKind};
 use model::time::whole_millis;
 use sys::machine::Machine;
 
-use crate::terminal::{TerminalHome, remove};
+use crate::terminal::{TerminalHome, remove, sessions_directory};
 use reaper::{CollectError, PlannedRemoval, Reaper, recheck_planned};
 use store::writer::StoreWriter;
 
@@ -95,8 +95,7 @@ pub(crate) fn judge_launch(
     machine: &Machine,
 ) -> (LaunchFate, Liveness) {
     let liveness = machine.probe_process(&launch.process);
-    let home = TerminalHome::at_root(machine.home(), machine);
-    let terminal = home.sessions_directory().join(&launch.session);
+    let terminal = sessions_directory(machine.home()).join(&launch.session);
     let signs = [host::files::MANIFEST_FILE, host::log::LOG_FILE];
     let print = |name| sys::fingerprint::of_path(&terminal.join(name)).ok();
     let last_sign = signs.into_iter().filter_map(print).map(|print| print.modified_at()).max();

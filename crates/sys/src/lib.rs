@@ -36,4 +36,5 @@ pub mod trash;
 pub mod tree;
 pub mod wall_clock;
 pub mod watch;
+pub mod watch_set;
 pub mod writer_lock;

@@ -11,6 +11,7 @@ use access::rules::ACCESS_AGENT_NAME;
 use adapters::{Adapter, ExtraFile, SurveyProblem, TranscriptSource};
 use model::address::ShortIds;
 use model::config::OstlerConfig;
+use model::liveness::Observer;
 use model::rules::judge::{JudgeCircumstances, Verdict};
 use model::session::{Session, SessionKind};
 use model::wire::{IncompleteSource, SessionView, UnattachedAgent};
@@ -88,6 +89,8 @@ pub struct AgentReport {
     pub adapter: &'static dyn Adapter,
     /// Where it looked.
     pub roots: Vec<std::path::PathBuf>,
+    /// The directories below these that were listed.
+    pub directories: Vec<std::path::PathBuf>,
     /// What of these could not be listed: nothing may be collected beside it.
     pub unlisted: Vec<SurveyProblem>,
     /// Bytes that are no transcript.
@@ -115,6 +118,8 @@ pub struct Observation {
     pub circumstances: JudgeCircumstances,
     /// What is never to be collected.
     pub pins: Pins,
+    /// Who looked.
+    pub observer: Observer,
     /// The ids of sessions that are there and were not looked at, since they cannot be live.
     pub unread_ids: Vec<String>,
 }
@@ -218,6 +223,7 @@ fn judge_sessions(
         agents,
         circumstances,
         pins: Pins::default(),
+        observer: machine.observer().clone(),
         unread_ids: found.unread_ids,
     }
 }

@@ -76,6 +76,11 @@ pub struct TerminalHome {
     pub version: String,
 }
 
+/// Where the sessions below a directory are.
+pub(crate) fn sessions_directory(root: &Path) -> PathBuf {
+    root.join("sessions")
+}
+
 /// One session that was found.
 #[derive(Clone, Debug)]
 pub struct HostedSession {
@@ -113,7 +118,7 @@ impl TerminalHome {
 
     /// Where the sessions are.
     pub fn sessions_directory(&self) -> PathBuf {
-        self.root.join("sessions")
+        sessions_directory(&self.root)
     }
 
     /// Where a session's host listens unless it wrote down another place: short, whatever the home's

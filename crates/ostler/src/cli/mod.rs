@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser};
-use flows::observe::{Observation, ObserveRequest, ObserveScope, observe_sessions};
+use flows::live::LiveSource;
+use flows::observe::{Observation, ObserveScope};
 use flows::terminal::TerminalHome;
 use flows::terminal::screen::Personality;
 use model::time::Time;
@@ -172,6 +173,16 @@ impl CliContext {
         scope: ObserveScope,
         agents: &[String],
     ) -> Result<Observation, Error> {
+        let source = self.live_source(scope, agents)?;
+        Ok(source.observe_on(&source.machine))
+    }
+
+    /// What to look at, for whoever looks more than once.
+    pub(crate) fn live_source(
+        &self,
+        scope: ObserveScope,
+        agents: &[String],
+    ) -> Result<LiveSource, Error> {
         let config = self.load_config()?.config;
         // Without a home there is nowhere to look, and that is not the same as finding nothing.
         if env::home_dir().is_none_or(|home| !home.is_absolute()) {
@@ -180,13 +191,13 @@ impl CliContext {
                 "set `HOME` to an absolute path",
             ));
         }
-        Ok(observe_sessions(&ObserveRequest {
-            machine: self.machine()?,
-            config: &config,
+        Ok(LiveSource {
+            machine: self.machine()?.clone(),
+            config,
             use_index: self.use_index,
             scope,
-            agents,
-        }))
+            agents: agents.to_owned(),
+        })
     }
 
     /// Writes the answer as JSON.
