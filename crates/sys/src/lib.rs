@@ -9,6 +9,7 @@
 pub mod append;
 pub mod atomic;
 pub mod beneath;
+pub mod bounded_run;
 pub mod clock;
 pub mod dirs;
 pub mod dropped;
@@ -27,6 +28,7 @@ pub mod proc;
 pub mod pty;
 pub mod random;
 pub mod relocate;
+pub mod service;
 pub mod signals;
 pub mod socket;
 pub mod spawn;

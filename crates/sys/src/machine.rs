@@ -45,20 +45,27 @@ pub trait MachineSource: Send + Sync {
     fn probe_process(&self, recorded: &Identity, observer: &Observer) -> Liveness;
 }
 
-/// ostler's own directories, of which only the cache may be missing.
+/// ostler's own directories. Those below the user's home may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineDirs {
     /// State that nobody else knows.
     pub home: PathBuf,
     /// Sockets.
     pub runtime: PathBuf,
-    /// What may be deleted at any time; `None` where nothing says where.
+    /// What may be deleted at any time.
     pub cache: Option<PathBuf>,
+    /// Settings.
+    pub config: Option<PathBuf>,
 }
 
 impl From<Dirs> for MachineDirs {
     fn from(dirs: Dirs) -> Self {
-        Self { home: dirs.home, runtime: dirs.runtime, cache: Some(dirs.cache) }
+        Self {
+            home: dirs.home,
+            runtime: dirs.runtime,
+            cache: Some(dirs.cache),
+            config: Some(dirs.config),
+        }
     }
 }
 
@@ -88,7 +95,8 @@ impl Machine {
 
     /// The machine of this process with a home that it was told and no cache: for what needs no `HOME`.
     pub fn with_home(home: PathBuf) -> Self {
-        let dirs = MachineDirs { home, runtime: dirs::runtime_of_this_process(), cache: None };
+        let runtime = dirs::runtime_of_this_process();
+        let dirs = MachineDirs { home, runtime, cache: None, config: None };
         Self::new(dirs, Arc::new(ThisSystem))
     }
 
@@ -141,6 +149,11 @@ impl Machine {
     /// What may be deleted at any time, where there is a place for it.
     pub fn cache(&self) -> Option<&Path> {
         self.dirs.cache.as_deref()
+    }
+
+    /// Where settings are, where there is a place for them.
+    pub fn config(&self) -> Option<&Path> {
+        self.dirs.config.as_deref()
     }
 
     /// The environment.
@@ -326,7 +339,8 @@ mod tests {
     }
 
     fn machine(source: &Arc<Counting>) -> Machine {
-        let dirs = MachineDirs { home: "/o".into(), runtime: "/r".into(), cache: None };
+        let (home, runtime) = ("/o".into(), "/r".into());
+        let dirs = MachineDirs { home, runtime, cache: None, config: None };
         let source: Arc<dyn MachineSource> = Arc::<Counting>::clone(source);
         Machine::new(dirs, source)
     }

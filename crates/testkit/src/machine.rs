@@ -42,6 +42,7 @@ impl FakeMachine {
             home: home.join(".local/state/ostler"),
             runtime: home.join("run"),
             cache: Some(home.join(".cache/ostler")),
+            config: Some(home.join(".config/ostler")),
         };
         let fake = Self { source: Arc::new(FakeSource::in_directory(home.path())), home, dirs };
         fake.set_variable("HOME", fake.home.path());

@@ -254,7 +254,7 @@ pub(crate) fn is_name(called: &OsStr) -> bool {
 /// Reads the command line, runs the command, reports its error the way agent-tty does.
 pub(crate) fn run_agent_tty(args: &[OsString]) -> ExitCode {
     let machine = Machine::here();
-    let now = machine.as_ref().map_or_else(|_| sys::clock::now(), Machine::now);
+    let now = super::began(&machine);
     let as_json = args.iter().any(|arg| arg == "--json");
     let words = std::iter::once(OsString::from("agent-tty")).chain(args.iter().cloned());
     let cli = match command_tree()

@@ -64,7 +64,7 @@ fn receive_report(agent: &str, event: &str, argument: Option<&str>) -> ExitCode 
             event,
             argument,
             stdin: sys::input::unbuffered_stdin(),
-            at: machine.as_ref().map_or_else(|_| sys::clock::now(), Machine::now),
+            at: super::began(&machine),
             machine: machine.as_ref().map_err(ToString::to_string),
             runtime: &sys::dirs::runtime_of_this_process(),
         };

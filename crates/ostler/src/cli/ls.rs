@@ -15,7 +15,7 @@ use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::{IncompleteSource, LsResult, SessionView};
 
-use crate::cli::{CliContext, complete};
+use crate::cli::{CliContext, complete, setup};
 use crate::error::{self, Error};
 use crate::render::colour::Painter;
 use crate::render::session_table::{self, SessionTable};
@@ -338,6 +338,9 @@ impl LsArgs {
                 by_urgency: self.sort.is_none(),
             };
             self.print_table(observation, &shown, total, &table)?;
+            if !redraw {
+                setup::mention_setup_once(context.machine()?);
+            }
         }
         Ok(error::exit_code_for(&observation.incomplete))
     }

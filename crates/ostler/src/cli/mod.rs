@@ -41,11 +41,16 @@ mod hooks;
 mod logs;
 mod ls;
 mod man;
+mod mcp;
+mod metrics;
+mod notify;
 mod pin;
 mod prompt;
 mod ps;
 mod schema;
 mod search;
+mod service;
+mod setup;
 mod show;
 mod skills;
 mod status;
@@ -107,6 +112,20 @@ pub(crate) struct CliContext {
 }
 
 impl CliContext {
+    /// The context of something that is done now in a role that outlives one command.
+    pub(crate) fn of_role(name: &'static str) -> Self {
+        let machine = Machine::here();
+        Self {
+            json: false,
+            name,
+            now: began(&machine),
+            personality: Personality::Ostler,
+            machine,
+            use_index: true,
+            agent_tty: None,
+        }
+    }
+
     /// Directories, environment, clock and observer of this command.
     pub(crate) fn machine(&self) -> Result<&Machine, Error> {
         Ok(self.machine.as_ref().map_err(Clone::clone)?)
@@ -122,8 +141,7 @@ impl CliContext {
     #[must_use]
     pub(crate) fn next_turn(&self) -> Self {
         let machine = self.machine.as_ref().map(Machine::next_turn).map_err(Clone::clone);
-        let now = machine.as_ref().map_or_else(|_| sys::clock::now(), Machine::now);
-        Self { machine, now, agent_tty: self.agent_tty.clone(), ..*self }
+        Self { now: began(&machine), machine, agent_tty: self.agent_tty.clone(), ..*self }
     }
 
     /// The working directory; one that is gone is nowhere.
@@ -206,12 +224,17 @@ impl CliContext {
     }
 }
 
+/// When a command began, also where its machine cannot be named.
+pub(crate) fn began(machine: &Result<Machine, DirsError>) -> Time {
+    machine.as_ref().map_or_else(|_| sys::clock::now(), Machine::now)
+}
+
 /// Reads the command line, runs the command, reports its error.
 pub(crate) fn run_ostler() -> ExitCode {
     sys::memory::expect_many_small_allocations();
     clap_complete::CompleteEnv::with_factory(command_tree).complete();
     let machine = Machine::here();
-    let now = machine.as_ref().map_or_else(|_| sys::clock::now(), Machine::now);
+    let now = began(&machine);
     let args: Vec<_> = std::env::args_os().collect();
     let as_json = args.iter().any(|arg| arg == "--json");
     let (globals, command) = match read_command_line(&args) {
