@@ -595,6 +595,9 @@ pub struct ConfigResult {
     pub file: String,
     /// Every setting.
     pub settings: Vec<ConfigSetting>,
+    /// What of the file does not hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<IncompleteSource>,
 }
 
 /// One setting and where it comes from.

@@ -1,8 +1,7 @@
 //! Agents' files as they are found, and what is to happen to them.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use model::plan::{Refusal, RemovableKind};
@@ -12,6 +11,7 @@ use reaper::{CollectError, PlannedRemoval, Reaper, io_refusal, recheck_planned};
 use sha2::Digest;
 use sys::writer_lock::WriterLock;
 
+use super::made::SettingsDirectories;
 use super::{EditError, HooksError};
 
 const BACKUP: &str = ".ostler-backup";
@@ -211,7 +211,7 @@ impl SettingsPlan {
     /// then nothing was done.
     pub(super) fn apply(
         &self,
-        boundary: Option<&Path>,
+        directories: &SettingsDirectories<'_>,
         remove: RemoveSettings<'_>,
     ) -> Result<(), HooksError> {
         if self.file_change() == FileChange::Unchanged && self.original != Original::Drop {
@@ -238,14 +238,12 @@ impl SettingsPlan {
         }
         match (&self.seen.bytes, &self.after) {
             (before, Some(after)) => {
-                if let Some(parent) = path.parent() {
-                    DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(fail)?;
-                }
+                directories.make_parent(path).map_err(fail)?;
                 sys::atomic::replace_if_unchanged(path, before.as_deref(), after).map_err(fail)?;
             }
             (Some(before), None) => {
                 remove(path, before).map_err(fail)?;
-                remove_empty_directories(path, boundary);
+                directories.remove_made(path).map_err(fail)?;
             }
             (None, None) => {}
         }
@@ -288,17 +286,4 @@ pub fn trash_settings(
     };
     reaper.finish()?;
     Ok(taken)
-}
-
-/// Removes the directories above a file that have nothing in them any more, below `boundary`.
-#[expect(clippy::disallowed_methods, reason = "it removes nothing but empty directories")]
-fn remove_empty_directories(path: &Path, boundary: Option<&Path>) {
-    let Some(boundary) = boundary else { return };
-    for directory in path.ancestors().skip(1) {
-        let below = directory.starts_with(boundary) && directory != boundary;
-        // It fails for one that is not empty, and that is the end of it.
-        if !below || fs::remove_dir(directory).is_err() {
-            return;
-        }
-    }
 }

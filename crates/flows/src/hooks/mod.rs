@@ -7,6 +7,7 @@
 mod command;
 mod files;
 mod json;
+mod made;
 mod script;
 mod toml;
 mod trust;
@@ -24,6 +25,7 @@ use model::wire::{FileChange, HookAgent, HookFile};
 
 use command::OstlerCommand;
 pub use files::{RemoveSettings, trash_settings};
+use made::SettingsDirectories;
 use files::{SettingsFile, SettingsPlan, backup_at_home, backup_beside, resolve_beneath};
 
 /// How long an agent may wait for a hook, in seconds. The hook takes milliseconds; this is for a
@@ -43,7 +45,8 @@ pub struct HooksRequest<'a> {
     pub program: &'a Path,
     /// The project, or `None` for all of the user's work.
     pub project: Option<&'a Path>,
-    /// ostler's home, where a project's settings are kept as they were. Only a project needs it.
+    /// ostler's home, where a project's settings are kept as they were, and where is noted which
+    /// directories were made. Only a project cannot do without.
     pub home: Option<&'a Path>,
 }
 
@@ -155,9 +158,13 @@ pub fn change_hooks(
     // All or nothing, as far as that can be known beforehand.
     let mut plans = parts.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
     if !dry_run {
+        let directories = SettingsDirectories {
+            home: request.home,
+            boundary: request.project.map(Path::to_owned).or_else(|| request.env.home_dir()),
+        };
         for (part, plan) in parts.iter().zip(&mut plans) {
             let mut attempts = 0;
-            while let Err(error) = plan.apply(removal_boundary(request).as_deref(), remove) {
+            while let Err(error) = plan.apply(&directories, remove) {
                 attempts += 1;
                 if !matches!(error, HooksError::Busy(_)) || attempts == MAX_CHANGE_ATTEMPTS {
                     return Err(error);
@@ -418,6 +425,7 @@ fn overall_state(
     let mut notes = Vec::new();
     let mut state = State::NotInstalled;
     let mut here = String::new();
+    let mut has_notify = false;
     for part in settings_parts(adapter, hooks, request)? {
         let seen = part.read()?;
         let text = seen.settings_text()?.to_owned();
@@ -432,17 +440,21 @@ fn overall_state(
             }
             (PartKind::Notify { .. }, Some(State::NotInstalled)) => {}
             (PartKind::Notify { .. }, Some(found)) => {
+                has_notify = true;
                 state = if state == State::Installed { found } else { state };
             }
         }
     }
     if state == State::Installed && !trust::is_trust_given(hooks, wiring, request, &here) {
         state = State::NotTrusted;
-        notes.push(
+        let until_then = match has_notify {
+            true => "only the end of each turn is reported, through `notify`",
+            false => "nothing is reported",
+        };
+        notes.push(format!(
             "the agent runs these hooks only after you have reviewed them: type `/hooks` in it; \
-             until then only the end of each turn is reported, through `notify`"
-                .to_owned(),
-        );
+             until then {until_then}"
+        ));
     }
     Ok((state, notes))
 }
@@ -466,9 +478,4 @@ fn judge_commands<'o>(
     } else {
         State::ForeignEdited
     }
-}
-
-/// Directories from here up are never removed.
-fn removal_boundary(request: &HooksRequest<'_>) -> Option<PathBuf> {
-    request.project.map(Path::to_owned).or_else(|| request.env.home_dir())
 }

@@ -113,6 +113,18 @@ impl CliContext {
         config::load_config()
     }
 
+    /// The settings for a look at the machine: one bad line stops nobody from looking, and everybody
+    /// from changing anything.
+    pub(crate) fn settings_to_look(&self) -> Result<LoadedConfig, Error> {
+        let entry = registry::find_entry(self.name);
+        let only_looks = entry.is_some_and(|entry| entry.effect == registry::CommandEffect::Reads);
+        // These two list what they find, whatever they tidy besides.
+        match only_looks || matches!(self.name, "status" | "doctor") {
+            true => config::load_what_holds(),
+            false => config::load_config(),
+        }
+    }
+
     /// ostler's own state.
     pub(crate) fn ostler_home(&self) -> Result<std::path::PathBuf, Error> {
         sys::dirs::home_of_this_process().map_err(|error| {
@@ -158,7 +170,7 @@ impl CliContext {
         scope: ObserveScope,
         agents: &[String],
     ) -> Result<Observation, Error> {
-        let config = self.load_config()?.config;
+        let LoadedConfig { config, problems, .. } = self.settings_to_look()?;
         // Without a home there is nowhere to look, and that is not the same as finding nothing.
         if env::home_dir().is_none_or(|home| !home.is_absolute()) {
             return Err(Error::usage_error(
@@ -167,15 +179,17 @@ impl CliContext {
             ));
         }
         let dirs = self.ostler_dirs()?;
-        Ok(observe_sessions(&ObserveRequest {
+        let mut observation = observe_sessions(&ObserveRequest {
             env: flows::EnvLookup::new(&env::lookup_variable),
             config: &config,
             home: Some(&dirs.home),
-            cache: Some(dirs.cache.as_path()).filter(|_| self.use_index),
+            cache: usable_cache(&dirs).filter(|_| self.use_index),
             now,
             scope,
             agents,
-        }))
+        });
+        observation.incomplete.extend(problems);
+        Ok(observation)
     }
 
     /// Writes the answer as JSON.
@@ -198,8 +212,10 @@ pub(crate) fn run_ostler() -> ExitCode {
     if globals.version {
         return version::print_version();
     }
-    if let Ok(dirs) = sys::dirs::of_this_process() {
-        sys::wall_clock::keep_readings_in(&dirs.cache);
+    if let Ok(dirs) = sys::dirs::of_this_process()
+        && let Some(cache) = usable_cache(&dirs)
+    {
+        sys::wall_clock::keep_readings_in(cache);
     }
     match command.name {
         "daemon run" if !globals.verbose => logging::log_role("daemon"),
@@ -223,6 +239,13 @@ pub(crate) fn run_ostler() -> ExitCode {
             error.exit_code()
         }
     }
+}
+
+/// Where caches may be kept. A home directory that is not there is not made for them.
+fn usable_cache(dirs: &sys::dirs::Dirs) -> Option<&std::path::Path> {
+    let home = env::home_dir();
+    let nowhere = home.is_some_and(|home| dirs.cache.starts_with(&home) && !home.is_dir());
+    (!nowhere).then_some(dirs.cache.as_path())
 }
 
 /// What is run when no command is named.
