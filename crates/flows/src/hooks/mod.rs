@@ -25,8 +25,8 @@ use model::wire::{FileChange, HookAgent, HookFile};
 
 use command::OstlerCommand;
 pub use files::{RemoveSettings, trash_settings};
-use made::SettingsDirectories;
 use files::{SettingsFile, SettingsPlan, backup_at_home, backup_beside, resolve_beneath};
+use made::SettingsDirectories;
 
 /// How long an agent may wait for a hook, in seconds. The hook takes milliseconds; this is for a
 /// machine that stands still. Ends are short: agents give all of their hooks little time.

@@ -74,6 +74,7 @@ fn terminal_session(hosted: &HostedSession, root: &str, observer: &Observer) -> 
         observed_at: manifest.updated_at,
         identity,
         directory: None,
+        shared: None,
     };
     let ended = manifest.status.is_terminal().then_some(manifest.updated_at);
     Session {

@@ -136,6 +136,7 @@ impl<'a> SessionMatcher<'a> {
             source: PROCESS_TABLE.to_owned(),
             observed_at: self.now,
             directory: None,
+            shared: None,
         });
     }
 
@@ -244,6 +245,7 @@ impl<'a> SessionMatcher<'a> {
             source: PROCESS_TABLE.to_owned(),
             observed_at: self.now,
             directory: run.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()),
+            shared: None,
         })
     }
 }
@@ -260,6 +262,7 @@ fn end_claim(ended: Time, source: &str) -> ProcessClaim {
         source: source.to_owned(),
         observed_at: ended,
         directory: None,
+        shared: None,
     }
 }
 
