@@ -28,16 +28,20 @@ mod agents;
 mod collect;
 mod finalize;
 mod launch;
+mod mcp;
 mod pins;
 mod search;
+mod setup;
 mod usage;
 
 pub use agents::*;
 pub use collect::*;
 pub use finalize::*;
 pub use launch::*;
+pub use mcp::*;
 pub use pins::*;
 pub use search::*;
+pub use setup::*;
 pub use usage::*;
 
 /// The envelope around every result.

@@ -15,9 +15,12 @@ use crate::env;
 use crate::error::Error;
 use crate::render::{duration, size};
 
+mod mcp;
 mod salvage;
 mod terminal;
 
+use mcp::McpTable;
+pub(crate) use mcp::{McpRight, McpServerSettings};
 pub(crate) use terminal::TerminalSettings;
 use terminal::TerminalTable;
 
@@ -33,6 +36,8 @@ struct File {
     retention: RetentionTable,
     #[serde(default)]
     terminal: TerminalTable,
+    #[serde(default)]
+    mcp: McpTable,
     #[serde(default)]
     profiles: BTreeMap<String, Profile>,
     #[serde(default)]
@@ -80,6 +85,7 @@ struct RetentionTable {
 pub(crate) struct LoadedConfig {
     pub(crate) config: OstlerConfig,
     pub(crate) terminals: TerminalSettings,
+    pub(crate) mcp: McpServerSettings,
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<ConfigSetting>,
     /// What of the file does not hold; only [`load_what_holds`] goes on beside it.
@@ -173,6 +179,8 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
             .map_err(wrong)?;
     settings.extend(drawn);
+    let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(wrong)?;
+    settings.extend(served);
     let prices = read_prices(&file.prices).map_err(wrong)?;
     let origin = if prices.is_empty() { "default" } else { &from_file };
     settings.push(ConfigSetting {
@@ -181,7 +189,8 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
         origin: origin.to_owned(),
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
-    Ok(LoadedConfig { config, terminals, file: path, settings, problems: Vec::new() })
+    let problems = Vec::new();
+    Ok(LoadedConfig { config, terminals, mcp, file: path, settings, problems })
 }
 
 /// Prices, in millionths of a dollar.

@@ -16,6 +16,8 @@ pub(super) struct SettingsDirectories<'a> {
     pub(super) home: Option<&'a Path>,
     /// What lies outside of this is never removed.
     pub(super) boundary: Option<PathBuf>,
+    /// These are never removed.
+    pub(super) kept: &'a [PathBuf],
 }
 
 impl SettingsDirectories<'_> {
@@ -42,7 +44,8 @@ impl SettingsDirectories<'_> {
         let before = noted.len();
         for directory in file.ancestors().skip(1) {
             let below = directory.starts_with(boundary) && directory != boundary;
-            let ours = below && noted.iter().any(|one| one == directory);
+            let is_kept = self.kept.iter().any(|kept| kept == directory);
+            let ours = below && !is_kept && noted.iter().any(|one| one == directory);
             // It fails for one that is not empty, and that is the end of it.
             if !ours || fs::remove_dir(directory).is_err() {
                 break;

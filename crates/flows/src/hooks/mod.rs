@@ -24,6 +24,7 @@ pub use model::wire::HookState as State;
 use model::wire::{FileChange, HookAgent, HookFile};
 
 use command::OstlerCommand;
+pub(crate) use files::remove_empty_directories;
 pub use files::{RemoveSettings, trash_settings};
 use files::{SettingsFile, SettingsPlan, backup_at_home, backup_beside, resolve_beneath};
 use made::SettingsDirectories;
@@ -151,6 +152,18 @@ pub fn change_hooks(
     dry_run: bool,
     remove: RemoveSettings<'_>,
 ) -> Result<HookAgent, HooksError> {
+    change_hooks_keeping(agent, request, action, dry_run, remove, &[])
+}
+
+/// As [`change_hooks`]; these directories stay when nothing is left in them.
+pub(crate) fn change_hooks_keeping(
+    agent: &str,
+    request: &HooksRequest<'_>,
+    action: HookAction,
+    dry_run: bool,
+    remove: RemoveSettings<'_>,
+    kept_directories: &[PathBuf],
+) -> Result<HookAgent, HooksError> {
     let (adapter, hooks) = find_hooks(agent)?;
     let wiring = Wiring::for_agent(adapter, hooks, request)?;
     let parts = settings_parts(adapter, hooks, request)?;
@@ -161,12 +174,14 @@ pub fn change_hooks(
         let directories = SettingsDirectories {
             home: request.home,
             boundary: request.project.map(Path::to_owned).or_else(|| request.env.home_dir()),
+            kept: kept_directories,
         };
         for (part, plan) in parts.iter().zip(&mut plans) {
             let mut attempts = 0;
             while let Err(error) = plan.apply(&directories, remove) {
                 attempts += 1;
                 if !matches!(error, HooksError::Busy(_)) || attempts == MAX_CHANGE_ATTEMPTS {
+                    plan.drop_new_backup(remove);
                     return Err(error);
                 }
                 *plan = part.plan_change(&wiring, action)?;
@@ -380,7 +395,7 @@ impl SettingsPart {
         state: State,
     ) -> Result<SettingsPlan, EditError> {
         if state == State::NotInstalled {
-            return Ok(SettingsPlan::leave_unchanged(seen));
+            return Ok(SettingsPlan::leave_uninstalled(seen));
         }
         let text = seen.text_or_empty();
         let original = seen.original_text();

@@ -252,6 +252,11 @@ impl HostedSession {
         }
     }
 
+    /// Whether its host is not proven to have ended.
+    pub(crate) fn has_live_host(&self, observer: &Observer) -> bool {
+        !sys::proc::probe_liveness(&self.host_identity(), observer).is_dead()
+    }
+
     /// Whether the program on its terminal goes on. Of one that has ended its host will tell how.
     pub(crate) fn runs_program(&self, observer: &Observer) -> bool {
         let program = self.holder.as_ref().and_then(|holder| holder.child.as_ref());

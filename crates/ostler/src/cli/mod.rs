@@ -1,10 +1,12 @@
 //! The command line: one file per command, and one `mod` line for it here.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser};
-use flows::observe::{Observation, ObserveRequest, ObserveScope, observe_sessions};
+use flows::live::LiveSource;
+use flows::observe::{Observation, ObserveScope};
 use flows::terminal::TerminalHome;
 use flows::terminal::screen::Personality;
 use model::time::Time;
@@ -38,11 +40,14 @@ mod hooks;
 mod logs;
 mod ls;
 mod man;
+mod mcp;
 mod pin;
 mod prompt;
 mod ps;
 mod schema;
 mod search;
+mod service;
+mod setup;
 mod show;
 mod skills;
 mod status;
@@ -103,6 +108,11 @@ pub(crate) struct CliContext {
 }
 
 impl CliContext {
+    /// The same context for something that begins now, in a role that outlives one command.
+    pub(crate) fn begun_at(&self, now: Time) -> Self {
+        Self { now, agent_tty: None, ..*self }
+    }
+
     /// ostler's own directories.
     pub(crate) fn ostler_dirs(&self) -> Result<sys::dirs::Dirs, Error> {
         Ok(sys::dirs::of_this_process()?)
@@ -170,6 +180,15 @@ impl CliContext {
         scope: ObserveScope,
         agents: &[String],
     ) -> Result<Observation, Error> {
+        Ok(self.live_source(scope, agents)?.observe_at(now))
+    }
+
+    /// What to look at, for whoever looks more than once.
+    pub(crate) fn live_source(
+        &self,
+        scope: ObserveScope,
+        agents: &[String],
+    ) -> Result<LiveSource, Error> {
         let LoadedConfig { config, problems, .. } = self.settings_to_look()?;
         // Without a home there is nowhere to look, and that is not the same as finding nothing.
         if env::home_dir().is_none_or(|home| !home.is_absolute()) {
@@ -179,17 +198,15 @@ impl CliContext {
             ));
         }
         let dirs = self.ostler_dirs()?;
-        let mut observation = observe_sessions(&ObserveRequest {
-            env: flows::EnvLookup::new(&env::lookup_variable),
-            config: &config,
-            home: Some(&dirs.home),
-            cache: usable_cache(&dirs).filter(|_| self.use_index),
-            now,
+        Ok(LiveSource {
+            variables: std::sync::Arc::new(env::lookup_variable),
+            config,
+            cache: usable_cache(&dirs).filter(|_| self.use_index).map(Path::to_owned),
+            problems,
+            home: Some(dirs.home),
             scope,
-            agents,
-        });
-        observation.incomplete.extend(problems);
-        Ok(observation)
+            agents: agents.to_owned(),
+        })
     }
 
     /// Writes the answer as JSON.

@@ -178,14 +178,9 @@ impl WaitArgs {
         wanted: AwaitedActivity,
         timeout_ms: Option<u64>,
     ) -> Result<WaitResult, Error> {
-        let home = context.ostler_home()?;
         let wait = |agent, scope| {
-            let mut observe = || {
-                let now = sys::clock::now();
-                context.observe_at(now, scope, &[]).map_err(|error| error.to_string())
-            };
-            let wait = AgentWait { home: &home, agent, wanted, timeout_ms };
-            Ok(wait_for_agent(&wait, &mut observe)?)
+            let wait = AgentWait { agent, wanted, timeout_ms };
+            Ok(wait_for_agent(&wait, context.live_source(scope, &[])?)?)
         };
         match context.find_terminal(&self.id) {
             Ok(session) => wait(AwaitedAgent::InTerminal(&session), ObserveScope::Active),
