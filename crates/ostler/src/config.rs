@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::render::{duration, size};
 
 mod mcp;
+mod notify;
 mod salvage;
 mod terminal;
 
@@ -42,6 +43,8 @@ struct File {
     profiles: BTreeMap<String, Profile>,
     #[serde(default)]
     prices: BTreeMap<String, PriceEntry>,
+    #[serde(default)]
+    notify: notify::NotifyTable,
 }
 
 /// `[prices."model"]`: dollars for a million tokens of each kind.
@@ -86,6 +89,7 @@ pub(crate) struct LoadedConfig {
     pub(crate) config: OstlerConfig,
     pub(crate) terminals: TerminalSettings,
     pub(crate) mcp: McpServerSettings,
+    pub(crate) notify: flows::notify::NotifySettings,
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<ConfigSetting>,
     /// What of the file does not hold; only [`load_what_holds`] goes on beside it.
@@ -177,10 +181,12 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
     settings.extend(kept);
     let (terminals, drawn) =
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
-            .map_err(wrong)?;
+            .map_err(&wrong)?;
     settings.extend(drawn);
-    let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(wrong)?;
+    let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(&wrong)?;
     settings.extend(served);
+    let (notify, told) = notify::read_notify_settings(file.notify, &from_file).map_err(&wrong)?;
+    settings.extend(told);
     let prices = read_prices(&file.prices).map_err(wrong)?;
     let origin = if prices.is_empty() { "default" } else { &from_file };
     settings.push(ConfigSetting {
@@ -190,7 +196,7 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
     let problems = Vec::new();
-    Ok(LoadedConfig { config, terminals, mcp, file: path, settings, problems })
+    Ok(LoadedConfig { config, terminals, mcp, notify, file: path, settings, problems })
 }
 
 /// Prices, in millionths of a dollar.

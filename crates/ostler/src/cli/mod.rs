@@ -41,6 +41,8 @@ mod logs;
 mod ls;
 mod man;
 mod mcp;
+mod metrics;
+mod notify;
 mod pin;
 mod prompt;
 mod ps;
