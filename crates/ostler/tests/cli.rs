@@ -8,6 +8,7 @@ mod cli {
     mod agent;
     mod architecture;
     mod cases;
+    mod codex_server;
     mod collect;
     mod commands;
     mod daemon;

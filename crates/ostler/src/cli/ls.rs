@@ -415,6 +415,9 @@ impl LsArgs {
         for warning in shown.iter().filter_map(|one| sessions::open_twice(one)) {
             output::print_notice(&text::one_line(&format!("warning: {warning}")));
         }
+        for left in shown.iter().filter_map(|one| sessions::left_with_server(one)) {
+            output::print_notice(&text::one_line(&left));
+        }
         for one in &observation.unattached {
             let place = one.cwd.as_deref().unwrap_or("an unknown directory");
             let or: String = one.perhaps.iter().map(|pid| format!(", or {pid}")).collect();

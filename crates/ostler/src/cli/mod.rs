@@ -155,6 +155,18 @@ impl CliContext {
         config::load_config()
     }
 
+    /// The settings for a look at the machine: one bad line stops nobody from looking, and everybody
+    /// from changing anything.
+    pub(crate) fn settings_to_look(&self) -> Result<LoadedConfig, Error> {
+        let entry = registry::find_entry(self.name);
+        let only_looks = entry.is_some_and(|entry| entry.effect == registry::CommandEffect::Reads);
+        // These two list what they find, whatever they tidy besides.
+        match only_looks || matches!(self.name, "status" | "doctor") {
+            true => config::load_what_holds(),
+            false => config::load_config(),
+        }
+    }
+
     /// ostler's own state.
     pub(crate) fn ostler_home(&self) -> Result<std::path::PathBuf, Error> {
         sys::dirs::home_of_this_process().map_err(|error| {
@@ -201,7 +213,7 @@ impl CliContext {
         scope: ObserveScope,
         agents: &[String],
     ) -> Result<LiveSource, Error> {
-        let config = self.load_config()?.config;
+        let LoadedConfig { config, problems, .. } = self.settings_to_look()?;
         // Without a home there is nowhere to look, and that is not the same as finding nothing.
         if env::home_dir().is_none_or(|home| !home.is_absolute()) {
             return Err(Error::usage_error(
@@ -215,6 +227,7 @@ impl CliContext {
             use_index: self.use_index,
             scope,
             agents: agents.to_owned(),
+            problems,
         })
     }
 
