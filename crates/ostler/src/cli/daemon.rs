@@ -6,7 +6,9 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use flows::badge::BadgeKeeper;
 use flows::daemon;
+use flows::observe::ObserveScope;
 use flows::writer::{
     self as client, AskLimits, DaemonAnswer, DaemonCallError, DaemonHolder, DaemonOrder, HomeId,
 };
@@ -149,7 +151,10 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
                 None => error.into(),
             },
         )?;
-    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home)?;
+    // A daemon that cannot look does everything else.
+    let source = context.live_source(ObserveScope::Active, &[]).ok();
+    let badge = source.map(BadgeKeeper::new);
+    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, badge)?;
     output::print_notice(&format!("ostler daemon: pid {}", std::process::id()));
     let ended =
         daemon.run(&mut |problem| output::print_notice(&format!("ostler daemon: {problem}")));

@@ -23,6 +23,7 @@ mod access;
 mod adapters;
 pub(crate) mod agent_tty;
 mod agents;
+pub(crate) mod badge;
 mod commands;
 mod complete;
 mod completions;
