@@ -15,6 +15,8 @@ pub mod hook;
 pub mod hooks;
 pub mod launches;
 pub mod live;
+pub mod metrics;
+pub mod notify;
 pub mod observe;
 pub mod openclaw_store;
 pub mod pins;

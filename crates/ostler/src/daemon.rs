@@ -13,7 +13,11 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
+<<<<<<< HEAD
 use flows::badge::BadgeKeeper;
+=======
+use crate::metrics_server::{MeasureMetrics, measure_apart, metrics_response};
+>>>>>>> main
 use flows::daemon::OrderQueue;
 use flows::writer::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder, HomeId};
 use http_body_util::{BodyExt, Full, Limited};
@@ -60,7 +64,11 @@ impl DaemonSocketServer {
         listener: std::os::unix::net::UnixListener,
         queue: OrderQueue,
         home: HomeId,
+<<<<<<< HEAD
         badge: Option<BadgeKeeper>,
+=======
+        measure: MeasureMetrics,
+>>>>>>> main
     ) -> std::io::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time().build()?;
@@ -70,7 +78,16 @@ impl DaemonSocketServer {
             UnixListener::from_std(listener)?
         };
         let (close, closed) = oneshot::channel();
+<<<<<<< HEAD
         let desk = Arc::new(FrontDesk { queue, home: home.to_string(), badge });
+=======
+        let desk = Arc::new(FrontDesk {
+            queue,
+            home: home.to_string(),
+            measure,
+            measuring: Semaphore::new(1),
+        });
+>>>>>>> main
         let thread = std::thread::Builder::new().name("door".to_owned());
         let thread =
             thread.spawn(move || runtime.block_on(serve_connections(listener, desk, closed)))?;
@@ -89,7 +106,13 @@ impl DaemonSocketServer {
 struct FrontDesk {
     queue: OrderQueue,
     home: String,
+<<<<<<< HEAD
     badge: Option<BadgeKeeper>,
+=======
+    measure: MeasureMetrics,
+    /// One look at the machine at a time.
+    measuring: Semaphore,
+>>>>>>> main
 }
 
 async fn serve_connections(
@@ -241,6 +264,12 @@ fn badge_reply(counts: Option<BadgeResult>) -> Reply {
 
 async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
     let asked_for = header_text(request.headers(), "x-ostler-home");
+    // A reader with nothing but this socket's path (`curl --unix-socket`) names no home.
+    if request.uri().path() == "/v1/metrics" && asked_for.is_none() {
+        let _turn = desk.measuring.acquire().await;
+        let (status, text) = measure_apart(desk.measure).await;
+        return metrics_response(status, text);
+    }
     if asked_for != Some(desk.home.as_str()) {
         let asked_for = asked_for.unwrap_or("none");
         let reason =

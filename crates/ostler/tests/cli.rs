@@ -30,7 +30,9 @@ mod cli {
     mod live;
     mod logs;
     mod ls;
+    mod metrics;
     mod names;
+    mod notify;
     mod openers;
     mod permissions;
     mod pins;

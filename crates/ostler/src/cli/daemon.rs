@@ -8,7 +8,11 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use flows::badge::BadgeKeeper;
 use flows::daemon;
+<<<<<<< HEAD
 use flows::observe::ObserveScope;
+=======
+use flows::notify::Notifier;
+>>>>>>> main
 use flows::writer::{
     self as client, AskLimits, DaemonAnswer, DaemonCallError, DaemonHolder, DaemonOrder, HomeId,
 };
@@ -18,6 +22,7 @@ use sys::dirs::Dirs;
 use sys::lock::LockAttempt;
 use sys::watch::WatchLimitError;
 
+use crate::cli::metrics::metrics_text;
 use crate::cli::{CliContext, version};
 use crate::env;
 use crate::error::Error;
@@ -151,10 +156,15 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
                 None => error.into(),
             },
         )?;
+<<<<<<< HEAD
     // A daemon that cannot look does everything else.
     let source = context.live_source(ObserveScope::Active, &[]).ok();
     let badge = source.map(BadgeKeeper::new);
     let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, badge)?;
+=======
+    let daemon = daemon.with_notifier(start_notifier(context)?);
+    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, metrics_text)?;
+>>>>>>> main
     output::print_notice(&format!("ostler daemon: pid {}", std::process::id()));
     let ended =
         daemon.run(&mut |problem| output::print_notice(&format!("ostler daemon: {problem}")));
@@ -163,6 +173,16 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
     // Last: with this lock free, everything is.
     drop(lock);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What tells people that they are needed, if they asked for it.
+fn start_notifier(context: &CliContext) -> Result<Option<Notifier>, Error> {
+    let settings = context.load_config()?.notify;
+    if !settings.is_on() {
+        return Ok(None);
+    }
+    let problem = |problem: &str| output::print_notice(&format!("ostler daemon: {problem}"));
+    Ok(Some(Notifier::start(settings, problem)?))
 }
 
 fn start_daemon(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {

@@ -40,6 +40,9 @@ mod hooks;
 mod logs;
 mod ls;
 mod man;
+mod mcp;
+mod metrics;
+mod notify;
 mod pin;
 mod prompt;
 mod ps;
@@ -107,6 +110,11 @@ pub(crate) struct CliContext {
 }
 
 impl CliContext {
+    /// The same context for something that begins now, in a role that outlives one command.
+    pub(crate) fn begun_at(&self, now: Time) -> Self {
+        Self { now, agent_tty: None, ..*self }
+    }
+
     /// ostler's own directories.
     pub(crate) fn ostler_dirs(&self) -> Result<sys::dirs::Dirs, Error> {
         Ok(sys::dirs::of_this_process()?)
