@@ -13,11 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-<<<<<<< HEAD
-use flows::badge::BadgeKeeper;
-=======
 use crate::metrics_server::{MeasureMetrics, measure_apart, metrics_response};
->>>>>>> main
+use flows::badge::BadgeKeeper;
 use flows::daemon::OrderQueue;
 use flows::writer::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder, HomeId};
 use http_body_util::{BodyExt, Full, Limited};
@@ -64,11 +61,8 @@ impl DaemonSocketServer {
         listener: std::os::unix::net::UnixListener,
         queue: OrderQueue,
         home: HomeId,
-<<<<<<< HEAD
         badge: Option<BadgeKeeper>,
-=======
         measure: MeasureMetrics,
->>>>>>> main
     ) -> std::io::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time().build()?;
@@ -78,16 +72,13 @@ impl DaemonSocketServer {
             UnixListener::from_std(listener)?
         };
         let (close, closed) = oneshot::channel();
-<<<<<<< HEAD
-        let desk = Arc::new(FrontDesk { queue, home: home.to_string(), badge });
-=======
         let desk = Arc::new(FrontDesk {
             queue,
             home: home.to_string(),
+            badge,
             measure,
             measuring: Semaphore::new(1),
         });
->>>>>>> main
         let thread = std::thread::Builder::new().name("door".to_owned());
         let thread =
             thread.spawn(move || runtime.block_on(serve_connections(listener, desk, closed)))?;
@@ -106,13 +97,10 @@ impl DaemonSocketServer {
 struct FrontDesk {
     queue: OrderQueue,
     home: String,
-<<<<<<< HEAD
     badge: Option<BadgeKeeper>,
-=======
     measure: MeasureMetrics,
     /// One look at the machine at a time.
     measuring: Semaphore,
->>>>>>> main
 }
 
 async fn serve_connections(

@@ -8,11 +8,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use flows::badge::BadgeKeeper;
 use flows::daemon;
-<<<<<<< HEAD
-use flows::observe::ObserveScope;
-=======
 use flows::notify::Notifier;
->>>>>>> main
+use flows::observe::ObserveScope;
 use flows::writer::{
     self as client, AskLimits, DaemonAnswer, DaemonCallError, DaemonHolder, DaemonOrder, HomeId,
 };
@@ -156,15 +153,11 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
                 None => error.into(),
             },
         )?;
-<<<<<<< HEAD
     // A daemon that cannot look does everything else.
     let source = context.live_source(ObserveScope::Active, &[]).ok();
     let badge = source.map(BadgeKeeper::new);
-    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, badge)?;
-=======
     let daemon = daemon.with_notifier(start_notifier(context)?);
-    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, metrics_text)?;
->>>>>>> main
+    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, badge, metrics_text)?;
     output::print_notice(&format!("ostler daemon: pid {}", std::process::id()));
     let ended =
         daemon.run(&mut |problem| output::print_notice(&format!("ostler daemon: {problem}")));
