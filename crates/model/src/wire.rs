@@ -25,6 +25,7 @@ mod hooks;
 pub use hooks::{FileChange, HookAgent, HookFile, HookProblem, HookScope, HookState, HooksResult};
 
 mod agents;
+mod badge;
 mod collect;
 mod finalize;
 mod launch;
@@ -37,6 +38,7 @@ mod setup;
 mod usage;
 
 pub use agents::*;
+pub use badge::*;
 pub use collect::*;
 pub use finalize::*;
 pub use launch::*;

@@ -7,6 +7,7 @@ mod cli {
     mod access;
     mod agent;
     mod architecture;
+    mod badge;
     mod cases;
     mod codex_server;
     mod collect;

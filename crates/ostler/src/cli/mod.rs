@@ -25,6 +25,7 @@ mod access;
 mod adapters;
 pub(crate) mod agent_tty;
 mod agents;
+pub(crate) mod badge;
 mod commands;
 mod complete;
 mod completions;
@@ -79,7 +80,7 @@ use tree::{RegisteredCommand, branch_of, command_tree};
     disable_version_flag = true,
     propagate_version = false,
     after_help = "Ids may be shortened to an unambiguous prefix; a name, `.` (this directory) and \
-                  `-` (the newest) work too.\nExit codes: `ostler help exit-codes`."
+                  `-` (the newest) work too.\nTasks and topics: `ostler help topics`; `ostler help who is waiting` is one. Exit codes: `ostler help exit-codes`."
 )]
 struct OstlerGlobals {
     /// Answer as JSON, in one envelope; streams are one object per line.
@@ -278,6 +279,7 @@ pub(crate) fn run_ostler() -> ExitCode {
         Ok(code) => code,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
+            let error = complete::with_nearest_session(error);
             tracing::debug!(exit = ?error.exit_code(), "ends with an error");
             output::report_error(context.name, now, &error, context.json);
             error.exit_code()
@@ -319,9 +321,11 @@ fn report_usage_error(error: &clap::Error, command: &str, now: Time, as_json: bo
         return ExitCode::SUCCESS;
     }
     if as_json {
-        let message = first_paragraph(&error.render().to_string());
-        let error =
-            Error::usage_error(message, "`ostler help` lists the commands and their options");
+        let text = error.render().to_string();
+        let lists = "`ostler help` lists the commands and their options";
+        let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+        let hint = tip.map_or_else(|| lists.to_owned(), |tip| format!("{tip}; {lists}"));
+        let error = Error::usage_error(first_paragraph(&text), hint);
         output::report_error(command, now, &error, true);
     } else {
         let _ = error.print();
