@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod bundle;
+pub mod caller;
 pub mod control;
 pub mod converse;
 pub mod daemon;
@@ -13,6 +14,7 @@ pub mod gc;
 pub mod hook;
 pub mod hooks;
 pub mod launches;
+pub mod locks;
 pub mod metrics;
 pub mod notify;
 pub mod observe;

@@ -11,6 +11,7 @@ use model::wire::SweepResult;
 
 use crate::finalize::{self, SweepError};
 use crate::gc;
+use crate::locks;
 use crate::pins;
 use crate::terminal::{self, TerminalHome};
 use crate::writer::{
@@ -76,6 +77,8 @@ fn perform_watched_work(
         Work::Pin { sessions, note, remove } => {
             WorkDone::Pin(pins::perform_pin(writer, sessions, note.as_deref(), *remove, now)?)
         }
+        Work::Lock(request) => WorkDone::Locks(locks::perform_lock(writer, request, now)?),
+        Work::Unlock(request) => WorkDone::Locks(locks::perform_unlock(writer, request, now)?),
     })
 }
 

@@ -57,6 +57,12 @@ pub(crate) fn runtime_dir() -> Option<PathBuf> {
     lookup_variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
+/// `USER`, `LOGNAME`: what the user is called.
+pub(crate) fn user_name() -> String {
+    let named = ["USER", "LOGNAME"].into_iter().find_map(text_variable);
+    named.unwrap_or_else(|| format!("uid {}", sys::private::our_uid()))
+}
+
 /// `NO_COLOR`, for programs of ours whose words are read again.
 pub(crate) const NO_COLOR_VARIABLE: &str = "NO_COLOR";
 

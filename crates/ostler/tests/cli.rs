@@ -27,6 +27,7 @@ mod cli {
     mod json_contract;
     mod launches;
     mod live;
+    mod locks;
     mod logs;
     mod ls;
     mod metrics;

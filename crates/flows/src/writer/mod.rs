@@ -12,7 +12,9 @@ mod orders;
 mod place;
 
 pub use client::{AskLimits, DaemonCallError, ask, previous};
-pub use orders::{GcConsent, GcInclude, GcRequest, RemovedTerminal, Transport, Work, WorkDone};
+pub use orders::{
+    GcConsent, GcInclude, GcRequest, LockRequest, RemovedTerminal, Transport, Work, WorkDone,
+};
 pub use place::{
     DaemonHolder, HomeId, fallback_directory, hold_daemon_lock, listen, socket_name, wait_for_end,
 };

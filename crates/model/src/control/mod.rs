@@ -3,6 +3,7 @@
 
 pub mod delivery;
 pub mod holders;
+pub mod locks;
 pub mod process_list;
 pub mod prompt;
 pub mod refusal;

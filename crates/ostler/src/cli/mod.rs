@@ -35,6 +35,7 @@ mod gc;
 mod help;
 pub(crate) mod hook;
 mod hooks;
+mod locks;
 mod logs;
 mod ls;
 mod man;
