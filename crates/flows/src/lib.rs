@@ -10,6 +10,7 @@ pub mod disk_use;
 pub mod doctor;
 pub mod events;
 pub mod finalize;
+pub mod fuses;
 pub mod gc;
 pub mod hook;
 pub mod hooks;

@@ -121,7 +121,8 @@ pub(crate) fn perform_lock(
     request: &LockRequest,
     now: Time,
 ) -> Result<LocksResult, Failure> {
-    let directory = identify_directory(&request.path).map_err(|error| no_directory(request, &error))?;
+    let directory =
+        identify_directory(&request.path).map_err(|error| no_directory(request, &error))?;
     let observer = sys::proc::current_observer();
     let known = writer.state().and_then(|state| state.lock_of(&directory)).map_err(not_written)?;
     let judged = known.as_ref().map(|lock| (lock, judge_now(lock, now, &observer)));
@@ -158,9 +159,10 @@ pub(crate) fn perform_unlock(
     let known = match identify_directory(&request.path) {
         Ok(directory) => writer.state().and_then(|state| state.lock_of(&directory)),
         // A directory that is gone is found by the name it had.
-        Err(_) => writer.state().and_then(StateStore::list_locks).map(|locks| {
-            locks.into_iter().find(|lock| Path::new(&lock.path) == request.path)
-        }),
+        Err(_) => writer
+            .state()
+            .and_then(StateStore::list_locks)
+            .map(|locks| locks.into_iter().find(|lock| Path::new(&lock.path) == request.path)),
     };
     let Some(lock) = known.map_err(not_written)? else { return Ok(LocksResult::default()) };
     let standing = judge_now(&lock, now, &sys::proc::current_observer());

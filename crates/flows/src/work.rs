@@ -10,6 +10,7 @@ use model::time::Time;
 use model::wire::SweepResult;
 
 use crate::finalize::{self, SweepError};
+use crate::fuses;
 use crate::gc;
 use crate::locks;
 use crate::pins;
@@ -78,6 +79,7 @@ fn perform_watched_work(
             WorkDone::Pin(pins::perform_pin(writer, sessions, note.as_deref(), *remove, now)?)
         }
         Work::Lock(request) => WorkDone::Locks(locks::perform_lock(writer, request, now)?),
+        Work::Fuse(order) => WorkDone::Fuses(fuses::perform_fuse_order(writer, order, now)?),
         Work::Unlock(request) => WorkDone::Locks(locks::perform_unlock(writer, request, now)?),
     })
 }

@@ -17,6 +17,7 @@ mod cli {
     mod feel;
     mod finalize;
     mod foreign_tree;
+    mod fuses;
     mod help;
     mod homes;
     mod hook;

@@ -15,6 +15,7 @@ use model::wire::EventView;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
 mod cursors;
+mod fuses;
 mod locks;
 mod pins;
 mod tallies;

@@ -8,10 +8,12 @@ use model::wire::{DaemonResult, SweepResult};
 use serde::{Deserialize, Serialize};
 
 mod client;
+mod fuse_orders;
 mod orders;
 mod place;
 
 pub use client::{AskLimits, DaemonCallError, ask, previous};
+pub use fuse_orders::{FuseOrder, FuseSettlement};
 pub use orders::{
     GcConsent, GcInclude, GcRequest, LockRequest, RemovedTerminal, Transport, Work, WorkDone,
 };

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use access::prune::PruneReport;
 use model::config::Retention;
+use model::control::fuses::FuseRecord;
 use model::identity::Identity;
 use model::plan::{PlanItem, Refusal};
 use model::session::SessionName;
 use model::time::Time;
-use model::wire::{
-    AgentDeleteResult, GcResult, LocksResult, PinResult, TrashEmptied, UndoResult,
-};
+use model::wire::{AgentDeleteResult, GcResult, LocksResult, PinResult, TrashEmptied, UndoResult};
 use openclaw::agents;
 use openclaw::store as openclaw_store;
 use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
 use serde::{Deserialize, Serialize};
+
+use super::fuse_orders::FuseOrder;
 
 /// A lock that is wanted, or no longer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +107,8 @@ pub enum Work {
     Lock(Box<LockRequest>),
     /// Unlock it.
     Unlock(Box<LockRequest>),
+    /// Change fuses.
+    Fuse(Box<FuseOrder>),
 }
 
 /// What came of it.
@@ -134,6 +137,8 @@ pub enum WorkDone {
     Pin(PinResult),
     /// Which directory is locked, or was.
     Locks(LocksResult),
+    /// The fuses that were changed.
+    Fuses(Vec<FuseRecord>),
 }
 
 /// Who did it.

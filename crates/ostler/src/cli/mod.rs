@@ -31,6 +31,7 @@ mod doctor;
 mod du;
 mod events;
 mod finalize;
+mod fuse;
 mod gc;
 mod help;
 pub(crate) mod hook;
