@@ -29,10 +29,12 @@ mod collect;
 mod finalize;
 mod launch;
 mod locks;
+mod mcp;
 mod metrics;
 mod notify;
 mod pins;
 mod search;
+mod setup;
 mod usage;
 
 pub use agents::*;
@@ -40,10 +42,12 @@ pub use collect::*;
 pub use finalize::*;
 pub use launch::*;
 pub use locks::*;
+pub use mcp::*;
 pub use metrics::*;
 pub use notify::*;
 pub use pins::*;
 pub use search::*;
+pub use setup::*;
 pub use usage::*;
 
 /// The envelope around every result.

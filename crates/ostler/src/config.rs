@@ -14,9 +14,12 @@ use crate::env;
 use crate::error::Error;
 use crate::render::{duration, size};
 
+mod mcp;
 mod notify;
 mod terminal;
 
+use mcp::McpTable;
+pub(crate) use mcp::{McpRight, McpServerSettings};
 pub(crate) use terminal::TerminalSettings;
 use terminal::TerminalTable;
 
@@ -32,6 +35,8 @@ struct File {
     retention: RetentionTable,
     #[serde(default)]
     terminal: TerminalTable,
+    #[serde(default)]
+    mcp: McpTable,
     #[serde(default)]
     profiles: BTreeMap<String, Profile>,
     #[serde(default)]
@@ -81,6 +86,7 @@ struct RetentionTable {
 pub(crate) struct LoadedConfig {
     pub(crate) config: OstlerConfig,
     pub(crate) terminals: TerminalSettings,
+    pub(crate) mcp: McpServerSettings,
     pub(crate) notify: flows::notify::NotifySettings,
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<ConfigSetting>,
@@ -157,6 +163,8 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
             .map_err(&wrong)?;
     settings.extend(drawn);
+    let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(&wrong)?;
+    settings.extend(served);
     let (notify, told) = notify::read_notify_settings(file.notify, &from_file).map_err(&wrong)?;
     settings.extend(told);
     let prices = read_prices(&file.prices).map_err(wrong)?;
@@ -167,7 +175,7 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         origin: origin.to_owned(),
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
-    Ok(LoadedConfig { config, terminals, notify, file: path, settings })
+    Ok(LoadedConfig { config, terminals, mcp, notify, file: path, settings })
 }
 
 /// Prices, in millionths of a dollar.

@@ -41,8 +41,11 @@ mod cli {
     mod reaper;
     mod run;
     mod search;
+    mod service;
+    mod setup;
     mod show;
     mod stop;
     mod usage;
+    mod watch;
     mod writer;
 }

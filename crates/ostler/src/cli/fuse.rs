@@ -235,7 +235,7 @@ impl FuseSetArgs {
             None => action.usual_late_policy(),
         };
         Ok(FuseRecord {
-            id: format!("f{}", sys::random::new_ulid()?.to_lowercase()),
+            id: sys::random::new_ulid()?,
             target,
             due,
             action,
