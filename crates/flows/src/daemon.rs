@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use model::control::fuses::FuseRecord;
 use model::time::Time;
 use model::wire::{DaemonResult, SweepResult};
 use sys::machine::Machine;
@@ -20,11 +21,13 @@ use sys::private::PrivateDir;
 use sys::watch::DirectoryWatch;
 
 use crate::finalize::{self, SweepError};
+use crate::fuses::{FuseEngine, read_fuse_clock};
 use crate::notify::Notifier;
 use crate::tracks::session_name;
 use crate::writer::{DaemonAnswer, DaemonOrder, HomeId};
 use crate::{hook, work};
 use model::failure::{Failure, FailureKind};
+use store::state::StateError;
 use store::writer::StoreWriter;
 
 /// How often owners are looked at whose end the kernel does not tell.
@@ -91,6 +94,7 @@ pub struct Daemon {
     about: DaemonResult,
     watching: Arc<AtomicU64>,
     notifier: Option<Notifier>,
+    fuses: FuseEngine,
 }
 
 impl std::fmt::Debug for Daemon {
@@ -132,6 +136,7 @@ impl Daemon {
             about,
             watching,
             notifier: None,
+            fuses: FuseEngine::new()?,
             writer,
         };
         Ok((daemon, queue))
@@ -168,6 +173,9 @@ impl Daemon {
             if let Err(error) = swept.and_then(|()| self.notify_people()) {
                 problem(&error.to_string());
             }
+            if let Err(error) = self.fire_fuses() {
+                problem(&error.to_string());
+            }
             if self.wait_for_events()? {
                 return Ok(self.writer);
             }
@@ -194,6 +202,11 @@ impl Daemon {
             (swept.kept, swept.pending) = (more.kept, more.pending);
         }
         Ok(swept)
+    }
+
+    fn fire_fuses(&mut self) -> Result<(), StateError> {
+        let state = self.writer.state_mut()?;
+        self.fuses.fire_due(state, &read_fuse_clock(&self.machine), &mut start_carrier)
     }
 
     fn notify_people(&mut self) -> Result<(), SweepError> {
@@ -237,6 +250,7 @@ impl Daemon {
         let mut descriptors = vec![self.bell.as_fd()];
         descriptors.extend(self.spool.descriptor());
         descriptors.extend(self.owners.values().map(AsFd::as_fd));
+        descriptors.extend(self.fuses.descriptors());
         let timeout = (self.unwatched > 0).then_some(OWNER_CHECK_INTERVAL);
         let timeout = sys::watch::POLL_INTERVAL.or(timeout);
         let ready = sys::watch::poll_readable(&descriptors, timeout)?;
@@ -290,6 +304,14 @@ impl Daemon {
         }
         Ok(false)
     }
+}
+
+/// Starts the process that carries a fuse out. It outlives the daemon, and tells the writer what became of it.
+fn start_carrier(fuse: &FuseRecord) -> io::Result<()> {
+    let mut command = std::process::Command::new(sys::spawn::this_program()?);
+    let null = std::process::Stdio::null;
+    command.args(["fuse", "carry-out", &fuse.id]).stdin(null()).stdout(null()).stderr(null());
+    sys::spawn::spawn_detached(&mut command)?.wait().map(drop)
 }
 
 /// What the daemon says of itself.

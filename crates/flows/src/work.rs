@@ -8,7 +8,9 @@ use model::wire::SweepResult;
 use sys::machine::Machine;
 
 use crate::finalize::{self, SweepError};
+use crate::fuses;
 use crate::gc;
+use crate::locks;
 use crate::pins;
 use crate::terminal::{self, TerminalHome};
 use crate::writer::{
@@ -79,6 +81,11 @@ fn perform_watched_work(
             *remove,
             machine.now(),
         )?),
+        Work::Lock(request) => WorkDone::Locks(locks::perform_lock(writer, request, machine)?),
+        Work::Fuse(order) => {
+            WorkDone::Fuses(fuses::perform_fuse_order(writer, order, machine.now())?)
+        }
+        Work::Unlock(request) => WorkDone::Locks(locks::perform_unlock(writer, request, machine)?),
     })
 }
 

@@ -19,6 +19,7 @@ mod cli {
     mod feel;
     mod finalize;
     mod foreign_tree;
+    mod fuses;
     mod help;
     mod homes;
     mod hook;
@@ -29,6 +30,7 @@ mod cli {
     mod json_contract;
     mod launches;
     mod live;
+    mod locks;
     mod logs;
     mod ls;
     mod metrics;

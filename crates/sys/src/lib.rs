@@ -34,6 +34,7 @@ pub mod socket;
 pub mod spawn;
 pub mod spread;
 pub mod terminal;
+pub mod timer;
 pub mod trash;
 pub mod tree;
 pub mod wall_clock;

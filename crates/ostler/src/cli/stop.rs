@@ -121,7 +121,7 @@ fn check_kind(one: &Observed) -> Result<(), Error> {
 }
 
 /// What is true of a session by now; `None` if that cannot be told.
-fn glance_at(
+pub(super) fn glance_at(
     context: &CliContext,
     terminals: &TerminalHome,
     name: &SessionName,
