@@ -206,7 +206,8 @@ impl Daemon {
 
     fn fire_fuses(&mut self) -> Result<(), StateError> {
         let state = self.writer.state_mut()?;
-        self.fuses.fire_due(state, &read_fuse_clock(&self.machine), &mut start_carrier)
+        let clock = read_fuse_clock(&self.machine);
+        self.fuses.fire_due(state, self.machine.observer(), &clock, &mut start_carrier)
     }
 
     fn notify_people(&mut self) -> Result<(), SweepError> {

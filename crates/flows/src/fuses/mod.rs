@@ -16,6 +16,7 @@ use model::control::fuses::{
 };
 use model::failure::{Failure, FailureKind};
 use model::identity::Identity;
+use model::liveness::Observer;
 use model::rules::judge::proven_owners;
 use model::time::Time;
 use store::state::{StateError, StateStore};
@@ -212,6 +213,7 @@ impl FuseEngine {
     pub(crate) fn fire_due(
         &mut self,
         state: &mut StateStore,
+        observer: &Observer,
         clock: &FuseClock,
         start: &mut dyn FnMut(&FuseRecord) -> io::Result<()>,
     ) -> Result<(), StateError> {
@@ -223,7 +225,7 @@ impl FuseEngine {
         let mut carriers = HashMap::new();
         for mut fuse in state.list_fuses(false)? {
             if fuse.state == FuseState::Firing {
-                match self.follow_carrier(&fuse, clock) {
+                match self.follow_carrier(&fuse, observer, clock) {
                     CarrierFinding::Gone => self.leave_unsettled(state, &mut fuse, clock)?,
                     CarrierFinding::Awaited(until) => sooner_boot(&mut boot, until),
                     CarrierFinding::Watched(end) => drop(carriers.insert(fuse.id.clone(), end)),
@@ -298,7 +300,12 @@ impl FuseEngine {
         state.change_fuse(fuse, FuseState::Firing, clock.wall).map(drop)
     }
 
-    fn follow_carrier(&mut self, fuse: &FuseRecord, clock: &FuseClock) -> CarrierFinding {
+    fn follow_carrier(
+        &mut self,
+        fuse: &FuseRecord,
+        observer: &Observer,
+        clock: &FuseClock,
+    ) -> CarrierFinding {
         let Some(carrier) = &fuse.carrier else {
             return match self.awaited.get(&fuse.id) {
                 Some(until) if clock.since_boot < *until => CarrierFinding::Awaited(*until),
@@ -306,15 +313,14 @@ impl FuseEngine {
             };
         };
         self.awaited.remove(&fuse.id);
-        let observer = sys::proc::current_observer();
         if let Some(known) = self.carriers.remove(&fuse.id)
-            && sys::proc::probe_liveness(carrier, &observer).is_alive()
+            && sys::proc::probe_liveness(carrier, observer).is_alive()
         {
             return CarrierFinding::Watched(known);
         }
-        match sys::proc::watch_process_end(carrier, &observer) {
+        match sys::proc::watch_process_end(carrier, observer) {
             Some(end) => CarrierFinding::Watched(end),
-            None if sys::proc::probe_liveness(carrier, &observer).is_dead() => CarrierFinding::Gone,
+            None if sys::proc::probe_liveness(carrier, observer).is_dead() => CarrierFinding::Gone,
             None => CarrierFinding::Unseen,
         }
     }

@@ -56,7 +56,9 @@ impl Stage {
             started.push(fuse.id.clone());
             Ok(())
         };
-        self.engine.fire_due(&mut self.state, clock, &mut start).unwrap();
+        self.engine
+            .fire_due(&mut self.state, &sys::proc::current_observer(), clock, &mut start)
+            .unwrap();
     }
 
     fn state_of(&self, id: &str) -> FuseState {
