@@ -10,6 +10,7 @@ use model::session::SessionKind;
 use store::state::{StateError, StateStore, Tally};
 
 use crate::observe::Observation;
+use crate::permits::list_requests;
 
 type MetricLabels = Vec<(&'static str, String)>;
 
@@ -69,6 +70,7 @@ pub fn gather_metrics(
     let mut families = session_families(observation);
     families.extend(usage_families(observation));
     families.push(count_turns(&tallies));
+    families.push(count_requests(home));
     for (kinds, name, labels, help) in COUNTED_EVENTS {
         families.push(count_events(
             &tallies,
@@ -202,6 +204,23 @@ fn count_turns(tallies: &[Tally]) -> MetricFamily {
     );
     for ((agent, end), count) in turns {
         family.add_sample(vec![("agent", agent), ("end", end.to_owned())], count as f64);
+    }
+    family
+}
+
+/// Requests that wait for an answer. What cannot be read is none that could be answered.
+fn count_requests(home: &Path) -> MetricFamily {
+    let mut pending: BTreeMap<String, u64> = BTreeMap::new();
+    for request in list_requests(home).unwrap_or_default() {
+        *pending.entry(request.agent).or_default() += 1;
+    }
+    let mut family = MetricFamily::new(
+        "ostler_permissions_pending",
+        MetricKind::Gauge,
+        "Permission requests that ostler could answer.",
+    );
+    for (agent, count) in pending {
+        family.add_sample(vec![("agent", agent)], count as f64);
     }
     family
 }

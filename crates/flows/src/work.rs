@@ -13,6 +13,7 @@ use crate::finalize::{self, SweepError};
 use crate::fuses;
 use crate::gc;
 use crate::locks;
+use crate::permits;
 use crate::pins;
 use crate::terminal::{self, TerminalHome};
 use crate::writer::{
@@ -79,6 +80,10 @@ fn perform_watched_work(
             WorkDone::Pin(pins::perform_pin(writer, sessions, note.as_deref(), *remove, now)?)
         }
         Work::Lock(request) => WorkDone::Locks(locks::perform_lock(writer, request, now)?),
+        Work::NotePermit(note) => {
+            permits::note_answer(writer, note, now)?;
+            WorkDone::Noted
+        }
         Work::Fuse(order) => WorkDone::Fuses(fuses::perform_fuse_order(writer, order, now)?),
         Work::Unlock(request) => WorkDone::Locks(locks::perform_unlock(writer, request, now)?),
     })

@@ -146,6 +146,7 @@ pub fn sweep_sessions(
     let begun = Instant::now();
     let mut swept = SweepResult::default();
     take_in(writer, &mut swept)?;
+    crate::permits::forget_dead_requests(&writer.home, request.now);
     let observer = sys::proc::current_observer();
     for tracked in writer.state()?.open_sessions()? {
         if !is_wanted(request, &tracked) {
