@@ -13,11 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use adapters::EnvLookup;
 use model::control::fuses::FuseRecord;
-use model::liveness::Observer;
 use model::time::Time;
 use model::wire::{DaemonResult, SweepResult};
+use sys::machine::Machine;
 use sys::private::PrivateDir;
 use sys::watch::DirectoryWatch;
 
@@ -82,9 +81,10 @@ impl OrderQueue {
 }
 
 /// The daemon at work.
-pub struct Daemon<'a> {
+pub struct Daemon {
     writer: StoreWriter,
-    env: EnvLookup<'a>,
+    /// As it was when the daemon began; each turn has its own.
+    machine: Machine,
     home: PrivateDir,
     orders: Receiver<(TakeOrder, Reply)>,
     bell: io::PipeReader,
@@ -97,17 +97,17 @@ pub struct Daemon<'a> {
     fuses: FuseEngine,
 }
 
-impl std::fmt::Debug for Daemon<'_> {
+impl std::fmt::Debug for Daemon {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Daemon").field("about", &self.about).finish_non_exhaustive()
     }
 }
 
-impl<'a> Daemon<'a> {
+impl Daemon {
     /// Makes the daemon ready; `about` is what it says of itself.
     pub fn new(
         writer: StoreWriter,
-        env: EnvLookup<'a>,
+        machine: Machine,
         about: DaemonResult,
     ) -> io::Result<(Self, OrderQueue)> {
         // Held open: its inode is not given to another directory while the daemon runs.
@@ -126,7 +126,7 @@ impl<'a> Daemon<'a> {
         };
         let daemon = Self {
             home,
-            env,
+            machine,
             orders,
             bell,
             // Watched before it is first read: what comes between is told.
@@ -184,16 +184,13 @@ impl<'a> Daemon<'a> {
 
     /// Sweeps, and holds on to every owner that is there.
     fn sweep_and_hold(&mut self, only: &[String]) -> Result<SweepResult, SweepError> {
-        let request = finalize::SweepRequest {
-            env: self.env,
-            now: sys::clock::now(),
-            only,
-            budget: CONDENSE_TIME_BUDGET,
-        };
+        let machine = self.machine.next_turn();
+        let request =
+            finalize::SweepRequest { machine: &machine, only, budget: CONDENSE_TIME_BUDGET };
         let mut swept = finalize::sweep_sessions(&mut self.writer, &request)?;
         // One that ended after it was seen alive and before it was held on to is swept at once.
         for _ in 0..MAX_SWEEP_ROUNDS {
-            if !self.hold_owners()? {
+            if !self.hold_owners(&machine)? {
                 break;
             }
             let more = finalize::sweep_sessions(&mut self.writer, &request)?;
@@ -208,8 +205,10 @@ impl<'a> Daemon<'a> {
     }
 
     fn fire_fuses(&mut self) -> Result<(), StateError> {
+        let machine = self.machine.next_turn();
+        let clock = read_fuse_clock(&machine);
         let state = self.writer.state_mut()?;
-        self.fuses.fire_due(state, &read_fuse_clock(), &mut start_carrier)
+        self.fuses.fire_due(state, &machine, &clock, &mut start_carrier)
     }
 
     fn notify_people(&mut self) -> Result<(), SweepError> {
@@ -218,9 +217,8 @@ impl<'a> Daemon<'a> {
     }
 
     /// Holds on to every owner that is there; returns whether one is already gone.
-    fn hold_owners(&mut self) -> Result<bool, SweepError> {
+    fn hold_owners(&mut self, machine: &Machine) -> Result<bool, SweepError> {
         sys::pause::pause_at("daemon.hold");
-        let observer: Observer = sys::proc::current_observer();
         let mut held = HashMap::new();
         self.unwatched = 0;
         let mut gone = false;
@@ -234,12 +232,12 @@ impl<'a> Daemon<'a> {
                 continue;
             }
             let known = self.owners.remove(&key);
-            match known.or_else(|| sys::proc::watch_process_end(owner, &observer)) {
+            match known.or_else(|| sys::proc::watch_process_end(owner, machine.observer())) {
                 Some(descriptor) => {
                     held.insert(key, descriptor);
                 }
                 None => {
-                    gone |= sys::proc::probe_liveness(owner, &observer).is_dead();
+                    gone |= machine.probe_process(owner).is_dead();
                     self.unwatched += 1;
                 }
             }
@@ -293,7 +291,8 @@ impl<'a> Daemon<'a> {
                     Err(error) => DaemonAnswer::Failed { reason: error.to_string() },
                 }),
                 DaemonOrder::Work(work) => {
-                    let done = work::perform_work(&mut self.writer, &work, sys::clock::now());
+                    let machine = self.machine.next_turn();
+                    let done = work::perform_work(&mut self.writer, &work, &machine);
                     reply(match done {
                         Ok(done) => DaemonAnswer::Done(Box::new(done)),
                         Err(failure) => DaemonAnswer::NotDone(failure),

@@ -6,7 +6,6 @@
 //!
 //! A process that was marked at its launch asks ostler for permissions: its hook then waits for an answer.
 
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -15,6 +14,8 @@ use std::time::Duration;
 use adapters::hooks;
 use model::control::permits::{PermitMarker, PermitRequest, PermitVerdict};
 use model::event::{HookHappening, HookReport};
+use model::time::Time;
+use sys::machine::Machine;
 
 mod waiting;
 
@@ -56,10 +57,12 @@ pub struct HookCall<'a, I> {
     pub argument: Option<&'a str>,
     /// Where it comes from otherwise.
     pub stdin: I,
-    /// ostler's home, or why there is none.
-    pub home: Result<&'a Path, String>,
-    /// ostler's directory for sockets.
+    /// The machine, or why its home is not known.
+    pub machine: Result<&'a Machine, String>,
+    /// ostler's directory for sockets, where problems go without a home.
     pub runtime: &'a Path,
+    /// When the agent called.
+    pub at: Time,
 }
 
 /// An answer to be given to the agent.
@@ -78,11 +81,8 @@ impl HookReply {
 }
 
 /// Takes one report in. There is nothing to return but the answer to a question that somebody was asked.
-pub fn receive_report<I: AsFd>(
-    call: &HookCall<'_, I>,
-    variable: &dyn Fn(&str) -> Option<OsString>,
-) -> Option<HookReply> {
-    match try_receive_report(call, variable) {
+pub fn receive_report<I: AsFd>(call: &HookCall<'_, I>) -> Option<HookReply> {
+    match try_receive_report(call) {
         Ok(reply) => reply,
         Err(problem) => {
             log_problem(call, &problem);
@@ -91,11 +91,9 @@ pub fn receive_report<I: AsFd>(
     }
 }
 
-fn try_receive_report<I: AsFd>(
-    call: &HookCall<'_, I>,
-    variable: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<Option<HookReply>, String> {
-    let home = call.home.clone()?;
+fn try_receive_report<I: AsFd>(call: &HookCall<'_, I>) -> Result<Option<HookReply>, String> {
+    let machine = call.machine.clone()?;
+    let home = machine.home();
     let adapter = adapters::by_id(call.agent).ok_or("there is no adapter of that name")?;
     let about = adapter.agent_profile();
     let known = about.hooks.ok_or("this agent has no hooks that are understood")?;
@@ -108,12 +106,12 @@ fn try_receive_report<I: AsFd>(
         // An event that nobody asked for is no problem; one that cannot be understood is.
         return if asked { Err(not_understood(&payload)) } else { Ok(None) };
     };
-    let env = adapters::EnvLookup::new(variable);
+    let env = machine.env();
     let named = known.pid_variables.iter().filter_map(|name| env.get(name));
     let named = named.filter_map(|value| value.to_str()?.parse().ok());
     let claims: Vec<u32> = named.chain(hooks::claimed_pid(&payload)).collect();
     let owner = sys::owner::capture_owner(&[(about.id, about.program)], &claims);
-    let at = sys::clock::now();
+    let at = machine.read_clock();
     let mut report = HookReport {
         id: sys::clock::unique_suffix(at),
         at,
@@ -126,7 +124,7 @@ fn try_receive_report<I: AsFd>(
         cut,
         permit: None,
     };
-    let marker = permit_marker(call, variable);
+    let marker = permit_marker(call, machine);
     if let Some(marker) = marker {
         report.permit = sys::random::new_ulid().ok();
         if marker.only {
@@ -146,24 +144,21 @@ fn try_receive_report<I: AsFd>(
     sys::append::append_bytes(&spool_path(home), &line)
         .map_err(|error| format!("the spool could not be written: {error}"))?;
     match marker {
-        Some(marker) => ask_for_permission(call, home, &report, payload, marker),
+        Some(marker) => ask_for_permission(call, machine, &report, payload, marker),
         None => Ok(None),
     }
 }
 
 /// Whether this process was marked at its launch to ask ostler, and this is a question that it can answer.
-fn permit_marker<I>(
-    call: &HookCall<'_, I>,
-    variable: &dyn Fn(&str) -> Option<OsString>,
-) -> Option<PermitMarker> {
-    let marker = PermitMarker::parse(variable(PermitMarker::VARIABLE)?.to_str()?)?;
+fn permit_marker<I>(call: &HookCall<'_, I>, machine: &Machine) -> Option<PermitMarker> {
+    let marker = PermitMarker::parse(machine.env().get(PermitMarker::VARIABLE)?.to_str()?)?;
     hooks::render_permission_answer(call.agent, call.event, true, None).map(|_| marker)
 }
 
 /// Writes the question down and waits for its answer.
 fn ask_for_permission<I>(
     call: &HookCall<'_, I>,
-    home: &Path,
+    machine: &Machine,
     report: &HookReport,
     payload: Vec<u8>,
     marker: PermitMarker,
@@ -183,9 +178,12 @@ fn ask_for_permission<I>(
         cwd: report.hook.cwd.clone(),
         asked_at: report.at,
         until: report.at.plus(marker.wait),
-        asker: sys::proc::identify_self().map_err(|error| error.to_string())?,
+        asker: machine
+            .identify_process(std::process::id())
+            .map_err(|error| error.to_string())?,
         owner: report.owner.clone(),
     };
+    let home = machine.home();
     let spool = spool_path(home);
     let mut open = OpenRequest::write_down(home, spool, report, request, question.tool_use)?;
     match open.await_answer(marker.wait) {
@@ -226,8 +224,9 @@ fn log_problem<I>(call: &HookCall<'_, I>, problem: &dyn Display) {
     let name =
         |text: &str| -> String { text.chars().take(64).flat_map(char::escape_default).collect() };
     let (agent, event) = (name(call.agent), name(call.event));
-    let line = format!("{} {agent} {event}: {problem}\n", sys::clock::now());
-    for log in problem_logs(call.home.as_ref().ok().copied(), call.runtime) {
+    let line = format!("{} {agent} {event}: {problem}\n", call.at);
+    for log in problem_logs(call.machine.as_ref().ok().map(|machine| machine.home()), call.runtime)
+    {
         if sys::append::append_up_to(MAX_PROBLEM_LOG_BYTES, &log, line.as_bytes()).is_ok() {
             return;
         }

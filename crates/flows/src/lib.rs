@@ -38,8 +38,6 @@ pub mod vault;
 pub mod work;
 pub mod writer;
 
-pub use adapters::EnvLookup;
-
 /// The ids of every adapter, in the order people see them.
 pub fn adapter_ids() -> impl Iterator<Item = &'static str> {
     adapters::ALL_ADAPTERS.iter().map(|adapter| adapter.agent_profile().id)

@@ -9,13 +9,13 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use model::control::locks::{DirectoryId, DirectoryLock, LockChange, LockStanding, decide_lock};
 use model::failure::{Failure, FailureKind};
-use model::liveness::Observer;
 use model::session::SessionKind;
 use model::time::Time;
 use model::wire::{LockKind, LockView, LocksResult};
 use serde_json::json;
 use store::state::{LockWrite, StateError, StateStore};
 use store::writer::StoreWriter;
+use sys::machine::Machine;
 
 use crate::observe::{Observation, Observed};
 use crate::repository::worktree_root;
@@ -55,11 +55,7 @@ fn works_somewhere(one: &Observed) -> Option<&str> {
 }
 
 /// Everything that is busy or locked.
-pub fn list_locks(
-    observation: &Observation,
-    home: &Path,
-    now: Time,
-) -> Result<LocksResult, StateError> {
+pub fn list_locks(observation: &Observation, machine: &Machine) -> Result<LocksResult, StateError> {
     let mut busy: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
     for one in &observation.sessions {
         if let Some(cwd) = works_somewhere(one) {
@@ -74,10 +70,9 @@ pub fn list_locks(
         ..empty_view()
     };
     let mut locks: Vec<LockView> = busy.into_iter().map(busy_view).collect();
-    let observer = sys::proc::current_observer();
-    let state = StateStore::open_read_only(home)?;
+    let state = StateStore::open_read_only(machine.home())?;
     let rows = state.as_ref().map(StateStore::list_locks).transpose()?.unwrap_or_default();
-    let standing = |lock: &DirectoryLock| judge_now(lock, now, &observer);
+    let standing = |lock: &DirectoryLock| judge_now(lock, machine);
     let views = rows.iter().map(|lock| (lock, standing(lock)));
     locks.extend(
         views
@@ -90,42 +85,39 @@ pub fn list_locks(
 
 /// The lock that keeps a launch out of a directory: its own, or that of one above it.
 pub fn find_refusing_lock(
-    home: &Path,
+    machine: &Machine,
     directory: &Path,
-    now: Time,
 ) -> Result<Option<DirectoryLock>, StateError> {
-    let Some(state) = StateStore::open_read_only(home)? else { return Ok(None) };
+    let Some(state) = StateStore::open_read_only(machine.home())? else { return Ok(None) };
     let locks = state.list_locks()?;
     if locks.is_empty() {
         return Ok(None);
     }
-    let observer = sys::proc::current_observer();
     let real = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     let lineage: Vec<DirectoryId> =
         real.ancestors().filter_map(|place| identify_directory(place).ok()).collect();
     let refuses = |lock: &DirectoryLock| {
         lineage.iter().any(|place| place.is_same(&lock.directory))
-            && judge_now(lock, now, &observer) == LockStanding::Holds
+            && judge_now(lock, machine) == LockStanding::Holds
     };
     Ok(locks.into_iter().find(refuses))
 }
 
-fn judge_now(lock: &DirectoryLock, now: Time, observer: &Observer) -> LockStanding {
-    let holder = lock.holder.as_ref().map(|holder| sys::proc::probe_liveness(holder, observer));
-    lock.judge_lock(now, holder)
+fn judge_now(lock: &DirectoryLock, machine: &Machine) -> LockStanding {
+    let holder = lock.holder.as_ref().map(|holder| machine.probe_process(holder));
+    lock.judge_lock(machine.now(), holder)
 }
 
 /// Locks a directory. Whoever calls this is the writer.
 pub(crate) fn perform_lock(
     writer: &mut StoreWriter,
     request: &LockRequest,
-    now: Time,
+    machine: &Machine,
 ) -> Result<LocksResult, Failure> {
     let directory =
         identify_directory(&request.path).map_err(|error| no_directory(request, &error))?;
-    let observer = sys::proc::current_observer();
     let known = writer.state().and_then(|state| state.lock_of(&directory)).map_err(not_written)?;
-    let judged = known.as_ref().map(|lock| (lock, judge_now(lock, now, &observer)));
+    let judged = known.as_ref().map(|lock| (lock, judge_now(lock, machine)));
     let change = decide_lock(judged, &request.by, request.steal);
     let path = request.path.to_string_lossy().into_owned();
     if let (LockChange::Refuse, Some(lock)) = (change, &known) {
@@ -136,8 +128,8 @@ pub(crate) fn perform_lock(
         directory,
         by: request.by.clone(),
         reason: request.reason.clone(),
-        taken_at: now,
-        expires_at: request.ttl_ms.map(|ttl| now.plus(Duration::from_millis(ttl))),
+        taken_at: machine.now(),
+        expires_at: request.ttl_ms.map(|ttl| machine.now().plus(Duration::from_millis(ttl))),
         holder: request.holder.clone(),
     };
     let stolen_from = known.filter(|_| change == LockChange::Steal).map(|lock| lock.by);
@@ -145,7 +137,10 @@ pub(crate) fn perform_lock(
     let detail = json!({"cwd": path, "by": lock.by, "reason": lock.reason, "from": stolen_from});
     let write = LockWrite { lock: Some(&lock), directory, event: Some(event), detail };
     sys::pause::pause_at("lock.begun");
-    writer.state_mut().and_then(|state| state.write_lock(&write, now)).map_err(not_written)?;
+    writer
+        .state_mut()
+        .and_then(|state| state.write_lock(&write, machine.now()))
+        .map_err(not_written)?;
     let locks = vec![lock_view(&lock, LockStanding::Holds)];
     Ok(LocksResult { locks, stolen_from, ..LocksResult::default() })
 }
@@ -154,7 +149,7 @@ pub(crate) fn perform_lock(
 pub(crate) fn perform_unlock(
     writer: &mut StoreWriter,
     request: &LockRequest,
-    now: Time,
+    machine: &Machine,
 ) -> Result<LocksResult, Failure> {
     let known = match identify_directory(&request.path) {
         Ok(directory) => writer.state().and_then(|state| state.lock_of(&directory)),
@@ -165,7 +160,7 @@ pub(crate) fn perform_unlock(
             .map(|locks| locks.into_iter().find(|lock| Path::new(&lock.path) == request.path)),
     };
     let Some(lock) = known.map_err(not_written)? else { return Ok(LocksResult::default()) };
-    let standing = judge_now(&lock, now, &sys::proc::current_observer());
+    let standing = judge_now(&lock, machine);
     let change = decide_lock(Some((&lock, standing)), &request.by, request.steal);
     if change == LockChange::Refuse {
         return Err(refuse_other(&lock, "unlock"));
@@ -178,7 +173,10 @@ pub(crate) fn perform_unlock(
         event: stolen_from.as_ref().map(|_| "lock.stolen"),
         detail,
     };
-    writer.state_mut().and_then(|state| state.write_lock(&write, now)).map_err(not_written)?;
+    writer
+        .state_mut()
+        .and_then(|state| state.write_lock(&write, machine.now()))
+        .map_err(not_written)?;
     let locks = vec![lock_view(&lock, standing)];
     Ok(LocksResult { locks, stolen_from, ..LocksResult::default() })
 }

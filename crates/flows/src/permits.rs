@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use model::control::permits::{PermitAnswer, PermitRequest, PermitVerdict};
 use model::failure::{Failure, FailureKind};
-use model::liveness::Observer;
 use model::time::Time;
 use store::state::AnsweredPermit;
 use store::writer::StoreWriter;
+use sys::machine::Machine;
 use sys::private::PrivateDir;
 use sys::watch::DirectoryWatch;
 
@@ -87,21 +87,20 @@ pub enum PermitError {
 }
 
 /// Every request that waits for an answer, the oldest first.
-pub fn list_requests(home: &Path) -> Result<Vec<PermitRequest>, PermitError> {
-    let directory = permits_directory(home);
+pub fn list_requests(machine: &Machine) -> Result<Vec<PermitRequest>, PermitError> {
+    let directory = permits_directory(machine.home());
     if !directory.exists() {
         return Ok(Vec::new());
     }
     let failed = |reason: String| PermitError::Files { directory: directory.clone(), reason };
     let dir = sys::private::open_own_dir(&directory).map_err(|error| failed(error.to_string()))?;
-    let observer = sys::proc::current_observer();
     let mut requests = Vec::new();
     for name in dir.list_names().map_err(|error| failed(error.to_string()))? {
         let id = name.to_str().and_then(|name| name.strip_suffix(".json"));
         let request = id.and_then(|id| read_request(&dir, id));
         // One that is answered waits only for its hook to say so.
         requests.extend(request.filter(|request| {
-            is_waiting(request, &observer)
+            is_waiting(request, machine)
                 && dir.facts_of(answer_name(&request.id).as_ref()).ok().flatten().is_none()
         }));
     }
@@ -110,8 +109,8 @@ pub fn list_requests(home: &Path) -> Result<Vec<PermitRequest>, PermitError> {
 }
 
 /// Whether its process is there, as far as can be told: a doubt keeps.
-fn is_waiting(request: &PermitRequest, observer: &Observer) -> bool {
-    !sys::proc::probe_liveness(&request.asker, observer).is_dead()
+fn is_waiting(request: &PermitRequest, machine: &Machine) -> bool {
+    !machine.probe_process(&request.asker).is_dead()
 }
 
 fn read_request(dir: &PrivateDir, id: &str) -> Option<PermitRequest> {
@@ -154,19 +153,18 @@ pub fn choose_request(
 
 /// Answers a request, and waits until its hook has taken the answer.
 pub fn answer_request(
-    home: &Path,
+    machine: &Machine,
     request: &PermitRequest,
     answer: &PermitAnswer,
 ) -> Result<(), PermitError> {
-    let directory = permits_directory(home);
+    let directory = permits_directory(machine.home());
     let failed = |reason: String| PermitError::Files { directory: directory.clone(), reason };
     refuse_own_answer(request)?;
     let watch =
         DirectoryWatch::watch_directory(&directory).map_err(|error| failed(error.to_string()))?;
     let gone = |why: &str| PermitError::Gone { id: request.id.clone(), why: why.to_owned() };
-    let observer = sys::proc::current_observer();
     let request_file = directory.join(request_name(&request.id));
-    if !request_file.exists() || !is_waiting(request, &observer) {
+    if !request_file.exists() || !is_waiting(request, machine) {
         return Err(gone("whoever asked is gone"));
     }
     let answer_file = directory.join(answer_name(&request.id));
@@ -193,7 +191,7 @@ pub fn answer_request(
             return Err(gone("it was decided otherwise, or its time was up"));
         }
         let left = until.saturating_duration_since(Instant::now());
-        if !is_waiting(request, &observer) || left.is_zero() {
+        if !is_waiting(request, machine) || left.is_zero() {
             return Err(PermitError::MayHaveApplied);
         }
         // A hook that is killed tells nobody.
@@ -240,15 +238,14 @@ pub(crate) fn note_answer(
 }
 
 /// Removes what hooks left behind that were killed while they waited. Whoever calls this is the writer.
-pub(crate) fn forget_dead_requests(home: &Path, now: Time) {
+pub(crate) fn forget_dead_requests(machine: &Machine) {
     const LEFT_ALONE: Duration = Duration::from_secs(60);
-    let directory = permits_directory(home);
+    let directory = permits_directory(machine.home());
     let Ok(dir) = sys::private::open_own_dir(&directory) else { return };
-    let observer = sys::proc::current_observer();
     for name in dir.list_names().unwrap_or_default() {
         let Some(id) = name.to_str().and_then(|name| name.strip_suffix(".json")) else { continue };
         let Some(request) = read_request(&dir, id) else { continue };
-        if !is_waiting(&request, &observer) && now.since(request.asked_at) > LEFT_ALONE {
+        if !is_waiting(&request, machine) && machine.now().since(request.asked_at) > LEFT_ALONE {
             forget_file(&directory.join(answer_name(id)));
             forget_file(&directory.join(request_name(id)));
         }

@@ -319,7 +319,6 @@ impl Error {
                 delivery_failure(delivery.state, None).unwrap_or("NOT_DELIVERED")
             }
             Self::WaitedInVain(_) => "WAIT_TIMEOUT",
-            Self::Permit(PermitError::NothingAsked { .. }) => "NOT_FOUND",
             Self::Permit(PermitError::MayHaveApplied) => "MAY_HAVE_APPLIED",
             Self::Permit(_) => "SESSION_NOT_RUNNING",
             Self::Access(error) => access_code(error),

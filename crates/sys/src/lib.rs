@@ -18,6 +18,7 @@ pub mod hash;
 pub mod input;
 pub mod lock;
 pub mod lockfile;
+pub mod machine;
 pub mod memory;
 pub mod orphans;
 pub mod owner;

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use model::hosted::wire::{AgentSeen, SnapshotFormat, SnapshotParams, WaitResult};
 use model::hosted::{FaultCode, HostFault};
 use model::identity::Identity;
-use model::liveness::Observer;
 use model::status::Activity;
 use store::state::StateStore;
+use sys::machine::Machine;
 use sys::watch::{DirectoryWatch, POLL_INTERVAL};
 
 use super::{HostedSession, look, wait};
@@ -45,7 +45,11 @@ struct PresentAgent {
 }
 
 /// The agents whose processes descend from the session's program.
-fn agents_present(home: &Path, session: &HostedSession) -> Result<Vec<PresentAgent>, HostFault> {
+fn agents_present(
+    machine: &Machine,
+    session: &HostedSession,
+) -> Result<Vec<PresentAgent>, HostFault> {
+    let home = machine.home();
     let program = session.holder.as_ref().and_then(|holder| holder.child.as_ref());
     let Some(program) = program else { return Ok(Vec::new()) };
     let unreadable = |reason: String| {
@@ -57,10 +61,9 @@ fn agents_present(home: &Path, session: &HostedSession) -> Result<Vec<PresentAge
     let state = StateStore::open_read_only(home).map_err(|error| unreadable(error.to_string()))?;
     let open = tracks::open_now(home, state.as_ref());
     let mut open = open.map_err(|error| unreadable(error.to_string()))?;
-    let observer = sys::proc::current_observer();
     open.retain(|one| {
         let owner = one.track.owner.as_ref();
-        owner.is_some_and(|owner| sys::proc::probe_liveness(owner, &observer).is_alive())
+        owner.is_some_and(|owner| machine.probe_process(owner).is_alive())
     });
     if open.is_empty() {
         return Ok(Vec::new());
@@ -77,16 +80,16 @@ fn agents_present(home: &Path, session: &HostedSession) -> Result<Vec<PresentAge
 
 impl HostedSession {
     /// Whether the program on its terminal goes on. Of one that has ended its host will tell how.
-    fn runs_program(&self, observer: &Observer) -> bool {
+    fn runs_program(&self) -> bool {
         let program = self.holder.as_ref().and_then(|holder| holder.child.as_ref());
-        program.is_some_and(|program| !sys::proc::probe_liveness(program, observer).is_dead())
+        program.is_some_and(|program| !self.machine.probe_process(program).is_dead())
     }
 }
 
 /// Waits for an agent in the terminal. One that ended before is not waited for, unless the terminal's
 /// program has ended with it.
 pub fn wait_for_agent(
-    home: &Path,
+    machine: &Machine,
     session: &HostedSession,
     wanted: AwaitedActivity,
     timeout_ms: Option<u64>,
@@ -95,22 +98,22 @@ pub fn wait_for_agent(
         0 => None,
         millis => Instant::now().checked_add(Duration::from_millis(millis)),
     };
+    let home = machine.home();
     let bells = watch_bells(home).map_err(|error| {
         HostFault::new(
             FaultCode::StorageReadError,
             format!("cannot follow {}: {error}", home.display()),
         )
     })?;
-    let observer = sys::proc::current_observer();
-    let host = sys::proc::watch_process_end(&session.host_identity(), &observer);
+    let host = sys::proc::watch_process_end(&session.host_identity(), machine.observer());
     let mut last = None;
     loop {
         // Before looking: whatever comes from now on wakes us.
         bells.iter().for_each(DirectoryWatch::clear);
         let now = session.reread_manifest().unwrap_or_else(|| session.clone()).as_settled();
-        let present = agents_present(home, session)?;
+        let present = agents_present(machine, session)?;
         let fits = present.iter().find(|one| wanted == AwaitedActivity::Does(one.seen.activity));
-        let left = || present.is_empty() && last.is_some() && session.runs_program(&observer);
+        let left = || present.is_empty() && last.is_some() && session.runs_program();
         let ended = wanted == AwaitedActivity::Ended && (now.status().is_terminal() || left());
         if fits.is_some() || ended {
             return Ok(WaitResult {
@@ -128,7 +131,7 @@ pub fn wait_for_agent(
         }
         let owners: Vec<OwnedFd> = present
             .iter()
-            .filter_map(|one| sys::proc::watch_process_end(&one.owner, &observer))
+            .filter_map(|one| sys::proc::watch_process_end(&one.owner, machine.observer()))
             .collect();
         let descriptors: Vec<BorrowedFd<'_>> = bells
             .iter()

@@ -191,7 +191,7 @@ fn parse_time(text: &str) -> Result<Time, String> {
 
 impl FuseArgs {
     pub(crate) fn run_fuse(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let clock = read_fuse_clock();
+        let clock = read_fuse_clock(context.machine()?);
         match &self.action {
             FuseCommand::Set(set) => {
                 let fuse = set.make_fuse(context, &clock)?;
@@ -209,7 +209,7 @@ impl FuseArgs {
                 change_fuses(context, &clock, order)
             }
             FuseCommand::Cancel { ids } => {
-                let by = find_calling_party(&env::user_name()).name;
+                let by = find_calling_party(context.machine()?, &env::user_name()).name;
                 change_fuses(context, &clock, FuseOrder::Cancel { ids: ids.clone(), by })
             }
             FuseCommand::CarryOut { id } => carry_out(context, id),
@@ -241,7 +241,7 @@ impl FuseSetArgs {
             action,
             late,
             created_at: clock.wall,
-            created_by: find_calling_party(&env::user_name()).name,
+            created_by: find_calling_party(context.machine()?, &env::user_name()).name,
             state: FuseState::Armed,
             fired_at: None,
             carrier: None,
@@ -280,17 +280,16 @@ impl FuseSetArgs {
             ));
         }
         let observation = context.observe_now(ObserveScope::All, &[])?;
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = context.current_dir();
         let one = flows::address::resolve_session(&observation, text, &here)?;
         Ok((fuses::target_session(one), one.session.last_activity_at()))
     }
 }
 
 fn order_fuses(context: &CliContext, order: FuseOrder) -> Result<Vec<FuseRecord>, Error> {
-    let dirs = context.ostler_dirs()?;
     let work = Work::Fuse(Box::new(order));
-    let now = sys::clock::now();
-    let done = carry_out_work(&dirs.home, &dirs.runtime, &work, now, &mut |_, _| {});
+    let machine = context.machine()?.next_turn();
+    let done = carry_out_work(&work, &machine, &mut |_, _| {});
     match done.map_err(Error::Order)? {
         (WorkDone::Fuses(fuses), _) => Ok(fuses),
         _ => Err(error::unexpected_answer()),
@@ -313,7 +312,7 @@ fn print_fuses(
     clock: &FuseClock,
     fuses: &[FuseRecord],
 ) -> Result<bool, Error> {
-    let daemon = daemon_status(&context.ostler_dirs()?).is_ok_and(|status| status.running);
+    let daemon = daemon_status(context.machine()?).is_ok_and(|status| status.running);
     let fuses: Vec<FuseView> = fuses.iter().map(|fuse| fuse_view(fuse, clock)).collect();
     let is_waiting = fuses.iter().any(|fuse| fuse.state == FuseState::Armed);
     if context.json {
@@ -374,7 +373,7 @@ fn settle_as(state: FuseState, outcome: impl Into<String>) -> FuseSettlement {
 }
 
 fn act_on_target(context: &CliContext, fuse: &FuseRecord) -> Result<FuseSettlement, Error> {
-    let observation = context.observe_at(sys::clock::now(), ObserveScope::All, &[])?;
+    let observation = context.next_turn().observe_now(ObserveScope::All, &[])?;
     let targets = match judge_target(&observation, fuse) {
         TargetFinding::There(targets) => targets,
         TargetFinding::Moot(why) => return Ok(settle_as(FuseState::Moot, why)),

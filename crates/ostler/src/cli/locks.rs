@@ -116,7 +116,7 @@ pub(crate) struct UnlockArgs {
 impl LocksArgs {
     pub(crate) fn run_locks(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let observation = context.observe_now(ObserveScope::Active, &[])?;
-        let listed = locks::list_locks(&observation, &context.ostler_home()?, context.now);
+        let listed = locks::list_locks(&observation, context.machine()?);
         let result = listed.map_err(|error| Error::Events(error.into()))?;
         if context.json {
             context.print_json(&result)?;
@@ -134,7 +134,7 @@ impl LocksArgs {
 
 impl LockArgs {
     pub(crate) fn run_lock(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let party = find_calling_party(&env::user_name());
+        let party = find_calling_party(context.machine()?, &env::user_name());
         let named = self.holder.map(sys::proc::identify_process).transpose();
         let holder = named.map_err(|error| {
             let pid = self.holder.unwrap_or_default();
@@ -154,7 +154,10 @@ impl LockArgs {
 
 impl UnlockArgs {
     pub(crate) fn run_unlock(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let by = self.by.clone().unwrap_or_else(|| find_calling_party(&env::user_name()).name);
+        let by = match &self.by {
+            Some(by) => by.clone(),
+            None => find_calling_party(context.machine()?, &env::user_name()).name,
+        };
         let request = LockRequest {
             path: absolute_directory(&self.directory)?,
             by,
@@ -176,8 +179,7 @@ fn absolute_directory(path: &Path) -> Result<PathBuf, Error> {
 }
 
 fn change_lock(context: &CliContext, work: &Work, done: &str) -> Result<ExitCode, Error> {
-    let dirs = context.ostler_dirs()?;
-    let changed = carry_out_work(&dirs.home, &dirs.runtime, work, context.now, &mut |_, _| {});
+    let changed = carry_out_work(work, context.machine()?, &mut |_, _| {});
     let (result, transport) = match changed.map_err(Error::Order)? {
         (WorkDone::Locks(result), transport) => (result, transport),
         _ => return Err(error::unexpected_answer()),

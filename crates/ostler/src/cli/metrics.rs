@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use clap::Args;
 use flows::metrics::gather_metrics;
 use flows::observe::ObserveScope;
-use flows::terminal::screen::Personality;
 use model::metrics::{MetricFamily, render_prometheus};
 use model::wire::MetricsResult;
 
@@ -87,22 +86,14 @@ impl MetricsArgs {
 /// The families, and whether everything could be read.
 fn measure(context: &CliContext) -> Result<(Vec<MetricFamily>, bool), Error> {
     let observation = context.observe_now(ObserveScope::All, &[])?;
-    let home = context.ostler_home()?;
-    let families = gather_metrics(&observation, &home, version::OSTLER_VERSION)
+    let families = gather_metrics(&observation, context.machine()?, version::OSTLER_VERSION)
         .map_err(|error| Error::Events(error.into()))?;
     Ok((families, observation.incomplete.is_empty()))
 }
 
 /// The text as of now, for whoever serves it.
 pub(crate) fn metrics_text() -> Result<String, String> {
-    let context = CliContext {
-        json: false,
-        name: "metrics",
-        now: sys::clock::now(),
-        personality: Personality::Ostler,
-        use_index: true,
-        agent_tty: None,
-    };
+    let context = CliContext::of_role("metrics");
     let measured = measure(&context).map_err(|error| error.to_string())?;
     Ok(render_prometheus(&measured.0))
 }

@@ -90,7 +90,7 @@ pub(crate) struct PermitArgs {
 
 impl PermitsArgs {
     pub(crate) fn run_permits(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let mut requests = permits::list_requests(&context.ostler_home()?)?;
+        let mut requests = permits::list_requests(context.machine()?)?;
         if let Some(session) = &self.session {
             let id = find_session(context, &requests, session)?;
             requests.retain(|request| request.session.starts_with(&id));
@@ -111,16 +111,16 @@ impl PermitsArgs {
 
 impl PermitArgs {
     pub(crate) fn run_permit(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let dirs = context.ostler_dirs()?;
-        let requests = permits::list_requests(&dirs.home)?;
+        let machine = context.machine()?;
+        let requests = permits::list_requests(machine)?;
         let session = find_session(context, &requests, &self.session)?;
         let request = permits::choose_request(&requests, &session, self.request.as_deref())?;
         let verdict = if self.allow { PermitVerdict::Allow } else { PermitVerdict::Deny };
-        let by = find_calling_party(&env::user_name()).name;
+        let by = find_calling_party(machine, &env::user_name()).name;
         let answer = PermitAnswer { verdict, message: self.message.clone(), by: by.clone() };
-        permits::answer_request(&dirs.home, &request, &answer)?;
-        let now = sys::clock::now();
-        let wait_ms = whole_millis(now.since(request.asked_at));
+        permits::answer_request(machine, &request, &answer)?;
+        let machine = machine.next_turn();
+        let wait_ms = whole_millis(machine.now().since(request.asked_at));
         let work = Work::NotePermit(Box::new(flows::writer::PermitNote {
             agent: request.agent.clone(),
             session: request.session.clone(),
@@ -130,7 +130,7 @@ impl PermitArgs {
             wait_ms,
         }));
         // The agent has its answer, whoever can write that down or not.
-        carry_out_work(&dirs.home, &dirs.runtime, &work, now, &mut |_, _| {})
+        carry_out_work(&work, &machine, &mut |_, _| {})
             .note_dropped("the event of an answered permission");
         let result =
             PermitResult { request: PermitView::from(&request), answered: verdict, by, wait_ms };
@@ -159,7 +159,7 @@ fn find_session(
         return Ok(asking[0].to_owned());
     }
     let observation = context.observe_now(ObserveScope::All, &[])?;
-    let here = std::env::current_dir().unwrap_or_default();
+    let here = context.current_dir();
     let one = flows::address::resolve_session(&observation, session, &here)?;
     // A terminal stands for the agent in it.
     let linked = one.session.linked.iter().find(|linked| {

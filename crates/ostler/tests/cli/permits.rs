@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::home::TempHome;
 
 use super::agent::{Agent, spooled, state};
-use super::run::{Ran, ostler, ran, run};
+use super::run::{Ran, claude_session, ostler, ran, run};
 
 const ID: &str = "11111111-1111-4111-8111-111111111111";
 
@@ -135,6 +135,7 @@ fn row_63_a_call_that_was_refused_on_the_screen_closes_the_request() {
 #[test]
 fn row_64_of_two_answers_one_is_taken_and_a_dead_request_takes_none() {
     let home = TempHome::new();
+    claude_session(&home, ID, "/p", "do it");
     let hook = AskingHook::claude(&home, "60s");
     await_requests(&home, 1);
     let answer = |verdict: &str| {
@@ -163,12 +164,13 @@ fn row_64_of_two_answers_one_is_taken_and_a_dead_request_takes_none() {
 #[test]
 fn row_65_nobody_answers_and_the_agents_own_question_remains() {
     let home = TempHome::new();
+    claude_session(&home, ID, "/p", "do it");
     let begun = Instant::now();
     let hook = AskingHook::claude(&home, "1s");
     assert_eq!(hook.answer(), "", "no answer of its own");
     assert!(begun.elapsed() >= Duration::from_secs(1));
     assert!(left_behind(&home).is_empty());
-    run(&home, &format!("permit {ID} --allow")).exits(3);
+    run(&home, &format!("permit {ID} --allow")).exits(4);
 }
 
 #[test]

@@ -139,7 +139,7 @@ impl WaitArgs {
         let mut result = if let Some(state) = self.for_agent {
             let session = context.find_terminal(&self.id)?;
             agent::wait_for_agent(
-                &context.ostler_home()?,
+                &context.machine_of_state()?,
                 &session,
                 state.wanted_state(),
                 timeout_ms,

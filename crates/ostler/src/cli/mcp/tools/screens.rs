@@ -170,8 +170,10 @@ impl McpTool for WaitFor {
                 AgentState::Idle => AwaitedActivity::Does(Activity::Idle),
                 AgentState::Ended => AwaitedActivity::Ended,
             };
-            let home = state.call_context().ostler_dirs()?.home;
-            return Ok(wait_for_agent(&home, &terminal, wanted, Some(timeout_ms))?.into());
+            let context = state.call_context();
+            return Ok(
+                wait_for_agent(context.machine()?, &terminal, wanted, Some(timeout_ms))?.into()
+            );
         }
         let params = RenderParams {
             text: input.text,
