@@ -129,5 +129,6 @@ fn make_claim(
         source,
         observed_at: at,
         directory: None,
+        shared: None,
     }
 }

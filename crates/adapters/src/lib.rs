@@ -201,12 +201,19 @@ pub struct Opening {
     pub leaves_lock_behind: bool,
     /// A server of the agent has every session of its store.
     pub server_has_all: bool,
+    /// Whoever writes a session holds its lock or file. A run that holds neither is the window of a
+    /// server, or has only just begun: that something was written since says nothing about it.
+    pub holds_what_it_writes: bool,
 }
 
 impl Opening {
     /// Only sessions of the directory it runs in.
-    pub const IN_DIRECTORY: Self =
-        Self { beyond_directory: false, leaves_lock_behind: false, server_has_all: false };
+    pub const IN_DIRECTORY: Self = Self {
+        beyond_directory: false,
+        leaves_lock_behind: false,
+        server_has_all: false,
+        holds_what_it_writes: false,
+    };
     /// Any of its sessions. Also for agents of which it is not known.
     pub const ANYWHERE: Self = Self { beyond_directory: true, ..Self::IN_DIRECTORY };
 }

@@ -1,6 +1,7 @@
 //! The journeys of ostler, without a terminal: they return data, print nothing and never exit.
 
 pub mod address;
+pub mod badge;
 pub mod bundle;
 pub mod caller;
 pub mod control;

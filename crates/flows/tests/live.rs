@@ -28,6 +28,7 @@ fn source(home: &TempHome) -> LiveSource {
         use_index: false,
         scope: ObserveScope::All,
         agents: Vec::new(),
+        problems: Vec::new(),
     }
 }
 

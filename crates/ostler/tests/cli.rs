@@ -7,7 +7,9 @@ mod cli {
     mod access;
     mod agent;
     mod architecture;
+    mod badge;
     mod cases;
+    mod codex_server;
     mod collect;
     mod commands;
     mod daemon;

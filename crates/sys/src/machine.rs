@@ -90,7 +90,13 @@ impl std::fmt::Debug for Machine {
 impl Machine {
     /// The machine of this process, now.
     pub fn here() -> Result<Self, DirsError> {
-        Ok(Self::new(dirs::of_this_process()?.into(), Arc::new(ThisSystem)))
+        let mut dirs = MachineDirs::from(dirs::of_this_process()?);
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        // A home directory that is not there is not made for a cache.
+        dirs.cache = dirs.cache.filter(|cache| {
+            home.as_ref().is_none_or(|home| !cache.starts_with(home) || home.is_dir())
+        });
+        Ok(Self::new(dirs, Arc::new(ThisSystem)))
     }
 
     /// The machine of this process with a home that it was told and no cache: for what needs no `HOME`.

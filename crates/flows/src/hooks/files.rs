@@ -1,8 +1,7 @@
 //! Agents' files as they are found, and what is to happen to them.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use model::plan::{Refusal, RemovableKind};
@@ -13,6 +12,7 @@ use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
 
+use super::made::SettingsDirectories;
 use super::{EditError, HooksError};
 
 const BACKUP: &str = ".ostler-backup";
@@ -232,8 +232,7 @@ impl SettingsPlan {
     /// then nothing was done.
     pub(super) fn apply(
         &self,
-        boundary: Option<&Path>,
-        kept_directories: &[PathBuf],
+        directories: &SettingsDirectories<'_>,
         remove: RemoveSettings<'_>,
     ) -> Result<(), HooksError> {
         if self.file_change() == FileChange::Unchanged && self.original != Original::Drop {
@@ -261,14 +260,12 @@ impl SettingsPlan {
         match (&self.seen.bytes, &self.after) {
             (Some(before), Some(after)) if before == after => {}
             (before, Some(after)) => {
-                if let Some(parent) = path.parent() {
-                    DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(fail)?;
-                }
+                directories.make_parent(path).map_err(fail)?;
                 sys::atomic::replace_if_unchanged(path, before.as_deref(), after).map_err(fail)?;
             }
             (Some(before), None) => {
                 remove(path, before).map_err(fail)?;
-                remove_empty_directories(path, boundary, kept_directories);
+                directories.remove_made(path).map_err(fail)?;
             }
             (None, None) => {}
         }

@@ -7,6 +7,7 @@
 mod command;
 mod files;
 mod json;
+mod made;
 mod script;
 mod toml;
 mod trust;
@@ -27,6 +28,7 @@ use command::OstlerCommand;
 pub(crate) use files::remove_empty_directories;
 pub use files::{RemoveSettings, trash_settings};
 use files::{SettingsFile, SettingsPlan, backup_at_home, backup_beside, resolve_beneath};
+use made::SettingsDirectories;
 
 /// How long an agent may wait for a hook, in seconds. The hook takes milliseconds; this is for a
 /// machine that stands still. Ends are short: agents give all of their hooks little time.
@@ -167,10 +169,17 @@ pub(crate) fn change_hooks_keeping(
     // All or nothing, as far as that can be known beforehand.
     let mut plans = parts.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
     if !dry_run {
+        let directories = SettingsDirectories {
+            home: Some(request.machine.home()),
+            boundary: request
+                .project
+                .map(Path::to_owned)
+                .or_else(|| request.machine.env().home_dir()),
+            kept: kept_directories,
+        };
         for (part, plan) in parts.iter().zip(&mut plans) {
             let mut attempts = 0;
-            let boundary = removal_boundary(request);
-            while let Err(error) = plan.apply(boundary.as_deref(), kept_directories, remove) {
+            while let Err(error) = plan.apply(&directories, remove) {
                 attempts += 1;
                 if !matches!(error, HooksError::Busy(_)) || attempts == MAX_CHANGE_ATTEMPTS {
                     plan.drop_new_backup(remove);
@@ -432,6 +441,7 @@ fn overall_state(
     let mut notes = Vec::new();
     let mut state = State::NotInstalled;
     let mut here = String::new();
+    let mut has_notify = false;
     for part in settings_parts(adapter, hooks, request)? {
         let seen = part.read()?;
         let text = seen.settings_text()?.to_owned();
@@ -446,17 +456,21 @@ fn overall_state(
             }
             (PartKind::Notify { .. }, Some(State::NotInstalled)) => {}
             (PartKind::Notify { .. }, Some(found)) => {
+                has_notify = true;
                 state = if state == State::Installed { found } else { state };
             }
         }
     }
     if state == State::Installed && !trust::is_trust_given(hooks, wiring, request, &here) {
         state = State::NotTrusted;
-        notes.push(
+        let until_then = match has_notify {
+            true => "only the end of each turn is reported, through `notify`",
+            false => "nothing is reported",
+        };
+        notes.push(format!(
             "the agent runs these hooks only after you have reviewed them: type `/hooks` in it; \
-             until then only the end of each turn is reported, through `notify`"
-                .to_owned(),
-        );
+             until then {until_then}"
+        ));
     }
     Ok((state, notes))
 }
@@ -480,9 +494,4 @@ fn judge_commands<'o>(
     } else {
         State::ForeignEdited
     }
-}
-
-/// Directories from here up are never removed.
-fn removal_boundary(request: &HooksRequest<'_>) -> Option<PathBuf> {
-    request.project.map(Path::to_owned).or_else(|| request.machine.env().home_dir())
 }

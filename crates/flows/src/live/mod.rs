@@ -21,6 +21,7 @@ use model::rules::judge;
 use model::session::SessionName;
 use model::status::Activity;
 use model::time::Time;
+use model::wire::IncompleteSource;
 use sys::machine::Machine;
 use sys::watch::WatchLimitError;
 use sys::watch_set::{ASK_INTERVAL, WatchNews, WatchSet};
@@ -62,18 +63,22 @@ pub struct LiveSource {
     pub scope: ObserveScope,
     /// Adapter ids; empty means all.
     pub agents: Vec<String>,
+    /// What of the settings does not hold; told with every look.
+    pub problems: Vec<IncompleteSource>,
 }
 
 impl LiveSource {
     /// Looks once, at the moment of this machine.
     pub fn observe_on(&self, machine: &Machine) -> Observation {
-        observe_sessions(&ObserveRequest {
+        let mut observation = observe_sessions(&ObserveRequest {
             machine,
             config: &self.config,
             use_index: self.use_index,
             scope: self.scope,
             agents: &self.agents,
-        })
+        });
+        observation.incomplete.extend_from_slice(&self.problems);
+        observation
     }
 }
 

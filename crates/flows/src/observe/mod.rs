@@ -11,8 +11,9 @@ use access::rules::ACCESS_AGENT_NAME;
 use adapters::{Adapter, ExtraFile, SurveyProblem, TranscriptSource};
 use model::address::ShortIds;
 use model::config::OstlerConfig;
+use model::identity::Identity;
 use model::liveness::Observer;
-use model::rules::judge::{JudgeCircumstances, Verdict};
+use model::rules::judge::{self, JudgeCircumstances, Verdict};
 use model::session::{Session, SessionKind};
 use model::wire::{IncompleteSource, SessionView, UnattachedAgent};
 use store::state::{StateStore, TrackedSession};
@@ -76,6 +77,23 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// The processes that have the session open: all that are proven to, or the only one that may.
+    pub fn holders(&self) -> Vec<&Identity> {
+        if !self.verdict.liveness.is_alive() {
+            return Vec::new();
+        }
+        let proven: Vec<&Identity> =
+            judge::proven_owners(&self.session).map(|claim| &claim.identity).collect();
+        let alive = self.session.claims.iter().filter(|claim| claim.liveness.is_alive());
+        let derived: Vec<&Identity> =
+            alive.map(|claim| &claim.identity).filter(|one| one.pid.is_some()).collect();
+        match (proven.is_empty(), derived.len()) {
+            (false, _) => proven,
+            (true, 1) => derived,
+            (true, _) => Vec::new(),
+        }
+    }
+
     /// The session as programs see it.
     pub fn session_view(&self) -> SessionView<'_> {
         SessionView { pinned: self.pinned, ..SessionView::new(&self.session, &self.verdict) }

@@ -1,7 +1,6 @@
 //! A new hosted session.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,28 +41,6 @@ pub struct CreateTerminalRequest {
     pub scrollback_lines: usize,
     /// The user's runtime directory, where a service manager can be found.
     pub runtime: Option<PathBuf>,
-}
-
-/// The command that starts a known agent: the first of its programs that is found, with `arguments`.
-pub fn agent_command(
-    agent: &str,
-    arguments: &[String],
-    path: &OsStr,
-) -> Result<Vec<String>, HostFault> {
-    let adapter = adapters::by_id(agent).ok_or_else(|| {
-        let known: Vec<&str> = crate::adapter_ids().collect();
-        HostFault::invalid_input(format!("`{agent}` is no agent; there are: {}", known.join(", ")))
-    })?;
-    let names = adapter.agent_profile().program.names;
-    let is_there = |name: &&&str| std::env::split_paths(path).any(|one| one.join(name).is_file());
-    let program = names.iter().find(is_there).ok_or_else(|| {
-        HostFault::invalid_input(format!(
-            "no program of `{agent}` ({}) is on the PATH; install it, or give its path after `--` \
-             without --agent",
-            names.join(", ")
-        ))
-    })?;
-    Ok([&[(*program).to_owned()], arguments].concat())
 }
 
 /// Makes a session and returns when its program runs.
@@ -117,6 +94,8 @@ pub fn create_terminal(
         shell: request.shell,
         env: (!env.is_empty()).then_some(env),
         idle_timeout_ms: (request.idle_timeout_ms > 0).then_some(request.idle_timeout_ms),
+        agent: None,
+        agent_session: None,
     })
 }
 

@@ -13,7 +13,7 @@ use host::files::{Durability, Holder, SessionDir};
 use host::screen::Personality;
 use model::hosted::{FaultCode, HostFault, SessionManifest, SettledStatus, settle_status};
 use model::identity::Identity;
-use model::liveness::Liveness;
+use model::liveness::{Liveness, Observer};
 use model::status::Status;
 use sys::machine::Machine;
 use sys::private::{self, PrivateDir, PrivateError};
@@ -21,7 +21,7 @@ use sys::private::{self, PrivateDir, PrivateError};
 use model::address::AddressError;
 use sys::hash::sha256;
 
-pub mod agent;
+pub mod agent_command;
 pub mod ask;
 pub mod batch;
 pub mod create;
@@ -252,7 +252,7 @@ impl HostedSession {
         self.machine.probe_process(&self.host_identity())
     }
 
-    fn host_identity(&self) -> Identity {
+    pub(crate) fn host_identity(&self) -> Identity {
         match &self.holder {
             Some(holder) => holder.host.clone(),
             // Another program's session: it wrote a pid, and when.
@@ -261,6 +261,17 @@ impl HostedSession {
                 ..Identity::recorded_by_agent(self.manifest.host_pid)
             },
         }
+    }
+
+    /// Whether its host is not proven to have ended.
+    pub(crate) fn has_live_host(&self, observer: &Observer) -> bool {
+        !sys::proc::probe_liveness(&self.host_identity(), observer).is_dead()
+    }
+
+    /// Whether the program on its terminal goes on. Of one that has ended its host will tell how.
+    pub(crate) fn runs_program(&self, observer: &Observer) -> bool {
+        let program = self.holder.as_ref().and_then(|holder| holder.child.as_ref());
+        program.is_some_and(|program| !sys::proc::probe_liveness(program, observer).is_dead())
     }
 
     /// What it is, whatever the manifest says: looks for the host where that makes a difference.

@@ -72,6 +72,7 @@ fn terminal_session(hosted: &HostedSession, root: &str) -> Session {
         observed_at: manifest.updated_at,
         identity,
         directory: None,
+        shared: None,
     };
     let ended = manifest.status.is_terminal().then_some(manifest.updated_at);
     Session {

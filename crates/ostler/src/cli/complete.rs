@@ -1,17 +1,20 @@
 //! What the shell may complete: sessions, terminals, agents, receipts, words to filter by.
 
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
-use flows::observe::{ObserveRequest, ObserveScope, observe_sessions};
+use flows::observe::{ObserveRequest, ObserveScope, Observed, observe_sessions};
 use flows::terminal::TerminalHome;
+use model::address::AddressError;
 use model::config::OstlerConfig;
 use model::session::is_safe_id;
 use model::status::{Activity, Status};
 use sys::machine::Machine;
 
+use crate::cli::ls;
+use crate::error::Error;
 use crate::render::text;
 
-/// Ids and names of every session, with what they are about.
-pub(crate) fn complete_sessions() -> Vec<CompletionCandidate> {
+/// Every session, whatever the settings.
+fn observe_everything() -> Vec<Observed> {
     let config = OstlerConfig::default();
     let Ok(machine) = Machine::here() else { return Vec::new() };
     let observation = observe_sessions(&ObserveRequest {
@@ -21,10 +24,14 @@ pub(crate) fn complete_sessions() -> Vec<CompletionCandidate> {
         scope: ObserveScope::All,
         agents: &[],
     });
+    observation.sessions
+}
+
+/// Ids and names of every session, with what they are about.
+pub(crate) fn complete_sessions() -> Vec<CompletionCandidate> {
     // Shells insert a candidate as it is: `$(…)` in an id would be run. Such a session can still be
     // addressed, in quotes.
-    observation
-        .sessions
+    observe_everything()
         .iter()
         .flat_map(|observed| {
             let name = observed.session.digest.name.as_ref();
@@ -38,6 +45,29 @@ pub(crate) fn complete_sessions() -> Vec<CompletionCandidate> {
             CompletionCandidate::new(word).help(Some(help.trim_end().to_owned().into()))
         })
         .collect()
+}
+
+/// An error that names no session, with the one that was probably meant. Only an error pays for the look.
+pub(crate) fn with_nearest_session(error: Error) -> Error {
+    const MIN_GUESSED_LETTERS: usize = 4;
+    let Error::Address(AddressError::NotFound(text)) = error else { return error };
+    let letters = text.chars().count();
+    let mut known: Vec<String> = Vec::new();
+    if letters >= MIN_GUESSED_LETTERS {
+        for one in observe_everything() {
+            known.extend(one.session.digest.name.clone());
+            // What is typed of an id is its beginning.
+            known.push(one.session.id.chars().take(letters).collect());
+        }
+    }
+    known.retain(|word| is_insertable(word));
+    known.sort();
+    known.dedup();
+    let words: Vec<&str> = known.iter().map(String::as_str).collect();
+    match ls::nearest_word(&text, &words).map(str::to_owned) {
+        Some(near) => Error::NearSession { text, near },
+        None => Error::Address(AddressError::NotFound(text)),
+    }
 }
 
 /// The completer of sessions.

@@ -6,8 +6,10 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use flows::badge::BadgeKeeper;
 use flows::daemon;
 use flows::notify::Notifier;
+use flows::observe::ObserveScope;
 use flows::writer::{
     self as client, AskLimits, DaemonAnswer, DaemonCallError, DaemonHolder, DaemonOrder, HomeId,
 };
@@ -149,8 +151,11 @@ fn run_in_foreground(context: &CliContext, machine: &Machine) -> Result<ExitCode
             None => error.into(),
         }
     })?;
+    // A daemon that cannot look does everything else.
+    let source = context.live_source(ObserveScope::Active, &[]).ok();
+    let badge = source.map(BadgeKeeper::new);
     let daemon = daemon.with_notifier(start_notifier(context)?);
-    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, metrics_text)?;
+    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, badge, metrics_text)?;
     output::print_notice(&format!("ostler daemon: pid {}", std::process::id()));
     let ended =
         daemon.run(&mut |problem| output::print_notice(&format!("ostler daemon: {problem}")));

@@ -25,6 +25,7 @@ mod access;
 mod adapters;
 pub(crate) mod agent_tty;
 mod agents;
+pub(crate) mod badge;
 mod commands;
 mod complete;
 mod completions;
@@ -82,7 +83,7 @@ use tree::{RegisteredCommand, branch_of, command_tree};
     disable_version_flag = true,
     propagate_version = false,
     after_help = "Ids may be shortened to an unambiguous prefix; a name, `.` (this directory) and \
-                  `-` (the newest) work too.\nExit codes: `ostler help exit-codes`."
+                  `-` (the newest) work too.\nTasks and topics: `ostler help topics`; `ostler help who is waiting` is one. Exit codes: `ostler help exit-codes`."
 )]
 struct OstlerGlobals {
     /// Answer as JSON, in one envelope; streams are one object per line.
@@ -158,6 +159,18 @@ impl CliContext {
         config::load_config()
     }
 
+    /// The settings for a look at the machine: one bad line stops nobody from looking, and everybody
+    /// from changing anything.
+    pub(crate) fn settings_to_look(&self) -> Result<LoadedConfig, Error> {
+        let entry = registry::find_entry(self.name);
+        let only_looks = entry.is_some_and(|entry| entry.effect == registry::CommandEffect::Reads);
+        // These two list what they find, whatever they tidy besides.
+        match only_looks || matches!(self.name, "status" | "doctor") {
+            true => config::load_what_holds(),
+            false => config::load_config(),
+        }
+    }
+
     /// ostler's own state.
     pub(crate) fn ostler_home(&self) -> Result<std::path::PathBuf, Error> {
         sys::dirs::home_of_this_process().map_err(|error| {
@@ -204,7 +217,7 @@ impl CliContext {
         scope: ObserveScope,
         agents: &[String],
     ) -> Result<LiveSource, Error> {
-        let config = self.load_config()?.config;
+        let LoadedConfig { config, problems, .. } = self.settings_to_look()?;
         // Without a home there is nowhere to look, and that is not the same as finding nothing.
         if env::home_dir().is_none_or(|home| !home.is_absolute()) {
             return Err(Error::usage_error(
@@ -218,6 +231,7 @@ impl CliContext {
             use_index: self.use_index,
             scope,
             agents: agents.to_owned(),
+            problems,
         })
     }
 
@@ -268,6 +282,7 @@ pub(crate) fn run_ostler() -> ExitCode {
         Ok(code) => code,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
+            let error = complete::with_nearest_session(error);
             tracing::debug!(exit = ?error.exit_code(), "ends with an error");
             output::report_error(context.name, now, &error, context.json);
             error.exit_code()
@@ -309,9 +324,11 @@ fn report_usage_error(error: &clap::Error, command: &str, now: Time, as_json: bo
         return ExitCode::SUCCESS;
     }
     if as_json {
-        let message = first_paragraph(&error.render().to_string());
-        let error =
-            Error::usage_error(message, "`ostler help` lists the commands and their options");
+        let text = error.render().to_string();
+        let lists = "`ostler help` lists the commands and their options";
+        let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+        let hint = tip.map_or_else(|| lists.to_owned(), |tip| format!("{tip}; {lists}"));
+        let error = Error::usage_error(first_paragraph(&text), hint);
         output::report_error(command, now, &error, true);
     } else {
         let _ = error.print();

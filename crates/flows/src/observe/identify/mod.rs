@@ -134,6 +134,7 @@ impl<'a> SessionMatcher<'a> {
             source: PROCESS_TABLE.to_owned(),
             observed_at: self.machine.now(),
             directory: None,
+            shared: None,
         });
     }
 
@@ -242,6 +243,7 @@ impl<'a> SessionMatcher<'a> {
             source: PROCESS_TABLE.to_owned(),
             observed_at: self.machine.now(),
             directory: run.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()),
+            shared: None,
         })
     }
 }
@@ -258,6 +260,7 @@ fn end_claim(ended: Time, source: &str) -> ProcessClaim {
         source: source.to_owned(),
         observed_at: ended,
         directory: None,
+        shared: None,
     }
 }
 
