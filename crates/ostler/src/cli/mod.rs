@@ -47,6 +47,7 @@ mod man;
 mod mcp;
 mod metrics;
 mod notify;
+mod permits;
 mod pin;
 mod prompt;
 mod ps;
