@@ -10,7 +10,7 @@ use host::log::LogReader;
 use host::screen::export::{
     CastV2, CastV3, Html, RecordingEvent, RecordingHeader, RecordingWriter, Txt,
 };
-use host::screen::{ScreenSize, Theme};
+use host::screen::{Personality, ScreenSize, Theme};
 use model::hex::to_hex;
 use model::hosted::wire::{ExportMetadata, ExportResult};
 use model::hosted::{FaultCode, HostFault, LogFact, LogPayload};
@@ -113,12 +113,20 @@ pub fn export_recording(
         let message = format!("the directory {} does not exist", parent.display());
         return Err(HostFault::new(FaultCode::ExportError, message));
     }
+    if let Some(out) = out.as_ref().filter(|out| out.is_dir()) {
+        let code = match home.personality {
+            Personality::Ostler => FaultCode::ExportError,
+            Personality::AgentTty => FaultCode::StorageWriteError,
+        };
+        let message = format!("cannot export to {}: it is a directory", out.display());
+        return Err(HostFault::new(code, message).with("out", &*out.to_string_lossy()));
+    }
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
         .create(&directory)
         .map_err(|error| failed(&directory, &error))?;
     let beside = out.as_ref().and_then(|out| out.parent()).unwrap_or(&directory);
     let temporary = beside.join(format!(".{}.{}.tmp", session.id, std::process::id()));
-    let written = write(session, format, &temporary, theme);
+    let written = write(session, format, &temporary, theme, &home.version);
     let (metadata, seq, duration, sha256, bytes) = match written {
         Ok(written) => written,
         Err(error) => {
@@ -177,6 +185,7 @@ fn write(
     format: ExportFormat,
     path: &Path,
     theme: Theme,
+    version: &str,
 ) -> io::Result<WrittenRecording> {
     let manifest = &session.manifest;
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
@@ -201,7 +210,7 @@ fn write(
         title: &session.id,
         session_id: &session.id,
         term: "xterm-256color",
-        tool_version: env!("CARGO_PKG_VERSION"),
+        tool_version: version,
     };
     let mut metadata = ExportMetadata {
         width: size.cols,

@@ -19,7 +19,7 @@ use sys::proc::Signal;
 
 use super::connection::{Connection, ConnectionRole};
 use super::host::{Host, MAX_INPUT_BYTES};
-use super::runs::{RunEnd, ShellKind};
+use super::runs::{RunEnd, RunName, ShellKind};
 use super::wait::{RenderWait, Waiter};
 use crate::artifacts::ArtifactDir;
 use crate::picture;
@@ -314,6 +314,7 @@ impl Host {
         let LogFact::InputRun { command, .. } = fact else {
             return Err(internal_fault("not a run"));
         };
+        self.runs.name_run(&token, RunName { marker: marker.clone(), seq });
         let typed = self.runs.arm_run(&token, &command, capture, shell);
         self.type_in(&typed);
         self.submissions.note_command_sent();
@@ -331,14 +332,8 @@ impl Host {
 
     /// The end of a command was seen.
     pub(super) fn run_ended(&mut self, done: RunEnd, now: model::time::Time) {
-        let run = self.connections.waiters().find_map(|waiter| match waiter {
-            Waiter::Run { token, result, .. } if *token == done.token => {
-                Some((result.marker.clone().unwrap_or_default(), result.seq))
-            }
-            _ => None,
-        });
-        let (marker, seq) = match run {
-            Some((marker, seq)) => (marker, Some(seq)),
+        let (marker, seq) = match self.runs.take_name(&done.token) {
+            Some(name) => (name.marker, Some(name.seq)),
             None => (done.token.clone(), None),
         };
         let fact = LogFact::RunComplete { marker, input_run_seq: seq, exit_code: done.exit };

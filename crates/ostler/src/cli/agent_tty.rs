@@ -203,8 +203,9 @@ impl AgentTtyGlobals {
     }
 }
 
+/// The version that scripts compare: that of the contract, and nothing more.
 fn cli_version() -> String {
-    format!("{AGENT_TTY_CONTRACT}+ostler.{}", env!("CARGO_PKG_VERSION"))
+    AGENT_TTY_CONTRACT.to_owned()
 }
 
 fn absolute_home(path: &Path) -> Result<PathBuf, HostFault> {

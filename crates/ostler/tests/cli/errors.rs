@@ -156,7 +156,9 @@ fn configured_roots_are_read_and_never_collected() {
     run(&home, line);
     assert!(moved.exists(), "nobody knows how the fork's processes look");
     set("[adapters.clod]\nroots = []\n");
-    assert!(run(&home, "config check").exits(2).stderr.contains("`[adapters.clod]` is of no adapter"));
+    assert!(
+        run(&home, "config check").exits(2).stderr.contains("`[adapters.clod]` is of no adapter")
+    );
     set("[adapters.pi]\nroots = [\"here\"]\n");
     assert!(run(&home, "config check").exits(2).stderr.contains("neither absolute nor below"));
     set("[adapters.pi]\nroot = []\n");

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use flows::terminal::export::{self, ExportFormat};
+use flows::terminal::screen::Personality;
+use model::hosted::HostFault;
 
 use crate::cli::CliContext;
 use crate::error::Error;
@@ -68,6 +70,9 @@ struct RecordExportArgs {
     timing: Option<String>,
 }
 
+/// How time may pass in a video, as agent-tty has it.
+const TIMINGS: [&str; 3] = ["recorded", "accelerated", "max-speed"];
+
 impl RecordArgs {
     pub(crate) fn run_record(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let RecordCommand::Export(export) = &self.what;
@@ -80,7 +85,14 @@ impl RecordExportArgs {
         let format = ExportFormat::parse(&self.format)?;
         let home = context.terminals_home()?;
         let session = context.find_terminal(&self.id)?;
-        let profile = context.render_profile(self.profile.as_deref())?;
+        let theirs = context.personality == Personality::AgentTty;
+        if let Some(timing) = self.timing.as_deref().filter(|one| !TIMINGS.contains(one)) {
+            let message = format!("--timing `{timing}` must be one of {}", TIMINGS.join(", "));
+            return Err(HostFault::invalid_input(message).with("timing", timing).into());
+        }
+        // agent-tty has no use for one where nothing is drawn, and does not look at it.
+        let profile = self.profile.as_deref().filter(|_| !theirs || format == ExportFormat::Html);
+        let profile = context.render_profile(profile)?;
         let result =
             export::export_recording(&home, &session, format, self.out.as_deref(), profile.theme)?;
         if context.json {
