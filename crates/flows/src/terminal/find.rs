@@ -31,9 +31,11 @@ impl TerminalHome {
                 return Err(fault.into());
             }
             None if self.personality == Personality::AgentTty => {
-                let message = format!("`{text}` is not a session id");
-                let fault = HostFault::new(FaultCode::InvalidSessionId, message);
-                return Err(fault.with("sessionId", text).into());
+                let (code, message) = match text {
+                    "." => (FaultCode::InvalidSessionId, "`.` is not a session id".to_owned()),
+                    _ => (FaultCode::SessionNotFound, format!("Session \"{text}\" was not found.")),
+                };
+                return Err(HostFault::new(code, message).with("sessionId", text).into());
             }
             _ => {}
         }

@@ -44,15 +44,8 @@ fn answered<Q: HostQuery>(answer: Result<Q::Answer, HostFault>) -> MethodOutcome
     )
 }
 
-/// The signals that can be sent.
-pub(super) const SIGNALS: [(&str, Signal); 6] = [
-    ("SIGTERM", Signal::Terminate),
-    ("SIGINT", Signal::Interrupt),
-    ("SIGKILL", Signal::Kill),
-    ("SIGHUP", Signal::Hangup),
-    ("SIGUSR1", Signal::User1),
-    ("SIGUSR2", Signal::User2),
-];
+/// How many of [`Signal::NAMED`] agent-tty knows: the first so many.
+const AGENT_TTY_SIGNALS: usize = 6;
 
 impl Host {
     /// Does what was asked.
@@ -361,15 +354,20 @@ impl Host {
 
     fn signal_program(&mut self, params: &SignalParams) -> Result<SignalAnswer, HostFault> {
         self.check_running()?;
-        let known = SIGNALS.iter().find(|(name, _)| *name == params.signal);
+        let signals = match self.personality {
+            Personality::Ostler => &Signal::NAMED[..],
+            Personality::AgentTty => &Signal::NAMED[..AGENT_TTY_SIGNALS],
+        };
+        let known = signals.iter().find(|(name, _)| *name == params.signal);
         let Some((name, signal)) = known else {
-            let names: Vec<&str> = SIGNALS.iter().map(|(name, _)| *name).collect();
+            let names: Vec<&str> = signals.iter().map(|(name, _)| *name).collect();
             let message = format!(
                 "`{}` is no signal that can be sent; there are: {}",
                 params.signal,
                 names.join(", ")
             );
-            return Err(HostFault::new(FaultCode::InvalidSignal, message));
+            let fault = HostFault::new(FaultCode::InvalidSignal, message);
+            return Err(fault.with("signal", &*params.signal));
         };
         let Some(terminal) = &self.terminal else { return Err(internal_fault("no program")) };
         let sent = if params.group {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use flows::terminal::export::{self, ExportFormat};
 use flows::terminal::screen::Personality;
+use flows::terminal::screen::png::Profile;
 use model::hosted::HostFault;
 
 use crate::cli::CliContext;
@@ -91,8 +92,10 @@ impl RecordExportArgs {
             return Err(HostFault::invalid_input(message).with("timing", timing).into());
         }
         // agent-tty has no use for one where nothing is drawn, and does not look at it.
-        let profile = self.profile.as_deref().filter(|_| !theirs || format == ExportFormat::Html);
-        let profile = context.render_profile(profile)?;
+        let profile = match theirs && format != ExportFormat::Html {
+            true => Profile::reference_dark(),
+            false => context.render_profile(self.profile.as_deref())?,
+        };
         let result =
             export::export_recording(&home, &session, format, self.out.as_deref(), profile.theme)?;
         if context.json {
