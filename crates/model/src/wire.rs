@@ -25,9 +25,11 @@ mod hooks;
 pub use hooks::{FileChange, HookAgent, HookFile, HookProblem, HookScope, HookState, HooksResult};
 
 mod agents;
+mod badge;
 mod collect;
 mod finalize;
 mod launch;
+mod locks;
 mod mcp;
 mod metrics;
 mod notify;
@@ -37,9 +39,11 @@ mod setup;
 mod usage;
 
 pub use agents::*;
+pub use badge::*;
 pub use collect::*;
 pub use finalize::*;
 pub use launch::*;
+pub use locks::*;
 pub use mcp::*;
 pub use metrics::*;
 pub use notify::*;

@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use model::plan::{Refusal, RemovableKind};
-use model::time::Time;
 use model::wire::FileChange;
 use reaper::{CollectError, PlannedRemoval, Reaper, io_refusal, recheck_planned};
 use sha2::Digest;
 use sys::dropped::NoteDropped;
+use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
 
 use super::made::SettingsDirectories;
@@ -288,7 +288,7 @@ pub fn trash_settings(
     writer: &WriterLock,
     path: &Path,
     content_hash: &str,
-    now: Time,
+    machine: &Machine,
 ) -> Result<Result<(), Refusal>, CollectError> {
     let why = "ostler alone has written it, or it is a copy from before ostler's change";
     let failed = |error: io::Error| io_refusal(path, &error);
@@ -301,7 +301,7 @@ pub fn trash_settings(
         let bytes = fs::read(path).map_err(failed)?;
         (sys::hash::sha256(&bytes) == content_hash).then_some(None).ok_or(Refusal::Changed)
     });
-    let mut reaper = Reaper::begin(writer, "hooks uninstall", now)?;
+    let mut reaper = Reaper::begin(writer, "hooks uninstall", machine)?;
     let taken = match checked {
         Ok(checked) => reaper.trash_item(&checked)?,
         Err(refusal) => Err(refusal),

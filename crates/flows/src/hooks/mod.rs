@@ -22,6 +22,7 @@ pub use model::edit::EditError;
 use model::event::HookHappening;
 pub use model::wire::HookState as State;
 use model::wire::{FileChange, HookAgent, HookFile};
+use sys::machine::Machine;
 
 use command::OstlerCommand;
 pub(crate) use files::remove_empty_directories;
@@ -40,15 +41,12 @@ const MAX_CHANGE_ATTEMPTS: usize = 5;
 /// Where, and which ostler.
 #[derive(Debug)]
 pub struct HooksRequest<'a> {
-    /// The environment that says where agents keep their settings.
-    pub env: adapters::EnvLookup<'a>,
+    /// Where agents keep their settings, and ostler what they were before.
+    pub machine: &'a Machine,
     /// The ostler that agents are to run.
     pub program: &'a Path,
     /// The project, or `None` for all of the user's work.
     pub project: Option<&'a Path>,
-    /// ostler's home, where a project's settings are kept as they were, and where is noted which
-    /// directories were made. Only a project cannot do without.
-    pub home: Option<&'a Path>,
 }
 
 /// What to do.
@@ -122,9 +120,9 @@ pub fn supported_agents() -> impl Iterator<Item = &'static str> {
 }
 
 /// Whether the agent was ever run here.
-pub fn is_present(agent: &str, env: &adapters::EnvLookup<'_>) -> bool {
+pub fn is_present(agent: &str, machine: &Machine) -> bool {
     adapters::by_id(agent)
-        .is_some_and(|one| one.session_roots(env).iter().any(|root| root.exists()))
+        .is_some_and(|one| one.session_roots(&machine.env()).iter().any(|root| root.exists()))
 }
 
 /// How far the hooks of an agent are.
@@ -139,7 +137,7 @@ pub fn hooks_status(agent: &str, request: &HooksRequest<'_>) -> Result<HookAgent
     }
     let (state, notes) = overall_state(adapter, hooks, &wiring, request)?;
     let id = adapter.agent_profile().id;
-    let present = is_present(id, &request.env);
+    let present = is_present(id, request.machine);
     Ok(HookAgent { agent: id, present, state: Some(state), files, notes, problem: None })
 }
 
@@ -172,8 +170,11 @@ pub(crate) fn change_hooks_keeping(
     let mut plans = parts.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
     if !dry_run {
         let directories = SettingsDirectories {
-            home: request.home,
-            boundary: request.project.map(Path::to_owned).or_else(|| request.env.home_dir()),
+            home: Some(request.machine.home()),
+            boundary: request
+                .project
+                .map(Path::to_owned)
+                .or_else(|| request.machine.env().home_dir()),
             kept: kept_directories,
         };
         for (part, plan) in parts.iter().zip(&mut plans) {
@@ -195,7 +196,7 @@ pub(crate) fn change_hooks_keeping(
     let files = plans.iter().map(view).collect();
     let (state, notes) = overall_state(adapter, hooks, &wiring, request)?;
     let id = adapter.agent_profile().id;
-    let present = is_present(id, &request.env);
+    let present = is_present(id, request.machine);
     Ok(HookAgent { agent: id, present, state: Some(state), files, notes, problem: None })
 }
 
@@ -275,15 +276,15 @@ fn settings_parts(
     if let Some(project) = request.project {
         let path = hooks.wiring.project.ok_or(HooksError::NoProject(id))?(project);
         let path = resolve_beneath(project, &path)?;
-        let backup = backup_at_home(request.home.ok_or(HooksError::NoHome(id))?, &path);
+        let backup = backup_at_home(request.machine.home(), &path);
         return Ok(vec![SettingsPart { path, backup, kind: PartKind::Hooks }]);
     }
     let no_home = || HooksError::NoHome(id);
-    let path = (hooks.wiring.user)(&request.env).ok_or_else(no_home)?;
+    let path = (hooks.wiring.user)(&request.machine.env()).ok_or_else(no_home)?;
     let backup = backup_beside(&path);
     let mut parts = vec![SettingsPart { path, backup, kind: PartKind::Hooks }];
     if let Some(notify) = &hooks.wiring.notify {
-        let path = (notify.user)(&request.env).ok_or_else(no_home)?;
+        let path = (notify.user)(&request.machine.env()).ok_or_else(no_home)?;
         let backup = backup_beside(&path);
         parts.push(SettingsPart { path, backup, kind: PartKind::Notify { event: notify.event } });
     }

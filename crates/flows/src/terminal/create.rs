@@ -49,7 +49,7 @@ pub fn create_terminal(
     request: CreateTerminalRequest,
 ) -> Result<CreateResult, HostFault> {
     let env = parse_variables(&request.env)?;
-    let directory = check_request(&request)?;
+    let directory = check_request(home, &request)?;
     let id = sys::random::new_ulid()
         .map_err(|error| HostFault::new(FaultCode::InternalError, error.to_string()))?;
     let command =
@@ -196,7 +196,10 @@ fn parse_variables(pairs: &[String]) -> Result<BTreeMap<String, String>, HostFau
 }
 
 /// Checks what can be checked before anything is made; gives the directory.
-fn check_request(request: &CreateTerminalRequest) -> Result<String, HostFault> {
+fn check_request(
+    home: &TerminalHome,
+    request: &CreateTerminalRequest,
+) -> Result<String, HostFault> {
     check_dimensions(request.cols, request.rows)?;
     if request.term.is_empty() {
         return Err(HostFault::invalid_input("--term is empty; leave it out").with("term", ""));
@@ -207,7 +210,7 @@ fn check_request(request: &CreateTerminalRequest) -> Result<String, HostFault> {
     }
     let directory = match &request.cwd {
         Some(cwd) => std::path::absolute(cwd),
-        None => std::env::current_dir(),
+        None => home.machine.current_dir(),
     };
     let directory = directory.map_err(|error| {
         HostFault::new(FaultCode::StorageReadError, format!("no directory: {error}"))

@@ -56,7 +56,7 @@ impl SessionMatcher<'_> {
                 identity.clone(),
             ),
             (RegistrationProof::Process { identity, holds }, scope) => {
-                let mut liveness = sys::proc::probe_liveness(identity, self.observer);
+                let mut liveness = self.machine.probe_process(identity);
                 let unnamed =
                     matches!(liveness, Liveness::Unknown(Doubt::Incomplete | Doubt::ClockUnproven));
                 if let (true, Some(pid), Some(file)) = (unnamed, identity.pid, holds)
@@ -79,9 +79,9 @@ impl SessionMatcher<'_> {
                 (ClaimBasis::Locked, liveness, Identity::recorded_by_agent(pid))
             }
         };
-        let observed_at = identity.recorded_at.unwrap_or(self.now);
+        let observed_at = identity.recorded_at.unwrap_or(self.machine.now());
         let identity = match (liveness.is_alive(), identity.pid) {
-            (true, Some(pid)) => sys::proc::identify_as(pid, self.observer).unwrap_or(identity),
+            (true, Some(pid)) => self.machine.identify_process(pid).unwrap_or(identity),
             _ => identity,
         };
         ProcessClaim {
@@ -181,7 +181,7 @@ impl SessionMatcher<'_> {
             // What told of the beginning was there before the first record.
             known.started_at = [known.started_at, track.began_at].into_iter().flatten().min();
             let Some(owner) = &track.owner else { continue };
-            let liveness = sys::proc::probe_liveness(owner, self.observer);
+            let liveness = self.machine.probe_process(owner);
             if track.owner_unconfirmed && !liveness.is_alive() {
                 continue;
             }
@@ -196,7 +196,7 @@ impl SessionMatcher<'_> {
                 activity: track.activity,
                 waiting_for: track.waiting_for.clone(),
                 source: HOOKS.to_owned(),
-                observed_at: track.last_sign_at.max(track.changed_at).unwrap_or(self.now),
+                observed_at: track.last_sign_at.max(track.changed_at).unwrap_or(self.machine.now()),
                 directory: None,
                 shared: None,
             });

@@ -138,7 +138,7 @@ impl CreateArgs {
             },
         )?;
         if let Some((agent, keep)) = launched {
-            let noted = launches::note_launch(&home, &result.session_id, agent, keep, context.now);
+            let noted = launches::note_launch(&home, &result.session_id, agent, keep);
             if let Err(error) = noted {
                 // It runs all the same, and nothing rests on the note.
                 output::print_notice(&format!("that it was started could not be noted: {error}"));
