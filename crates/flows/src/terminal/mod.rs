@@ -103,6 +103,9 @@ pub struct HostedSession {
     pub(crate) personality: Personality,
 }
 
+/// The version of agent-tty whose contract is kept under its name.
+pub const AGENT_TTY_CONTRACT: &str = "0.5.0";
+
 impl TerminalHome {
     /// The sessions below a directory, to look at or remove; nothing new is made there.
     pub fn at_root(root: &Path, machine: &Machine) -> Self {
