@@ -189,9 +189,8 @@ impl WatchSet {
 }
 
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
-    #![cfg(target_os = "linux")]
-
     use super::*;
 
     fn news(set: &mut WatchSet) -> WatchNews {
