@@ -30,6 +30,7 @@ mod finalize;
 mod launch;
 mod pins;
 mod search;
+mod top;
 mod usage;
 
 pub use agents::*;
@@ -38,6 +39,7 @@ pub use finalize::*;
 pub use launch::*;
 pub use pins::*;
 pub use search::*;
+pub use top::*;
 pub use usage::*;
 
 /// The envelope around every result.

@@ -7,6 +7,7 @@ mod env;
 mod error;
 mod logging;
 mod render;
+mod top;
 
 use std::process::ExitCode;
 
