@@ -1,7 +1,7 @@
 //! `ostler top`
 
 use std::io::IsTerminal;
-use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -154,7 +154,7 @@ impl TopArgs {
         words: &model::filter::FilterWords,
         guard: i32,
     ) -> Result<ExitCode, Error> {
-        let guard = sys::spawn::take_passed(guard);
+        let guard = sys::spawn::take_passed(guard).map(UnixStream::from);
         let settings = context.load_config()?.top;
         let attach = |terminal: &str| join_terminal(context, terminal);
         let selected = self.begin_with.as_ref().map(|id| SessionName::new(TERMINAL_AGENT, id));
@@ -169,7 +169,7 @@ impl TopArgs {
             keys: settings.keys,
             selected,
             attach: &attach,
-            guard: guard.as_ref().map(AsFd::as_fd),
+            guard: guard.as_ref(),
         };
         run_dashboard(self.place(context, words)?, options)
     }

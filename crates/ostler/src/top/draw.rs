@@ -4,7 +4,7 @@ use model::rules::attention::AttentionGroup;
 use model::time::Time;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
-use ratatui_core::style::{Modifier, Style};
+use ratatui_core::style::{Color, Modifier, Style};
 
 use super::keys::KEY_TABLE;
 use super::layout::preview_inside;
@@ -208,7 +208,10 @@ impl TopDrawing<'_> {
             if !is_second {
                 self.put(buffer, area, 0, "▌", palette.accent());
             }
-            buffer.set_style(area, Style::new().add_modifier(Modifier::REVERSED));
+            // One colour for the whole line: patches of others would be harder to read.
+            let one_colour = Style::new().fg(Color::Reset).bg(Color::Reset);
+            let style = one_colour.add_modifier(Modifier::REVERSED).remove_modifier(Modifier::DIM);
+            buffer.set_style(area, style);
         }
     }
 

@@ -4,16 +4,17 @@
 //! modes before it started the dashboard as its child, does nothing while that runs, and writes them back
 //! if it ended by a signal. If the guard itself is killed, the dashboard notices and ends as usual.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitCode};
 
-use flows::terminal::screen::RESTORE;
+use sys::dropped::NoteDropped;
 use sys::proc::Signal;
 use sys::terminal::SavedModes;
 
+use super::tty::leaving_bytes;
 use crate::error::Error;
 
 /// The option that starts the dashboard itself, below its guard, with the line between the two.
@@ -52,12 +53,17 @@ pub(crate) fn guard_dashboard() -> Result<ExitCode, Error> {
             break;
         }
     }
+    let asks = matches!((&ours).read(&mut [0]), Ok(1));
     let status = child.wait()?;
-    if let Some(signal) = status.signal() {
+    if status.signal().is_some() || asks {
         let mut out = io::stdout().lock();
-        // Whoever killed it may have taken the terminal with it.
-        let _ = out.write_all(RESTORE.as_bytes()).and_then(|()| out.flush());
-        let _ = saved.restore();
+        // A frame may have been cut in a sequence, which this ends. The terminal may be gone, too.
+        write!(out, "\x18{}", leaving_bytes())
+            .and_then(|()| out.flush())
+            .note_dropped("giving the terminal back");
+        saved.restore().note_dropped("giving the terminal's modes back");
+    }
+    if let Some(signal) = status.signal() {
         return Ok(ExitCode::from(128 + u8::try_from(signal).unwrap_or(0)));
     }
     Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)))

@@ -1,8 +1,9 @@
 //! The dashboard's loop: it waits for everything at once, and draws when something is another.
 
 use std::collections::HashSet;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use model::session::SessionName;
 use model::time::Time;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
+use sys::dropped::NoteDropped;
 use sys::proc::Signal;
 use sys::signals::SignalWatch;
 
@@ -56,8 +58,8 @@ pub(crate) struct TopOptions<'a> {
     pub(crate) selected: Option<SessionName>,
     /// Joins a terminal on this one, until the person leaves it.
     pub(crate) attach: &'a dyn Fn(&str) -> Result<(), Error>,
-    /// Readable once the guard is gone.
-    pub(crate) guard: Option<BorrowedFd<'a>>,
+    /// Readable once the guard is gone; a byte asks it to give the terminal back.
+    pub(crate) guard: Option<&'a UnixStream>,
 }
 
 /// How the loop goes on.
@@ -126,7 +128,12 @@ pub(crate) fn run_dashboard(place: TopPlace, options: TopOptions<'_>) -> Result<
         last_frame: Instant::now(),
     };
     let ended = run.go_on();
-    run.tty.give_screen_back();
+    if !run.tty.give_screen_back()
+        && let Some(mut guard) = run.options.guard
+    {
+        // It can wait for a terminal that does not read.
+        guard.write_all(&[1]).note_dropped("telling the guard");
+    }
     ended
 }
 
@@ -204,7 +211,7 @@ impl TopRun<'_> {
                 self.workers.descriptor(),
             ];
             let guard_at = self.options.guard.map(|guard| {
-                waiting.push(guard);
+                waiting.push(guard.as_fd());
                 waiting.len() - 1
             });
             let preview_at = self.preview.as_ref().map(|preview| {
@@ -283,14 +290,14 @@ impl TopRun<'_> {
         }
         let talked =
             self.state.selected_row().is_some_and(|row| update.changed.contains(&row.name));
-        self.rebuild_rows();
+        self.rebuild_rows(false);
         if update.is_first || talked || self.state.pane != PaneKind::Talk {
             self.load_pane();
         }
     }
 
-    /// Makes the rows anew from what was seen last.
-    fn rebuild_rows(&mut self) {
+    /// Makes the rows anew from what was seen last; those that a key asked for are shown at once.
+    fn rebuild_rows(&mut self, by_key: bool) {
         let scope = match self.state.wants_ended() {
             true => ObserveScope::All,
             false => ObserveScope::Active,
@@ -305,7 +312,12 @@ impl TopRun<'_> {
         let words = FilterWords::parse(self.state.filter.text(), now).unwrap_or_default();
         let rows = build_rows(observation, &self.state.looked, &words, now);
         let before = self.state.selection.clone();
-        self.state.apply_rows(rows, now);
+        match by_key {
+            true => self.state.replace_rows(rows),
+            false => {
+                self.state.apply_rows(rows, now);
+            }
+        }
         self.is_dirty = true;
         if self.state.selection != before {
             self.load_pane();
@@ -445,7 +457,7 @@ impl TopRun<'_> {
             TopAction::Redraw => self.tty.forget_shown(),
             TopAction::Attach { terminal } => self.attach(&terminal)?,
             TopAction::LoadPane => self.load_pane(),
-            TopAction::Rebuild => self.rebuild_rows(),
+            TopAction::Rebuild => self.rebuild_rows(true),
             TopAction::SetMouse(on) => self.tty.set_mouse(on),
             TopAction::CopyText(text) => self.tty.copy_text(&text),
             TopAction::Type(inputs) => {

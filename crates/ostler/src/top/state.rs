@@ -204,6 +204,13 @@ impl TopState {
         true
     }
 
+    /// Takes rows that somebody asked for by a key: these do not wait.
+    pub(crate) fn replace_rows(&mut self, mut rows: Vec<TopRow>) {
+        rows.sort_by(|one, other| one.place.cmp(&other.place));
+        self.is_loading = false;
+        self.show_rows(rows);
+    }
+
     /// When rows that wait may be shown.
     pub(crate) fn order_due(&self) -> Option<Time> {
         self.pending.as_ref()?;

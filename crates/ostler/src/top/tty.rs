@@ -21,6 +21,11 @@ const MOUSE_OFF: &str = "\x1b[?1002l\x1b[?1006l";
 const FRAME_BEGIN: &str = "\x1b[?2026h";
 const FRAME_END: &str = "\x1b[?2026l";
 
+/// Everything as it was before [`ENTER_SCREEN`], the cursor included, which [`RESTORE`] moves.
+pub(crate) fn leaving_bytes() -> String {
+    format!("{RESTORE}\x1b8")
+}
+
 /// How long a terminal that does not read is waited for when it is given back.
 const RESTORE_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -59,18 +64,21 @@ impl TtyOutput {
         Ok(())
     }
 
-    /// Gives the screen back as it was.
-    pub(crate) fn give_screen_back(&mut self) {
+    /// Gives the screen back as it was; `false` if the terminal did not read that.
+    pub(crate) fn give_screen_back(&mut self) -> bool {
         if self.raw.is_none() {
-            return;
+            return true;
         }
-        self.write_control(RESTORE);
+        self.write_control(&leaving_bytes());
         let until = Instant::now() + RESTORE_TIMEOUT;
-        while !self.flush_pending() && Instant::now() < until {
+        let mut is_through = self.flush_pending();
+        while !is_through && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
+            is_through = self.flush_pending();
         }
         IS_ENTERED.store(false, Ordering::Relaxed);
         self.raw = None;
+        is_through
     }
 
     pub(crate) fn set_mouse(&mut self, on: bool) {
@@ -223,7 +231,7 @@ pub(crate) fn restore_before_panics() {
     std::panic::set_hook(Box::new(move |panic| {
         if IS_ENTERED.swap(false, Ordering::Relaxed) {
             // There is nobody to tell that the terminal is gone.
-            let _ = io::stdout().write_all(RESTORE.as_bytes());
+            let _ = io::stdout().write_all(leaving_bytes().as_bytes());
             let _ = io::stdout().flush();
         }
         told(panic);

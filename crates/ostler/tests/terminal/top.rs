@@ -11,8 +11,9 @@ fn seat(stage: &Stage, size: (u16, u16), options: &str) -> String {
         "export LANG=C.UTF-8; echo BEFORE; stty -a >modes-before; {ostler} top {options}; echo \"left with $?\"; stty -a >modes-after; sleep 1000"
     );
     let (columns, rows) = (size.0.to_string(), size.1.to_string());
-    let words = ["create", "--cols", &columns, "--rows", &rows, "--", "/bin/bash", "-c", &script];
-    stage.ok(&words)["sessionId"].as_str().unwrap().to_owned()
+    let words =
+        ["--json", "create", "--cols", &columns, "--rows", &rows, "--", "/bin/bash", "-c", &script];
+    stage.run(&words).exits(0).result()["sessionId"].as_str().unwrap().to_owned()
 }
 
 /// A named terminal to look at.
