@@ -12,7 +12,9 @@ mod terminal {
     mod contract;
     mod endurance;
     mod faults;
+    mod film;
     mod headless;
+    mod mcp;
     mod prompt;
     mod settings;
     mod skills;

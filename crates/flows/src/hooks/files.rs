@@ -1,17 +1,18 @@
 //! Agents' files as they are found, and what is to happen to them.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use model::plan::{Refusal, RemovableKind};
-use model::time::Time;
 use model::wire::FileChange;
 use reaper::{CollectError, PlannedRemoval, Reaper, io_refusal, recheck_planned};
 use sha2::Digest;
+use sys::dropped::NoteDropped;
+use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
 
+use super::made::SettingsDirectories;
 use super::{EditError, HooksError};
 
 const BACKUP: &str = ".ostler-backup";
@@ -193,6 +194,26 @@ impl SettingsPlan {
         }
     }
 
+    /// Leaves the file as it is; a copy of exactly that, which a killed change has made, goes.
+    pub(super) fn leave_uninstalled(seen: SettingsFile) -> Self {
+        let is_copy = seen.backup.is_some() && seen.backup == seen.bytes;
+        let plan = Self::leave_unchanged(seen);
+        if is_copy { plan.dropping_original() } else { plan }
+    }
+
+    /// Takes away the copy that was made for a change that then failed.
+    pub(super) fn drop_new_backup(&self, remove: RemoveSettings<'_>) {
+        if self.original != Original::Keep || self.seen.backup.is_some() {
+            return;
+        }
+        let backup = self.seen.backup_path();
+        if let Some(bytes) = &self.seen.bytes
+            && fs::read(&backup).is_ok_and(|kept| kept == *bytes)
+        {
+            remove(&backup, bytes).note_dropped("a copy of settings that were not changed");
+        }
+    }
+
     /// The change, line by line.
     pub(super) fn render_diff(&self) -> String {
         let text = |bytes: &Option<Vec<u8>>| {
@@ -211,7 +232,7 @@ impl SettingsPlan {
     /// then nothing was done.
     pub(super) fn apply(
         &self,
-        boundary: Option<&Path>,
+        directories: &SettingsDirectories<'_>,
         remove: RemoveSettings<'_>,
     ) -> Result<(), HooksError> {
         if self.file_change() == FileChange::Unchanged && self.original != Original::Drop {
@@ -237,15 +258,14 @@ impl SettingsPlan {
                 .map_err(|source| HooksError::Write { path: backup, source })?;
         }
         match (&self.seen.bytes, &self.after) {
+            (Some(before), Some(after)) if before == after => {}
             (before, Some(after)) => {
-                if let Some(parent) = path.parent() {
-                    DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(fail)?;
-                }
+                directories.make_parent(path).map_err(fail)?;
                 sys::atomic::replace_if_unchanged(path, before.as_deref(), after).map_err(fail)?;
             }
             (Some(before), None) => {
                 remove(path, before).map_err(fail)?;
-                remove_empty_directories(path, boundary);
+                directories.remove_made(path).map_err(fail)?;
             }
             (None, None) => {}
         }
@@ -268,9 +288,9 @@ pub fn trash_settings(
     writer: &WriterLock,
     path: &Path,
     content_hash: &str,
-    now: Time,
+    machine: &Machine,
 ) -> Result<Result<(), Refusal>, CollectError> {
-    let why = "nothing is in it but ostler's hooks, or what it was before them";
+    let why = "ostler alone has written it, or it is a copy from before ostler's change";
     let failed = |error: io::Error| io_refusal(path, &error);
     let planned = PlannedRemoval::new(RemovableKind::Configuration, path, "ostler", why);
     let planned = match planned.map_err(failed) {
@@ -281,7 +301,7 @@ pub fn trash_settings(
         let bytes = fs::read(path).map_err(failed)?;
         (sys::hash::sha256(&bytes) == content_hash).then_some(None).ok_or(Refusal::Changed)
     });
-    let mut reaper = Reaper::begin(writer, "hooks uninstall", now)?;
+    let mut reaper = Reaper::begin(writer, "hooks uninstall", machine)?;
     let taken = match checked {
         Ok(checked) => reaper.trash_item(&checked)?,
         Err(refusal) => Err(refusal),
@@ -290,12 +310,18 @@ pub fn trash_settings(
     Ok(taken)
 }
 
-/// Removes the directories above a file that have nothing in them any more, below `boundary`.
+/// Removes the directories above a file that have nothing in them any more, below `boundary` and the
+/// nearest one that is kept.
 #[expect(clippy::disallowed_methods, reason = "it removes nothing but empty directories")]
-fn remove_empty_directories(path: &Path, boundary: Option<&Path>) {
+pub(crate) fn remove_empty_directories(
+    path: &Path,
+    boundary: Option<&Path>,
+    kept_directories: &[PathBuf],
+) {
     let Some(boundary) = boundary else { return };
     for directory in path.ancestors().skip(1) {
-        let below = directory.starts_with(boundary) && directory != boundary;
+        let is_kept = kept_directories.iter().any(|kept| kept == directory);
+        let below = directory.starts_with(boundary) && directory != boundary && !is_kept;
         // It fails for one that is not empty, and that is the end of it.
         if !below || fs::remove_dir(directory).is_err() {
             return;
