@@ -15,9 +15,12 @@ use model::wire::EventView;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
 mod cursors;
+mod fuses;
+mod locks;
 mod pins;
 mod tallies;
 
+pub use locks::LockWrite;
 pub use pins::{PinChange, read_pins};
 pub use tallies::Tally;
 
@@ -63,6 +66,7 @@ const MIGRATIONS: &[&str] = &[
     drop table turn;
 ",
     include_str!("state/cursors_and_tallies.sql"),
+    include_str!("state/locks_and_fuses.sql"),
 ];
 
 /// How long a transaction of somebody else is waited for.

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use model::wire::BadgeResult;
+use sys::machine::Machine;
 use sys::private::PrivateDir;
 use sys::socket::{SocketConnectError, UnixSocketError};
 
@@ -80,11 +81,11 @@ fn in_brackets(pid: Option<u32>) -> String {
 /// Asks the daemon of a home. Whatever goes wrong before the order is taken is anything but
 /// [`DaemonCallError::MayHaveApplied`]; afterwards the order may have been carried out, whatever is heard.
 pub fn ask(
-    home: &Path,
-    runtime: &Path,
+    machine: &Machine,
     order: &DaemonOrder,
     limits: AskLimits,
 ) -> Result<DaemonAnswer, DaemonCallError> {
+    let home = machine.home();
     let id = match HomeId::of_path(home) {
         Ok(id) => id,
         // Nobody can serve what is not there.
@@ -95,7 +96,7 @@ pub fn ask(
             return Err(DaemonCallError::Socket(UnixSocketError::Io { path: home.into(), source }));
         }
     };
-    let stream = connect_daemon(home, runtime, id)?;
+    let stream = connect_daemon(machine, id)?;
     let mut call = Call { pid: peer_pid(&stream), stream, heard: Vec::new(), limits };
     let body =
         serde_json::to_vec(order).map_err(|error| DaemonCallError::Refused(error.to_string()))?;
@@ -125,9 +126,9 @@ pub fn ask(
 }
 
 /// Asks the daemon for the counts of the badge; none if there is no daemon that has them at hand.
-pub fn ask_badge(home: &Path, runtime: &Path) -> Option<BadgeResult> {
-    let id = HomeId::of_path(home).ok()?;
-    let stream = connect_daemon(home, runtime, id).ok()?;
+pub fn ask_badge(machine: &Machine) -> Option<BadgeResult> {
+    let id = HomeId::of_path(machine.home()).ok()?;
+    let stream = connect_daemon(machine, id).ok()?;
     let limits = AskLimits { taken: BADGE_TIMEOUT, done: BADGE_TIMEOUT };
     let mut call = Call { pid: None, stream, heard: Vec::new(), limits };
     call.send_head("/v1/badge", id, 0, "").ok()?;
@@ -260,7 +261,8 @@ fn peer_pid(stream: &UnixStream) -> Option<u32> {
 }
 
 /// Connects to the daemon of a home, wherever it may listen.
-fn connect_daemon(home: &Path, runtime: &Path, id: HomeId) -> Result<UnixStream, DaemonCallError> {
+fn connect_daemon(machine: &Machine, id: HomeId) -> Result<UnixStream, DaemonCallError> {
+    let (home, runtime) = (machine.home(), machine.runtime());
     let name = socket_name(id);
     let fallback = fallback_directory(home);
     let places = [
@@ -309,6 +311,7 @@ pub mod previous {
 
     use model::wire::DaemonResult;
     use sys::lock::LockAttempt;
+    use sys::machine::Machine;
 
     use super::{
         AskLimits, Call, DaemonAnswer, DaemonCallError, DaemonOrder, connect_at, peer_pid,
@@ -326,25 +329,25 @@ pub mod previous {
 
     /// What it says of itself, if it is the writer of this home: the holder of the home's lock and the
     /// process on the socket are one. That of another home is nothing to us.
-    pub fn status(home: &Path, runtime: &Path) -> Option<DaemonResult> {
-        match ask(home, runtime, &DaemonOrder::Status) {
+    pub fn status(machine: &Machine) -> Option<DaemonResult> {
+        match ask(machine, &DaemonOrder::Status) {
             Some(Ok(DaemonAnswer::Status(status))) => Some(status),
             _ => None,
         }
     }
 
     /// Tells it to stop, if it is the writer of this home. Returns whether it heard that.
-    pub fn stop(home: &Path, runtime: &Path) -> bool {
-        matches!(ask(home, runtime, &DaemonOrder::Stop), Some(Ok(DaemonAnswer::Stopping)))
+    pub fn stop(machine: &Machine) -> bool {
+        matches!(ask(machine, &DaemonOrder::Stop), Some(Ok(DaemonAnswer::Stopping)))
     }
 
     fn ask(
-        home: &Path,
-        runtime: &Path,
+        machine: &Machine,
         order: &DaemonOrder,
     ) -> Option<Result<DaemonAnswer, DaemonCallError>> {
         use std::io::Write;
 
+        let (home, runtime) = (machine.home(), machine.runtime());
         let dir = sys::private::open_guarded_dir(runtime).ok()?;
         let stream = connect_at(runtime, &dir, SOCKET).ok()??;
         let lock = sys::writer_lock::writer_lock_path(home);

@@ -8,6 +8,7 @@ use flows::badge::count_badge;
 use flows::observe::ObserveScope;
 use flows::writer::ask_badge;
 use model::wire::BadgeResult;
+use sys::machine::Machine;
 
 use crate::cli::CliContext;
 use crate::error::{self, Error};
@@ -71,8 +72,7 @@ struct BadgePart {
 
 impl BadgeArgs {
     pub(crate) fn run_badge(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let dirs = context.ostler_dirs()?;
-        let counts = match ask_badge(&dirs.home, &dirs.runtime) {
+        let counts = match ask_badge(context.machine()?) {
             Some(counts) => counts,
             None => {
                 let observation = context.observe_now(ObserveScope::Active, &[])?;
@@ -101,8 +101,7 @@ pub(crate) fn run_without_parser(arguments: &[OsString]) -> Option<ExitCode> {
         [word] => BadgeFormat::from_str(word.strip_prefix("--format=")?, false).ok()?,
         _ => return None,
     };
-    let dirs = sys::dirs::of_this_process().ok()?;
-    let counts = ask_badge(&dirs.home, &dirs.runtime)?;
+    let counts = ask_badge(&Machine::here().ok()?)?;
     // A reader that is gone has no use for an error.
     match output::print_text(&render_badge(format, &counts)) {
         Ok(()) => Some(exit_code(format, &counts)),

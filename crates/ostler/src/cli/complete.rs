@@ -7,22 +7,20 @@ use model::address::AddressError;
 use model::config::OstlerConfig;
 use model::session::is_safe_id;
 use model::status::{Activity, Status};
+use sys::machine::Machine;
 
 use crate::cli::ls;
-use crate::env;
 use crate::error::Error;
 use crate::render::text;
 
 /// Every session, whatever the settings.
 fn observe_everything() -> Vec<Observed> {
     let config = OstlerConfig::default();
-    let dirs = sys::dirs::of_this_process().ok();
+    let Ok(machine) = Machine::here() else { return Vec::new() };
     let observation = observe_sessions(&ObserveRequest {
-        env: flows::EnvLookup::new(&env::lookup_variable),
+        machine: &machine,
         config: &config,
-        home: dirs.as_ref().map(|dirs| dirs.home.as_path()),
-        cache: dirs.as_ref().map(|dirs| dirs.cache.as_path()),
-        now: sys::clock::now(),
+        use_index: true,
         scope: ObserveScope::All,
         agents: &[],
     });
@@ -84,8 +82,9 @@ pub(crate) fn terminals() -> ArgValueCandidates {
 
 /// Ids and names of hosted terminals, with what runs in them; the newest first.
 fn complete_terminals() -> Vec<CompletionCandidate> {
-    let Ok(dirs) = sys::dirs::of_this_process() else { return Vec::new() };
-    let sessions = TerminalHome::at_root(&dirs.home).readable_sessions().unwrap_or_default();
+    let Ok(machine) = Machine::here() else { return Vec::new() };
+    let home = TerminalHome::at_root(machine.home(), &machine);
+    let sessions = home.readable_sessions().unwrap_or_default();
     let mut candidates = Vec::new();
     for session in sessions.into_iter().rev() {
         let session = session.as_settled();
@@ -104,8 +103,8 @@ fn complete_terminals() -> Vec<CompletionCandidate> {
 /// The completer of receipts that can be undone.
 pub(crate) fn receipts() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let Ok(dirs) = sys::dirs::of_this_process() else { return Vec::new() };
-        let (receipts, _) = reaper::list_receipts(&dirs.home);
+        let Ok(machine) = Machine::here() else { return Vec::new() };
+        let (receipts, _) = reaper::list_receipts(machine.home());
         let insertable = receipts.iter().filter(|one| is_insertable(&one.receipt));
         insertable.map(|one| CompletionCandidate::new(&one.receipt)).collect()
     })
@@ -114,8 +113,8 @@ pub(crate) fn receipts() -> ArgValueCandidates {
 /// The completer of sessions in the vault.
 pub(crate) fn kept_sessions() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let Ok(dirs) = sys::dirs::of_this_process() else { return Vec::new() };
-        let kept = flows::finalize::list_kept(&dirs.home).unwrap_or_default();
+        let Ok(machine) = Machine::here() else { return Vec::new() };
+        let kept = flows::finalize::list_kept(machine.home()).unwrap_or_default();
         let insertable = kept.iter().filter(|one| is_insertable(&one.session));
         let candidate = |one: &model::summary::KeptSession| {
             let title = text::one_line(one.summary.title.as_deref().unwrap_or(""));
@@ -160,9 +159,8 @@ pub(crate) fn complete_agents() -> Vec<CompletionCandidate> {
 
 /// Ids of access sessions.
 pub(crate) fn complete_access_sessions() -> Vec<CompletionCandidate> {
-    let Ok(dirs) = sys::dirs::of_this_process() else { return Vec::new() };
-    let world = access::AccessWorld::here();
-    let sessions = access::list::list_access(&dirs.home, &world, false).unwrap_or_default();
+    let Ok(machine) = Machine::here() else { return Vec::new() };
+    let sessions = access::list::list_access(&machine, false).unwrap_or_default();
     sessions
         .iter()
         .filter(|session| is_insertable(&session.id))

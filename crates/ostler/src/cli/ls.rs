@@ -234,9 +234,8 @@ impl LsArgs {
     pub(crate) fn run_ls(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match self.watch {
             None => {
-                let observation =
-                    context.observe_at(context.now, self.observe_scope(), &self.agent)?;
-                let code = self.list_observation(context, context.now, &observation, false);
+                let observation = context.observe_now(self.observe_scope(), &self.agent)?;
+                let code = self.list_observation(context, &observation, false);
                 // The process ends now; taking ten thousand sessions apart first only costs time.
                 std::mem::forget(observation);
                 code
@@ -266,7 +265,7 @@ impl LsArgs {
                 newest = Some(update.observation);
             }
             if let Some(observation) = &newest {
-                self.list_observation(context, sys::clock::now(), observation, true)?;
+                self.list_observation(&context.next_turn(), observation, true)?;
             }
         }
     }
@@ -285,10 +284,10 @@ impl LsArgs {
     fn list_observation(
         &self,
         context: &CliContext,
-        now: Time,
         observation: &Observation,
         redraw: bool,
     ) -> Result<ExitCode, Error> {
+        let now = context.now;
         let filter = SessionFilter {
             ls: self,
             cwd: absolute_directory(self.cwd.as_deref())?,
@@ -335,7 +334,7 @@ impl LsArgs {
             // An id must be unambiguous among all agents, also when only some are asked about.
             let others = match self.agent.is_empty() {
                 true => None,
-                false => Some(context.observe_at(now, ObserveScope::Active, &[])?),
+                false => Some(context.observe_now(ObserveScope::Active, &[])?),
             };
             let seen = [Some(observation), others.as_ref()];
             let ids = ShortIds::among(seen.into_iter().flatten().flat_map(|one| one.known_ids()));
@@ -348,6 +347,9 @@ impl LsArgs {
                 by_urgency: self.sort.is_none(),
             };
             self.print_table(observation, &shown, total, &table)?;
+            if !redraw {
+                setup::mention_setup_once(context.machine()?);
+            }
         }
         Ok(error::exit_code_for(&observation.incomplete))
     }
@@ -422,6 +424,9 @@ impl LsArgs {
         for warning in shown.iter().filter_map(|one| sessions::open_twice(one)) {
             output::print_notice(&text::one_line(&format!("warning: {warning}")));
         }
+        for left in shown.iter().filter_map(|one| sessions::left_with_server(one)) {
+            output::print_notice(&text::one_line(&left));
+        }
         for one in &observation.unattached {
             let place = one.cwd.as_deref().unwrap_or("an unknown directory");
             let or: String = one.perhaps.iter().map(|pid| format!(", or {pid}")).collect();
@@ -431,9 +436,6 @@ impl LsArgs {
             )));
         }
         report_incomplete(&observation.incomplete);
-        if !table.watched {
-            setup::mention_setup_once();
-        }
         Ok(())
     }
 }
