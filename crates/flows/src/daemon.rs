@@ -206,7 +206,8 @@ impl Daemon {
 
     fn fire_fuses(&mut self) -> Result<(), StateError> {
         let state = self.writer.state_mut()?;
-        self.fuses.fire_due(state, &read_fuse_clock(&self.machine), &mut start_carrier)
+        let machine = self.machine.next_turn();
+        self.fuses.fire_due(state, &read_fuse_clock(&machine), &machine, &mut start_carrier)
     }
 
     fn notify_people(&mut self) -> Result<(), SweepError> {

@@ -72,10 +72,10 @@ pub fn wait_for_agent(wait: &AgentWait<'_>, source: LiveSource) -> Result<WaitRe
         0 => None,
         millis => Instant::now().checked_add(Duration::from_millis(millis)),
     };
-    let observer = sys::proc::current_observer();
-    let mut host: Option<OwnedFd> = wait
-        .terminal()
-        .and_then(|session| sys::proc::watch_process_end(&session.host_identity(), &observer));
+    let machine = source.machine.clone();
+    let mut host: Option<OwnedFd> = wait.terminal().and_then(|session| {
+        sys::proc::watch_process_end(&session.host_identity(), machine.observer())
+    });
     let mut live = LiveSessions::new(source);
     let mut seen = look_at_agent(&live.look_now().observation, &wait.agent);
     let mut last = None;
@@ -87,7 +87,7 @@ pub fn wait_for_agent(wait: &AgentWait<'_>, source: LiveSource) -> Result<WaitRe
             && match &terminal {
                 Some(now) => {
                     let left = seen.present.is_empty() && last.is_some();
-                    now.status().is_terminal() || (left && now.runs_program(&observer))
+                    now.status().is_terminal() || (left && now.runs_program())
                 }
                 None => seen.is_over,
             };
@@ -119,9 +119,7 @@ pub fn wait_for_agent(wait: &AgentWait<'_>, source: LiveSource) -> Result<WaitRe
             Some(update) => update,
             // The time is up, or the host has ended, which is told only once.
             None => {
-                host = host.filter(|_| {
-                    wait.terminal().is_some_and(|session| session.has_live_host(&observer))
-                });
+                host = host.filter(|_| wait.terminal().is_some_and(HostedSession::has_live_host));
                 live.look_now()
             }
         };

@@ -213,6 +213,7 @@ impl FuseEngine {
         &mut self,
         state: &mut StateStore,
         clock: &FuseClock,
+        machine: &Machine,
         start: &mut dyn FnMut(&FuseRecord) -> io::Result<()>,
     ) -> Result<(), StateError> {
         self.timer.clear();
@@ -223,7 +224,7 @@ impl FuseEngine {
         let mut carriers = HashMap::new();
         for mut fuse in state.list_fuses(false)? {
             if fuse.state == FuseState::Firing {
-                match self.follow_carrier(&fuse, clock) {
+                match self.follow_carrier(&fuse, clock, machine) {
                     CarrierFinding::Gone => self.leave_unsettled(state, &mut fuse, clock)?,
                     CarrierFinding::Awaited(until) => sooner_boot(&mut boot, until),
                     CarrierFinding::Watched(end) => drop(carriers.insert(fuse.id.clone(), end)),
@@ -298,7 +299,12 @@ impl FuseEngine {
         state.change_fuse(fuse, FuseState::Firing, clock.wall).map(drop)
     }
 
-    fn follow_carrier(&mut self, fuse: &FuseRecord, clock: &FuseClock) -> CarrierFinding {
+    fn follow_carrier(
+        &mut self,
+        fuse: &FuseRecord,
+        clock: &FuseClock,
+        machine: &Machine,
+    ) -> CarrierFinding {
         let Some(carrier) = &fuse.carrier else {
             return match self.awaited.get(&fuse.id) {
                 Some(until) if clock.since_boot < *until => CarrierFinding::Awaited(*until),
@@ -306,15 +312,14 @@ impl FuseEngine {
             };
         };
         self.awaited.remove(&fuse.id);
-        let observer = sys::proc::current_observer();
         if let Some(known) = self.carriers.remove(&fuse.id)
-            && sys::proc::probe_liveness(carrier, &observer).is_alive()
+            && machine.probe_process(carrier).is_alive()
         {
             return CarrierFinding::Watched(known);
         }
-        match sys::proc::watch_process_end(carrier, &observer) {
+        match sys::proc::watch_process_end(carrier, machine.observer()) {
             Some(end) => CarrierFinding::Watched(end),
-            None if sys::proc::probe_liveness(carrier, &observer).is_dead() => CarrierFinding::Gone,
+            None if machine.probe_process(carrier).is_dead() => CarrierFinding::Gone,
             None => CarrierFinding::Unseen,
         }
     }

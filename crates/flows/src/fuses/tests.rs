@@ -34,6 +34,7 @@ fn fuse(id: &str, due: FuseDue, action: FuseAction) -> FuseRecord {
 }
 
 struct Stage {
+    machine: Machine,
     _home: tempfile::TempDir,
     state: StateStore,
     engine: FuseEngine,
@@ -47,7 +48,14 @@ impl Stage {
         for fuse in fuses {
             state.add_fuse(fuse).unwrap();
         }
-        Self { _home: home, state, engine: FuseEngine::new().unwrap(), started: Vec::new() }
+        let machine = Machine::with_home(home.path().to_owned());
+        Self {
+            machine,
+            _home: home,
+            state,
+            engine: FuseEngine::new().unwrap(),
+            started: Vec::new(),
+        }
     }
 
     fn look(&mut self, clock: &FuseClock) {
@@ -56,7 +64,7 @@ impl Stage {
             started.push(fuse.id.clone());
             Ok(())
         };
-        self.engine.fire_due(&mut self.state, clock, &mut start).unwrap();
+        self.engine.fire_due(&mut self.state, clock, &self.machine, &mut start).unwrap();
     }
 
     fn state_of(&self, id: &str) -> FuseState {

@@ -209,7 +209,7 @@ impl FuseArgs {
                 change_fuses(context, &clock, order)
             }
             FuseCommand::Cancel { ids } => {
-                let by = find_calling_party(&env::user_name()).name;
+                let by = find_calling_party(&env::user_name(), context.machine()?).name;
                 change_fuses(context, &clock, FuseOrder::Cancel { ids: ids.clone(), by })
             }
             FuseCommand::CarryOut { id } => carry_out(context, id),
@@ -241,7 +241,7 @@ impl FuseSetArgs {
             action,
             late,
             created_at: clock.wall,
-            created_by: find_calling_party(&env::user_name()).name,
+            created_by: find_calling_party(&env::user_name(), context.machine()?).name,
             state: FuseState::Armed,
             fired_at: None,
             carrier: None,
