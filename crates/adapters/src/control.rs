@@ -48,6 +48,8 @@ pub struct HeadlessControl {
     pub resume: Option<&'static [&'static str]>,
     /// How it reads the prompt.
     pub input: PromptInput,
+    /// The field that names the conversation in the lines of JSON it prints.
+    pub id_field: &'static str,
 }
 
 /// How a headless agent reads its prompt.

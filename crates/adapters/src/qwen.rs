@@ -85,6 +85,7 @@ static QWEN_CONTROL: AgentControl = AgentControl {
         start: &["--session-id", "{id}", "--output-format", "stream-json"],
         resume: Some(&["--resume", "{id}", "--output-format", "stream-json"]),
         input: PromptInput::Stdin,
+        id_field: "session_id",
     }),
     id_rule: IdRule::ChosenUuid,
     command_characters: "/",

@@ -9,6 +9,7 @@ use model::failure::Failure;
 use model::time::Time;
 use model::wire::SweepResult;
 
+use crate::control;
 use crate::finalize::{self, SweepError};
 use crate::gc;
 use crate::pins;
@@ -76,6 +77,10 @@ fn perform_watched_work(
         Work::Pin { sessions, note, remove } => {
             WorkDone::Pin(pins::perform_pin(writer, sessions, note.as_deref(), *remove, now)?)
         }
+        Work::NoteControl(note) => {
+            let earlier = control::deliveries::perform_note(writer, note, now)?;
+            WorkDone::NoteControl(earlier.map(Box::new))
+        }
     })
 }
 
@@ -99,8 +104,30 @@ pub fn carry_out_work(
     now: Time,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<(WorkDone, Transport), OrderError> {
+    let patience = WorkPatience { limits: AskLimits::LONG, writer: WRITER_TIMEOUT };
+    carry_out_within(home, runtime, work, patience, now, progress)
+}
+
+/// How long something may take before it is left undone.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkPatience {
+    /// For the daemon.
+    pub limits: AskLimits,
+    /// For another writer.
+    pub writer: Duration,
+}
+
+/// As [`carry_out_work`], for what must not keep anybody waiting.
+pub fn carry_out_within(
+    home: &Path,
+    runtime: &Path,
+    work: &Work,
+    patience: WorkPatience,
+    now: Time,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(WorkDone, Transport), OrderError> {
     sys::pause::pause_at("work.asked");
-    match ask(home, runtime, &DaemonOrder::Work(Box::new(work.clone())), AskLimits::LONG) {
+    match ask(home, runtime, &DaemonOrder::Work(Box::new(work.clone())), patience.limits) {
         Ok(DaemonAnswer::Done(done)) => Ok((*done, Transport::Daemon)),
         Ok(DaemonAnswer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
         Ok(DaemonAnswer::Failed { reason }) => Err(OrderError::Failed(reason)),
@@ -108,7 +135,7 @@ pub fn carry_out_work(
             Err(OrderError::Call(DaemonCallError::MayHaveApplied("an unknown answer".to_owned())))
         }
         Err(DaemonCallError::NotRunning) => {
-            let mut writer = store::writer::become_writer(home, WRITER_TIMEOUT)?;
+            let mut writer = store::writer::become_writer(home, patience.writer)?;
             let done = perform_watched_work(&mut writer, work, now, progress);
             Ok((done.map_err(OrderError::NotDone)?, Transport::Local))
         }

@@ -14,8 +14,10 @@ use model::time::Time;
 use model::wire::EventView;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
+mod deliveries;
 mod pins;
 
+pub use deliveries::DeliveryQuery;
 pub use pins::{PinChange, read_pins};
 
 /// Each step brings the tables from one version to the next; steps are only ever added.
@@ -59,6 +61,7 @@ const MIGRATIONS: &[&str] = &[
     "
     drop table turn;
 ",
+    deliveries::DELIVERY_TABLE,
 ];
 
 /// How long a transaction of somebody else is waited for.

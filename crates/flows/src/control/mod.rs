@@ -1,5 +1,14 @@
-//! Driving agents: who holds a conversation, and prompts with a receipt. The rules are in
+//! Driving agents: starting them, prompts with a receipt, who holds a conversation. The rules are in
 //! `model::control`, what is known of each agent in its adapter's control table.
 
+mod conversation;
+pub mod deliveries;
+mod headless;
+pub mod launch;
+mod launch_plan;
 pub mod prompt;
+mod queue;
+mod running;
 pub mod who;
+
+pub use running::LookAtMachine;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use access::prune::PruneReport;
 use model::config::Retention;
+use model::control::note::{ControlNote, KeptDelivery};
 use model::plan::{PlanItem, Refusal};
 use model::session::SessionName;
 use model::time::Time;
@@ -81,6 +82,8 @@ pub enum Work {
         /// Whether the pins are taken away.
         remove: bool,
     },
+    /// Write down what control did.
+    NoteControl(ControlNote),
 }
 
 /// What came of it.
@@ -107,6 +110,8 @@ pub enum WorkDone {
     TrashSettings(Option<Refusal>),
     /// Which sessions are pinned now.
     Pin(PinResult),
+    /// It is written down; of a delivery whose key was used before, the one that used it.
+    NoteControl(Option<Box<KeptDelivery>>),
 }
 
 /// Who did it.

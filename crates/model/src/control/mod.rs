@@ -3,6 +3,8 @@
 
 pub mod delivery;
 pub mod holders;
+pub mod note;
+pub mod obstacle;
 pub mod process_list;
 pub mod prompt;
 pub mod refusal;

@@ -7,8 +7,16 @@ use std::fmt;
 pub enum DriveRefusal {
     /// No control table was measured for this agent.
     NotDriven { agent: String },
+    /// The agent cannot be driven in that way.
+    NoSuchMode { agent: String, mode: String },
     /// The session's process is not proven alive.
     NotAlive { why: String },
+    /// The process that had the conversation has another one now.
+    MovedOn { now: Option<String> },
+    /// The same key was used for another text.
+    KeyReused { delivery: String },
+    /// Without the store it cannot be told whether a key was used before.
+    KeyUnknown { why: String },
     /// A question is open; Enter would answer it.
     AgentWaits { question: Option<String> },
     /// It is not known whether the agent is idle.
@@ -55,7 +63,11 @@ impl DriveRefusal {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::NotDriven { .. } => "not-driven",
+            Self::NoSuchMode { .. } => "no-such-mode",
             Self::NotAlive { .. } => "not-alive",
+            Self::MovedOn { .. } => "moved-on",
+            Self::KeyReused { .. } => "key-reused",
+            Self::KeyUnknown { .. } => "key-unknown",
             Self::AgentWaits { .. } => "agent-waits",
             Self::ActivityUnknown => "activity-unknown",
             Self::SeveralHolders { .. } => "several-holders",
@@ -78,10 +90,17 @@ impl DriveRefusal {
             Self::NotDriven { .. } => {
                 "`ostler create --agent` and `ostler attach` still work".to_owned()
             }
+            Self::NoSuchMode { .. } => {
+                "`ostler adapters` shows how each agent can be driven; `ostler create --agent` starts it as it is".to_owned()
+            }
             Self::NotAlive { .. } => {
                 "`ostler why` shows the evidence, `ostler show` the command that opens it again"
                     .to_owned()
             }
+            Self::MovedOn { now: Some(id) } => format!("`ostler prompt {id}` reaches what it has now"),
+            Self::MovedOn { now: None } => "`ostler who` shows what it has now".to_owned(),
+            Self::KeyReused { .. } => "use another key for another text".to_owned(),
+            Self::KeyUnknown { .. } => "`ostler doctor` tells what is wrong; without `--key` it is sent".to_owned(),
             Self::AgentWaits { .. } => "answer the question first: `ostler attach`".to_owned(),
             Self::ActivityUnknown => "`--now` sends it all the same".to_owned(),
             Self::SeveralHolders { .. } => "name the terminal instead of the session".to_owned(),
@@ -111,7 +130,15 @@ impl fmt::Display for DriveRefusal {
             Self::NotDriven { agent } => {
                 write!(f, "{agent} is not driven: how is not known well enough")
             }
+            Self::NoSuchMode { agent, mode } => write!(f, "{agent} cannot be {mode}"),
             Self::NotAlive { why } => write!(f, "its process is not proven alive ({why})"),
+            Self::MovedOn { .. } => f.write_str("its process has gone on to another conversation"),
+            Self::KeyReused { delivery } => {
+                write!(f, "the key was used for another text (delivery {delivery})")
+            }
+            Self::KeyUnknown { why } => {
+                write!(f, "whether the key was used before cannot be told: {why}")
+            }
             Self::AgentWaits { question: Some(question) } => {
                 write!(f, "it waits for an answer ({question}); Enter would give one")
             }

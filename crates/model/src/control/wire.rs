@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::delivery::DeliveryRecord;
+use super::delivery::{DeliveryRecord, delivery_failure};
 use super::holders::{ConversationHolder, HandOverWay, HolderKind};
 use crate::identity::Identity;
 use crate::status::Activity;
@@ -55,6 +55,8 @@ pub enum LaunchState {
     Blocked,
     /// It ended.
     Failed,
+    /// It has not become ready in time, and asks nothing that is known.
+    Waiting,
 }
 
 /// What keeps a started agent from taking prompts.
@@ -138,6 +140,9 @@ pub struct LaunchResult {
     /// Of a program that has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+    /// Why it is not ready, or how it failed, in its own words where it has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The command line, without the prompt.
     pub argv: Vec<String>,
     /// Whether nothing was started: this is what would be.
@@ -146,6 +151,19 @@ pub struct LaunchResult {
     /// What could not be noted or read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub incomplete: Vec<IncompleteSource>,
+}
+
+/// What a command that started an agent ends with, as an error code; `None` is success.
+pub fn launch_failure(result: &LaunchResult) -> Option<&'static str> {
+    let delivery = result.delivery.as_ref();
+    match result.state {
+        LaunchState::Blocked => Some("BLOCKED"),
+        LaunchState::Failed => Some("TURN_FAILED"),
+        LaunchState::Waiting => Some("WAIT_TIMEOUT"),
+        LaunchState::Ready | LaunchState::Accepted => delivery.and_then(|delivery| {
+            delivery_failure(delivery.state, delivery.turn.as_ref().map(|turn| turn.end))
+        }),
+    }
 }
 
 /// The result of `deliveries`.

@@ -228,6 +228,8 @@ pub(crate) enum SampleStage {
     Terminal,
     /// An idle agent runs on a terminal named `build`.
     Driven,
+    /// A new user's, with an agent that is installed.
+    Installed,
     /// An access session is open.
     Access,
     /// OpenClaw has a session store.
