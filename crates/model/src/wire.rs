@@ -28,16 +28,24 @@ mod agents;
 mod collect;
 mod finalize;
 mod launch;
+mod mcp;
+mod metrics;
+mod notify;
 mod pins;
 mod search;
+mod setup;
 mod usage;
 
 pub use agents::*;
 pub use collect::*;
 pub use finalize::*;
 pub use launch::*;
+pub use mcp::*;
+pub use metrics::*;
+pub use notify::*;
 pub use pins::*;
 pub use search::*;
+pub use setup::*;
 pub use usage::*;
 
 /// The envelope around every result.

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::metrics_server::{MeasureMetrics, measure_apart, metrics_response};
 use flows::daemon::OrderQueue;
 use flows::writer::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder, HomeId};
 use http_body_util::{BodyExt, Full, Limited};
@@ -58,6 +59,7 @@ impl DaemonSocketServer {
         listener: std::os::unix::net::UnixListener,
         queue: OrderQueue,
         home: HomeId,
+        measure: MeasureMetrics,
     ) -> std::io::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time().build()?;
@@ -67,7 +69,12 @@ impl DaemonSocketServer {
             UnixListener::from_std(listener)?
         };
         let (close, closed) = oneshot::channel();
-        let desk = Arc::new(FrontDesk { queue, home: home.to_string() });
+        let desk = Arc::new(FrontDesk {
+            queue,
+            home: home.to_string(),
+            measure,
+            measuring: Semaphore::new(1),
+        });
         let thread = std::thread::Builder::new().name("door".to_owned());
         let thread =
             thread.spawn(move || runtime.block_on(serve_connections(listener, desk, closed)))?;
@@ -86,6 +93,9 @@ impl DaemonSocketServer {
 struct FrontDesk {
     queue: OrderQueue,
     home: String,
+    measure: MeasureMetrics,
+    /// One look at the machine at a time.
+    measuring: Semaphore,
 }
 
 async fn serve_connections(
@@ -228,6 +238,12 @@ fn answer_reply(answer: &DaemonAnswer) -> Reply {
 
 async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
     let asked_for = header_text(request.headers(), "x-ostler-home");
+    // A reader with nothing but this socket's path (`curl --unix-socket`) names no home.
+    if request.uri().path() == "/v1/metrics" && asked_for.is_none() {
+        let _turn = desk.measuring.acquire().await;
+        let (status, text) = measure_apart(desk.measure).await;
+        return metrics_response(status, text);
+    }
     if asked_for != Some(desk.home.as_str()) {
         let asked_for = asked_for.unwrap_or("none");
         let reason =

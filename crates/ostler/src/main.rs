@@ -6,6 +6,7 @@ mod daemon;
 mod env;
 mod error;
 mod logging;
+mod metrics_server;
 mod render;
 
 use std::process::ExitCode;

@@ -14,6 +14,7 @@ mod terminal {
     mod faults;
     mod headless;
     mod launch;
+    mod mcp;
     mod prompt;
     mod settings;
     mod skills;
