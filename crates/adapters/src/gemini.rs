@@ -92,6 +92,7 @@ static GEMINI_CONTROL: AgentControl = AgentControl {
     id_rule: IdRule::ChosenUuid,
     command_characters: "/",
     quit_keys: &["Ctrl+c", "Ctrl+c"],
+    composer_words: Some("Type your message"),
     ..AgentControl::TERMINAL_ONLY
 };
 

@@ -90,6 +90,7 @@ static QWEN_CONTROL: AgentControl = AgentControl {
     id_rule: IdRule::ChosenUuid,
     command_characters: "/",
     permission_channel: PermissionChannel::FilePair,
+    composer_words: Some("Type your message"),
     ..AgentControl::TERMINAL_ONLY
 };
 

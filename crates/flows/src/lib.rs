@@ -3,6 +3,7 @@
 pub mod address;
 pub mod bundle;
 pub mod control;
+mod control_notes;
 pub mod converse;
 pub mod daemon;
 pub mod disk_use;

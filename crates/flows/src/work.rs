@@ -9,7 +9,7 @@ use model::failure::Failure;
 use model::time::Time;
 use model::wire::SweepResult;
 
-use crate::control;
+use crate::control_notes::perform_note;
 use crate::finalize::{self, SweepError};
 use crate::gc;
 use crate::pins;
@@ -78,7 +78,7 @@ fn perform_watched_work(
             WorkDone::Pin(pins::perform_pin(writer, sessions, note.as_deref(), *remove, now)?)
         }
         Work::NoteControl(note) => {
-            let earlier = control::deliveries::perform_note(writer, note, now)?;
+            let earlier = perform_note(writer, note, now)?;
             WorkDone::NoteControl(earlier.map(Box::new))
         }
     })

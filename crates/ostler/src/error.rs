@@ -531,6 +531,7 @@ fn launch_verb(result: &LaunchResult) -> &'static str {
     match result.state {
         LaunchState::Blocked => "was started, and waits for a person",
         LaunchState::Failed => "did not start",
+        LaunchState::WrongConversation => "went on with another conversation",
         LaunchState::Waiting => "was started, and is not done",
         LaunchState::Ready | LaunchState::Accepted => "was started, and the prompt did not arrive",
     }
@@ -540,6 +541,7 @@ fn launch_verb(result: &LaunchResult) -> &'static str {
 fn launch_hint(result: &LaunchResult) -> String {
     let terminal = result.terminal.as_deref().unwrap_or("");
     match result.state {
+        LaunchState::WrongConversation => "`ostler who` shows who holds the right one".to_owned(),
         LaunchState::Failed => format!("`ostler snapshot {terminal}` shows what it said"),
         _ if result.mode == "headless" => format!("`ostler stop {terminal}` ends it"),
         _ => format!("`ostler attach {terminal}` shows it; `ostler stop {terminal}` ends it"),

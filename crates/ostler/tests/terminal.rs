@@ -10,12 +10,14 @@ mod terminal {
     mod attach;
     mod better;
     mod contract;
+    mod deliveries;
     mod endurance;
     mod faults;
     mod headless;
     mod launch;
     mod mcp;
     mod prompt;
+    mod resume;
     mod settings;
     mod skills;
     mod stage;

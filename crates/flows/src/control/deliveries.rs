@@ -11,12 +11,10 @@ use model::control::delivery::{
 use model::control::note::{ControlEvent, ControlNote, KeptDelivery};
 use model::control::prompt::{PromptMatch, normalise_prompt};
 use model::conversation::ConversationRole;
-use model::failure::{Failure, FailureKind};
 use model::session::SessionName;
 use model::time::Time;
 use model::wire::IncompleteSource;
 use store::state::{DeliveryQuery, StateError, StateStore};
-use store::writer::StoreWriter;
 
 use super::running::read_turn;
 use crate::observe::{Observation, Observed};
@@ -113,31 +111,6 @@ impl ControlLedger {
         let state = StateStore::open_read_only(&self.home)?;
         state.map_or_else(|| Ok(Vec::new()), |state| state.list_deliveries(query))
     }
-}
-
-/// Writes a note. Whoever calls this is the writer.
-pub(crate) fn perform_note(
-    writer: &mut StoreWriter,
-    note: &ControlNote,
-    now: Time,
-) -> Result<Option<KeptDelivery>, Failure> {
-    sys::pause::pause_at("control.noting");
-    let noted = match note {
-        ControlNote::Delivery(kept) => {
-            writer.state_mut().and_then(|state| state.note_delivery(kept, now))
-        }
-        ControlNote::Event { kind, session, detail } => {
-            let state = writer.state_mut();
-            state
-                .and_then(|state| state.add_control_event(*kind, session, detail, now))
-                .map(|()| None)
-        }
-    };
-    noted.map_err(|error| Failure {
-        kind: FailureKind::Write,
-        message: error.to_string(),
-        hint: "`ostler doctor` tells what is wrong".to_owned(),
-    })
 }
 
 /// What a delivery is by now: a proof that came late counts, and so does the end of its turn.

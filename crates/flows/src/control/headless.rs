@@ -59,6 +59,13 @@ pub(super) fn run_headless(
                 delivery.binding = Some(ConversationBinding::Recorded);
             }
         }
+        if let Some(wanted) = started.plan.clue.id.clone().filter(|_| started.plan.resumed)
+            && let Some(has) = read_printed_id(&hosted, field)
+            && has != wanted
+        {
+            started.stop_wrong(Some(has));
+            return Ok(());
+        }
         if delivery.look_for_proof(scene.observe) || is_over || Instant::now() >= until {
             break;
         }

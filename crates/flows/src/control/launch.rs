@@ -17,10 +17,15 @@ use model::control::wire::{
     LaunchedConversation, ProcessView,
 };
 use model::hosted::HostFault;
-use model::hosted::wire::{ReadyResult, SnapshotFormat, SnapshotParams, SubmissionState};
+use model::hosted::wire::{
+    ReadyResult, RenderParams, SnapshotFormat, SnapshotParams, SubmissionState,
+};
 use model::session::SessionName;
+use model::time::whole_millis;
 use model::wire::IncompleteSource;
+use sys::dropped::NoteDropped;
 
+use super::conversation::ConversationClue;
 use super::deliveries::ControlLedger;
 use super::headless;
 use super::launch_plan::{LaunchPlan, plan_launch};
@@ -30,7 +35,9 @@ use super::running::{
 use crate::launches::note_launch;
 use crate::observe::Observation;
 use crate::terminal::create::{CreateTerminalRequest, create_terminal};
+use crate::terminal::destroy::destroy_terminal;
 use crate::terminal::submit::await_ready;
+use crate::terminal::wait::wait_for_render;
 use crate::terminal::{HostedSession, TerminalHome, look};
 
 pub use super::launch_plan::LaunchRequest;
@@ -40,6 +47,12 @@ const LAUNCH_SIZE: (u16, u16) = (120, 40);
 
 /// How long a ready agent may take to write down which conversation it has.
 const BINDING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a ready agent may take to show its composer.
+const COMPOSER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long a resumed agent may take until it is proven to have its conversation.
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Why there is no agent, or none that was told what it should do.
 #[derive(Debug, thiserror::Error)]
@@ -184,11 +197,31 @@ impl StartedAgent {
         if !self.note_readiness(&ready, request) {
             return Ok(());
         }
-        self.bind(scene, BINDING_TIMEOUT);
+        self.await_composer();
+        if self.plan.resumed {
+            if !self.verify_conversation(scene) {
+                return Ok(());
+            }
+        } else {
+            self.bind(scene, BINDING_TIMEOUT);
+        }
+        sys::pause::pause_at("launch.bound");
         match self.plan.text.clone() {
             Some(text) => self.give_prompt(text, request, scene),
             None => Ok(()),
         }
+    }
+
+    /// Waits for the composer of an agent that switches its terminal over before it has one. One that never
+    /// shows these words, as another version may, is not waited for long: the submission looks for itself.
+    fn await_composer(&self) {
+        let Some(words) = self.plan.control.composer_words else { return };
+        let params = RenderParams {
+            text: Some(words.to_owned()),
+            timeout_ms: Some(whole_millis(COMPOSER_TIMEOUT)),
+            ..RenderParams::default()
+        };
+        wait_for_render(&self.hosted, &params).note_dropped("waiting for a composer");
     }
 
     /// Whether it takes prompts; otherwise what is in the way.
@@ -286,6 +319,61 @@ impl StartedAgent {
             }
             wait_for_change(None, Duration::from_millis(100));
         }
+    }
+
+    /// Whether the started process has exactly the conversation that it should; otherwise it is stopped.
+    fn verify_conversation(&mut self, scene: &mut LaunchScene<'_>) -> bool {
+        let until = Instant::now() + VERIFY_TIMEOUT;
+        let wanted = self.plan.clue.id.clone();
+        let in_terminal = ConversationClue { id: None, new_in: None, ..self.plan.clue.clone() };
+        let mut has = None;
+        while has.is_none() && Instant::now() < until {
+            let seen = (scene.observe)().ok();
+            let found = seen.as_ref().and_then(|seen| {
+                let (one, bound) = in_terminal.find_in(seen).or_else(|| {
+                    // A fork is a new conversation, and may be written before it is registered.
+                    let new = wanted.is_none().then_some(&self.plan.clue);
+                    new.and_then(|clue| clue.find_in(seen))
+                })?;
+                Some((one, bound))
+            });
+            if let Some((one, bound)) = found {
+                let transcript =
+                    one.source.as_ref().map(|source| source.path.to_string_lossy().into_owned());
+                let id = one.session.id.clone();
+                has = Some(LaunchedConversation { id, transcript, bound });
+            } else {
+                wait_for_change(None, Duration::from_millis(100));
+            }
+        }
+        let is_right = match (&has, &wanted) {
+            (Some(has), Some(wanted)) => has.id == *wanted,
+            (Some(has), None) => !self.plan.is_known(&has.id),
+            (None, _) => false,
+        };
+        if is_right {
+            self.plan.clue.id = has.as_ref().map(|has| has.id.clone());
+            self.result.session = has;
+            return true;
+        }
+        self.stop_wrong(has.map(|has| has.id));
+        false
+    }
+
+    /// Ends a process that has another conversation than it should. Nothing was said to it.
+    pub(super) fn stop_wrong(&mut self, has: Option<String>) {
+        self.result.state = LaunchState::WrongConversation;
+        let what = match &has {
+            Some(id) => format!("it has the conversation {id}"),
+            None => "it is not known which conversation it has".to_owned(),
+        };
+        let stopped = destroy_terminal(self.hosted.clone(), false);
+        let stopped = match stopped {
+            Ok(_) => "it was stopped".to_owned(),
+            Err(fault) => format!("it could not be stopped: {}", fault.message),
+        };
+        self.result.reason = Some(format!("{what}; {stopped}, and the prompt was not sent"));
+        self.result.session = None;
     }
 
     fn give_prompt(

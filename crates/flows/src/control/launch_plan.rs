@@ -172,6 +172,11 @@ pub(super) fn plan_start(
 }
 
 impl LaunchPlan {
+    /// Whether a conversation was there before the start.
+    pub(super) fn is_known(&self, id: &str) -> bool {
+        self.clue.new_in.as_ref().is_some_and(|(_, before)| before.contains(id))
+    }
+
     /// The answer so far: nothing is started.
     pub(super) fn blank_result(&self, request: &LaunchRequest) -> LaunchResult {
         let chosen = self.clue.id.as_ref().map(|id| LaunchedConversation {

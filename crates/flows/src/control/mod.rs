@@ -6,8 +6,10 @@ pub mod deliveries;
 mod headless;
 pub mod launch;
 mod launch_plan;
+pub mod peek;
 pub mod prompt;
 mod queue;
+pub mod resume;
 mod running;
 pub mod who;
 

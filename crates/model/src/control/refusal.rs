@@ -31,6 +31,12 @@ pub enum DriveRefusal {
     PersonTypes,
     /// The prompt's text must not be sent.
     Text(PromptFault),
+    /// The directory that the conversation worked in is not there.
+    DirectoryMissing { path: String, why: String },
+    /// Only the vault still has the transcript.
+    OnlyInVault { id: String },
+    /// Whoever holds the conversation does not let go of it now.
+    NotTaken { why: String },
     /// A live process holds the conversation.
     Held { pids: Vec<u32>, terminal: Option<String> },
     /// A process may hold the conversation, and that cannot be told from here.
@@ -75,6 +81,9 @@ impl DriveRefusal {
             Self::ComposerNotEmpty => "composer-not-empty",
             Self::PersonTypes => "person-types",
             Self::Text(fault) => fault.code(),
+            Self::DirectoryMissing { .. } => "directory-missing",
+            Self::OnlyInVault { .. } => "only-in-vault",
+            Self::NotTaken { .. } => "not-taken",
             Self::Held { .. } => "held",
             Self::MaybeHeld { .. } => "maybe-held",
             Self::Shared { .. } => "shared",
@@ -110,6 +119,13 @@ impl DriveRefusal {
             }
             Self::PersonTypes => "wait two seconds, or say `--over-person`".to_owned(),
             Self::Text(fault) => fault.remedy().to_owned(),
+            Self::DirectoryMissing { .. } => {
+                "bring it back (it may be unmounted), or say `--cwd` where the agent honours that".to_owned()
+            }
+            Self::OnlyInVault { id } => format!("`ostler vault restore {id}` brings it back"),
+            Self::NotTaken { .. } => {
+                "`--when-idle` waits for the end of a turn; `ostler who` shows who holds it".to_owned()
+            }
             Self::Held { terminal: Some(id), .. } => format!("`ostler attach {id}`"),
             Self::Held { terminal: None, .. } => {
                 "`ostler who` shows who holds it, and how to get it".to_owned()
@@ -155,6 +171,14 @@ impl fmt::Display for DriveRefusal {
             Self::ComposerNotEmpty => f.write_str("something is typed there and was not sent"),
             Self::PersonTypes => f.write_str("a person typed there within the last two seconds"),
             Self::Text(fault) => fault.fmt(f),
+            Self::DirectoryMissing { path, why } => {
+                write!(f, "the directory it worked in is not there: {path}: {why}")
+            }
+            Self::OnlyInVault { .. } => f.write_str("only the vault still has its transcript"),
+            Self::NotTaken { why } => write!(f, "it cannot be taken over now: {why}"),
+            Self::Held { pids, .. } if pids.is_empty() => {
+                f.write_str("another command is resuming the conversation")
+            }
             Self::Held { pids, .. } => write!(f, "the conversation is held by {}", list_pids(pids)),
             Self::MaybeHeld { why } => write!(f, "the conversation may be held ({why})"),
             Self::Shared { .. } => f.write_str("one process serves several conversations"),

@@ -5,8 +5,9 @@ use serde::Serialize;
 
 use super::delivery::{DeliveryRecord, delivery_failure};
 use super::holders::{ConversationHolder, HandOverWay, HolderKind};
+use crate::conversation::ConversationEntry;
 use crate::identity::Identity;
-use crate::status::Activity;
+use crate::status::{Activity, Status};
 use crate::time::Time;
 use crate::wire::IncompleteSource;
 
@@ -57,6 +58,9 @@ pub enum LaunchState {
     Failed,
     /// It has not become ready in time, and asks nothing that is known.
     Waiting,
+    /// It has another conversation than it should; it was stopped, and told nothing.
+    #[serde(rename = "wrong-conversation")]
+    WrongConversation,
 }
 
 /// What keeps a started agent from taking prompts.
@@ -160,6 +164,7 @@ pub fn launch_failure(result: &LaunchResult) -> Option<&'static str> {
         LaunchState::Blocked => Some("BLOCKED"),
         LaunchState::Failed => Some("TURN_FAILED"),
         LaunchState::Waiting => Some("WAIT_TIMEOUT"),
+        LaunchState::WrongConversation => Some("NOT_DELIVERED"),
         LaunchState::Ready | LaunchState::Accepted => delivery.and_then(|delivery| {
             delivery_failure(delivery.state, delivery.turn.as_ref().map(|turn| turn.end))
         }),
@@ -174,6 +179,32 @@ pub struct DeliveriesResult {
     pub deliveries: Vec<DeliveryRecord>,
     /// What could not be read.
     pub incomplete: Vec<IncompleteSource>,
+}
+
+/// The result of `peek`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PeekResult {
+    /// The session.
+    pub session: String,
+    /// The adapter's id.
+    pub agent: String,
+    /// The lifecycle state.
+    pub status: Status,
+    /// What it is doing; only when it may be live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
+    /// What it waits for a person to answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<String>,
+    /// The last things that were said on both sides, oldest first.
+    pub messages: Vec<ConversationEntry>,
+    /// The terminal it runs in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<String>,
+    /// What that shows, if it was asked for or a question is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub screen: Option<String>,
 }
 
 /// How a process ended.

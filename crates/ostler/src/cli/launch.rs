@@ -12,7 +12,7 @@ use flows::observe::ObserveScope;
 use flows::terminal::source;
 use model::control::wire::{LaunchResult, LaunchState};
 
-use crate::cli::prompt::{WaitFor, parse_span};
+use crate::cli::prompt::{AwaitedOutcome, parse_span};
 use crate::cli::{CliContext, complete, ls};
 use crate::env;
 use crate::error::{self, Error};
@@ -90,7 +90,7 @@ pub(crate) struct StartArgs {
     env_from: Option<PathBuf>,
     /// Return when the agent's record holds the prompt, or when its turn is over.
     #[arg(long, value_name = "WHAT", default_value = "accepted")]
-    wait: WaitFor,
+    wait: AwaitedOutcome,
     /// How long the agent may take until it takes a prompt.
     #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = parse_span)]
     ready_timeout: Duration,
@@ -121,7 +121,7 @@ impl StartArgs {
             env: self.env.clone(),
             secrets: self.env_from.as_deref().map(read_variables).transpose()?.unwrap_or_default(),
             arguments: Vec::new(),
-            wait_idle: self.wait == WaitFor::Idle,
+            wait_idle: self.wait == AwaitedOutcome::Idle,
             ready_timeout: self.ready_timeout,
             accept_timeout: self.accept_timeout,
             turn_timeout: self.timeout,
@@ -231,6 +231,7 @@ fn render_launch(result: &LaunchResult) -> String {
         LaunchState::Accepted => "has the prompt",
         LaunchState::Blocked => "waits for a person",
         LaunchState::Failed => "ended",
+        LaunchState::WrongConversation => "has another conversation",
         LaunchState::Waiting => "is not ready yet",
     };
     let mut page = format!("{} {state}", result.agent);

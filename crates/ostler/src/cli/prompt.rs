@@ -72,7 +72,7 @@ pub(crate) struct PromptArgs {
     key: Option<String>,
     /// Return when the agent's record holds it, or when its turn is over.
     #[arg(long, value_name = "WHAT", default_value = "accepted")]
-    wait: WaitFor,
+    wait: AwaitedOutcome,
     /// How long an agent that works is waited for.
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = parse_span)]
     timeout: Duration,
@@ -83,7 +83,7 @@ pub(crate) struct PromptArgs {
 
 /// What a prompt is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum WaitFor {
+pub(crate) enum AwaitedOutcome {
     /// The agent's record holds it.
     Accepted,
     /// Its turn is over.
@@ -115,7 +115,7 @@ impl PromptArgs {
             is_command: self.command,
             over_person: self.over_person,
             key: self.key.clone(),
-            wait_idle: self.wait == WaitFor::Idle,
+            wait_idle: self.wait == AwaitedOutcome::Idle,
             path: env::lookup_variable("PATH").unwrap_or_default(),
             idle_timeout: self.timeout,
             accept_timeout: self.accept_timeout,

@@ -230,6 +230,8 @@ pub(crate) enum SampleStage {
     Driven,
     /// A new user's, with an agent that is installed.
     Installed,
+    /// The same, with a conversation of that agent that no process holds.
+    Paused,
     /// An access session is open.
     Access,
     /// OpenClaw has a session store.

@@ -125,7 +125,7 @@ impl Stage {
                 .exits(0);
                 self.run("wait build --text help --screen-stable-ms 100").exits(0);
             }
-            "installed" => {
+            "installed" | "paused" => {
                 let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/terminal/fake_agent.py");
                 let (record, files) = (self.own.join("record"), self.home.join(".claude"));
                 let words = format!(
@@ -136,6 +136,11 @@ impl Stage {
                 self.own.write("bin/claude", words);
                 let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
                 std::fs::set_permissions(self.own.join("bin/claude"), mode).unwrap();
+                if name == "paused" {
+                    let launched = self.run("launch claude begin --headless --wait idle --json");
+                    let launched = launched.exits(0).result();
+                    self.id = launched["session"]["id"].as_str().unwrap().to_owned();
+                }
             }
             "access" => {
                 let opened = self.run("access open --ttl 5m --generate --label work --json");

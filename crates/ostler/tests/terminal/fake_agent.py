@@ -201,14 +201,15 @@ while True:
                 composer += text
                 shown_at = time.time() + number("show")
             continue
-        if buffer[:1] == b"\x1b" and len(buffer) < 6 and b"\x1b[200~".startswith(buffer):
-            break
-        byte, buffer = buffer[:1], buffer[1:]
-        if byte == b"\x1b" and ends:
+        if buffer == b"\x1b" and ends:
+            buffer = b""
             ends.clear()
             options["end"] = "interrupted"
             record_end()
             continue
+        if buffer[:1] == b"\x1b" and len(buffer) < 6 and b"\x1b[200~".startswith(buffer):
+            break
+        byte, buffer = buffer[:1], buffer[1:]
         if byte in b"\r\n":
             note(enter=True)
             if dialog or any(number(option) for option, _ in HEADINGS):
