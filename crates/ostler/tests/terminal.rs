@@ -13,6 +13,7 @@ mod terminal {
     mod deliveries;
     mod endurance;
     mod faults;
+    mod film;
     mod headless;
     mod launch;
     mod mcp;

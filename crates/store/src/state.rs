@@ -16,10 +16,13 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
 mod cursors;
 mod deliveries;
+mod fuses;
+mod locks;
 mod pins;
 mod tallies;
 
 pub use deliveries::DeliveryQuery;
+pub use locks::LockWrite;
 pub use pins::{PinChange, read_pins};
 pub use tallies::Tally;
 
@@ -65,6 +68,7 @@ const MIGRATIONS: &[&str] = &[
     drop table turn;
 ",
     include_str!("state/cursors_and_tallies.sql"),
+    include_str!("state/locks_and_fuses.sql"),
     deliveries::DELIVERY_TABLE,
 ];
 

@@ -2,7 +2,6 @@
 //!
 //! A prompt works without the ledger: what could not be noted is said, and nothing more.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::control::delivery::{
@@ -14,6 +13,7 @@ use model::conversation::ConversationRole;
 use model::session::SessionName;
 use model::time::Time;
 use model::wire::IncompleteSource;
+use sys::machine::Machine;
 use store::state::{DeliveryQuery, StateError, StateStore};
 
 use super::running::read_turn;
@@ -33,16 +33,15 @@ const MOST_LISTED: usize = 500;
 /// Where deliveries and events of control are written down.
 #[derive(Debug)]
 pub struct ControlLedger {
-    home: PathBuf,
-    runtime: PathBuf,
+    machine: Machine,
     /// What could not be noted.
     pub incomplete: Vec<IncompleteSource>,
 }
 
 impl ControlLedger {
     /// The ledger of a home.
-    pub fn new(home: &Path, runtime: &Path) -> Self {
-        Self { home: home.to_owned(), runtime: runtime.to_owned(), incomplete: Vec::new() }
+    pub fn new(machine: &Machine) -> Self {
+        Self { machine: machine.clone(), incomplete: Vec::new() }
     }
 
     /// Notes a delivery. One whose key another has is not noted: the other is returned.
@@ -76,7 +75,7 @@ impl ControlLedger {
     }
 
     pub(super) fn note_failure(&mut self, reason: String) {
-        let path = store::state::database_path(&self.home).to_string_lossy().into_owned();
+        let path = store::state::database_path(self.machine.home()).to_string_lossy().into_owned();
         let told = IncompleteSource { source: "store".to_owned(), path: Some(path), reason };
         if !self.incomplete.contains(&told) {
             self.incomplete.push(told);
@@ -84,9 +83,8 @@ impl ControlLedger {
     }
 
     fn note(&self, note: ControlNote) -> Result<Option<KeptDelivery>, String> {
-        let (work, now) = (Work::NoteControl(note), sys::clock::now());
-        let done =
-            carry_out_within(&self.home, &self.runtime, &work, NOTE_PATIENCE, now, &mut |_, _| {});
+        let (work, machine) = (Work::NoteControl(note), self.machine.next_turn());
+        let done = carry_out_within(&work, &machine, NOTE_PATIENCE, &mut |_, _| {});
         match done.map_err(|error| error.to_string())?.0 {
             WorkDone::NoteControl(earlier) => Ok(earlier.map(|kept| *kept)),
             _ => Err("the writer gave an unknown answer".to_owned()),
@@ -95,7 +93,7 @@ impl ControlLedger {
 
     /// One delivery.
     pub fn find_delivery(&self, id: &str) -> Result<Option<KeptDelivery>, StateError> {
-        match StateStore::open_read_only(&self.home)? {
+        match StateStore::open_read_only(self.machine.home())? {
             Some(state) => state.find_delivery(id),
             None => Ok(None),
         }
@@ -108,13 +106,17 @@ impl ControlLedger {
         since: Option<Time>,
     ) -> Result<Vec<KeptDelivery>, StateError> {
         let query = DeliveryQuery { session, since, most: MOST_LISTED };
-        let state = StateStore::open_read_only(&self.home)?;
+        let state = StateStore::open_read_only(self.machine.home())?;
         state.map_or_else(|| Ok(Vec::new()), |state| state.list_deliveries(query))
     }
 }
 
 /// What a delivery is by now: a proof that came late counts, and so does the end of its turn.
-pub fn judge_delivery(kept: KeptDelivery, observation: &Observation) -> DeliveryRecord {
+pub fn judge_delivery(
+    kept: KeptDelivery,
+    observation: &Observation,
+    machine: &Machine,
+) -> DeliveryRecord {
     let KeptDelivery { mut record, sender } = kept;
     let is_session =
         |one: &&Observed| one.session.agent == record.agent && one.session.id == record.session;
@@ -123,9 +125,8 @@ pub fn judge_delivery(kept: KeptDelivery, observation: &Observation) -> Delivery
         if let Some(one) = one {
             prove_late(&mut record, one);
         }
-        let observer = sys::proc::current_observer();
         let is_settled = !matches!(record.state, DeliveryState::Ready | DeliveryState::Composed);
-        if !is_settled && sys::proc::probe_liveness(&sender, &observer).is_dead() {
+        if !is_settled && machine.probe_process(&sender).is_dead() {
             record.state = DeliveryState::Unproven;
             record.reason = Some("whoever sent it ended before it was settled".to_owned());
         }

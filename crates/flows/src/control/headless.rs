@@ -44,7 +44,13 @@ pub(super) fn run_headless(
     });
     let source = source.and_then(|one| one.source.clone());
     let clue = started.plan.clue.clone();
-    let mut delivery = RunningDelivery::prepare(clue, source, text, started.plan.channel)?;
+    let mut delivery = RunningDelivery::prepare(
+        &scene.terminals.machine,
+        clue,
+        source,
+        text,
+        started.plan.channel,
+    )?;
     delivery.sign(DeliverySign::Entered);
     scene.ledger.keep_delivery(&delivery.record);
     let field = started.plan.headless.map_or("", |headless| headless.id_field);

@@ -6,7 +6,6 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use adapters::EnvLookup;
 use adapters::control::IdRule;
 use model::control::delivery::DeliveryState;
 use model::control::note::ControlEvent;
@@ -24,6 +23,7 @@ use model::session::SessionName;
 use model::time::whole_millis;
 use model::wire::IncompleteSource;
 use sys::dropped::NoteDropped;
+use sys::machine::Machine;
 
 use super::conversation::ConversationClue;
 use super::deliveries::ControlLedger;
@@ -95,8 +95,6 @@ impl From<DeliveryFault> for LaunchError {
 pub struct LaunchScene<'a> {
     /// Where terminals are.
     pub terminals: &'a TerminalHome,
-    /// Where agents keep things.
-    pub env: EnvLookup<'a>,
     /// Everything that was there before.
     pub before: &'a Observation,
     /// Where it is written down.
@@ -114,10 +112,10 @@ impl std::fmt::Debug for LaunchScene<'_> {
 /// Says what would be started.
 pub fn preview_launch(
     request: &LaunchRequest,
-    env: &EnvLookup<'_>,
+    machine: &Machine,
     before: &Observation,
 ) -> Result<LaunchResult, LaunchError> {
-    let plan = plan_launch(request, env, before)?;
+    let plan = plan_launch(request, machine, before)?;
     Ok(LaunchResult { dry_run: true, ..plan.blank_result(request) })
 }
 
@@ -126,7 +124,7 @@ pub fn launch_agent(
     request: &LaunchRequest,
     scene: &mut LaunchScene<'_>,
 ) -> Result<LaunchResult, LaunchError> {
-    let plan = plan_launch(request, &scene.env, scene.before)?;
+    let plan = plan_launch(request, &scene.terminals.machine, scene.before)?;
     let mut start = StartedAgent::begin(request, plan, scene)?;
     start.come_up(request, scene)?;
     start.finish(scene, ControlEvent::Launched)
@@ -165,8 +163,8 @@ impl StartedAgent {
         };
         let created = create_terminal(scene.terminals, create)?;
         sys::pause::pause_at("launch.started");
-        let (id, now) = (created.session_id, sys::clock::now());
-        if let Err(error) = note_launch(scene.terminals, &id, plan.agent, request.note_ttl, now) {
+        let id = created.session_id;
+        if let Err(error) = note_launch(scene.terminals, &id, plan.agent, request.note_ttl) {
             // It runs all the same, and nothing rests on the note.
             result.incomplete.push(IncompleteSource {
                 source: "launch records".to_owned(),
@@ -387,7 +385,13 @@ impl StartedAgent {
             one.source.clone()
         });
         let clue = self.plan.clue.clone();
-        let mut delivery = RunningDelivery::prepare(clue, source, text, self.plan.channel)?;
+        let mut delivery = RunningDelivery::prepare(
+            &scene.terminals.machine,
+            clue,
+            source,
+            text,
+            self.plan.channel,
+        )?;
         scene.ledger.keep_delivery(&delivery.record);
         let terms = SubmitTerms {
             over_person: false,

@@ -21,6 +21,7 @@ use model::session::SessionKind;
 use super::conversation::ConversationClue;
 use super::launch::LaunchError;
 use crate::observe::Observation;
+use sys::machine::Machine;
 
 /// What stands for the prompt in a command line that is shown.
 const TEXT_PLACE: &str = "{text}";
@@ -94,16 +95,16 @@ pub(super) struct ResumedConversation<'a> {
 /// Plans the start of a new conversation.
 pub(super) fn plan_launch(
     request: &LaunchRequest,
-    env: &EnvLookup<'_>,
+    machine: &Machine,
     observation: &Observation,
 ) -> Result<LaunchPlan, LaunchError> {
-    plan_start(request, env, observation, None)
+    plan_start(request, machine, observation, None)
 }
 
 /// Plans a start, of a new conversation or of one that goes on.
 pub(super) fn plan_start(
     request: &LaunchRequest,
-    env: &EnvLookup<'_>,
+    machine: &Machine,
     observation: &Observation,
     resumed: Option<&ResumedConversation<'_>>,
 ) -> Result<LaunchPlan, LaunchError> {
@@ -131,8 +132,8 @@ pub(super) fn plan_start(
     let check = |text: &String| check_prompt_text(text, route, control.command_characters, false);
     let text = request.text.as_ref().map(check).transpose().map_err(DriveRefusal::Text)?;
     let program = find_program(adapter, &request.path)?;
-    let cwd = choose_directory(request.cwd.as_deref())?;
-    let (clue, path) = choose_conversation(adapter, control, env, observation, resumed, &cwd)?;
+    let cwd = choose_directory(machine, request.cwd.as_deref())?;
+    let (clue, path) = choose_conversation(adapter, control, &machine.env(), observation, resumed, &cwd)?;
     let fill = |text: Option<&str>| {
         let values = TemplateValues {
             id: resumed.map(|one| one.id).or(clue.id.as_deref()),
@@ -227,10 +228,10 @@ fn find_program(adapter: &dyn Adapter, path: &OsStr) -> Result<String, LaunchErr
     }
 }
 
-fn choose_directory(cwd: Option<&str>) -> Result<String, HostFault> {
+fn choose_directory(machine: &Machine, cwd: Option<&str>) -> Result<String, HostFault> {
     let directory = match cwd {
         Some(cwd) => std::path::absolute(cwd),
-        None => std::env::current_dir(),
+        None => machine.current_dir(),
     };
     let missing = |what: String| HostFault::new(FaultCode::StorageReadError, what);
     let directory = directory.map_err(|error| missing(format!("no directory: {error}")))?;
@@ -248,7 +249,7 @@ fn choose_directory(cwd: Option<&str>) -> Result<String, HostFault> {
 fn choose_conversation(
     adapter: &dyn Adapter,
     control: &AgentControl,
-    env: &EnvLookup<'_>,
+    machine: &Machine,
     observation: &Observation,
     resumed: Option<&ResumedConversation<'_>>,
     cwd: &str,

@@ -1,6 +1,7 @@
 //! Driving agents: starting them, prompts with a receipt, who holds a conversation. The rules are in
 //! `model::control`, what is known of each agent in its adapter's control table.
 
+pub mod agent_wait;
 mod conversation;
 pub mod deliveries;
 mod headless;

@@ -26,6 +26,7 @@ use super::running::{
 };
 use super::who::agents_within;
 use crate::observe::{Observation, Observed};
+use sys::machine::Machine;
 use crate::resume::resume_line;
 use crate::terminal::TerminalHome;
 
@@ -151,10 +152,10 @@ pub fn deliver_prompt(
         },
         ..ConversationClue::default()
     };
-    let mut delivery = RunningDelivery::prepare(clue, agent.source, text, channel)?;
+    let mut delivery = RunningDelivery::prepare(&home.machine, clue, agent.source, text, channel)?;
     delivery.record.key.clone_from(&request.key);
     if let Some(earlier) = note_begin(&delivery.record, ledger)? {
-        return await_earlier(&earlier, request, ledger, observe);
+        return await_earlier(home, &earlier, request, ledger, observe);
     }
     sys::pause::pause_at("prompt.noted");
     let done = send_prompt(home, &agent.way, &mut delivery, request, observe);
@@ -165,7 +166,7 @@ pub fn deliver_prompt(
     ledger.keep_delivery(&delivery.record);
     done?;
     if delivery.record.state == DeliveryState::Accepted && request.wait_idle {
-        wait_for_turn(&mut delivery, request, ledger, observe)?;
+        wait_for_turn(home, &mut delivery, request, ledger, observe)?;
     }
     Ok(delivery.record)
 }
@@ -191,6 +192,7 @@ fn note_begin(
 
 /// What became of the delivery that used the key first: it may still be under way.
 fn await_earlier(
+    home: &TerminalHome,
     id: &str,
     request: &PromptRequest,
     ledger: &mut ControlLedger,
@@ -206,7 +208,7 @@ fn await_earlier(
                 "delivery {id} is not in the store any more"
             )));
         };
-        let record = judge_delivery(kept, &observation);
+        let record = judge_delivery(kept, &observation, &home.machine);
         let under_way = matches!(record.state, DeliveryState::Ready | DeliveryState::Composed);
         if !under_way || Instant::now() >= until {
             return Ok(record);
@@ -283,13 +285,14 @@ fn follow_conversation(delivery: &mut RunningDelivery, observe: &mut LookAtMachi
 }
 
 fn wait_for_turn(
+    home: &TerminalHome,
     delivery: &mut RunningDelivery,
     request: &PromptRequest,
     ledger: &mut ControlLedger,
     observe: &mut LookAtMachine<'_>,
 ) -> Result<(), PromptError> {
     let name = SessionName::new(&delivery.clue.agent, &delivery.record.session);
-    let mut goes_on = agent_watch(&name, observe);
+    let mut goes_on = agent_watch(&home.machine, &name, observe);
     let waited = delivery.await_turn_end(request.idle_timeout, observe, &mut goes_on);
     ledger.keep_delivery(&delivery.record);
     let pause = match waited {
@@ -302,10 +305,11 @@ fn wait_for_turn(
 
 /// Says whether the agent of a session is still there: by its identity, once that is known.
 fn agent_watch(
+    machine: &Machine,
     name: &SessionName,
     observe: &mut LookAtMachine<'_>,
 ) -> impl FnMut() -> bool + use<> {
-    let observer = sys::proc::current_observer();
+    let machine = machine.clone();
     let seen = observe().ok();
     let one = seen.as_ref().and_then(|seen| find_named(seen, name));
     let holders = one.map(|one| holders_of_session(&one.session)).unwrap_or_default();
@@ -316,7 +320,7 @@ fn agent_watch(
         .collect();
     move || {
         let is_dead =
-            |one: &model::identity::Identity| sys::proc::probe_liveness(one, &observer).is_dead();
+            |one: &model::identity::Identity| machine.probe_process(one).is_dead();
         alive.is_empty() || !alive.iter().all(is_dead)
     }
 }

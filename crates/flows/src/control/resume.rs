@@ -153,7 +153,7 @@ fn plan_resume(
     let path = one.source.as_ref().map(|source| source.path.to_string_lossy().into_owned());
     let resumed =
         ResumedConversation { id: &one.session.id, path: path.as_deref(), fork: request.fork };
-    plan_start(&start, &scene.env, scene.before, Some(&resumed))
+    plan_start(&start, &scene.terminals.machine, scene.before, Some(&resumed))
 }
 
 /// Where the conversation worked, if that is still the same place.

@@ -19,6 +19,7 @@ use model::hosted::wire::{SubmissionState, SubmitParams, SubmitResult};
 use model::sighting::TurnState;
 use model::status::Activity;
 use model::time::{Time, whole_millis};
+use sys::machine::Machine;
 use sys::watch::DirectoryWatch;
 
 use super::conversation::ConversationClue;
@@ -45,6 +46,7 @@ pub(super) struct RunningDelivery {
     pub(super) begun: Instant,
     /// Whether another prompt was recorded meanwhile.
     foreign: bool,
+    machine: Machine,
 }
 
 /// How the text is submitted through a terminal.
@@ -69,6 +71,7 @@ pub(super) enum TurnWait {
 impl RunningDelivery {
     /// A delivery of which nothing was written yet. `source` is where the record is, if it is there.
     pub(super) fn prepare(
+        machine: &Machine,
         clue: ConversationClue,
         source: Option<Box<TranscriptSource>>,
         text: String,
@@ -88,7 +91,7 @@ impl RunningDelivery {
             normalised_sha256: sys::hash::sha256(normalise_prompt(&text).as_bytes()),
             bytes: text.len() as u64,
             state: DeliveryState::Ready,
-            begun_at: sys::clock::now(),
+            begun_at: machine.read_clock(),
             key: None,
             terminal: clue.terminal.clone(),
             enters: 0,
@@ -103,7 +106,8 @@ impl RunningDelivery {
             id,
         };
         let begun = Instant::now();
-        Ok(Self { record, text, clue, source, binding: None, begun, foreign: false })
+        let machine = machine.clone();
+        Ok(Self { record, text, clue, source, binding: None, begun, foreign: false, machine })
     }
 
     /// Pastes, presses Enter and waits for the proof, through a terminal's host.
@@ -298,7 +302,7 @@ impl RunningDelivery {
                 return TurnWait::Over;
             }
             if !agent_is_there {
-                let ended_at = Some(sys::clock::now());
+                let ended_at = Some(self.machine.read_clock());
                 let end = TurnEnd::Interrupted;
                 self.record.turn = Some(DeliveryTurn { end, resets_at: None, ended_at });
                 return TurnWait::Over;

@@ -60,9 +60,9 @@ fn parse_state(word: &str) -> Result<DeliveryState, String> {
 impl DeliveriesArgs {
     pub(crate) fn run_deliveries(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let observation = context.observe_now(ObserveScope::All, &[])?;
-        let here = std::env::current_dir().unwrap_or_default();
-        let dirs = context.ostler_dirs()?;
-        let ledger = ControlLedger::new(&dirs.home, &dirs.runtime);
+        let here = context.current_dir();
+        let machine = context.machine()?;
+        let ledger = ControlLedger::new(machine);
         let since = self.since.map(|span| context.now.minus(span));
         let named = match &self.id {
             Some(id) => {
@@ -75,7 +75,7 @@ impl DeliveriesArgs {
         };
         let kept = ledger.list_deliveries(named.as_ref(), since).map_err(EventsError::from)?;
         let mut deliveries: Vec<DeliveryRecord> =
-            kept.into_iter().map(|kept| judge_delivery(kept, &observation)).collect();
+            kept.into_iter().map(|kept| judge_delivery(kept, &observation, machine)).collect();
         deliveries.retain(|one| self.state.is_none_or(|state| one.state == state));
         let result = DeliveriesResult { deliveries, incomplete: observation.incomplete };
         if context.json {

@@ -164,21 +164,18 @@ impl LaunchArgs {
             ..self.start.to_request(context, agent, prompt)?
         };
         let before = context.observe_now(ObserveScope::All, &[])?;
-        let env = flows::EnvLookup::new(&env::lookup_variable);
         if self.dry_run {
-            return print_launch(context, &preview_launch(&request, &env, &before)?);
+            return print_launch(context, &preview_launch(&request, context.machine()?, &before)?);
         }
-        let dirs = context.ostler_dirs()?;
-        let mut ledger = ControlLedger::new(&dirs.home, &dirs.runtime);
+        let mut ledger = ControlLedger::new(context.machine()?);
         let agents = [agent.to_owned()];
         let mut observe = || {
-            let now = sys::clock::now();
-            context.observe_at(now, ObserveScope::All, &agents).map_err(|error| error.to_string())
+            let later = context.next_turn();
+            later.observe_now(ObserveScope::All, &agents).map_err(|error| error.to_string())
         };
         let terminals = context.terminals_home()?;
         let mut scene = LaunchScene {
             terminals: &terminals,
-            env,
             before: &before,
             ledger: &mut ledger,
             observe: &mut observe,

@@ -48,7 +48,7 @@ pub(crate) struct PeekArgs {
 impl PeekArgs {
     pub(crate) fn run_peek(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let observation = context.observe_now(ObserveScope::All, &[])?;
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = context.current_dir();
         let one = address::resolve_session(&observation, &self.id, &here)?;
         let terminals = context.terminals_home()?;
         let result = peek_session(&observation, one, &terminals, self.last, self.screen);

@@ -105,7 +105,7 @@ impl PromptArgs {
         let given = (self.text.as_deref(), self.file.as_deref());
         let text = source::read_text("text", given.0, given.1, context.personality)?;
         let observation = context.observe_now(ObserveScope::All, &[])?;
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = context.current_dir();
         let target =
             address::resolve_session(&observation, &self.id, &here)?.session.session_name();
         let request = PromptRequest {
@@ -121,11 +121,10 @@ impl PromptArgs {
             accept_timeout: self.accept_timeout,
         };
         let mut observe = || {
-            let now = sys::clock::now();
-            context.observe_at(now, ObserveScope::All, &[]).map_err(|error| error.to_string())
+            let later = context.next_turn();
+            later.observe_now(ObserveScope::All, &[]).map_err(|error| error.to_string())
         };
-        let dirs = context.ostler_dirs()?;
-        let mut ledger = ControlLedger::new(&dirs.home, &dirs.runtime);
+        let mut ledger = ControlLedger::new(context.machine()?);
         let home = context.terminals_home()?;
         let delivery = deliver_prompt(&home, &request, &mut ledger, &mut observe)?;
         ls::report_incomplete(&ledger.incomplete);

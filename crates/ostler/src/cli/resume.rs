@@ -117,16 +117,14 @@ impl ResumeArgs {
             when_idle: self.when_idle,
             all_holders: self.all_holders,
         };
-        let dirs = context.ostler_dirs()?;
-        let mut ledger = ControlLedger::new(&dirs.home, &dirs.runtime);
+        let mut ledger = ControlLedger::new(context.machine()?);
         let mut observe = || {
-            let now = sys::clock::now();
-            context.observe_at(now, ObserveScope::All, &agents).map_err(|error| error.to_string())
+            let later = context.next_turn();
+            later.observe_now(ObserveScope::All, &agents).map_err(|error| error.to_string())
         };
         let terminals = context.terminals_home()?;
         let mut scene = LaunchScene {
             terminals: &terminals,
-            env: flows::EnvLookup::new(&env::lookup_variable),
             before: &before,
             ledger: &mut ledger,
             observe: &mut observe,
@@ -144,7 +142,7 @@ impl ResumeArgs {
         context: &CliContext,
         before: &Observation,
     ) -> Result<SessionName, Error> {
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = context.current_dir();
         match address::resolve_session(before, &self.id, &here) {
             Ok(one) => {
                 let within = flows::control::who::agents_within(before, one);

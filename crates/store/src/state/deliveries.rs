@@ -9,7 +9,7 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 use super::{StateError, StateStore, publish_event};
 
 /// The version of the tables that brought deliveries.
-const DELIVERIES_SCHEMA_VERSION: i64 = 6;
+const DELIVERIES_SCHEMA_VERSION: i64 = 7;
 
 /// The table.
 pub(super) const DELIVERY_TABLE: &str = "

@@ -75,11 +75,10 @@ impl McpTool for PromptSession {
             accept_timeout: RECORD_TIMEOUT,
         };
         let mut observe = || {
-            let now = sys::clock::now();
-            context.observe_at(now, ObserveScope::All, &[]).map_err(|error| error.to_string())
+            let later = context.next_turn();
+            later.observe_now(ObserveScope::All, &[]).map_err(|error| error.to_string())
         };
-        let dirs = context.ostler_dirs()?;
-        let mut ledger = ControlLedger::new(&dirs.home, &dirs.runtime);
+        let mut ledger = ControlLedger::new(context.machine()?);
         let home = context.terminals_home()?;
         let delivery = deliver_prompt(&home, &request, &mut ledger, &mut observe)?;
         if delivery_failure(delivery.state, None).is_some() {
