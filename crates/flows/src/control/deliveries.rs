@@ -13,8 +13,8 @@ use model::conversation::ConversationRole;
 use model::session::SessionName;
 use model::time::Time;
 use model::wire::IncompleteSource;
-use sys::machine::Machine;
 use store::state::{DeliveryQuery, StateError, StateStore};
+use sys::machine::Machine;
 
 use super::running::read_turn;
 use crate::observe::{Observation, Observed};

@@ -7,10 +7,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use adapters::Adapter;
 use adapters::control::{
     AgentControl, HeadlessControl, IdRule, PromptInput, TemplateValues, fill_template,
 };
-use adapters::{Adapter, EnvLookup};
 use model::control::delivery::DeliveryChannel;
 use model::control::prompt::{PromptRoute, check_prompt_text};
 use model::control::refusal::DriveRefusal;
@@ -133,7 +133,7 @@ pub(super) fn plan_start(
     let text = request.text.as_ref().map(check).transpose().map_err(DriveRefusal::Text)?;
     let program = find_program(adapter, &request.path)?;
     let cwd = choose_directory(machine, request.cwd.as_deref())?;
-    let (clue, path) = choose_conversation(adapter, control, &machine.env(), observation, resumed, &cwd)?;
+    let (clue, path) = choose_conversation(adapter, control, machine, observation, resumed, &cwd)?;
     let fill = |text: Option<&str>| {
         let values = TemplateValues {
             id: resumed.map(|one| one.id).or(clue.id.as_deref()),
@@ -210,7 +210,7 @@ impl LaunchPlan {
 }
 
 /// The first program of the agent that can be run.
-fn find_program(adapter: &dyn Adapter, path: &OsStr) -> Result<String, LaunchError> {
+pub(super) fn find_program(adapter: &dyn Adapter, path: &OsStr) -> Result<String, LaunchError> {
     let profile = adapter.agent_profile();
     let names = profile.program.names;
     let places = |name: &str| -> Vec<PathBuf> {
@@ -273,7 +273,7 @@ fn choose_conversation(
         }
         IdRule::ChosenPath => {
             let id = draw_unused_id(sys::random::new_uuid, |id| known.contains(id))?;
-            let path = adapter.new_transcript_path(env, cwd, &id);
+            let path = adapter.new_transcript_path(&machine.env(), cwd, &id);
             ConversationClue { agent, path, ..ConversationClue::default() }
         }
         IdRule::Registered | IdRule::AtFirstPrompt => {

@@ -26,9 +26,9 @@ use super::running::{
 };
 use super::who::agents_within;
 use crate::observe::{Observation, Observed};
-use sys::machine::Machine;
 use crate::resume::resume_line;
 use crate::terminal::TerminalHome;
+use sys::machine::Machine;
 
 /// What is to be delivered, and how.
 #[derive(Clone, Debug)]
@@ -319,8 +319,7 @@ fn agent_watch(
         .map(|holder| holder.process)
         .collect();
     move || {
-        let is_dead =
-            |one: &model::identity::Identity| machine.probe_process(one).is_dead();
+        let is_dead = |one: &model::identity::Identity| machine.probe_process(one).is_dead();
         alive.is_empty() || !alive.iter().all(is_dead)
     }
 }

@@ -8,9 +8,9 @@ use adapters::control::{TemplateValues, fill_template};
 use model::control::refusal::DriveRefusal;
 use model::hosted::{FaultCode, HostFault};
 
+use super::launch_plan::find_program;
 use super::prompt::PromptError;
 use super::running::RunningDelivery;
-use crate::terminal::create::agent_command;
 use sys::dropped::NoteDropped;
 
 /// How long the agent's command may take.
@@ -31,13 +31,14 @@ pub(super) fn put_in_queue(
     let filled = fill_template(words, &values).ok_or_else(|| DriveRefusal::NotReachable {
         how: "its queue needs what is not known of it".to_owned(),
     })?;
-    let command = agent_command(&delivery.clue.agent, &filled, path)?;
-    let [program, arguments @ ..] = command.as_slice() else { return Ok(()) };
     let failed =
         |reason: String| PromptError::Terminal(HostFault::new(FaultCode::HostUnreachable, reason));
+    let adapter = adapters::by_id(&delivery.clue.agent)
+        .ok_or_else(|| DriveRefusal::NotDriven { agent: delivery.clue.agent.clone() })?;
+    let program = &find_program(adapter, path).map_err(|error| failed(error.to_string()))?;
     sys::pause::pause_at("queue.before");
     let mut child = Command::new(program)
-        .args(arguments)
+        .args(filled)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
