@@ -8,6 +8,7 @@ use flows::control::prompt::{PromptError, TurnPause};
 use flows::events::EventsError;
 use flows::hooks::HooksError;
 use flows::openclaw_store::CleanError;
+use flows::permits::PermitError;
 use flows::pins::PinError;
 use flows::terminal::TerminalError;
 use flows::vault::VaultError;
@@ -207,6 +208,9 @@ pub(crate) enum Error {
     /// The agent's program cannot be run.
     #[error("{0}")]
     NotExecutable(String),
+    /// A permission request was not answered.
+    #[error(transparent)]
+    Permit(PermitError),
     /// What was waited for did not happen.
     #[error("{0}")]
     WaitedInVain(String),
@@ -381,6 +385,8 @@ impl Error {
             Self::NoProgram(_) => "NOT_FOUND",
             Self::NotExecutable(_) => "HOST_UNREACHABLE",
             Self::WaitedInVain(_) => "WAIT_TIMEOUT",
+            Self::Permit(PermitError::MayHaveApplied) => "MAY_HAVE_APPLIED",
+            Self::Permit(_) => "SESSION_NOT_RUNNING",
             Self::Access(error) => access_code(error),
             Self::AccessRefused { .. } => "ACCESS_REFUSED",
             Self::AccessStillRunning { .. } => "ACCESS_STILL_RUNNING",
@@ -428,6 +434,7 @@ impl Error {
             Self::NoProgram(_) => Some("install it, or put its directory on the PATH".to_owned()),
             Self::NotExecutable(_) => Some("`chmod +x` it, or install it again".to_owned()),
             Self::WaitedInVain(_) => Some("raise `--timeout`, or say `--now`".to_owned()),
+            Self::Permit(_) => Some("`ostler permits` lists what is asked for now".to_owned()),
             Self::NotHosted { place, resume, .. } => Some(match (place, resume) {
                 (Some(_), Some(resume)) => {
                     format!("use the terminal it runs in; once it is left, `{resume}` opens it")

@@ -8,6 +8,7 @@ use access::prune::PruneReport;
 use model::config::Retention;
 use model::control::fuses::FuseRecord;
 use model::control::note::{ControlNote, KeptDelivery};
+use model::control::permits::PermitVerdict;
 use model::identity::Identity;
 use model::plan::{PlanItem, Refusal};
 use model::session::SessionName;
@@ -19,6 +20,24 @@ use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
 use serde::{Deserialize, Serialize};
 
 use super::fuse_orders::FuseOrder;
+
+/// A permission request that was answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PermitNote {
+    /// The adapter's id.
+    pub agent: String,
+    /// The agent's own session id.
+    pub session: String,
+    /// The request.
+    pub request: String,
+    /// What was answered.
+    pub verdict: PermitVerdict,
+    /// By whom.
+    pub by: String,
+    /// How long it had waited.
+    pub wait_ms: u64,
+}
 
 /// A lock that is wanted, or no longer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +127,8 @@ pub enum Work {
     Lock(Box<LockRequest>),
     /// Unlock it.
     Unlock(Box<LockRequest>),
+    /// Note that a permission request was answered.
+    NotePermit(Box<PermitNote>),
     /// Change fuses.
     Fuse(Box<FuseOrder>),
     /// Write down what control did.
@@ -140,6 +161,8 @@ pub enum WorkDone {
     Pin(PinResult),
     /// Which directory is locked, or was.
     Locks(LocksResult),
+    /// It is noted.
+    Noted,
     /// The fuses that were changed.
     Fuses(Vec<FuseRecord>),
     /// It is written down; of a delivery whose key was used before, the one that used it.

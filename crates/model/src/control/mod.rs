@@ -8,6 +8,7 @@ pub mod holders;
 pub mod locks;
 pub mod note;
 pub mod obstacle;
+pub mod permits;
 pub mod process_list;
 pub mod prompt;
 pub mod refusal;

@@ -50,6 +50,7 @@ mod mcp;
 mod metrics;
 mod notify;
 mod peek;
+mod permits;
 mod pin;
 mod prompt;
 mod ps;
