@@ -17,7 +17,6 @@ use model::session::SessionName;
 
 use crate::cli::launch::{StartArgs, print_launch};
 use crate::cli::{CliContext, complete};
-use crate::env;
 use crate::error::Error;
 
 declare_commands![CommandEntry {
