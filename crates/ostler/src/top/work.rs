@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use flows::control::deliveries::ControlLedger;
 use flows::control::prompt::{PromptRequest, deliver_prompt};
 use flows::gc;
 use flows::live::LiveSource;
@@ -139,11 +140,16 @@ impl TopPlace {
             into_working: false,
             is_command: false,
             over_person: false,
+            key: None,
+            wait_idle: false,
+            path: crate::env::lookup_variable("PATH").unwrap_or_default(),
             idle_timeout: REPLY_IDLE_TIMEOUT,
             accept_timeout: REPLY_ACCEPT_TIMEOUT,
         };
         let mut observe = || Ok(self.observe_all());
-        let delivery = match deliver_prompt(&self.terminals, &request, &mut observe) {
+        let mut ledger = ControlLedger::new(&self.source.machine.next_turn());
+        let delivered = deliver_prompt(&self.terminals, &request, &mut ledger, &mut observe);
+        let delivery = match delivered {
             Ok(delivery) => delivery,
             Err(error) => return WorkOutcome::Said(describe_error(&Error::from(error))),
         };
