@@ -13,6 +13,7 @@ use crate::finalize::{self, SweepError};
 use crate::gc;
 use crate::pins;
 use crate::terminal::{self, TerminalHome};
+use crate::webhooks;
 use crate::writer::{
     AskLimits, DaemonAnswer, DaemonCallError, DaemonOrder, Transport, Work, WorkDone, ask,
 };
@@ -75,6 +76,9 @@ fn perform_watched_work(
         ),
         Work::Pin { sessions, note, remove } => {
             WorkDone::Pin(pins::perform_pin(writer, sessions, note.as_deref(), *remove, now)?)
+        }
+        Work::Webhook { what } => {
+            WorkDone::Webhook(webhooks::perform_webhook_change(writer, what, now)?)
         }
     })
 }

@@ -31,6 +31,7 @@ mod launch;
 mod pins;
 mod search;
 mod usage;
+mod webhooks;
 
 pub use agents::*;
 pub use collect::*;
@@ -39,6 +40,7 @@ pub use launch::*;
 pub use pins::*;
 pub use search::*;
 pub use usage::*;
+pub use webhooks::*;
 
 /// The envelope around every result.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -27,6 +27,11 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+mod helper_routes;
+
+pub(crate) use helper_routes::HelperDesk;
+pub(crate) use crate::helper::HelperSignal;
+
 /// How many connections are served at once; the others wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 64;
 
@@ -58,6 +63,7 @@ impl DaemonSocketServer {
         listener: std::os::unix::net::UnixListener,
         queue: OrderQueue,
         home: HomeId,
+        helper: HelperDesk,
     ) -> std::io::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time().build()?;
@@ -67,10 +73,13 @@ impl DaemonSocketServer {
             UnixListener::from_std(listener)?
         };
         let (close, closed) = oneshot::channel();
-        let desk = Arc::new(FrontDesk { queue, home: home.to_string() });
+        let desk = Arc::new(FrontDesk { queue, home: home.to_string(), helper });
         let thread = std::thread::Builder::new().name("door".to_owned());
-        let thread =
-            thread.spawn(move || runtime.block_on(serve_connections(listener, desk, closed)))?;
+        let thread = thread.spawn(move || {
+            runtime.block_on(serve_connections(listener, desk, closed));
+            // A question that is still held back has nobody to answer to.
+            runtime.shutdown_background();
+        })?;
         Ok(Self { close, thread })
     }
 
@@ -86,6 +95,7 @@ impl DaemonSocketServer {
 struct FrontDesk {
     queue: OrderQueue,
     home: String,
+    helper: HelperDesk,
 }
 
 async fn serve_connections(
@@ -215,13 +225,19 @@ fn text_reply(status: StatusCode, reason: impl Into<String>) -> Reply {
 }
 
 fn answer_reply(answer: &DaemonAnswer) -> Reply {
+    json_reply(answer)
+}
+
+fn bytes_reply(text: Vec<u8>) -> Reply {
+    let mut response = Response::new(Full::from(text));
+    let json = hyper::header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+fn json_reply(answer: &impl serde::Serialize) -> Reply {
     match serde_json::to_vec(answer) {
-        Ok(text) => {
-            let mut response = Response::new(Full::from(text));
-            let json = hyper::header::HeaderValue::from_static("application/json");
-            response.headers_mut().insert(CONTENT_TYPE, json);
-            response
-        }
+        Ok(text) => bytes_reply(text),
         Err(error) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
@@ -237,6 +253,10 @@ async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
     match request.uri().path() {
         "/v1/status" => answer_reply(&DaemonAnswer::Status(desk.queue.status())),
         "/v1/orders" => take_order(desk, request).await,
+        path if path.starts_with("/v1/net/") => {
+            let route = path["/v1/net/".len()..].to_owned();
+            helper_routes::answer_helper(&desk.helper, &desk.queue, &route, request).await
+        }
         _ => text_reply(StatusCode::NOT_FOUND, "there is no such thing to ask for"),
     }
 }

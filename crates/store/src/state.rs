@@ -15,6 +15,7 @@ use model::wire::EventView;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
 mod pins;
+mod webhooks;
 
 pub use pins::{PinChange, read_pins};
 
@@ -58,6 +59,11 @@ const MIGRATIONS: &[&str] = &[
 ",
     "
     drop table turn;
+",
+    "
+    create table webhook (id text primary key, record text not null) without rowid;
+    create table store_identity (id text not null);
+    insert into store_identity values (lower(hex(randomblob(8))));
 ",
 ];
 

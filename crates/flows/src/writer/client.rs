@@ -120,6 +120,21 @@ pub fn ask(
     }
 }
 
+/// Asks the daemon of a home something that is answered at its door and changes nothing of the home's.
+pub fn call_daemon(home: &Path, runtime: &Path, path: &str) -> Result<Vec<u8>, DaemonCallError> {
+    let id = HomeId::of_path(home).map_err(|_| DaemonCallError::NotRunning)?;
+    let stream = connect_daemon(home, runtime, id)?;
+    let limits = AskLimits::SHORT;
+    let mut call = Call { pid: peer_pid(&stream), stream, heard: Vec::new(), limits };
+    call.send_head(path, id, 0, "")?;
+    let response = call.read_head()?;
+    let text = call.read_rest(&response).unwrap_or_default();
+    match response.status {
+        200 => Ok(text),
+        _ => Err(DaemonCallError::Refused(String::from_utf8_lossy(&text).trim().to_owned())),
+    }
+}
+
 fn refused_nonsense() -> DaemonCallError {
     DaemonCallError::Refused("what it says is not an answer".to_owned())
 }

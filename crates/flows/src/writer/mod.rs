@@ -11,7 +11,7 @@ mod client;
 mod orders;
 mod place;
 
-pub use client::{AskLimits, DaemonCallError, ask, previous};
+pub use client::{AskLimits, DaemonCallError, ask, call_daemon, previous};
 pub use orders::{GcConsent, GcInclude, GcRequest, RemovedTerminal, Transport, Work, WorkDone};
 pub use place::{
     DaemonHolder, HomeId, fallback_directory, hold_daemon_lock, listen, socket_name, wait_for_end,

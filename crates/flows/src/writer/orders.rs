@@ -9,7 +9,8 @@ use model::config::Retention;
 use model::plan::{PlanItem, Refusal};
 use model::session::SessionName;
 use model::time::Time;
-use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResult};
+use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResult, WebhooksResult};
+use model::webhook::WebhookChange;
 use openclaw::agents;
 use openclaw::store as openclaw_store;
 use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
@@ -81,6 +82,11 @@ pub enum Work {
         /// Whether the pins are taken away.
         remove: bool,
     },
+    /// Change what is known of webhooks.
+    Webhook {
+        /// How.
+        what: WebhookChange,
+    },
 }
 
 /// What came of it.
@@ -107,6 +113,8 @@ pub enum WorkDone {
     TrashSettings(Option<Refusal>),
     /// Which sessions are pinned now.
     Pin(PinResult),
+    /// What webhooks there are now.
+    Webhook(WebhooksResult),
 }
 
 /// Who did it.

@@ -10,6 +10,7 @@ use flows::daemon;
 use flows::writer::{
     self as client, AskLimits, DaemonAnswer, DaemonCallError, DaemonHolder, DaemonOrder, HomeId,
 };
+use model::helper::DaemonPlace;
 use model::wire::DaemonResult;
 use store::writer;
 use sys::dirs::Dirs;
@@ -19,6 +20,7 @@ use sys::watch::WatchLimitError;
 use crate::cli::{CliContext, version};
 use crate::env;
 use crate::error::Error;
+use crate::helper;
 use crate::render::output;
 
 declare_commands![
@@ -149,10 +151,24 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
                 None => error.into(),
             },
         )?;
-    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home)?;
+    let place = DaemonPlace {
+        socket,
+        home_id: home.to_string(),
+        version: version::OSTLER_VERSION.to_owned(),
+        program: sys::spawn::this_program()?,
+    };
+    let helpers = helper::HelperKeeper::start(dirs.clone(), place)?;
+    let desk = crate::daemon::HelperDesk {
+        home: dirs.home.clone(),
+        wake: helpers.waker(),
+        list_sessions: super::list_sessions_as_json,
+    };
+    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, desk)?;
     output::print_notice(&format!("ostler daemon: pid {}", std::process::id()));
     let ended =
         daemon.run(&mut |problem| output::print_notice(&format!("ostler daemon: {problem}")));
+    // First: what they ask through the door is held back until something happens.
+    helpers.stop();
     door.close();
     drop(ended?);
     // Last: with this lock free, everything is.

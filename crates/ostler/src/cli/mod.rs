@@ -8,6 +8,7 @@ use flows::observe::{Observation, ObserveRequest, ObserveScope, observe_sessions
 use flows::terminal::TerminalHome;
 use flows::terminal::screen::Personality;
 use model::time::Time;
+use model::wire::LsResult;
 
 use crate::config::{self, LoadedConfig};
 use crate::env;
@@ -54,6 +55,7 @@ mod tree;
 mod usage;
 mod vault;
 pub(crate) mod version;
+mod webhook;
 mod who;
 mod why;
 
@@ -158,7 +160,22 @@ impl CliContext {
         scope: ObserveScope,
         agents: &[String],
     ) -> Result<Observation, Error> {
-        let config = self.load_config()?.config;
+        observe_machine(self.use_index, now, scope, agents)
+    }
+
+    /// Writes the answer as JSON.
+    pub(crate) fn print_json<T: serde::Serialize>(&self, result: T) -> Result<(), Error> {
+        output::print_json(self.name, self.now, result)
+    }
+}
+
+fn observe_machine(
+    use_index: bool,
+    now: Time,
+    scope: ObserveScope,
+    agents: &[String],
+) -> Result<Observation, Error> {
+        let config = config::load_config()?.config;
         // Without a home there is nowhere to look, and that is not the same as finding nothing.
         if env::home_dir().is_none_or(|home| !home.is_absolute()) {
             return Err(Error::usage_error(
@@ -166,22 +183,32 @@ impl CliContext {
                 "set `HOME` to an absolute path",
             ));
         }
-        let dirs = self.ostler_dirs()?;
+        let dirs = sys::dirs::of_this_process()?;
         Ok(observe_sessions(&ObserveRequest {
             env: flows::EnvLookup::new(&env::lookup_variable),
             config: &config,
             home: Some(&dirs.home),
-            cache: Some(dirs.cache.as_path()).filter(|_| self.use_index),
+            cache: Some(dirs.cache.as_path()).filter(|_| use_index),
             now,
             scope,
             agents,
         }))
-    }
+}
 
-    /// Writes the answer as JSON.
-    pub(crate) fn print_json<T: serde::Serialize>(&self, result: T) -> Result<(), Error> {
-        output::print_json(self.name, self.now, result)
-    }
+/// What `ls -a --json` would list, for the daemon's helpers.
+fn list_sessions_as_json() -> Result<Vec<u8>, String> {
+    let observed = observe_machine(true, sys::clock::now(), ObserveScope::All, &[]);
+    let observation = observed.map_err(|error| error.to_string())?;
+    let sessions = observation.sessions.iter().map(|one| one.session_view()).collect::<Vec<_>>();
+    let (total, shown) = (sessions.len(), sessions.len());
+    let result = LsResult {
+        sessions,
+        total,
+        shown,
+        incomplete: &observation.incomplete,
+        unattached: &observation.unattached,
+    };
+    serde_json::to_vec(&result).map_err(|error| error.to_string())
 }
 
 /// Reads the command line, runs the command, reports its error.
