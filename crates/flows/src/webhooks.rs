@@ -7,8 +7,8 @@ use std::path::Path;
 
 use model::failure::{Failure, FailureKind};
 use model::time::Time;
-use model::webhook::{WebhookChange, WebhookRecord, strip_event};
-use model::wire::{WebhookBatch, WebhooksResult};
+use model::webhook::{WebhookChange, WebhookRecord, strip_details};
+use model::wire::{EventView, WebhookBatch, WebhooksResult};
 use store::state::{StateError, StateStore};
 use store::writer::StoreWriter;
 
@@ -59,16 +59,21 @@ pub fn next_batch(home: &Path, id: &str) -> Result<WebhookBatch, StateError> {
     if webhook.disabled.is_none() {
         let seen = state.events_after(webhook.cursor, EVENTS_PER_BATCH)?;
         batch.through = seen.last().map_or(webhook.cursor, |event| event.cursor);
-        let wanted = seen.iter().filter(|event| webhook.wants_kind(&event.kind));
-        batch.events = wanted.map(|event| strip_event(event, &webhook.include)).collect();
+        let wanted = seen.into_iter().filter(|event| webhook.wants_kind(&event.kind));
+        batch.events = wanted.map(|event| strip_event(event, &webhook)).collect();
         for aside in webhook.set_aside.iter().filter(|one| one.retry).take(EVENTS_PER_BATCH) {
             let found = state.events_after(aside.cursor - 1, 1)?;
-            let found = found.iter().filter(|event| event.cursor == aside.cursor);
-            batch.again.extend(found.map(|event| strip_event(event, &webhook.include)));
+            let found = found.into_iter().filter(|event| event.cursor == aside.cursor);
+            batch.again.extend(found.map(|event| strip_event(event, &webhook)));
         }
     }
     batch.webhook = Some(webhook);
     Ok(batch)
+}
+
+fn strip_event(mut event: EventView, webhook: &WebhookRecord) -> EventView {
+    strip_details(&mut event.detail, &webhook.include);
+    event
 }
 
 /// Changes what is known of webhooks. Whoever calls this is the writer.

@@ -10,7 +10,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
-use crate::wire::EventView;
 
 /// What of an event may leave the machine beside its bare facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -53,19 +52,16 @@ const BARE_DETAILS: &[&str] = &[
     "reason", "state", "status", "subagent",
 ];
 
-/// The event as a receiver may see it: details that are not known to be harmless are left out.
-pub fn strip_event(event: &EventView, include: &[WebhookInclude]) -> EventView {
+/// An event's details as a receiver may see them: what is not known to be harmless is left out.
+pub fn strip_details(detail: &mut serde_json::Value, include: &[WebhookInclude]) {
     let may_pass = |name: &str| {
         BARE_DETAILS.contains(&name)
             || include.iter().any(|one| one.detail_names().contains(&name))
     };
-    let mut event = event.clone();
-    if let serde_json::Value::Object(detail) = &mut event.detail {
-        detail.retain(|name, _| may_pass(name));
-    } else {
-        event.detail = serde_json::Value::Object(serde_json::Map::new());
+    match detail {
+        serde_json::Value::Object(detail) => detail.retain(|name, _| may_pass(name)),
+        _ => *detail = serde_json::Value::Object(serde_json::Map::new()),
     }
-    event
 }
 
 /// An event that does not hold up the others any more.
@@ -447,22 +443,16 @@ mod tests {
 
     #[test]
     fn row_89_texts_and_paths_leave_only_on_request() {
-        let event = EventView {
-            cursor: 1,
-            at: Time::from_millis(0),
-            kind: "turn-start".into(),
-            agent: "codex".into(),
-            session: "s".into(),
-            detail: serde_json::json!({
-                "prompt": "canary", "message": "canary", "cwd": "/canary", "model": "m",
-                "title": "canary", "newerField": "canary"
-            }),
-        };
-        let bare = strip_event(&event, &[]);
-        assert_eq!(bare.detail, serde_json::json!({"model": "m"}));
-        let all = strip_event(&event, &WebhookInclude::ALL);
-        assert!(all.detail.get("newerField").is_none(), "what is not known stays here");
-        assert_eq!(all.detail["cwd"], "/canary");
+        let detail = serde_json::json!({
+            "prompt": "canary", "message": "canary", "cwd": "/canary", "model": "m",
+            "title": "canary", "newerField": "canary"
+        });
+        let (mut bare, mut all) = (detail.clone(), detail);
+        strip_details(&mut bare, &[]);
+        assert_eq!(bare, serde_json::json!({"model": "m"}));
+        strip_details(&mut all, &WebhookInclude::ALL);
+        assert!(all.get("newerField").is_none(), "what is not known stays here");
+        assert_eq!(all["cwd"], "/canary");
     }
 
     proptest! {

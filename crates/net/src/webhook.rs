@@ -282,7 +282,6 @@ impl WebhookSender {
                 unreported += 1;
                 (tries, failing_since) = (0, None);
                 if reported_at.elapsed() >= REPORT_INTERVAL {
-                    sys::pause::pause_at("webhook.delivered");
                     self.report_delivered(event.cursor, unreported).await;
                     (unreported, reported_at) = (0, Instant::now());
                 }
@@ -298,8 +297,9 @@ impl WebhookSender {
             }
             (tries, failing_since) = (0, None);
         }
-        sys::pause::pause_at("webhook.delivered");
-        self.report_delivered(batch.through, unreported).await;
+        if batch.through > webhook.cursor {
+            self.report_delivered(batch.through, unreported).await;
+        }
         BatchEnd::Sent
     }
 

@@ -10,7 +10,7 @@ use testkit::home::TempHome;
 use testkit::run::{Ran, bare, ran};
 
 /// How long something may take that happens by itself.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(25);
 
 /// The `ostler` that was built beside the helper.
 pub(crate) fn ostler_program() -> PathBuf {
@@ -85,7 +85,7 @@ pub(crate) fn report_hook(home: &TempHome, session: &str, event: &str, prompt: &
         "cwd": home.path(), "transcript_path": home.join("t.jsonl"),
     });
     let mut child = ostler(home)
-        .args(["hook", "--agent", "claude-code"])
+        .args(["hook", "claude-code", event])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
