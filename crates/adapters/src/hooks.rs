@@ -87,6 +87,8 @@ pub enum HookMeaning {
     Notification,
     /// A turn starts, or the same turn goes on if there is no new prompt.
     Prompt,
+    /// The turn is over, and ended in an error.
+    FailedTurn,
 }
 
 /// Longest text that is taken from a payload; the payload itself may be spilled whole.
@@ -138,6 +140,7 @@ pub fn read_hook_event(hooks: &AgentHooks, event: &str, payload: &[u8]) -> Optio
     let prompt = fields.first_text(PROMPT_FIELDS).or_else(|| fields.first_blocks(PROMPT_FIELDS));
     let happening = match meaning {
         HookMeaning::Is(happening) => happening,
+        HookMeaning::FailedTurn => HookHappening::TurnEnd,
         HookMeaning::Prompt if prompt.is_some() => HookHappening::TurnStart,
         HookMeaning::Prompt => HookHappening::Progress,
         HookMeaning::Notification => {
@@ -155,6 +158,12 @@ pub fn read_hook_event(hooks: &AgentHooks, event: &str, payload: &[u8]) -> Optio
         model: fields.first_text(&["model"]),
         session,
     })
+}
+
+/// Whether an event of that agent's says that a turn ended in an error.
+pub fn is_failed_turn(agent: &str, event: &str) -> bool {
+    let hooks = crate::by_id(agent).and_then(|adapter| adapter.agent_profile().hooks);
+    hooks.is_some_and(|hooks| hooks.events.contains(&(event, HookMeaning::FailedTurn)))
 }
 
 /// The pid that the payload gives as the agent's own.

@@ -21,6 +21,7 @@ use sys::private::PrivateDir;
 use sys::watch::DirectoryWatch;
 
 use crate::finalize::{self, SweepError};
+use crate::notify::Notifier;
 use crate::tracks::session_name;
 use crate::writer::{DaemonAnswer, DaemonOrder, HomeId};
 use crate::{hook, work};
@@ -89,6 +90,7 @@ pub struct Daemon<'a> {
     unwatched: usize,
     about: DaemonResult,
     watching: Arc<AtomicU64>,
+    notifier: Option<Notifier>,
 }
 
 impl std::fmt::Debug for Daemon<'_> {
@@ -129,9 +131,15 @@ impl<'a> Daemon<'a> {
             unwatched: 0,
             about,
             watching,
+            notifier: None,
             writer,
         };
         Ok((daemon, queue))
+    }
+
+    /// Has people told when they are needed.
+    pub fn with_notifier(self, notifier: Option<Notifier>) -> Self {
+        Self { notifier, ..self }
     }
 
     /// Which home it serves.
@@ -156,7 +164,8 @@ impl<'a> Daemon<'a> {
     pub fn run(mut self, problem: &mut dyn FnMut(&str)) -> io::Result<StoreWriter> {
         loop {
             self.check_home()?;
-            if let Err(error) = self.sweep_and_hold(&[]) {
+            let swept = self.sweep_and_hold(&[]).map(drop);
+            if let Err(error) = swept.and_then(|()| self.notify_people()) {
                 problem(&error.to_string());
             }
             if self.wait_for_events()? {
@@ -188,6 +197,11 @@ impl<'a> Daemon<'a> {
             (swept.kept, swept.pending) = (more.kept, more.pending);
         }
         Ok(swept)
+    }
+
+    fn notify_people(&mut self) -> Result<(), SweepError> {
+        let Some(notifier) = &mut self.notifier else { return Ok(()) };
+        Ok(notifier.notify_of_events(self.writer.state_mut()?)?)
     }
 
     /// Holds on to every owner that is there; returns whether one is already gone.

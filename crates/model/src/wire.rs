@@ -28,8 +28,12 @@ mod agents;
 mod collect;
 mod finalize;
 mod launch;
+mod mcp;
+mod metrics;
+mod notify;
 mod pins;
 mod search;
+mod setup;
 mod usage;
 mod webhooks;
 
@@ -37,8 +41,12 @@ pub use agents::*;
 pub use collect::*;
 pub use finalize::*;
 pub use launch::*;
+pub use mcp::*;
+pub use metrics::*;
+pub use notify::*;
 pub use pins::*;
 pub use search::*;
+pub use setup::*;
 pub use usage::*;
 pub use webhooks::*;
 

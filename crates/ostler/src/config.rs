@@ -14,8 +14,12 @@ use crate::env;
 use crate::error::Error;
 use crate::render::{duration, size};
 
+mod mcp;
+mod notify;
 mod terminal;
 
+use mcp::McpTable;
+pub(crate) use mcp::{McpRight, McpServerSettings};
 pub(crate) use terminal::TerminalSettings;
 use terminal::TerminalTable;
 
@@ -32,9 +36,13 @@ struct File {
     #[serde(default)]
     terminal: TerminalTable,
     #[serde(default)]
+    mcp: McpTable,
+    #[serde(default)]
     profiles: BTreeMap<String, Profile>,
     #[serde(default)]
     prices: BTreeMap<String, PriceEntry>,
+    #[serde(default)]
+    notify: notify::NotifyTable,
 }
 
 /// `[prices."model"]`: dollars for a million tokens of each kind.
@@ -78,6 +86,8 @@ struct RetentionTable {
 pub(crate) struct LoadedConfig {
     pub(crate) config: OstlerConfig,
     pub(crate) terminals: TerminalSettings,
+    pub(crate) mcp: McpServerSettings,
+    pub(crate) notify: flows::notify::NotifySettings,
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<ConfigSetting>,
 }
@@ -151,8 +161,12 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
     settings.extend(kept);
     let (terminals, drawn) =
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
-            .map_err(wrong)?;
+            .map_err(&wrong)?;
     settings.extend(drawn);
+    let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(&wrong)?;
+    settings.extend(served);
+    let (notify, told) = notify::read_notify_settings(file.notify, &from_file).map_err(&wrong)?;
+    settings.extend(told);
     let prices = read_prices(&file.prices).map_err(wrong)?;
     let origin = if prices.is_empty() { "default" } else { &from_file };
     settings.push(ConfigSetting {
@@ -161,7 +175,7 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         origin: origin.to_owned(),
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
-    Ok(LoadedConfig { config, terminals, file: path, settings })
+    Ok(LoadedConfig { config, terminals, mcp, notify, file: path, settings })
 }
 
 /// Prices, in millionths of a dollar.

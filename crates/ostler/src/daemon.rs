@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::metrics_server::{MeasureMetrics, measure_apart, metrics_response};
 use flows::daemon::OrderQueue;
 use flows::writer::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder, HomeId};
 use http_body_util::{BodyExt, Full, Limited};
@@ -64,6 +65,7 @@ impl DaemonSocketServer {
         queue: OrderQueue,
         home: HomeId,
         helper: HelperDesk,
+        measure: MeasureMetrics,
     ) -> std::io::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time().build()?;
@@ -73,7 +75,13 @@ impl DaemonSocketServer {
             UnixListener::from_std(listener)?
         };
         let (close, closed) = oneshot::channel();
-        let desk = Arc::new(FrontDesk { queue, home: home.to_string(), helper });
+        let desk = Arc::new(FrontDesk {
+            queue,
+            home: home.to_string(),
+            measure,
+            measuring: Semaphore::new(1),
+            helper,
+        });
         let thread = std::thread::Builder::new().name("door".to_owned());
         let thread = thread.spawn(move || {
             runtime.block_on(serve_connections(listener, desk, closed));
@@ -96,6 +104,9 @@ struct FrontDesk {
     queue: OrderQueue,
     home: String,
     helper: HelperDesk,
+    measure: MeasureMetrics,
+    /// One look at the machine at a time.
+    measuring: Semaphore,
 }
 
 async fn serve_connections(
@@ -244,6 +255,12 @@ fn json_reply(answer: &impl serde::Serialize) -> Reply {
 
 async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
     let asked_for = header_text(request.headers(), "x-ostler-home");
+    // A reader with nothing but this socket's path (`curl --unix-socket`) names no home.
+    if request.uri().path() == "/v1/metrics" && asked_for.is_none() {
+        let _turn = desk.measuring.acquire().await;
+        let (status, text) = measure_apart(desk.measure).await;
+        return metrics_response(status, text);
+    }
     if asked_for != Some(desk.home.as_str()) {
         let asked_for = asked_for.unwrap_or("none");
         let reason =

@@ -7,6 +7,7 @@ mod env;
 mod error;
 mod helper;
 mod logging;
+mod metrics_server;
 mod render;
 
 use std::process::ExitCode;

@@ -29,7 +29,9 @@ mod cli {
     mod live;
     mod logs;
     mod ls;
+    mod metrics;
     mod names;
+    mod notify;
     mod openers;
     mod permissions;
     mod pins;
@@ -37,8 +39,11 @@ mod cli {
     mod reaper;
     mod run;
     mod search;
+    mod service;
+    mod setup;
     mod show;
     mod stop;
     mod usage;
+    mod watch;
     mod writer;
 }

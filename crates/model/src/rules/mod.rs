@@ -1,8 +1,10 @@
 //! The rules: pure functions from facts to decisions.
 
+pub mod attention;
 pub mod explain;
 pub mod guard;
 pub mod judge;
+pub mod notice;
 pub mod open;
 pub mod owner;
 pub mod pins;

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use flows::daemon;
+use flows::observe::ObserveScope;
+use flows::notify::Notifier;
 use flows::writer::{
     self as client, AskLimits, DaemonAnswer, DaemonCallError, DaemonHolder, DaemonOrder, HomeId,
 };
@@ -17,6 +19,7 @@ use sys::dirs::Dirs;
 use sys::lock::LockAttempt;
 use sys::watch::WatchLimitError;
 
+use crate::cli::metrics::metrics_text;
 use crate::cli::{CliContext, version};
 use crate::env;
 use crate::error::Error;
@@ -151,6 +154,7 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
                 None => error.into(),
             },
         )?;
+    let daemon = daemon.with_notifier(start_notifier(context)?);
     let place = DaemonPlace {
         socket,
         home_id: home.to_string(),
@@ -161,9 +165,9 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
     let desk = crate::daemon::HelperDesk {
         home: dirs.home.clone(),
         wake: helpers.waker(),
-        list_sessions: super::list_sessions_as_json,
+        source: context.live_source(ObserveScope::All, &[])?,
     };
-    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, desk)?;
+    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, desk, metrics_text)?;
     output::print_notice(&format!("ostler daemon: pid {}", std::process::id()));
     let ended =
         daemon.run(&mut |problem| output::print_notice(&format!("ostler daemon: {problem}")));
@@ -174,6 +178,16 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
     // Last: with this lock free, everything is.
     drop(lock);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What tells people that they are needed, if they asked for it.
+fn start_notifier(context: &CliContext) -> Result<Option<Notifier>, Error> {
+    let settings = context.load_config()?.notify;
+    if !settings.is_on() {
+        return Ok(None);
+    }
+    let problem = |problem: &str| output::print_notice(&format!("ostler daemon: {problem}"));
+    Ok(Some(Notifier::start(settings, problem)?))
 }
 
 fn start_daemon(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {

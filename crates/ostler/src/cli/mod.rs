@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser};
-use flows::observe::{Observation, ObserveRequest, ObserveScope, observe_sessions};
+use flows::live::LiveSource;
+use flows::observe::{Observation, ObserveScope};
 use flows::terminal::TerminalHome;
 use flows::terminal::screen::Personality;
 use model::time::Time;
-use model::wire::LsResult;
 
 use crate::config::{self, LoadedConfig};
 use crate::env;
@@ -39,11 +39,16 @@ mod hooks;
 mod logs;
 mod ls;
 mod man;
+mod mcp;
+mod metrics;
+mod notify;
 mod pin;
 mod prompt;
 mod ps;
 mod schema;
 mod search;
+mod service;
+mod setup;
 mod show;
 mod skills;
 mod status;
@@ -105,6 +110,11 @@ pub(crate) struct CliContext {
 }
 
 impl CliContext {
+    /// The same context for something that begins now, in a role that outlives one command.
+    pub(crate) fn begun_at(&self, now: Time) -> Self {
+        Self { now, agent_tty: None, ..*self }
+    }
+
     /// ostler's own directories.
     pub(crate) fn ostler_dirs(&self) -> Result<sys::dirs::Dirs, Error> {
         Ok(sys::dirs::of_this_process()?)
@@ -160,22 +170,16 @@ impl CliContext {
         scope: ObserveScope,
         agents: &[String],
     ) -> Result<Observation, Error> {
-        observe_machine(self.use_index, now, scope, agents)
+        Ok(self.live_source(scope, agents)?.observe_at(now))
     }
 
-    /// Writes the answer as JSON.
-    pub(crate) fn print_json<T: serde::Serialize>(&self, result: T) -> Result<(), Error> {
-        output::print_json(self.name, self.now, result)
-    }
-}
-
-fn observe_machine(
-    use_index: bool,
-    now: Time,
-    scope: ObserveScope,
-    agents: &[String],
-) -> Result<Observation, Error> {
-        let config = config::load_config()?.config;
+    /// What to look at, for whoever looks more than once.
+    pub(crate) fn live_source(
+        &self,
+        scope: ObserveScope,
+        agents: &[String],
+    ) -> Result<LiveSource, Error> {
+        let config = self.load_config()?.config;
         // Without a home there is nowhere to look, and that is not the same as finding nothing.
         if env::home_dir().is_none_or(|home| !home.is_absolute()) {
             return Err(Error::usage_error(
@@ -183,32 +187,21 @@ fn observe_machine(
                 "set `HOME` to an absolute path",
             ));
         }
-        let dirs = sys::dirs::of_this_process()?;
-        Ok(observe_sessions(&ObserveRequest {
-            env: flows::EnvLookup::new(&env::lookup_variable),
-            config: &config,
-            home: Some(&dirs.home),
-            cache: Some(dirs.cache.as_path()).filter(|_| use_index),
-            now,
+        let dirs = self.ostler_dirs()?;
+        Ok(LiveSource {
+            variables: std::sync::Arc::new(env::lookup_variable),
+            config,
+            home: Some(dirs.home),
+            cache: Some(dirs.cache).filter(|_| self.use_index),
             scope,
-            agents,
-        }))
-}
+            agents: agents.to_owned(),
+        })
+    }
 
-/// What `ls -a --json` would list, for the daemon's helpers.
-fn list_sessions_as_json() -> Result<Vec<u8>, String> {
-    let observed = observe_machine(true, sys::clock::now(), ObserveScope::All, &[]);
-    let observation = observed.map_err(|error| error.to_string())?;
-    let sessions = observation.sessions.iter().map(|one| one.session_view()).collect::<Vec<_>>();
-    let (total, shown) = (sessions.len(), sessions.len());
-    let result = LsResult {
-        sessions,
-        total,
-        shown,
-        incomplete: &observation.incomplete,
-        unattached: &observation.unattached,
-    };
-    serde_json::to_vec(&result).map_err(|error| error.to_string())
+    /// Writes the answer as JSON.
+    pub(crate) fn print_json<T: serde::Serialize>(&self, result: T) -> Result<(), Error> {
+        output::print_json(self.name, self.now, result)
+    }
 }
 
 /// Reads the command line, runs the command, reports its error.

@@ -7,11 +7,13 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use flows::daemon::OrderQueue;
+use flows::live::LiveSource;
 use flows::writer::{DaemonAnswer, DaemonOrder, Work};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use model::webhook::WebhookChange;
+use model::wire::LsResult;
 use serde::Serialize;
 use sys::watch::DirectoryWatch;
 use tokio::sync::oneshot;
@@ -27,9 +29,6 @@ const SETTLE_TIME: Duration = Duration::from_millis(20);
 /// The largest report.
 const MOST_REPORT_BYTES: usize = 1 << 20;
 
-/// Looks at the machine and says what `ls -a --json` would.
-pub(crate) type ListSessions = fn() -> Result<Vec<u8>, String>;
-
 /// What the helper's questions are answered with.
 #[derive(Debug)]
 pub(crate) struct HelperDesk {
@@ -37,8 +36,8 @@ pub(crate) struct HelperDesk {
     pub(crate) home: PathBuf,
     /// Tells whoever minds the helpers that something changed.
     pub(crate) wake: Sender<super::HelperSignal>,
-    /// Lists the sessions.
-    pub(crate) list_sessions: ListSessions,
+    /// What to look at for the machine's sessions.
+    pub(crate) source: LiveSource,
 }
 
 /// Answers a question below `/v1/net/`.
@@ -71,8 +70,8 @@ pub(super) async fn answer_helper(
             read_reply(move || newest_within(&home, after.unwrap_or(0), wait)).await
         }
         "sessions" => {
-            let list = desk.list_sessions;
-            match tokio::task::spawn_blocking(list).await {
+            let source = desk.source.clone();
+            match tokio::task::spawn_blocking(move || list_sessions(&source)).await {
                 Ok(Ok(bytes)) => super::bytes_reply(bytes),
                 Ok(Err(reason)) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, reason),
                 Err(error) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
@@ -80,6 +79,21 @@ pub(super) async fn answer_helper(
         }
         _ => text_reply(StatusCode::NOT_FOUND, "there is no such thing to ask for"),
     }
+}
+
+/// What `ls -a --json` would list.
+fn list_sessions(source: &LiveSource) -> Result<Vec<u8>, String> {
+    let observation = source.observe_at(sys::clock::now());
+    let sessions = observation.sessions.iter().map(|one| one.session_view()).collect::<Vec<_>>();
+    let (total, shown) = (sessions.len(), sessions.len());
+    let result = LsResult {
+        sessions,
+        total,
+        shown,
+        incomplete: &observation.incomplete,
+        unattached: &observation.unattached,
+    };
+    serde_json::to_vec(&result).map_err(|error| error.to_string())
 }
 
 async fn read_reply<T: Serialize + Send + 'static>(
