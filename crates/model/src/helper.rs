@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::webhook::WebhookRecord;
+use crate::wire::FleetLevel;
 
 /// The version of what is said between the two; another one is refused.
 pub const HELPER_PROTOCOL: u32 = 1;
@@ -34,6 +35,131 @@ pub enum HelperAsk {
     WebhookTest(Box<WebhookRecord>),
     /// To send events to webhooks until the input ends.
     WebhookSender(DaemonPlace),
+    /// Something about the fleet.
+    Fleet {
+        /// What.
+        what: FleetAsk,
+    },
+    /// To be this home's link to its hub until the input ends.
+    FleetLink {
+        /// Where the daemon listens.
+        place: DaemonPlace,
+        /// What a person set.
+        settings: FleetSettings,
+    },
+}
+
+/// What can be asked about the fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "fleet")]
+pub enum FleetAsk {
+    /// To make a hub's files.
+    Init {
+        /// Where it listens.
+        listen: String,
+        /// The names and addresses that members use.
+        advertise: Vec<String>,
+        /// The site's name.
+        site: String,
+        /// Whether connections are in the clear: on loopback only.
+        plain: bool,
+    },
+    /// To become the hub's engine.
+    Hub,
+    /// To ask to be a member.
+    Join {
+        /// The name.
+        name: String,
+        /// What to be as an operator.
+        level: FleetLevel,
+        /// Whether new keys are made.
+        new: bool,
+    },
+    /// To be a member, with what the hub answered.
+    Joined {
+        /// The line of `admit`.
+        answer: String,
+    },
+    /// To ask the hub through ssh and be a member.
+    #[serde(rename_all = "camelCase")]
+    JoinBySsh {
+        /// The hub, as ssh names it.
+        target: String,
+        /// The name.
+        name: String,
+        /// What to be as an operator.
+        level: FleetLevel,
+        /// Whether new keys are made.
+        new: bool,
+    },
+    /// To admit a member.
+    #[serde(rename_all = "camelCase")]
+    Admit {
+        /// The line of `join`.
+        request: String,
+        /// The most it gets as an operator.
+        level: Option<FleetLevel>,
+        /// How long its first lease is waited for.
+        wait_ms: u64,
+    },
+    /// To leave.
+    Leave,
+    /// To remove a member.
+    Evict {
+        /// Its name or id.
+        member: String,
+    },
+    /// To list operators.
+    Operators,
+    /// To change an operator's level.
+    SetOperator {
+        /// The name.
+        name: String,
+        /// The level; `None` removes the operator.
+        level: Option<FleetLevel>,
+    },
+    /// How everybody is.
+    #[serde(rename_all = "camelCase")]
+    Status {
+        /// How long the hub is waited for.
+        timeout_ms: u64,
+    },
+    /// What is wrong.
+    #[serde(rename_all = "camelCase")]
+    Doctor {
+        /// How long the hub is waited for.
+        timeout_ms: u64,
+    },
+    /// The sessions of members.
+    #[serde(rename_all = "camelCase")]
+    Sessions {
+        /// Ended ones too.
+        all: bool,
+        /// Only of these members; empty means all.
+        hosts: Vec<String>,
+        /// How long the hub is waited for.
+        timeout_ms: u64,
+    },
+}
+
+/// What a person set for the fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FleetSettings {
+    /// What operators may do here.
+    pub allow: FleetLevel,
+    /// Whether titles, directories and branches stay here.
+    pub minimal: bool,
+    /// How often the lease is renewed.
+    pub renew_ms: u64,
+    /// How often sessions are looked at that report nothing themselves.
+    pub look_ms: u64,
+}
+
+impl Default for FleetSettings {
+    fn default() -> Self {
+        Self { allow: FleetLevel::Read, minimal: false, renew_ms: 5000, look_ms: 30_000 }
+    }
 }
 
 /// Where the daemon listens that started the helper.

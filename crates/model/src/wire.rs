@@ -27,6 +27,7 @@ pub use hooks::{FileChange, HookAgent, HookFile, HookProblem, HookScope, HookSta
 mod agents;
 mod collect;
 mod finalize;
+mod fleet;
 mod launch;
 mod mcp;
 mod metrics;
@@ -40,6 +41,7 @@ mod webhooks;
 pub use agents::*;
 pub use collect::*;
 pub use finalize::*;
+pub use fleet::*;
 pub use launch::*;
 pub use mcp::*;
 pub use metrics::*;

@@ -4,15 +4,18 @@
 //! outlives the daemon that started it.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use model::helper::{
-    HELPER_PROTOCOL, HelperAsk, HelperFailure, HelperFailureKind, HelperRequest,
+    FleetAsk, HELPER_PROTOCOL, HelperAsk, HelperFailure, HelperFailureKind, HelperRequest,
 };
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
-use crate::webhook;
+use crate::hub_setup::{self, InitRequest};
+use crate::{fleet, link, membership, ssh, webhook};
 
 /// The longest request.
 const MOST_REQUEST_BYTES: usize = 4 << 20;
@@ -76,6 +79,47 @@ async fn serve_request(request: HelperRequest, input: HelperInput) -> ExitCode {
         HelperAsk::WebhookSender(place) => {
             webhook::run_sender(place, input).await;
             ExitCode::SUCCESS
+        }
+        HelperAsk::FleetLink { place, settings } => {
+            link::run_link(&request.home, place, settings, input).await;
+            ExitCode::SUCCESS
+        }
+        HelperAsk::Fleet { what } => serve_fleet(&request.home, &request.cache, what).await,
+    }
+}
+
+async fn serve_fleet(home: &Path, cache: &Path, ask: FleetAsk) -> ExitCode {
+    let span = Duration::from_millis;
+    match ask {
+        FleetAsk::Init { listen, advertise, site, plain } => {
+            let request = InitRequest { listen, advertise, site, plain };
+            print_answer(hub_setup::init_hub(home, &request).await)
+        }
+        FleetAsk::Hub => print_answer::<()>(Err(hub_setup::become_engine(home).await)),
+        FleetAsk::Join { name, level, new } => {
+            print_answer(membership::ask_to_join(home, &name, level, new))
+        }
+        FleetAsk::Joined { answer } => print_answer(membership::take_answer(home, &answer)),
+        FleetAsk::JoinBySsh { target, name, level, new } => {
+            print_answer(ssh::join_by_ssh(home, &target, &name, level, new).await)
+        }
+        FleetAsk::Admit { request, level, wait_ms } => {
+            print_answer(membership::admit_member(home, &request, level, span(wait_ms)).await)
+        }
+        FleetAsk::Leave => print_answer(membership::leave_fleet(home).await),
+        FleetAsk::Evict { member } => print_answer(membership::evict_member(home, &member).await),
+        FleetAsk::Operators => print_answer(membership::list_operators(home)),
+        FleetAsk::SetOperator { name, level } => {
+            print_answer(membership::set_operator(home, &name, level).await)
+        }
+        FleetAsk::Status { timeout_ms } => {
+            print_answer(fleet::fleet_status(home, cache, span(timeout_ms)).await)
+        }
+        FleetAsk::Doctor { timeout_ms } => {
+            print_answer(fleet::fleet_doctor(home, cache, span(timeout_ms)).await)
+        }
+        FleetAsk::Sessions { all, hosts, timeout_ms } => {
+            print_answer(fleet::fleet_sessions(home, cache, all, &hosts, span(timeout_ms)).await)
         }
     }
 }

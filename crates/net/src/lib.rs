@@ -5,6 +5,20 @@
 //! and what changes something here goes through the daemon's writer.
 
 pub mod daemon_client;
+pub mod engine;
+pub mod fleet;
+pub mod fleet_files;
 pub mod helper;
 pub mod http;
+pub mod hub;
+pub mod hub_setup;
+pub mod inventory;
+pub mod lease;
+pub mod link;
+pub mod membership;
+pub mod merge;
+pub mod nats;
+pub mod record;
+pub mod seal;
+pub mod ssh;
 pub mod webhook;

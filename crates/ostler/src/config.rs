@@ -16,6 +16,7 @@ use crate::render::{duration, size};
 
 mod mcp;
 mod notify;
+mod fleet;
 mod terminal;
 
 use mcp::McpTable;
@@ -33,6 +34,8 @@ struct File {
     adapters: BTreeMap<String, AdapterTable>,
     #[serde(default)]
     retention: RetentionTable,
+    #[serde(default)]
+    fleet: fleet::FleetTable,
     #[serde(default)]
     terminal: TerminalTable,
     #[serde(default)]
@@ -86,6 +89,7 @@ struct RetentionTable {
 pub(crate) struct LoadedConfig {
     pub(crate) config: OstlerConfig,
     pub(crate) terminals: TerminalSettings,
+    pub(crate) fleet: model::helper::FleetSettings,
     pub(crate) mcp: McpServerSettings,
     pub(crate) notify: flows::notify::NotifySettings,
     pub(crate) file: Option<PathBuf>,
@@ -163,11 +167,13 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
             .map_err(&wrong)?;
     settings.extend(drawn);
+    let (fleet, shared) = fleet::read_fleet_settings(&file.fleet, &from_file).map_err(&wrong)?;
+    settings.extend(shared);
     let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(&wrong)?;
     settings.extend(served);
     let (notify, told) = notify::read_notify_settings(file.notify, &from_file).map_err(&wrong)?;
     settings.extend(told);
-    let prices = read_prices(&file.prices).map_err(wrong)?;
+    let prices = read_prices(&file.prices).map_err(&wrong)?;
     let origin = if prices.is_empty() { "default" } else { &from_file };
     settings.push(ConfigSetting {
         key: "prices",
@@ -175,7 +181,7 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         origin: origin.to_owned(),
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
-    Ok(LoadedConfig { config, terminals, mcp, notify, file: path, settings })
+    Ok(LoadedConfig { config, terminals, fleet, mcp, notify, file: path, settings })
 }
 
 /// Prices, in millionths of a dollar.

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use sys::dirs::Dirs;
 use sys::dropped::NoteDropped;
 
+use crate::config;
 use crate::env;
 use crate::error::Error;
 
@@ -84,6 +85,17 @@ pub(crate) fn ask_helper<T: DeserializeOwned>(dirs: &Dirs, ask: HelperAsk) -> Re
     Ok(answer?)
 }
 
+/// Becomes the helper, for what goes on in the foreground. Returns only if it cannot, or when it ends.
+pub(crate) fn become_helper(dirs: &Dirs, ask: HelperAsk) -> Result<std::process::ExitCode, Error> {
+    use std::os::unix::process::CommandExt;
+
+    let (reader, mut writer) = std::io::pipe()?;
+    // Shorter than a pipe holds: nobody has to read it before this process is the helper.
+    writer.write_all(&helper_request(dirs, ask)?)?;
+    drop(writer);
+    Err(Error::Output(Command::new(find_helper()?).arg("hub").stdin(reader).exec()))
+}
+
 /// Tells the daemon of this home, if it runs, that its helpers have something new to look at.
 pub(crate) fn wake_helpers(dirs: &Dirs) {
     flows::writer::call_daemon(&dirs.home, &dirs.runtime, "/v1/net/wake")
@@ -106,14 +118,17 @@ pub(crate) enum HelperSignal {
 pub(crate) enum HelperRole {
     /// Sending events to webhooks.
     Webhooks,
+    /// The link to the fleet's hub.
+    Link,
 }
 
 impl HelperRole {
-    const ALL: [Self; 1] = [Self::Webhooks];
+    const ALL: [Self; 2] = [Self::Webhooks, Self::Link];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Webhooks => "webhooks",
+            Self::Link => "link",
         }
     }
 
@@ -121,13 +136,17 @@ impl HelperRole {
         match self {
             Self::Webhooks => flows::webhooks::list_webhooks(&dirs.home)
                 .is_ok_and(|result| !result.webhooks.is_empty()),
+            // Written when the hub's answer is taken.
+            Self::Link => dirs.home.join("fleet/member.json").exists(),
         }
     }
 
-    fn request(self, place: &DaemonPlace) -> HelperAsk {
-        match self {
-            Self::Webhooks => HelperAsk::WebhookSender(place.clone()),
-        }
+    fn request(self, place: &DaemonPlace) -> Result<HelperAsk, Error> {
+        let place = place.clone();
+        Ok(match self {
+            Self::Webhooks => HelperAsk::WebhookSender(place),
+            Self::Link => HelperAsk::FleetLink { place, settings: config::load_config()?.fleet },
+        })
     }
 }
 
@@ -250,7 +269,7 @@ fn start_helper(
     place: &DaemonPlace,
     back: &Sender<HelperSignal>,
 ) -> Result<RunningHelper, Error> {
-    let request = helper_request(dirs, role.request(place))?;
+    let request = helper_request(dirs, role.request(place)?)?;
     let mut child = helper_command(role.as_str())?.spawn()?;
     let mut input = child.stdin.take();
     if let Some(input) = &mut input {
