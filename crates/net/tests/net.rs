@@ -3,6 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on has failed")]
 
 mod net {
+    mod fleet;
+    mod fleet_kit;
+    mod isolation;
     mod kit;
+    mod records;
     mod webhooks;
 }
