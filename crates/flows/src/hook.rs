@@ -4,7 +4,6 @@
 //! database, no thread, no other program. Whatever goes wrong, the agent must not notice: problems
 //! are a line in a small log that `ostler doctor` shows.
 
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -12,6 +11,8 @@ use std::time::Duration;
 
 use adapters::hooks;
 use model::event::HookReport;
+use model::time::Time;
+use sys::machine::Machine;
 
 /// The most of a payload that is read.
 const MAX_PAYLOAD_BYTES: usize = 1 << 20;
@@ -49,27 +50,24 @@ pub struct HookCall<'a, I> {
     pub argument: Option<&'a str>,
     /// Where it comes from otherwise.
     pub stdin: I,
-    /// ostler's home, or why there is none.
-    pub home: Result<&'a Path, String>,
-    /// ostler's directory for sockets.
+    /// The machine, or why its home is not known.
+    pub machine: Result<&'a Machine, String>,
+    /// ostler's directory for sockets, where problems go without a home.
     pub runtime: &'a Path,
+    /// When the agent called.
+    pub at: Time,
 }
 
 /// Takes one report in. There is nothing to return: nobody is to act on it.
-pub fn receive_report<I: AsFd>(
-    call: &HookCall<'_, I>,
-    variable: &dyn Fn(&str) -> Option<OsString>,
-) {
-    if let Err(problem) = try_receive_report(call, variable) {
+pub fn receive_report<I: AsFd>(call: &HookCall<'_, I>) {
+    if let Err(problem) = try_receive_report(call) {
         log_problem(call, &problem);
     }
 }
 
-fn try_receive_report<I: AsFd>(
-    call: &HookCall<'_, I>,
-    variable: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<(), String> {
-    let home = call.home.clone()?;
+fn try_receive_report<I: AsFd>(call: &HookCall<'_, I>) -> Result<(), String> {
+    let machine = call.machine.clone()?;
+    let home = machine.home();
     let adapter = adapters::by_id(call.agent).ok_or("there is no adapter of that name")?;
     let about = adapter.agent_profile();
     let known = about.hooks.ok_or("this agent has no hooks that are understood")?;
@@ -82,12 +80,12 @@ fn try_receive_report<I: AsFd>(
         // An event that nobody asked for is no problem; one that cannot be understood is.
         return if asked { Err(not_understood(&payload)) } else { Ok(()) };
     };
-    let env = adapters::EnvLookup::new(variable);
+    let env = machine.env();
     let named = known.pid_variables.iter().filter_map(|name| env.get(name));
     let named = named.filter_map(|value| value.to_str()?.parse().ok());
     let claims: Vec<u32> = named.chain(hooks::claimed_pid(&payload)).collect();
     let owner = sys::owner::capture_owner(&[(about.id, about.program)], &claims);
-    let at = sys::clock::now();
+    let at = machine.read_clock();
     let mut report = HookReport {
         id: sys::clock::unique_suffix(at),
         at,
@@ -137,8 +135,9 @@ fn log_problem<I>(call: &HookCall<'_, I>, problem: &dyn Display) {
     let name =
         |text: &str| -> String { text.chars().take(64).flat_map(char::escape_default).collect() };
     let (agent, event) = (name(call.agent), name(call.event));
-    let line = format!("{} {agent} {event}: {problem}\n", sys::clock::now());
-    for log in problem_logs(call.home.as_ref().ok().copied(), call.runtime) {
+    let line = format!("{} {agent} {event}: {problem}\n", call.at);
+    for log in problem_logs(call.machine.as_ref().ok().map(|machine| machine.home()), call.runtime)
+    {
         if sys::append::append_up_to(MAX_PROBLEM_LOG_BYTES, &log, line.as_bytes()).is_ok() {
             return;
         }

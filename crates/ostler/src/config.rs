@@ -1,4 +1,5 @@
-//! The configuration file: one TOML, strict. An unknown key is an error with its line.
+//! The configuration file: one TOML, strict. An unknown key is an error with its line. What only looks
+//! goes on with the rest of the file (`salvage`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,16 +8,17 @@ use std::time::Duration;
 use flows::terminal::screen::png::Profile;
 use model::config::{OstlerConfig, Retention};
 use model::usage::{PriceTable, TokenPrice};
-use model::wire::ConfigSetting;
+use model::wire::{ConfigSetting, IncompleteSource};
 use serde::Deserialize;
 
 use crate::env;
 use crate::error::Error;
 use crate::render::{duration, size};
 
+mod fleet;
 mod mcp;
 mod notify;
-mod fleet;
+mod salvage;
 mod terminal;
 
 use mcp::McpTable;
@@ -94,6 +96,8 @@ pub(crate) struct LoadedConfig {
     pub(crate) notify: flows::notify::NotifySettings,
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<ConfigSetting>,
+    /// What of the file does not hold; only [`load_what_holds`] goes on beside it.
+    pub(crate) problems: Vec<IncompleteSource>,
 }
 
 /// Where the file is, whether or not it exists.
@@ -109,6 +113,22 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         Some(path) => read_config_file(path)?,
         None => File::default(),
     };
+    settle_settings(file, path)
+}
+
+/// The same for commands that only look: a key that is wrong has its default and is a line of
+/// `problems`. What changes anything asks [`load_config`].
+pub(crate) fn load_what_holds() -> Result<LoadedConfig, Error> {
+    match (load_config(), config_path()) {
+        (Err(Error::Config { .. } | Error::Read { .. }), Some(path)) => {
+            salvage::salvage_settings(path)
+        }
+        (loaded, _) => loaded,
+    }
+}
+
+/// Checks every value of a file, and adds what it does not say.
+fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Error> {
     let from_file = path.as_ref().map_or_else(String::new, |path| path.display().to_string());
     let wrong = |reason: String| Error::Config { path: from_file.clone(), reason };
     let defaults = OstlerConfig::default();
@@ -181,7 +201,8 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         origin: origin.to_owned(),
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
-    Ok(LoadedConfig { config, terminals, fleet, mcp, notify, file: path, settings })
+    let problems = Vec::new();
+    Ok(LoadedConfig { config, terminals, fleet, mcp, notify, file: path, settings, problems })
 }
 
 /// Prices, in millionths of a dollar.

@@ -14,6 +14,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::metrics_server::{MeasureMetrics, measure_apart, metrics_response};
+use flows::badge::BadgeKeeper;
 use flows::daemon::OrderQueue;
 use flows::writer::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder, HomeId};
 use http_body_util::{BodyExt, Full, Limited};
@@ -23,6 +24,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use model::wire::BadgeResult;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
@@ -64,6 +66,7 @@ impl DaemonSocketServer {
         listener: std::os::unix::net::UnixListener,
         queue: OrderQueue,
         home: HomeId,
+        badge: Option<BadgeKeeper>,
         helper: HelperDesk,
         measure: MeasureMetrics,
     ) -> std::io::Result<Self> {
@@ -78,6 +81,7 @@ impl DaemonSocketServer {
         let desk = Arc::new(FrontDesk {
             queue,
             home: home.to_string(),
+            badge,
             measure,
             measuring: Semaphore::new(1),
             helper,
@@ -103,6 +107,7 @@ impl DaemonSocketServer {
 struct FrontDesk {
     queue: OrderQueue,
     home: String,
+    badge: Option<BadgeKeeper>,
     helper: HelperDesk,
     measure: MeasureMetrics,
     /// One look at the machine at a time.
@@ -253,6 +258,15 @@ fn json_reply(answer: &impl serde::Serialize) -> Reply {
     }
 }
 
+/// The counts, or that whoever asks must look for themselves.
+fn badge_reply(counts: Option<BadgeResult>) -> Reply {
+    let text = counts.and_then(|counts| serde_json::to_string(&counts).ok());
+    match text {
+        Some(text) => text_reply(StatusCode::OK, text),
+        None => text_reply(StatusCode::SERVICE_UNAVAILABLE, "it is being looked"),
+    }
+}
+
 async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
     let asked_for = header_text(request.headers(), "x-ostler-home");
     // A reader with nothing but this socket's path (`curl --unix-socket`) names no home.
@@ -269,6 +283,7 @@ async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
     }
     match request.uri().path() {
         "/v1/status" => answer_reply(&DaemonAnswer::Status(desk.queue.status())),
+        "/v1/badge" => badge_reply(desk.badge.as_ref().and_then(BadgeKeeper::current_counts)),
         "/v1/orders" => take_order(desk, request).await,
         path if path.starts_with("/v1/net/") => {
             let route = path["/v1/net/".len()..].to_owned();

@@ -106,6 +106,14 @@ pub(crate) enum Error {
     /// No session, or several.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// No session, and one that was probably meant.
+    #[error("no session `{text}`")]
+    NearSession {
+        /// What was typed.
+        text: String,
+        /// What would have meant one.
+        near: String,
+    },
     /// No such session in a list of its own.
     #[error("no session `{text}` {place}")]
     NotListed {
@@ -311,6 +319,7 @@ impl Error {
         match self {
             Self::Usage { .. } | Self::Config { .. } => "INVALID_INPUT",
             Self::Address(AddressError::NotFound(_))
+            | Self::NearSession { .. }
             | Self::NotHosted { .. }
             | Self::NotListed { .. } => "SESSION_NOT_FOUND",
             Self::Address(AddressError::Ambiguous { .. }) => "AMBIGUOUS_ID",
@@ -353,6 +362,9 @@ impl Error {
     pub(crate) fn remedy_hint(&self) -> Option<String> {
         match self {
             Self::Usage { hint, .. } => hint.clone(),
+            Self::NearSession { near, .. } => Some(format!(
+                "did you mean `{near}`? `ostler ls -a` lists every session with its id"
+            )),
             Self::Address(AddressError::NotFound(_)) => {
                 Some("`ostler ls -a` lists every session with its id".to_owned())
             }

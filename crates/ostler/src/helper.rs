@@ -14,7 +14,7 @@ use model::helper::{
     HelperRequest,
 };
 use serde::de::DeserializeOwned;
-use sys::dirs::Dirs;
+use sys::machine::Machine;
 use sys::dropped::NoteDropped;
 
 use crate::config;
@@ -47,11 +47,11 @@ pub(crate) fn find_helper() -> Result<PathBuf, Error> {
     })
 }
 
-fn helper_request(dirs: &Dirs, ask: HelperAsk) -> Result<Vec<u8>, Error> {
+fn helper_request(machine: &Machine, ask: HelperAsk) -> Result<Vec<u8>, Error> {
     let request = HelperRequest {
         protocol: HELPER_PROTOCOL,
-        home: dirs.home.clone(),
-        cache: dirs.cache.clone(),
+        home: machine.home().to_owned(),
+        cache: machine.cache().unwrap_or(machine.home()).to_owned(),
         ask,
     };
     let mut line = serde_json::to_vec(&request)?;
@@ -66,8 +66,8 @@ fn helper_command(role: &str) -> Result<Command, Error> {
 }
 
 /// Asks the helper one thing. What it says on stderr goes to the person.
-pub(crate) fn ask_helper<T: DeserializeOwned>(dirs: &Dirs, ask: HelperAsk) -> Result<T, Error> {
-    let request = helper_request(dirs, ask)?;
+pub(crate) fn ask_helper<T: DeserializeOwned>(machine: &Machine, ask: HelperAsk) -> Result<T, Error> {
+    let request = helper_request(machine, ask)?;
     let mut child = helper_command("ask")?.spawn()?;
     if let Some(mut input) = child.stdin.take() {
         // One that ended already has said why.
@@ -86,19 +86,19 @@ pub(crate) fn ask_helper<T: DeserializeOwned>(dirs: &Dirs, ask: HelperAsk) -> Re
 }
 
 /// Becomes the helper, for what goes on in the foreground. Returns only if it cannot, or when it ends.
-pub(crate) fn become_helper(dirs: &Dirs, ask: HelperAsk) -> Result<std::process::ExitCode, Error> {
+pub(crate) fn become_helper(machine: &Machine, ask: HelperAsk) -> Result<std::process::ExitCode, Error> {
     use std::os::unix::process::CommandExt;
 
     let (reader, mut writer) = std::io::pipe()?;
     // Shorter than a pipe holds: nobody has to read it before this process is the helper.
-    writer.write_all(&helper_request(dirs, ask)?)?;
+    writer.write_all(&helper_request(machine, ask)?)?;
     drop(writer);
     Err(Error::Output(Command::new(find_helper()?).arg("hub").stdin(reader).exec()))
 }
 
 /// Tells the daemon of this home, if it runs, that its helpers have something new to look at.
-pub(crate) fn wake_helpers(dirs: &Dirs) {
-    flows::writer::call_daemon(&dirs.home, &dirs.runtime, "/v1/net/wake")
+pub(crate) fn wake_helpers(machine: &Machine) {
+    flows::writer::call_daemon(machine, "/v1/net/wake")
         .note_dropped("waking the daemon's helpers");
 }
 
@@ -132,12 +132,12 @@ impl HelperRole {
         }
     }
 
-    fn is_wanted(self, dirs: &Dirs) -> bool {
+    fn is_wanted(self, machine: &Machine) -> bool {
         match self {
-            Self::Webhooks => flows::webhooks::list_webhooks(&dirs.home)
+            Self::Webhooks => flows::webhooks::list_webhooks(machine.home())
                 .is_ok_and(|result| !result.webhooks.is_empty()),
             // Written when the hub's answer is taken.
-            Self::Link => dirs.home.join("fleet/member.json").exists(),
+            Self::Link => machine.home().join("fleet/member.json").exists(),
         }
     }
 
@@ -175,11 +175,11 @@ pub(crate) struct HelperKeeper {
 
 impl HelperKeeper {
     /// Begins to mind them.
-    pub(crate) fn start(dirs: Dirs, place: DaemonPlace) -> std::io::Result<Self> {
+    pub(crate) fn start(machine: Machine, place: DaemonPlace) -> std::io::Result<Self> {
         let (signals, heard) = channel();
         let thread = std::thread::Builder::new().name("helpers".to_owned());
         let back = signals.clone();
-        let thread = thread.spawn(move || mind_helpers(&dirs, &place, &heard, &back))?;
+        let thread = thread.spawn(move || mind_helpers(&machine, &place, &heard, &back))?;
         Ok(Self { signals, thread })
     }
 
@@ -198,7 +198,7 @@ impl HelperKeeper {
 }
 
 fn mind_helpers(
-    dirs: &Dirs,
+    machine: &Machine,
     place: &DaemonPlace,
     heard: &Receiver<HelperSignal>,
     back: &Sender<HelperSignal>,
@@ -212,7 +212,7 @@ fn mind_helpers(
     });
     loop {
         for slot in &mut slots {
-            settle_slot(slot, dirs, place, back);
+            settle_slot(slot, machine, place, back);
         }
         let due = slots.iter().filter_map(|slot| slot.not_before).min();
         let signal = match due {
@@ -234,11 +234,11 @@ fn mind_helpers(
 /// Starts a helper that is wanted, ends one that is not.
 fn settle_slot(
     slot: &mut HelperSlot,
-    dirs: &Dirs,
+    machine: &Machine,
     place: &DaemonPlace,
     back: &Sender<HelperSignal>,
 ) {
-    let wanted = slot.role.is_wanted(dirs);
+    let wanted = slot.role.is_wanted(machine);
     if !wanted {
         slot.not_before = None;
         return end_helper(slot);
@@ -246,7 +246,7 @@ fn settle_slot(
     if slot.running.is_some() || slot.not_before.is_some_and(|due| due > Instant::now()) {
         return;
     }
-    match start_helper(slot.role, dirs, place, back) {
+    match start_helper(slot.role, machine, place, back) {
         Ok(running) => {
             slot.running = Some(running);
             (slot.not_before, slot.complained) = (None, false);
@@ -265,11 +265,11 @@ fn settle_slot(
 
 fn start_helper(
     role: HelperRole,
-    dirs: &Dirs,
+    machine: &Machine,
     place: &DaemonPlace,
     back: &Sender<HelperSignal>,
 ) -> Result<RunningHelper, Error> {
-    let request = helper_request(dirs, role.request(place)?)?;
+    let request = helper_request(machine, role.request(place)?)?;
     let mut child = helper_command(role.as_str())?.spawn()?;
     let mut input = child.stdin.take();
     if let Some(input) = &mut input {

@@ -29,6 +29,11 @@ fn main() -> ExitCode {
                 return code;
             }
         }
+        Some("badge") => {
+            if let Some(code) = cli::badge::run_without_parser(&args[1..]) {
+                return code;
+            }
+        }
         Some(access::keeper::KEEPER_ROLE) => {
             return cli::keep_access(args.into_iter().skip(1));
         }

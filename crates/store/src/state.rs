@@ -15,10 +15,13 @@ use model::wire::EventView;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
 mod cursors;
+mod fuses;
+mod locks;
 mod pins;
 mod tallies;
 mod webhooks;
 
+pub use locks::LockWrite;
 pub use pins::{PinChange, read_pins};
 pub use tallies::Tally;
 
@@ -64,6 +67,7 @@ const MIGRATIONS: &[&str] = &[
     drop table turn;
 ",
     include_str!("state/cursors_and_tallies.sql"),
+    include_str!("state/locks_and_fuses.sql"),
     "
     create table webhook (id text primary key, record text not null) without rowid;
     create table store_identity (id text not null);

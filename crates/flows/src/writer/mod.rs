@@ -8,11 +8,15 @@ use model::wire::{DaemonResult, SweepResult};
 use serde::{Deserialize, Serialize};
 
 mod client;
+mod fuse_orders;
 mod orders;
 mod place;
 
-pub use client::{AskLimits, DaemonCallError, ask, call_daemon, previous};
-pub use orders::{GcConsent, GcInclude, GcRequest, RemovedTerminal, Transport, Work, WorkDone};
+pub use client::{AskLimits, DaemonCallError, ask, ask_badge, call_daemon, previous};
+pub use fuse_orders::{FuseOrder, FuseSettlement};
+pub use orders::{
+    GcConsent, GcInclude, GcRequest, LockRequest, RemovedTerminal, Transport, Work, WorkDone,
+};
 pub use place::{
     DaemonHolder, HomeId, fallback_directory, hold_daemon_lock, listen, socket_name, wait_for_end,
 };

@@ -6,15 +6,39 @@ use std::time::Duration;
 
 use access::prune::PruneReport;
 use model::config::Retention;
+use model::control::fuses::FuseRecord;
+use model::identity::Identity;
 use model::plan::{PlanItem, Refusal};
 use model::session::SessionName;
 use model::time::Time;
-use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResult, WebhooksResult};
 use model::webhook::WebhookChange;
+use model::wire::{
+    AgentDeleteResult, GcResult, LocksResult, PinResult, TrashEmptied, UndoResult, WebhooksResult,
+};
 use openclaw::agents;
 use openclaw::store as openclaw_store;
 use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
 use serde::{Deserialize, Serialize};
+
+use super::fuse_orders::FuseOrder;
+
+/// A lock that is wanted, or no longer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LockRequest {
+    /// The directory, absolute.
+    pub path: PathBuf,
+    /// Who asks.
+    pub by: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// For how long.
+    pub ttl_ms: Option<u64>,
+    /// Whether somebody else's lock is taken away.
+    pub steal: bool,
+    /// The process that it is for.
+    pub holder: Option<Identity>,
+}
 
 /// Something to be done by the writer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +106,12 @@ pub enum Work {
         /// Whether the pins are taken away.
         remove: bool,
     },
+    /// Lock a directory.
+    Lock(Box<LockRequest>),
+    /// Unlock it.
+    Unlock(Box<LockRequest>),
+    /// Change fuses.
+    Fuse(Box<FuseOrder>),
     /// Change what is known of webhooks.
     Webhook {
         /// How.
@@ -113,6 +143,10 @@ pub enum WorkDone {
     TrashSettings(Option<Refusal>),
     /// Which sessions are pinned now.
     Pin(PinResult),
+    /// Which directory is locked, or was.
+    Locks(LocksResult),
+    /// The fuses that were changed.
+    Fuses(Vec<FuseRecord>),
     /// What webhooks there are now.
     Webhook(WebhooksResult),
 }

@@ -208,12 +208,12 @@ impl FleetArgs {
             }
             FleetCommand::Hub => {
                 need_fleet(context)?;
-                helper::become_helper(&context.ostler_dirs()?, HelperAsk::Fleet { what: FleetAsk::Hub })
+                helper::become_helper(context.machine()?, HelperAsk::Fleet { what: FleetAsk::Hub })
             }
             FleetCommand::Join(join) => {
                 let result: FleetJoinResult = ask_fleet(context, join.to_ask())?;
                 if result.joined {
-                    helper::wake_helpers(&context.ostler_dirs()?);
+                    helper::wake_helpers(context.machine()?);
                 }
                 print_fleet(context, &result, describe_join)
             }
@@ -229,7 +229,7 @@ impl FleetArgs {
             FleetCommand::Leave => {
                 need_fleet(context)?;
                 let result: FleetDepartureResult = ask_fleet(context, FleetAsk::Leave)?;
-                helper::wake_helpers(&context.ostler_dirs()?);
+                helper::wake_helpers(context.machine()?);
                 print_fleet(context, &result, describe_departure)
             }
             FleetCommand::Evict { name } => {
@@ -296,7 +296,7 @@ fn own_name() -> String {
 
 /// Nobody has to install the helper to hear that there is no fleet here.
 pub(crate) fn need_fleet(context: &CliContext) -> Result<(), Error> {
-    match context.ostler_dirs()?.home.join("fleet").exists() {
+    match context.machine()?.home().join("fleet").exists() {
         true => Ok(()),
         false => Err(Error::Refused {
             what: "this home is in no fleet".to_owned(),
@@ -312,7 +312,7 @@ pub(crate) fn ask_fleet<T: DeserializeOwned>(
     context: &CliContext,
     what: FleetAsk,
 ) -> Result<T, Error> {
-    helper::ask_helper(&context.ostler_dirs()?, HelperAsk::Fleet { what })
+    helper::ask_helper(context.machine()?, HelperAsk::Fleet { what })
 }
 
 fn print_fleet<T: serde::Serialize>(

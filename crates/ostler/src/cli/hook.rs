@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Args;
+use sys::machine::Machine;
 
 use crate::cli::CliContext;
-use crate::env;
 use crate::error::Error;
 
 declare_commands![CommandEntry {
@@ -58,16 +58,17 @@ fn receive_report(agent: &str, event: &str, argument: Option<&str>) -> ExitCode 
     // Not even a defect of ostler may disturb the agent.
     std::panic::set_hook(Box::new(|_| {}));
     let _ = std::panic::catch_unwind(|| {
-        let dirs = sys::dirs::of_this_process();
+        let machine = Machine::here();
         let call = flows::hook::HookCall {
             agent,
             event,
             argument,
             stdin: sys::input::unbuffered_stdin(),
-            home: dirs.as_ref().map(|dirs| dirs.home.as_path()).map_err(ToString::to_string),
+            at: super::began(&machine),
+            machine: machine.as_ref().map_err(ToString::to_string),
             runtime: &sys::dirs::runtime_of_this_process(),
         };
-        flows::hook::receive_report(&call, &env::lookup_variable);
+        flows::hook::receive_report(&call);
     });
     ExitCode::SUCCESS
 }

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use clap::Args;
 use flows::metrics::gather_metrics;
 use flows::observe::ObserveScope;
-use flows::terminal::screen::Personality;
 use model::metrics::{MetricFamily, render_prometheus};
 use model::wire::MetricsResult;
 
@@ -95,14 +94,7 @@ fn measure(context: &CliContext) -> Result<(Vec<MetricFamily>, bool), Error> {
 
 /// The text as of now, for whoever serves it.
 pub(crate) fn metrics_text() -> Result<String, String> {
-    let context = CliContext {
-        json: false,
-        name: "metrics",
-        now: sys::clock::now(),
-        personality: Personality::Ostler,
-        use_index: true,
-        agent_tty: None,
-    };
+    let context = CliContext::of_role("metrics");
     let measured = measure(&context).map_err(|error| error.to_string())?;
     Ok(render_prometheus(&measured.0))
 }

@@ -57,7 +57,7 @@ fn run_test(context: &CliContext) -> Result<ExitCode, Error> {
     let settings = context.load_config()?.notify;
     let notice = test_notice(context.now);
     let channels = send_notice(&settings, &notice);
-    let daemon = daemon_status(&context.ostler_dirs()?).is_ok_and(|status| status.running);
+    let daemon = daemon_status(context.machine()?).is_ok_and(|status| status.running);
     let is_whole = settings.is_on() && channels.iter().all(|one| one.sent);
     let result = NotifyTestResult { channels, notice, daemon };
     if context.json {

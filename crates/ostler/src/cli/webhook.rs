@@ -9,7 +9,7 @@ use flows::writer::{Work, WorkDone};
 use model::helper::HelperAsk;
 use model::webhook::{WebhookChange, WebhookInclude, WebhookRecord, check_webhook_url};
 use model::wire::{WebhookTestResult, WebhooksResult};
-use sys::dirs::Dirs;
+use sys::machine::Machine;
 
 use crate::cli::CliContext;
 use crate::error::{self, Error};
@@ -151,27 +151,27 @@ fn parse_event_kind(text: &str) -> Result<String, String> {
 
 impl WebhookArgs {
     pub(crate) fn run_webhook_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let dirs = context.ostler_dirs()?;
+        let machine = context.machine()?;
         let result = match &self.action {
             WebhookCommand::Add(add) => {
-                let webhook = add.new_webhook(context, &dirs)?;
-                change_webhooks(context, &dirs, WebhookChange::Add(Box::new(webhook)))?
+                let webhook = add.new_webhook(context, machine)?;
+                change_webhooks(machine, WebhookChange::Add(Box::new(webhook)))?
             }
             WebhookCommand::Ls => {
-                let listed = flows::webhooks::list_webhooks(&dirs.home);
+                let listed = flows::webhooks::list_webhooks(machine.home());
                 listed.map_err(|error| Error::Events(error.into()))?
             }
             WebhookCommand::Rm(WebhookNameArgs { id }) => {
-                let id = find_webhook(&dirs, id)?.id;
-                change_webhooks(context, &dirs, WebhookChange::Remove { id })?
+                let id = find_webhook(machine, id)?.id;
+                change_webhooks(machine, WebhookChange::Remove { id })?
             }
             WebhookCommand::Retry(WebhookNameArgs { id }) => {
-                let id = find_webhook(&dirs, id)?.id;
-                change_webhooks(context, &dirs, WebhookChange::Retry { id })?
+                let id = find_webhook(machine, id)?.id;
+                change_webhooks(machine, WebhookChange::Retry { id })?
             }
             WebhookCommand::Test(WebhookNameArgs { id }) => {
-                let webhook = find_webhook(&dirs, id)?;
-                return test_webhook(context, &dirs, webhook);
+                let webhook = find_webhook(machine, id)?;
+                return test_webhook(context, machine, webhook);
             }
         };
         print_webhooks(context, &self.action, &result)
@@ -179,7 +179,7 @@ impl WebhookArgs {
 }
 
 impl WebhookAddArgs {
-    fn new_webhook(&self, context: &CliContext, dirs: &Dirs) -> Result<WebhookRecord, Error> {
+    fn new_webhook(&self, context: &CliContext, machine: &Machine) -> Result<WebhookRecord, Error> {
         check_webhook_url(&self.url).map_err(|reason| {
             Error::usage_error(reason, "give an https address, or http://127.0.0.1:PORT/…")
         })?;
@@ -192,7 +192,7 @@ impl WebhookAddArgs {
             secret_files.push(path.to_string_lossy().into_owned());
         }
         if secret_files.is_empty() {
-            secret_files.push(make_secret_file(dirs, &id)?.to_string_lossy().into_owned());
+            secret_files.push(make_secret_file(machine, &id)?.to_string_lossy().into_owned());
         }
         Ok(WebhookRecord {
             id,
@@ -235,13 +235,13 @@ fn check_secret_file(path: &Path) -> Result<(), Error> {
     }
 }
 
-fn make_secret_file(dirs: &Dirs, id: &str) -> Result<PathBuf, Error> {
-    let directory = dirs.home.join("webhooks");
+fn make_secret_file(machine: &Machine, id: &str) -> Result<PathBuf, Error> {
+    let directory = machine.home().join("webhooks");
     let failed = |reason: String| Error::Write {
         path: directory.to_string_lossy().into_owned(),
         reason,
     };
-    sys::private::create_private_dir(&dirs.home).map_err(|error| failed(error.to_string()))?;
+    sys::private::create_private_dir(machine.home()).map_err(|error| failed(error.to_string()))?;
     sys::private::create_private_dir(&directory).map_err(|error| failed(error.to_string()))?;
     let place = sys::private::open_own_dir(&directory).map_err(|error| failed(error.to_string()))?;
     let name = format!("{id}.secret");
@@ -251,8 +251,8 @@ fn make_secret_file(dirs: &Dirs, id: &str) -> Result<PathBuf, Error> {
 }
 
 /// By its id or the beginning of it.
-fn find_webhook(dirs: &Dirs, text: &str) -> Result<WebhookRecord, Error> {
-    let listed = flows::webhooks::list_webhooks(&dirs.home);
+fn find_webhook(machine: &Machine, text: &str) -> Result<WebhookRecord, Error> {
+    let listed = flows::webhooks::list_webhooks(machine.home());
     let mut webhooks = listed.map_err(|error| Error::Events(error.into()))?.webhooks;
     webhooks.retain(|one| one.id.starts_with(text));
     match webhooks.len() {
@@ -269,16 +269,12 @@ fn find_webhook(dirs: &Dirs, text: &str) -> Result<WebhookRecord, Error> {
     }
 }
 
-fn change_webhooks(
-    context: &CliContext,
-    dirs: &Dirs,
-    what: WebhookChange,
-) -> Result<WebhooksResult, Error> {
+fn change_webhooks(machine: &Machine, what: WebhookChange) -> Result<WebhooksResult, Error> {
     let work = Work::Webhook { what };
-    let done = carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+    let done = carry_out_work(&work, machine, &mut |_, _| {});
     match done.map_err(Error::Order)? {
         (WorkDone::Webhook(result), transport) => {
-            helper::wake_helpers(dirs);
+            helper::wake_helpers(machine);
             Ok(WebhooksResult { transport: Some(transport.as_str().to_owned()), ..result })
         }
         _ => Err(error::unexpected_answer()),
@@ -287,11 +283,11 @@ fn change_webhooks(
 
 fn test_webhook(
     context: &CliContext,
-    dirs: &Dirs,
+    machine: &Machine,
     webhook: WebhookRecord,
 ) -> Result<ExitCode, Error> {
     let ask = HelperAsk::WebhookTest(Box::new(webhook));
-    let result: WebhookTestResult = helper::ask_helper(dirs, ask)?;
+    let result: WebhookTestResult = helper::ask_helper(machine, ask)?;
     if context.json {
         context.print_json(&result)?;
     } else {

@@ -37,7 +37,7 @@ pub(crate) struct HelperDesk {
     /// Tells whoever minds the helpers that something changed.
     pub(crate) wake: Sender<super::HelperSignal>,
     /// What to look at for the machine's sessions.
-    pub(crate) source: LiveSource,
+    pub(crate) source: Option<LiveSource>,
 }
 
 /// Answers a question below `/v1/net/`.
@@ -70,7 +70,9 @@ pub(super) async fn answer_helper(
             read_reply(move || newest_within(&home, after.unwrap_or(0), wait)).await
         }
         "sessions" => {
-            let source = desk.source.clone();
+            let Some(source) = desk.source.clone() else {
+                return text_reply(StatusCode::SERVICE_UNAVAILABLE, "it cannot look at the machine");
+            };
             match tokio::task::spawn_blocking(move || list_sessions(&source)).await {
                 Ok(Ok(bytes)) => super::bytes_reply(bytes),
                 Ok(Err(reason)) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, reason),
@@ -83,7 +85,7 @@ pub(super) async fn answer_helper(
 
 /// What `ls -a --json` would list.
 fn list_sessions(source: &LiveSource) -> Result<Vec<u8>, String> {
-    let observation = source.observe_at(sys::clock::now());
+    let observation = source.observe_on(&source.machine.next_turn());
     let sessions = observation.sessions.iter().map(|one| one.session_view()).collect::<Vec<_>>();
     let (total, shown) = (sessions.len(), sessions.len());
     let result = LsResult {

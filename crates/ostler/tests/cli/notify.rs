@@ -100,6 +100,8 @@ fn a_daemon_that_is_killed_while_it_tells_never_tells_twice() {
     run(&home, "finalize").exits(0);
     let mut agent = Agent::start(&home, ID);
     agent.begin();
+    // What was told so far is behind the mark: the pause is reached by the question, and by nothing before it.
+    run(&home, "finalize").exits(0);
     pauses.arm("notify.moved");
     agent.hook("PermissionRequest", json!({"tool_name": "Bash"}));
     pauses.wait("notify.moved");
