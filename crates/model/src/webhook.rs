@@ -48,15 +48,25 @@ impl WebhookInclude {
 
 /// Details that say nothing of what was written or where.
 const BARE_DETAILS: &[&str] = &[
-    "at", "code", "durationMs", "endedAt", "event", "exitCode", "happening", "how", "model",
-    "reason", "state", "status", "subagent",
+    "at",
+    "code",
+    "durationMs",
+    "endedAt",
+    "event",
+    "exitCode",
+    "happening",
+    "how",
+    "model",
+    "reason",
+    "state",
+    "status",
+    "subagent",
 ];
 
 /// An event's details as a receiver may see them: what is not known to be harmless is left out.
 pub fn strip_details(detail: &mut serde_json::Value, include: &[WebhookInclude]) {
     let may_pass = |name: &str| {
-        BARE_DETAILS.contains(&name)
-            || include.iter().any(|one| one.detail_names().contains(&name))
+        BARE_DETAILS.contains(&name) || include.iter().any(|one| one.detail_names().contains(&name))
     };
     match detail {
         serde_json::Value::Object(detail) => detail.retain(|name, _| may_pass(name)),
@@ -430,12 +440,19 @@ mod tests {
 
     #[test]
     fn only_this_machine_is_spoken_to_in_the_clear() {
-        for good in ["https://example.org/x", "http://127.0.0.1:80/", "http://[::1]:9/", "http://localhost"] {
+        for good in
+            ["https://example.org/x", "http://127.0.0.1:80/", "http://[::1]:9/", "http://localhost"]
+        {
             assert_eq!(check_webhook_url(good), Ok(()), "{good}");
         }
         for bad in [
-            "http://example.org/", "ftp://example.org", "https://", "http://10.0.0.1/",
-            "http://127.0.0.1@example.org/", "http://localhost.example.org/", "https://a b/",
+            "http://example.org/",
+            "ftp://example.org",
+            "https://",
+            "http://10.0.0.1/",
+            "http://127.0.0.1@example.org/",
+            "http://localhost.example.org/",
+            "https://a b/",
         ] {
             assert!(check_webhook_url(bad).is_err(), "{bad}");
         }

@@ -42,16 +42,15 @@ const ENGINE_HINT: &str = "install nats-server 2.11.15, 2.12.6 or newer: Homebre
 
 /// Finds the engine in PATH.
 pub fn find_engine() -> Result<HubEngine, HelperFailure> {
-    let missing = |message: String| {
-        HelperFailure::new(HelperFailureKind::Refused, message, ENGINE_HINT)
-    };
+    let missing =
+        |message: String| HelperFailure::new(HelperFailureKind::Refused, message, ENGINE_HINT);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join(ENGINE_NAME))
         .find(|path| path.is_file());
-    let path =
-        found.ok_or_else(|| missing("`nats-server`, the hub's engine, is not in PATH".to_owned()))?;
+    let path = found
+        .ok_or_else(|| missing("`nats-server`, the hub's engine, is not in PATH".to_owned()))?;
     let version = read_version(&path)
         .ok_or_else(|| missing(format!("{} does not tell its version", path.display())))?;
     if !is_engine_new_enough(&version) {
@@ -72,7 +71,8 @@ mod tests {
 
     #[test]
     fn row_1_versions_that_do_and_do_not() {
-        for good in ["2.11.15", "2.11.20", "2.12.6", "2.15.1", "v2.15.1", "3.0.0", "2.15.1-beta.1"] {
+        for good in ["2.11.15", "2.11.20", "2.12.6", "2.15.1", "v2.15.1", "3.0.0", "2.15.1-beta.1"]
+        {
             assert!(is_engine_new_enough(good), "{good}");
         }
         for bad in ["2.9.10", "2.10.27", "2.11.14", "2.12.5", "2.12.0", "1.4.1", "", "nonsense"] {

@@ -88,7 +88,11 @@ impl FleetReader {
         })
     }
 
-    async fn read(&self, pages: Option<&str>, timeout: Duration) -> Result<(HubRecords, String), HubError> {
+    async fn read(
+        &self,
+        pages: Option<&str>,
+        timeout: Duration,
+    ) -> Result<(HubRecords, String), HubError> {
         let begun = Instant::now();
         let left = || timeout.saturating_sub(begun.elapsed());
         let mut hub = match (&self.key, &self.hub) {
@@ -144,12 +148,18 @@ impl FleetReader {
                 let mut picture = merge_records(&self.root, &records, self.me.as_deref());
                 self.fill_unreadable(&mut picture, cache);
                 self.write_cache(cache, &picture);
-                let hub = HubView { url: self.url.clone(), reachable: true, version: Some(version), reason: None };
+                let hub = HubView {
+                    url: self.url.clone(),
+                    reachable: true,
+                    version: Some(version),
+                    reason: None,
+                };
                 (picture, hub)
             }
             Err(error) => {
                 let reason = Some(error.to_string());
-                let hub = HubView { url: self.url.clone(), reachable: false, version: None, reason };
+                let hub =
+                    HubView { url: self.url.clone(), reachable: false, version: None, reason };
                 (self.read_cache_as_lost(cache, &error), hub)
             }
         }
@@ -191,7 +201,8 @@ impl FleetReader {
     }
 
     fn read_cache_as_lost(&self, cache: &Path, error: &HubError) -> FleetPicture {
-        let reason = |text: String| IncompleteSource { source: "hub".to_owned(), path: None, reason: text };
+        let reason =
+            |text: String| IncompleteSource { source: "hub".to_owned(), path: None, reason: text };
         let Some(cached) = self.load_cache(cache) else {
             let incomplete = vec![reason(format!("{error}; nothing was read before"))];
             return FleetPicture { incomplete, ..FleetPicture::default() };
@@ -213,7 +224,9 @@ impl FleetReader {
             picture.sessions.push(session);
         }
         picture.incomplete = list_incomplete(&picture.members);
-        picture.incomplete.insert(0, reason(format!("{error}; what follows was read {} s ago", passed / 1000)));
+        picture
+            .incomplete
+            .insert(0, reason(format!("{error}; what follows was read {} s ago", passed / 1000)));
         picture
     }
 }
@@ -282,7 +295,12 @@ fn find_view<'a>(members: &'a [MemberView], text: &str) -> Result<&'a MemberView
     }
 }
 
-fn finding(grade: &str, what: &str, found: impl Into<String>, remedy: Option<&str>) -> FleetFinding {
+fn finding(
+    grade: &str,
+    what: &str,
+    found: impl Into<String>,
+    remedy: Option<&str>,
+) -> FleetFinding {
     FleetFinding {
         grade: grade.to_owned(),
         what: what.to_owned(),
@@ -333,16 +351,28 @@ pub async fn fleet_doctor(
     for member in picture.members.iter().filter(|member| hub.reachable && !member.here) {
         if member.state.is_incomplete() {
             let reason = member.reason.as_deref().unwrap_or("");
-            findings.push(finding("warning", &format!("member {}", member.name),
-                format!("{} {reason}", member.state.as_str()), Some("look at it: `ostler daemon status` there")));
+            findings.push(finding(
+                "warning",
+                &format!("member {}", member.name),
+                format!("{} {reason}", member.state.as_str()),
+                Some("look at it: `ostler daemon status` there"),
+            ));
         }
         if let Some(skew) = member.clock_skew_ms {
-            findings.push(finding("warning", &format!("member {}", member.name),
-                format!("its clock differs from the hub's by {} s", skew / 1000), Some("set its clock")));
+            findings.push(finding(
+                "warning",
+                &format!("member {}", member.name),
+                format!("its clock differs from the hub's by {} s", skew / 1000),
+                Some("set its clock"),
+            ));
         }
         if let Some(count) = member.truncated {
-            findings.push(finding("warning", &format!("member {}", member.name),
-                format!("{count} of its sessions do not fit into what it may publish"), Some("`ostler gc` there")));
+            findings.push(finding(
+                "warning",
+                &format!("member {}", member.name),
+                format!("{count} of its sessions do not fit into what it may publish"),
+                Some("`ostler gc` there"),
+            ));
         }
     }
     if let Some(hub) = &reader.hub {
@@ -357,9 +387,12 @@ async fn examine_hub(hub: &Hub, findings: &mut Vec<FleetFinding>) {
     let written = hub.dir.read(crate::hub::ENGINE_CONFIG).ok().flatten().unwrap_or_default();
     findings.push(match written == hub.engine_config().as_bytes() {
         true => finding("ok", "configuration", "it is what follows from who was admitted", None),
-        false => finding("error", "configuration", "it is not what follows from who was admitted", Some(
-            "restart the hub: `ostler fleet hub` writes it anew",
-        )),
+        false => finding(
+            "error",
+            "configuration",
+            "it is not what follows from who was admitted",
+            Some("restart the hub: `ostler fleet hub` writes it anew"),
+        ),
     });
     let drift = match hub.connect_admin().await {
         Ok(mut admin) => crate::hub::find_bucket_drift(&mut admin).await,
@@ -370,7 +403,12 @@ async fn examine_hub(hub: &Hub, findings: &mut Vec<FleetFinding>) {
             findings.push(finding("ok", "buckets", "they are as strict as they must be", None));
         }
         Ok(drift) => findings.extend(drift.into_iter().map(|one| {
-            finding("error", "buckets", one, Some("restart the hub: `ostler fleet hub`, or admit anybody again"))
+            finding(
+                "error",
+                "buckets",
+                one,
+                Some("restart the hub: `ostler fleet hub`, or admit anybody again"),
+            )
         })),
         Err(error) => findings.push(finding("error", "buckets", error.to_string(), None)),
     }

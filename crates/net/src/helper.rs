@@ -62,8 +62,9 @@ fn read_request(line: &str) -> Result<HelperRequest, HelperFailure> {
     if line.len() > MOST_REQUEST_BYTES {
         return Err(refused("the request is too large".to_owned()));
     }
-    let request: HelperRequest = serde_json::from_str(line)
-        .map_err(|error| refused(format!("`ostler-net` does not understand its request: {error}")))?;
+    let request: HelperRequest = serde_json::from_str(line).map_err(|error| {
+        refused(format!("`ostler-net` does not understand its request: {error}"))
+    })?;
     if request.protocol != HELPER_PROTOCOL {
         return Err(refused(format!(
             "`ostler-net` speaks version {HELPER_PROTOCOL} of their language, ostler {}",

@@ -61,9 +61,8 @@ impl HttpReceiver {
         within: Duration,
     ) -> Result<HttpAnswer, String> {
         let answer = tokio::time::timeout(within, self.post_once(headers, body)).await;
-        let answer = answer.unwrap_or_else(|_| {
-            Err(format!("it did not answer within {} s", within.as_secs()))
-        });
+        let answer = answer
+            .unwrap_or_else(|_| Err(format!("it did not answer within {} s", within.as_secs())));
         if answer.is_err() {
             self.open = None;
         }
@@ -126,7 +125,9 @@ impl HttpReceiver {
         // What was a loopback address when the webhook was added stays one: a name may lead elsewhere.
         let is_here = stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback());
         if !is_encrypted && !is_here {
-            return Err("the name leads to another machine, and nothing is sent in the clear".into());
+            return Err(
+                "the name leads to another machine, and nothing is sent in the clear".into()
+            );
         }
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "small packets may be held back");

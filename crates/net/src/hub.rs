@@ -322,8 +322,8 @@ fn operators_account(file: &HubFile) -> String {
 
 fn operator_user(operator: &FleetOperator, site: &str) -> String {
     let name = &operator.name;
-    let gets = ["lease", "inv", "meta", "clock"]
-        .map(|bucket| format!("ostler.v1.get.{site}.{bucket}"));
+    let gets =
+        ["lease", "inv", "meta", "clock"].map(|bucket| format!("ostler.v1.get.{site}.{bucket}"));
     let asks = FleetLevel::ALL
         .into_iter()
         .filter(|level| *level > FleetLevel::None && *level <= operator.level)
@@ -420,10 +420,7 @@ pub fn bucket_config(bucket: &str, members: usize) -> Value {
 }
 
 /// Makes the streams that are missing.
-pub async fn ensure_buckets(
-    admin: &mut HubConnection,
-    members: usize,
-) -> Result<(), HubError> {
+pub async fn ensure_buckets(admin: &mut HubConnection, members: usize) -> Result<(), HubError> {
     for bucket in BUCKETS {
         let config = bucket_config(bucket, members);
         let info = admin.ask_engine(&format!("$JS.API.STREAM.INFO.KV_{bucket}"), &json!({})).await;
@@ -448,8 +445,15 @@ pub async fn find_bucket_drift(admin: &mut HubConnection) -> Result<Vec<String>,
         };
         let wanted = bucket_config(bucket, 0);
         for name in [
-            "subjects", "discard", "max_consumers", "max_msgs_per_subject", "max_msg_size",
-            "allow_direct", "deny_delete", "allow_rollup_hdrs", "max_age",
+            "subjects",
+            "discard",
+            "max_consumers",
+            "max_msgs_per_subject",
+            "max_msg_size",
+            "allow_direct",
+            "deny_delete",
+            "allow_rollup_hdrs",
+            "max_age",
         ] {
             let found = info["config"].get(name).cloned().unwrap_or(json!(false));
             if found != wanted[name] {

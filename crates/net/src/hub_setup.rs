@@ -38,7 +38,10 @@ pub struct InitRequest {
 }
 
 /// Makes a hub's files; starts nothing that stays.
-pub async fn init_hub(home: &Path, request: &InitRequest) -> Result<FleetInitResult, HelperFailure> {
+pub async fn init_hub(
+    home: &Path,
+    request: &InitRequest,
+) -> Result<FleetInitResult, HelperFailure> {
     let engine = find_engine()?;
     let (host, port) = parse_listen(&request.listen)?;
     let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());

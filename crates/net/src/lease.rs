@@ -143,7 +143,8 @@ mod tests {
         use HolderPulse::{Fresh, Lapsed, Unwatched};
         use LeaseDecision as D;
 
-        let me = LeaseClaimant { incarnation: "me".into(), machine: "m1".into(), boot: "b1".into() };
+        let me =
+            LeaseClaimant { incarnation: "me".into(), machine: "m1".into(), boot: "b1".into() };
         let up = |machine, boot| lease(machine, boot, LeaseState::Up);
         let decide = |found: &FoundLease, life, pulse| decide_lease(found, &me, life, pulse);
         assert_eq!(decide(&FoundLease::Nothing, Unknown, Unwatched), D::Take);

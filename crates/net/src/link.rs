@@ -20,11 +20,13 @@ use tokio::sync::mpsc;
 use crate::daemon_client::DaemonClient;
 use crate::fleet_files::{FleetDir, LINK_SEED, LinkReport, MemberFile, SEAL_SEED, read_member};
 use crate::helper::HelperInput;
-use crate::inventory::{Inventory, changed_pages, take_inventory};
+use crate::inventory::{Inventory, plan_page_writes, take_inventory};
 use crate::lease::{
     FoundLease, HolderLife, HolderPulse, LeaseClaimant, LeaseDecision, decide_lease,
 };
-use crate::nats::{HubConnection, HubError, HubLogin, PutError, StoredRecord, connect_hub, violation_in};
+use crate::nats::{
+    HubConnection, HubError, HubLogin, PutError, StoredRecord, connect_hub, violation_in,
+};
 use crate::record::{
     Lease, LeaseState, MemberCertificate, Page, RECORD_VERSION, compress_page, read_certificate,
     read_lease,
@@ -126,8 +128,10 @@ impl MemberLink {
             let certificate = read_certificate(&member.root, &member.id, &sealed);
             let certificate = certificate.map_err(|error| failed(&error))?;
             if certificate.machine != crate::membership::this_machine() {
-                return Err(failed(&"copied: these keys were made on another machine; \
-                                    `ostler fleet join --new` makes new ones"));
+                return Err(failed(
+                    &"copied: these keys were made on another machine; \
+                                    `ostler fleet join --new` makes new ones",
+                ));
             }
             let link_key = dir.need_key(LINK_SEED)?;
             let seal_key = dir.need_key(SEAL_SEED)?;
@@ -279,10 +283,7 @@ impl MemberLink {
 
     fn take_look(&mut self, listed: &Value) {
         let inventory = take_inventory(listed, sys::clock::now(), self.settings.minimal);
-        if inventory != self.inventory {
-            self.rev += 1;
-            self.inventory = inventory;
-        }
+        self.inventory = inventory;
     }
 
     /// Renews the lease, or tries to take it.
@@ -295,7 +296,9 @@ impl MemberLink {
                 self.holds = true;
                 match self.rival.clone() {
                     None => self.say("publishing"),
-                    Some(rival) => self.say(&format!("rival: {rival} claims to be this member too")),
+                    Some(rival) => {
+                        self.say(&format!("rival: {rival} claims to be this member too"))
+                    }
                 }
                 self.publish_changes(hub).await;
             }
@@ -315,7 +318,11 @@ impl MemberLink {
         }
     }
 
-    async fn put_lease(&mut self, hub: &mut HubConnection, state: LeaseState) -> Result<(), PutError> {
+    async fn put_lease(
+        &mut self,
+        hub: &mut HubConnection,
+        state: LeaseState,
+    ) -> Result<(), PutError> {
         self.n += 1;
         let lease = Lease {
             v: RECORD_VERSION,
@@ -353,20 +360,20 @@ impl MemberLink {
 
     /// Publishes the pages that the hub does not have as they are.
     async fn publish_changes(&mut self, hub: &mut HubConnection) {
-        let before = self.published.clone();
-        let names = match &before {
-            Some(before) => changed_pages(before, &self.inventory),
-            None => crate::record::page_names().collect(),
+        let writes = match &self.published {
+            Some(before) => plan_page_writes(before, &self.inventory),
+            // Also the empty ones: another run may have left something there.
+            None => crate::record::page_names()
+                .map(|name| {
+                    let sessions = self.inventory.pages.get(&name).cloned().unwrap_or_default();
+                    (name, sessions)
+                })
+                .collect(),
         };
-        for name in names {
-            let empty = Vec::new();
-            let sessions = self.inventory.pages.get(&name).unwrap_or(&empty);
-            // A page that never was is not written empty.
-            if before.is_none() && sessions.is_empty() && self.rev <= 1 && self.n <= 1 {
-                continue;
-            }
+        for (name, sessions) in writes {
+            self.rev += 1;
             let looked = model::time::whole_millis(self.looked_at.elapsed());
-            let sessions = sessions.iter().cloned().map(|mut session| {
+            let sessions = sessions.into_iter().map(|mut session| {
                 session.insert("lookedMs".to_owned(), json!(looked));
                 session
             });
@@ -404,18 +411,25 @@ impl MemberLink {
             match decide_lease(&found, &self.me, life, pulse) {
                 LeaseDecision::Take => return true,
                 LeaseDecision::TakeFromForger => {
-                    self.report.violations.push("a lease was found that this member did not sign".into());
+                    self.report
+                        .violations
+                        .push("a lease was found that this member did not sign".into());
                     return true;
                 }
                 LeaseDecision::Watch => pulse = self.watch_holder(hub, sequence).await,
                 LeaseDecision::SecondDaemon => {
                     let FoundLease::Signed(lease) = &found else { return false };
-                    self.say(&format!("another process (pid {}) publishes as this member", lease.pid));
+                    self.say(&format!(
+                        "another process (pid {}) publishes as this member",
+                        lease.pid
+                    ));
                     return false;
                 }
                 LeaseDecision::Rival => {
-                    self.say("rival: another machine or boot publishes as this member; \
-                              `ostler fleet join --new` makes this one a member of its own");
+                    self.say(
+                        "rival: another machine or boot publishes as this member; \
+                              `ostler fleet join --new` makes this one a member of its own",
+                    );
                     let notice = json!({
                         "incarnation": self.me.incarnation, "machine": self.me.machine,
                         "boot": self.me.boot,
@@ -424,8 +438,10 @@ impl MemberLink {
                     return false;
                 }
                 LeaseDecision::Copied => {
-                    self.say("copied: another machine was this member; \
-                              `ostler fleet join --new` makes this one a member of its own");
+                    self.say(
+                        "copied: another machine was this member; \
+                              `ostler fleet join --new` makes this one a member of its own",
+                    );
                     return false;
                 }
             }

@@ -211,7 +211,9 @@ pub async fn admit_member(
     hub.file.members.retain(|one| one.id != id);
     hub.file.members.push(certificate.clone());
     hub.file.operators.retain(|one| one.name != request.name);
-    if let Some(keys) = request.operator.filter(|keys| level > FleetLevel::None && is_key(&keys.link)) {
+    if let Some(keys) =
+        request.operator.filter(|keys| level > FleetLevel::None && is_key(&keys.link))
+    {
         hub.file.operators.push(FleetOperator {
             name: request.name.clone(),
             seal: keys.seal,

@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 use crate::inventory::{is_ended, session_key};
 use crate::nats::StoredRecord;
 use crate::record::{
-    Lease, LeaseState, MemberCertificate, Page, RecordError, read_certificate, read_lease, read_page,
+    Lease, LeaseState, MemberCertificate, Page, RecordError, read_certificate, read_lease,
+    read_page,
 };
 
 /// How far two clocks may differ before it is worth a word.
@@ -276,16 +277,20 @@ pub fn list_incomplete(members: &[MemberView]) -> Vec<IncompleteSource> {
     };
     let others: Vec<&MemberView> =
         members.iter().filter(|member| !member.here && member.state != MemberState::Left).collect();
-    let silent: Vec<&MemberView> = others
+    let silent: Vec<&MemberView> =
+        others.iter().copied().filter(|member| member.state == MemberState::Unreachable).collect();
+    let mut incomplete: Vec<IncompleteSource> = others
         .iter()
-        .copied()
-        .filter(|member| member.state == MemberState::Unreachable)
+        .filter(|member| member.state.is_incomplete())
+        .map(|one| describe(one))
         .collect();
-    let mut incomplete: Vec<IncompleteSource> =
-        others.iter().filter(|member| member.state.is_incomplete()).map(|one| describe(one)).collect();
     let times: Vec<i64> =
         silent.iter().filter_map(|member| member.since).map(Time::as_millis).collect();
-    let at_once = times.iter().max().zip(times.iter().min()).is_some_and(|(last, first)| last - first <= 15_000);
+    let at_once = times
+        .iter()
+        .max()
+        .zip(times.iter().min())
+        .is_some_and(|(last, first)| last - first <= 15_000);
     if silent.len() >= SUSPICIOUS_SILENCE && 2 * silent.len() > others.len() && at_once {
         incomplete.insert(
             0,

@@ -74,9 +74,15 @@ impl From<HubError> for HelperFailure {
                 "`ostler fleet hub` runs it; check its address and this machine's way there",
             ),
             HubError::TimedOut => (HelperFailureKind::Timeout, "try again, or raise `--timeout`"),
-            HubError::NoResponders => (HelperFailureKind::Unreachable, "`ostler fleet status` tells more"),
-            HubError::Refused(_) => (HelperFailureKind::Refused, "`ostler fleet doctor` tells more"),
-            HubError::Protocol(_) => (HelperFailureKind::Protocol, "`ostler fleet doctor` tells more"),
+            HubError::NoResponders => {
+                (HelperFailureKind::Unreachable, "`ostler fleet status` tells more")
+            }
+            HubError::Refused(_) => {
+                (HelperFailureKind::Refused, "`ostler fleet doctor` tells more")
+            }
+            HubError::Protocol(_) => {
+                (HelperFailureKind::Protocol, "`ostler fleet doctor` tells more")
+            }
         };
         Self::new(kind, error.to_string(), hint)
     }
@@ -97,9 +103,8 @@ fn tls_config(ca: &str) -> Result<ClientConfig, String> {
 /// The pauses between attempts to connect again: full jitter, up to half a minute.
 fn reconnect_pause(attempts: usize) -> Duration {
     let most = Duration::from_millis(500 << attempts.min(6)).min(Duration::from_secs(30));
-    let chance = sys::random::random_bytes::<2>().map_or(0.5, |bytes| {
-        f64::from(u16::from_be_bytes(bytes)) / f64::from(u16::MAX)
-    });
+    let chance = sys::random::random_bytes::<2>()
+        .map_or(0.5, |bytes| f64::from(u16::from_be_bytes(bytes)) / f64::from(u16::MAX));
     most.mul_f64(chance)
 }
 
@@ -152,7 +157,9 @@ fn error_chain(error: &dyn std::error::Error) -> String {
 /// What the engine refused, if an event says that: a violation is otherwise silence, then a time-out.
 pub fn violation_in(event: &Event) -> Option<String> {
     match event {
-        Event::ServerError(ServerError::Other(text)) if text.to_lowercase().contains("violation") => {
+        Event::ServerError(ServerError::Other(text))
+            if text.to_lowercase().contains("violation") =>
+        {
             Some(text.clone())
         }
         _ => None,
@@ -225,7 +232,9 @@ impl HubConnection {
         }
         // Somebody sent the same message id before: it was acknowledged and not stored.
         if answer.get("duplicate") == Some(&json!(true)) {
-            return Err(PutError::Hub(HubError::Refused("it was taken for a duplicate".to_owned())));
+            return Err(PutError::Hub(HubError::Refused(
+                "it was taken for a duplicate".to_owned(),
+            )));
         }
         let sequence = answer.get("seq").and_then(Value::as_u64);
         sequence.ok_or_else(|| PutError::Hub(HubError::Protocol("no sequence".to_owned())))

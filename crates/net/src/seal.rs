@@ -27,14 +27,8 @@ pub enum SealKind {
 
 impl SealKind {
     /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Lease,
-        Self::Page,
-        Self::Ask,
-        Self::Answer,
-        Self::Certificate,
-        Self::Operators,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Lease, Self::Page, Self::Ask, Self::Answer, Self::Certificate, Self::Operators];
 
     const fn as_str(self) -> &'static str {
         match self {

@@ -38,7 +38,16 @@ pub async fn ask_by_ssh(target: &str, words: &[&str]) -> Result<Value, HelperFai
     }
     let line: Vec<String> = ["ostler"].iter().chain(words).map(|word| quote_word(word)).collect();
     let mut child = Command::new("ssh")
-        .args(["-T", "-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "ControlPath=none"])
+        .args([
+            "-T",
+            "-n",
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "ConnectTimeout=5",
+            "-o",
+            "ControlPath=none",
+        ])
         .args(["--", target, &line.join(" ")])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -117,7 +126,9 @@ mod tests {
 
     #[test]
     fn row_72_arguments_stay_one_word() {
-        for text in ["", "a b", "$(touch x)", "`x`", "a'b", "a\"b", "a\\b", ";", "\n", "*", "~", "!x", "ü"] {
+        for text in
+            ["", "a b", "$(touch x)", "`x`", "a'b", "a\"b", "a\\b", ";", "\n", "*", "~", "!x", "ü"]
+        {
             let line = format!("printf %s {}", quote_word(text));
             let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
             assert_eq!(String::from_utf8(output.stdout).unwrap(), text);

@@ -235,14 +235,17 @@ impl WebhookSender {
             return BatchEnd::Pause(BATCH_WAIT);
         }
         let now = sys::clock::now();
-        if let Some(left) = webhook.next_try_at.map(|at| at.since(now)).filter(|left| !left.is_zero())
+        if let Some(left) =
+            webhook.next_try_at.map(|at| at.since(now)).filter(|left| !left.is_zero())
         {
             return BatchEnd::Pause(left);
         }
         let secrets = match read_secrets(&webhook.secret_files) {
             Ok(secrets) => secrets,
             // Nothing unsigned leaves the machine.
-            Err(reason) => return self.fail_first(batch, webhook, WebhookAnswer::Failed(reason)).await,
+            Err(reason) => {
+                return self.fail_first(batch, webhook, WebhookAnswer::Failed(reason)).await;
+            }
         };
         if self.connection.as_ref().is_none_or(|(url, _)| *url != webhook.url) {
             match HttpReceiver::new(&webhook.url) {

@@ -32,8 +32,8 @@ use tokio::time::{sleep, timeout};
 
 mod helper_routes;
 
-pub(crate) use helper_routes::HelperDesk;
 pub(crate) use crate::helper::HelperSignal;
+pub(crate) use helper_routes::HelperDesk;
 
 /// How many connections are served at once; the others wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 64;

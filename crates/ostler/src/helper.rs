@@ -14,8 +14,8 @@ use model::helper::{
     HelperRequest,
 };
 use serde::de::DeserializeOwned;
-use sys::machine::Machine;
 use sys::dropped::NoteDropped;
+use sys::machine::Machine;
 
 use crate::config;
 use crate::env;
@@ -66,7 +66,10 @@ fn helper_command(role: &str) -> Result<Command, Error> {
 }
 
 /// Asks the helper one thing. What it says on stderr goes to the person.
-pub(crate) fn ask_helper<T: DeserializeOwned>(machine: &Machine, ask: HelperAsk) -> Result<T, Error> {
+pub(crate) fn ask_helper<T: DeserializeOwned>(
+    machine: &Machine,
+    ask: HelperAsk,
+) -> Result<T, Error> {
     let request = helper_request(machine, ask)?;
     let mut child = helper_command("ask")?.spawn()?;
     if let Some(mut input) = child.stdin.take() {
@@ -86,7 +89,10 @@ pub(crate) fn ask_helper<T: DeserializeOwned>(machine: &Machine, ask: HelperAsk)
 }
 
 /// Becomes the helper, for what goes on in the foreground. Returns only if it cannot, or when it ends.
-pub(crate) fn become_helper(machine: &Machine, ask: HelperAsk) -> Result<std::process::ExitCode, Error> {
+pub(crate) fn become_helper(
+    machine: &Machine,
+    ask: HelperAsk,
+) -> Result<std::process::ExitCode, Error> {
     use std::os::unix::process::CommandExt;
 
     let (reader, mut writer) = std::io::pipe()?;
@@ -98,8 +104,7 @@ pub(crate) fn become_helper(machine: &Machine, ask: HelperAsk) -> Result<std::pr
 
 /// Tells the daemon of this home, if it runs, that its helpers have something new to look at.
 pub(crate) fn wake_helpers(machine: &Machine) {
-    flows::writer::call_daemon(machine, "/v1/net/wake")
-        .note_dropped("waking the daemon's helpers");
+    flows::writer::call_daemon(machine, "/v1/net/wake").note_dropped("waking the daemon's helpers");
 }
 
 /// What whoever minds the helpers is told.

@@ -34,7 +34,10 @@ fn listed(home: &TempHome) -> (i32, Value) {
 
 fn session_of(result: &Value, member: &str) -> Option<Value> {
     let sessions = result["sessions"].as_array().unwrap();
-    sessions.iter().find(|one| one["member"]["name"] == member && one["agent"] == "terminal").cloned()
+    sessions
+        .iter()
+        .find(|one| one["member"]["name"] == member && one["agent"] == "terminal")
+        .cloned()
 }
 
 #[test]
@@ -59,7 +62,10 @@ fn row_18_joined_by_two_lines_without_a_secret_and_seen_from_elsewhere() {
     let other = TempHome::new();
     let line = fleet_run(&other, &words).result()["request"].as_str().unwrap().to_owned();
     let seeds = std::fs::read_dir(other.join(".local/state/ostler/fleet")).unwrap();
-    for file in seeds.map(|one| one.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "seed")) {
+    for file in seeds
+        .map(|one| one.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "seed"))
+    {
         let seed = std::fs::read_to_string(&file).unwrap();
         assert!(!line.contains(&seed) && !line.contains(&encode(&seed)), "{}", file.display());
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -163,7 +169,8 @@ fn row_23_a_member_that_leaves_says_so_and_gives_up_its_keys() {
 #[test]
 fn row_24_init_refuses_to_overwrite_and_to_listen_to_the_world_in_the_clear() {
     let home = TempHome::new();
-    let refused = fleet_run(&home, &["fleet", "init", "--plain", "--listen", "0.0.0.0:4999"]).exits(13);
+    let refused =
+        fleet_run(&home, &["fleet", "init", "--plain", "--listen", "0.0.0.0:4999"]).exits(13);
     assert!(refused.stderr.contains("TLS"), "{}", refused.stderr);
     fleet_run(&home, &["fleet", "init", "--plain", "--listen", "127.0.0.1:4999"]).exits(0);
     let file = home.join(".local/state/ostler/fleet/hub/root.seed");
@@ -231,7 +238,9 @@ fn copy_home(home: &TempHome) -> TempHome {
     let ostler = copy.directory(".local/state/ostler");
     std::fs::set_permissions(&ostler, PermissionsExt::from_mode(0o700)).unwrap();
     copy.directory(".config");
-    for (from, to) in [(".local/state/ostler/fleet", ostler), (".config/ostler", copy.join(".config"))] {
+    for (from, to) in
+        [(".local/state/ostler/fleet", ostler), (".config/ostler", copy.join(".config"))]
+    {
         let copied = Command::new("cp").arg("-a").arg(home.join(from)).arg(to).status().unwrap();
         assert!(copied.success());
     }
@@ -242,11 +251,17 @@ fn copy_home(home: &TempHome) -> TempHome {
 /// The daemon of a home on what looks like another machine, or another boot of this one.
 fn start_elsewhere(home: &TempHome, bind: &str, content: &str) -> TestDaemon {
     let file = home.write("elsewhere", content);
-    let script = format!("mount --bind {} {bind} && exec {} \"$@\"", file.display(), ostler_program().display());
+    let script = format!(
+        "mount --bind {} {bind} && exec {} \"$@\"",
+        file.display(),
+        ostler_program().display()
+    );
     let bare = with_engine(ostler(home));
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", &script, "sh"]).env_clear().current_dir(home.path());
-    command.envs(bare.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))));
+    command.envs(
+        bare.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))),
+    );
     TestDaemon::with(command)
 }
 
@@ -259,7 +274,9 @@ fn row_32_a_clone_with_another_boot_keeps_silent_and_both_are_known() {
     let clone = copy_home(&server);
     let boot = "11111111-2222-4333-8444-555555555555\n";
     let _clone_daemon = start_elsewhere(&clone, "/proc/sys/kernel/random/boot_id", boot);
-    wait_until("the clone's silence", || Some(()).filter(|()| link_state(&clone).contains("rival")));
+    wait_until("the clone's silence", || {
+        Some(()).filter(|()| link_state(&clone).contains("rival"))
+    });
     let member = hub.wait_for_state("server", "rival");
     assert!(member["reason"].as_str().unwrap().contains("claims"), "{member}");
 }
@@ -288,7 +305,10 @@ fn row_39_and_40_members_come_back_by_themselves_also_to_an_empty_hub() {
     let (code, result) = listed(&homes[1]);
     assert_eq!(code, 12);
     let session = session_of(&result, "one").expect("what was read before, with its age");
-    assert_eq!((&session["status"], &session["liveness"]["reason"]), (&"unknown".into(), &"hub-lost".into()));
+    assert_eq!(
+        (&session["status"], &session["liveness"]["reason"]),
+        (&"unknown".into(), &"hub-lost".into())
+    );
     hub.run_engine();
     for name in ["one", "two", "three"] {
         hub.wait_for_state(name, "reachable");

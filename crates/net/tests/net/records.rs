@@ -134,7 +134,11 @@ fn states(picture: &FleetPicture) -> Vec<MemberState> {
 #[track_caller]
 fn assert_first_unreadable(forge: &Forge, records: &HubRecords, what: &str) {
     let picture = forge.merge(records);
-    assert_eq!(states(&picture), [MemberState::Unreadable, MemberState::Reachable], "{what}: {picture:?}");
+    assert_eq!(
+        states(&picture),
+        [MemberState::Unreadable, MemberState::Reachable],
+        "{what}: {picture:?}"
+    );
     assert_eq!(picture.sessions.len(), 1, "{what}");
     assert!(picture.incomplete[0].source.contains('a'), "{what}");
 }
@@ -162,17 +166,43 @@ fn row_48_every_limit_makes_one_member_unreadable_and_nobody_else() {
         ("version 2 (row 55)", with_page(&|page| page.v = 2)),
         ("a time in 2300", with_page(&|page| page.sent_at = Time::from_millis(10_413_792_000_000))),
         ("a time before 1970", with_page(&|page| page.sent_at = Time::from_millis(-1))),
-        ("too many sessions", with_page(&|page| {
-            page.sessions = vec![page.sessions[0].clone(); 4097];
-        })),
-        ("a long text", session(|one| { one.insert("cwd".into(), json!("x".repeat(4097))); })),
-        ("a long title", session(|one| { one.insert("title".into(), json!("x".repeat(201))); })),
-        ("no id", session(|one| { one.remove("id"); })),
-        ("an odd time", session(|one| { one.insert("endedAt".into(), json!("yesterday")); })),
-        ("deep nesting", session(|one| {
-            let deep = (0..20).fold(json!(1), |inner, _| json!([inner]));
-            one.insert("x".into(), deep);
-        })),
+        (
+            "too many sessions",
+            with_page(&|page| {
+                page.sessions = vec![page.sessions[0].clone(); 4097];
+            }),
+        ),
+        (
+            "a long text",
+            session(|one| {
+                one.insert("cwd".into(), json!("x".repeat(4097)));
+            }),
+        ),
+        (
+            "a long title",
+            session(|one| {
+                one.insert("title".into(), json!("x".repeat(201)));
+            }),
+        ),
+        (
+            "no id",
+            session(|one| {
+                one.remove("id");
+            }),
+        ),
+        (
+            "an odd time",
+            session(|one| {
+                one.insert("endedAt".into(), json!("yesterday"));
+            }),
+        ),
+        (
+            "deep nesting",
+            session(|one| {
+                let deep = (0..20).fold(json!(1), |inner, _| json!([inner]));
+                one.insert("x".into(), deep);
+            }),
+        ),
     ] {
         assert_first_unreadable(&forge, &records, what);
     }
@@ -222,7 +252,11 @@ fn rows_36_and_37_ages_are_the_hubs_and_skew_is_shown() {
     let mut records = forge.records();
     records.leases[0] = forge.put_lease(0, &forge.lease(0), -60_000);
     let member = &forge.merge(&records).members[0];
-    assert_eq!((member.state, member.age_ms), (MemberState::Reachable, Some(0)), "the future is now");
+    assert_eq!(
+        (member.state, member.age_ms),
+        (MemberState::Reachable, Some(0)),
+        "the future is now"
+    );
 }
 
 #[test]

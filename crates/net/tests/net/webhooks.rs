@@ -122,12 +122,8 @@ fn accepted_elsewhere(secret: &str, message: &Received) -> bool {
     let key = base64::engine::general_purpose::STANDARD
         .decode(secret.trim().strip_prefix("whsec_").unwrap())
         .unwrap();
-    let signed = format!(
-        "{}.{}.{}",
-        message.id(),
-        message.headers["webhook-timestamp"],
-        message.body
-    );
+    let signed =
+        format!("{}.{}.{}", message.id(), message.headers["webhook-timestamp"], message.body);
     // Another implementation of HMAC than the sender's: Python's.
     let program = "import sys,hmac,hashlib,base64\n\
                    key=bytes.fromhex(sys.argv[1])\n\
@@ -175,9 +171,8 @@ fn events_arrive_signed_in_order_and_without_texts() {
         let altered = Received { body: message.body.replace("s1", "s2") + " ", ..message.clone() };
         assert!(!accepted_elsewhere(&secret, &altered), "row 84");
     }
-    let listed = wait_until("the cursor", || {
-        webhooks(&home).pop().filter(|one| one["delivered"] == 3)
-    });
+    let listed =
+        wait_until("the cursor", || webhooks(&home).pop().filter(|one| one["delivered"] == 3));
     assert_eq!(listed["cursor"], cursor_of(received[2].id()));
     let told = run(&home, "webhook ls").stdout;
     assert!(told.contains("3 delivered") && !told.contains("whsec_"), "{told}");
@@ -198,7 +193,8 @@ fn row_82_answers_are_obeyed() {
     report_hook(&home, "two", "SessionStart", "");
     assert_eq!(well.wait_for(2).len(), 2);
     let find = |id: &str| webhooks(&home).into_iter().find(|one| one["id"] == id).unwrap();
-    let disabled = wait_until("410", || Some(find(&ids[2])).filter(|one| one["disabled"] != Value::Null));
+    let disabled =
+        wait_until("410", || Some(find(&ids[2])).filter(|one| one["disabled"] != Value::Null));
     assert!(disabled["disabled"].as_str().unwrap().contains("410"));
     let redirected = wait_until("302", || Some(find(&ids[1])).filter(|one| one["tries"] == 1));
     assert!(redirected["lastError"].as_str().unwrap().contains("not followed"));
@@ -238,7 +234,9 @@ fn row_82_what_is_refused_five_times_is_set_aside_and_sent_on_request() {
     report_hook(&home, "two", "SessionStart", "");
     receiver.wait_for(6);
     run(&home, &format!("webhook retry {id}")).exits(0);
-    wait_until("the end of it", || webhooks(&home).pop().filter(|one| one["setAside"] == Value::Null));
+    wait_until("the end of it", || {
+        webhooks(&home).pop().filter(|one| one["setAside"] == Value::Null)
+    });
     let last = receiver.received().pop().unwrap();
     assert_eq!(last.json()["data"]["session"], "one");
 }
@@ -269,7 +267,10 @@ fn row_84_two_secrets_sign_side_by_side() {
     let home = TempHome::new();
     let _daemon = TestDaemon::start(&home);
     let receiver = Receiver::start(&["200 OK"]);
-    let secrets = ["whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "whsec_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"];
+    let secrets = [
+        "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        "whsec_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB",
+    ];
     for (name, secret) in ["old", "new"].iter().zip(secrets) {
         let path = home.write(name, secret);
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o600)).unwrap();
@@ -352,8 +353,10 @@ fn a_removed_webhook_gets_nothing_and_the_last_one_ends_the_helper() {
         let path = format!("/proc/{0}/task/{0}/children", daemon.0.id());
         let own = std::fs::read_dir(format!("/proc/{}/task", daemon.0.id())).unwrap();
         let tasks = own.map(|one| one.unwrap().path().join("children"));
-        let text: String =
-            tasks.chain([path.into()]).map(|one| std::fs::read_to_string(one).unwrap_or_default()).collect();
+        let text: String = tasks
+            .chain([path.into()])
+            .map(|one| std::fs::read_to_string(one).unwrap_or_default())
+            .collect();
         text.split_whitespace().count()
     };
     assert!(children() > 0);
@@ -371,7 +374,8 @@ fn a_missing_helper_is_named_with_what_to_install() {
     std::fs::copy(super::kit::ostler_program(), &alone).unwrap();
     let id = id_of(&add_webhook(&home, "http://127.0.0.1:9/", ""));
     let mut command = testkit::run::bare(&alone, &home);
-    let ran = testkit::run::ran(command.env("PATH", "/usr/bin:/bin").args(["webhook", "test", &id]));
+    let ran =
+        testkit::run::ran(command.env("PATH", "/usr/bin:/bin").args(["webhook", "test", &id]));
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(ran.stderr.contains("cargo xtask install --net"), "{}", ran.stderr);
 }

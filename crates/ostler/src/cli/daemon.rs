@@ -169,7 +169,8 @@ fn run_in_foreground(context: &CliContext, machine: &Machine) -> Result<ExitCode
         wake: helpers.waker(),
         source: context.live_source(ObserveScope::All, &[]).ok(),
     };
-    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, badge, desk, metrics_text)?;
+    let door =
+        crate::daemon::DaemonSocketServer::open(listener, queue, home, badge, desk, metrics_text)?;
     output::print_notice(&format!("ostler daemon: pid {}", std::process::id()));
     let ended =
         daemon.run(&mut |problem| output::print_notice(&format!("ostler daemon: {problem}")));

@@ -46,7 +46,8 @@ pub(crate) fn list_fleet(
     let here = result.members.iter().find(|member| member.here);
     let name = here.map(|member| MemberName { id: member.id.clone(), name: member.name.clone() });
     if listing.hosts.is_empty() || here.is_some() {
-        let whose = name.unwrap_or_else(|| MemberName { id: String::new(), name: "here".to_owned() });
+        let whose =
+            name.unwrap_or_else(|| MemberName { id: String::new(), name: "here".to_owned() });
         let wanted = |one: &&Observed| listing.all || one.verdict.status.is_active();
         let local = observation.sessions.iter().filter(wanted);
         let mut sessions: Vec<FleetSession> = local.map(|one| local_session(one, &whose)).collect();
@@ -56,7 +57,8 @@ pub(crate) fn list_fleet(
     }
     if !listing.agents.is_empty() {
         let is_wanted = |one: &FleetSession| {
-            one.text("agent").is_some_and(|agent| listing.agents.iter().any(|wanted| wanted == agent))
+            one.text("agent")
+                .is_some_and(|agent| listing.agents.iter().any(|wanted| wanted == agent))
         };
         result.sessions.retain(is_wanted);
     }
@@ -101,7 +103,8 @@ fn print_listing(result: &FleetLsResult) -> Result<(), Error> {
             page.push_str("  its sessions are not known\n");
         }
     }
-    let known = |one: &&FleetSession| !result.members.iter().any(|member| member.id == one.member.id);
+    let known =
+        |one: &&FleetSession| !result.members.iter().any(|member| member.id == one.member.id);
     let others: Vec<&FleetSession> = result.sessions.iter().filter(known).collect();
     if !others.is_empty() {
         page.push_str("here\n");

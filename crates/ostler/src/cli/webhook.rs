@@ -237,13 +237,12 @@ fn check_secret_file(path: &Path) -> Result<(), Error> {
 
 fn make_secret_file(machine: &Machine, id: &str) -> Result<PathBuf, Error> {
     let directory = machine.home().join("webhooks");
-    let failed = |reason: String| Error::Write {
-        path: directory.to_string_lossy().into_owned(),
-        reason,
-    };
+    let failed =
+        |reason: String| Error::Write { path: directory.to_string_lossy().into_owned(), reason };
     sys::private::create_private_dir(machine.home()).map_err(|error| failed(error.to_string()))?;
     sys::private::create_private_dir(&directory).map_err(|error| failed(error.to_string()))?;
-    let place = sys::private::open_own_dir(&directory).map_err(|error| failed(error.to_string()))?;
+    let place =
+        sys::private::open_own_dir(&directory).map_err(|error| failed(error.to_string()))?;
     let name = format!("{id}.secret");
     let secret = flows::webhooks::new_secret()? + "\n";
     place.write_atomic(&name, secret.as_bytes()).map_err(|error| failed(error.to_string()))?;

@@ -36,7 +36,11 @@ pub(super) fn read_fleet_settings(
         let Some(text) = text else { return Ok(default) };
         let parsed = duration::parse_duration(text).map(whole_millis);
         parsed.filter(|span| (least..=most).contains(span)).ok_or_else(|| {
-            format!("`fleet.{name} = {text:?}` is not a span of {} to {} s", least / 1000, most / 1000)
+            format!(
+                "`fleet.{name} = {text:?}` is not a span of {} to {} s",
+                least / 1000,
+                most / 1000
+            )
         })
     };
     settings.renew_ms = span("renew", &table.renew, 1000, 60_000, settings.renew_ms)?;

@@ -56,10 +56,12 @@ pub(super) async fn answer_helper(
             let heard = desk.wake.send(super::HelperSignal::Look).is_ok();
             json_reply(&serde_json::json!({ "heard": heard }))
         }
-        "webhooks" => read_reply(move || {
-            flows::webhooks::list_webhooks(&home).map_err(|error| error.to_string())
-        })
-        .await,
+        "webhooks" => {
+            read_reply(move || {
+                flows::webhooks::list_webhooks(&home).map_err(|error| error.to_string())
+            })
+            .await
+        }
         "webhooks/batch" => {
             let id = query_value(&query, "id").unwrap_or_default().to_owned();
             read_reply(move || next_batch_within(&home, &id, wait)).await
@@ -71,7 +73,10 @@ pub(super) async fn answer_helper(
         }
         "sessions" => {
             let Some(source) = desk.source.clone() else {
-                return text_reply(StatusCode::SERVICE_UNAVAILABLE, "it cannot look at the machine");
+                return text_reply(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "it cannot look at the machine",
+                );
             };
             match tokio::task::spawn_blocking(move || list_sessions(&source)).await {
                 Ok(Ok(bytes)) => super::bytes_reply(bytes),
@@ -171,6 +176,8 @@ async fn take_report(queue: &OrderQueue, request: Request<Incoming>) -> Reply {
 
 /// The value of a name in a query; ours need no escapes.
 fn query_value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
-    query.split('&').find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name))
+    query
+        .split('&')
+        .find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name))
         .map(|(_, value)| value)
 }
