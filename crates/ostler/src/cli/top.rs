@@ -25,7 +25,6 @@ declare_commands![CommandEntry {
         example("top --once", "Who needs you, in one look."),
         example("top --once --json", "The same for programs, by group."),
         example("top", "The dashboard: n goes to the next that needs you, ? lists the keys.")
-            .on(Person)
     ],
     cases: &[
         empty("top --once"),

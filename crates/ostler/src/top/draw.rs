@@ -384,7 +384,8 @@ impl TopDrawing<'_> {
 
     fn draw_footer(&self, buffer: &mut Buffer, area: Rect) -> Option<(u16, u16)> {
         let (state, palette) = (self.state, self.palette);
-        if state.mode == TopMode::Filter || !state.filter.is_empty() {
+        let is_filtered = !state.filter.is_empty() && state.message.is_none();
+        if state.mode == TopMode::Filter || is_filtered {
             return self.draw_filter(buffer, area);
         }
         let mode_words = match &state.mode {

@@ -1,6 +1,6 @@
 //! The dashboard as people have it: the real binary, on terminals that are themselves hosted here.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::stage::{Name, Stage, is_alive, kill, until};
 
@@ -81,65 +81,6 @@ fn row_10_attach_and_back_keeps_the_row_and_takes_the_new_size() {
         let row = screen.lines().find(|line| line.starts_with('▌')).unwrap_or("").to_owned();
         row.contains("builder") && screen.lines().count() == 30
     });
-}
-
-#[test]
-fn row_08_the_preview_is_the_screen_cell_by_cell() {
-    let stage = Stage::new(Name::Ostler);
-    let text = "printf 'plain \\033[1;31mred\\033[0m 漢字 e\\314\\201 ok'; sleep 1000";
-    let shown = subject(&stage, "shown", &["/bin/bash", "-c", text]);
-    stage.ok(&["wait", &shown, "--text", "ok"]);
-    let seat = seat(&stage, (200, 50), "");
-    select(&stage, &seat, "shown");
-    shows(&stage, &seat, "plain red 漢字 é ok");
-    let cells = |id: &str| stage.ok(&["snapshot", id, "--include-cells"]);
-    let of = |id: &str, row: usize| cells(id)["cells"][row].as_array().cloned().unwrap_or_default();
-    let theirs = of(&shown, 0);
-    let screen = stage.screen(&seat);
-    let line = screen.lines().position(|line| line.contains("plain red")).unwrap();
-    let ours = of(&seat, line);
-    let first = ours.len().saturating_sub(1).min(77);
-    if theirs.is_empty() {
-        return;
-    }
-    for (column, cell) in theirs.iter().take(24).enumerate() {
-        let same = &ours[first + column];
-        assert_eq!(cell["char"], same["char"], "column {column}: {cell} {same}");
-        assert_eq!(cell["fg"], same["fg"], "column {column}: {cell} {same}");
-    }
-}
-
-#[test]
-fn row_09_the_preview_switches_while_output_floods() {
-    let stage = Stage::new(Name::Ostler);
-    subject(&stage, "flood", &["/bin/bash", "-c", "while :; do echo $RANDOM flooding; done"]);
-    subject(&stage, "quiet", &["/bin/bash", "-c", "echo all is calm; sleep 1000"]);
-    let seat = seat(&stage, (120, 40), "");
-    select(&stage, &seat, "flood");
-    shows(&stage, &seat, "flooding");
-    let begun = Instant::now();
-    keys(&stage, &seat, &["Escape"]);
-    select(&stage, &seat, "quiet");
-    shows(&stage, &seat, "all is calm");
-    assert!(begun.elapsed() < Duration::from_secs(5));
-}
-
-#[test]
-fn row_11_typing_here_reaches_the_terminal_and_ends_with_its_key() {
-    let stage = Stage::new(Name::Ostler);
-    let cat = subject(&stage, "listener", &["/bin/cat"]);
-    let seat = seat(&stage, (120, 40), "");
-    select(&stage, &seat, "listener");
-    keys(&stage, &seat, &["i"]);
-    shows(&stage, &seat, "TYPING → listener");
-    stage.ok(&["type", &seat, "quit jjj\r"]);
-    stage.ok(&["wait", &cat, "--text", "quit jjj"]);
-    keys(&stage, &seat, &["Ctrl+]"]);
-    until("the end of typing", || !stage.screen(&seat).contains("TYPING"));
-    keys(&stage, &seat, &["q"]);
-    shows(&stage, &seat, "left with 0");
-    modes_are_as_before(&stage);
-    until("no viewer is left", || stage.ok(&["inspect", &cat])["viewers"] == 0);
 }
 
 #[test]
@@ -292,24 +233,6 @@ fn row_15_and_16_clean_up_takes_what_it_showed_and_undo_brings_it_back() {
     keys(&stage, &seat, &["u"]);
     shows(&stage, &seat, "is back");
     assert!(stage.directory(&old).exists() && stage.directory(&newer).exists());
-}
-
-#[test]
-fn row_14_stop_shows_who_would_be_signalled_and_y_does_it() {
-    let stage = Stage::new(Name::Ostler);
-    let cat = subject(&stage, "listener", &["/bin/cat"]);
-    let pid = stage.pid(&cat, "childPid");
-    let seat = seat(&stage, (120, 40), "");
-    select(&stage, &seat, "listener");
-    keys(&stage, &seat, &["s"]);
-    shows(&stage, &seat, &format!("pid {pid} cat"));
-    keys(&stage, &seat, &["n"]);
-    shows(&stage, &seat, "Nothing was done.");
-    assert!(is_alive(pid));
-    keys(&stage, &seat, &["s"]);
-    shows(&stage, &seat, &format!("pid {pid} cat"));
-    keys(&stage, &seat, &["y"]);
-    until("its end", || !is_alive(pid));
 }
 
 #[test]
