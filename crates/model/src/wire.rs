@@ -36,6 +36,7 @@ mod notify;
 mod pins;
 mod search;
 mod setup;
+mod top;
 mod usage;
 
 pub use agents::*;
@@ -50,6 +51,7 @@ pub use notify::*;
 pub use pins::*;
 pub use search::*;
 pub use setup::*;
+pub use top::*;
 pub use usage::*;
 
 /// The envelope around every result.
