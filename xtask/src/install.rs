@@ -10,8 +10,9 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "\
 Build ostler as it is meant to be run, and install it
 
-Usage: cargo xtask install [--root DIR] [--debug]
+Usage: cargo xtask install [--net] [--root DIR] [--debug]
 
+  --net       install `ostler-net` too, which webhooks and the fleet need
   --root DIR  the directory whose `bin` gets the program, instead of cargo's own
   --debug     build it quickly instead of well: to check that it can be installed";
 
@@ -19,6 +20,7 @@ Usage: cargo xtask install [--root DIR] [--debug]
 struct InstallOptions {
     root: Option<PathBuf>,
     debug: bool,
+    net: bool,
     help: bool,
 }
 
@@ -31,6 +33,7 @@ fn parse_options(arguments: &[OsString]) -> Result<InstallOptions, String> {
         let text = argument.to_string_lossy();
         match (&*text, text.strip_prefix("--root=")) {
             ("--debug", _) => options.debug = true,
+            ("--net", _) => options.net = true,
             ("--help" | "-h", _) => options.help = true,
             ("--root", _) => {
                 let root = arguments.next().ok_or("--root needs a directory")?;
@@ -46,9 +49,15 @@ fn parse_options(arguments: &[OsString]) -> Result<InstallOptions, String> {
 pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     let installed = parse_options(arguments).and_then(|options| match options {
         InstallOptions { help: true, .. } => Ok(USAGE.to_owned()),
-        InstallOptions { root, debug, .. } => {
-            let path = place(&build(debug)?, root.as_deref())?;
-            Ok(format!("installed {}", path.display()))
+        InstallOptions { root, debug, net, .. } => {
+            let path = place(&build(debug)?, root.as_deref(), "ostler")?;
+            let mut text = format!("installed {}", path.display());
+            // Built on its own: what both need is never compiled for ostler with the helper's features.
+            if net {
+                let path = place(&build_helper(debug)?, root.as_deref(), "ostler-net")?;
+                text.push_str(&format!("\ninstalled {}", path.display()));
+            }
+            Ok(text)
         }
     });
     match installed {
@@ -87,6 +96,10 @@ pub(crate) fn build_for_release() -> Result<PathBuf, String> {
     let mut maps = vec![(root, "/ostler"), (cargo_home.clone(), "/cargo")];
     maps.extend(registries.map(|path| (path, "/registry")));
     build_mapped(false, &["--package", "ostler"], "ostler", &maps)
+}
+
+fn build_helper(debug: bool) -> Result<PathBuf, String> {
+    build_as_installed(debug, &["--package", "ostler-net"], "ostler-net")
 }
 
 /// Builds an example of a package in the same way, to be measured beside the program.
@@ -148,7 +161,7 @@ pub(crate) fn host() -> Result<String, String> {
 }
 
 /// Replaces the installed program in one step: one that is running is not disturbed.
-fn place(program: &Path, root: Option<&Path>) -> Result<PathBuf, String> {
+fn place(program: &Path, root: Option<&Path>, name: &str) -> Result<PathBuf, String> {
     let root = match (root, std::env::var_os("CARGO_HOME"), std::env::home_dir()) {
         (Some(root), ..) => root.to_owned(),
         (None, Some(cargo), _) => cargo.into(),
@@ -156,8 +169,8 @@ fn place(program: &Path, root: Option<&Path>) -> Result<PathBuf, String> {
         (None, None, None) => return Err("neither CARGO_HOME nor HOME is set".to_owned()),
     };
     let directory = root.join("bin");
-    let path = directory.join("ostler");
-    let new = directory.join(".ostler.new");
+    let path = directory.join(name);
+    let new = directory.join(format!(".{name}.new"));
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     std::fs::create_dir_all(&directory).map_err(failed)?;
     std::fs::copy(program, &new).map_err(failed)?;
@@ -177,8 +190,8 @@ mod tests {
         let rooted = InstallOptions { root: Some("x".into()), ..InstallOptions::default() };
         assert_eq!(parse(""), Ok(InstallOptions::default()));
         assert_eq!(parse("--root x"), Ok(rooted));
-        let both = InstallOptions { root: Some("x".into()), debug: true, help: false };
-        assert_eq!(parse("--debug --root=x"), Ok(both));
+        let both = InstallOptions { root: Some("x".into()), debug: true, net: true, help: false };
+        assert_eq!(parse("--debug --net --root=x"), Ok(both));
         assert!(parse("--root").is_err());
         assert!(parse("--rot x").is_err());
     }

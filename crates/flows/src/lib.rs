@@ -37,6 +37,7 @@ pub mod terminal;
 pub mod tracks;
 pub mod usage;
 pub mod vault;
+pub mod webhooks;
 pub mod work;
 pub mod writer;
 

@@ -15,6 +15,7 @@ use crate::locks;
 use crate::permits;
 use crate::pins;
 use crate::terminal::{self, TerminalHome};
+use crate::webhooks;
 use crate::writer::{
     AskLimits, DaemonAnswer, DaemonCallError, DaemonOrder, Transport, Work, WorkDone, ask,
 };
@@ -95,6 +96,9 @@ fn perform_watched_work(
         Work::NoteControl(note) => {
             let earlier = perform_note(writer, note, machine.now())?;
             WorkDone::NoteControl(earlier.map(Box::new))
+        }
+        Work::Webhook { what } => {
+            WorkDone::Webhook(webhooks::perform_webhook_change(writer, what, machine.now())?)
         }
     })
 }

@@ -28,6 +28,7 @@ mod agents;
 mod badge;
 mod collect;
 mod finalize;
+mod fleet;
 mod launch;
 mod locks;
 mod mcp;
@@ -38,11 +39,13 @@ mod search;
 mod setup;
 mod top;
 mod usage;
+mod webhooks;
 
 pub use agents::*;
 pub use badge::*;
 pub use collect::*;
 pub use finalize::*;
+pub use fleet::*;
 pub use launch::*;
 pub use locks::*;
 pub use mcp::*;
@@ -53,6 +56,7 @@ pub use search::*;
 pub use setup::*;
 pub use top::*;
 pub use usage::*;
+pub use webhooks::*;
 
 /// The envelope around every result.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -15,6 +15,7 @@ use crate::env;
 use crate::error::Error;
 use crate::render::{duration, size};
 
+mod fleet;
 mod mcp;
 mod notify;
 mod salvage;
@@ -38,6 +39,8 @@ struct File {
     adapters: BTreeMap<String, AdapterTable>,
     #[serde(default)]
     retention: RetentionTable,
+    #[serde(default)]
+    fleet: fleet::FleetTable,
     #[serde(default)]
     terminal: TerminalTable,
     #[serde(default)]
@@ -94,6 +97,7 @@ pub(crate) struct LoadedConfig {
     pub(crate) config: OstlerConfig,
     pub(crate) terminals: TerminalSettings,
     pub(crate) top: TopSettings,
+    pub(crate) fleet: model::helper::FleetSettings,
     pub(crate) mcp: McpServerSettings,
     pub(crate) notify: flows::notify::NotifySettings,
     pub(crate) file: Option<PathBuf>,
@@ -191,11 +195,13 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
     settings.extend(drawn);
     let (top, opened) = top::read_top_settings(&file.top, &from_file).map_err(&wrong)?;
     settings.extend(opened);
+    let (fleet, shared) = fleet::read_fleet_settings(&file.fleet, &from_file).map_err(&wrong)?;
+    settings.extend(shared);
     let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(&wrong)?;
     settings.extend(served);
     let (notify, told) = notify::read_notify_settings(file.notify, &from_file).map_err(&wrong)?;
     settings.extend(told);
-    let prices = read_prices(&file.prices).map_err(wrong)?;
+    let prices = read_prices(&file.prices).map_err(&wrong)?;
     let origin = if prices.is_empty() { "default" } else { &from_file };
     settings.push(ConfigSetting {
         key: "prices",
@@ -204,7 +210,7 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
     let problems = Vec::new();
-    Ok(LoadedConfig { config, terminals, top, mcp, notify, file: path, settings, problems })
+    Ok(LoadedConfig { config, terminals, top, fleet, mcp, notify, file: path, settings, problems })
 }
 
 /// Prices, in millionths of a dollar.

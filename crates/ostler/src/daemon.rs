@@ -30,6 +30,11 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+mod helper_routes;
+
+pub(crate) use crate::helper::HelperSignal;
+pub(crate) use helper_routes::HelperDesk;
+
 /// How many connections are served at once; the others wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 64;
 
@@ -62,6 +67,7 @@ impl DaemonSocketServer {
         queue: OrderQueue,
         home: HomeId,
         badge: Option<BadgeKeeper>,
+        helper: HelperDesk,
         measure: MeasureMetrics,
     ) -> std::io::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -78,10 +84,14 @@ impl DaemonSocketServer {
             badge,
             measure,
             measuring: Semaphore::new(1),
+            helper,
         });
         let thread = std::thread::Builder::new().name("door".to_owned());
-        let thread =
-            thread.spawn(move || runtime.block_on(serve_connections(listener, desk, closed)))?;
+        let thread = thread.spawn(move || {
+            runtime.block_on(serve_connections(listener, desk, closed));
+            // A question that is still held back has nobody to answer to.
+            runtime.shutdown_background();
+        })?;
         Ok(Self { close, thread })
     }
 
@@ -98,6 +108,7 @@ struct FrontDesk {
     queue: OrderQueue,
     home: String,
     badge: Option<BadgeKeeper>,
+    helper: HelperDesk,
     measure: MeasureMetrics,
     /// One look at the machine at a time.
     measuring: Semaphore,
@@ -230,13 +241,19 @@ fn text_reply(status: StatusCode, reason: impl Into<String>) -> Reply {
 }
 
 fn answer_reply(answer: &DaemonAnswer) -> Reply {
+    json_reply(answer)
+}
+
+fn bytes_reply(text: Vec<u8>) -> Reply {
+    let mut response = Response::new(Full::from(text));
+    let json = hyper::header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+fn json_reply(answer: &impl serde::Serialize) -> Reply {
     match serde_json::to_vec(answer) {
-        Ok(text) => {
-            let mut response = Response::new(Full::from(text));
-            let json = hyper::header::HeaderValue::from_static("application/json");
-            response.headers_mut().insert(CONTENT_TYPE, json);
-            response
-        }
+        Ok(text) => bytes_reply(text),
         Err(error) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
@@ -268,6 +285,10 @@ async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
         "/v1/status" => answer_reply(&DaemonAnswer::Status(desk.queue.status())),
         "/v1/badge" => badge_reply(desk.badge.as_ref().and_then(BadgeKeeper::current_counts)),
         "/v1/orders" => take_order(desk, request).await,
+        path if path.starts_with("/v1/net/") => {
+            let route = path["/v1/net/".len()..].to_owned();
+            helper_routes::answer_helper(&desk.helper, &desk.queue, &route, request).await
+        }
         _ => text_reply(StatusCode::NOT_FOUND, "there is no such thing to ask for"),
     }
 }

@@ -19,6 +19,7 @@ use model::control::delivery::{DeliveryRecord, DeliveryState, TurnEnd, delivery_
 use model::control::refusal::DriveRefusal;
 use model::control::wire::{LaunchResult, LaunchState, launch_failure};
 use model::failure::FailureKind;
+use model::helper::{HelperFailure, HelperFailureKind};
 use model::hosted::{FaultCode, HostFault};
 use model::wire::{ErrorBody, ErrorDetails, IncompleteSource};
 use openclaw::gateway::{self, GatewayError};
@@ -53,8 +54,8 @@ pub(crate) const EXIT_TABLE: &[ExitRow] = &[
     ),
     exit_row(
         3,
-        "SESSION_NOT_FOUND, NOT_FOUND, ACCESS_ROOT",
-        "no such session, receipt, agent or store; or the directory of access sessions is not ours alone",
+        "SESSION_NOT_FOUND, NOT_FOUND, MEMBER_UNKNOWN, ACCESS_ROOT",
+        "no such session, receipt, agent, store or member; or the directory of access sessions is not ours alone",
     ),
     exit_row(
         4,
@@ -63,13 +64,13 @@ pub(crate) const EXIT_TABLE: &[ExitRow] = &[
     ),
     exit_row(
         5,
-        "HOST_TIMEOUT, ACCESS_STILL_RUNNING",
-        "the session's host did not answer, or its ssh-agent did not end, in time",
+        "HOST_TIMEOUT, MEMBER_TIMEOUT, BUSY, ACCESS_STILL_RUNNING",
+        "the session's host or another machine did not answer in time, or has too much to do; or an ssh-agent did not end",
     ),
     exit_row(
         6,
-        "HOST_UNREACHABLE, ACCESS_FAILED",
-        "the session's host cannot be reached; or an access session could not be opened or removed",
+        "HOST_UNREACHABLE, MEMBER_UNREACHABLE, ACCESS_FAILED",
+        "the session's host or another machine cannot be reached; or an access session could not be opened or removed",
     ),
     exit_row(7, "EXPORT_ERROR", "an export failed"),
     exit_row(
@@ -272,6 +273,12 @@ pub(crate) enum Error {
     /// The vault cannot give something back.
     #[error("the vault cannot give it back: {0}")]
     Vault(#[from] VaultError),
+    /// What speaks to other machines is not installed.
+    #[error("`ostler-net`, which speaks to other machines, is not installed: {0}")]
+    HelperMissing(String),
+    /// What the network helper answered.
+    #[error(transparent)]
+    Helper(#[from] HelperFailure),
     /// Output could not be written.
     #[error("cannot write the answer: {0}")]
     Output(#[from] std::io::Error),
@@ -408,6 +415,8 @@ impl Error {
             Self::Vault(VaultError::NoPlace { .. }) => "REFUSED",
             Self::Pins(_) | Self::Events(_) | Self::Vault(_) => "STORAGE_READ_ERROR",
             Self::Hooks(error) => hooks_code(error),
+            Self::HelperMissing(_) => "NOT_FOUND",
+            Self::Helper(failure) => helper_code(failure.kind),
             Self::Output(_) | Self::Encode(_) => "INTERNAL_ERROR",
         }
     }
@@ -485,6 +494,11 @@ impl Error {
                 Some(format!("`ostler access stop {id} --kill` does not ask"))
             }
             Self::Hooks(error) => Some(hooks_hint(error)),
+            Self::HelperMissing(_) => Some(
+                "install it beside ostler: `cargo xtask install --net`, or the package `ostler-net`"
+                    .to_owned(),
+            ),
+            Self::Helper(failure) => Some(failure.hint.clone()),
             Self::Output(_) | Self::Encode(_) => None,
         }
     }
@@ -507,6 +521,12 @@ impl Error {
             retryable: match self {
                 Self::Terminal(fault) => fault.code.is_retryable(),
                 Self::Hooks(HooksError::Busy(_)) => true,
+                Self::Helper(failure) => matches!(
+                    failure.kind,
+                    HelperFailureKind::Unreachable
+                        | HelperFailureKind::Timeout
+                        | HelperFailureKind::Busy
+                ),
                 _ => false,
             },
             hint: self.remedy_hint(),
@@ -600,6 +620,23 @@ const fn failure_code(kind: FailureKind) -> &'static str {
         FailureKind::Read => "STORAGE_READ_ERROR",
         FailureKind::Write => "STORAGE_WRITE_ERROR",
         FailureKind::MayHaveApplied => "MAY_HAVE_APPLIED",
+    }
+}
+
+/// The code of something that the network helper did not do.
+const fn helper_code(kind: HelperFailureKind) -> &'static str {
+    match kind {
+        HelperFailureKind::Input => "INVALID_INPUT",
+        HelperFailureKind::NotFound => "MEMBER_UNKNOWN",
+        HelperFailureKind::Ambiguous => "AMBIGUOUS_ID",
+        HelperFailureKind::Refused => "REFUSED",
+        HelperFailureKind::Unreachable => "MEMBER_UNREACHABLE",
+        HelperFailureKind::Timeout => "MEMBER_TIMEOUT",
+        HelperFailureKind::Busy => "BUSY",
+        HelperFailureKind::Read => "STORAGE_READ_ERROR",
+        HelperFailureKind::Write => "STORAGE_WRITE_ERROR",
+        HelperFailureKind::Protocol => "PROTOCOL_ERROR",
+        HelperFailureKind::MayHaveApplied => "MAY_HAVE_APPLIED",
     }
 }
 

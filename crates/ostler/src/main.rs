@@ -5,6 +5,7 @@ mod config;
 mod daemon;
 mod env;
 mod error;
+mod helper;
 mod logging;
 mod metrics_server;
 mod render;

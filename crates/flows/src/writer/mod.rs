@@ -12,7 +12,7 @@ mod fuse_orders;
 mod orders;
 mod place;
 
-pub use client::{AskLimits, DaemonCallError, ask, ask_badge, previous};
+pub use client::{AskLimits, DaemonCallError, ask, ask_badge, call_daemon, previous};
 pub use fuse_orders::{FuseOrder, FuseSettlement};
 pub use orders::{
     GcConsent, GcInclude, GcRequest, LockRequest, PermitNote, RemovedTerminal, Transport, Work,

@@ -13,7 +13,10 @@ use model::identity::Identity;
 use model::plan::{PlanItem, Refusal};
 use model::session::SessionName;
 use model::time::Time;
-use model::wire::{AgentDeleteResult, GcResult, LocksResult, PinResult, TrashEmptied, UndoResult};
+use model::webhook::WebhookChange;
+use model::wire::{
+    AgentDeleteResult, GcResult, LocksResult, PinResult, TrashEmptied, UndoResult, WebhooksResult,
+};
 use openclaw::agents;
 use openclaw::store as openclaw_store;
 use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
@@ -133,6 +136,11 @@ pub enum Work {
     Fuse(Box<FuseOrder>),
     /// Write down what control did.
     NoteControl(ControlNote),
+    /// Change what is known of webhooks.
+    Webhook {
+        /// How.
+        what: WebhookChange,
+    },
 }
 
 /// What came of it.
@@ -167,6 +175,8 @@ pub enum WorkDone {
     Fuses(Vec<FuseRecord>),
     /// It is written down; of a delivery whose key was used before, the one that used it.
     NoteControl(Option<Box<KeptDelivery>>),
+    /// What webhooks there are now.
+    Webhook(WebhooksResult),
 }
 
 /// Who did it.
