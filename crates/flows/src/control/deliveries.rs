@@ -49,7 +49,8 @@ impl ControlLedger {
         &mut self,
         record: &DeliveryRecord,
     ) -> Result<Option<KeptDelivery>, String> {
-        let sender = sys::proc::identify_self().map_err(|error| error.to_string())?;
+        let sender =
+            self.machine.identify_process(std::process::id()).map_err(|error| error.to_string())?;
         let kept = KeptDelivery { record: record.clone(), sender };
         self.note(ControlNote::Delivery(Box::new(kept)))
     }

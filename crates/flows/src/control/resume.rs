@@ -17,6 +17,7 @@ use model::rules::judge::proven_owners;
 use model::session::{SessionKind, SessionName};
 use model::status::Activity;
 use sys::lock::{AdvisoryLock, LockAttempt};
+use sys::machine::Machine;
 
 use super::launch::{LaunchError, LaunchRequest, LaunchScene, StartedAgent};
 use super::launch_plan::{ResumedConversation, plan_start};
@@ -50,7 +51,7 @@ pub fn resume_session(
     request: &ResumeRequest,
     scene: &mut LaunchScene<'_>,
 ) -> Result<LaunchResult, LaunchError> {
-    let _turn = hold_conversation(&scene.terminals.root, &request.target)?;
+    let _turn = hold_conversation(&scene.terminals.machine, &request.target)?;
     sys::pause::pause_at("resume.locked");
     // Only now: whoever had the turn before may have started it.
     let observation = (scene.observe)().map_err(LaunchError::Observe)?;
@@ -84,15 +85,15 @@ pub fn preview_resume(
 }
 
 /// The turn to start a process for a conversation; held until that process has it.
-fn hold_conversation(home: &Path, name: &SessionName) -> Result<AdvisoryLock, LaunchError> {
+fn hold_conversation(machine: &Machine, name: &SessionName) -> Result<AdvisoryLock, LaunchError> {
     let failed = |reason: String| LaunchError::Observe(reason);
-    let directory = home.join("locks");
+    let directory = machine.home().join("locks");
     sys::private::create_private_dir(&directory).map_err(|error| failed(error.to_string()))?;
     let hash = sys::hash::sha256(name.to_string().as_bytes());
     let path: PathBuf = directory.join(format!("resume-{}.lock", &hash[..24]));
     match sys::lock::try_take(&path).map_err(|error| failed(error.to_string()))? {
         LockAttempt::Taken(mut lock) => {
-            if let Ok(ours) = sys::proc::identify_self() {
+            if let Ok(ours) = machine.identify_process(std::process::id()) {
                 lock.write_holder(&ours).map_err(|error| failed(error.to_string()))?;
             }
             Ok(lock)
