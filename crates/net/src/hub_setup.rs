@@ -231,7 +231,7 @@ pub async fn become_engine(home: &Path) -> HelperFailure {
         check_config(&hub, &engine)?;
         let streams = hub.dir.path().join("store/jetstream/FLEET/streams");
         let is_missing = |bucket: &&str| !streams.join(format!("KV_{bucket}")).exists();
-        if crate::hub::BUCKETS.iter().any(|bucket| is_missing(bucket)) {
+        if crate::hub::BUCKETS.iter().any(is_missing) {
             prepare_streams(&hub, &engine).await?;
         }
         Ok::<_, HelperFailure>((engine, hub))
