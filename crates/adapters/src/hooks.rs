@@ -9,6 +9,7 @@ use model::session::is_safe_id;
 use crate::skim::{self, JsonValue};
 
 use crate::EnvLookup;
+use crate::control::PermissionChannel;
 
 /// An agent's hooks.
 #[derive(Debug)]
@@ -164,6 +165,50 @@ pub fn read_hook_event(hooks: &AgentHooks, event: &str, payload: &[u8]) -> Optio
 pub fn is_failed_turn(agent: &str, event: &str) -> bool {
     let hooks = crate::by_id(agent).and_then(|adapter| adapter.agent_profile().hooks);
     hooks.is_some_and(|hooks| hooks.events.contains(&(event, HookMeaning::FailedTurn)))
+}
+
+/// What an agent reads as the answer to a permission request; `None` where it would read none.
+pub fn render_permission_answer(
+    agent: &str,
+    event: &str,
+    is_allowed: bool,
+    message: Option<&str>,
+) -> Option<String> {
+    let channel = crate::by_id(agent)?.control_table()?.permission_channel;
+    let by_hook = matches!(channel, PermissionChannel::Hook | PermissionChannel::TrustedHook);
+    if !by_hook || event != PERMISSION_EVENT {
+        return None;
+    }
+    let decision = match (is_allowed, message) {
+        (true, _) => serde_json::json!({ "behavior": "allow" }),
+        (false, Some(message)) => serde_json::json!({ "behavior": "deny", "message": message }),
+        (false, None) => serde_json::json!({ "behavior": "deny" }),
+    };
+    let output = serde_json::json!({ "hookEventName": PERMISSION_EVENT, "decision": decision });
+    Some(serde_json::json!({ "hookSpecificOutput": output }).to_string())
+}
+
+/// The event at which agents with a deciding hook ask.
+const PERMISSION_EVENT: &str = "PermissionRequest";
+
+/// What a permission request is about: the tool's whole input, and the id of the call.
+#[derive(Debug, Default)]
+pub struct PermissionQuestion {
+    /// What the tool is to be given; none if the payload was cut.
+    pub input: serde_json::Value,
+    /// What names the call in the transcript.
+    pub tool_use: Option<String>,
+}
+
+/// Reads what a permission request is about.
+pub fn read_permission_question(payload: &[u8]) -> PermissionQuestion {
+    let Ok(mut payload) = serde_json::from_slice::<serde_json::Value>(payload) else {
+        return PermissionQuestion::default();
+    };
+    let input = payload.get_mut("tool_input").map(serde_json::Value::take).unwrap_or_default();
+    let tool_use = payload.get("tool_use_id").and_then(|id| id.as_str());
+    let tool_use = tool_use.filter(|id| is_safe_id(id)).map(str::to_owned);
+    PermissionQuestion { input, tool_use }
 }
 
 /// The pid that the payload gives as the agent's own.

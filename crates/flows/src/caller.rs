@@ -1,7 +1,8 @@
 //! Who calls: the agent that this process runs below, or a person.
 
 use model::identity::Identity;
-use sys::proc::{current_observer, identify_as, read_process_table};
+use sys::machine::Machine;
+use sys::proc::read_process_table;
 
 /// Who asked for a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,9 +14,8 @@ pub struct CallingParty {
 }
 
 /// Finds the agent that this process runs below; a person of that name if there is none.
-pub fn find_calling_party(user: &str) -> CallingParty {
+pub fn find_calling_party(machine: &Machine, user: &str) -> CallingParty {
     let table = read_process_table();
-    let observer = current_observer();
     for row in table.self_and_ancestors(std::process::id()).skip(1) {
         let Some(look) = table.appearance(row.pid) else { continue };
         let agent = adapters::ALL_ADAPTERS
@@ -23,7 +23,7 @@ pub fn find_calling_party(user: &str) -> CallingParty {
             .map(|adapter| adapter.agent_profile())
             .find(|profile| profile.program.matches(&look));
         if let Some(profile) = agent {
-            let process = identify_as(row.pid, &observer).ok();
+            let process = machine.identify_process(row.pid).ok();
             return CallingParty { name: format!("{}:{}", profile.id, row.pid), process };
         }
     }

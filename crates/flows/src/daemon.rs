@@ -205,8 +205,10 @@ impl Daemon {
     }
 
     fn fire_fuses(&mut self) -> Result<(), StateError> {
+        let machine = self.machine.next_turn();
+        let clock = read_fuse_clock(&machine);
         let state = self.writer.state_mut()?;
-        self.fuses.fire_due(state, &read_fuse_clock(&self.machine), &mut start_carrier)
+        self.fuses.fire_due(state, &machine, &clock, &mut start_carrier)
     }
 
     fn notify_people(&mut self) -> Result<(), SweepError> {

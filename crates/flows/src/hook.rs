@@ -3,6 +3,8 @@
 //! It reads the payload, finds the agent's process and adds one line to the spool. No lock, no
 //! database, no thread, no other program. Whatever goes wrong, the agent must not notice: problems
 //! are a line in a small log that `ostler doctor` shows.
+//!
+//! A process that was marked at its launch asks ostler for permissions: its hook then waits for an answer.
 
 use std::fmt::Display;
 use std::os::fd::AsFd;
@@ -10,9 +12,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use adapters::hooks;
-use model::event::HookReport;
+use model::control::permits::{PermitMarker, PermitRequest, PermitVerdict};
+use model::event::{HookHappening, HookReport};
 use model::time::Time;
 use sys::machine::Machine;
+
+mod waiting;
+
+use waiting::{OpenRequest, WaitEnd};
 
 /// The most of a payload that is read.
 const MAX_PAYLOAD_BYTES: usize = 1 << 20;
@@ -58,14 +65,33 @@ pub struct HookCall<'a, I> {
     pub at: Time,
 }
 
-/// Takes one report in. There is nothing to return: nobody is to act on it.
-pub fn receive_report<I: AsFd>(call: &HookCall<'_, I>) {
-    if let Err(problem) = try_receive_report(call) {
-        log_problem(call, &problem);
+/// An answer to be given to the agent.
+#[derive(Debug)]
+pub struct HookReply {
+    /// What the agent reads.
+    pub text: String,
+    request: OpenRequest,
+}
+
+impl HookReply {
+    /// The agent has it.
+    pub fn note_given(self) {
+        self.request.close_answered();
     }
 }
 
-fn try_receive_report<I: AsFd>(call: &HookCall<'_, I>) -> Result<(), String> {
+/// Takes one report in. There is nothing to return but the answer to a question that somebody was asked.
+pub fn receive_report<I: AsFd>(call: &HookCall<'_, I>) -> Option<HookReply> {
+    match try_receive_report(call) {
+        Ok(reply) => reply,
+        Err(problem) => {
+            log_problem(call, &problem);
+            None
+        }
+    }
+}
+
+fn try_receive_report<I: AsFd>(call: &HookCall<'_, I>) -> Result<Option<HookReply>, String> {
     let machine = call.machine.clone()?;
     let home = machine.home();
     let adapter = adapters::by_id(call.agent).ok_or("there is no adapter of that name")?;
@@ -78,7 +104,7 @@ fn try_receive_report<I: AsFd>(call: &HookCall<'_, I>) -> Result<(), String> {
     let Some(event) = hooks::read_hook_event(known, call.event, &payload) else {
         let asked = known.events.iter().any(|(name, _)| *name == call.event);
         // An event that nobody asked for is no problem; one that cannot be understood is.
-        return if asked { Err(not_understood(&payload)) } else { Ok(()) };
+        return if asked { Err(not_understood(&payload)) } else { Ok(None) };
     };
     let env = machine.env();
     let named = known.pid_variables.iter().filter_map(|name| env.get(name));
@@ -96,7 +122,15 @@ fn try_receive_report<I: AsFd>(call: &HookCall<'_, I>) -> Result<(), String> {
         owner: owner.map(|owner| owner.identity),
         spill: None,
         cut,
+        permit: None,
     };
+    let marker = permit_marker(call, machine);
+    if let Some(marker) = marker {
+        report.permit = sys::random::new_ulid().ok();
+        if marker.only {
+            report.hook.happening = HookHappening::Sign;
+        }
+    }
     if cut || report.is_shortened() {
         let name = format!("{}.json", report.id);
         let spilled = sys::append::append_bytes(&spill_directory(home).join(&name), &payload);
@@ -108,7 +142,60 @@ fn try_receive_report<I: AsFd>(call: &HookCall<'_, I>) -> Result<(), String> {
     }
     let line = report.to_line().ok_or("the report does not fit into a line")?;
     sys::append::append_bytes(&spool_path(home), &line)
-        .map_err(|error| format!("the spool could not be written: {error}"))
+        .map_err(|error| format!("the spool could not be written: {error}"))?;
+    match marker {
+        Some(marker) => ask_for_permission(call, machine, &report, payload, marker),
+        None => Ok(None),
+    }
+}
+
+/// Whether this process was marked at its launch to ask ostler, and this is a question that it can answer.
+fn permit_marker<I>(call: &HookCall<'_, I>, machine: &Machine) -> Option<PermitMarker> {
+    let marker = PermitMarker::parse(machine.env().get(PermitMarker::VARIABLE)?.to_str()?)?;
+    hooks::render_permission_answer(call.agent, call.event, true, None).map(|_| marker)
+}
+
+/// Writes the question down and waits for its answer.
+fn ask_for_permission<I>(
+    call: &HookCall<'_, I>,
+    machine: &Machine,
+    report: &HookReport,
+    payload: Vec<u8>,
+    marker: PermitMarker,
+) -> Result<Option<HookReply>, String> {
+    let Some(id) = report.permit.clone() else { return Ok(None) };
+    let question = hooks::read_permission_question(&payload);
+    // Nothing of it is held in memory for as long as a person takes.
+    drop(payload);
+    let request = PermitRequest {
+        id,
+        agent: report.agent.clone(),
+        session: report.hook.session.clone(),
+        subagent: report.hook.subagent.clone(),
+        tool: report.hook.detail.clone(),
+        input: question.input,
+        cut: report.cut,
+        cwd: report.hook.cwd.clone(),
+        asked_at: report.at,
+        until: report.at.plus(marker.wait),
+        asker: machine.identify_process(std::process::id()).map_err(|error| error.to_string())?,
+        owner: report.owner.clone(),
+    };
+    let home = machine.home();
+    let spool = spool_path(home);
+    let mut open = OpenRequest::write_down(home, spool, report, request, question.tool_use)?;
+    match open.await_answer(marker.wait) {
+        WaitEnd::Unanswered => {
+            open.close_unanswered();
+            Ok(None)
+        }
+        WaitEnd::Answered(answer) => {
+            let is_allowed = answer.verdict == PermitVerdict::Allow;
+            let message = answer.message.as_deref();
+            let text = hooks::render_permission_answer(call.agent, call.event, is_allowed, message);
+            Ok(text.map(|text| HookReply { text, request: open }))
+        }
+    }
 }
 
 fn read_payload<I: AsFd>(call: &HookCall<'_, I>) -> Result<(Vec<u8>, bool), String> {

@@ -9,7 +9,6 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use model::control::locks::{DirectoryId, DirectoryLock, LockChange, LockStanding, decide_lock};
 use model::failure::{Failure, FailureKind};
-
 use model::session::SessionKind;
 use model::time::Time;
 use model::wire::{LockKind, LockView, LocksResult};
@@ -115,7 +114,6 @@ pub(crate) fn perform_lock(
     request: &LockRequest,
     machine: &Machine,
 ) -> Result<LocksResult, Failure> {
-    let now = machine.now();
     let directory =
         identify_directory(&request.path).map_err(|error| no_directory(request, &error))?;
     let known = writer.state().and_then(|state| state.lock_of(&directory)).map_err(not_written)?;
@@ -130,8 +128,8 @@ pub(crate) fn perform_lock(
         directory,
         by: request.by.clone(),
         reason: request.reason.clone(),
-        taken_at: now,
-        expires_at: request.ttl_ms.map(|ttl| now.plus(Duration::from_millis(ttl))),
+        taken_at: machine.now(),
+        expires_at: request.ttl_ms.map(|ttl| machine.now().plus(Duration::from_millis(ttl))),
         holder: request.holder.clone(),
     };
     let stolen_from = known.filter(|_| change == LockChange::Steal).map(|lock| lock.by);
@@ -139,7 +137,10 @@ pub(crate) fn perform_lock(
     let detail = json!({"cwd": path, "by": lock.by, "reason": lock.reason, "from": stolen_from});
     let write = LockWrite { lock: Some(&lock), directory, event: Some(event), detail };
     sys::pause::pause_at("lock.begun");
-    writer.state_mut().and_then(|state| state.write_lock(&write, now)).map_err(not_written)?;
+    writer
+        .state_mut()
+        .and_then(|state| state.write_lock(&write, machine.now()))
+        .map_err(not_written)?;
     let locks = vec![lock_view(&lock, LockStanding::Holds)];
     Ok(LocksResult { locks, stolen_from, ..LocksResult::default() })
 }
@@ -150,7 +151,6 @@ pub(crate) fn perform_unlock(
     request: &LockRequest,
     machine: &Machine,
 ) -> Result<LocksResult, Failure> {
-    let now = machine.now();
     let known = match identify_directory(&request.path) {
         Ok(directory) => writer.state().and_then(|state| state.lock_of(&directory)),
         // A directory that is gone is found by the name it had.
@@ -173,7 +173,10 @@ pub(crate) fn perform_unlock(
         event: stolen_from.as_ref().map(|_| "lock.stolen"),
         detail,
     };
-    writer.state_mut().and_then(|state| state.write_lock(&write, now)).map_err(not_written)?;
+    writer
+        .state_mut()
+        .and_then(|state| state.write_lock(&write, machine.now()))
+        .map_err(not_written)?;
     let locks = vec![lock_view(&lock, standing)];
     Ok(LocksResult { locks, stolen_from, ..LocksResult::default() })
 }

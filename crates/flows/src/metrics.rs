@@ -1,15 +1,16 @@
 //! Metrics: what is true now, from one observation, and what has been counted, from the store.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use adapters::hooks::is_failed_turn;
 use model::metrics::{Distribution, MetricFamily, MetricKind, span_bounds};
 use model::rules::judge::proven_owners;
 use model::session::SessionKind;
 use store::state::{StateError, StateStore, Tally};
+use sys::machine::Machine;
 
 use crate::observe::Observation;
+use crate::permits::list_requests;
 
 type MetricLabels = Vec<(&'static str, String)>;
 
@@ -61,14 +62,15 @@ const COUNTED_SPANS: [(&str, &str, &[&str], &str); 3] = [
 /// Everything that is measured.
 pub fn gather_metrics(
     observation: &Observation,
-    home: &Path,
+    machine: &Machine,
     version: &str,
 ) -> Result<Vec<MetricFamily>, StateError> {
-    let state = StateStore::open_read_only(home)?;
+    let state = StateStore::open_read_only(machine.home())?;
     let tallies = state.as_ref().map(StateStore::list_tallies).transpose()?.unwrap_or_default();
     let mut families = session_families(observation);
     families.extend(usage_families(observation));
     families.push(count_turns(&tallies));
+    families.push(count_requests(machine));
     for (kinds, name, labels, help) in COUNTED_EVENTS {
         families.push(count_events(
             &tallies,
@@ -202,6 +204,23 @@ fn count_turns(tallies: &[Tally]) -> MetricFamily {
     );
     for ((agent, end), count) in turns {
         family.add_sample(vec![("agent", agent), ("end", end.to_owned())], count as f64);
+    }
+    family
+}
+
+/// Requests that wait for an answer. What cannot be read is none that could be answered.
+fn count_requests(machine: &Machine) -> MetricFamily {
+    let mut pending: BTreeMap<String, u64> = BTreeMap::new();
+    for request in list_requests(machine).unwrap_or_default() {
+        *pending.entry(request.agent).or_default() += 1;
+    }
+    let mut family = MetricFamily::new(
+        "ostler_permissions_pending",
+        MetricKind::Gauge,
+        "Permission requests that ostler could answer.",
+    );
+    for (agent, count) in pending {
+        family.add_sample(vec![("agent", agent)], count as f64);
     }
     family
 }

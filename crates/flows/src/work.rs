@@ -11,6 +11,7 @@ use crate::finalize::{self, SweepError};
 use crate::fuses;
 use crate::gc;
 use crate::locks;
+use crate::permits;
 use crate::pins;
 use crate::terminal::{self, TerminalHome};
 use crate::writer::{
@@ -82,10 +83,14 @@ fn perform_watched_work(
             machine.now(),
         )?),
         Work::Lock(request) => WorkDone::Locks(locks::perform_lock(writer, request, machine)?),
+        Work::Unlock(request) => WorkDone::Locks(locks::perform_unlock(writer, request, machine)?),
+        Work::NotePermit(note) => {
+            permits::note_answer(writer, note, machine.now())?;
+            WorkDone::Noted
+        }
         Work::Fuse(order) => {
             WorkDone::Fuses(fuses::perform_fuse_order(writer, order, machine.now())?)
         }
-        Work::Unlock(request) => WorkDone::Locks(locks::perform_unlock(writer, request, machine)?),
     })
 }
 

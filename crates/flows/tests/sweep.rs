@@ -46,6 +46,7 @@ fn report(id: &str, happening: HookHappening, owner: Option<u32>) -> Vec<u8> {
         owner: owner.map(|pid| Identity::recorded_by_agent(Some(pid))),
         spill: None,
         cut: false,
+        permit: None,
     };
     report.to_line().unwrap()
 }

@@ -19,11 +19,14 @@ mod mcp;
 mod notify;
 mod salvage;
 mod terminal;
+mod top;
 
 use mcp::McpTable;
 pub(crate) use mcp::{McpRight, McpServerSettings};
 pub(crate) use terminal::TerminalSettings;
 use terminal::TerminalTable;
+pub(crate) use top::TopSettings;
+use top::TopTable;
 
 /// The file as it is written.
 #[derive(Debug, Default, Deserialize)]
@@ -37,6 +40,8 @@ struct File {
     retention: RetentionTable,
     #[serde(default)]
     terminal: TerminalTable,
+    #[serde(default)]
+    top: TopTable,
     #[serde(default)]
     mcp: McpTable,
     #[serde(default)]
@@ -88,6 +93,7 @@ struct RetentionTable {
 pub(crate) struct LoadedConfig {
     pub(crate) config: OstlerConfig,
     pub(crate) terminals: TerminalSettings,
+    pub(crate) top: TopSettings,
     pub(crate) mcp: McpServerSettings,
     pub(crate) notify: flows::notify::NotifySettings,
     pub(crate) file: Option<PathBuf>,
@@ -183,6 +189,8 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
             .map_err(&wrong)?;
     settings.extend(drawn);
+    let (top, opened) = top::read_top_settings(&file.top, &from_file).map_err(&wrong)?;
+    settings.extend(opened);
     let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(&wrong)?;
     settings.extend(served);
     let (notify, told) = notify::read_notify_settings(file.notify, &from_file).map_err(&wrong)?;
@@ -196,7 +204,7 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
     let problems = Vec::new();
-    Ok(LoadedConfig { config, terminals, mcp, notify, file: path, settings, problems })
+    Ok(LoadedConfig { config, terminals, top, mcp, notify, file: path, settings, problems })
 }
 
 /// Prices, in millionths of a dollar.

@@ -7,6 +7,7 @@ use flows::control::prompt::PromptError;
 use flows::events::EventsError;
 use flows::hooks::HooksError;
 use flows::openclaw_store::CleanError;
+use flows::permits::PermitError;
 use flows::pins::PinError;
 use flows::terminal::TerminalError;
 use flows::vault::VaultError;
@@ -183,6 +184,9 @@ pub(crate) enum Error {
     /// A prompt did not arrive, or nothing proves that it did.
     #[error("the prompt was not delivered ({}): {}", .0.state.as_str(), .0.reason.as_deref().unwrap_or("no proof"))]
     NotDelivered(Box<DeliveryRecord>),
+    /// A permission request was not answered.
+    #[error(transparent)]
+    Permit(PermitError),
     /// What was waited for did not happen.
     #[error("{0}")]
     WaitedInVain(String),
@@ -324,6 +328,8 @@ impl Error {
                 delivery_failure(delivery.state, None).unwrap_or("NOT_DELIVERED")
             }
             Self::WaitedInVain(_) => "WAIT_TIMEOUT",
+            Self::Permit(PermitError::MayHaveApplied) => "MAY_HAVE_APPLIED",
+            Self::Permit(_) => "SESSION_NOT_RUNNING",
             Self::Access(error) => access_code(error),
             Self::AccessRefused { .. } => "ACCESS_REFUSED",
             Self::AccessStillRunning { .. } => "ACCESS_STILL_RUNNING",
@@ -367,6 +373,7 @@ impl Error {
             Self::Drive(refusal) => Some(refusal.remedy()),
             Self::NotDelivered(delivery) => Some(not_delivered_hint(delivery.state).to_owned()),
             Self::WaitedInVain(_) => Some("raise `--timeout`, or say `--now`".to_owned()),
+            Self::Permit(_) => Some("`ostler permits` lists what is asked for now".to_owned()),
             Self::NotHosted { place, resume, .. } => Some(match (place, resume) {
                 (Some(_), Some(resume)) => {
                     format!("use the terminal it runs in; once it is left, `{resume}` opens it")

@@ -38,6 +38,7 @@ mod cli {
     mod notify;
     mod openers;
     mod permissions;
+    mod permits;
     mod pins;
     mod readme;
     mod reaper;

@@ -17,10 +17,12 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 mod cursors;
 mod fuses;
 mod locks;
+mod permits;
 mod pins;
 mod tallies;
 
 pub use locks::LockWrite;
+pub use permits::AnsweredPermit;
 pub use pins::{PinChange, read_pins};
 pub use tallies::Tally;
 
@@ -282,6 +284,9 @@ impl StateStore {
                 continue;
             }
             new += 1;
+            if let Some(request) = &report.permit {
+                permits::publish_request(&transaction, report, request).map_err(&failed)?;
+            }
             let known = tracks.iter().position(|one| (one.agent.as_str(), one.id.as_str()) == told);
             let index = match known {
                 Some(index) => index,

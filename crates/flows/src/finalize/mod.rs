@@ -144,6 +144,7 @@ pub fn sweep_sessions(
     let (begun, machine) = (Instant::now(), request.machine);
     let mut swept = SweepResult::default();
     take_in(writer, machine, &mut swept)?;
+    crate::permits::forget_dead_requests(machine);
     for tracked in writer.state()?.open_sessions()? {
         if !is_wanted(request, &tracked) {
             continue;

@@ -20,21 +20,25 @@ use model::rules::judge::proven_owners;
 use model::time::Time;
 use store::state::{StateError, StateStore};
 use store::writer::StoreWriter;
+use sys::machine::Machine;
 use sys::timer::WakeTimer;
 
 use crate::locks::sessions_in;
 use crate::observe::{Observation, Observed};
 use crate::writer::FuseOrder;
 pub use crate::writer::FuseSettlement;
-use sys::machine::{Machine, Moment};
 
 /// How long a carrier has to say that it began.
 const CARRIER_START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What time it is, by both clocks.
 pub fn read_fuse_clock(machine: &Machine) -> FuseClock {
-    let Moment { now, since_boot } = machine.read_clocks();
-    FuseClock { wall: now, boot: machine.observer().boot_id.clone(), since_boot }
+    let moment = machine.read_clocks();
+    FuseClock {
+        wall: moment.now,
+        boot: machine.observer().boot_id.clone(),
+        since_boot: moment.since_boot,
+    }
 }
 
 /// When a fuse comes due that is set now to go off after so long.
@@ -212,6 +216,7 @@ impl FuseEngine {
     pub(crate) fn fire_due(
         &mut self,
         state: &mut StateStore,
+        machine: &Machine,
         clock: &FuseClock,
         start: &mut dyn FnMut(&FuseRecord) -> io::Result<()>,
     ) -> Result<(), StateError> {
@@ -223,7 +228,7 @@ impl FuseEngine {
         let mut carriers = HashMap::new();
         for mut fuse in state.list_fuses(false)? {
             if fuse.state == FuseState::Firing {
-                match self.follow_carrier(&fuse, clock) {
+                match self.follow_carrier(&fuse, machine, clock) {
                     CarrierFinding::Gone => self.leave_unsettled(state, &mut fuse, clock)?,
                     CarrierFinding::Awaited(until) => sooner_boot(&mut boot, until),
                     CarrierFinding::Watched(end) => drop(carriers.insert(fuse.id.clone(), end)),
@@ -298,7 +303,12 @@ impl FuseEngine {
         state.change_fuse(fuse, FuseState::Firing, clock.wall).map(drop)
     }
 
-    fn follow_carrier(&mut self, fuse: &FuseRecord, clock: &FuseClock) -> CarrierFinding {
+    fn follow_carrier(
+        &mut self,
+        fuse: &FuseRecord,
+        machine: &Machine,
+        clock: &FuseClock,
+    ) -> CarrierFinding {
         let Some(carrier) = &fuse.carrier else {
             return match self.awaited.get(&fuse.id) {
                 Some(until) if clock.since_boot < *until => CarrierFinding::Awaited(*until),
@@ -306,15 +316,14 @@ impl FuseEngine {
             };
         };
         self.awaited.remove(&fuse.id);
-        let observer = sys::proc::current_observer();
         if let Some(known) = self.carriers.remove(&fuse.id)
-            && sys::proc::probe_liveness(carrier, &observer).is_alive()
+            && machine.probe_process(carrier).is_alive()
         {
             return CarrierFinding::Watched(known);
         }
-        match sys::proc::watch_process_end(carrier, &observer) {
+        match sys::proc::watch_process_end(carrier, machine.observer()) {
             Some(end) => CarrierFinding::Watched(end),
-            None if sys::proc::probe_liveness(carrier, &observer).is_dead() => CarrierFinding::Gone,
+            None if machine.probe_process(carrier).is_dead() => CarrierFinding::Gone,
             None => CarrierFinding::Unseen,
         }
     }

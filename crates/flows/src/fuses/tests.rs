@@ -34,7 +34,7 @@ fn fuse(id: &str, due: FuseDue, action: FuseAction) -> FuseRecord {
 }
 
 struct Stage {
-    _home: tempfile::TempDir,
+    home: tempfile::TempDir,
     state: StateStore,
     engine: FuseEngine,
     started: Vec<String>,
@@ -47,7 +47,7 @@ impl Stage {
         for fuse in fuses {
             state.add_fuse(fuse).unwrap();
         }
-        Self { _home: home, state, engine: FuseEngine::new().unwrap(), started: Vec::new() }
+        Self { home, state, engine: FuseEngine::new().unwrap(), started: Vec::new() }
     }
 
     fn look(&mut self, clock: &FuseClock) {
@@ -56,7 +56,8 @@ impl Stage {
             started.push(fuse.id.clone());
             Ok(())
         };
-        self.engine.fire_due(&mut self.state, clock, &mut start).unwrap();
+        let machine = Machine::with_home(self.home.path().to_owned());
+        self.engine.fire_due(&mut self.state, &machine, clock, &mut start).unwrap();
     }
 
     fn state_of(&self, id: &str) -> FuseState {

@@ -15,7 +15,8 @@ mod place;
 pub use client::{AskLimits, DaemonCallError, ask, ask_badge, previous};
 pub use fuse_orders::{FuseOrder, FuseSettlement};
 pub use orders::{
-    GcConsent, GcInclude, GcRequest, LockRequest, RemovedTerminal, Transport, Work, WorkDone,
+    GcConsent, GcInclude, GcRequest, LockRequest, PermitNote, RemovedTerminal, Transport, Work,
+    WorkDone,
 };
 pub use place::{
     DaemonHolder, HomeId, fallback_directory, hold_daemon_lock, listen, socket_name, wait_for_end,

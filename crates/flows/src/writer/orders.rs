@@ -7,6 +7,7 @@ use std::time::Duration;
 use access::prune::PruneReport;
 use model::config::Retention;
 use model::control::fuses::FuseRecord;
+use model::control::permits::PermitVerdict;
 use model::identity::Identity;
 use model::plan::{PlanItem, Refusal};
 use model::session::SessionName;
@@ -18,6 +19,24 @@ use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
 use serde::{Deserialize, Serialize};
 
 use super::fuse_orders::FuseOrder;
+
+/// A permission request that was answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PermitNote {
+    /// The adapter's id.
+    pub agent: String,
+    /// The agent's own session id.
+    pub session: String,
+    /// The request.
+    pub request: String,
+    /// What was answered.
+    pub verdict: PermitVerdict,
+    /// By whom.
+    pub by: String,
+    /// How long it had waited.
+    pub wait_ms: u64,
+}
 
 /// A lock that is wanted, or no longer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +126,8 @@ pub enum Work {
     Lock(Box<LockRequest>),
     /// Unlock it.
     Unlock(Box<LockRequest>),
+    /// Note that a permission request was answered.
+    NotePermit(Box<PermitNote>),
     /// Change fuses.
     Fuse(Box<FuseOrder>),
 }
@@ -137,6 +158,8 @@ pub enum WorkDone {
     Pin(PinResult),
     /// Which directory is locked, or was.
     Locks(LocksResult),
+    /// It is noted.
+    Noted,
     /// The fuses that were changed.
     Fuses(Vec<FuseRecord>),
 }

@@ -6,6 +6,7 @@ pub mod fuse_wire;
 pub mod fuses;
 pub mod holders;
 pub mod locks;
+pub mod permits;
 pub mod process_list;
 pub mod prompt;
 pub mod refusal;

@@ -128,6 +128,7 @@ mod tests {
             owner: None,
             spill: None,
             cut: false,
+            permit: None,
         }
     }
 

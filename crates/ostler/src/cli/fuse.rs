@@ -209,7 +209,7 @@ impl FuseArgs {
                 change_fuses(context, &clock, order)
             }
             FuseCommand::Cancel { ids } => {
-                let by = find_calling_party(&env::user_name()).name;
+                let by = find_calling_party(context.machine()?, &env::user_name()).name;
                 change_fuses(context, &clock, FuseOrder::Cancel { ids: ids.clone(), by })
             }
             FuseCommand::CarryOut { id } => carry_out(context, id),
@@ -241,7 +241,7 @@ impl FuseSetArgs {
             action,
             late,
             created_at: clock.wall,
-            created_by: find_calling_party(&env::user_name()).name,
+            created_by: find_calling_party(context.machine()?, &env::user_name()).name,
             state: FuseState::Armed,
             fired_at: None,
             carrier: None,
@@ -280,7 +280,7 @@ impl FuseSetArgs {
             ));
         }
         let observation = context.observe_now(ObserveScope::All, &[])?;
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = context.current_dir();
         let one = flows::address::resolve_session(&observation, text, &here)?;
         Ok((fuses::target_session(one), one.session.last_activity_at()))
     }
@@ -288,7 +288,8 @@ impl FuseSetArgs {
 
 fn order_fuses(context: &CliContext, order: FuseOrder) -> Result<Vec<FuseRecord>, Error> {
     let work = Work::Fuse(Box::new(order));
-    let done = carry_out_work(&work, &context.machine()?.next_turn(), &mut |_, _| {});
+    let machine = context.machine()?.next_turn();
+    let done = carry_out_work(&work, &machine, &mut |_, _| {});
     match done.map_err(Error::Order)? {
         (WorkDone::Fuses(fuses), _) => Ok(fuses),
         _ => Err(error::unexpected_answer()),

@@ -8,6 +8,7 @@ use sys::machine::Machine;
 
 use crate::cli::CliContext;
 use crate::error::Error;
+use crate::render::output;
 
 declare_commands![CommandEntry {
     place: HelpPlace(Internal, 1),
@@ -25,7 +26,8 @@ declare_commands![CommandEntry {
 ///
 /// Reads the payload from standard input, or from the argument where an agent gives it there,
 /// and adds one line to the spool. Prints nothing and always succeeds: a problem of ostler's must
-/// never be one of the agent's. `ostler doctor` shows what went wrong.
+/// never be one of the agent's. `ostler doctor` shows what went wrong. Only the hook of an agent that was launched
+/// with `--permissions ostler` waits: it prints the answer that `ostler permit` gave.
 #[derive(Debug, Args)]
 pub(crate) struct HookArgs {
     /// The agent, as `ostler adapters` names it.
@@ -68,7 +70,12 @@ fn receive_report(agent: &str, event: &str, argument: Option<&str>) -> ExitCode 
             machine: machine.as_ref().map_err(ToString::to_string),
             runtime: &sys::dirs::runtime_of_this_process(),
         };
-        flows::hook::receive_report(&call);
+        if let Some(reply) = flows::hook::receive_report(&call) {
+            // The answer goes to the agent before anybody is told that it has it.
+            if output::print_text(&reply.text).is_ok() {
+                reply.note_given();
+            }
+        }
     });
     ExitCode::SUCCESS
 }

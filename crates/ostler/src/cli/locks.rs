@@ -134,7 +134,7 @@ impl LocksArgs {
 
 impl LockArgs {
     pub(crate) fn run_lock(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let party = find_calling_party(&env::user_name());
+        let party = find_calling_party(context.machine()?, &env::user_name());
         let named = self.holder.map(sys::proc::identify_process).transpose();
         let holder = named.map_err(|error| {
             let pid = self.holder.unwrap_or_default();
@@ -154,7 +154,10 @@ impl LockArgs {
 
 impl UnlockArgs {
     pub(crate) fn run_unlock(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let by = self.by.clone().unwrap_or_else(|| find_calling_party(&env::user_name()).name);
+        let by = match &self.by {
+            Some(by) => by.clone(),
+            None => find_calling_party(context.machine()?, &env::user_name()).name,
+        };
         let request = LockRequest {
             path: absolute_directory(&self.directory)?,
             by,

@@ -86,8 +86,7 @@ impl MetricsArgs {
 /// The families, and whether everything could be read.
 fn measure(context: &CliContext) -> Result<(Vec<MetricFamily>, bool), Error> {
     let observation = context.observe_now(ObserveScope::All, &[])?;
-    let home = context.ostler_home()?;
-    let families = gather_metrics(&observation, &home, version::OSTLER_VERSION)
+    let families = gather_metrics(&observation, context.machine()?, version::OSTLER_VERSION)
         .map_err(|error| Error::Events(error.into()))?;
     Ok((families, observation.incomplete.is_empty()))
 }
