@@ -3,7 +3,6 @@
 //! `OSTLER_WRITE_PAGES=1` writes them anew.
 
 #![expect(clippy::disallowed_methods, reason = "a page that is asked for is written")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

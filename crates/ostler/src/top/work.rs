@@ -5,10 +5,10 @@
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use flows::control::deliveries::ControlLedger;
 use flows::control::prompt::{PromptRequest, deliver_prompt};
 use flows::gc;
 use flows::live::LiveSource;
@@ -48,8 +48,6 @@ const MAX_LISTED_ITEMS: usize = 200;
 pub(crate) struct TopPlace {
     pub(crate) source: LiveSource,
     pub(crate) terminals: TerminalHome,
-    pub(crate) home: PathBuf,
-    pub(crate) runtime: PathBuf,
 }
 
 /// What a plan that was shown would do.
@@ -131,7 +129,7 @@ fn said(result: Result<String, Error>) -> WorkOutcome {
 impl TopPlace {
     fn observe_all(&self) -> Observation {
         let source = LiveSource { scope: ObserveScope::All, ..self.source.clone() };
-        source.observe_at(sys::clock::now())
+        source.observe_on(&self.source.machine.next_turn())
     }
 
     /// Sends a prompt to the session it was written for.
@@ -142,11 +140,16 @@ impl TopPlace {
             into_working: false,
             is_command: false,
             over_person: false,
+            key: None,
+            wait_idle: false,
+            path: crate::env::lookup_variable("PATH").unwrap_or_default(),
             idle_timeout: REPLY_IDLE_TIMEOUT,
             accept_timeout: REPLY_ACCEPT_TIMEOUT,
         };
         let mut observe = || Ok(self.observe_all());
-        let delivery = match deliver_prompt(&self.terminals, &request, &mut observe) {
+        let mut ledger = ControlLedger::new(&self.source.machine.next_turn());
+        let delivered = deliver_prompt(&self.terminals, &request, &mut ledger, &mut observe);
+        let delivery = match delivered {
             Ok(delivery) => delivery,
             Err(error) => return WorkOutcome::Said(describe_error(&Error::from(error))),
         };
@@ -226,14 +229,13 @@ impl TopPlace {
             keep: Vec::new(),
             agents: Vec::new(),
             retention: self.source.config.retention.clone(),
-            runtime: self.runtime.clone(),
+            runtime: self.source.machine.runtime().to_owned(),
             variables: std::collections::BTreeMap::new(),
         }
     }
 
     fn plan_gc(&self, ask: &mut GcRequest) -> GcResult {
-        let environment = flows::EnvLookup::new(&*self.source.variables);
-        gc::plan_gc_here(&self.home, ask, sys::clock::now(), &environment).into_preview()
+        gc::plan_gc_here(ask, &self.source.machine.next_turn()).into_preview()
     }
 
     /// What may be cleaned up, with reasons.
@@ -287,8 +289,7 @@ impl TopPlace {
     }
 
     fn have_done(&self, work: &Work) -> Result<WorkDone, Error> {
-        let now = sys::clock::now();
-        let done = carry_out_work(&self.home, &self.runtime, work, now, &mut |_, _| {});
+        let done = carry_out_work(work, &self.source.machine.next_turn(), &mut |_, _| {});
         done.map(|(done, _)| done).map_err(Error::Order)
     }
 
@@ -311,14 +312,10 @@ impl TopPlace {
 
     /// Which sessions would be ended because their agents are gone.
     pub(crate) fn plan_finalize(&self) -> WorkOutcome {
-        let environment = flows::EnvLookup::new(&*self.source.variables);
-        let request = flows::finalize::SweepRequest {
-            env: environment,
-            now: sys::clock::now(),
-            only: &[],
-            budget: CONDENSE_TIME_BUDGET,
-        };
-        let swept = match flows::finalize::preview_sweep(&self.home, &request) {
+        let machine = &self.source.machine.next_turn();
+        let budget = CONDENSE_TIME_BUDGET;
+        let request = flows::finalize::SweepRequest { machine, only: &[], budget };
+        let swept = match flows::finalize::preview_sweep(&request) {
             Ok(swept) => swept,
             Err(error) => {
                 return WorkOutcome::Said(describe_error(&Error::Order(error.into())));
@@ -343,15 +340,10 @@ impl TopPlace {
 
     /// Ends the sessions that were shown.
     pub(crate) fn carry_out_finalize(&self, sessions: &[String]) -> WorkOutcome {
-        let environment = flows::EnvLookup::new(&*self.source.variables);
-        let request = flows::finalize::SweepRequest {
-            env: environment,
-            now: sys::clock::now(),
-            only: sessions,
-            budget: CONDENSE_TIME_BUDGET,
-        };
-        let swept =
-            flows::work::sweep_as_writer(&self.home, &self.runtime, &request, AskLimits::LONG);
+        let machine = &self.source.machine.next_turn();
+        let budget = CONDENSE_TIME_BUDGET;
+        let request = flows::finalize::SweepRequest { machine, only: sessions, budget };
+        let swept = flows::work::sweep_as_writer(&request, AskLimits::LONG);
         said(swept.map_err(Error::Order).map(|swept| {
             let ended = text::format_plural(swept.ended.len() as u64, "session");
             format!("{ended} ended.")
