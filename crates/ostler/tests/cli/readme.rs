@@ -92,8 +92,9 @@ fn pages() -> Vec<(String, String)> {
 #[test]
 fn row_17_every_example_of_the_book_works() {
     let mut examples = 0;
-    for (name, page) in pages() {
-        examples += run_page(&name, &page, &worked_home());
+    // A home for each: `-` is the newest session, which a page may have made itself.
+    for (name, page) in pages().iter().filter(|(_, page)| !console_lines(page).is_empty()) {
+        examples += run_page(name, page, &worked_home());
     }
     assert!(examples >= 50, "only {examples} examples");
 }
