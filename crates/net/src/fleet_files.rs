@@ -214,3 +214,8 @@ pub fn read_member(home: &Path) -> Result<(FleetDir, MemberFile), HelperFailure>
     }
     Ok((dir, member))
 }
+
+/// What names this machine for ever.
+pub fn this_machine() -> String {
+    sys::proc::current_observer().machine_hashed.unwrap_or_default()
+}

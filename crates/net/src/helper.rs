@@ -12,24 +12,14 @@ use model::helper::{
     FleetAsk, HELPER_PROTOCOL, HelperAsk, HelperFailure, HelperFailureKind, HelperRequest,
 };
 use serde::Serialize;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
+use crate::failure::internal_failure;
+use crate::helper_input::HelperInput;
 use crate::hub_setup::{self, InitRequest};
 use crate::{fleet, link, membership, ssh, webhook};
 
 /// The longest request.
 const MOST_REQUEST_BYTES: usize = 4 << 20;
-
-/// What `ostler` says after its request: that something changed. Ends when `ostler` does.
-#[derive(Debug)]
-pub struct HelperInput(Lines<BufReader<Stdin>>);
-
-impl HelperInput {
-    /// Waits for the next word; `None` when whoever started the helper is gone.
-    pub async fn next_signal(&mut self) -> Option<String> {
-        self.0.next_line().await.ok().flatten()
-    }
-}
 
 /// Reads the request, does what it says, answers.
 pub fn run_helper() -> ExitCode {
@@ -39,7 +29,7 @@ pub fn run_helper() -> ExitCode {
         Err(error) => return print_answer::<()>(Err(internal_failure(&error))),
     };
     let code = runtime.block_on(async {
-        let mut input = HelperInput(BufReader::new(tokio::io::stdin()).lines());
+        let mut input = HelperInput::from_stdin();
         let line = input.next_signal().await.unwrap_or_default();
         match read_request(&line) {
             Ok(request) => serve_request(request, input).await,
@@ -123,15 +113,6 @@ async fn serve_fleet(home: &Path, cache: &Path, ask: FleetAsk) -> ExitCode {
             print_answer(fleet::fleet_sessions(home, cache, all, &hosts, span(timeout_ms)).await)
         }
     }
-}
-
-/// Whatever nobody expected.
-pub fn internal_failure(error: &dyn std::fmt::Display) -> HelperFailure {
-    HelperFailure::new(
-        HelperFailureKind::Protocol,
-        error.to_string(),
-        "try again; if it stays, report it",
-    )
 }
 
 fn print_answer<T: Serialize>(answer: Result<T, HelperFailure>) -> ExitCode {

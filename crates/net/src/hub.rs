@@ -182,7 +182,7 @@ impl Hub {
         kind: SealKind,
         record: &impl Serialize,
     ) -> Result<Vec<u8>, HelperFailure> {
-        let failed = |error: &dyn std::fmt::Display| crate::helper::internal_failure(error);
+        let failed = |error: &dyn std::fmt::Display| crate::failure::internal_failure(error);
         let body = serde_json::to_vec(record).map_err(|error| failed(&error))?;
         seal_record(&self.root, kind, &body).map_err(|error| failed(&error))
     }
@@ -191,7 +191,7 @@ impl Hub {
     pub async fn publish_meta(&self, admin: &mut HubConnection) -> Result<(), HelperFailure> {
         let failed = |error: crate::nats::PutError| match error {
             crate::nats::PutError::Hub(error) => HelperFailure::from(error),
-            conflict => crate::helper::internal_failure(&conflict),
+            conflict => crate::failure::internal_failure(&conflict),
         };
         for member in &self.file.members {
             let subject = format!("$KV.meta.member.{}", member.id);

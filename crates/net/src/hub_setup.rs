@@ -11,8 +11,8 @@ use model::wire::FleetInitResult;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyUsagePurpose};
 
 use crate::engine::{HubEngine, find_engine};
+use crate::failure::internal_failure;
 use crate::fleet_files::FleetDir;
-use crate::helper::internal_failure;
 use crate::hub::{
     ADMIN_SEED, ENGINE_CONFIG, HUB_DIRECTORY, HUB_FILE, Hub, HubFile, ROOT_SEED, SYSTEM_SEED,
     ensure_buckets,

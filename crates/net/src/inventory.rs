@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::record::{
-    MOST_PAGE_BYTES, PAGES_OF_A_KIND, Page, RECORD_VERSION, compress_page, fit_session,
+    InventoryPage, MOST_PAGE_BYTES, PAGES_OF_A_KIND, RECORD_VERSION, compress_page, fit_session,
 };
 use crate::seal::SEAL_BYTES;
 
@@ -132,7 +132,7 @@ fn page_number(session: &Map<String, Value>, count: usize) -> usize {
 
 fn fits_page(name: &str, sessions: &[Map<String, Value>]) -> bool {
     const ROOM: usize = 512;
-    let page = Page {
+    let page = InventoryPage {
         v: RECORD_VERSION,
         member: "m".repeat(26),
         incarnation: "i".repeat(26),

@@ -4,7 +4,7 @@
 //! us still lives is decided by proof where there is some (its process on this machine), else by whether it
 //! renews while it is watched: no clock of one machine is compared with another's.
 
-use crate::record::{Lease, LeaseState};
+use crate::record::{LeaseState, MemberLease};
 
 /// What is found at the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum FoundLease {
     /// Something that this member did not sign.
     Forged,
     /// A lease that this member signed.
-    Signed(Box<Lease>),
+    Signed(Box<MemberLease>),
 }
 
 /// What is known of the process that holds a lease on this machine.
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn lease(machine: &str, boot: &str, state: LeaseState) -> FoundLease {
-        FoundLease::Signed(Box::new(Lease {
+        FoundLease::Signed(Box::new(MemberLease {
             v: 1,
             member: "m".into(),
             incarnation: "other".into(),

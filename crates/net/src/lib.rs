@@ -6,9 +6,11 @@
 
 pub mod daemon_client;
 pub mod engine;
+pub mod failure;
 pub mod fleet;
 pub mod fleet_files;
 pub mod helper;
+pub mod helper_input;
 pub mod http;
 pub mod hub;
 pub mod hub_setup;

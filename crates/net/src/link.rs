@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use crate::daemon_client::DaemonClient;
 use crate::fleet_files::{FleetDir, LINK_SEED, LinkReport, MemberFile, SEAL_SEED, read_member};
-use crate::helper::HelperInput;
+use crate::helper_input::HelperInput;
 use crate::inventory::{Inventory, plan_page_writes, take_inventory};
 use crate::lease::{
     FoundLease, HolderLife, HolderPulse, LeaseClaimant, LeaseDecision, decide_lease,
@@ -28,8 +28,8 @@ use crate::nats::{
     HubConnection, HubError, HubLogin, PutError, StoredRecord, connect_hub, violation_in,
 };
 use crate::record::{
-    Lease, LeaseState, MemberCertificate, Page, RECORD_VERSION, compress_page, read_certificate,
-    read_lease,
+    InventoryPage, LeaseState, MemberCertificate, MemberLease, RECORD_VERSION, compress_page,
+    read_certificate, read_lease,
 };
 use crate::seal::{SealKind, seal_record};
 
@@ -123,11 +123,11 @@ impl MemberLink {
         settings: FleetSettings,
     ) -> Result<Self, (FleetDir, HelperFailure)> {
         let prepared = (|| {
-            let failed = |error: &dyn std::fmt::Display| crate::helper::internal_failure(error);
+            let failed = |error: &dyn std::fmt::Display| crate::failure::internal_failure(error);
             let sealed = STANDARD.decode(&member.certificate).map_err(|error| failed(&error))?;
             let certificate = read_certificate(&member.root, &member.id, &sealed);
             let certificate = certificate.map_err(|error| failed(&error))?;
-            if certificate.machine != crate::membership::this_machine() {
+            if certificate.machine != crate::fleet_files::this_machine() {
                 return Err(failed(
                     &"copied: these keys were made on another machine; \
                                     `ostler fleet join --new` makes new ones",
@@ -324,7 +324,7 @@ impl MemberLink {
         state: LeaseState,
     ) -> Result<(), PutError> {
         self.n += 1;
-        let lease = Lease {
+        let lease = MemberLease {
             v: RECORD_VERSION,
             member: self.member.id.clone(),
             incarnation: self.me.incarnation.clone(),
@@ -377,7 +377,7 @@ impl MemberLink {
                 session.insert("lookedMs".to_owned(), json!(looked));
                 session
             });
-            let page = Page {
+            let page = InventoryPage {
                 v: RECORD_VERSION,
                 member: self.member.id.clone(),
                 incarnation: self.me.incarnation.clone(),
@@ -554,7 +554,7 @@ pub async fn publish_departure(dir: &FleetDir, member: &MemberFile) -> bool {
         let body = seal_json(&seal_key, SealKind::Lease, &lease).ok()?;
         hub.put_record(&format!("$KV.lease.{}", member.id), None, body).await.ok()?;
         for name in crate::record::page_names() {
-            let page = Page {
+            let page = InventoryPage {
                 v: RECORD_VERSION,
                 member: member.id.clone(),
                 incarnation: lease.incarnation.clone(),

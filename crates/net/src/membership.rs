@@ -13,11 +13,11 @@ use model::wire::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::failure::internal_failure;
 use crate::fleet_files::{
     FleetDir, LINK_SEED, MEMBER_FILE, MemberFile, OPERATOR_LINK_SEED, OPERATOR_SEAL_SEED,
-    SEAL_SEED, read_member,
+    SEAL_SEED, read_member, this_machine,
 };
-use crate::helper::internal_failure;
 use crate::hub::{Hub, ensure_buckets, purge_member};
 use crate::record::{
     FleetOperator, MemberCertificate, RECORD_VERSION, is_fleet_name, read_certificate,
@@ -134,11 +134,6 @@ pub fn ask_to_join(
     };
     let request = Some(write_line(REQUEST_PREFIX, &request)?);
     Ok(FleetJoinResult { name: name.to_owned(), id, joined: false, request, url: None })
-}
-
-/// What names this machine for ever.
-pub fn this_machine() -> String {
-    sys::proc::current_observer().machine_hashed.unwrap_or_default()
 }
 
 /// Becomes a member, with what the hub answered.

@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use crate::inventory::{is_ended, session_key};
 use crate::nats::StoredRecord;
 use crate::record::{
-    Lease, LeaseState, MemberCertificate, Page, RecordError, read_certificate, read_lease,
-    read_page,
+    InventoryPage, LeaseState, MemberCertificate, MemberLease, RecordError, read_certificate,
+    read_lease, read_page,
 };
 
 /// How far two clocks may differ before it is worth a word.
@@ -107,7 +107,7 @@ fn unreadable_member(id: &str, name: &str, error: &RecordError, here: bool) -> M
 }
 
 /// The state of a member by its lease.
-pub fn judge_member(lease: &Lease, age_ms: u64) -> MemberState {
+pub fn judge_member(lease: &MemberLease, age_ms: u64) -> MemberState {
     match lease.state {
         LeaseState::Left => MemberState::Left,
         LeaseState::Stopping => MemberState::Stopped,
@@ -185,8 +185,8 @@ fn read_member(
 fn merge_pages(
     whose: &MemberName,
     state: MemberState,
-    lease: &Lease,
-    pages: &[(Page, &StoredRecord)],
+    lease: &MemberLease,
+    pages: &[(InventoryPage, &StoredRecord)],
     now: Time,
     skew: i64,
 ) -> Vec<FleetSession> {

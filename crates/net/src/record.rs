@@ -69,7 +69,7 @@ pub enum RecordError {
 /// What a member says of itself with each renewal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Lease {
+pub struct MemberLease {
     /// The version.
     pub v: u32,
     /// Its id.
@@ -131,7 +131,7 @@ pub enum LeaseState {
 /// One part of a member's inventory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Page {
+pub struct InventoryPage {
     /// The version.
     pub v: u32,
     /// Whose it is.
@@ -255,11 +255,15 @@ fn check_time(time: Time) -> Result<(), RecordError> {
 }
 
 /// Reads a member's lease.
-pub fn read_lease(certificate: &MemberCertificate, sealed: &[u8]) -> Result<Lease, RecordError> {
+pub fn read_lease(
+    certificate: &MemberCertificate,
+    sealed: &[u8],
+) -> Result<MemberLease, RecordError> {
     if sealed.len() > MOST_LEASE_BYTES {
         return Err(RecordError::Limit("its size"));
     }
-    let lease: Lease = parse_record(open_record(&certificate.seal, SealKind::Lease, sealed)?)?;
+    let lease: MemberLease =
+        parse_record(open_record(&certificate.seal, SealKind::Lease, sealed)?)?;
     if lease.member != certificate.id {
         return Err(RecordError::Misplaced("member"));
     }
@@ -272,12 +276,12 @@ pub fn read_page(
     certificate: &MemberCertificate,
     name: &str,
     sealed: &[u8],
-) -> Result<Page, RecordError> {
+) -> Result<InventoryPage, RecordError> {
     if sealed.len() > MOST_PAGE_BYTES {
         return Err(RecordError::Limit("its size"));
     }
     let body = open_record(&certificate.seal, SealKind::Page, sealed)?;
-    let page: Page = parse_record(&decompress_page(body)?)?;
+    let page: InventoryPage = parse_record(&decompress_page(body)?)?;
     if page.member != certificate.id {
         return Err(RecordError::Misplaced("member"));
     }
@@ -307,7 +311,7 @@ fn decompress_page(body: &[u8]) -> Result<Vec<u8>, RecordError> {
 }
 
 /// Compresses a page; the seal comes after.
-pub fn compress_page(page: &Page) -> Result<Vec<u8>, RecordError> {
+pub fn compress_page(page: &InventoryPage) -> Result<Vec<u8>, RecordError> {
     let malformed = |error: &dyn std::fmt::Display| RecordError::Malformed(error.to_string());
     let text = serde_json::to_vec(page).map_err(|error| malformed(&error))?;
     if text.len() as u64 > MOST_DECODED_BYTES {

@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::daemon_client::DaemonClient;
-use crate::helper::HelperInput;
+use crate::helper_input::HelperInput;
 use crate::http::HttpReceiver;
 
 /// How long a receiver may take for one event.

@@ -6,7 +6,7 @@ use model::time::Time;
 use model::wire::{MemberState, SessionCounts};
 use net::merge::{FleetPicture, HubRecords, merge_records};
 use net::nats::StoredRecord;
-use net::record::{Lease, LeaseState, MemberCertificate, Page, compress_page};
+use net::record::{InventoryPage, LeaseState, MemberCertificate, MemberLease, compress_page};
 use net::seal::{SealKind, member_id, seal_record};
 use nkeys::KeyPair;
 use proptest::prelude::*;
@@ -44,8 +44,8 @@ impl Forge {
         &self.members[at].1.id
     }
 
-    fn lease(&self, at: usize) -> Lease {
-        Lease {
+    fn lease(&self, at: usize) -> MemberLease {
+        MemberLease {
             v: 1,
             member: self.id(at).to_owned(),
             incarnation: "i1".to_owned(),
@@ -68,12 +68,12 @@ impl Forge {
         }
     }
 
-    fn page(&self, at: usize, name: &str) -> Page {
+    fn page(&self, at: usize, name: &str) -> InventoryPage {
         let session = json!({
             "id": "s1", "agent": "codex", "status": "running", "activity": "working", "lookedMs": 0,
             "liveness": {"state": "alive", "reason": "x", "source": "process", "certainty": "proven"}
         });
-        Page {
+        InventoryPage {
             v: 1,
             member: self.id(at).to_owned(),
             incarnation: "i1".to_owned(),
@@ -93,13 +93,13 @@ impl Forge {
         seal_record(&self.members[at].0, kind, body).unwrap()
     }
 
-    fn put_lease(&self, at: usize, lease: &Lease, age_ms: i64) -> StoredRecord {
+    fn put_lease(&self, at: usize, lease: &MemberLease, age_ms: i64) -> StoredRecord {
         let body = serde_json::to_vec(lease).unwrap();
         let subject = format!("$KV.lease.{}", self.id(at));
         Self::stored(subject, age_ms, self.sealed(at, SealKind::Lease, &body))
     }
 
-    fn put_page(&self, at: usize, page: &Page) -> StoredRecord {
+    fn put_page(&self, at: usize, page: &InventoryPage) -> StoredRecord {
         let body = compress_page(page).unwrap();
         let subject = format!("$KV.inv.{}.{}", self.id(at), page.page);
         Self::stored(subject, 0, self.sealed(at, SealKind::Page, &body))
@@ -149,7 +149,7 @@ fn row_48_every_limit_makes_one_member_unreadable_and_nobody_else() {
     let good = forge.merge(&forge.records());
     assert_eq!(states(&good), [MemberState::Reachable, MemberState::Reachable]);
     assert_eq!(good.sessions.len(), 2, "row 58: the same id on two members is two rows");
-    let with_page = |change: &dyn Fn(&mut Page)| {
+    let with_page = |change: &dyn Fn(&mut InventoryPage)| {
         let mut page = forge.page(0, "active.0");
         change(&mut page);
         let mut records = forge.records();
@@ -158,7 +158,7 @@ fn row_48_every_limit_makes_one_member_unreadable_and_nobody_else() {
         records
     };
     let session = |change: fn(&mut Map<String, Value>)| {
-        with_page(&move |page: &mut Page| change(&mut page.sessions[0]))
+        with_page(&move |page: &mut InventoryPage| change(&mut page.sessions[0]))
     };
     for (what, records) in [
         ("another member", with_page(&|page| page.member = "x".to_owned())),
