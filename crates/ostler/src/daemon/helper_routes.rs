@@ -88,7 +88,10 @@ pub(super) async fn answer_helper(
     }
 }
 
-/// What `ls -a --json` would list.
+/// What of a session people and programs wrote: it leaves the machine without secrets.
+const FREE_TEXTS: [&str; 3] = ["title", "name", "waitingFor"];
+
+/// What `ls -a --json` would list, with secrets taken out of free text.
 fn list_sessions(source: &LiveSource) -> Result<Vec<u8>, String> {
     let observation = source.observe_on(&source.machine.next_turn());
     let sessions = observation.sessions.iter().map(|one| one.session_view()).collect::<Vec<_>>();
@@ -100,7 +103,20 @@ fn list_sessions(source: &LiveSource) -> Result<Vec<u8>, String> {
         incomplete: &observation.incomplete,
         unattached: &observation.unattached,
     };
-    serde_json::to_vec(&result).map_err(|error| error.to_string())
+    let mut listed = serde_json::to_value(&result).map_err(|error| error.to_string())?;
+    redact_sessions(&mut listed);
+    serde_json::to_vec(&listed).map_err(|error| error.to_string())
+}
+
+fn redact_sessions(listed: &mut serde_json::Value) {
+    let sessions = listed.get_mut("sessions").and_then(serde_json::Value::as_array_mut);
+    for session in sessions.into_iter().flatten() {
+        for name in FREE_TEXTS {
+            if let Some(serde_json::Value::String(text)) = session.get_mut(name) {
+                *text = flows::redact::redact(text).0;
+            }
+        }
+    }
 }
 
 async fn read_reply<T: Serialize + Send + 'static>(
@@ -180,4 +196,21 @@ fn query_value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
         .split('&')
         .find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name))
         .map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_57_free_text_leaves_the_machine_without_secrets() {
+        let secret = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8";
+        let id = "0199f2aa-1111-7222-8333-444455556666";
+        let mut listed = serde_json::json!({ "sessions": [
+            { "id": id, "title": format!("use {secret}"), "waitingFor": format!("Bash: {secret}") }
+        ] });
+        redact_sessions(&mut listed);
+        assert!(!listed.to_string().contains(secret), "{listed}");
+        assert_eq!(listed["sessions"][0]["id"], id);
+    }
 }
