@@ -178,9 +178,7 @@ fn ask_for_permission<I>(
         cwd: report.hook.cwd.clone(),
         asked_at: report.at,
         until: report.at.plus(marker.wait),
-        asker: machine
-            .identify_process(std::process::id())
-            .map_err(|error| error.to_string())?,
+        asker: machine.identify_process(std::process::id()).map_err(|error| error.to_string())?,
         owner: report.owner.clone(),
     };
     let home = machine.home();

@@ -35,6 +35,8 @@ pub enum DriveRefusal {
     IsCalling,
     /// The process belongs to another user.
     OtherUser { uid: u32 },
+    /// The agent has no way to ask ostler for a permission.
+    CannotAsk { agent: String },
 }
 
 /// What is wrong with the text of a prompt.
@@ -69,6 +71,7 @@ impl DriveRefusal {
             Self::Supervised { .. } => "supervised",
             Self::IsCalling => "is-calling",
             Self::OtherUser { .. } => "other-user",
+            Self::CannotAsk { .. } => "cannot-ask",
         }
     }
 
@@ -101,6 +104,10 @@ impl DriveRefusal {
             Self::Shared { command } | Self::Supervised { command } => format!("`{command}`"),
             Self::IsCalling => "run it from a terminal that is not below that agent".to_owned(),
             Self::OtherUser { .. } => "run ostler as that user".to_owned(),
+            Self::CannotAsk { .. } => {
+                "leave `--permissions` out: it asks on its own screen, and `ostler attach` answers"
+                    .to_owned()
+            }
         }
     }
 }
@@ -134,6 +141,9 @@ impl fmt::Display for DriveRefusal {
             Self::Supervised { .. } => f.write_str("a supervisor would start it again"),
             Self::IsCalling => f.write_str("this command runs below that agent"),
             Self::OtherUser { uid } => write!(f, "the process belongs to another user ({uid})"),
+            Self::CannotAsk { agent } => {
+                write!(f, "{agent} has no way to ask ostler for a permission")
+            }
         }
     }
 }
