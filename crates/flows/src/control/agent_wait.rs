@@ -72,7 +72,7 @@ pub fn wait_for_agent(wait: &AgentWait<'_>, source: LiveSource) -> Result<WaitRe
         0 => None,
         millis => Instant::now().checked_add(Duration::from_millis(millis)),
     };
-    let observer = sys::proc::current_observer();
+    let observer = source.machine.observer().clone();
     let mut host: Option<OwnedFd> = wait
         .terminal()
         .and_then(|session| sys::proc::watch_process_end(&session.host_identity(), &observer));

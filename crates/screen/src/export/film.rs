@@ -35,6 +35,64 @@ pub struct FilmSettings {
     pub profile: Profile,
 }
 
+/// How a film's time follows a recording's.
+#[derive(Clone, Copy, Debug, Default)]
+struct FilmClock {
+    film_time: Duration,
+    /// The recording's time at the last event.
+    recorded: Duration,
+}
+
+impl FilmClock {
+    /// Goes on to an event. What came before the beginning took no time.
+    fn pass_to(&mut self, time: Duration, settings: &FilmSettings) {
+        let passed = time.saturating_sub(self.recorded.max(settings.from));
+        self.recorded = self.recorded.max(time);
+        let passed = settings.idle_limit.map_or(passed, |limit| passed.min(limit));
+        let millis = passed.as_millis() * 100 / u128::from(settings.speed_percent.max(1));
+        self.film_time += Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
+    }
+}
+
+impl FilmSettings {
+    fn is_over(&self, time: Duration) -> bool {
+        self.to.is_some_and(|to| time > to)
+    }
+}
+
+/// The marks of a film, each with when it stands there; nothing is drawn.
+#[derive(Debug)]
+pub struct FilmMarks {
+    settings: FilmSettings,
+    clock: FilmClock,
+    /// In order.
+    pub marks: Vec<(Duration, String)>,
+}
+
+impl FilmMarks {
+    pub fn new(settings: FilmSettings) -> Self {
+        Self { settings, clock: FilmClock::default(), marks: Vec::new() }
+    }
+}
+
+impl RecordingWriter for FilmMarks {
+    fn record(&mut self, time: Duration, item: RecordingEvent<'_>) -> io::Result<()> {
+        if !self.settings.is_over(time) {
+            self.clock.pass_to(time, &self.settings);
+            if let RecordingEvent::Marker(label) = item
+                && time >= self.settings.from
+            {
+                self.marks.push((self.clock.film_time, label.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// What takes the frames of a film.
 pub(super) trait FrameSink {
     /// One picture, for a whole number of frames.
@@ -51,17 +109,12 @@ pub struct FilmWriter<S> {
     settings: FilmSettings,
     screen: Screen,
     drawer: FrameDrawer,
-    /// The film's time, and the recording's at the last event.
-    film_time: Duration,
-    recorded: Duration,
+    clock: FilmClock,
     /// The frame that is being filled, and whether anything changed in it.
     frame: u64,
     changed: bool,
     /// The last picture and the frame it began in.
     pending: Option<(IndexedPicture, u64)>,
-    /// Marks by when they stand in the film.
-    marks: Vec<(Duration, String)>,
-    over: bool,
 }
 
 #[expect(private_bounds, reason = "there are two films, and both are made here")]
@@ -72,33 +125,18 @@ impl<S: FrameSink> FilmWriter<S> {
             sink,
             screen: Screen::new(header.size, ScreenLimits { scrollback_lines: 0 }),
             drawer,
-            film_time: Duration::ZERO,
-            recorded: settings.from,
+            clock: FilmClock::default(),
             frame: 0,
             changed: true,
             pending: None,
-            marks: Vec::new(),
-            over: false,
             settings,
         }
     }
 
-    /// The marks, each with its time in the film.
-    pub fn marks(&self) -> &[(Duration, String)] {
-        &self.marks
-    }
-
     /// Lets the film's time go on to that of an event.
     fn pass_time(&mut self, time: Duration) -> io::Result<()> {
-        let mut passed = time.saturating_sub(self.recorded);
-        self.recorded = self.recorded.max(time);
-        if let Some(limit) = self.settings.idle_limit {
-            passed = passed.min(limit);
-        }
-        let speed = u128::from(self.settings.speed_percent.max(1));
-        let millis = passed.as_millis() * 100 / speed;
-        self.film_time += Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
-        let frame = frame_at(self.film_time);
+        self.clock.pass_to(time, &self.settings);
+        let frame = frame_at(self.clock.film_time);
         if frame > self.frame {
             self.close_frame()?;
             self.frame = frame;
@@ -125,14 +163,10 @@ impl<S: FrameSink> FilmWriter<S> {
 
 impl<S: FrameSink> RecordingWriter for FilmWriter<S> {
     fn record(&mut self, time: Duration, item: RecordingEvent<'_>) -> io::Result<()> {
-        if self.over || self.settings.to.is_some_and(|to| time > to) {
-            self.over = true;
+        if self.settings.is_over(time) {
             return Ok(());
         }
-        // What came before the beginning is there, and took no time.
-        if time > self.settings.from {
-            self.pass_time(time)?;
-        }
+        self.pass_time(time)?;
         match item {
             RecordingEvent::Output(bytes) => {
                 let _ = self.screen.advance(bytes);
@@ -141,9 +175,6 @@ impl<S: FrameSink> RecordingWriter for FilmWriter<S> {
             RecordingEvent::Resize(size) => {
                 let _ = self.screen.resize(size);
                 self.changed = true;
-            }
-            RecordingEvent::Marker(label) if time >= self.settings.from => {
-                self.marks.push((self.film_time, label.to_owned()));
             }
             RecordingEvent::Marker(_) | RecordingEvent::Input(_) | RecordingEvent::Exit(_) => {}
         }

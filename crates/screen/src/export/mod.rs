@@ -13,7 +13,7 @@ use std::io;
 use std::time::Duration;
 
 pub use cast::{CastV2, CastV3};
-pub use film::{FRAMES_A_SECOND, FilmSettings, FilmWriter, RawVideo};
+pub use film::{FRAMES_A_SECOND, FilmMarks, FilmSettings, FilmWriter, RawVideo};
 pub use gif::Gif;
 pub use html::Html;
 pub use txt::Txt;

@@ -4,11 +4,13 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use host::screen::export::{FRAMES_A_SECOND, RawVideo};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use host::screen::export::{FRAMES_A_SECOND, FilmMarks, RawVideo};
 use sha2::{Digest, Sha256};
 
 use super::{ExportLook, WrittenRecording, describe_recording, film_settings, replay_log};
@@ -16,6 +18,9 @@ use crate::terminal::HostedSession;
 
 /// The most of an encoder's complaint that is told.
 const MAX_COMPLAINT_BYTES: usize = 2_000;
+
+/// The most marks that become chapters: they are told on the encoder's command line.
+const MAX_CHAPTERS: usize = 500;
 
 /// What a video is wrapped in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +50,7 @@ impl VideoContainer {
     }
 }
 
-/// Writes a video to `path`. Marks become chapters in a second run, which copies what is encoded.
+/// Writes a video to `path`, with the marks as chapters.
 pub(super) fn write_video(
     session: &HostedSession,
     container: VideoContainer,
@@ -53,42 +58,31 @@ pub(super) fn write_video(
     look: &ExportLook,
 ) -> io::Result<WrittenRecording> {
     let settings = film_settings(session, look)?;
+    let header = describe_recording(session)?;
+    // The encoder wants chapters before the first frame.
+    let mut film_marks = FilmMarks::new(settings.clone());
+    replay_log(session, &header, &mut film_marks)?;
     let (width, height) = RawVideo::<io::Sink>::frame_pixels(&settings);
     let mut command = Command::new("ffmpeg");
     command
-        .args([
-            "-nostdin",
-            "-hide_banner",
-            "-loglevel",
-            "error",
-            "-f",
-            "rawvideo",
-            "-pix_fmt",
-            "rgb24",
-        ])
-        .args([
-            "-s",
-            &format!("{width}x{height}"),
-            "-r",
-            &FRAMES_A_SECOND.to_string(),
-            "-i",
-            "pipe:0",
-        ])
+        .args(["-nostdin", "-hide_banner", "-loglevel", "error"])
+        .args(["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &format!("{width}x{height}")])
+        .args(["-r", &FRAMES_A_SECOND.to_string(), "-i", "pipe:0"]);
+    if !film_marks.marks.is_empty() {
+        let chapters = STANDARD.encode(chapter_list(&film_marks.marks));
+        let address = format!("data:text/plain;base64,{chapters}");
+        command.args(["-f", "ffmetadata", "-i", &address, "-map_metadata", "1", "-map", "0:v"]);
+    }
+    command
         .args(container.encoder_options())
         .args(["-pix_fmt", "yuv420p", "-f", container.as_str(), "-n"])
         .arg(path);
-    let header = describe_recording(session)?;
-    let mut marks = Vec::new();
     let mut replayed = None;
     run_encoder(&mut command, |pipe| {
         let mut film = RawVideo::new_film(pipe, &header, settings);
         replayed = Some(replay_log(session, &header, &mut film)?);
-        marks = film.marks().to_vec();
         Ok(())
     })?;
-    if !marks.is_empty() {
-        add_chapters(path, container, &marks)?;
-    }
     let (sha256, bytes) = hash_file(path)?;
     let (metadata, seq, last) = replayed.ok_or_else(|| io::Error::other("nothing was replayed"))?;
     Ok((metadata, seq, last, sha256, bytes))
@@ -128,37 +122,10 @@ fn run_encoder(
     }
 }
 
-/// Puts chapters into a video without encoding it again.
-fn add_chapters(
-    path: &Path,
-    container: VideoContainer,
-    marks: &[(Duration, String)],
-) -> io::Result<()> {
-    let beside = |suffix: &str| -> PathBuf {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        name.into()
-    };
-    let with_chapters = beside(".chapters");
-    let mut command = Command::new("ffmpeg");
-    command
-        .args(["-hide_banner", "-loglevel", "error", "-i"])
-        .arg(path)
-        .args(["-f", "ffmetadata", "-i", "pipe:0", "-map_metadata", "1", "-c", "copy"])
-        .args(["-f", container.as_str(), "-n"])
-        .arg(&with_chapters);
-    run_encoder(&mut command, |pipe| pipe.write_all(chapter_list(marks).as_bytes()))?;
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a file of this process takes the place of another"
-    )]
-    sys::atomic::rename_over(&with_chapters, path)
-}
-
 /// The chapters in ffmpeg's own words.
 fn chapter_list(marks: &[(Duration, String)]) -> String {
     let mut list = ";FFMETADATA1\n".to_owned();
-    for (index, (start, label)) in marks.iter().enumerate() {
+    for (index, (start, label)) in marks.iter().take(MAX_CHAPTERS).enumerate() {
         let next = marks.get(index + 1).map(|(next, _)| *next);
         let end = next.unwrap_or(*start + Duration::from_secs(1));
         let mut title = String::new();
