@@ -364,3 +364,26 @@ fn row_62_an_agent_that_asks_ostler_gets_its_answer_and_one_that_cannot_is_refus
     assert_eq!(refused.envelope()["error"]["details"]["reason"], "cannot-ask");
     stage.run(&["create", "--permissions", "ostler"]).exits(2);
 }
+
+#[test]
+fn row_75_no_agent_is_started_in_a_locked_directory_or_below_it() {
+    let stage = stage();
+    let below = stage.home.join("work/below");
+    std::fs::create_dir_all(&below).unwrap();
+    let work = stage.home.join("work");
+    let work = work.to_str().unwrap();
+    stage.ok(&["lock", work, "--by", "ada", "--reason", "release"]);
+    let agent = ["create", "--agent", "claude", "--json", "--cwd"];
+    let words = [agent.as_slice(), &[below.to_str().unwrap()]].concat();
+    let refused = stage.run(&words).exits(13);
+    assert_eq!(refused.envelope()["error"]["details"]["reason"], "locked");
+    assert!(refused.message().contains("ada (release)"), "{refused:?}");
+    // Renamed, it is still locked; a shell is no agent, and other directories are free.
+    let moved = stage.home.join("moved");
+    std::fs::rename(work, &moved).unwrap();
+    stage.run(&[agent.as_slice(), &[moved.to_str().unwrap()]].concat()).exits(13);
+    stage.ok(&["create", "--cwd", moved.to_str().unwrap(), "--", "/bin/true"]);
+    create(&stage, &["--agent", "claude-code"]);
+    stage.ok(&["unlock", moved.to_str().unwrap(), "--by", "ada"]);
+    create(&stage, &["--agent", "claude-code", "--cwd", moved.to_str().unwrap()]);
+}

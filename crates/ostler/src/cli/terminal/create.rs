@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flows::launches;
+use flows::locks::{LockedError, refuse_locked};
 use flows::permit_channel::{PermitArrangement, arrange_permissions};
 use flows::terminal::agent_command::{AgentCommand, agent_command};
 use flows::terminal::create::{self, CreateTerminalRequest};
@@ -80,6 +81,19 @@ pub(crate) struct CreateArgs {
     scrollback: Option<usize>,
 }
 
+/// Keeps agents out of directories that somebody has locked.
+fn check_lock(context: &CliContext, cwd: Option<&str>) -> Result<(), Error> {
+    let directory = cwd.map_or_else(|| context.current_dir(), std::path::PathBuf::from);
+    match refuse_locked(context.machine()?, &directory) {
+        Ok(()) => Ok(()),
+        Err(LockedError::Locked(refusal)) => Err(Error::Drive(refusal)),
+        Err(LockedError::State(error)) => {
+            output::print_notice(&format!("whether the directory is locked is not known: {error}"));
+            Ok(())
+        }
+    }
+}
+
 /// Who is asked for permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum PermissionWord {
@@ -136,6 +150,9 @@ impl CreateArgs {
             Personality::AgentTty => agent.clone(),
         };
         let agent = self.agent.as_ref().map(alias);
+        if agent.is_some() && home.personality == Personality::Ostler {
+            check_lock(context, self.cwd.as_deref())?;
+        }
         let arranged = match &agent {
             Some(agent) => self.permissions.arrange(context, agent)?,
             None => PermitArrangement::default(),
