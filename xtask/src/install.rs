@@ -68,6 +68,27 @@ pub(crate) fn build(debug: bool) -> Result<PathBuf, String> {
     build_as_installed(debug, &["--package", "ostler"], "ostler")
 }
 
+/// Builds the program as `build` does, without the paths of this machine in it: whoever builds the same commit
+/// with the same compiler gets the same bytes.
+#[cfg(feature = "tools")]
+pub(crate) fn build_for_release() -> Result<PathBuf, String> {
+    let absolute = |path: PathBuf| std::path::absolute(path).map_err(|error| error.to_string());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root.canonicalize().map_err(|error| error.to_string())?;
+    let cargo_home = match (std::env::var_os("CARGO_HOME"), std::env::home_dir()) {
+        (Some(home), _) => home.into(),
+        (None, Some(home)) => home.join(".cargo"),
+        (None, None) => return Err("neither CARGO_HOME nor HOME is set".to_owned()),
+    };
+    let cargo_home = absolute(cargo_home)?;
+    // The name of a registry's directory depends on where it was fetched from. The last that fits holds.
+    let sources = std::fs::read_dir(cargo_home.join("registry/src"));
+    let registries = sources.into_iter().flatten().filter_map(|one| Some(one.ok()?.path()));
+    let mut maps = vec![(root, "/ostler"), (cargo_home.clone(), "/cargo")];
+    maps.extend(registries.map(|path| (path, "/registry")));
+    build_mapped(false, &["--package", "ostler"], "ostler", &maps)
+}
+
 /// Builds an example of a package in the same way, to be measured beside the program.
 #[cfg(feature = "tools")]
 pub(crate) fn build_example(package: &str, example: &str) -> Result<PathBuf, String> {
@@ -76,6 +97,16 @@ pub(crate) fn build_example(package: &str, example: &str) -> Result<PathBuf, Str
 }
 
 fn build_as_installed(debug: bool, what: &[&str], file: &str) -> Result<PathBuf, String> {
+    build_mapped(debug, what, file, &[])
+}
+
+/// Builds with paths in the program replaced, those of C sources too.
+fn build_mapped(
+    debug: bool,
+    what: &[&str],
+    file: &str,
+    maps: &[(PathBuf, &str)],
+) -> Result<PathBuf, String> {
     let target = host()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -87,8 +118,16 @@ fn build_as_installed(debug: bool, what: &[&str], file: &str) -> Result<PathBuf,
         // Given for the target alone: macros of the compiler cannot be linked statically.
         let name = target.to_uppercase().replace('-', "_");
         // At a fixed place: moving a program of this size costs as much as the rest of a hook.
-        let flags = "-C target-feature=+crt-static -C relocation-model=static";
+        let mut flags = "-C target-feature=+crt-static -C relocation-model=static".to_owned();
+        for (from, to) in maps {
+            flags.push_str(&format!(" --remap-path-prefix={}={to}", from.display()));
+        }
         command.env(format!("CARGO_TARGET_{name}_RUSTFLAGS"), flags);
+    }
+    if !maps.is_empty() {
+        let map =
+            |(from, to): &(PathBuf, &str)| format!("-ffile-prefix-map={}={to}", from.display());
+        command.env("CFLAGS", maps.iter().map(map).collect::<Vec<_>>().join(" "));
     }
     let status = command.status().map_err(|error| error.to_string())?;
     if !status.success() {

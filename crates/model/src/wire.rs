@@ -35,6 +35,7 @@ mod metrics;
 mod notify;
 mod pins;
 mod search;
+mod top;
 mod setup;
 mod usage;
 
@@ -49,6 +50,7 @@ pub use metrics::*;
 pub use notify::*;
 pub use pins::*;
 pub use search::*;
+pub use top::*;
 pub use setup::*;
 pub use usage::*;
 

@@ -20,11 +20,14 @@ mod notify;
 mod permits;
 mod salvage;
 mod terminal;
+mod top;
 
 use mcp::McpTable;
 pub(crate) use mcp::{McpRight, McpServerSettings};
 pub(crate) use terminal::TerminalSettings;
 use terminal::TerminalTable;
+pub(crate) use top::TopSettings;
+use top::TopTable;
 
 /// The file as it is written.
 #[derive(Debug, Default, Deserialize)]
@@ -38,6 +41,8 @@ struct File {
     retention: RetentionTable,
     #[serde(default)]
     terminal: TerminalTable,
+    #[serde(default)]
+    top: TopTable,
     #[serde(default)]
     mcp: McpTable,
     #[serde(default)]
@@ -91,6 +96,7 @@ struct RetentionTable {
 pub(crate) struct LoadedConfig {
     pub(crate) config: OstlerConfig,
     pub(crate) terminals: TerminalSettings,
+    pub(crate) top: TopSettings,
     pub(crate) mcp: McpServerSettings,
     pub(crate) notify: flows::notify::NotifySettings,
     pub(crate) permits: flows::permit_channel::PermitWaits,
@@ -187,6 +193,8 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
             .map_err(&wrong)?;
     settings.extend(drawn);
+    let (top, opened) = top::read_top_settings(&file.top, &from_file).map_err(&wrong)?;
+    settings.extend(opened);
     let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(&wrong)?;
     settings.extend(served);
     let (notify, told) = notify::read_notify_settings(file.notify, &from_file).map_err(&wrong)?;
@@ -202,7 +210,17 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
     let problems = Vec::new();
-    Ok(LoadedConfig { config, terminals, mcp, notify, permits, file: path, settings, problems })
+    Ok(LoadedConfig {
+        config,
+        terminals,
+        top,
+        mcp,
+        notify,
+        permits,
+        file: path,
+        settings,
+        problems,
+    })
 }
 
 /// Prices, in millionths of a dollar.

@@ -8,6 +8,7 @@ mod error;
 mod logging;
 mod metrics_server;
 mod render;
+mod top;
 
 use std::process::ExitCode;
 

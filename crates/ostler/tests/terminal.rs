@@ -20,6 +20,7 @@ mod terminal {
     mod skills;
     mod stage;
     mod submit;
+    mod top;
     mod trees;
     mod trust;
 }

@@ -351,6 +351,50 @@ impl Host {
     }
 }
 
+/// Refuses what agent-tty refuses, whose engine it could hang: a quantifier of a group that ends in one,
+/// or of another quantifier.
+pub fn check_nested_quantifiers(pattern: &str) -> Result<(), HostFault> {
+    let quantifies = |c: char| matches!(c, '*' | '+' | '{');
+    let mut open: Vec<bool> = Vec::new();
+    // Whether the piece before is a group with a quantifier in it, or has a counted one already.
+    let (mut risky, mut escaped, mut in_class) = (false, false, false);
+    let mut counted = false;
+    for c in pattern.chars() {
+        if escaped || in_class {
+            in_class &= escaped || c != ']';
+            escaped = !escaped && c == '\\';
+            (risky, counted) = (false, false);
+            continue;
+        }
+        if quantifies(c) && (risky || (counted && c == '{')) {
+            let message = "Invalid regex pattern: nested quantifiers are not allowed.";
+            return Err(HostFault::invalid_input(message).with("regex", pattern));
+        }
+        counted = c == '}';
+        match c {
+            '\\' => escaped = true,
+            '[' => in_class = true,
+            '(' => open.push(false),
+            ')' => {
+                risky = open.pop().unwrap_or(false);
+                // What holds a risky group is risky, too.
+                if let Some(outer) = open.last_mut() {
+                    *outer |= risky;
+                }
+                continue;
+            }
+            _ if quantifies(c) => {
+                if let Some(group) = open.last_mut() {
+                    *group = true;
+                }
+            }
+            _ => {}
+        }
+        risky = false;
+    }
+    Ok(())
+}
+
 /// Whether a pattern can be used.
 pub fn check_pattern(text: &str) -> Result<(), HostFault> {
     compile_pattern(text).map(drop)
@@ -378,13 +422,24 @@ pub fn check_offline(
             let matched = Some(params.screen_stable_ms.is_none());
             Ok(WaitResult { matched, ..result })
         }
-        None => Err(HostFault::new(
-            FaultCode::ReplayError,
-            format!(
+        None => {
+            let message = format!(
                 "the session is over, and its last screen does not show: {}\n{}",
                 render.describe_condition(),
                 shown.text.trim_end()
-            ),
-        )),
+            );
+            let lines: Vec<&str> = shown.text.lines().collect();
+            let mut fault = HostFault::new(FaultCode::ReplayError, message)
+                .with("capturedAtSeq", seq.max(0))
+                .with("cursorRow", shown.row)
+                .with("cursorCol", shown.col)
+                .with("visibleLines", lines);
+            for (name, given) in [("text", &params.text), ("regex", &params.regex)] {
+                if let Some(given) = given {
+                    fault = fault.with(name, given.as_str());
+                }
+            }
+            Err(fault)
+        }
     }
 }

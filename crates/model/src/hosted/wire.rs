@@ -395,6 +395,12 @@ pub struct RendererRuntime {
     /// Why the host was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
+    /// Of a live one under agent-tty's name: it draws already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub booted: Option<bool>,
+    /// The same: whether it is being started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_in_flight: Option<bool>,
 }
 
 /// The host of a session.

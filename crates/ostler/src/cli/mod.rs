@@ -61,6 +61,7 @@ mod status;
 mod stop;
 mod store;
 mod terminal;
+mod top;
 mod trash;
 mod tree;
 mod usage;
