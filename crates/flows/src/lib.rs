@@ -5,6 +5,7 @@ pub mod badge;
 pub mod bundle;
 pub mod caller;
 pub mod control;
+mod control_notes;
 pub mod converse;
 pub mod daemon;
 pub mod disk_use;

@@ -35,8 +35,8 @@ mod metrics;
 mod notify;
 mod pins;
 mod search;
-mod top;
 mod setup;
+mod top;
 mod usage;
 
 pub use agents::*;
@@ -50,8 +50,8 @@ pub use metrics::*;
 pub use notify::*;
 pub use pins::*;
 pub use search::*;
-pub use top::*;
 pub use setup::*;
+pub use top::*;
 pub use usage::*;
 
 /// The envelope around every result.

@@ -10,12 +10,15 @@ mod terminal {
     mod attach;
     mod better;
     mod contract;
+    mod deliveries;
     mod endurance;
     mod faults;
     mod film;
     mod headless;
+    mod launch;
     mod mcp;
     mod prompt;
+    mod resume;
     mod settings;
     mod skills;
     mod stage;

@@ -15,12 +15,14 @@ use model::wire::EventView;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
 mod cursors;
+mod deliveries;
 mod fuses;
 mod locks;
 mod permits;
 mod pins;
 mod tallies;
 
+pub use deliveries::DeliveryQuery;
 pub use locks::LockWrite;
 pub use permits::AnsweredPermit;
 pub use pins::{PinChange, read_pins};
@@ -69,6 +71,7 @@ const MIGRATIONS: &[&str] = &[
 ",
     include_str!("state/cursors_and_tallies.sql"),
     include_str!("state/locks_and_fuses.sql"),
+    deliveries::DELIVERY_TABLE,
 ];
 
 /// How long a transaction of somebody else is waited for.

@@ -206,6 +206,11 @@ pub fn forbid_dumps() -> io::Result<()> {
     Ok(rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum })?)
 }
 
+/// Whether this process may run that file.
+pub fn is_executable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;

@@ -23,7 +23,7 @@ pub use place::{
 };
 
 /// The version of what is said through the socket. Another one is refused.
-pub const DAEMON_PROTOCOL: u32 = 3;
+pub const DAEMON_PROTOCOL: u32 = 4;
 
 /// What the daemon can be asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

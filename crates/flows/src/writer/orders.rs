@@ -7,6 +7,7 @@ use std::time::Duration;
 use access::prune::PruneReport;
 use model::config::Retention;
 use model::control::fuses::FuseRecord;
+use model::control::note::{ControlNote, KeptDelivery};
 use model::control::permits::PermitVerdict;
 use model::identity::Identity;
 use model::plan::{PlanItem, Refusal};
@@ -130,6 +131,8 @@ pub enum Work {
     NotePermit(Box<PermitNote>),
     /// Change fuses.
     Fuse(Box<FuseOrder>),
+    /// Write down what control did.
+    NoteControl(ControlNote),
 }
 
 /// What came of it.
@@ -162,6 +165,8 @@ pub enum WorkDone {
     Noted,
     /// The fuses that were changed.
     Fuses(Vec<FuseRecord>),
+    /// It is written down; of a delivery whose key was used before, the one that used it.
+    NoteControl(Option<Box<KeptDelivery>>),
 }
 
 /// Who did it.

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use model::hosted::protocol::{HostDialect, HostQuery, HostRequest, IncomingRequest};
 use model::hosted::wire::{
     AttachParams, DestroyParams, DestroyResult, Dimensions, HostCounts, HostReport, InspectParams,
-    KeyframeParams, KeyframeResult, KeysParams, KeysResult, MarkParams, PasteParams, RenderParams,
-    RunParams, RunResult, ScreenshotParams, ScreenshotResult, SeqResult, SignalAnswer,
-    SignalParams, SnapshotParams, SnapshotResult, SubmissionProofParams, SubmitParams, TypeParams,
-    WaitParams,
+    KeyframeParams, KeyframeResult, KeysParams, KeysResult, MarkParams, PasteParams, ReadyParams,
+    RenderParams, RunParams, RunResult, ScreenshotParams, ScreenshotResult, SeqResult,
+    SignalAnswer, SignalParams, SnapshotParams, SnapshotResult, SubmissionProofParams,
+    SubmitParams, TypeParams, WaitParams,
 };
 use model::hosted::{FaultCode, HostFault, LogFact};
 use model::time::whole_millis;
@@ -19,6 +19,7 @@ use sys::proc::Signal;
 
 use super::connection::{Connection, ConnectionRole};
 use super::host::{Host, MAX_INPUT_BYTES};
+use super::ready::ReadyWait;
 use super::runs::{RunEnd, RunName, ShellKind};
 use super::wait::{RenderWait, Waiter};
 use crate::artifacts::ArtifactDir;
@@ -99,6 +100,12 @@ impl Host {
             HostRequest::Submit(query) => match self.submit_text(query) {
                 Ok(waiter) => MethodOutcome::Later(waiter),
                 Err(fault) => answered::<SubmitParams>(Err(fault)),
+            },
+            HostRequest::AwaitReady(query) => match self.check_running() {
+                Ok(()) => {
+                    MethodOutcome::Later(Waiter::Ready(ReadyWait::new(query, Instant::now())))
+                }
+                Err(fault) => answered::<ReadyParams>(Err(fault)),
             },
             HostRequest::SubmissionProof(query) => {
                 answered::<SubmissionProofParams>(Ok(self.settle_submission(&query)))

@@ -19,6 +19,7 @@ mod in_process;
 mod intake;
 mod methods;
 pub(crate) mod plain;
+mod ready;
 mod runs;
 mod start;
 mod submit;

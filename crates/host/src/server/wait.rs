@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::host::Host;
 use super::methods::internal_fault;
+use super::ready::ReadyWait;
 
 /// How long a wait lasts if nobody says.
 const DEFAULT_WAIT_TIMEOUT: Duration = Duration::from_millis(600_000);
@@ -36,6 +37,8 @@ pub(super) enum Waiter {
     Render(Box<RenderWait>),
     /// For the end of a command.
     Run { token: String, started: Instant, deadline: Instant, result: Box<RunResult> },
+    /// For the program to take a text.
+    Ready(ReadyWait),
     /// For the end of a submission.
     Submit { delivery: String },
     /// For the session's end.
@@ -132,6 +135,7 @@ impl Waiter {
                 });
                 [render.deadline, stable].into_iter().flatten().min()
             }
+            Self::Ready(wait) => Some(wait.next_check_at()),
             Self::Submit { .. } | Self::Destroyed => None,
         }
     }
@@ -326,6 +330,7 @@ impl Host {
     pub(super) fn answer_all(&mut self, now: Instant) {
         self.check_waiters(now, true);
         self.end_submissions();
+        self.check_readiness(now, true);
         let exit_code = self.manifest.exit_code;
         let exit_signal = self.manifest.exit_signal.clone();
         let id = self.manifest.session_id.clone();
@@ -346,7 +351,7 @@ impl Host {
                 session_id: id.clone(),
                 destroyed: true,
             })),
-            Waiter::Render(_) | Waiter::Submit { .. } => None,
+            Waiter::Render(_) | Waiter::Ready(_) | Waiter::Submit { .. } => None,
         });
     }
 }

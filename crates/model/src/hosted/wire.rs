@@ -9,11 +9,13 @@ use super::{SessionManifest, TerminationCategory};
 use crate::time::Time;
 
 mod batch;
+mod ready;
 mod snapshot;
 mod submit;
 mod wait;
 
 pub use batch::{BatchResult, StepError, StepRecord};
+pub use ready::{ReadyParams, ReadyResult};
 pub use snapshot::{
     ScreenshotParams, ScreenshotResult, SnapshotCell, SnapshotCells, SnapshotFormat, SnapshotLine,
     SnapshotParams, SnapshotResult,

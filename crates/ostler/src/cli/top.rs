@@ -8,6 +8,7 @@ use clap::Args;
 use flows::observe::ObserveScope;
 use flows::terminal::sight::TERMINAL_AGENT;
 use model::session::SessionName;
+use sys::machine::Machine;
 
 use crate::cli::terminal::attach::AttachArgs;
 use crate::cli::{CliContext, ls};
@@ -118,15 +119,16 @@ impl TopArgs {
         context: &CliContext,
         words: &model::filter::FilterWords,
     ) -> Result<TopPlace, Error> {
-        let dirs = context.ostler_dirs()?;
         let agents = match self.terminals_only {
             true => vec![TERMINAL_AGENT.to_owned()],
             false => Vec::new(),
         };
         let terminals = context.terminals_home()?;
         let mut source = context.live_source(self.scope(words), &agents)?;
-        source.home = Some(terminals.root.clone());
-        Ok(TopPlace { source, terminals, home: dirs.home, runtime: dirs.runtime })
+        if self.terminals_only {
+            source.machine = Machine::with_home(terminals.root.clone());
+        }
+        Ok(TopPlace { source, terminals })
     }
 
     fn print_once(

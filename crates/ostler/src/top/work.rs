@@ -5,7 +5,6 @@
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -48,8 +47,6 @@ const MAX_LISTED_ITEMS: usize = 200;
 pub(crate) struct TopPlace {
     pub(crate) source: LiveSource,
     pub(crate) terminals: TerminalHome,
-    pub(crate) home: PathBuf,
-    pub(crate) runtime: PathBuf,
 }
 
 /// What a plan that was shown would do.
@@ -131,7 +128,7 @@ fn said(result: Result<String, Error>) -> WorkOutcome {
 impl TopPlace {
     fn observe_all(&self) -> Observation {
         let source = LiveSource { scope: ObserveScope::All, ..self.source.clone() };
-        source.observe_at(sys::clock::now())
+        source.observe_on(&self.source.machine.next_turn())
     }
 
     /// Sends a prompt to the session it was written for.
@@ -226,14 +223,13 @@ impl TopPlace {
             keep: Vec::new(),
             agents: Vec::new(),
             retention: self.source.config.retention.clone(),
-            runtime: self.runtime.clone(),
+            runtime: self.source.machine.runtime().to_owned(),
             variables: std::collections::BTreeMap::new(),
         }
     }
 
     fn plan_gc(&self, ask: &mut GcRequest) -> GcResult {
-        let environment = flows::EnvLookup::new(&*self.source.variables);
-        gc::plan_gc_here(&self.home, ask, sys::clock::now(), &environment).into_preview()
+        gc::plan_gc_here(ask, &self.source.machine.next_turn()).into_preview()
     }
 
     /// What may be cleaned up, with reasons.
@@ -287,8 +283,7 @@ impl TopPlace {
     }
 
     fn have_done(&self, work: &Work) -> Result<WorkDone, Error> {
-        let now = sys::clock::now();
-        let done = carry_out_work(&self.home, &self.runtime, work, now, &mut |_, _| {});
+        let done = carry_out_work(work, &self.source.machine.next_turn(), &mut |_, _| {});
         done.map(|(done, _)| done).map_err(Error::Order)
     }
 
@@ -311,14 +306,10 @@ impl TopPlace {
 
     /// Which sessions would be ended because their agents are gone.
     pub(crate) fn plan_finalize(&self) -> WorkOutcome {
-        let environment = flows::EnvLookup::new(&*self.source.variables);
-        let request = flows::finalize::SweepRequest {
-            env: environment,
-            now: sys::clock::now(),
-            only: &[],
-            budget: CONDENSE_TIME_BUDGET,
-        };
-        let swept = match flows::finalize::preview_sweep(&self.home, &request) {
+        let machine = &self.source.machine.next_turn();
+        let budget = CONDENSE_TIME_BUDGET;
+        let request = flows::finalize::SweepRequest { machine, only: &[], budget };
+        let swept = match flows::finalize::preview_sweep(&request) {
             Ok(swept) => swept,
             Err(error) => {
                 return WorkOutcome::Said(describe_error(&Error::Order(error.into())));
@@ -343,15 +334,10 @@ impl TopPlace {
 
     /// Ends the sessions that were shown.
     pub(crate) fn carry_out_finalize(&self, sessions: &[String]) -> WorkOutcome {
-        let environment = flows::EnvLookup::new(&*self.source.variables);
-        let request = flows::finalize::SweepRequest {
-            env: environment,
-            now: sys::clock::now(),
-            only: sessions,
-            budget: CONDENSE_TIME_BUDGET,
-        };
-        let swept =
-            flows::work::sweep_as_writer(&self.home, &self.runtime, &request, AskLimits::LONG);
+        let machine = &self.source.machine.next_turn();
+        let budget = CONDENSE_TIME_BUDGET;
+        let request = flows::finalize::SweepRequest { machine, only: sessions, budget };
+        let swept = flows::work::sweep_as_writer(&request, AskLimits::LONG);
         said(swept.map_err(Error::Order).map(|swept| {
             let ended = text::format_plural(swept.ended.len() as u64, "session");
             format!("{ended} ended.")

@@ -187,6 +187,8 @@ impl CreateArgs {
                     Some(lines) => lines,
                     None => context.terminal_settings()?.scrollback_lines,
                 },
+                secrets: Vec::new(),
+                headless: None,
                 runtime: env::runtime_dir().filter(|_| home.personality == Personality::Ostler),
             },
         )?;
