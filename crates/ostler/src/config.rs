@@ -18,6 +18,7 @@ use crate::render::{duration, size};
 mod fleet;
 mod mcp;
 mod notify;
+mod permits;
 mod salvage;
 mod terminal;
 mod top;
@@ -53,6 +54,8 @@ struct File {
     prices: BTreeMap<String, PriceEntry>,
     #[serde(default)]
     notify: notify::NotifyTable,
+    #[serde(default)]
+    permits: permits::PermitsTable,
 }
 
 /// `[prices."model"]`: dollars for a million tokens of each kind.
@@ -100,6 +103,7 @@ pub(crate) struct LoadedConfig {
     pub(crate) fleet: model::helper::FleetSettings,
     pub(crate) mcp: McpServerSettings,
     pub(crate) notify: flows::notify::NotifySettings,
+    pub(crate) permits: flows::permit_channel::PermitWaits,
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<ConfigSetting>,
     /// What of the file does not hold; only [`load_what_holds`] goes on beside it.
@@ -201,7 +205,9 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
     settings.extend(served);
     let (notify, told) = notify::read_notify_settings(file.notify, &from_file).map_err(&wrong)?;
     settings.extend(told);
-    let prices = read_prices(&file.prices).map_err(&wrong)?;
+    let (permits, asked) = permits::read_permit_waits(&file.permits, &from_file).map_err(&wrong)?;
+    settings.extend(asked);
+    let prices = read_prices(&file.prices).map_err(wrong)?;
     let origin = if prices.is_empty() { "default" } else { &from_file };
     settings.push(ConfigSetting {
         key: "prices",
@@ -210,7 +216,18 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
     let problems = Vec::new();
-    Ok(LoadedConfig { config, terminals, top, fleet, mcp, notify, file: path, settings, problems })
+    Ok(LoadedConfig {
+        config,
+        terminals,
+        top,
+        fleet,
+        mcp,
+        notify,
+        permits,
+        file: path,
+        settings,
+        problems,
+    })
 }
 
 /// Prices, in millionths of a dollar.
