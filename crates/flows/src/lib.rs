@@ -13,6 +13,7 @@ pub mod gc;
 pub mod hook;
 pub mod hooks;
 pub mod launches;
+pub mod markdown;
 pub mod observe;
 pub mod openclaw_store;
 pub mod pins;

@@ -30,7 +30,9 @@ mod finalize;
 mod launch;
 mod pins;
 mod search;
+mod talk;
 mod usage;
+mod web;
 
 pub use agents::*;
 pub use collect::*;
@@ -38,7 +40,9 @@ pub use finalize::*;
 pub use launch::*;
 pub use pins::*;
 pub use search::*;
+pub use talk::*;
 pub use usage::*;
+pub use web::*;
 
 /// The envelope around every result.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -15,9 +15,12 @@ use crate::error::Error;
 use crate::render::{duration, size};
 
 mod terminal;
+mod web;
 
 pub(crate) use terminal::TerminalSettings;
 use terminal::TerminalTable;
+use web::WebTable;
+pub(crate) use web::{WebSettings, parse_rights};
 
 /// The file as it is written.
 #[derive(Debug, Default, Deserialize)]
@@ -31,6 +34,8 @@ struct File {
     retention: RetentionTable,
     #[serde(default)]
     terminal: TerminalTable,
+    #[serde(default)]
+    web: WebTable,
     #[serde(default)]
     profiles: BTreeMap<String, Profile>,
     #[serde(default)]
@@ -78,6 +83,7 @@ struct RetentionTable {
 pub(crate) struct LoadedConfig {
     pub(crate) config: OstlerConfig,
     pub(crate) terminals: TerminalSettings,
+    pub(crate) web: WebSettings,
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<ConfigSetting>,
 }
@@ -151,8 +157,10 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
     settings.extend(kept);
     let (terminals, drawn) =
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
-            .map_err(wrong)?;
+            .map_err(&wrong)?;
     settings.extend(drawn);
+    let (web, served) = web::read_web_settings(file.web, &from_file).map_err(&wrong)?;
+    settings.extend(served);
     let prices = read_prices(&file.prices).map_err(wrong)?;
     let origin = if prices.is_empty() { "default" } else { &from_file };
     settings.push(ConfigSetting {
@@ -161,7 +169,7 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         origin: origin.to_owned(),
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
-    Ok(LoadedConfig { config, terminals, file: path, settings })
+    Ok(LoadedConfig { config, terminals, web, file: path, settings })
 }
 
 /// Prices, in millionths of a dollar.

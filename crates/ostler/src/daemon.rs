@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use flows::daemon::OrderQueue;
 use flows::writer::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder, HomeId};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderMap};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -26,6 +26,11 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+
+use crate::api::{
+    ApiFailure, ApiReply, ApiService, DoorRoute, MAX_BODY_BYTES, ReplyBody, RouteWork,
+    document_reply, match_route, reply_failure,
+};
 
 /// How many connections are served at once; the others wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 64;
@@ -58,6 +63,7 @@ impl DaemonSocketServer {
         listener: std::os::unix::net::UnixListener,
         queue: OrderQueue,
         home: HomeId,
+        api: ApiService,
     ) -> std::io::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time().build()?;
@@ -67,7 +73,7 @@ impl DaemonSocketServer {
             UnixListener::from_std(listener)?
         };
         let (close, closed) = oneshot::channel();
-        let desk = Arc::new(FrontDesk { queue, home: home.to_string() });
+        let desk = Arc::new(FrontDesk { queue, home: home.to_string(), api });
         let thread = std::thread::Builder::new().name("door".to_owned());
         let thread =
             thread.spawn(move || runtime.block_on(serve_connections(listener, desk, closed)))?;
@@ -86,6 +92,7 @@ impl DaemonSocketServer {
 struct FrontDesk {
     queue: OrderQueue,
     home: String,
+    api: ApiService,
 }
 
 async fn serve_connections(
@@ -206,18 +213,16 @@ async fn serve_connection(stream: UnixStream, desk: Arc<FrontDesk>, has_asked: A
     .await;
 }
 
-type Reply = Response<Full<Bytes>>;
-
-fn text_reply(status: StatusCode, reason: impl Into<String>) -> Reply {
-    let mut response = Response::new(Full::from(reason.into()));
+fn text_reply(status: StatusCode, reason: impl Into<String>) -> ApiReply {
+    let mut response = Response::new(ReplyBody::from(reason.into().into_bytes()));
     *response.status_mut() = status;
     response
 }
 
-fn answer_reply(answer: &DaemonAnswer) -> Reply {
+fn answer_reply(answer: &DaemonAnswer) -> ApiReply {
     match serde_json::to_vec(answer) {
         Ok(text) => {
-            let mut response = Response::new(Full::from(text));
+            let mut response = Response::new(ReplyBody::from(text));
             let json = hyper::header::HeaderValue::from_static("application/json");
             response.headers_mut().insert(CONTENT_TYPE, json);
             response
@@ -226,7 +231,7 @@ fn answer_reply(answer: &DaemonAnswer) -> Reply {
     }
 }
 
-async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
+async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> ApiReply {
     let asked_for = header_text(request.headers(), "x-ostler-home");
     if asked_for != Some(desk.home.as_str()) {
         let asked_for = asked_for.unwrap_or("none");
@@ -237,12 +242,33 @@ async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
     match request.uri().path() {
         "/v1/status" => answer_reply(&DaemonAnswer::Status(desk.queue.status())),
         "/v1/orders" => take_order(desk, request).await,
-        _ => text_reply(StatusCode::NOT_FOUND, "there is no such thing to ask for"),
+        _ => answer_route(&desk.api, request).await,
+    }
+}
+
+/// Answers a route of the API. Whoever can connect is this user, and may do everything; only what a page
+/// needs to sign in has no meaning here.
+async fn answer_route(api: &ApiService, request: Request<Incoming>) -> ApiReply {
+    let Ok(found) = match_route(request.method().as_str(), request.uri().path()) else {
+        return reply_failure(&ApiFailure::not_found());
+    };
+    if let RouteWork::Door(route) = found.route.work {
+        return match route {
+            DoorRoute::Document => document_reply(&api.runner),
+            _ => reply_failure(&ApiFailure::not_found()),
+        };
+    }
+    let (head, body) = request.into_parts();
+    let body = timeout(ORDER_BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await;
+    match body {
+        Ok(Ok(body)) => api.answer(&found, head.uri.query(), &body.to_bytes()).await,
+        Ok(Err(_)) => reply_failure(&ApiFailure::too_large()),
+        Err(_) => text_reply(StatusCode::REQUEST_TIMEOUT, LATE),
     }
 }
 
 /// Waits for the daemon to turn to the order, hands it over, and waits for the answer.
-async fn take_order(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
+async fn take_order(desk: &FrontDesk, request: Request<Incoming>) -> ApiReply {
     let (turn, is_our_turn) = oneshot::channel::<()>();
     let (hand_over, handed_over) = std::sync::mpsc::sync_channel::<DaemonOrder>(1);
     let (reply, answer) = oneshot::channel::<DaemonAnswer>();

@@ -1,5 +1,6 @@
 //! The `ostler` binary: picks the role before any thread starts.
 
+mod api;
 mod cli;
 mod config;
 mod daemon;
@@ -7,6 +8,7 @@ mod env;
 mod error;
 mod logging;
 mod render;
+mod web;
 
 use std::process::ExitCode;
 

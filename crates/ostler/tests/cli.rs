@@ -40,5 +40,6 @@ mod cli {
     mod show;
     mod stop;
     mod usage;
+    mod web;
     mod writer;
 }

@@ -9,6 +9,7 @@
 pub mod append;
 pub mod atomic;
 pub mod beneath;
+pub mod browser;
 pub mod clock;
 pub mod dirs;
 pub mod dropped;

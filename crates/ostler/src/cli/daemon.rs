@@ -16,7 +16,8 @@ use sys::dirs::Dirs;
 use sys::lock::LockAttempt;
 use sys::watch::WatchLimitError;
 
-use crate::cli::{CliContext, version};
+use crate::api::ApiService;
+use crate::cli::{CliContext, served, version};
 use crate::env;
 use crate::error::Error;
 use crate::render::output;
@@ -149,7 +150,12 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
                 None => error.into(),
             },
         )?;
-    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home)?;
+    let door = crate::daemon::DaemonSocketServer::open(
+        listener,
+        queue,
+        home,
+        ApiService::new(served::COMMAND_RUNNER),
+    )?;
     output::print_notice(&format!("ostler daemon: pid {}", std::process::id()));
     let ended =
         daemon.run(&mut |problem| output::print_notice(&format!("ostler daemon: {problem}")));

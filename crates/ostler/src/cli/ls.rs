@@ -303,7 +303,7 @@ impl LsArgs {
             self.print_table(&observation, &shown, total, &table)?;
         }
         let code = error::exit_code_for(&observation.incomplete);
-        if !redraw {
+        if !redraw && !output::is_served() {
             // The process ends now; taking ten thousand sessions apart first only costs time.
             std::mem::forget(observation);
         }

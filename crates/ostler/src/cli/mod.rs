@@ -43,6 +43,7 @@ mod prompt;
 mod ps;
 mod schema;
 mod search;
+mod served;
 mod show;
 mod skills;
 mod status;
@@ -54,6 +55,7 @@ mod tree;
 mod usage;
 mod vault;
 pub(crate) mod version;
+mod web;
 mod who;
 mod why;
 
