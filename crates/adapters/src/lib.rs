@@ -348,6 +348,8 @@ pub struct Survey {
     pub extras: Vec<ExtraFile>,
     /// What could not be read.
     pub problems: Vec<SurveyProblem>,
+    /// The directories that were listed: what appears in them is what the next survey finds.
+    pub directories: Vec<PathBuf>,
 }
 
 impl Survey {
@@ -365,6 +367,7 @@ impl Survey {
             registrations: Vec::new(),
             extras: Vec::new(),
             problems: Vec::new(),
+            directories: Vec::new(),
         }
     }
 
@@ -381,13 +384,7 @@ impl Survey {
         path: &Path,
         wanted: impl Fn(&str) -> bool,
     ) -> Vec<files::DirEntry> {
-        let entries = match files::list_directory(&self.root, path) {
-            Ok(entries) => entries,
-            Err(error) => {
-                self.note_problem(path, &error);
-                return Vec::new();
-            }
-        };
+        let entries = self.list_all(path);
         let (good, bad): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| {
             matches!(entry.kind, files::EntryKind::File | files::EntryKind::Directory)
         });
@@ -406,10 +403,16 @@ impl Survey {
     /// Every entry of a directory, whatever it is: for registrations, where one that cannot be read
     /// still says that there may be a process. Reading it finds out what is wrong with it.
     pub fn list_all(&mut self, path: &Path) -> Vec<files::DirEntry> {
-        files::list_directory(&self.root, path).unwrap_or_else(|error| {
-            self.note_problem(path, &error);
-            Vec::new()
-        })
+        match files::list_directory(&self.root, path) {
+            Ok(entries) => {
+                self.directories.push(path.to_owned());
+                entries
+            }
+            Err(error) => {
+                self.note_problem(path, &error);
+                Vec::new()
+            }
+        }
     }
 
     /// Notes bytes that are no session.
@@ -444,6 +447,7 @@ impl Survey {
         self.registrations.append(&mut other.registrations);
         self.extras.append(&mut other.extras);
         self.problems.append(&mut other.problems);
+        self.directories.append(&mut other.directories);
     }
 
     /// Notes a problem, unless the thing is simply not there.

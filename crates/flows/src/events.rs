@@ -4,7 +4,8 @@ use std::path::Path;
 
 use model::wire::EventView;
 use store::state::{StateError, StateStore};
-use sys::watch::DirectoryWatch;
+use sys::watch::{DirectoryWatch, WatchLimitError};
+use sys::watch_set::ASK_INTERVAL;
 
 /// How many events are read at once.
 const EVENTS_PER_READ: usize = 500;
@@ -23,19 +24,44 @@ pub enum EventsError {
     NotPrivate(#[from] sys::private::PrivateError),
 }
 
-/// Hands out every event after `cursor`, and with `follow` goes on until `each` says stop.
+/// How new events are noticed.
+enum EventsFollow {
+    /// They are not.
+    Never,
+    /// By being told.
+    Told(DirectoryWatch),
+    /// By asking, because the kernel's watches have run out.
+    Asked,
+}
+
+impl EventsFollow {
+    fn of_home(home: &Path, notice: &mut dyn FnMut(&str)) -> Result<Self, EventsError> {
+        sys::private::create_private_dir(home)?;
+        match DirectoryWatch::watch_directory(home) {
+            Ok(watch) => Ok(Self::Told(watch)),
+            Err(error) => match WatchLimitError::from_error(&error) {
+                Some(limit) => {
+                    notice(&format!("asks every second: {limit}; {}", limit.remedy()));
+                    Ok(Self::Asked)
+                }
+                None => Err(error.into()),
+            },
+        }
+    }
+}
+
+/// Hands out every event after `cursor`, and with `follow` goes on until `each` says stop. `notice` is
+/// told why new ones have to be asked for, if they have.
 pub fn read_events(
     home: &Path,
     mut cursor: i64,
     follow: bool,
     each: &mut dyn FnMut(EventView) -> bool,
+    notice: &mut dyn FnMut(&str),
 ) -> Result<(), EventsError> {
-    let watch = match follow {
-        true => {
-            sys::private::create_private_dir(home)?;
-            Some(DirectoryWatch::watch_directory(home)?)
-        }
-        false => None,
+    let follow = match follow {
+        true => EventsFollow::of_home(home, notice)?,
+        false => EventsFollow::Never,
     };
     let mut state = None;
     loop {
@@ -54,9 +80,10 @@ pub fn read_events(
                 }
             }
         }
-        match &watch {
-            None => return Ok(()),
-            Some(watch) => watch.wait()?,
+        match &follow {
+            EventsFollow::Never => return Ok(()),
+            EventsFollow::Told(watch) => watch.wait()?,
+            EventsFollow::Asked => std::thread::sleep(ASK_INTERVAL),
         }
     }
 }

@@ -28,9 +28,11 @@ mod agents;
 mod collect;
 mod finalize;
 mod launch;
+mod mcp;
 mod pins;
 mod search;
 mod talk;
+mod setup;
 mod usage;
 mod web;
 
@@ -38,9 +40,11 @@ pub use agents::*;
 pub use collect::*;
 pub use finalize::*;
 pub use launch::*;
+pub use mcp::*;
 pub use pins::*;
 pub use search::*;
 pub use talk::*;
+pub use setup::*;
 pub use usage::*;
 pub use web::*;
 

@@ -14,9 +14,12 @@ use crate::env;
 use crate::error::Error;
 use crate::render::{duration, size};
 
+mod mcp;
 mod terminal;
 mod web;
 
+use mcp::McpTable;
+pub(crate) use mcp::{McpRight, McpServerSettings};
 pub(crate) use terminal::TerminalSettings;
 use terminal::TerminalTable;
 use web::WebTable;
@@ -36,6 +39,8 @@ struct File {
     terminal: TerminalTable,
     #[serde(default)]
     web: WebTable,
+    #[serde(default)]
+    mcp: McpTable,
     #[serde(default)]
     profiles: BTreeMap<String, Profile>,
     #[serde(default)]
@@ -84,6 +89,7 @@ pub(crate) struct LoadedConfig {
     pub(crate) config: OstlerConfig,
     pub(crate) terminals: TerminalSettings,
     pub(crate) web: WebSettings,
+    pub(crate) mcp: McpServerSettings,
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<ConfigSetting>,
 }
@@ -159,7 +165,9 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
             .map_err(&wrong)?;
     settings.extend(drawn);
-    let (web, served) = web::read_web_settings(file.web, &from_file).map_err(&wrong)?;
+    let (web, paged) = web::read_web_settings(file.web, &from_file).map_err(&wrong)?;
+    settings.extend(paged);
+    let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(wrong)?;
     settings.extend(served);
     let prices = read_prices(&file.prices).map_err(wrong)?;
     let origin = if prices.is_empty() { "default" } else { &from_file };
@@ -169,7 +177,7 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         origin: origin.to_owned(),
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
-    Ok(LoadedConfig { config, terminals, web, file: path, settings })
+    Ok(LoadedConfig { config, terminals, web, mcp, file: path, settings })
 }
 
 /// Prices, in millionths of a dollar.

@@ -57,6 +57,27 @@ pub(crate) fn runtime_dir() -> Option<PathBuf> {
     lookup_variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
+/// `XDG_DATA_HOME`: where shells look for completions of this user.
+pub(crate) fn data_home() -> Option<PathBuf> {
+    let named = lookup_variable("XDG_DATA_HOME").map(PathBuf::from);
+    let named = named.filter(|path| path.is_absolute());
+    named.or_else(|| home_dir().map(|home| home.join(".local/share")))
+}
+
+/// `XDG_DATA_DIRS`: where packages put completions.
+pub(crate) fn data_dirs() -> Vec<PathBuf> {
+    let named = lookup_variable("XDG_DATA_DIRS").unwrap_or("/usr/local/share:/usr/share".into());
+    std::env::split_paths(&named).filter(|path| path.is_absolute()).collect()
+}
+
+/// `ZDOTDIR`: where zsh has its files.
+pub(crate) fn zsh_directory() -> Option<PathBuf> {
+    lookup_variable("ZDOTDIR")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(home_dir)
+}
+
 /// `NO_COLOR`, for programs of ours whose words are read again.
 pub(crate) const NO_COLOR_VARIABLE: &str = "NO_COLOR";
 

@@ -37,9 +37,12 @@ mod cli {
     mod reaper;
     mod run;
     mod search;
+    mod service;
+    mod setup;
     mod show;
     mod stop;
     mod usage;
     mod web;
+    mod watch;
     mod writer;
 }

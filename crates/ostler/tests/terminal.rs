@@ -13,6 +13,7 @@ mod terminal {
     mod endurance;
     mod faults;
     mod headless;
+    mod mcp;
     mod prompt;
     mod settings;
     mod skills;

@@ -42,8 +42,7 @@ extern "C" fn note_signal(signal: libc::c_int) {
 pub fn watch_signals(signals: &[Signal]) -> io::Result<SignalWatch> {
     let (reader, writer) = io::pipe()?;
     for end in [reader.as_fd(), writer.as_fd()] {
-        let flags = rustix::fs::fcntl_getfl(end)?;
-        rustix::fs::fcntl_setfl(end, flags | rustix::fs::OFlags::NONBLOCK)?;
+        crate::watch::set_nonblocking(end)?;
     }
     SIGNAL_PIPE.store(writer.into_raw_fd(), Ordering::Relaxed);
     for signal in signals {

@@ -37,7 +37,7 @@ impl WatchLimitError {
     }
 
     #[cfg(target_os = "linux")]
-    fn limit_error(errno: rustix::io::Errno) -> io::Error {
+    pub(crate) fn limit_error(errno: rustix::io::Errno) -> io::Error {
         use rustix::io::Errno;
 
         let limit = match errno {
@@ -113,6 +113,12 @@ impl DirectoryWatch {
         self.clear();
         Ok(told)
     }
+}
+
+/// From now on reading and writing through this descriptor does not wait.
+pub fn set_nonblocking(descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(descriptor)?;
+    Ok(rustix::fs::fcntl_setfl(descriptor, flags | rustix::fs::OFlags::NONBLOCK)?)
 }
 
 /// Waits until one of the descriptors can be read, or for so long. Returns which can.

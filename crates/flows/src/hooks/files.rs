@@ -10,6 +10,7 @@ use model::time::Time;
 use model::wire::FileChange;
 use reaper::{CollectError, PlannedRemoval, Reaper, io_refusal, recheck_planned};
 use sha2::Digest;
+use sys::dropped::NoteDropped;
 use sys::writer_lock::WriterLock;
 
 use super::{EditError, HooksError};
@@ -193,6 +194,26 @@ impl SettingsPlan {
         }
     }
 
+    /// Leaves the file as it is; a copy of exactly that, which a killed change has made, goes.
+    pub(super) fn leave_uninstalled(seen: SettingsFile) -> Self {
+        let is_copy = seen.backup.is_some() && seen.backup == seen.bytes;
+        let plan = Self::leave_unchanged(seen);
+        if is_copy { plan.dropping_original() } else { plan }
+    }
+
+    /// Takes away the copy that was made for a change that then failed.
+    pub(super) fn drop_new_backup(&self, remove: RemoveSettings<'_>) {
+        if self.original != Original::Keep || self.seen.backup.is_some() {
+            return;
+        }
+        let backup = self.seen.backup_path();
+        if let Some(bytes) = &self.seen.bytes
+            && fs::read(&backup).is_ok_and(|kept| kept == *bytes)
+        {
+            remove(&backup, bytes).note_dropped("a copy of settings that were not changed");
+        }
+    }
+
     /// The change, line by line.
     pub(super) fn render_diff(&self) -> String {
         let text = |bytes: &Option<Vec<u8>>| {
@@ -212,6 +233,7 @@ impl SettingsPlan {
     pub(super) fn apply(
         &self,
         boundary: Option<&Path>,
+        kept_directories: &[PathBuf],
         remove: RemoveSettings<'_>,
     ) -> Result<(), HooksError> {
         if self.file_change() == FileChange::Unchanged && self.original != Original::Drop {
@@ -237,6 +259,7 @@ impl SettingsPlan {
                 .map_err(|source| HooksError::Write { path: backup, source })?;
         }
         match (&self.seen.bytes, &self.after) {
+            (Some(before), Some(after)) if before == after => {}
             (before, Some(after)) => {
                 if let Some(parent) = path.parent() {
                     DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(fail)?;
@@ -245,7 +268,7 @@ impl SettingsPlan {
             }
             (Some(before), None) => {
                 remove(path, before).map_err(fail)?;
-                remove_empty_directories(path, boundary);
+                remove_empty_directories(path, boundary, kept_directories);
             }
             (None, None) => {}
         }
@@ -270,7 +293,7 @@ pub fn trash_settings(
     content_hash: &str,
     now: Time,
 ) -> Result<Result<(), Refusal>, CollectError> {
-    let why = "nothing is in it but ostler's hooks, or what it was before them";
+    let why = "ostler alone has written it, or it is a copy from before ostler's change";
     let failed = |error: io::Error| io_refusal(path, &error);
     let planned = PlannedRemoval::new(RemovableKind::Configuration, path, "ostler", why);
     let planned = match planned.map_err(failed) {
@@ -290,12 +313,18 @@ pub fn trash_settings(
     Ok(taken)
 }
 
-/// Removes the directories above a file that have nothing in them any more, below `boundary`.
+/// Removes the directories above a file that have nothing in them any more, below `boundary` and the
+/// nearest one that is kept.
 #[expect(clippy::disallowed_methods, reason = "it removes nothing but empty directories")]
-fn remove_empty_directories(path: &Path, boundary: Option<&Path>) {
+pub(crate) fn remove_empty_directories(
+    path: &Path,
+    boundary: Option<&Path>,
+    kept_directories: &[PathBuf],
+) {
     let Some(boundary) = boundary else { return };
     for directory in path.ancestors().skip(1) {
-        let below = directory.starts_with(boundary) && directory != boundary;
+        let is_kept = kept_directories.iter().any(|kept| kept == directory);
+        let below = directory.starts_with(boundary) && directory != boundary && !is_kept;
         // It fails for one that is not empty, and that is the end of it.
         if !below || fs::remove_dir(directory).is_err() {
             return;

@@ -23,6 +23,7 @@ pub use model::wire::HookState as State;
 use model::wire::{FileChange, HookAgent, HookFile};
 
 use command::OstlerCommand;
+pub(crate) use files::remove_empty_directories;
 pub use files::{RemoveSettings, trash_settings};
 use files::{SettingsFile, SettingsPlan, backup_at_home, backup_beside, resolve_beneath};
 
@@ -148,6 +149,18 @@ pub fn change_hooks(
     dry_run: bool,
     remove: RemoveSettings<'_>,
 ) -> Result<HookAgent, HooksError> {
+    change_hooks_keeping(agent, request, action, dry_run, remove, &[])
+}
+
+/// As [`change_hooks`]; these directories stay when nothing is left in them.
+pub(crate) fn change_hooks_keeping(
+    agent: &str,
+    request: &HooksRequest<'_>,
+    action: HookAction,
+    dry_run: bool,
+    remove: RemoveSettings<'_>,
+    kept_directories: &[PathBuf],
+) -> Result<HookAgent, HooksError> {
     let (adapter, hooks) = find_hooks(agent)?;
     let wiring = Wiring::for_agent(adapter, hooks, request)?;
     let parts = settings_parts(adapter, hooks, request)?;
@@ -157,9 +170,11 @@ pub fn change_hooks(
     if !dry_run {
         for (part, plan) in parts.iter().zip(&mut plans) {
             let mut attempts = 0;
-            while let Err(error) = plan.apply(removal_boundary(request).as_deref(), remove) {
+            let boundary = removal_boundary(request);
+            while let Err(error) = plan.apply(boundary.as_deref(), kept_directories, remove) {
                 attempts += 1;
                 if !matches!(error, HooksError::Busy(_)) || attempts == MAX_CHANGE_ATTEMPTS {
+                    plan.drop_new_backup(remove);
                     return Err(error);
                 }
                 *plan = part.plan_change(&wiring, action)?;
@@ -373,7 +388,7 @@ impl SettingsPart {
         state: State,
     ) -> Result<SettingsPlan, EditError> {
         if state == State::NotInstalled {
-            return Ok(SettingsPlan::leave_unchanged(seen));
+            return Ok(SettingsPlan::leave_uninstalled(seen));
         }
         let text = seen.text_or_empty();
         let original = seen.original_text();

@@ -120,8 +120,11 @@ fn survey_adapter(
         adapter.survey_root(&mut one);
         all.absorb(one);
     }
+    let directories = std::mem::take(&mut all.directories);
     let (extras, unlisted) = (Vec::new(), Vec::new());
-    (AgentReport { adapter, roots, unlisted, extras, processes: 0, disabled }, all)
+    let report =
+        AgentReport { adapter, roots, directories, unlisted, extras, processes: 0, disabled };
+    (report, all)
 }
 
 impl Discovered {

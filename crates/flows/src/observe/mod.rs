@@ -93,6 +93,8 @@ pub struct AgentReport {
     pub adapter: &'static dyn Adapter,
     /// Where it looked.
     pub roots: Vec<std::path::PathBuf>,
+    /// The directories below these that were listed.
+    pub directories: Vec<std::path::PathBuf>,
     /// What of these could not be listed: nothing may be collected beside it.
     pub unlisted: Vec<SurveyProblem>,
     /// Bytes that are no transcript.
@@ -120,6 +122,8 @@ pub struct Observation {
     pub circumstances: JudgeCircumstances,
     /// What is never to be collected.
     pub pins: Pins,
+    /// Who looked.
+    pub observer: Observer,
     /// The ids of sessions that are there and were not looked at, since they cannot be live.
     pub unread_ids: Vec<String>,
 }
@@ -228,6 +232,7 @@ fn judge_sessions(
         agents,
         circumstances,
         pins: Pins::default(),
+        observer: observer.clone(),
         unread_ids: found.unread_ids,
     }
 }

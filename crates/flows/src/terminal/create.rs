@@ -195,7 +195,7 @@ fn check_name(home: &TerminalHome, name: &str) -> Result<(), HostFault> {
 }
 
 /// The home is made private; one that exists is verified and left as it is.
-fn make_home(home: &TerminalHome) -> Result<(), HostFault> {
+pub fn make_home(home: &TerminalHome) -> Result<(), HostFault> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new()
         .recursive(true)

@@ -1,5 +1,6 @@
 //! The rules: pure functions from facts to decisions.
 
+pub mod attention;
 pub mod explain;
 pub mod guard;
 pub mod judge;

@@ -28,11 +28,11 @@ declare_commands![CommandEntry {
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell.
-    shell: Shell,
+    shell: CompletionShell,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Shell {
+pub(crate) enum CompletionShell {
     Bash,
     Zsh,
     Fish,
@@ -42,18 +42,25 @@ enum Shell {
 
 impl CompletionsArgs {
     pub(crate) fn run_completions(&self, _: &CliContext) -> Result<ExitCode, Error> {
+        output::print_text(&self.shell.render_script()?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl CompletionShell {
+    /// The script that registers the completions.
+    pub(crate) fn render_script(self) -> Result<String, Error> {
         use clap_complete::env::{Bash, Elvish, Fish, Powershell, Zsh};
 
-        let shell: &dyn EnvCompleter = match self.shell {
-            Shell::Bash => &Bash,
-            Shell::Zsh => &Zsh,
-            Shell::Fish => &Fish,
-            Shell::Elvish => &Elvish,
-            Shell::Powershell => &Powershell,
+        let shell: &dyn EnvCompleter = match self {
+            Self::Bash => &Bash,
+            Self::Zsh => &Zsh,
+            Self::Fish => &Fish,
+            Self::Elvish => &Elvish,
+            Self::Powershell => &Powershell,
         };
         let mut out = Vec::new();
         shell.write_registration("COMPLETE", "ostler", "ostler", "ostler", &mut out)?;
-        output::print_text(&String::from_utf8_lossy(&out))?;
-        Ok(ExitCode::SUCCESS)
+        Ok(String::from_utf8_lossy(&out).into_owned())
     }
 }

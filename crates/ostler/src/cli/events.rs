@@ -83,7 +83,9 @@ impl EventsArgs {
             failed = told.err();
             failed.is_none()
         };
-        flows::events::read_events(&home, cursor, self.follow, &mut each).map_err(Error::Events)?;
+        let mut notice = |said: &str| output::print_notice(&text::one_line(said));
+        flows::events::read_events(&home, cursor, self.follow, &mut each, &mut notice)
+            .map_err(Error::Events)?;
         if let Some(error) = failed {
             return Err(error);
         }

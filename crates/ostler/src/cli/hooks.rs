@@ -9,7 +9,9 @@ use flows::hooks::{self, HookAction, HooksError, HooksRequest};
 use flows::work::carry_out_work;
 use flows::writer::{Work, WorkDone};
 use model::plan::Refusal;
+use model::time::Time;
 use model::wire::{FileChange, HookAgent, HookProblem, HookScope, HookState, HooksResult};
+use sys::dirs::Dirs;
 
 use crate::cli::CliContext;
 use crate::env;
@@ -134,25 +136,7 @@ impl HooksArgs {
         let program = stable_program_path()?;
         let dirs = context.ostler_dirs().ok();
         let home = dirs.as_ref().map(|dirs| dirs.home.clone());
-        let remove = |path: &Path, before: &[u8]| {
-            let dirs = dirs.as_ref().ok_or(io::ErrorKind::NotFound)?;
-            let work = Work::TrashSettings {
-                path: path.to_owned(),
-                content_hash: sys::hash::sha256(before),
-            };
-            let done =
-                carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
-            match done.map_err(io::Error::other)? {
-                (WorkDone::TrashSettings(None), _) => Ok(()),
-                (WorkDone::TrashSettings(Some(Refusal::Changed)), _) => {
-                    Err(io::ErrorKind::WouldBlock.into())
-                }
-                (WorkDone::TrashSettings(Some(refusal)), _) => {
-                    Err(io::Error::other(refusal.reason_text()))
-                }
-                _ => Err(io::Error::other("an unexpected answer")),
-            }
-        };
+        let remove = settings_remover(dirs.as_ref(), context.now);
         let request = HooksRequest {
             env: flows::EnvLookup::new(&env::lookup_variable),
             program: &program,
@@ -174,7 +158,7 @@ impl HooksArgs {
                 Err(HooksError::NoProject(_)) if which.agents.is_empty() => {}
                 Err(error) => {
                     let error = Error::from(error);
-                    agents.push(failed_agent(agent, &request, &error));
+                    agents.push(failed_agent(agent, &request.env, &error));
                     // To look, a file that cannot be understood is a gap in the answer.
                     let code = match action {
                         Some(_) => error.exit_code(),
@@ -244,12 +228,36 @@ pub(crate) fn stable_program_path() -> Result<PathBuf, Error> {
     Ok(found.unwrap_or(real))
 }
 
-fn failed_agent(agent: &str, request: &HooksRequest<'_>, error: &Error) -> HookAgent {
+/// Has the reaper take files that ostler alone has written, wherever the writer is.
+pub(crate) fn settings_remover(
+    dirs: Option<&Dirs>,
+    now: Time,
+) -> impl Fn(&Path, &[u8]) -> io::Result<()> + '_ {
+    move |path, before| {
+        let dirs = dirs.ok_or(io::ErrorKind::NotFound)?;
+        let content_hash = sys::hash::sha256(before);
+        let work = Work::TrashSettings { path: path.to_owned(), content_hash };
+        let done = carry_out_work(&dirs.home, &dirs.runtime, &work, now, &mut |_, _| {});
+        match done.map_err(io::Error::other)? {
+            (WorkDone::TrashSettings(None), _) => Ok(()),
+            (WorkDone::TrashSettings(Some(Refusal::Changed)), _) => {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            (WorkDone::TrashSettings(Some(refusal)), _) => {
+                Err(io::Error::other(refusal.reason_text()))
+            }
+            _ => Err(io::Error::other("an unexpected answer")),
+        }
+    }
+}
+
+/// An agent whose hooks were left as they are, and why.
+pub(crate) fn failed_agent(agent: &str, env: &flows::EnvLookup<'_>, error: &Error) -> HookAgent {
     let body = error.to_body();
     let agent = hooks::supported_agents().find(|id| *id == agent).unwrap_or_default();
     HookAgent {
         agent,
-        present: hooks::is_present(agent, &request.env),
+        present: hooks::is_present(agent, env),
         state: None,
         files: Vec::new(),
         notes: Vec::new(),

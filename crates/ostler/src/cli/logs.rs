@@ -212,7 +212,8 @@ fn watch_transcript(one: &Observed) -> Result<Option<DirectoryWatch>, Error> {
         .transpose()
 }
 
-fn read_entries(
+/// Reads the conversation from a position on; gives the position after it.
+pub(crate) fn read_entries(
     one: &Observed,
     position: u64,
     entries: &mut Vec<ConversationEntry>,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
+use flows::live::LiveSessions;
 use flows::observe::{Observation, ObserveScope, Observed};
 use model::address::ShortIds;
 use model::filter::FilterWords;
@@ -14,7 +15,7 @@ use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::{IncompleteSource, LsResult, SessionView};
 
-use crate::cli::{CliContext, complete};
+use crate::cli::{CliContext, complete, setup};
 use crate::error::{self, Error};
 use crate::render::colour::Painter;
 use crate::render::session_table::{self, SessionTable};
@@ -93,11 +94,13 @@ pub(crate) struct LsArgs {
     /// Print ids only.
     #[arg(short, long)]
     quiet: bool,
-    /// Look again and again; every so many seconds.
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
-          value_parser = parse_interval)]
-    watch: Option<Duration>,
+    /// Go on, and list again when something has changed; with a number also every so many seconds.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, value_parser = parse_interval)]
+    watch: Option<Option<Duration>>,
 }
+
+/// How often a table that is watched is drawn for its ages alone.
+const AGE_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SortKey {
@@ -220,12 +223,44 @@ struct SessionFilter<'a> {
 
 impl LsArgs {
     pub(crate) fn run_ls(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let Some(interval) = self.watch else {
-            return self.list_once(context, context.now, false);
-        };
+        match self.watch {
+            None => {
+                let observation =
+                    context.observe_at(context.now, self.observe_scope(), &self.agent)?;
+                let code = self.list_observation(context, context.now, &observation, false);
+                if !output::is_served() {
+                    // The process ends now; taking ten thousand sessions apart only costs time.
+                    std::mem::forget(observation);
+                }
+                code
+            }
+            Some(interval) => self.list_changes(context, interval),
+        }
+    }
+
+    /// Lists again whenever something has changed. The ages on a terminal change without that.
+    fn list_changes(
+        &self,
+        context: &CliContext,
+        interval: Option<Duration>,
+    ) -> Result<ExitCode, Error> {
+        let ages = (!context.json && output::is_terminal()).then_some(AGE_INTERVAL);
+        let mut live = LiveSessions::new(context.live_source(self.observe_scope(), &self.agent)?);
+        let mut newest = None;
         loop {
-            self.list_once(context, sys::clock::now(), true)?;
-            std::thread::sleep(interval);
+            let update = match live.next_change(interval.or(ages), None)? {
+                None if interval.is_some() => Some(live.look_now()),
+                update => update,
+            };
+            if let Some(update) = update {
+                if let Some(reason) = &update.asks_because {
+                    output::print_notice(&text::one_line(&format!("asks every second: {reason}")));
+                }
+                newest = Some(update.observation);
+            }
+            if let Some(observation) = &newest {
+                self.list_observation(context, sys::clock::now(), observation, true)?;
+            }
         }
     }
 
@@ -240,15 +275,20 @@ impl LsArgs {
         if wants_ended { ObserveScope::All } else { ObserveScope::Active }
     }
 
-    fn list_once(&self, context: &CliContext, now: Time, redraw: bool) -> Result<ExitCode, Error> {
+    fn list_observation(
+        &self,
+        context: &CliContext,
+        now: Time,
+        observation: &Observation,
+        redraw: bool,
+    ) -> Result<ExitCode, Error> {
         let filter = SessionFilter {
             ls: self,
             cwd: absolute_directory(self.cwd.as_deref())?,
             since: parse_since(self.since.as_deref(), now)?,
             words: parse_filter(self.filter.as_deref(), now)?,
         };
-        let observation = context.observe_at(now, self.observe_scope(), &self.agent)?;
-        let mut shown: Vec<&Observed> = self.select_shown(&observation, &filter);
+        let mut shown: Vec<&Observed> = self.select_shown(observation, &filter);
         let for_people = !context.json && !self.quiet;
         if for_people {
             shown = session_table::fold_terminals(&shown);
@@ -290,24 +330,19 @@ impl LsArgs {
                 true => None,
                 false => Some(context.observe_at(now, ObserveScope::Active, &[])?),
             };
-            let seen = [Some(&observation), others.as_ref()];
+            let seen = [Some(observation), others.as_ref()];
             let ids = ShortIds::among(seen.into_iter().flatten().flat_map(|one| one.known_ids()));
             let table = SessionTable {
                 ids: &ids,
-                observation: others.as_ref().unwrap_or(&observation),
+                observation: others.as_ref().unwrap_or(observation),
                 now,
                 paint: Painter::for_stdout(),
                 watched: redraw,
                 by_urgency: self.sort.is_none(),
             };
-            self.print_table(&observation, &shown, total, &table)?;
+            self.print_table(observation, &shown, total, &table)?;
         }
-        let code = error::exit_code_for(&observation.incomplete);
-        if !redraw && !output::is_served() {
-            // The process ends now; taking ten thousand sessions apart first only costs time.
-            std::mem::forget(observation);
-        }
-        Ok(code)
+        Ok(error::exit_code_for(&observation.incomplete))
     }
 
     fn select_shown<'a>(
@@ -389,6 +424,9 @@ impl LsArgs {
             )));
         }
         report_incomplete(&observation.incomplete);
+        if !table.watched {
+            setup::mention_setup_once();
+        }
         Ok(())
     }
 }

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser};
-use flows::observe::{Observation, ObserveRequest, ObserveScope, observe_sessions};
+use flows::live::LiveSource;
+use flows::observe::{Observation, ObserveScope};
 use flows::terminal::TerminalHome;
 use flows::terminal::screen::Personality;
 use model::time::Time;
@@ -38,12 +39,15 @@ mod hooks;
 mod logs;
 mod ls;
 mod man;
+mod mcp;
 mod pin;
 mod prompt;
 mod ps;
 mod schema;
 mod search;
 mod served;
+mod service;
+mod setup;
 mod show;
 mod skills;
 mod status;
@@ -105,6 +109,11 @@ pub(crate) struct CliContext {
 }
 
 impl CliContext {
+    /// The same context for something that begins now, in a role that outlives one command.
+    pub(crate) fn begun_at(&self, now: Time) -> Self {
+        Self { now, agent_tty: None, ..*self }
+    }
+
     /// ostler's own directories.
     pub(crate) fn ostler_dirs(&self) -> Result<sys::dirs::Dirs, Error> {
         Ok(sys::dirs::of_this_process()?)
@@ -160,6 +169,15 @@ impl CliContext {
         scope: ObserveScope,
         agents: &[String],
     ) -> Result<Observation, Error> {
+        Ok(self.live_source(scope, agents)?.observe_at(now))
+    }
+
+    /// What to look at, for whoever looks more than once.
+    pub(crate) fn live_source(
+        &self,
+        scope: ObserveScope,
+        agents: &[String],
+    ) -> Result<LiveSource, Error> {
         let config = self.load_config()?.config;
         // Without a home there is nowhere to look, and that is not the same as finding nothing.
         if env::home_dir().is_none_or(|home| !home.is_absolute()) {
@@ -169,15 +187,14 @@ impl CliContext {
             ));
         }
         let dirs = self.ostler_dirs()?;
-        Ok(observe_sessions(&ObserveRequest {
-            env: flows::EnvLookup::new(&env::lookup_variable),
-            config: &config,
-            home: Some(&dirs.home),
-            cache: Some(dirs.cache.as_path()).filter(|_| self.use_index),
-            now,
+        Ok(LiveSource {
+            variables: std::sync::Arc::new(env::lookup_variable),
+            config,
+            home: Some(dirs.home),
+            cache: Some(dirs.cache).filter(|_| self.use_index),
             scope,
-            agents,
-        }))
+            agents: agents.to_owned(),
+        })
     }
 
     /// Writes the answer as JSON.

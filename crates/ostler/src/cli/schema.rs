@@ -69,12 +69,11 @@ impl SchemaArgs {
                     .collect::<Map<_, _>>(),
             ),
             Some(name) => {
-                let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
-                let names = names.join(", ");
                 let index = all.iter().position(|(one, _)| one == name).ok_or_else(|| {
                     Error::usage_error(
                         format!("no JSON result is called `{name}`"),
-                        format!("there are: {names}"),
+                        "name a command as it is typed, such as `ls` or `access open`; `ostler schema` \
+                         prints all of them by name",
                     )
                 })?;
                 all.swap_remove(index).1.to_value()

@@ -44,11 +44,15 @@ fn no_dependency_is_banned_and_all_come_from_the_registry() {
     assert_eq!(rules["sources"]["unknown-registry"].as_str(), Some("deny"));
     assert_eq!(rules["sources"]["unknown-git"].as_str(), Some("deny"));
     assert_eq!(rules["bans"]["wildcards"].as_str(), Some("deny"));
-    let banned = texts(&rules, "bans", "deny");
     for platform in PLATFORMS {
-        for package in packages_of(platform).packages {
+        let metadata = packages_of(platform);
+        for (banned, wrappers) in bans(&rules) {
+            for user in users_of(&metadata, banned) {
+                assert!(wrappers.contains(&user), "{banned} is banned, and {user} uses it");
+            }
+        }
+        for package in metadata.packages {
             let name = package.name.as_str();
-            assert!(!banned.contains(&name), "{name} is banned");
             if let Some(source) = &package.source {
                 assert!(source.is_crates_io(), "{name} comes from {source}");
                 continue;
@@ -58,6 +62,28 @@ fn no_dependency_is_banned_and_all_come_from_the_registry() {
             }
         }
     }
+}
+
+/// The banned crates, each with those that may use it all the same.
+fn bans(rules: &toml::Table) -> Vec<(&str, Vec<&str>)> {
+    rules["bans"]["deny"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            let list = one.get("wrappers").and_then(toml::Value::as_array).into_iter().flatten();
+            (one["crate"].as_str().unwrap(), list.map(|name| name.as_str().unwrap()).collect())
+        })
+        .collect()
+}
+
+/// Whoever is built with that crate.
+fn users_of<'a>(metadata: &'a Metadata, name: &str) -> Vec<&'a str> {
+    let resolve = metadata.resolve.as_ref().unwrap();
+    let uses = |node: &&cargo_metadata::Node| {
+        node.dependencies.iter().any(|id| metadata[id].name.as_str() == name)
+    };
+    resolve.nodes.iter().filter(uses).map(|node| metadata[&node.id].name.as_str()).collect()
 }
 
 /// Whether an SPDX expression is satisfied by these licences. `/` is an old way to write `OR`.

@@ -1,0 +1,134 @@
+//! Live sessions in a thread of their own: one descriptor to poll, and never more than one update that waits.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use super::{LiveSessions, LiveSource, LiveUpdate};
+use crate::observe::ObserveScope;
+
+/// What the thread and its owner share.
+#[derive(Debug)]
+struct SharedUpdate {
+    /// What was found out and not taken yet; several looks are put together.
+    waiting: Option<LiveUpdate>,
+    /// What is to be looked at from now on.
+    scope: ObserveScope,
+    /// Why the thread ended, if it did.
+    failed: Option<io::Error>,
+}
+
+/// Live sessions that can be waited for beside other things. Dropping it ends its thread.
+#[derive(Debug)]
+pub struct LiveFeed {
+    shared: Arc<Mutex<SharedUpdate>>,
+    bell: io::PipeReader,
+    /// Writing to it asks the thread to look at what was set; closing it ends the thread.
+    orders: Option<io::PipeWriter>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LiveFeed {
+    /// Begins to watch.
+    pub fn start(source: LiveSource) -> io::Result<Self> {
+        let (bell, ring) = io::pipe()?;
+        let (taken, orders) = io::pipe()?;
+        for end in [bell.as_fd(), ring.as_fd(), taken.as_fd(), orders.as_fd()] {
+            sys::watch::set_nonblocking(end)?;
+        }
+        let shared = SharedUpdate { waiting: None, scope: source.scope, failed: None };
+        let shared = Arc::new(Mutex::new(shared));
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("live".to_owned())
+            .spawn(move || run_feed(source, &theirs, ring, taken))?;
+        Ok(Self { shared, bell, orders: Some(orders), thread: Some(thread) })
+    }
+
+    /// What to poll for reading: then there is an update.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// The update that waits, if one does. Does not block.
+    pub fn take_update(&self) -> io::Result<Option<LiveUpdate>> {
+        let mut rung = [0; 64];
+        while matches!((&self.bell).read(&mut rung), Ok(count) if count > 0) {}
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        match shared.failed.take() {
+            Some(error) => Err(error),
+            None => Ok(shared.waiting.take()),
+        }
+    }
+
+    /// Waits for the next update.
+    pub fn next_update(&self) -> io::Result<LiveUpdate> {
+        loop {
+            if let Some(update) = self.take_update()? {
+                return Ok(update);
+            }
+            sys::watch::poll_readable(&[self.descriptor()], None)?;
+        }
+    }
+
+    /// Looks at more or less of the past from now on.
+    pub fn set_scope(&self, scope: ObserveScope) {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).scope = scope;
+        if let Some(mut orders) = self.orders.as_ref() {
+            // A full pipe has told already.
+            let _ = orders.write(&[1]);
+        }
+    }
+}
+
+impl Drop for LiveFeed {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was told by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run_feed(
+    source: LiveSource,
+    shared: &Mutex<SharedUpdate>,
+    mut ring: io::PipeWriter,
+    orders: io::PipeReader,
+) {
+    let mut live = LiveSessions::new(source);
+    loop {
+        let found = live.next_change(None, Some(orders.as_fd()));
+        let mut taken = [0; 64];
+        match (&orders).read(&mut taken) {
+            Ok(0) => return,
+            Ok(_) => {
+                let scope = shared.lock().unwrap_or_else(PoisonError::into_inner).scope;
+                live.set_scope(scope);
+            }
+            Err(_) => {}
+        }
+        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = match found {
+            Ok(None) => continue,
+            Ok(Some(update)) => {
+                match &mut shared.waiting {
+                    Some(waiting) => waiting.absorb(update),
+                    none => *none = Some(update),
+                }
+                false
+            }
+            Err(error) => {
+                shared.failed = Some(error);
+                true
+            }
+        };
+        // A full pipe has rung already.
+        let _ = ring.write(&[1]);
+        if ended {
+            return;
+        }
+    }
+}

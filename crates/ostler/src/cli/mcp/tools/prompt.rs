@@ -1,0 +1,87 @@
+//! The tool that prompts another session, with a receipt.
+
+use std::time::Duration;
+
+use flows::control::prompt::{PromptRequest, deliver_prompt};
+use flows::observe::ObserveScope;
+use model::control::delivery::delivery_failure;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::scope;
+use super::super::server::McpServerState;
+use super::{McpTool, ToolEffect};
+use crate::config::McpRight;
+use crate::error::Error;
+
+/// How long the agent's own record may take to hold the text.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(15);
+
+pub(super) struct PromptSession;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PromptCallInput {
+    /// The session's id, or an unambiguous beginning of it.
+    id: String,
+    text: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PromptOutput {
+    /// Names the delivery.
+    delivery: String,
+    /// `accepted` only when the agent's own record holds the text.
+    state: String,
+    session: String,
+}
+
+impl McpTool for PromptSession {
+    const NAME: &'static str = "prompt_session";
+    const DESCRIPTION: &'static str = "Sends a prompt to an idle agent of this project that runs in a hosted \
+        terminal, and says `accepted` only when that agent's own record holds it. Never to the caller itself.";
+    const RIGHT: Option<McpRight> = Some(McpRight::Prompt);
+    const EFFECT: ToolEffect = ToolEffect::Adds;
+    type Input = PromptCallInput;
+    type Output = PromptOutput;
+
+    fn run(state: &McpServerState, input: PromptCallInput) -> Result<PromptOutput, Error> {
+        let context = state.call_context();
+        let observation = context.observe_now(ObserveScope::All, &[])?;
+        let target = state.find_visible(&observation, &input.id)?.session.session_name();
+        let calling = scope::calling_session(&observation).map(|one| one.session.session_name());
+        if calling.as_ref() == Some(&target) || state.place.is_above(&target) {
+            return Err(Error::Refused {
+                what: format!("{target} is the session that asks, or one that started it"),
+                hint: "prompt another session".to_owned(),
+            });
+        }
+        let _turn = state.hold_target(&target)?;
+        // Who reads it can tell a program's words from a person's.
+        let sender = calling.map_or_else(|| "an MCP client".to_owned(), |name| name.to_string());
+        let request = PromptRequest {
+            target,
+            text: format!("[from {sender}, by ostler mcp] {}", input.text),
+            into_working: false,
+            is_command: false,
+            over_person: false,
+            // One that works has not answered the last prompt yet.
+            idle_timeout: Duration::ZERO,
+            accept_timeout: RECORD_TIMEOUT,
+        };
+        let mut observe = || {
+            let now = sys::clock::now();
+            context.observe_at(now, ObserveScope::All, &[]).map_err(|error| error.to_string())
+        };
+        let delivery = deliver_prompt(&context.terminals_home()?, &request, &mut observe)?;
+        if delivery_failure(delivery.state, None).is_some() {
+            return Err(Error::NotDelivered(Box::new(delivery)));
+        }
+        Ok(PromptOutput {
+            delivery: delivery.id,
+            state: delivery.state.as_str().to_owned(),
+            session: delivery.session,
+        })
+    }
+}
