@@ -4,7 +4,7 @@
 //! its description, so that nothing is ever loaded.
 
 use model::conversation::{ConversationEntry, ConversationRole};
-use model::wire::{TalkEntry, TextBlock, TextSpan};
+use model::wire::{BlockTalkEntry, TextBlock, TextSpan};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use crate::redact::redact;
@@ -16,14 +16,14 @@ const MAX_ENTRY_CHARS: usize = 64 << 10;
 const MOST_DEPTH: usize = 12;
 
 /// An entry of a conversation for a page: in blocks, with secrets masked.
-pub fn to_talk_entry(number: usize, entry: &ConversationEntry) -> TalkEntry {
+pub fn to_talk_entry(number: usize, entry: &ConversationEntry) -> BlockTalkEntry {
     let (text, cut) = cut_text(&entry.text);
     let (text, _) = redact(text);
     let blocks = match entry.role {
         ConversationRole::User | ConversationRole::Assistant => parse_markdown(&text),
         _ => vec![TextBlock::Plain { text }],
     };
-    TalkEntry {
+    BlockTalkEntry {
         number,
         at: entry.at,
         role: entry.role,

@@ -31,8 +31,8 @@ mod launch;
 mod mcp;
 mod pins;
 mod search;
-mod talk;
 mod setup;
+mod talk;
 mod usage;
 mod web;
 
@@ -43,8 +43,8 @@ pub use launch::*;
 pub use mcp::*;
 pub use pins::*;
 pub use search::*;
-pub use talk::*;
 pub use setup::*;
+pub use talk::*;
 pub use usage::*;
 pub use web::*;
 

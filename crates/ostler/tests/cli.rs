@@ -42,7 +42,7 @@ mod cli {
     mod show;
     mod stop;
     mod usage;
-    mod web;
     mod watch;
+    mod web;
     mod writer;
 }

@@ -14,7 +14,7 @@ pub struct TalkResult<'a> {
     /// The adapter id.
     pub agent: &'a str,
     /// The conversation, oldest first.
-    pub entries: Vec<TalkEntry>,
+    pub entries: Vec<BlockTalkEntry>,
     /// How many entries there are in all.
     pub total: usize,
 }
@@ -22,7 +22,7 @@ pub struct TalkResult<'a> {
 /// One thing that was said or done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TalkEntry {
+pub struct BlockTalkEntry {
     /// Its number, from 1, as `logs --from` takes it.
     pub number: usize,
     /// When, where the transcript says.

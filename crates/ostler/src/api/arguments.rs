@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use serde_json::{Map, Value};
 
 use super::reply::ApiFailure;
-use super::routes::{ApiRoute, FieldPlace, FieldUse, RouteField, RouteMatch};
+use super::routes::{ApiRoute, FieldUse, RouteField, RouteFieldPlace, RouteMatch};
 
 /// What a segment or a value of a query says; `None` if it is not text, or holds a NUL.
 pub(super) fn decode_percent(text: &str) -> Option<String> {
@@ -98,7 +98,7 @@ fn put_field(
 
 /// Words that mean something else to a person at a terminal: standard input, this directory, the newest.
 fn check_word(field: &RouteField, text: &str) -> Result<OsString, ApiFailure> {
-    let is_relative = text == "-" || (text == "." && field.place == FieldPlace::Path);
+    let is_relative = text == "-" || (text == "." && field.place == RouteFieldPlace::Path);
     if is_relative {
         return Err(ApiFailure::usage(format!("`{}` must not be `{text}`", field.name)));
     }
@@ -128,7 +128,7 @@ fn read_body(route: &ApiRoute, body: &[u8]) -> Result<Map<String, Value>, ApiFai
     let wrong = || ApiFailure::usage("the body must be one JSON object");
     let given: Map<String, Value> = serde_json::from_slice(body).map_err(|_| wrong())?;
     let is_known = |name: &str| {
-        route.fields.iter().any(|field| field.place == FieldPlace::Body && field.name == name)
+        route.fields.iter().any(|field| field.place == RouteFieldPlace::Body && field.name == name)
     };
     match given.keys().find(|name| !is_known(name)) {
         Some(unknown) => Err(ApiFailure::usage(format!("`{unknown}` is not known here"))),
@@ -149,7 +149,7 @@ fn read_query(
         let field = route
             .fields
             .iter()
-            .find(|field| field.place == FieldPlace::Query && field.name == name)
+            .find(|field| field.place == RouteFieldPlace::Query && field.name == name)
             .ok_or_else(|| wrong("not known here"))?;
         let value = match field.used {
             FieldUse::Flag(_) => match value.as_str() {

@@ -4,7 +4,7 @@ use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::reply::{ApiReply, typed_reply};
-use super::routes::{ApiRight, ApiRoute, FieldPlace, FieldUse, ROUTES, RouteField, RouteWork};
+use super::routes::{ApiRight, ApiRoute, FieldUse, ROUTES, RouteField, RouteFieldPlace, RouteWork};
 use super::run::CommandRunner;
 
 /// The document as it is served.
@@ -75,9 +75,9 @@ fn answer_schema_name(route: &ApiRoute) -> Option<(String, &'static str)> {
 
 fn operation(route: &ApiRoute) -> Value {
     let fields = |place| route.fields.iter().filter(move |field| field.place == place);
-    let parameters: Vec<Value> = fields(FieldPlace::Path)
+    let parameters: Vec<Value> = fields(RouteFieldPlace::Path)
         .map(|field| parameter(field, "path"))
-        .chain(fields(FieldPlace::Query).map(|field| parameter(field, "query")))
+        .chain(fields(RouteFieldPlace::Query).map(|field| parameter(field, "query")))
         .collect();
     let content = match route.work {
         RouteWork::File(_, kind) => json!({ kind: { "schema": { "type": "string" } } }),
@@ -104,11 +104,11 @@ fn operation(route: &ApiRoute) -> Value {
     if route.right != ApiRight::Anybody {
         operation["security"] = json!([{ "tab": [] }]);
     }
-    if fields(FieldPlace::Body).next().is_some() {
-        let properties: Map<String, Value> = fields(FieldPlace::Body)
+    if fields(RouteFieldPlace::Body).next().is_some() {
+        let properties: Map<String, Value> = fields(RouteFieldPlace::Body)
             .map(|field| (field.name.to_owned(), field_schema(field)))
             .collect();
-        let required: Vec<&str> = fields(FieldPlace::Body)
+        let required: Vec<&str> = fields(RouteFieldPlace::Body)
             .filter(|field| field.required)
             .map(|field| field.name)
             .collect();
@@ -145,7 +145,7 @@ fn field_schema(field: &RouteField) -> Value {
     let mut schema = match field.used {
         FieldUse::Flag(_) => json!({ "type": "boolean" }),
         FieldUse::Words => json!({ "type": "array", "items": { "type": "string" } }),
-        FieldUse::Opt(_) if field.place == FieldPlace::Body => {
+        FieldUse::Opt(_) if field.place == RouteFieldPlace::Body => {
             json!({ "type": ["string", "number", "array"] })
         }
         _ => json!({ "type": "string" }),

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use FieldPlace::{Body, Path, Query};
 use FieldUse::{Flag, Identity, Opt, Word, Words};
+use RouteFieldPlace::{Body, Path, Query};
 
 /// What a caller may do. The order counts: each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -82,14 +82,14 @@ pub(crate) enum DoorRoute {
 #[derive(Debug)]
 pub(crate) struct RouteField {
     pub(crate) name: &'static str,
-    pub(crate) place: FieldPlace,
+    pub(crate) place: RouteFieldPlace,
     pub(crate) used: FieldUse,
     pub(crate) required: bool,
     pub(crate) meaning: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FieldPlace {
+pub(crate) enum RouteFieldPlace {
     Path,
     Query,
     Body,
@@ -114,7 +114,7 @@ pub(crate) enum FieldUse {
 
 const fn field(
     name: &'static str,
-    place: FieldPlace,
+    place: RouteFieldPlace,
     used: FieldUse,
     meaning: &'static str,
 ) -> RouteField {
@@ -123,7 +123,7 @@ const fn field(
 
 const fn need(
     name: &'static str,
-    place: FieldPlace,
+    place: RouteFieldPlace,
     used: FieldUse,
     meaning: &'static str,
 ) -> RouteField {

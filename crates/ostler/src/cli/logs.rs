@@ -61,7 +61,7 @@ pub(crate) struct LogsArgs {
     #[arg(long, value_name = "N", conflicts_with_all = ["follow", "last"])]
     limit: Option<usize>,
     /// With `--json`: Markdown as blocks, secrets masked, for pages that show it.
-    #[arg(long, requires = "json", conflicts_with = "follow")]
+    #[arg(long, conflicts_with = "follow")]
     blocks: bool,
     /// Go on as the conversation goes on.
     #[arg(short, long)]
@@ -109,6 +109,9 @@ impl LogsArgs {
         let omitted = by_number.max(by_last).min(total);
         entries.drain(..omitted);
         entries.truncate(self.limit.unwrap_or(usize::MAX));
+        if self.blocks && !context.json {
+            return Err(Error::usage_error("`--blocks` is for programs", "add `--json`"));
+        }
         if self.blocks {
             let numbered = entries.iter().enumerate();
             let entries =

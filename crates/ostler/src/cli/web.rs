@@ -4,6 +4,7 @@ use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use flows::observe::ObserveScope;
 use model::wire::{WebStarted, WebTab, WebTabs};
 
 use crate::cli::{CliContext, served};
@@ -19,6 +20,10 @@ declare_commands![
         place: HelpPlace(Everyday, 6),
         effect: WritesState,
         answers: &[answer::<wire::WebStarted>()],
+        examples: &[
+            example("web --open", "Open the page in the browser.").on(Person),
+            example("web --allow type", "Whoever signs in may type.").on(Person)
+        ],
         cases: &[refused("web --allow everything"), refused("web --bind 0.0.0.0")],
         uncased: &[
             (Usual, "it serves until it is ended: tests/cli/web.rs"),
@@ -39,6 +44,7 @@ declare_commands![
         place: HelpPlace(Everyday, 2),
         effect: WritesState,
         answers: &[answer::<wire::WebTabs>()],
+        examples: &[example("web allow KQ7M-2XPA", "What a page asks for, by its code.").on(Person)],
         cases: &[refused("web allow ABCD-EFGH")],
         uncased: &[
             (Usual, "a server is asked in tests/cli/web.rs"),
@@ -51,6 +57,7 @@ declare_commands![
         place: HelpPlace(Everyday, 3),
         effect: WritesState,
         answers: &[answer::<wire::WebTabs>()],
+        examples: &[example("web revoke tab-1", "Sign it out.").on(Person)],
         cases: &[refused("web revoke tab-1")],
         uncased: &[
             (Usual, "a server is asked in tests/cli/web.rs"),
@@ -139,6 +146,7 @@ impl WebArgs {
             allowed,
             runner: served::COMMAND_RUNNER,
             terminals: context.terminals_home()?,
+            live: context.live_source(ObserveScope::Active, &[])?,
             dirs: dirs.clone(),
         })
         .map_err(|error| listen_error(port, &error))?;
@@ -251,7 +259,7 @@ fn change_tab(
 }
 
 fn control_error(error: &WebControlError) -> Error {
-    Error::Refused { what: error.to_string(), hint: "`ostler web` starts it".to_owned() }
+    Error::usage_error(error.to_string(), "`ostler web` starts it")
 }
 
 fn print_tabs(context: &CliContext, result: &WebTabs) -> Result<ExitCode, Error> {

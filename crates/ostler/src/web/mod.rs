@@ -9,6 +9,7 @@ mod assets;
 mod control;
 mod guard;
 mod server;
+mod sessions;
 mod sign_in;
 mod socket;
 mod terminal_channel;
@@ -18,6 +19,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use flows::live::LiveSource;
 use flows::terminal::TerminalHome;
 use tokio::sync::Semaphore;
 
@@ -26,6 +28,7 @@ use crate::api::{ApiRight, ApiService, CommandRunner};
 use control::ControlServer;
 pub(crate) use control::{WebAnswer, WebControlError, WebOrder, ask_web, hold_web_lock};
 use guard::HostRules;
+use sessions::SessionHub;
 use sign_in::SignIns;
 use terminals::TerminalHub;
 
@@ -42,6 +45,7 @@ pub(crate) struct WebSetup {
     pub(crate) allowed: ApiRight,
     pub(crate) runner: CommandRunner,
     pub(crate) terminals: TerminalHome,
+    pub(crate) live: LiveSource,
     pub(crate) dirs: sys::dirs::Dirs,
 }
 
@@ -54,6 +58,7 @@ struct WebState {
     /// Rises when a token is revoked or gets a right, so that sockets look at theirs again.
     revised: tokio::sync::watch::Sender<u64>,
     terminals: Arc<TerminalHub>,
+    sessions: Arc<SessionHub>,
     /// One place for every page that is open.
     viewers: Arc<Semaphore>,
     assets: assets::AssetTable,
@@ -99,6 +104,7 @@ impl WebServer {
             sign_ins: Mutex::new(SignIns::default()),
             revised: tokio::sync::watch::Sender::new(0),
             terminals: Arc::new(TerminalHub::new(setup.terminals)),
+            sessions: Arc::new(SessionHub::new(setup.live)),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
             assets: assets::AssetTable::build(),
             allowed: setup.allowed,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flows::live::LiveUpdate;
 use futures_util::{SinkExt, StreamExt};
 use hyper::body::Incoming;
 use hyper::header::{
@@ -19,7 +20,8 @@ use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha1::{Digest, Sha1};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio::time::{interval, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -28,6 +30,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 
 use super::WebState;
 use super::server::check_right;
+use super::sessions::SessionsChannel;
 use super::terminal_channel::TerminalChannel;
 use crate::api::{ApiFailure, ApiReply, ApiRight, ReplyBody};
 
@@ -100,7 +103,13 @@ pub(super) enum PageRequest {
 #[derive(Debug, Deserialize)]
 #[serde(tag = "what", rename_all = "lowercase")]
 pub(super) enum Subscription {
-    Terminal { id: String },
+    Terminal {
+        id: String,
+    },
+    Sessions {
+        #[serde(default)]
+        filter: String,
+    },
 }
 
 /// Takes a connection over, if its ticket is good.
@@ -182,7 +191,7 @@ struct TabSocket {
     state: Arc<WebState>,
     tab: String,
     stream: PageStream,
-    channels: HashMap<u32, TerminalChannel>,
+    channels: HashMap<u32, SocketChannel>,
     wake: mpsc::Sender<u32>,
     heard: Instant,
 }
@@ -292,7 +301,7 @@ impl TabSocket {
                 return Ok(());
             }
             PageRequest::Seen { ch, generation } => {
-                if let Some(channel) = self.channels.get_mut(&ch) {
+                if let Some(SocketChannel::Terminal(channel)) = self.channels.get_mut(&ch) {
                     channel.note_seen(generation);
                 }
                 return self.send_changes(ch).await;
@@ -304,7 +313,7 @@ impl TabSocket {
             }
             PageRequest::Take { ch } => (ch, self.take_keyboard(ch).await),
             PageRequest::Release { ch } => {
-                if let Some(channel) = self.channels.get_mut(&ch) {
+                if let Some(SocketChannel::Terminal(channel)) = self.channels.get_mut(&ch) {
                     channel.release_keyboard().await;
                 }
                 return self.send_changes(ch).await;
@@ -328,11 +337,29 @@ impl TabSocket {
         if self.channels.len() >= MOST_CHANNELS {
             return Err(ApiFailure::new("TOO_MANY", "too many channels", "unsubscribe from one"));
         }
-        let Subscription::Terminal { id } = what;
-        let hub = Arc::clone(&self.state.terminals);
-        let channel = TerminalChannel::open(hub, id, ch, self.wake.clone()).await?;
+        let channel = match what {
+            Subscription::Terminal { id } => {
+                let hub = Arc::clone(&self.state.terminals);
+                let channel = TerminalChannel::open(hub, id, ch, self.wake.clone()).await?;
+                SocketChannel::Terminal(Box::new(channel))
+            }
+            Subscription::Sessions { filter } => self.watch_sessions(ch, &filter)?,
+        };
         self.channels.insert(ch, channel);
         Ok(None)
+    }
+
+    fn watch_sessions(&self, ch: u32, filter: &str) -> Result<SocketChannel, ApiFailure> {
+        let channel = SessionsChannel::open(ch, filter)?;
+        let mut updates =
+            self.state.sessions.subscribe().map_err(|error| {
+                ApiFailure::new("INTERNAL_ERROR", error.to_string(), "try again")
+            })?;
+        let (wake, latest) = (self.wake.clone(), updates.clone());
+        let forward = tokio::spawn(async move {
+            while updates.changed().await.is_ok() && wake.send(ch).await.is_ok() {}
+        });
+        Ok(SocketChannel::Sessions { channel: Box::new(channel), latest, forward })
     }
 
     /// The channel of a terminal, for a tab that may type.
@@ -340,9 +367,14 @@ impl TabSocket {
         let tab = self.state.sign_ins().find_tab(&self.tab).cloned();
         let tab = tab.ok_or_else(|| ApiFailure::new("UNAUTHORIZED", "signed out", "sign in"))?;
         check_right(&tab, ApiRight::Type)?;
-        self.channels.get_mut(&ch).ok_or_else(|| {
-            ApiFailure::new("INVALID_INPUT", "the channel is not subscribed", "subscribe first")
-        })
+        match self.channels.get_mut(&ch) {
+            Some(SocketChannel::Terminal(channel)) => Ok(channel),
+            _ => Err(ApiFailure::new(
+                "INVALID_INPUT",
+                "the channel is not a terminal's",
+                "subscribe to it first",
+            )),
+        }
     }
 
     async fn type_in(&mut self, ch: u32, n: u64, typed: Typed) -> ChannelResult {
@@ -363,7 +395,7 @@ impl TabSocket {
     }
 
     async fn send_changes(&mut self, ch: u32) -> Result<(), SocketEnd> {
-        let frame = self.channels.get_mut(&ch).and_then(TerminalChannel::next_frame);
+        let frame = self.channels.get_mut(&ch).and_then(SocketChannel::next_frame);
         match frame {
             Some(frame) => self.send_text(frame).await,
             None => Ok(()),
@@ -378,6 +410,35 @@ impl TabSocket {
         match timeout(SEND_TIMEOUT, self.stream.send(Message::text(text))).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(SocketEnd::Gone),
+        }
+    }
+}
+
+/// Something that a tab is subscribed to.
+enum SocketChannel {
+    Terminal(Box<TerminalChannel>),
+    Sessions {
+        channel: Box<SessionsChannel>,
+        latest: watch::Receiver<Option<Arc<LiveUpdate>>>,
+        forward: JoinHandle<()>,
+    },
+}
+
+impl SocketChannel {
+    fn next_frame(&mut self) -> Option<String> {
+        match self {
+            Self::Terminal(channel) => channel.next_frame(),
+            Self::Sessions { channel, latest, .. } => {
+                let update = latest.borrow_and_update().clone()?;
+                channel.next_frame(&update)
+            }
+        }
+    }
+
+    async fn leave(self) {
+        match self {
+            Self::Terminal(channel) => channel.leave().await,
+            Self::Sessions { forward, .. } => forward.abort(),
         }
     }
 }

@@ -16,9 +16,11 @@ fn document(home: &TempHome) -> Value {
 fn routes(document: &Value) -> Vec<(String, String, Value)> {
     let paths = document["paths"].as_object().unwrap();
     let methods = paths.iter().flat_map(|(path, methods)| {
-        methods.as_object().unwrap().iter().map(|(method, operation)| {
-            (method.to_uppercase(), path.clone(), operation.clone())
-        })
+        methods
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(method, operation)| (method.to_uppercase(), path.clone(), operation.clone()))
     });
     methods.collect()
 }
@@ -53,7 +55,8 @@ fn row_31_the_document_is_what_is_served_and_answers_fit_it() {
         });
         let validator = jsonschema::validator_for(&schema).unwrap();
         let text = answer.text();
-        let parts: Vec<&str> = if kind.contains("ndjson") { text.lines().collect() } else { vec![&text] };
+        let parts: Vec<&str> =
+            if kind.contains("ndjson") { text.lines().collect() } else { vec![&text] };
         for part in parts {
             let value: Value = serde_json::from_str(part).unwrap();
             let errors: Vec<String> =
@@ -77,7 +80,11 @@ fn row_32_every_route_asks_for_its_right() {
         let anonymous = web.call(&method, &path, "", &Value::Null);
         let wrong = web.call(&method, &path, &"x".repeat(43), &Value::Null);
         if right == "anybody" {
-            assert!([400, 401, 429].contains(&anonymous.status), "{method} {path} {}", anonymous.head);
+            assert!(
+                [400, 401, 429].contains(&anonymous.status),
+                "{method} {path} {}",
+                anonymous.head
+            );
             continue;
         }
         for refused in [&anonymous, &wrong] {
@@ -89,8 +96,16 @@ fn row_32_every_route_asks_for_its_right() {
         }
         let watching = web.call(&method, &path, &token, &Value::Null);
         match right.as_str() {
-            "watch" => assert!(![401, 403, 500].contains(&watching.status), "{method} {path} {}", watching.text()),
-            _ => assert_eq!((watching.status, watching.code().as_str()), (403, "FORBIDDEN"), "{path}"),
+            "watch" => assert!(
+                ![401, 403, 500].contains(&watching.status),
+                "{method} {path} {}",
+                watching.text()
+            ),
+            _ => assert_eq!(
+                (watching.status, watching.code().as_str()),
+                (403, "FORBIDDEN"),
+                "{path}"
+            ),
         }
     }
     assert_eq!(before.changes(&home.snapshot()), Vec::<String>::new());
@@ -121,12 +136,19 @@ fn row_42_what_changed_meanwhile_is_refused_and_nothing_is_done() {
 #[test]
 fn row_67_clean_up_and_undo_say_what_the_command_line_says() {
     let home = sample_home();
+    let id = "666e4f9b-6b85-4b9f-83d1-1435ba512bba";
+    let old = home.join(format!(".claude/projects/-home-user-repo/{id}.jsonl"));
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(86_400);
+    std::fs::File::options().append(true).open(old).unwrap().set_modified(long_ago).unwrap();
     let web = WebUnderTest::start(&home, "--allow manage");
     let token = web.sign_in();
     let options = "include=transcripts&olderThan=0s";
     let plan = web.get(&format!("/v1/gc?{options}"), &token).json()["result"].clone();
     let told = run(&home, "gc --include transcripts --older-than 0s --json").exits(0).result();
-    assert_eq!((&plan["plan"], &plan["count"], &plan["bytes"]), (&told["plan"], &told["count"], &told["bytes"]));
+    assert_eq!(
+        (&plan["plan"], &plan["count"], &plan["bytes"]),
+        (&told["plan"], &told["count"], &told["bytes"])
+    );
     assert!(plan["count"].as_u64().unwrap() > 0, "{plan}");
     let body = json!({ "planHash": plan["plan"], "include": "transcripts", "olderThan": "0s" });
     let done = web.call("POST", "/v1/gc", &token, &body).json()["result"].clone();

@@ -40,7 +40,10 @@ fn row_33_34_other_names_and_other_pages_are_refused_before_anything_else() {
         assert_eq!(ask(&format!("{here}\n{other}")), 403, "{other}");
     }
     // The page itself may be reached from a link, and holds nothing.
-    let page = web.say(&format!("GET / HTTP/1.1\n{here}\nSec-Fetch-Site: cross-site\nConnection: close"), b"");
+    let page = web.say(
+        &format!("GET / HTTP/1.1\n{here}\nSec-Fetch-Site: cross-site\nConnection: close"),
+        b"",
+    );
     assert_eq!(page.status, 200);
     let rebound = web.say("GET / HTTP/1.1\nHost: evil.example\nConnection: close", b"");
     assert_eq!(rebound.status, 403);
@@ -90,7 +93,10 @@ fn row_37_every_answer_has_the_headers() {
             assert!(head.contains(header), "{path}: {header} in {head}");
         }
         assert!(!head.contains("set-cookie"), "{head}");
-        assert_eq!(head.contains("cache-control: no-store"), path.starts_with("/v1/") || path == "/nothing");
+        assert_eq!(
+            head.contains("cache-control: no-store"),
+            path.starts_with("/v1/") || path == "/nothing"
+        );
     }
 }
 
@@ -110,7 +116,11 @@ fn row_38_only_loopback_is_listened_on() {
     let port = format!(":{:04X} ", web.port);
     let ours: Vec<&str> = listening.lines().filter(|line| line.contains(&port)).collect();
     assert!(ours.iter().any(|line| line.contains("0100007F")), "{ours:?}");
-    assert!(!ours.iter().any(|line| line.contains(" 00000000:") && line.contains(&format!("00000000{}", port.trim_end()))), "{ours:?}");
+    assert!(
+        !ours.iter().any(|line| line.contains(" 00000000:")
+            && line.contains(&format!("00000000{}", port.trim_end()))),
+        "{ours:?}"
+    );
     // The port of somebody else is named, not taken; and one home has one server.
     let other = TempHome::new();
     let taken = run(&other, &format!("web --port {}", web.port)).exits(13);
@@ -167,10 +177,18 @@ fn row_40_rude_clients_cost_nobody_else_anything() {
     );
     let large = web.say(&head, &vec![b' '; 2_000_000]);
     assert!([0, 413].contains(&large.status), "{}", large.head);
-    for path in ["//v1/sessions", "/v1/../etc/passwd", "/assets/../../etc/passwd", "/%2e%2e/x", "/v1/sessions%00"] {
+    for path in [
+        "//v1/sessions",
+        "/v1/../etc/passwd",
+        "/assets/../../etc/passwd",
+        "/%2e%2e/x",
+        "/v1/sessions%00",
+    ] {
         assert!([400, 404].contains(&web.get(path, &token).status), "{path}");
     }
-    for garbage in ["\u{0}\u{1}", "GET", "GET / HTTP/9.9\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+    for garbage in
+        ["\u{0}\u{1}", "GET", "GET / HTTP/9.9\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+    {
         let mut stream = web.connect();
         stream.write_all(garbage.as_bytes()).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();

@@ -49,7 +49,8 @@ impl ShownPage {
         self.generation = frame["gen"].as_u64().unwrap();
         if frame["whole"] == true {
             self.size = frame["size"].clone();
-            self.rows = vec![String::new(); usize::try_from(frame["size"][1].as_u64().unwrap()).unwrap()];
+            self.rows =
+                vec![String::new(); usize::try_from(frame["size"][1].as_u64().unwrap()).unwrap()];
         }
         for row in frame["rows"].as_array().into_iter().flatten() {
             let text: String =
@@ -72,11 +73,31 @@ impl ShownPage {
             match socket.hear() {
                 Heard::Json(frame) if frame.get("gen").is_some() => {
                     self.apply(&frame);
-                    socket.send(&json!({ "op": "seen", "ch": frame["ch"], "gen": self.generation }));
+                    socket
+                        .send(&json!({ "op": "seen", "ch": frame["ch"], "gen": self.generation }));
                 }
                 Heard::Json(frame) if frame.get("error").is_some() => panic!("{frame}"),
                 Heard::Json(_) => {}
                 other => panic!("{other:?} while waiting for {what}: {:?}", self.text()),
+            }
+        }
+    }
+}
+
+impl ShownPage {
+    /// Goes on showing until the server says no.
+    #[track_caller]
+    fn hear_refusal(&mut self, socket: &mut PageSocket) -> Value {
+        loop {
+            match socket.hear() {
+                Heard::Json(told) if told.get("error").is_some() => return told["error"].clone(),
+                Heard::Json(frame) if frame.get("gen").is_some() => {
+                    self.apply(&frame);
+                    socket
+                        .send(&json!({ "op": "seen", "ch": frame["ch"], "gen": self.generation }));
+                }
+                Heard::Json(_) => {}
+                other => panic!("{other:?} while waiting for a refusal"),
             }
         }
     }
@@ -114,7 +135,8 @@ fn row_47_frames_merge_while_one_is_unseen() {
     let home = TempHome::new();
     let web = WebUnderTest::start(&home, "");
     let token = web.sign_in();
-    let script = "read go; i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo line $i; done; echo the end; cat";
+    let script =
+        "read go; i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo line $i; done; echo the end; cat";
     let hosted = HostedUnderTest::create(&home, &["/bin/sh", "-c", script]);
     let mut socket = web.open_socket(&token);
     subscribe(&mut socket, &hosted.id);
@@ -148,11 +170,9 @@ fn row_48_51_one_writes_and_a_repeated_number_is_typed_once() {
     second.follow(&mut other, "the first frame", |page| page.generation > 0);
     // A watcher types nothing.
     one.send(&json!({ "op": "text", "ch": 1, "n": 1, "text": "no" }));
-    let refused = one.hear_until("a refusal", |told| told.get("error").is_some());
-    assert_eq!(refused["error"]["code"], "REFUSED");
+    assert_eq!(page.hear_refusal(&mut one)["code"], "REFUSED");
     one.send(&json!({ "op": "fit", "ch": 1, "cols": 10, "rows": 5 }));
-    let refused = one.hear_until("a refusal", |told| told.get("error").is_some());
-    assert_eq!(refused["error"]["code"], "REFUSED");
+    assert_eq!(page.hear_refusal(&mut one)["code"], "REFUSED");
     one.send(&json!({ "op": "take", "ch": 1 }));
     page.follow(&mut one, "the keyboard", |page| page.writer == "you");
     for n in [7, 7, 8] {
@@ -165,7 +185,7 @@ fn row_48_51_one_writes_and_a_repeated_number_is_typed_once() {
     second.follow(&mut other, "the keyboard", |page| page.writer == "you");
     page.follow(&mut one, "the loss of the keyboard", |page| page.writer == "other");
     one.send(&json!({ "op": "text", "ch": 1, "n": 9, "text": "late" }));
-    one.hear_until("a refusal", |told| told.get("error").is_some());
+    assert_eq!(page.hear_refusal(&mut one)["code"], "REFUSED");
     // The size returns with the last writer.
     other.send(&json!({ "op": "fit", "ch": 1, "cols": 40, "rows": 8 }));
     second.follow(&mut other, "the new size", |page| page.size == json!([40, 8]));
@@ -190,7 +210,8 @@ fn row_53_keys_are_what_send_keys_types() {
     let keys = ["Up", "F5", "Escape", "x", "Ctrl+v", "Ctrl+c", "Enter"];
     socket.send(&json!({ "op": "keys", "ch": 1, "n": 1, "keys": keys }));
     page.follow(&mut socket, "both lines", |page| page.text().matches("x^C").count() >= 4);
-    let lines: Vec<&str> = page.rows.iter().map(|row| row.trim()).filter(|row| row.contains("x^C")).collect();
+    let lines: Vec<&str> =
+        page.rows.iter().map(|row| row.trim()).filter(|row| row.contains("x^C")).collect();
     assert!(lines.iter().all(|line| line == &lines[0]), "{lines:?}");
 }
 
@@ -215,7 +236,11 @@ fn row_54_garbage_is_closed_with_a_code_and_others_live() {
     let mut huge = web.open_socket(&token);
     huge.send_frame(1, &vec![b' '; 2 << 20]);
     assert!(matches!(huge.hear(), Heard::Gone | Heard::Closed(_)));
-    for unknown in [json!({ "op": "dance" }), json!({ "op": "sub", "ch": 2, "what": "moon" }), json!({ "op": "keys", "ch": 9 })] {
+    for unknown in [
+        json!({ "op": "dance" }),
+        json!({ "op": "sub", "ch": 2, "what": "moon" }),
+        json!({ "op": "keys", "ch": 9 }),
+    ] {
         good.send(&unknown);
         good.hear_until("an error", |told| told.get("error").is_some());
     }
