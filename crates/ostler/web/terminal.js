@@ -77,11 +77,11 @@ export class ScreenView {
     });
   }
 
-  /** Makes it as small as its box: smaller, never re-wrapped. @param {boolean} isOn */
-  fitWidth(isOn) {
+  /** Makes it as small as its box: smaller, never re-wrapped. @param {boolean} isOn @param {number} [least] */
+  fitWidth(isOn, least = 0.4) {
     const screen = this.screen;
     const room = this.element.clientWidth - 16;
-    const scale = isOn && screen.offsetWidth > room && room > 0 ? Math.max(0.4, room / screen.offsetWidth) : 1;
+    const scale = isOn && screen.offsetWidth > room && room > 0 ? Math.max(least, room / screen.offsetWidth) : 1;
     const tall = screen.offsetHeight;
     if (scale === this.scaled && tall === this.tall) return;
     this.scaled = scale;
@@ -125,7 +125,7 @@ export class Thumbnail {
     const first = Math.max(0, last - 8);
     this.view.rows.forEach((row, at) => { row.hidden = at > last || at < first; });
     this.view.cursor.hidden = true;
-    this.view.fitWidth(true);
+    this.view.fitWidth(true, 0.75);
   }
 
   /** @param {string[]} keys */

@@ -90,7 +90,7 @@ export class Stage {
     const make = (id, name, project, asks, title, turns) => {
       const cwd = this.write(id, project, turns);
       this.run("create", "--name", name, "--cwd", cwd, "--cols", "90", "--rows", "24", "--env", `OSTLER=${OSTLER}`, "--", "bash", join(here, "agent.sh"), id, asks, title);
-      this.run("wait", name, "--text", "✻", "--timeout", "20000");
+      this.run("wait", name, "--text", asks ? "proceed" : "✻", "--timeout", "20000");
     };
     make(IDS.asks, "gateway-auth", "api", "cargo test -p gate", "make the token refresh atomic", TALK);
     make(IDS.works, "parser-rewrite", "parser", "", "rewrite the parser", [["user", "rewrite the parser as a table"], ["assistant", "Reading grammar.rs."]]);
@@ -140,7 +140,7 @@ export class Stage {
       await page.waitForSelector("#bar .brand");
       this.token = await page.evaluate(() => sessionStorage.getItem("ostler.token"));
     } else {
-      await context.addInitScript((token) => sessionStorage.setItem("ostler.token", token), this.token);
+      await context.addInitScript((token) => { if (!sessionStorage.getItem("ostler.token")) sessionStorage.setItem("ostler.token", token); }, this.token);
       await page.goto(this.url + (options.path ?? "/"));
     }
     if (link && options.path) await page.goto(this.url + options.path);
