@@ -4,6 +4,7 @@
 //! walk (`find -printf`) for listing, `/bin/true` for starting. The two sides take turns, so that
 //! whatever else the machine does hits both.
 
+mod badge;
 mod gc;
 mod generate;
 mod hook;
@@ -52,6 +53,8 @@ enum What {
     Gc,
     /// Search, beside ripgrep.
     Surfaces,
+    /// The badge of status bars, with the daemon and without.
+    Badge,
 }
 
 /// What a benchmark must not exceed.
@@ -79,6 +82,7 @@ fn measure(options: &Options) -> Result<Vec<Bound>, String> {
     };
     match options.what {
         What::Ls => listing(options, &ostler),
+        What::Badge => badge::measure(&ostler, &options.dir),
         What::Hook => hook::measure(&ostler, &options.dir),
         What::Gc => gc::measure(&ostler, &options.dir, options.runs),
         What::Terminal => terminal::measure(&ostler, &options.dir, options.runs),

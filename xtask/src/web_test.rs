@@ -18,7 +18,8 @@ pub(crate) struct Options {
 }
 
 /// Names under which browsers are installed.
-const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+const BROWSERS: [&str; 4] =
+    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 pub(crate) fn run(options: &Options) -> ExitCode {
     match check_page(options) {
@@ -45,7 +46,9 @@ fn check_page(options: &Options) -> Result<(), String> {
         "no browser was found: install Chromium, name one in OSTLER_BROWSER, or say --no-browser",
     )?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    finish(Command::new(cargo).args(["build", "--quiet", "--package", "ostler"]).current_dir(&root))?;
+    finish(
+        Command::new(cargo).args(["build", "--quiet", "--package", "ostler"]).current_dir(&root),
+    )?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
     let program = target.join("debug/ostler").canonicalize().map_err(|error| error.to_string())?;
     let mut tests = Command::new("node");

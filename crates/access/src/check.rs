@@ -11,11 +11,12 @@ use crate::rules::{
     SESSION_FILE_NAMES, STOP_FILE, id_of_leftover, is_id,
 };
 use model::refusal::{Refusal, SkipCode};
+use sys::machine::Machine;
 use sys::private::{InodeFacts, InodeKind, PrivateDir, PrivateFileFault};
 use sys::socket::{SocketConnectError, connect_in};
 
 use super::root::AccessRoot;
-use super::{AccessWorld, SOCKET_CONNECT_TIMEOUT};
+use super::{SOCKET_CONNECT_TIMEOUT, access_clocks};
 
 /// A session all of whose records keep the rules.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub(crate) fn id_in(name: &OsStr) -> Option<&str> {
 pub fn check_entry(
     root: &AccessRoot,
     name: &OsStr,
-    world: &AccessWorld<'_>,
+    machine: &Machine,
 ) -> Result<CheckedAccess, Refusal> {
     let Some(id) = id_in(name) else {
         return Err(Refusal::skip(SkipCode::Unsafe, "its name is not an id"));
@@ -74,7 +75,7 @@ pub fn check_entry(
         Err(PrivateFileFault::Missing) => None,
         Err(fault) => return Err(file_fault(STOP_FILE, SkipCode::Malformed, &fault)),
     };
-    let judged = judge_access(&meta, stop.as_ref(), &world.clocks)?;
+    let judged = judge_access(&meta, stop.as_ref(), &access_clocks(machine))?;
     let files = files_in(&dir)?;
     // What is removed later is what was read, and not what took its place meanwhile.
     if !read.iter().all(|one| files.contains(one)) {
@@ -183,8 +184,8 @@ pub(crate) fn files_in(dir: &PrivateDir) -> Result<Vec<(&'static str, InodeFacts
 
 impl CheckedAccess {
     /// Whether the agent is there. With `ask`, its sockets are connected to; nothing is sent.
-    pub fn presence(&self, world: &AccessWorld<'_>, ask: bool) -> AgentPresence {
-        let process = world.liveness(&self.meta.agent.to_identity());
+    pub fn presence(&self, machine: &Machine, ask: bool) -> AgentPresence {
+        let process = machine.probe_process(&self.meta.agent.to_identity());
         let answer = if ask { self.ask_sockets() } else { SocketAnswer::NotAsked };
         AgentPresence::from_process_and_socket(process, answer)
     }

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use crate::rules::ACCESS_AGENT_NAME;
+use sys::machine::Machine;
 
-use super::{AccessRoot, AccessWorld, list};
+use super::{AccessRoot, list};
 
 /// What kind of thing it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +53,8 @@ pub struct AccessFinding {
 
 /// Open directories, agents that outlived their session, sessions whose agent is gone, entries that
 /// break a rule. Reads only; asks no socket.
-pub fn find_problems(home: &Path, world: &AccessWorld<'_>) -> Vec<AccessFinding> {
-    let sessions = match list::list_access(home, world, false) {
+pub fn find_problems(machine: &Machine) -> Vec<AccessFinding> {
+    let sessions = match list::list_access(machine, false) {
         Ok(sessions) => sessions,
         Err(fault) => {
             return vec![AccessFinding {
@@ -121,18 +122,20 @@ pub fn find_problems(home: &Path, world: &AccessWorld<'_>) -> Vec<AccessFinding>
             );
         }
     }
-    found.extend(find_stray_agents(home, world, &agents));
+    found.extend(find_stray_agents(machine, &agents));
     found
 }
 
 /// Agents that listen in our directory and that no record names: their session's directory is gone,
 /// or was never finished.
-fn find_stray_agents(home: &Path, world: &AccessWorld<'_>, known: &[u32]) -> Vec<AccessFinding> {
-    let Ok(Some(root)) = AccessRoot::find(home) else { return Vec::new() };
+fn find_stray_agents(machine: &Machine, known: &[u32]) -> Vec<AccessFinding> {
+    let Ok(Some(root)) = AccessRoot::find(machine.home()) else { return Vec::new() };
     let sessions = root.sessions_path();
     let table = sys::proc::read_process_table();
     let ours = table.rows().into_iter().filter(|row| {
-        row.uid == world.observer.uid && row.comm == ACCESS_AGENT_NAME && !known.contains(&row.pid)
+        row.uid == machine.observer().uid
+            && row.comm == ACCESS_AGENT_NAME
+            && !known.contains(&row.pid)
     });
     ours.filter_map(|row| {
         let looks = table.appearance(row.pid)?;

@@ -20,6 +20,7 @@ use crate::rules::log::AccessEvent;
 use crate::rules::meta::{AccessMeta, ProcessRecord};
 use crate::rules::{AGENT_ENV_FILE, KEYS_SOCKET, LENT_SOCKET, MAX_META_BYTES, META_FILE};
 use model::identity::Identity;
+use sys::machine::Machine;
 use sys::proc::Signal;
 
 use super::connections::Connections;
@@ -88,11 +89,12 @@ enum KeeperEvent {
 /// An opener may also be gone before the session was written down: then what it made is removed.
 pub fn run_keeper(order: KeeperOrder) -> Result<(), AccessError> {
     sys::spawn::close_inherited();
-    let deadline = sys::clock::time_since_boot() + Duration::from_secs(order.ttl_s + 1);
+    let machine = Machine::with_home(order.home.clone());
+    let deadline = machine.began().since_boot + Duration::from_secs(order.ttl_s + 1);
     let shut = AccessError::io_error("keep memory to ourselves");
     sys::spawn::keep_memory_to_ourselves().map_err(shut)?;
     let nowhere = || AccessError::Failed { what: "the session's directory is missing".to_owned() };
-    let root = AccessRoot::find(&order.home)?.ok_or_else(nowhere)?;
+    let root = AccessRoot::find(machine.home())?.ok_or_else(nowhere)?;
     let open = |root: &AccessRoot| root.sessions().open_child(OsStr::new(&order.id));
     let dir = open(&root).map_err(AccessError::io_error("open the session's directory"))?;
     let path = root.sessions_path().join(&order.id);
@@ -110,7 +112,8 @@ pub fn run_keeper(order: KeeperOrder) -> Result<(), AccessError> {
         .map_err(|source| AccessError::Program { program: "ssh-agent", source })?;
     let pid = agent.id();
     await_agent(&dir, &mut agent)?;
-    let identity = sys::proc::identify_process(pid)
+    let identity = machine
+        .identify_process(pid)
         .map_err(|error| AccessError::Failed { what: error.to_string() })?;
     let listener = sys::socket::listen_private(&path.join(LENT_SOCKET))
         .map_err(|error| AccessError::Failed { what: error.to_string() })?;
@@ -128,6 +131,7 @@ pub fn run_keeper(order: KeeperOrder) -> Result<(), AccessError> {
         let _ = over.send(KeeperEvent::TimeIsOver);
     });
     let policy = ProxyPolicy {
+        machine,
         root,
         dir,
         id: order.id.clone(),
@@ -177,8 +181,8 @@ fn attend_agent(
     loop {
         let end_agent = || {
             // If it cannot be ended it is still recorded, and `access stop` says so.
-            let _ =
-                sys::proc::signal_process(agent, Signal::Terminate, &sys::proc::current_observer());
+            let machine = policy.machine.next_turn();
+            let _ = sys::proc::signal_process(agent, Signal::Terminate, machine.observer());
         };
         match inbox.recv() {
             Ok(KeeperEvent::AgentEnded) | Err(_) => break,
@@ -266,10 +270,10 @@ fn watch_owner(policy: &ProxyPolicy, happened: Sender<KeeperEvent>) {
     let meta = meta.and_then(|(bytes, _)| AccessMeta::parse_for(&bytes, &policy.id).ok());
     let owner = meta.and_then(|meta| meta.session).map(|binding| binding.owner);
     let Some(owner) = owner.as_ref().map(ProcessRecord::to_identity) else { return };
+    let machine = policy.machine.next_turn();
     std::thread::spawn(move || {
-        let observer = sys::proc::current_observer();
         // Where the system cannot tell, the next `access stop --orphaned` finds out.
-        if sys::proc::wait_for_end(&owner, &observer).is_dead() {
+        if sys::proc::wait_for_end(&owner, machine.observer()).is_dead() {
             let _ = happened.send(KeeperEvent::OwnerEnded);
         }
     });

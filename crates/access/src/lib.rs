@@ -12,17 +12,15 @@
 //! ```
 //!
 //! Everything below `access/` is reached through directory descriptors ([`root`], [`check`]); every
-//! rule and every code is in `crate::rules`. Clocks and the process table are given in a [`AccessWorld`],
-//! so that a test can have another one.
+//! rule and every code is in `crate::rules`. Clocks and the process table are those of a [`Machine`], so that
+//! a test can have another one.
 
 use std::io;
 use std::time::Duration;
 
 use crate::rules::state::AccessClocks;
-use model::identity::Identity;
-use model::liveness::{Liveness, Observer};
 use model::refusal::Refusal;
-use model::time::Time;
+use sys::machine::Machine;
 
 use model::address::AddressError;
 
@@ -48,44 +46,12 @@ pub use root::{AccessRoot, RootFault};
 /// How long a socket may take to accept before nothing can be said.
 pub(crate) const SOCKET_CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// What is true around us: who looks, the clocks, and how processes are looked up.
-#[derive(Clone)]
-pub struct AccessWorld<'a> {
-    /// The clocks.
-    pub clocks: AccessClocks,
-    /// Who is looking.
-    pub observer: Observer,
-    /// Whether a recorded process is there.
-    pub probe: &'a (dyn Fn(&Identity, &Observer) -> Liveness + Sync),
-}
-
-impl std::fmt::Debug for AccessWorld<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AccessWorld").field("clocks", &self.clocks).finish_non_exhaustive()
-    }
-}
-
-impl AccessWorld<'static> {
-    /// The real one, now.
-    pub fn here() -> Self {
-        Self::seen_by(sys::proc::current_observer(), sys::clock::now())
-    }
-
-    /// The real one, for a caller that has already gathered the observer.
-    pub fn seen_by(observer: Observer, now: Time) -> Self {
-        let clocks = AccessClocks {
-            now,
-            boottime_s: sys::clock::time_since_boot().as_secs(),
-            boot: observer.boot_identity().as_ref().map(crate::rules::meta::boot_text),
-        };
-        Self { clocks, observer, probe: &sys::proc::probe_liveness }
-    }
-}
-
-impl AccessWorld<'_> {
-    /// Whether the process is there.
-    pub fn liveness(&self, recorded: &Identity) -> Liveness {
-        (self.probe)(recorded, &self.observer)
+/// The clocks when the command began, as the rules read them.
+pub(crate) fn access_clocks(machine: &Machine) -> AccessClocks {
+    AccessClocks {
+        now: machine.now(),
+        boottime_s: machine.began().since_boot.as_secs(),
+        boot: machine.observer().boot_identity().as_ref().map(crate::rules::meta::boot_text),
     }
 }
 

@@ -2,7 +2,6 @@
 //! told to.
 
 use std::ffi::OsStr;
-use std::path::Path;
 
 use crate::rules::agent_env::AgentEnv;
 use crate::rules::meta::{AccessMeta, LentKey};
@@ -10,41 +9,33 @@ use crate::rules::presence::AgentPresence;
 use crate::rules::state::AccessState;
 use crate::wire::{AccessAgentView, AccessView, BoundView, KeyView};
 use model::refusal::Refusal;
+use sys::machine::Machine;
 
+use super::AccessError;
 use super::check::{CheckedAccess, check_entry};
 use super::root::{AccessRoot, RootFault};
-use super::{AccessError, AccessWorld};
 use model::address::AddressError;
 
 /// Every entry, by name. With `probe`, sockets are connected to.
-pub fn list_access(
-    home: &Path,
-    world: &AccessWorld<'_>,
-    probe: bool,
-) -> Result<Vec<AccessView>, RootFault> {
-    let Some(root) = AccessRoot::find(home)? else { return Ok(Vec::new()) };
-    let view = |name: &std::ffi::OsString| view_entry(&root, name, world, probe);
+pub fn list_access(machine: &Machine, probe: bool) -> Result<Vec<AccessView>, RootFault> {
+    let Some(root) = AccessRoot::find(machine.home())? else { return Ok(Vec::new()) };
+    let view = |name: &std::ffi::OsString| view_entry(&root, name, machine, probe);
     Ok(root.entry_names()?.iter().map(view).collect())
 }
 
 /// The session that `text` means.
-pub fn show_access(
-    home: &Path,
-    world: &AccessWorld<'_>,
-    text: &str,
-    probe: bool,
-) -> Result<AccessView, AccessError> {
+pub fn show_access(machine: &Machine, text: &str, probe: bool) -> Result<AccessView, AccessError> {
     let not_found = || AddressError::NotFound(text.to_owned());
-    let root = AccessRoot::find(home)?.ok_or_else(not_found)?;
+    let root = AccessRoot::find(machine.home())?.ok_or_else(not_found)?;
     let id = root.resolve_id(text)?;
-    Ok(view_entry(&root, OsStr::new(&id), world, probe))
+    Ok(view_entry(&root, OsStr::new(&id), machine, probe))
 }
 
-fn view_entry(root: &AccessRoot, name: &OsStr, world: &AccessWorld<'_>, probe: bool) -> AccessView {
-    match check_entry(root, name, world) {
+fn view_entry(root: &AccessRoot, name: &OsStr, machine: &Machine, probe: bool) -> AccessView {
+    match check_entry(root, name, machine) {
         Ok(checked) => {
-            let presence = checked.presence(world, probe);
-            let mut view = checked_view(&checked, presence, world);
+            let presence = checked.presence(machine, probe);
+            let mut view = checked_view(&checked, presence, machine);
             view.id = name.to_string_lossy().into_owned();
             view
         }
@@ -73,11 +64,7 @@ fn skipped_view(name: &OsStr, skip: Refusal) -> AccessView {
     }
 }
 
-fn checked_view(
-    checked: &CheckedAccess,
-    presence: AgentPresence,
-    world: &AccessWorld<'_>,
-) -> AccessView {
+fn checked_view(checked: &CheckedAccess, presence: AgentPresence, machine: &Machine) -> AccessView {
     let AccessMeta { id, label, created_at, expires_at, agent, keys, .. } = &checked.meta;
     let note = if checked.judged.clocks_disagree {
         Some("clock-disagrees".to_owned())
@@ -100,7 +87,7 @@ fn checked_view(
             .meta
             .keeper
             .as_ref()
-            .map(|keeper| world.liveness(&keeper.to_identity()).as_str()),
+            .map(|keeper| machine.probe_process(&keeper.to_identity()).as_str()),
         created_at: Some(*created_at),
         expires_at: Some(*expires_at),
         stopped_at: checked.stop.as_ref().map(|stop| stop.stopped_at),
@@ -114,7 +101,7 @@ fn checked_view(
             agent: binding.agent.clone(),
             id: binding.id.clone(),
             pid: binding.owner.pid,
-            owner: world.liveness(&binding.owner.to_identity()).as_str(),
+            owner: machine.probe_process(&binding.owner.to_identity()).as_str(),
         }),
     }
 }
@@ -129,21 +116,17 @@ pub fn key_view(key: &LentKey) -> KeyView {
 }
 
 /// What a borrower needs of a session that is active and whose agent is there.
-pub fn lend_access(
-    home: &Path,
-    world: &AccessWorld<'_>,
-    text: &str,
-) -> Result<(AccessMeta, AgentEnv), AccessError> {
+pub fn lend_access(machine: &Machine, text: &str) -> Result<(AccessMeta, AgentEnv), AccessError> {
     let not_found = || AddressError::NotFound(text.to_owned());
-    let root = AccessRoot::find(home)?.ok_or_else(not_found)?;
+    let root = AccessRoot::find(machine.home())?.ok_or_else(not_found)?;
     let id = root.resolve_id(text)?;
-    let checked = check_entry(&root, OsStr::new(&id), world)
+    let checked = check_entry(&root, OsStr::new(&id), machine)
         .map_err(|skip| AccessError::Unusable { id: id.clone(), skip })?;
     if checked.judged.state != AccessState::Active {
         let what = checked.judged.state.as_str().to_owned();
         return Err(AccessError::NotActive { id, what });
     }
-    let presence = checked.presence(world, true);
+    let presence = checked.presence(machine, true);
     if !matches!(presence, AgentPresence::Present(_)) {
         let what =
             format!("active, but its agent is {} ({})", presence.as_str(), presence.reason_code());

@@ -29,8 +29,12 @@ fn file_name(id: &str) -> String {
 
 /// Adds one line. Lines are short and written at once, so those of two writers do not mix. A line that
 /// finds no room is an error, except for a refusal, of which there are enough by then.
-pub(crate) fn append_event(root: &AccessRoot, id: &str, event: AccessEvent) -> io::Result<()> {
-    let at = sys::clock::now();
+pub(crate) fn append_event(
+    root: &AccessRoot,
+    id: &str,
+    event: AccessEvent,
+    at: Time,
+) -> io::Result<()> {
     let dir = root.make_beside("log").map_err(io::Error::other)?;
     let mut file = dir.append_to(&file_name(id))?;
     let length = file.metadata()?.len();

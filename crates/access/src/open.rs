@@ -1,7 +1,7 @@
 //! Open an access session: a directory of its own, a keeper with an ssh-agent, keys with a lifetime,
 //! and the record of it all, written last.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ use crate::rules::{
 };
 use model::rules::judge::Verdict;
 use model::session::{Certainty, Session};
+use sys::machine::{Machine, Moment};
 use sys::private::PrivateDir;
 
 use super::keeper::{COMMIT, KeeperOrder, KeeperOutput};
@@ -28,9 +29,8 @@ use super::root::AccessRoot;
 use super::{AccessError, client, log, random_word};
 
 /// What is to be opened.
-pub struct OpenAccessRequest<'a> {
-    /// ostler's home.
-    pub home: &'a Path,
+#[derive(Debug)]
+pub struct OpenAccessRequest {
     /// How long.
     pub ttl: Duration,
     /// What to call it.
@@ -51,14 +51,6 @@ pub struct OpenAccessRequest<'a> {
     pub signs_unlogged: bool,
     /// The session it is lent to.
     pub binding: Option<SessionBinding>,
-    /// The environment that a keeper is given a little of.
-    pub env: &'a dyn Fn(&str) -> Option<OsString>,
-}
-
-impl std::fmt::Debug for OpenAccessRequest<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OpenAccessRequest").field("home", &self.home).finish_non_exhaustive()
-    }
 }
 
 /// Variables that a person's desktop needs to be asked by the agent.
@@ -73,10 +65,13 @@ const DESKTOP_VARIABLES: [&str; 7] = [
 ];
 
 /// Opens the session and returns its record and what a borrower needs.
-pub fn open_access(request: &OpenAccessRequest<'_>) -> Result<(AccessMeta, AgentEnv), AccessError> {
+pub fn open_access(
+    request: &OpenAccessRequest,
+    machine: &Machine,
+) -> Result<(AccessMeta, AgentEnv), AccessError> {
     let version = openssh_version()?;
     refuse_nonsense(request, &version)?;
-    let root = AccessRoot::create(request.home)?;
+    let root = AccessRoot::create(machine.home())?;
     let word = random_word().map_err(AccessError::io_error("choose an id"))?;
     let id = format!("a-{word}");
     let socket = root.socket_path(&id).to_str().map(str::to_owned);
@@ -94,14 +89,14 @@ pub fn open_access(request: &OpenAccessRequest<'_>) -> Result<(AccessMeta, Agent
     let _lock = locked.ok_or_else(busy)?;
     let dir = root.sessions().create_child(OsStr::new(&id));
     let dir = dir.map_err(AccessError::io_error("make the session's directory"))?;
-    let opened = fill_directory(request, &root, &dir, &id, socket, version);
+    let opened = fill_directory(request, machine, &root, &dir, &id, socket, version);
     if opened.is_err() {
         remove_failed_opening(&root, &dir, &id);
     }
     opened
 }
 
-fn refuse_nonsense(request: &OpenAccessRequest<'_>, version: &str) -> Result<(), AccessError> {
+fn refuse_nonsense(request: &OpenAccessRequest, version: &str) -> Result<(), AccessError> {
     let refuse = |what: &str, hint: &str| {
         Err(AccessError::Refused { what: what.to_owned(), hint: hint.to_owned() })
     };
@@ -193,7 +188,8 @@ impl Drop for Keeper {
 }
 
 fn fill_directory(
-    request: &OpenAccessRequest<'_>,
+    request: &OpenAccessRequest,
+    machine: &Machine,
     root: &AccessRoot,
     dir: &PrivateDir,
     id: &str,
@@ -203,19 +199,19 @@ fn fill_directory(
     let read_only = !request.allow_add && (request.generate || !request.keys.is_empty());
     let ttl_s = request.ttl.as_secs();
     let order = KeeperOrder {
-        home: request.home.to_owned(),
+        home: machine.home().to_owned(),
         id: id.to_owned(),
         ttl_s,
         read_only,
         signs_unlogged: request.signs_unlogged,
     };
     // First: what is written down must not end later than what the keeper and the keys think.
-    let created_at = sys::clock::now();
-    let expires_boottime_s = sys::clock::time_since_boot().as_secs() + ttl_s;
-    let keeper = start_keeper(request, &order)?;
+    let Moment { now: created_at, since_boot } = machine.read_clocks();
+    let expires_boottime_s = since_boot.as_secs() + ttl_s;
+    let keeper = start_keeper(request, machine, &order)?;
     let agent_pid = keeper.agent;
-    let agent = record_process(agent_pid)?;
-    let keeper_record = record_process(keeper.pid)?;
+    let agent = record_process(machine, agent_pid)?;
+    let keeper_record = record_process(machine, keeper.pid)?;
     add_keys(request, root, id)?;
     let mut stream =
         client::connect_agent(dir, KEYS_SOCKET).map_err(AccessError::io_error("ask the agent"))?;
@@ -256,20 +252,23 @@ fn fill_directory(
     sys::pause::pause_at("access-open-before-meta");
     dir.write_atomic(META_FILE, &bytes).map_err(AccessError::io_error("write meta.json"))?;
     let event = AccessEvent::from_opening(&meta.keys, meta.expires_at);
-    log::append_event(root, id, event).map_err(AccessError::io_error("write the log"))?;
+    log::append_event(root, id, event, machine.read_clock())
+        .map_err(AccessError::io_error("write the log"))?;
     keeper.commit()?;
     Ok((meta, env))
 }
 
-fn record_process(pid: u32) -> Result<ProcessRecord, AccessError> {
-    let identity = sys::proc::identify_process(pid)
+fn record_process(machine: &Machine, pid: u32) -> Result<ProcessRecord, AccessError> {
+    let identity = machine
+        .identify_process(pid)
         .map_err(|error| AccessError::Failed { what: error.to_string() })?;
     ProcessRecord::from_identity(&identity)
         .ok_or_else(|| AccessError::Failed { what: format!("process {pid} has no identity") })
 }
 
 fn start_keeper(
-    request: &OpenAccessRequest<'_>,
+    request: &OpenAccessRequest,
+    machine: &Machine,
     order: &KeeperOrder,
 ) -> Result<Keeper, AccessError> {
     let program = sys::spawn::this_program().map_err(AccessError::io_error("find this program"))?;
@@ -278,7 +277,7 @@ fn start_keeper(
     let wanted = ["PATH", "OSTLER_PAUSE", "OSTLER_LOG"].into_iter();
     let asking = DESKTOP_VARIABLES.into_iter().filter(|_| request.confirm);
     for name in wanted.chain(asking) {
-        if let Some(value) = (request.env)(name) {
+        if let Some(value) = machine.env().get(name) {
             command.env(name, value);
         }
     }
@@ -296,11 +295,7 @@ fn start_keeper(
 }
 
 /// Adds the keys through the agent's own socket: the lent one may refuse.
-fn add_keys(
-    request: &OpenAccessRequest<'_>,
-    root: &AccessRoot,
-    id: &str,
-) -> Result<(), AccessError> {
+fn add_keys(request: &OpenAccessRequest, root: &AccessRoot, id: &str) -> Result<(), AccessError> {
     let socket = root.sessions_path().join(id).join(KEYS_SOCKET);
     for file in &request.keys {
         let mut command = ssh_add_command(request, &socket);
@@ -315,7 +310,7 @@ fn add_keys(
     Ok(())
 }
 
-fn ssh_add_command(request: &OpenAccessRequest<'_>, socket: &Path) -> Command {
+fn ssh_add_command(request: &OpenAccessRequest, socket: &Path) -> Command {
     let mut command = Command::new("ssh-add");
     command.env("SSH_AUTH_SOCK", socket).env_remove("SSH_AGENT_PID");
     command.args(["-q", "-t", &request.ttl.as_secs().to_string()]);
@@ -386,8 +381,11 @@ fn remove_failed_opening(root: &AccessRoot, dir: &PrivateDir, id: &str) {
 }
 
 /// Binds an access to this very process and whatever it becomes: when it ends, the access does.
-pub fn bind_to_this_process(program: &str) -> Result<SessionBinding, AccessError> {
-    let owner = record_process(std::process::id())?;
+pub fn bind_to_this_process(
+    program: &str,
+    machine: &Machine,
+) -> Result<SessionBinding, AccessError> {
+    let owner = record_process(machine, std::process::id())?;
     let id = program.chars().take(64).collect::<String>();
     let id = if may_be_secret(&id) { String::new() } else { id };
     Ok(SessionBinding { agent: COMMAND_BINDING.to_owned(), id, owner })
@@ -397,6 +395,7 @@ pub fn bind_to_this_process(program: &str) -> Result<SessionBinding, AccessError
 pub fn bind_to_session(
     session: &Session,
     verdict: &Verdict,
+    machine: &Machine,
 ) -> Result<SessionBinding, AccessError> {
     let name = format!("{}:{}", session.agent, session.id);
     let refuse = |why: &str| AccessError::Refused {
@@ -411,8 +410,8 @@ pub fn bind_to_session(
     let pid = recorded.pid.ok_or_else(|| refuse("its process has no pid"))?;
     // What the agent wrote down may be little; what we write down is everything, about the same one.
     let identity =
-        sys::proc::identify_process(pid).map_err(|_| refuse("its process has just ended"))?;
-    let same = sys::proc::probe_liveness(recorded, &sys::proc::current_observer()).is_alive()
+        machine.identify_process(pid).map_err(|_| refuse("its process has just ended"))?;
+    let same = machine.probe_process(recorded).is_alive()
         && (recorded.start.is_none() || recorded.start == identity.start);
     let owner = ProcessRecord::from_identity(&identity).filter(|_| same);
     Ok(SessionBinding {

@@ -11,6 +11,7 @@ use sys::dropped::NoteDropped;
 
 use crate::rules::log::{AccessEvent, LoginDestination, SocketPeer};
 use crate::rules::{KEYS_SOCKET, may_be_secret};
+use sys::machine::Machine;
 use sys::private::PrivateDir;
 
 use super::connections::ConnectionTurn;
@@ -24,6 +25,7 @@ const BROKEN: &str = "a broken request";
 /// What connections of one session share.
 #[derive(Debug)]
 pub(super) struct ProxyPolicy {
+    pub(super) machine: Machine,
     pub(super) root: AccessRoot,
     pub(super) dir: PrivateDir,
     pub(super) id: String,
@@ -45,7 +47,7 @@ pub(super) fn serve_borrower(
     if !peer.is_us() && peer.uid != 0 {
         return Ok(());
     }
-    let peer = describe_peer(peer);
+    let peer = describe_peer(&policy.machine, peer);
     let mut agent: Option<UnixStream> = None;
     let mut bound: Option<LoginDestination> = None;
     while let Some(message) = client::receive_message(&mut borrower)? {
@@ -77,9 +79,7 @@ pub(super) fn serve_borrower(
                     granted: kind == Some(protocol::SIGN_RESPONSE),
                 };
                 // A signature leaves this process only after the line that tells of it.
-                if log::append_event(&policy.root, &policy.id, event).is_err()
-                    && !policy.signs_unlogged
-                {
+                if policy.append_event(event).is_err() && !policy.signs_unlogged {
                     client::send_message(&mut borrower, &[protocol::FAILURE])?;
                     continue;
                 }
@@ -108,9 +108,9 @@ fn merge_destinations(
 }
 
 /// The process at the other end, as far as it can be named.
-fn describe_peer(peer: sys::socket::PeerCredentials) -> Option<SocketPeer> {
+fn describe_peer(machine: &Machine, peer: sys::socket::PeerCredentials) -> Option<SocketPeer> {
     let pid = peer.pid?;
-    let identity = sys::proc::identify_process(pid).ok();
+    let identity = machine.identify_process(pid).ok();
     let comm = identity.as_ref().and_then(|identity| identity.comm.clone());
     Some(SocketPeer {
         pid,
@@ -144,9 +144,13 @@ impl ProxyPolicy {
         }
     }
 
+    fn append_event(&self, event: AccessEvent) -> io::Result<()> {
+        log::append_event(&self.root, &self.id, event, self.machine.read_clock())
+    }
+
     /// Adds a line to the log. Nobody can be told when that fails, and a borrower must not be able
     /// to stop the agent by filling the disk.
     pub(super) fn log_event(&self, event: AccessEvent) {
-        log::append_event(&self.root, &self.id, event).note_dropped("adding to the session's log");
+        self.append_event(event).note_dropped("adding to the session's log");
     }
 }

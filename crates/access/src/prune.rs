@@ -7,7 +7,6 @@
 //! the directory gets its name back.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
 
 use crate::rules::log::AccessEvent;
 use crate::rules::presence::AgentPresence;
@@ -20,13 +19,14 @@ use model::refusal::{Refusal, SkipCode};
 use model::time::Time;
 use reaper::{CollectError, DiscardedDirectory, PlannedRemoval, Reaper, recheck_planned};
 use serde::{Deserialize, Serialize};
+use sys::machine::Machine;
 use sys::private::PrivateDir;
 use sys::writer_lock::WriterLock;
 
 use super::check::{CheckedAccess, check_entry, files_in, id_in};
 use super::log::ExpiredLog;
 use super::root::{AccessRoot, RootFault};
-use super::{AccessWorld, log, random_word};
+use super::{log, random_word};
 
 /// What was done about one entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,16 +118,12 @@ impl From<PruneError> for Failure {
 
 /// Looks at every entry, and at the logs whose last line is from before `logs_before`, and says what
 /// would go. Changes nothing.
-pub fn plan_prune(
-    home: &Path,
-    world: &AccessWorld<'_>,
-    logs_before: Option<Time>,
-) -> Result<PruneReport, RootFault> {
-    let Some(root) = AccessRoot::find(home)? else { return Ok(PruneReport::default()) };
+pub fn plan_prune(machine: &Machine, logs_before: Option<Time>) -> Result<PruneReport, RootFault> {
+    let Some(root) = AccessRoot::find(machine.home())? else { return Ok(PruneReport::default()) };
     let mut report = PruneReport::default();
     for name in root.entry_names()? {
         report.leftovers |= is_leftover(&name);
-        let outcome = match preview_entry(&root, &name, world) {
+        let outcome = match preview_entry(&root, &name, machine) {
             Ok((state, death)) => PruneOutcome::Pruned { state, death },
             Err(refusal) => PruneOutcome::Kept(refusal),
         };
@@ -143,15 +139,14 @@ pub fn plan_prune(
 /// Looks at every entry and removes what may go. Whoever calls this is the writer.
 pub fn prune_access(
     writer: &WriterLock,
-    world: &AccessWorld<'_>,
+    machine: &Machine,
     logs_before: Option<Time>,
-    now: Time,
 ) -> Result<PruneReport, PruneError> {
     let Some(root) = AccessRoot::find(&writer.home)? else { return Ok(PruneReport::default()) };
-    let mut reaper = Reaper::begin(writer, "access prune", now)?;
+    let mut reaper = Reaper::begin(writer, "access prune", machine)?;
     let mut report = PruneReport::default();
     for name in root.entry_names()? {
-        let outcome = match prune_entry(&root, &name, world, &mut reaper) {
+        let outcome = match prune_entry(&root, &name, machine, &mut reaper) {
             Ok((state, death)) => PruneOutcome::Pruned { state, death },
             Err(PruneObstacle::Kept(refusal)) => PruneOutcome::Kept(refusal),
             Err(PruneObstacle::Failed(what)) => PruneOutcome::Failed(what),
@@ -210,12 +205,12 @@ fn locked_refusal() -> Refusal {
 fn preview_entry(
     root: &AccessRoot,
     name: &OsStr,
-    world: &AccessWorld<'_>,
+    machine: &Machine,
 ) -> Result<(AccessState, Death), Refusal> {
     if empty_leftover(root, name).is_some() {
         return Ok((AccessState::Stopped, Death::Gone));
     }
-    let (_, verdict) = check_removable(root, name, world)?;
+    let (_, verdict) = check_removable(root, name, machine)?;
     if root.is_locked(id_in(name).unwrap_or_default()) {
         return Err(locked_refusal());
     }
@@ -225,7 +220,7 @@ fn preview_entry(
 fn prune_entry(
     root: &AccessRoot,
     name: &OsStr,
-    world: &AccessWorld<'_>,
+    machine: &Machine,
     reaper: &mut Reaper<'_>,
 ) -> Result<(AccessState, Death), PruneObstacle> {
     let path = root.sessions_path().join(name);
@@ -244,7 +239,7 @@ fn prune_entry(
         return Ok((AccessState::Stopped, Death::Gone));
     }
     let id = id_in(name).unwrap_or_default().to_owned();
-    if let Err(refusal) = check_removable(root, name, world) {
+    if let Err(refusal) = check_removable(root, name, machine) {
         // A borrower that still uses what a crashed removal moved away gets its path back.
         if refusal.skip_code() == SkipCode::AgentAlive && is_leftover(name) {
             give_back(root, name, &id, reaper)?;
@@ -255,7 +250,7 @@ fn prune_entry(
         .lock_session(&id)
         .map_err(|_| Refusal::skip(SkipCode::Unsafe, "its lock file is not ours alone"))?;
     let _lock = lock.ok_or_else(locked_refusal)?;
-    let (checked, (state, death)) = match check_removable(root, name, world) {
+    let (checked, (state, death)) = match check_removable(root, name, machine) {
         Ok(passed) => passed,
         Err(refusal) => {
             give_back(root, name, &id, reaper)?;
@@ -280,7 +275,7 @@ fn prune_entry(
     };
     let mut look = || {
         sys::pause::pause_at("access-prune-renamed");
-        check_unchanged(root, &aside, &checked, world)?;
+        check_unchanged(root, &aside, &checked, machine)?;
         sys::pause::pause_at("access-prune-rechecked");
         Ok(())
     };
@@ -290,7 +285,7 @@ fn prune_entry(
         state: state.as_str().to_owned(),
         agent: AgentPresence::Absent(death).reason_code().to_owned(),
     };
-    if let Err(error) = log::append_event(root, &id, event) {
+    if let Err(error) = log::append_event(root, &id, event, machine.read_clock()) {
         tracing::debug!(%error, id, "the removal is not in the session's log");
     }
     // Ids are never used again, and whoever waits for this lock finds no session.
@@ -302,9 +297,9 @@ fn prune_entry(
 fn check_removable(
     root: &AccessRoot,
     name: &OsStr,
-    world: &AccessWorld<'_>,
+    machine: &Machine,
 ) -> Result<(CheckedAccess, (AccessState, Death)), Refusal> {
-    let checked = check_entry(root, name, world)?;
+    let checked = check_entry(root, name, machine)?;
     checked.only_known_names()?;
     let state = match checked.judged.require_candidate() {
         Ok(state) => state,
@@ -312,7 +307,7 @@ fn check_removable(
         Err(_) if checked.is_half_removed() => AccessState::Stopped,
         Err(skip) => return Err(skip),
     };
-    let death = checked.presence(world, true).require_absent()?;
+    let death = checked.presence(machine, true).require_absent()?;
     Ok((checked, (state, death)))
 }
 
@@ -321,14 +316,14 @@ fn check_unchanged(
     root: &AccessRoot,
     aside: &OsStr,
     checked: &CheckedAccess,
-    world: &AccessWorld<'_>,
+    machine: &Machine,
 ) -> Result<(), Refusal> {
     let changed = |what: &str| Refusal::skip(SkipCode::Changed, what);
     if !is_still(root, aside, checked) {
         return Err(changed("its directory was exchanged"));
     }
     // First who is there, then what: an agent that began to listen has made a socket.
-    checked.presence(world, true).require_absent()?;
+    checked.presence(machine, true).require_absent()?;
     checked.only_known_names()?;
     if files_in(&checked.dir)? != checked.files {
         return Err(changed("its files changed"));

@@ -1,13 +1,12 @@
 //! Access sessions among all sessions: what `ls`, `show` and `why` are told about them.
 
 use std::ffi::OsStr;
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::rules::state::AccessState;
 use crate::rules::{ACCESS_AGENT_NAME, COMMAND_BINDING};
 use model::identity::Identity;
-use model::liveness::{Doubt, Liveness, Observer};
+use model::liveness::{Doubt, Liveness};
 use model::refusal::Refusal;
 use model::session::{
     ClaimBasis, FormatCertainty, ProcessClaim, Session, SessionKind, SessionOrigin,
@@ -16,16 +15,14 @@ use model::sighting::TranscriptDigest;
 use model::time::Time;
 use model::wire::IncompleteSource;
 
-use super::AccessWorld;
+use sys::machine::Machine;
+
 use super::check::{CheckedAccess, check_entry};
 use super::root::AccessRoot;
 
 /// Every access session as a session like any other, and what could not be read.
-pub fn access_sessions(
-    home: &Path,
-    observer: &Observer,
-    now: Time,
-) -> (Vec<Session>, Vec<IncompleteSource>) {
+pub fn access_sessions(machine: &Machine) -> (Vec<Session>, Vec<IncompleteSource>) {
+    let home = machine.home();
     let incomplete = |reason: String| IncompleteSource {
         source: ACCESS_AGENT_NAME.to_owned(),
         path: Some(home.join("access/sessions").to_string_lossy().into_owned()),
@@ -38,19 +35,18 @@ pub fn access_sessions(
     match found {
         Ok(None) => (Vec::new(), Vec::new()),
         Ok(Some((root, names))) => {
-            let world = AccessWorld::seen_by(observer.clone(), now);
-            let session = |name: &std::ffi::OsString| observe_entry(&root, name, &world);
+            let session = |name: &std::ffi::OsString| observe_entry(&root, name, machine);
             (names.iter().map(session).collect(), Vec::new())
         }
         Err(fault) => (Vec::new(), vec![incomplete(fault.to_string())]),
     }
 }
 
-fn observe_entry(root: &AccessRoot, name: &OsStr, world: &AccessWorld<'_>) -> Session {
+fn observe_entry(root: &AccessRoot, name: &OsStr, machine: &Machine) -> Session {
     let source = root.sessions_path().join(name).to_string_lossy().into_owned();
-    let (digest, claim) = match check_entry(root, name, world) {
-        Ok(checked) => checked_digest(&checked, world, source),
-        Err(skip) => skipped_digest(&skip, world, source),
+    let (digest, claim) = match check_entry(root, name, machine) {
+        Ok(checked) => checked_digest(&checked, machine, source),
+        Err(skip) => skipped_digest(&skip, machine, source),
     };
     Session {
         id: name.to_string_lossy().into_owned(),
@@ -72,7 +68,7 @@ fn observe_entry(root: &AccessRoot, name: &OsStr, world: &AccessWorld<'_>) -> Se
 
 fn checked_digest(
     checked: &CheckedAccess,
-    world: &AccessWorld<'_>,
+    machine: &Machine,
     source: String,
 ) -> (TranscriptDigest, ProcessClaim) {
     let meta = &checked.meta;
@@ -97,14 +93,14 @@ fn checked_digest(
             .map(|bound| bound.id.clone()),
         ..TranscriptDigest::default()
     };
-    let liveness = world.liveness(&identity);
+    let liveness = machine.probe_process(&identity);
     let claim = make_claim(ClaimBasis::Registered, liveness, identity, source, meta.created_at);
     (digest, claim)
 }
 
 fn skipped_digest(
     skip: &Refusal,
-    world: &AccessWorld<'_>,
+    machine: &Machine,
     source: String,
 ) -> (TranscriptDigest, ProcessClaim) {
     let digest = TranscriptDigest {
@@ -113,7 +109,7 @@ fn skipped_digest(
     };
     let liveness = Liveness::Unknown(Doubt::Unreadable);
     let how = ClaimBasis::UnreadableRegistration;
-    (digest, make_claim(how, liveness, Identity::default(), source, world.clocks.now))
+    (digest, make_claim(how, liveness, Identity::default(), source, machine.now()))
 }
 
 fn make_claim(
@@ -133,5 +129,6 @@ fn make_claim(
         source,
         observed_at: at,
         directory: None,
+        shared: None,
     }
 }

@@ -5,9 +5,9 @@
 //! request without being told to.
 
 use std::ffi::OsStr;
-use std::path::Path;
 use std::time::{Duration, Instant};
 use sys::dropped::NoteDropped;
+use sys::machine::Machine;
 
 use crate::rules::log::AccessEvent;
 use crate::rules::meta::{ProcessRecord, StopRecord};
@@ -20,7 +20,7 @@ use sys::proc::{Signal, SignalError};
 
 use super::check::{CheckedAccess, check_entry};
 use super::root::{AccessRoot, RootFault};
-use super::{AccessError, AccessWorld, client, log};
+use super::{AccessError, client, log};
 use model::address::AddressError;
 
 /// How long an agent may take to end.
@@ -80,67 +80,63 @@ pub enum StopSelection {
 }
 
 /// The ids of the sessions that `choice` means, and that are not stopped yet.
-pub fn choose_sessions(
-    home: &Path,
-    world: &AccessWorld<'_>,
-    choice: StopSelection,
-) -> Result<Vec<String>, RootFault> {
-    let Some(root) = AccessRoot::find(home)? else { return Ok(Vec::new()) };
+pub fn choose_sessions(machine: &Machine, choice: StopSelection) -> Result<Vec<String>, RootFault> {
+    let Some(root) = AccessRoot::find(machine.home())? else { return Ok(Vec::new()) };
     let names = root.entry_names()?;
     let ids = names.iter().filter_map(|name| name.to_str()).filter(|name| is_id(name));
     let wanted = |id: &&str| {
-        let Ok(checked) = check_entry(&root, OsStr::new(id), world) else { return false };
+        let Ok(checked) = check_entry(&root, OsStr::new(id), machine) else { return false };
         match choice {
             StopSelection::Expired => checked.judged.state == AccessState::Expired,
             StopSelection::Orphaned => {
-                checked.judged.state != AccessState::Stopped && is_orphaned(&checked, world)
+                checked.judged.state != AccessState::Stopped && is_orphaned(&checked, machine)
             }
         }
     };
     Ok(ids.filter(wanted).map(str::to_owned).collect())
 }
 
-fn is_orphaned(checked: &CheckedAccess, world: &AccessWorld<'_>) -> bool {
+fn is_orphaned(checked: &CheckedAccess, machine: &Machine) -> bool {
     let binding = checked.meta.session.as_ref();
-    binding.is_some_and(|binding| world.liveness(&binding.owner.to_identity()).is_dead())
+    binding.is_some_and(|binding| machine.probe_process(&binding.owner.to_identity()).is_dead())
 }
 
 /// Stops one session.
 pub fn stop_access(
-    home: &Path,
-    world: &AccessWorld<'_>,
+    machine: &Machine,
     id: &str,
     reason: StopReason,
     kill: bool,
 ) -> Result<StopOutcome, AccessError> {
     let not_found = || AddressError::NotFound(id.to_owned());
-    let root = AccessRoot::find(home)?.ok_or_else(not_found)?;
+    let root = AccessRoot::find(machine.home())?.ok_or_else(not_found)?;
     let Some(_lock) = lock_soon(&root, id)? else {
         let skip = Refusal::skip(SkipCode::Locked, "another command works on it");
         return Ok(StopOutcome::Refused(skip));
     };
-    let checked = match check_entry(&root, OsStr::new(id), world) {
+    let checked = match check_entry(&root, OsStr::new(id), machine) {
         Ok(checked) => checked,
         Err(skip) => return Ok(StopOutcome::Refused(skip)),
     };
     // A choice that was made before the lock is made again under it.
-    if reason == StopReason::Orphaned && !is_orphaned(&checked, world) {
+    if reason == StopReason::Orphaned && !is_orphaned(&checked, machine) {
         let words = "the session it was lent to is not proven gone";
         return Ok(StopOutcome::Unproven(words.to_owned()));
     }
     sys::pause::pause_at("access-stop-checked");
-    let presence = checked.presence(world, true);
+    let presence = checked.presence(machine, true);
     let found = match presence {
         AgentPresence::Absent(_) => {
             format!("its agent was already gone ({})", presence.reason_code())
         }
-        AgentPresence::Present(PresenceProof::Process(_)) => match end_agent(&checked, world, kill)
-        {
-            Ok(done) => done,
-            Err(outcome) => return Ok(outcome),
-        },
-        AgentPresence::Present(PresenceProof::Socket) if keeper_lives(&checked, world) => {
-            match end_keeper(&checked, world, kill) {
+        AgentPresence::Present(PresenceProof::Process(_)) => {
+            match end_agent(&checked, machine, kill) {
+                Ok(done) => done,
+                Err(outcome) => return Ok(outcome),
+            }
+        }
+        AgentPresence::Present(PresenceProof::Socket) if keeper_lives(&checked, machine) => {
+            match end_keeper(&checked, machine, kill) {
                 Ok(done) => done,
                 Err(outcome) => return Ok(outcome),
             }
@@ -152,7 +148,7 @@ pub fn stop_access(
             )));
         }
     };
-    write_down(&root, &checked, world, reason, &found)?;
+    write_down(&root, &checked, machine, reason, &found)?;
     Ok(StopOutcome::Stopped(found))
 }
 
@@ -173,21 +169,21 @@ fn lock_soon(root: &AccessRoot, id: &str) -> Result<Option<sys::lock::AdvisoryLo
 /// Ends the recorded agent; the error is what to report instead.
 fn end_agent(
     checked: &CheckedAccess,
-    world: &AccessWorld<'_>,
+    machine: &Machine,
     kill: bool,
 ) -> Result<String, StopOutcome> {
     let agent = &checked.meta.agent;
-    if agent.start.is_none() || agent.uid != world.observer.uid {
+    if agent.start.is_none() || agent.uid != machine.observer().uid {
         let words = "its agent was recorded without what proves it ours; nothing was sent";
         return Err(StopOutcome::Unproven(words.to_owned()));
     }
     let forgot = forget_keys(checked);
-    send_signal(agent, Signal::Terminate, world)?;
+    send_signal(agent, Signal::Terminate, machine)?;
     let mut ended =
-        await_absence(checked, world, if kill { AGENT_KILL_TIMEOUT } else { AGENT_END_TIMEOUT });
+        await_absence(checked, machine, if kill { AGENT_KILL_TIMEOUT } else { AGENT_END_TIMEOUT });
     if !ended && kill {
-        send_signal(agent, Signal::Kill, world)?;
-        ended = await_absence(checked, world, AGENT_END_TIMEOUT);
+        send_signal(agent, Signal::Kill, machine)?;
+        ended = await_absence(checked, machine, AGENT_END_TIMEOUT);
     }
     if !ended {
         return Err(StopOutcome::StillRunning(format!(
@@ -210,9 +206,9 @@ fn forget_keys(checked: &CheckedAccess) -> bool {
 fn send_signal(
     process: &ProcessRecord,
     signal: Signal,
-    world: &AccessWorld<'_>,
+    machine: &Machine,
 ) -> Result<(), StopOutcome> {
-    match sys::proc::signal_process(&process.to_identity(), signal, &world.observer) {
+    match sys::proc::signal_process(&process.to_identity(), signal, machine.observer()) {
         // It ended by itself: that is what was wanted.
         Ok(()) | Err(SignalError::NotAlive(Liveness::Dead(_))) => Ok(()),
         Err(error) => Err(StopOutcome::Unproven(error.to_string())),
@@ -221,11 +217,11 @@ fn send_signal(
 
 /// Waits until neither the agent nor anybody on its sockets is there. A keeper ends by itself when
 /// its agent does; one that does not is asked to.
-fn await_absence(checked: &CheckedAccess, world: &AccessWorld<'_>, patience: Duration) -> bool {
+fn await_absence(checked: &CheckedAccess, machine: &Machine, patience: Duration) -> bool {
     let begun = Instant::now();
     let mut keeper_asked = false;
     loop {
-        match checked.presence(world, true) {
+        match checked.presence(machine, true) {
             AgentPresence::Absent(_) => return true,
             AgentPresence::Present(PresenceProof::Socket)
                 if !keeper_asked && begun.elapsed() > KEEPER_END_TIMEOUT =>
@@ -233,7 +229,7 @@ fn await_absence(checked: &CheckedAccess, world: &AccessWorld<'_>, patience: Dur
                 keeper_asked = true;
                 if let Some(keeper) = &checked.meta.keeper {
                     // What it says does not matter: the sockets are asked again.
-                    let _ = send_signal(keeper, Signal::Terminate, world);
+                    let _ = send_signal(keeper, Signal::Terminate, machine);
                 }
             }
             _ => {}
@@ -245,27 +241,27 @@ fn await_absence(checked: &CheckedAccess, world: &AccessWorld<'_>, patience: Dur
     }
 }
 
-fn keeper_lives(checked: &CheckedAccess, world: &AccessWorld<'_>) -> bool {
+fn keeper_lives(checked: &CheckedAccess, machine: &Machine) -> bool {
     let keeper = checked.meta.keeper.as_ref();
     keeper.is_some_and(|keeper| {
-        keeper.start.is_some() && world.liveness(&keeper.to_identity()).is_alive()
+        keeper.start.is_some() && machine.probe_process(&keeper.to_identity()).is_alive()
     })
 }
 
 /// The agent is gone and its keeper is not: a keeper that hangs.
 fn end_keeper(
     checked: &CheckedAccess,
-    world: &AccessWorld<'_>,
+    machine: &Machine,
     kill: bool,
 ) -> Result<String, StopOutcome> {
     let hangs = || StopOutcome::StillRunning("its keeper has not ended".to_owned());
     let keeper = checked.meta.keeper.as_ref().ok_or_else(hangs)?;
-    send_signal(keeper, Signal::Terminate, world)?;
+    send_signal(keeper, Signal::Terminate, machine)?;
     let mut ended =
-        await_absence(checked, world, if kill { AGENT_KILL_TIMEOUT } else { AGENT_END_TIMEOUT });
+        await_absence(checked, machine, if kill { AGENT_KILL_TIMEOUT } else { AGENT_END_TIMEOUT });
     if !ended && kill {
-        send_signal(keeper, Signal::Kill, world)?;
-        ended = await_absence(checked, world, AGENT_END_TIMEOUT);
+        send_signal(keeper, Signal::Kill, machine)?;
+        ended = await_absence(checked, machine, AGENT_END_TIMEOUT);
     }
     if ended { Ok("its agent was gone; its keeper ended".to_owned()) } else { Err(hangs()) }
 }
@@ -273,7 +269,7 @@ fn end_keeper(
 fn write_down(
     root: &AccessRoot,
     checked: &CheckedAccess,
-    world: &AccessWorld<'_>,
+    machine: &Machine,
     reason: StopReason,
     found: &str,
 ) -> Result<(), AccessError> {
@@ -295,7 +291,7 @@ fn write_down(
     }
     let agent = &checked.meta.agent;
     // Seconds may have passed since the command began, and the record must not lie before them.
-    let stopped_at = world.clocks.now.max(checked.meta.created_at);
+    let stopped_at = machine.now().max(checked.meta.created_at);
     let stop = StopRecord { stopped_at, pid: agent.pid, start: agent.start };
     let bytes = serde_json::to_vec_pretty(&stop)
         .map_err(|error| AccessError::Failed { what: error.to_string() })?;
@@ -312,6 +308,7 @@ fn write_down(
     let event =
         AccessEvent::Stopped { reason: reason.as_str().to_owned(), agent: found.to_owned() };
     // The session is stopped whether or not the log could be written.
-    log::append_event(root, &checked.meta.id, event).note_dropped("adding to the session's log");
+    log::append_event(root, &checked.meta.id, event, machine.read_clock())
+        .note_dropped("adding to the session's log");
     Ok(())
 }

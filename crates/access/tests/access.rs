@@ -8,25 +8,34 @@ use model::refusal::SkipCode;
 use model::time::Time;
 use ostler_access::findings::{AccessFindingCode, find_problems};
 use ostler_access::prune::{PruneOutcome, prune_access};
-use ostler_access::{AccessWorld, list, stop};
+use ostler_access::{list, stop};
 use std::time::Duration;
+use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
 use testkit::access::{Agent, ID, Sessions, chmod, record_of};
 use testkit::home::Snapshot;
+use testkit::machine::FakeMachine;
 
-/// A world in which every process is what we say.
+/// A machine whose state these sessions are.
+fn machine_of(sessions: &Sessions) -> FakeMachine {
+    FakeMachine::new().with_state(sessions.root())
+}
+
+/// One on which every process is what we say.
 fn where_processes_are(
-    probe: &(dyn Fn(&Identity, &Observer) -> Liveness + Sync),
-) -> AccessWorld<'_> {
-    let AccessWorld { clocks, observer, .. } = AccessWorld::here();
-    AccessWorld { clocks, observer, probe }
+    sessions: &Sessions,
+    probe: impl Fn(&Identity, &Observer) -> Liveness + Send + Sync + 'static,
+) -> Machine {
+    let fake = machine_of(sessions);
+    fake.answer_probes(probe);
+    fake.machine()
 }
 
 #[track_caller]
-fn pruned_as(sessions: &Sessions, world: &AccessWorld<'_>) -> PruneOutcome {
+fn pruned_as(sessions: &Sessions, machine: &Machine) -> PruneOutcome {
     let mut report = {
         let writer = WriterLock::take(&sessions.root(), Duration::ZERO).unwrap();
-        prune_access(&writer, world, None, world.clocks.now).unwrap()
+        prune_access(&writer, machine, None).unwrap()
     };
     assert_eq!(report.items.len(), 1);
     report.items.remove(0).outcome
@@ -44,53 +53,53 @@ fn code(outcome: PruneOutcome) -> SkipCode {
 fn row_04_at_the_very_end_it_is_expired() {
     let sessions = Sessions::expired();
     let meta = sessions.meta(ID);
-    let mut world = AccessWorld::here();
-    world.clocks.now = Time::parse(meta["expires_at"].as_str().unwrap()).unwrap();
-    world.clocks.boottime_s = meta["expires_boottime_s"].as_u64().unwrap();
-    let state = |world: &AccessWorld<'_>| {
-        list::list_access(&sessions.root(), world, false).unwrap()[0].state
+    let fake = machine_of(&sessions);
+    let end = Time::parse(meta["expires_at"].as_str().unwrap()).unwrap();
+    let by_boot = Duration::from_secs(meta["expires_boottime_s"].as_u64().unwrap());
+    let state_at = |now: Time, since_boot: Duration| {
+        fake.set_clocks(now, since_boot);
+        list::list_access(&fake.machine(), false).unwrap()[0].state
     };
-    assert_eq!(state(&world), "expired");
-    world.clocks.boottime_s -= 1;
-    assert_eq!(state(&world), "active", "a second before");
-    world.clocks.boottime_s += 1;
-    world.clocks.now = Time::from_millis(world.clocks.now.as_millis() - 1);
-    assert_eq!(state(&world), "active", "a millisecond before");
+    assert_eq!(state_at(end, by_boot), "expired");
+    assert_eq!(state_at(end, by_boot - Duration::from_secs(1)), "active", "a second before");
+    let just_before = end.minus(Duration::from_millis(1));
+    assert_eq!(state_at(just_before, by_boot), "active", "a millisecond before");
 }
 
 #[test]
 fn row_03_bytes_and_times_are_untouched_a_second_before_the_end() {
     let sessions = Sessions::expired();
     let meta = sessions.meta(ID);
-    let mut world = AccessWorld::here();
+    let fake = machine_of(&sessions);
     let end = Time::parse(meta["expires_at"].as_str().unwrap()).unwrap();
-    world.clocks.now = Time::from_millis(end.as_millis() - 1000);
-    world.clocks.boottime_s = meta["expires_boottime_s"].as_u64().unwrap() - 1;
+    let by_boot = Duration::from_secs(meta["expires_boottime_s"].as_u64().unwrap());
+    let second = Duration::from_secs(1);
+    fake.set_clocks(end.minus(second), by_boot - second);
     let before = Snapshot::of(&sessions.directory());
-    assert_eq!(code(pruned_as(&sessions, &world)), SkipCode::Active);
+    assert_eq!(code(pruned_as(&sessions, &fake.machine())), SkipCode::Active);
     assert!(before.changes(&Snapshot::of(&sessions.directory())).is_empty());
 }
 
 /// This machine after a reboot.
-fn after_a_reboot() -> AccessWorld<'static> {
-    let mut world = AccessWorld::here();
-    world.observer.boot_id = Some("11111111-2222-3333-4444-555555555555".to_owned());
-    world.clocks.boot = world.observer.boot_id.clone();
-    world
+fn after_a_reboot(sessions: &Sessions) -> FakeMachine {
+    let fake = machine_of(sessions);
+    let boot = "11111111-2222-3333-4444-555555555555";
+    fake.change_observer(|observer| observer.boot_id = Some(boot.to_owned()));
+    fake
 }
 
 #[test]
 fn row_40_another_boot_of_this_machine_is_a_reboot() {
     let sessions = Sessions::expired();
-    let mut world = after_a_reboot();
+    let fake = after_a_reboot(&sessions);
     // A machine of our own, so that the test does not depend on there being one.
-    world.observer.machine_hashed = Some("0123456789abcdef".to_owned());
+    fake.change_observer(|one| one.machine_hashed = Some("0123456789abcdef".to_owned()));
     sessions.edit(ID, |meta| {
         meta["agent"]["machine_id"] = "0123456789abcdef".into();
         // Of a boot that was longer than this one.
         meta["expires_boottime_s"] = 100_000_000.into();
     });
-    match pruned_as(&sessions, &world) {
+    match pruned_as(&sessions, &fake.machine()) {
         PruneOutcome::Pruned { death: Death::Rebooted, .. } => {}
         other => panic!("{other:?}"),
     }
@@ -99,7 +108,10 @@ fn row_40_another_boot_of_this_machine_is_a_reboot() {
 #[test]
 fn row_40_a_reboot_without_a_machine_is_a_doubt() {
     let sessions = Sessions::expired();
-    assert_eq!(code(pruned_as(&sessions, &after_a_reboot())), SkipCode::PresenceUnknown);
+    assert_eq!(
+        code(pruned_as(&sessions, &after_a_reboot(&sessions).machine())),
+        SkipCode::PresenceUnknown
+    );
 }
 
 #[test]
@@ -119,7 +131,7 @@ fn row_10_an_injected_process_table_decides() {
     for (liveness, skip) in expected {
         let sessions = Sessions::expired();
         let probe = move |_: &Identity, _: &Observer| liveness;
-        let outcome = pruned_as(&sessions, &where_processes_are(&probe));
+        let outcome = pruned_as(&sessions, &where_processes_are(&sessions, probe));
         match skip {
             Some(expected) => assert_eq!(code(outcome), expected, "{liveness:?}"),
             None => {
@@ -132,15 +144,18 @@ fn row_10_an_injected_process_table_decides() {
 
 #[test]
 fn an_agent_that_comes_back_to_life_while_it_is_removed_keeps_its_directory() {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
     // Dead at the first and second look, alive at the last.
-    let looks = AtomicUsize::new(0);
-    let probe = |_: &Identity, _: &Observer| match looks.fetch_add(1, Ordering::Relaxed) {
+    let looks = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&looks);
+    let probe = move |_: &Identity, _: &Observer| match counted.fetch_add(1, Ordering::Relaxed) {
         0 | 1 => Liveness::Dead(Death::Gone),
         _ => Liveness::Alive(Life::Running),
     };
     let sessions = Sessions::expired();
-    let outcome = pruned_as(&sessions, &where_processes_are(&probe));
+    let outcome = pruned_as(&sessions, &where_processes_are(&sessions, probe));
     assert_eq!(code(outcome), SkipCode::AgentAlive);
     assert_eq!(looks.load(Ordering::Relaxed), 3, "it is looked at three times");
     assert!(sessions.file(ID, "meta.json").exists(), "under its own name");
@@ -156,9 +171,8 @@ fn stop_proves_for_itself_whom_it_signals() {
     sessions.edit(ID, |meta| meta["agent"] = record.clone());
     sessions.put_env(ID, &record["pid"].to_string());
     let probe = |_: &Identity, _: &Observer| Liveness::Alive(Life::Running);
-    let world = where_processes_are(&probe);
-    let outcome =
-        stop::stop_access(&sessions.root(), &world, ID, stop::StopReason::Asked, true).unwrap();
+    let machine = where_processes_are(&sessions, probe);
+    let outcome = stop::stop_access(&machine, ID, stop::StopReason::Asked, true).unwrap();
     assert!(matches!(outcome, stop::StopOutcome::StillRunning(_)), "{outcome:?}");
     assert!(other.try_wait().unwrap().is_none(), "the other process is untouched");
     other.kill().unwrap();
@@ -168,10 +182,7 @@ fn stop_proves_for_itself_whom_it_signals() {
 #[test]
 fn doctor_is_told_what_is_wrong() {
     let codes = |sessions: &Sessions| -> Vec<AccessFindingCode> {
-        find_problems(&sessions.root(), &AccessWorld::here())
-            .iter()
-            .map(|finding| finding.code)
-            .collect()
+        find_problems(&machine_of(sessions).machine()).iter().map(|finding| finding.code).collect()
     };
     let sessions = Sessions::new();
     assert!(codes(&sessions).is_empty());

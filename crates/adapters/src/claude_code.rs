@@ -63,7 +63,7 @@ static CLAUDE_CODE_PROFILE: AgentProfile = AgentProfile {
             ("SubagentStart", HookMeaning::Is(HookHappening::Sign)),
             ("SubagentStop", HookMeaning::Is(HookHappening::Sign)),
             ("Stop", HookMeaning::Is(HookHappening::TurnEnd)),
-            ("StopFailure", HookMeaning::Is(HookHappening::TurnEnd)),
+            ("StopFailure", HookMeaning::FailedTurn),
             ("SessionEnd", HookMeaning::Is(HookHappening::SessionEnd)),
         ],
         pid_variables: &["CLAUDE_PID"],

@@ -67,7 +67,7 @@ static CODEX_PROFILE: AgentProfile = AgentProfile {
     resume_options: &["resume"],
     continue_options: &["--last"],
     session_variables: &[],
-    opening: Opening::IN_DIRECTORY,
+    opening: Opening { holds_what_it_writes: true, ..Opening::IN_DIRECTORY },
     hooks: Some(&AgentHooks {
         events: &[
             ("SessionStart", HookMeaning::Is(HookHappening::SessionStart)),

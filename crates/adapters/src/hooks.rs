@@ -9,6 +9,7 @@ use model::session::is_safe_id;
 use crate::skim::{self, JsonValue};
 
 use crate::EnvLookup;
+use crate::control::PermissionChannel;
 
 /// An agent's hooks.
 #[derive(Debug)]
@@ -87,6 +88,8 @@ pub enum HookMeaning {
     Notification,
     /// A turn starts, or the same turn goes on if there is no new prompt.
     Prompt,
+    /// The turn is over, and ended in an error.
+    FailedTurn,
 }
 
 /// Longest text that is taken from a payload; the payload itself may be spilled whole.
@@ -138,6 +141,7 @@ pub fn read_hook_event(hooks: &AgentHooks, event: &str, payload: &[u8]) -> Optio
     let prompt = fields.first_text(PROMPT_FIELDS).or_else(|| fields.first_blocks(PROMPT_FIELDS));
     let happening = match meaning {
         HookMeaning::Is(happening) => happening,
+        HookMeaning::FailedTurn => HookHappening::TurnEnd,
         HookMeaning::Prompt if prompt.is_some() => HookHappening::TurnStart,
         HookMeaning::Prompt => HookHappening::Progress,
         HookMeaning::Notification => {
@@ -155,6 +159,56 @@ pub fn read_hook_event(hooks: &AgentHooks, event: &str, payload: &[u8]) -> Optio
         model: fields.first_text(&["model"]),
         session,
     })
+}
+
+/// Whether an event of that agent's says that a turn ended in an error.
+pub fn is_failed_turn(agent: &str, event: &str) -> bool {
+    let hooks = crate::by_id(agent).and_then(|adapter| adapter.agent_profile().hooks);
+    hooks.is_some_and(|hooks| hooks.events.contains(&(event, HookMeaning::FailedTurn)))
+}
+
+/// What an agent reads as the answer to a permission request; `None` where it would read none.
+pub fn render_permission_answer(
+    agent: &str,
+    event: &str,
+    is_allowed: bool,
+    message: Option<&str>,
+) -> Option<String> {
+    let channel = crate::by_id(agent)?.control_table()?.permission_channel;
+    let by_hook = matches!(channel, PermissionChannel::Hook | PermissionChannel::TrustedHook);
+    if !by_hook || event != PERMISSION_EVENT {
+        return None;
+    }
+    let decision = match (is_allowed, message) {
+        (true, _) => serde_json::json!({ "behavior": "allow" }),
+        (false, Some(message)) => serde_json::json!({ "behavior": "deny", "message": message }),
+        (false, None) => serde_json::json!({ "behavior": "deny" }),
+    };
+    let output = serde_json::json!({ "hookEventName": PERMISSION_EVENT, "decision": decision });
+    Some(serde_json::json!({ "hookSpecificOutput": output }).to_string())
+}
+
+/// The event at which agents with a deciding hook ask.
+const PERMISSION_EVENT: &str = "PermissionRequest";
+
+/// What a permission request is about: the tool's whole input, and the id of the call.
+#[derive(Debug, Default)]
+pub struct PermissionQuestion {
+    /// What the tool is to be given; none if the payload was cut.
+    pub input: serde_json::Value,
+    /// What names the call in the transcript.
+    pub tool_use: Option<String>,
+}
+
+/// Reads what a permission request is about.
+pub fn read_permission_question(payload: &[u8]) -> PermissionQuestion {
+    let Ok(mut payload) = serde_json::from_slice::<serde_json::Value>(payload) else {
+        return PermissionQuestion::default();
+    };
+    let input = payload.get_mut("tool_input").map(serde_json::Value::take).unwrap_or_default();
+    let tool_use = payload.get("tool_use_id").and_then(|id| id.as_str());
+    let tool_use = tool_use.filter(|id| is_safe_id(id)).map(str::to_owned);
+    PermissionQuestion { input, tool_use }
 }
 
 /// The pid that the payload gives as the agent's own.

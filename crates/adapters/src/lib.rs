@@ -6,7 +6,6 @@
 //! [`files`], foreign databases by [`database`], and both only read. To add an agent, see
 //! docs/guides/add-an-adapter.md; the one existing file that changes is this one.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use model::conversation::ConversationEntry;
@@ -49,6 +48,7 @@ mod vibe;
 
 pub use control::AgentControl;
 pub use files::ReadError;
+pub use sys::machine::EnvLookup;
 
 /// Every adapter, in the order people see them.
 pub static ALL_ADAPTERS: &[&dyn Adapter] = &[
@@ -201,74 +201,21 @@ pub struct Opening {
     pub leaves_lock_behind: bool,
     /// A server of the agent has every session of its store.
     pub server_has_all: bool,
+    /// Whoever writes a session holds its lock or file. A run that holds neither is the window of a
+    /// server, or has only just begun: that something was written since says nothing about it.
+    pub holds_what_it_writes: bool,
 }
 
 impl Opening {
     /// Only sessions of the directory it runs in.
-    pub const IN_DIRECTORY: Self =
-        Self { beyond_directory: false, leaves_lock_behind: false, server_has_all: false };
+    pub const IN_DIRECTORY: Self = Self {
+        beyond_directory: false,
+        leaves_lock_behind: false,
+        server_has_all: false,
+        holds_what_it_writes: false,
+    };
     /// Any of its sessions. Also for agents of which it is not known.
     pub const ANYWHERE: Self = Self { beyond_directory: true, ..Self::IN_DIRECTORY };
-}
-
-/// The environment an agent's roots depend on: ostler's own, or another process's.
-#[derive(Clone, Copy)]
-pub struct EnvLookup<'a> {
-    lookup: &'a dyn Fn(&str) -> Option<OsString>,
-}
-
-impl std::fmt::Debug for EnvLookup<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EnvLookup").field("home", &self.home_dir()).finish()
-    }
-}
-
-impl<'a> EnvLookup<'a> {
-    /// An environment that answers through `lookup`.
-    pub fn new(lookup: &'a dyn Fn(&str) -> Option<OsString>) -> Self {
-        Self { lookup }
-    }
-
-    /// The value of a variable, unless it is unset or empty.
-    pub fn get(&self, name: &str) -> Option<OsString> {
-        (self.lookup)(name).filter(|value| !value.is_empty())
-    }
-
-    /// The value of a variable as a path.
-    pub fn path_of(&self, name: &str) -> Option<PathBuf> {
-        self.get(name).map(PathBuf::from)
-    }
-
-    /// The home directory.
-    pub fn home_dir(&self) -> Option<PathBuf> {
-        self.path_of("HOME")
-    }
-
-    /// `$HOME/below`, unless there is no home.
-    pub fn in_home(&self, below: &str) -> Option<PathBuf> {
-        self.home_dir().map(|home| home.join(below))
-    }
-
-    /// `$name`, else `$HOME/fallback`: the usual way to find a root.
-    pub fn root_or_home(&self, name: &str, fallback: &str) -> Vec<PathBuf> {
-        self.path_of(name).or_else(|| self.in_home(fallback)).into_iter().collect()
-    }
-
-    /// `$HOME/below`, if that is there: where a fork of an agent keeps the same format. It is looked
-    /// at only then, so that nobody else has a doubt more.
-    pub fn fork_root(&self, below: &str) -> Option<PathBuf> {
-        self.in_home(below).filter(|root| root.is_dir())
-    }
-
-    /// `$XDG_DATA_HOME`, else `$HOME/.local/share`.
-    pub fn xdg_data(&self) -> Option<PathBuf> {
-        self.path_of("XDG_DATA_HOME").or_else(|| self.in_home(".local/share"))
-    }
-
-    /// `$XDG_CONFIG_HOME`, else `$HOME/.config`.
-    pub fn xdg_config(&self) -> Option<PathBuf> {
-        self.path_of("XDG_CONFIG_HOME").or_else(|| self.in_home(".config"))
-    }
 }
 
 /// Something on disk that holds one session (or one sub-agent's part of it).

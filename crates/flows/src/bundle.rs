@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use model::time::Time;
+use sys::machine::Machine;
 
 use crate::redact::redact;
 
@@ -90,8 +91,9 @@ impl ReportBundle {
 }
 
 /// The logs that ostler keeps of itself.
-pub fn own_logs(home: &Path, runtime: &Path, log_directory: &str) -> Vec<PathBuf> {
-    let mut logs = crate::hook::problem_logs(Some(home), runtime);
+pub fn own_logs(machine: &Machine, log_directory: &str) -> Vec<PathBuf> {
+    let home = machine.home();
+    let mut logs = crate::hook::problem_logs(Some(home), machine.runtime());
     let listed = fs::read_dir(home.join(log_directory)).into_iter().flatten().flatten();
     logs.extend(listed.map(|entry| entry.path()));
     logs.sort();

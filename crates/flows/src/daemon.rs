@@ -13,18 +13,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use adapters::EnvLookup;
-use model::liveness::Observer;
+use model::control::fuses::FuseRecord;
 use model::time::Time;
 use model::wire::{DaemonResult, SweepResult};
+use sys::machine::Machine;
 use sys::private::PrivateDir;
 use sys::watch::DirectoryWatch;
 
 use crate::finalize::{self, SweepError};
+use crate::fuses::{FuseEngine, read_fuse_clock};
+use crate::notify::Notifier;
 use crate::tracks::session_name;
 use crate::writer::{DaemonAnswer, DaemonOrder, HomeId};
 use crate::{hook, work};
 use model::failure::{Failure, FailureKind};
+use store::state::StateError;
 use store::writer::StoreWriter;
 
 /// How often owners are looked at whose end the kernel does not tell.
@@ -78,9 +81,10 @@ impl OrderQueue {
 }
 
 /// The daemon at work.
-pub struct Daemon<'a> {
+pub struct Daemon {
     writer: StoreWriter,
-    env: EnvLookup<'a>,
+    /// As it was when the daemon began; each turn has its own.
+    machine: Machine,
     home: PrivateDir,
     orders: Receiver<(TakeOrder, Reply)>,
     bell: io::PipeReader,
@@ -89,19 +93,21 @@ pub struct Daemon<'a> {
     unwatched: usize,
     about: DaemonResult,
     watching: Arc<AtomicU64>,
+    notifier: Option<Notifier>,
+    fuses: FuseEngine,
 }
 
-impl std::fmt::Debug for Daemon<'_> {
+impl std::fmt::Debug for Daemon {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Daemon").field("about", &self.about).finish_non_exhaustive()
     }
 }
 
-impl<'a> Daemon<'a> {
+impl Daemon {
     /// Makes the daemon ready; `about` is what it says of itself.
     pub fn new(
         writer: StoreWriter,
-        env: EnvLookup<'a>,
+        machine: Machine,
         about: DaemonResult,
     ) -> io::Result<(Self, OrderQueue)> {
         // Held open: its inode is not given to another directory while the daemon runs.
@@ -120,7 +126,7 @@ impl<'a> Daemon<'a> {
         };
         let daemon = Self {
             home,
-            env,
+            machine,
             orders,
             bell,
             // Watched before it is first read: what comes between is told.
@@ -129,9 +135,16 @@ impl<'a> Daemon<'a> {
             unwatched: 0,
             about,
             watching,
+            notifier: None,
+            fuses: FuseEngine::new()?,
             writer,
         };
         Ok((daemon, queue))
+    }
+
+    /// Has people told when they are needed.
+    pub fn with_notifier(self, notifier: Option<Notifier>) -> Self {
+        Self { notifier, ..self }
     }
 
     /// Which home it serves.
@@ -156,7 +169,11 @@ impl<'a> Daemon<'a> {
     pub fn run(mut self, problem: &mut dyn FnMut(&str)) -> io::Result<StoreWriter> {
         loop {
             self.check_home()?;
-            if let Err(error) = self.sweep_and_hold(&[]) {
+            let swept = self.sweep_and_hold(&[]).map(drop);
+            if let Err(error) = swept.and_then(|()| self.notify_people()) {
+                problem(&error.to_string());
+            }
+            if let Err(error) = self.fire_fuses() {
                 problem(&error.to_string());
             }
             if self.wait_for_events()? {
@@ -167,16 +184,13 @@ impl<'a> Daemon<'a> {
 
     /// Sweeps, and holds on to every owner that is there.
     fn sweep_and_hold(&mut self, only: &[String]) -> Result<SweepResult, SweepError> {
-        let request = finalize::SweepRequest {
-            env: self.env,
-            now: sys::clock::now(),
-            only,
-            budget: CONDENSE_TIME_BUDGET,
-        };
+        let machine = self.machine.next_turn();
+        let request =
+            finalize::SweepRequest { machine: &machine, only, budget: CONDENSE_TIME_BUDGET };
         let mut swept = finalize::sweep_sessions(&mut self.writer, &request)?;
         // One that ended after it was seen alive and before it was held on to is swept at once.
         for _ in 0..MAX_SWEEP_ROUNDS {
-            if !self.hold_owners()? {
+            if !self.hold_owners(&machine)? {
                 break;
             }
             let more = finalize::sweep_sessions(&mut self.writer, &request)?;
@@ -190,10 +204,21 @@ impl<'a> Daemon<'a> {
         Ok(swept)
     }
 
+    fn fire_fuses(&mut self) -> Result<(), StateError> {
+        let machine = self.machine.next_turn();
+        let clock = read_fuse_clock(&machine);
+        let state = self.writer.state_mut()?;
+        self.fuses.fire_due(state, &machine, &clock, &mut start_carrier)
+    }
+
+    fn notify_people(&mut self) -> Result<(), SweepError> {
+        let Some(notifier) = &mut self.notifier else { return Ok(()) };
+        Ok(notifier.notify_of_events(self.writer.state_mut()?)?)
+    }
+
     /// Holds on to every owner that is there; returns whether one is already gone.
-    fn hold_owners(&mut self) -> Result<bool, SweepError> {
+    fn hold_owners(&mut self, machine: &Machine) -> Result<bool, SweepError> {
         sys::pause::pause_at("daemon.hold");
-        let observer: Observer = sys::proc::current_observer();
         let mut held = HashMap::new();
         self.unwatched = 0;
         let mut gone = false;
@@ -207,12 +232,12 @@ impl<'a> Daemon<'a> {
                 continue;
             }
             let known = self.owners.remove(&key);
-            match known.or_else(|| sys::proc::watch_process_end(owner, &observer)) {
+            match known.or_else(|| sys::proc::watch_process_end(owner, machine.observer())) {
                 Some(descriptor) => {
                     held.insert(key, descriptor);
                 }
                 None => {
-                    gone |= sys::proc::probe_liveness(owner, &observer).is_dead();
+                    gone |= machine.probe_process(owner).is_dead();
                     self.unwatched += 1;
                 }
             }
@@ -227,6 +252,7 @@ impl<'a> Daemon<'a> {
         let mut descriptors = vec![self.bell.as_fd()];
         descriptors.extend(self.spool.descriptor());
         descriptors.extend(self.owners.values().map(AsFd::as_fd));
+        descriptors.extend(self.fuses.descriptors());
         let timeout = (self.unwatched > 0).then_some(OWNER_CHECK_INTERVAL);
         let timeout = sys::watch::POLL_INTERVAL.or(timeout);
         let ready = sys::watch::poll_readable(&descriptors, timeout)?;
@@ -265,7 +291,8 @@ impl<'a> Daemon<'a> {
                     Err(error) => DaemonAnswer::Failed { reason: error.to_string() },
                 }),
                 DaemonOrder::Work(work) => {
-                    let done = work::perform_work(&mut self.writer, &work, sys::clock::now());
+                    let machine = self.machine.next_turn();
+                    let done = work::perform_work(&mut self.writer, &work, &machine);
                     reply(match done {
                         Ok(done) => DaemonAnswer::Done(Box::new(done)),
                         Err(failure) => DaemonAnswer::NotDone(failure),
@@ -279,6 +306,14 @@ impl<'a> Daemon<'a> {
         }
         Ok(false)
     }
+}
+
+/// Starts the process that carries a fuse out. It outlives the daemon, and tells the writer what became of it.
+fn start_carrier(fuse: &FuseRecord) -> io::Result<()> {
+    let mut command = std::process::Command::new(sys::spawn::this_program()?);
+    let null = std::process::Stdio::null;
+    command.args(["fuse", "carry-out", &fuse.id]).stdin(null()).stdout(null()).stderr(null());
+    sys::spawn::spawn_detached(&mut command)?.wait().map(drop)
 }
 
 /// What the daemon says of itself.

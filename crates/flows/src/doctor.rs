@@ -5,10 +5,9 @@ use std::path::Path;
 
 use model::config::OstlerConfig;
 use model::status::Activity;
-use model::time::Time;
 use model::wire::{DoctorFinding, HookState};
 use store::state::StateStore;
-use sys::dirs::Dirs;
+use sys::machine::Machine;
 
 use crate::observe::Observation;
 use crate::tracks::{self, intake};
@@ -18,34 +17,34 @@ use crate::{hook, hooks};
 const MAX_PROBLEMS_SHOWN: usize = 3;
 
 /// Looks at ostler's own files.
-pub fn examine_home(dirs: &Dirs, config: &OstlerConfig, now: Time) -> Vec<DoctorFinding> {
+pub fn examine_home(machine: &Machine, config: &OstlerConfig) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
-    findings.push(examine_directory("home", &dirs.home));
-    findings.push(runtime(dirs));
-    findings.extend(hook_problems(dirs));
-    findings.extend(examine_spool(dirs));
-    findings.extend(examine_store(dirs, config, now));
-    findings.extend(examine_access(dirs));
-    findings.extend(trash(dirs));
+    findings.push(examine_directory("home", machine.home()));
+    findings.push(runtime(machine));
+    findings.extend(hook_problems(machine));
+    findings.extend(examine_spool(machine));
+    findings.extend(examine_store(machine, config));
+    findings.extend(examine_access(machine));
+    findings.extend(trash(machine));
     findings
 }
 
 /// What the reaper left for a person to decide.
-fn trash(dirs: &Dirs) -> Vec<DoctorFinding> {
+fn trash(machine: &Machine) -> Vec<DoctorFinding> {
     let finding = |matter: model::wire::UndecidedView| {
         let places = matter.places.join(", ");
         let found = format!("{}: {}; kept: {places}", matter.path, matter.reason);
         DoctorFinding::note("trash", found, matter.remedy)
     };
-    reaper::undecided(&dirs.home).into_iter().map(finding).collect()
+    reaper::undecided(machine.home()).into_iter().map(finding).collect()
 }
 
 /// How far the hooks of the agents are that were ever run here.
-pub fn examine_hooks(env: adapters::EnvLookup<'_>, program: &Path) -> Vec<DoctorFinding> {
-    let request = hooks::HooksRequest { env, program, project: None, home: None };
+pub fn examine_hooks(machine: &Machine, program: &Path) -> Vec<DoctorFinding> {
+    let request = hooks::HooksRequest { machine, program, project: None };
     let agents = crate::adapter_ids().filter(|agent| {
         let known = adapters::by_id(agent).is_some_and(|one| one.agent_profile().hooks.is_some());
-        known && hooks::is_present(agent, &env)
+        known && hooks::is_present(agent, machine)
     });
     let finding = |agent: &'static str| {
         let check = format!("hooks of {agent}");
@@ -75,8 +74,8 @@ pub fn examine_hooks(env: adapters::EnvLookup<'_>, program: &Path) -> Vec<Doctor
 }
 
 /// Access sessions that somebody should look at.
-fn examine_access(dirs: &Dirs) -> Vec<DoctorFinding> {
-    let found = access::findings::find_problems(&dirs.home, &access::AccessWorld::here());
+fn examine_access(machine: &Machine) -> Vec<DoctorFinding> {
+    let found = access::findings::find_problems(machine);
     if found.is_empty() {
         return vec![DoctorFinding::ok("access", "no access session needs attention")];
     }
@@ -119,24 +118,24 @@ fn examine_directory(check: &str, path: &Path) -> DoctorFinding {
 }
 
 /// One that cannot be used is no fault of this user's, and sockets have another place.
-fn runtime(dirs: &Dirs) -> DoctorFinding {
+fn runtime(machine: &Machine) -> DoctorFinding {
     use sys::private::{PrivateError, open_guarded_dir};
 
     const CHECK: &str = "runtime directory";
-    match open_guarded_dir(&dirs.runtime) {
+    match open_guarded_dir(machine.runtime()) {
         Err(error) if !matches!(&error, PrivateError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound) =>
         {
-            let instead = crate::writer::fallback_directory(&dirs.home);
+            let instead = crate::writer::fallback_directory(machine.home());
             let found = format!("{error}; sockets are in {} instead", instead.display());
             let remedy = "nothing has to be done; XDG_RUNTIME_DIR can name another directory";
             DoctorFinding::note(CHECK, found, remedy)
         }
-        _ => examine_directory(CHECK, &dirs.runtime),
+        _ => examine_directory(CHECK, machine.runtime()),
     }
 }
 
-fn hook_problems(dirs: &Dirs) -> Vec<DoctorFinding> {
-    let logs = hook::problem_logs(Some(&dirs.home), &dirs.runtime);
+fn hook_problems(machine: &Machine) -> Vec<DoctorFinding> {
+    let logs = hook::problem_logs(Some(machine.home()), machine.runtime());
     let texts = logs.iter().filter_map(|log| std::fs::read_to_string(log).ok());
     let text: String = texts.collect();
     let lines: Vec<&str> = text.lines().collect();
@@ -149,19 +148,19 @@ fn hook_problems(dirs: &Dirs) -> Vec<DoctorFinding> {
     vec![DoctorFinding { fixable: true, ..DoctorFinding::problem("hooks", found, remedy) }]
 }
 
-fn examine_spool(dirs: &Dirs) -> Vec<DoctorFinding> {
-    let rejected = std::fs::read(intake::rejected_path(&dirs.home)).unwrap_or_default();
+fn examine_spool(machine: &Machine) -> Vec<DoctorFinding> {
+    let rejected = std::fs::read(intake::rejected_path(machine.home())).unwrap_or_default();
     let lines = rejected.iter().filter(|byte| **byte == b'\n').count();
     if lines == 0 {
         return vec![DoctorFinding::ok("spool", "every line was understood")];
     }
-    let path = intake::rejected_path(&dirs.home).display().to_string();
+    let path = intake::rejected_path(machine.home()).display().to_string();
     let found = format!("{lines} lines could not be understood; they are in {path}");
     vec![DoctorFinding::note("spool", found, "a full disk tears lines; nothing else is lost")]
 }
 
-fn examine_store(dirs: &Dirs, config: &OstlerConfig, now: Time) -> Vec<DoctorFinding> {
-    let state = match StateStore::open_read_only(&dirs.home) {
+fn examine_store(machine: &Machine, config: &OstlerConfig) -> Vec<DoctorFinding> {
+    let state = match StateStore::open_read_only(machine.home()) {
         Ok(Some(state)) => state,
         Ok(None) => return vec![DoctorFinding::ok("store", "nothing recorded yet")],
         Err(error) => {
@@ -179,8 +178,8 @@ fn examine_store(dirs: &Dirs, config: &OstlerConfig, now: Time) -> Vec<DoctorFin
             findings.push(DoctorFinding::problem("store", error.to_string(), "see the reason"))
         }
     }
-    match tracks::open_now(&dirs.home, Some(&state)) {
-        Ok(open) => findings.extend(examine_stuck(&open, config, now)),
+    match tracks::open_now(machine.home(), Some(&state)) {
+        Ok(open) => findings.extend(examine_stuck(&open, config, machine)),
         Err(error) => {
             findings.push(DoctorFinding::problem("spool", error.to_string(), "see the reason"))
         }
@@ -192,15 +191,15 @@ fn examine_store(dirs: &Dirs, config: &OstlerConfig, now: Time) -> Vec<DoctorFin
 fn examine_stuck(
     open: &[store::state::TrackedSession],
     config: &OstlerConfig,
-    now: Time,
+    machine: &Machine,
 ) -> Vec<DoctorFinding> {
-    let observer = sys::proc::current_observer();
     let mut findings = Vec::new();
     for one in open {
         let name = tracks::session_name(&one.agent, &one.id);
-        let quiet = one.track.last_sign_at.is_some_and(|at| now.since(at) > config.stale_after);
+        let quiet =
+            one.track.last_sign_at.is_some_and(|at| machine.now().since(at) > config.stale_after);
         let owner = one.track.owner.as_ref();
-        let liveness = owner.map(|owner| sys::proc::probe_liveness(owner, &observer));
+        let liveness = owner.map(|owner| machine.probe_process(owner));
         let (found, remedy) = match liveness {
             None if quiet => (
                 "its agent could not be found when it was last heard of".to_owned(),
@@ -225,9 +224,9 @@ fn examine_stuck(
 }
 
 /// Does what fixable findings name: sets logs of problems aside.
-pub fn fix_problem_logs(dirs: &Dirs) -> io::Result<Vec<String>> {
+pub fn fix_problem_logs(machine: &Machine) -> io::Result<Vec<String>> {
     let mut done = Vec::new();
-    for log in hook::problem_logs(Some(&dirs.home), &dirs.runtime) {
+    for log in hook::problem_logs(Some(machine.home()), machine.runtime()) {
         if log.exists() {
             let aside = log.with_extension("log.old");
             #[expect(

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::launch::{AgentLaunch, LAUNCH_FORMAT_VERSION, LaunchFate};
-use model::liveness::{Liveness, Observer};
+use model::liveness::Liveness;
 use model::plan::{Refusal, RemovableKind};
-use model::time::{Time, whole_millis};
+use model::time::whole_millis;
+use sys::machine::Machine;
 
-use crate::terminal::{TerminalHome, remove};
+use crate::terminal::{TerminalHome, remove, sessions_directory};
 use reaper::{CollectError, PlannedRemoval, Reaper, recheck_planned};
 use store::writer::StoreWriter;
 
@@ -32,8 +33,8 @@ pub fn note_launch(
     session: &str,
     agent: &str,
     keep: Duration,
-    now: Time,
 ) -> io::Result<()> {
+    let now = terminals.machine.now();
     let started =
         terminals.open_session(session).map_err(|fault| io::Error::other(fault.message))?;
     let Some(process) = started.holder.and_then(|holder| holder.child) else { return Ok(()) };
@@ -89,24 +90,22 @@ pub fn find_launch(home: &Path, session: &str) -> Option<AgentLaunch> {
 
 /// What becomes of a record, and what was seen of its process.
 pub(crate) fn judge_launch(
-    home: &Path,
     launch: &AgentLaunch,
     ttl: Duration,
-    observer: &Observer,
-    now: Time,
+    machine: &Machine,
 ) -> (LaunchFate, Liveness) {
-    let liveness = sys::proc::probe_liveness(&launch.process, observer);
-    let terminal = TerminalHome::at_root(home).sessions_directory().join(&launch.session);
+    let liveness = machine.probe_process(&launch.process);
+    let terminal = sessions_directory(machine.home()).join(&launch.session);
     let signs = [host::files::MANIFEST_FILE, host::log::LOG_FILE];
     let print = |name| sys::fingerprint::of_path(&terminal.join(name)).ok();
     let last_sign = signs.into_iter().filter_map(print).map(|print| print.modified_at()).max();
-    (launch.decide_fate(liveness, last_sign, ttl, now), liveness)
+    (launch.decide_fate(liveness, last_sign, ttl, machine.now()), liveness)
 }
 
 /// The last look at a record before it goes.
-pub(crate) fn check_record(path: &Path, observer: &Observer) -> Result<(), Refusal> {
+pub(crate) fn check_record(path: &Path, machine: &Machine) -> Result<(), Refusal> {
     let launch = read_record(path).map_err(|why| damaged_record(&why))?;
-    match sys::proc::probe_liveness(&launch.process, observer) {
+    match machine.probe_process(&launch.process) {
         Liveness::Dead(_) => Ok(()),
         Liveness::Alive(_) => {
             Err(Refusal::Alive { who: format!("the {} it tells of", launch.agent) })
@@ -139,20 +138,15 @@ pub(crate) fn plan_record(
 const MOST_IN_ONE_SWEEP: usize = 256;
 
 /// The records that are due. Names are in the order of time, so that the young ones are not read.
-fn due_records(home: &Path, now: Time) -> Vec<PlannedRemoval> {
+fn due_records(machine: &Machine) -> Vec<PlannedRemoval> {
     let mut due = Vec::new();
-    let mut records = launch_records(home).peekable();
-    if records.peek().is_none() {
-        return due;
-    }
-    let observer = sys::proc::current_observer();
-    for record in records {
+    for record in launch_records(machine.home()) {
         // What is damaged is told of by `gc`.
         let Ok(launch) = &record.launch else { continue };
-        if now.since(launch.at) <= launch.retention_ttl() {
+        if machine.now().since(launch.at) <= launch.retention_ttl() {
             break;
         }
-        let (fate, liveness) = judge_launch(home, launch, launch.retention_ttl(), &observer, now);
+        let (fate, liveness) = judge_launch(launch, launch.retention_ttl(), machine);
         if let LaunchFate::Due(_) = fate
             && let Ok(planned) = plan_record(&record.path, launch, liveness)
         {
@@ -166,25 +160,24 @@ fn due_records(home: &Path, now: Time) -> Vec<PlannedRemoval> {
 }
 
 /// How many records a sweep would take.
-pub(crate) fn count_due(home: &Path, now: Time) -> u64 {
-    due_records(home, now).len() as u64
+pub(crate) fn count_due(machine: &Machine) -> u64 {
+    due_records(machine).len() as u64
 }
 
 /// Moves the records that are due to the trash; how many. One that stays is for `gc` to tell of.
-pub(crate) fn sweep_due(writer: &StoreWriter, now: Time) -> Result<u64, CollectError> {
-    let due = due_records(&writer.home, now);
+pub(crate) fn sweep_due(writer: &StoreWriter, machine: &Machine) -> Result<u64, CollectError> {
+    let due = due_records(machine);
     if due.is_empty() {
         return Ok(0);
     }
     sys::pause::pause_at("launches.planned");
-    let mut reaper = Reaper::begin(writer, "launch records", now)?;
+    let mut reaper = Reaper::begin(writer, "launch records", machine)?;
     let mut gone = 0;
-    let observer = sys::proc::current_observer();
     for planned in &due {
         let may_go = |planned: &PlannedRemoval| {
             let terminal = planned.item.session.as_deref().map(remove::terminal_name);
             writer.recheck_pins(terminal.as_slice())?;
-            check_record(&planned.path, &observer).map(|()| None)
+            check_record(&planned.path, machine).map(|()| None)
         };
         if let Ok(checked) = recheck_planned(planned, may_go) {
             gone += u64::from(reaper.trash_item(&checked)?.is_ok());

@@ -1,7 +1,9 @@
 //! The journeys of ostler, without a terminal: they return data, print nothing and never exit.
 
 pub mod address;
+pub mod badge;
 pub mod bundle;
+pub mod caller;
 pub mod control;
 pub mod converse;
 pub mod daemon;
@@ -9,14 +11,19 @@ pub mod disk_use;
 pub mod doctor;
 pub mod events;
 pub mod finalize;
+pub mod fuses;
 pub mod gc;
 pub mod hook;
 pub mod hooks;
 pub mod launches;
 pub mod live;
+pub mod locks;
 pub mod markdown;
+pub mod metrics;
+pub mod notify;
 pub mod observe;
 pub mod openclaw_store;
+pub mod permits;
 pub mod pins;
 pub mod process_list;
 pub mod redact;
@@ -32,8 +39,6 @@ pub mod usage;
 pub mod vault;
 pub mod work;
 pub mod writer;
-
-pub use adapters::EnvLookup;
 
 /// The ids of every adapter, in the order people see them.
 pub fn adapter_ids() -> impl Iterator<Item = &'static str> {

@@ -1,9 +1,5 @@
 //! Changing OpenClaw's stores: by its gateway if that runs, else by ostler's writer.
 
-use std::path::Path;
-
-use adapters::{EnvLookup, variables};
-use model::time::Time;
 use openclaw::config::OpenClawConfig;
 use openclaw::gateway;
 use openclaw::store::{
@@ -11,6 +7,7 @@ use openclaw::store::{
     clean_beside, read_policy, refuse_remote,
 };
 use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
+use sys::machine::Machine;
 
 use crate::work::{self, OrderError};
 use crate::writer::{DaemonCallError, Work, WorkDone};
@@ -39,39 +36,27 @@ impl From<StoreChangeError> for CleanError {
     }
 }
 
-/// Who asks, and where.
-#[derive(Clone, Copy, Debug)]
-pub struct Desk<'a> {
-    /// ostler's home.
-    pub home: &'a Path,
-    /// ostler's directory for sockets.
-    pub runtime: &'a Path,
-    /// The environment.
-    pub env: &'a EnvLookup<'a>,
-    /// The time.
-    pub now: Time,
-}
-
 /// Cleans up. A store that was named by its path is never the gateway's business.
 pub fn clean(
-    desk: &Desk<'_>,
+    machine: &Machine,
     ask: &SessionStoreRequest,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<StoreCleanupResult, CleanError> {
-    let (config, variables) = variables::record_lookups(desk.env, OpenClawConfig::load);
+    let (config, variables) =
+        machine.note_variables(|machine| OpenClawConfig::load(&machine.env()));
     let config = config.map_err(StoreError::from)?;
     let policy = read_policy(&config)?;
     if !matches!(ask.selection, StoreSelection::Path(_)) {
         refuse_remote(&config).map_err(OrderError::NotDone)?;
-        if let Err(owned) = gateway::prove_unowned(&config) {
-            let pins = store::state::read_pins(desk.home);
-            let cleanup = ask.cleanup_request(&config, &policy, &pins, desk.now);
+        if let Err(owned) = gateway::prove_unowned(&config, machine) {
+            let pins = store::state::read_pins(machine.home());
+            let cleanup = ask.cleanup_request(&config, &policy, &pins, machine);
             let cleanup = CleanupRequest { beside: Some(&owned.owner), ..cleanup };
             return Ok(clean_beside(&cleanup, ask, &owned, progress)?);
         }
     }
     let work = Work::StoreCleanup(Box::new(SessionStoreRequest { variables, ..ask.clone() }));
-    match work::carry_out_work(desk.home, desk.runtime, &work, desk.now, progress)? {
+    match work::carry_out_work(&work, machine, progress)? {
         (WorkDone::StoreCleanup(result), transport) => {
             Ok(StoreCleanupResult { transport: Some(transport.as_str().into()), ..*result })
         }
@@ -84,13 +69,14 @@ pub fn clean(
 
 /// Has a new index written.
 pub fn rebuild(
-    desk: &Desk<'_>,
+    machine: &Machine,
     ask: &SessionStoreRequest,
 ) -> Result<StoreRebuildResult, CleanError> {
-    let (config, variables) = variables::record_lookups(desk.env, OpenClawConfig::load);
+    let (config, variables) =
+        machine.note_variables(|machine| OpenClawConfig::load(&machine.env()));
     config.map_err(StoreError::from)?;
     let work = Work::StoreRebuild(Box::new(SessionStoreRequest { variables, ..ask.clone() }));
-    match work::carry_out_work(desk.home, desk.runtime, &work, desk.now, &mut |_, _| {})? {
+    match work::carry_out_work(&work, machine, &mut |_, _| {})? {
         (WorkDone::StoreRebuild(result), _) => Ok(*result),
         _ => {
             Err(OrderError::Call(DaemonCallError::MayHaveApplied("another answer".to_owned()))

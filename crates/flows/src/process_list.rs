@@ -9,7 +9,7 @@ use model::control::process_list::{AgentProcessRow, ProcessListResult, ProcessOw
 use model::identity::Identity;
 use model::liveness::{Death, Liveness, Observer, RunState};
 use model::session::{Certainty, ClaimBasis, Session, SessionName};
-use sys::proc::{ProcessRow, ProcessTable, identify_as, probe_liveness};
+use sys::proc::{ProcessRow, ProcessTable, identify_as};
 
 use crate::observe::{Observation, Observed};
 use crate::terminal::TerminalHome;
@@ -78,17 +78,15 @@ fn is_proven_dead(one: &Observed) -> bool {
 /// The processes whose agents are proven dead. What a live agent runs below, or runs below one, is in use,
 /// whatever its environment says.
 pub fn find_orphans(observation: &Observation, terminals: &TerminalHome) -> Vec<OrphanProcess> {
-    let observer = sys::proc::current_observer();
-    let table = sys::proc::read_process_table();
-    find_orphans_in(observation, terminals, &table, &observer)
+    find_orphans_in(observation, terminals, &sys::proc::read_process_table())
 }
 
 fn find_orphans_in(
     observation: &Observation,
     terminals: &TerminalHome,
     table: &ProcessTable,
-    observer: &Observer,
 ) -> Vec<OrphanProcess> {
+    let machine = &terminals.machine;
     let dead: HashMap<SessionName, &Observed> = observation
         .sessions
         .iter()
@@ -98,7 +96,10 @@ fn find_orphans_in(
     let in_use = Occupied::new(observation, table);
     let mut orphans = Vec::new();
     for row in table.rows() {
-        if row.uid != observer.uid || row.state == RunState::Exited || in_use.has(table, row) {
+        if row.uid != machine.observer().uid
+            || row.state == RunState::Exited
+            || in_use.has(table, row)
+        {
             continue;
         }
         let named = adapters::variables::TOOL_SESSION_VARIABLES.iter().find_map(|(agent, name)| {
@@ -106,7 +107,7 @@ fn find_orphans_in(
             Some(SessionName::new(*agent, id)).filter(|name| dead.contains_key(name))
         });
         if let Some(session) = named
-            && let Ok(identity) = identify_as(row.pid, observer)
+            && let Ok(identity) = machine.identify_process(row.pid)
             && identity.start == Some(row.start)
         {
             orphans.push(OrphanProcess { identity, session });
@@ -115,8 +116,8 @@ fn find_orphans_in(
     for hosted in terminals.readable_sessions().unwrap_or_default() {
         let Some(holder) = &hosted.holder else { continue };
         let Some(program) = &holder.child else { continue };
-        let is_left = probe_liveness(&holder.host, observer).is_dead()
-            && probe_liveness(program, observer).is_alive();
+        let is_left = machine.probe_process(&holder.host).is_dead()
+            && machine.probe_process(program).is_alive();
         let row = program.pid.and_then(|pid| table.get(pid));
         if is_left && row.is_some_and(|row| !in_use.has(table, row)) {
             let session = SessionName::new("terminal", &hosted.id);
@@ -162,14 +163,14 @@ pub fn list_processes(
     terminals: &TerminalHome,
     orphans_only: bool,
 ) -> ProcessListResult {
-    let observer = sys::proc::current_observer();
+    let observer = terminals.machine.observer();
     let table = sys::proc::read_process_table();
     let mut list = ProcessLister::new(&table);
     if !orphans_only {
         for (pid, agent, owner) in agent_roots(observation) {
             let mut wrappers = Vec::new();
-            if let (Some(one), Ok(inner)) = (owner, identify_as(pid, &observer)) {
-                wrappers = find_wrappers(observation, &one.session, &inner, &table, &observer);
+            if let (Some(one), Ok(inner)) = (owner, identify_as(pid, observer)) {
+                wrappers = find_wrappers(observation, &one.session, &inner, &table, observer);
             }
             let session =
                 owner.map(|one| (one.session.session_name(), one.verdict.status.as_str()));
@@ -181,7 +182,7 @@ pub fn list_processes(
         }
         list.add_trees();
     }
-    for orphan in find_orphans_in(observation, terminals, &table, &observer) {
+    for orphan in find_orphans_in(observation, terminals, &table) {
         list.add_orphan(&orphan);
     }
     ProcessListResult { processes: list.rows, incomplete: observation.incomplete.clone() }

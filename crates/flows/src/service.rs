@@ -9,9 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use adapters::EnvLookup;
 use model::wire::{DaemonResult, FileChange, ServiceResult};
-use sys::dirs::Dirs;
+use sys::machine::Machine;
 use sys::service::{
     ServiceManager, ServiceManagerError, ServiceUnit, UnitState, control_group_members,
 };
@@ -49,10 +48,8 @@ pub struct ServiceRequest<'a> {
     pub program: &'a Path,
     /// Its version.
     pub version: &'a str,
-    /// The environment that the daemon must see, too.
-    pub env: EnvLookup<'a>,
-    /// ostler's directories.
-    pub dirs: &'a Dirs,
+    /// ostler's directories, and the environment that the daemon must see, too.
+    pub machine: &'a Machine,
 }
 
 /// Why the service is as it was.
@@ -229,20 +226,20 @@ pub(crate) fn unit_path(
     manager: ServiceManager,
     request: &ServiceRequest<'_>,
 ) -> Result<PathBuf, ServiceError> {
-    let home_directory = request.env.home_dir().ok_or(ServiceError::NoHome)?;
-    let config = request.dirs.config.parent().ok_or(ServiceError::NoHome)?;
+    let home_directory = request.machine.env().home_dir().ok_or(ServiceError::NoHome)?;
+    let config = request.machine.config().and_then(Path::parent).ok_or(ServiceError::NoHome)?;
     Ok(manager.unit_path(config, &home_directory))
 }
 
 fn plan_unit(request: &ServiceRequest<'_>) -> Result<UnitPlan, ServiceError> {
     let manager = request.manager.ok_or(ServiceError::NoManager)?;
     let path = unit_path(manager, request)?;
-    let environment = daemon_environment(request.env);
+    let environment = daemon_environment(request.machine);
     let unit = ServiceUnit {
         program: request.program,
         arguments: &["daemon", "run"],
         environment: &environment,
-        log: &request.dirs.home.join("daemon.log"),
+        log: &request.machine.home().join("daemon.log"),
     };
     let wanted = render_marked_unit(manager, &unit)?;
     let before = read_unit(&path)?;
@@ -313,12 +310,13 @@ fn take_unit_back(plan: &UnitPlan, remove: RemoveSettings<'_>) {
 }
 
 /// The variables that decide where agents and ostler keep things, as they are set now.
-fn daemon_environment(env: EnvLookup<'_>) -> BTreeMap<String, String> {
-    let ((), mut variables) = adapters::variables::record_lookups(&env, |env| {
+fn daemon_environment(machine: &Machine) -> BTreeMap<String, String> {
+    let ((), mut variables) = machine.note_variables(|machine| {
         for adapter in adapters::ALL_ADAPTERS {
-            drop(adapter.session_roots(env));
+            drop(adapter.session_roots(&machine.env()));
         }
     });
+    let env = machine.env();
     let own = PASSED_VARIABLES
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), env.get(name)?.into_string().ok()?)));
@@ -342,8 +340,7 @@ fn check_running_daemon(request: &ServiceRequest<'_>) -> Result<Option<u32>, Ser
 }
 
 fn ask_daemon_status(request: &ServiceRequest<'_>) -> Result<Option<DaemonResult>, ServiceError> {
-    let Dirs { home, runtime, .. } = request.dirs;
-    match ask(home, runtime, &DaemonOrder::Status, AskLimits::SHORT) {
+    match ask(request.machine, &DaemonOrder::Status, AskLimits::SHORT) {
         Ok(DaemonAnswer::Status(status)) => Ok(Some(status).filter(|status| status.running)),
         Ok(_) | Err(DaemonCallError::NotRunning) => Ok(None),
         Err(error) => Err(ServiceError::DaemonStays(error.to_string())),
@@ -352,12 +349,11 @@ fn ask_daemon_status(request: &ServiceRequest<'_>) -> Result<Option<DaemonResult
 
 /// Stops a daemon that the manager does not know of. Nothing is lost: what it would hear is in the spool.
 fn stop_other_daemon(request: &ServiceRequest<'_>) -> Result<(), ServiceError> {
-    let Dirs { home, runtime, .. } = request.dirs;
-    match ask(home, runtime, &DaemonOrder::Stop, AskLimits::LONG) {
+    match ask(request.machine, &DaemonOrder::Stop, AskLimits::LONG) {
         Ok(_) | Err(DaemonCallError::NotRunning) => {}
         Err(error) => return Err(ServiceError::DaemonStays(error.to_string())),
     }
-    match wait_for_end(home, DAEMON_CHANGE_TIMEOUT) {
+    match wait_for_end(request.machine.home(), DAEMON_CHANGE_TIMEOUT) {
         Ok(None) => Ok(()),
         Ok(Some(_)) => Err(ServiceError::DaemonStays("it still runs".to_owned())),
         Err(error) => Err(ServiceError::DaemonStays(error.to_string())),

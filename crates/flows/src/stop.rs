@@ -11,11 +11,12 @@ use model::control::refusal::DriveRefusal;
 use model::control::wire::{ProcessEnding, ProcessView, StoppedProcess, StoppedSession};
 use model::hosted::{FaultCode, HostFault};
 use model::identity::Identity;
-use model::liveness::{Observer, RunState};
+use model::liveness::RunState;
 use model::rules::judge::proven_owners;
 use model::session::{Certainty, ClaimBasis, Session, SessionKind, SessionName};
 use model::status::Activity;
-use sys::proc::{ProcessTable, Signal, identify_as, probe_liveness, signal_process};
+use sys::machine::Machine;
+use sys::proc::{ProcessTable, Signal, signal_process};
 
 use crate::observe::{Observation, Observed};
 use crate::process_list::{OrphanProcess, find_wrappers};
@@ -75,7 +76,7 @@ struct PlannedProcess {
 #[derive(Debug)]
 pub struct StopPlan {
     session: SessionName,
-    observer: Observer,
+    machine: Machine,
     processes: Vec<PlannedProcess>,
     /// Pid and start of every process whose descendants belong to the tree.
     parents: HashSet<(u32, u64)>,
@@ -92,7 +93,6 @@ pub fn plan_stop(
     terminals: &TerminalHome,
     orphans: &[OrphanProcess],
 ) -> Result<StopPlan, StopError> {
-    let observer = sys::proc::current_observer();
     let table = sys::proc::read_process_table();
     let session = &one.session;
     let mut plan = StopPlan {
@@ -102,7 +102,7 @@ pub fn plan_stop(
         terminal: None,
         control: adapters::by_id(session.agent).and_then(|adapter| adapter.control_table()),
         activity: one.verdict.activity.unwrap_or(Activity::Unknown),
-        observer,
+        machine: terminals.machine.clone(),
     };
     let found = match session.kind {
         SessionKind::Hosted => plan.add_terminal(terminals),
@@ -145,7 +145,7 @@ impl StopPlan {
         let Some(program) = holder.child.clone() else {
             return Err(DriveRefusal::NotAlive { why: "it has no program".to_owned() }.into());
         };
-        let liveness = probe_liveness(&program, &self.observer);
+        let liveness = self.machine.probe_process(&program);
         if !liveness.is_alive() {
             return Err(DriveRefusal::NotAlive { why: liveness.reason_code().to_owned() }.into());
         }
@@ -157,7 +157,7 @@ impl StopPlan {
     /// Orphans come to the host: all that is below it belongs to its program.
     fn add_host(&mut self, host: &Identity) {
         if let (Some(pid), Some(start)) = (host.pid, host.start)
-            && probe_liveness(host, &self.observer).is_alive()
+            && self.machine.probe_process(host).is_alive()
         {
             self.parents.insert((pid, start));
         }
@@ -174,7 +174,9 @@ impl StopPlan {
         for recorded in choose_holders(session, self.control)? {
             let agent = self.identify_holder(&recorded, table)?;
             self.check_holder(&agent, table)?;
-            for wrapper in find_wrappers(observation, session, &agent, table, &self.observer) {
+            for wrapper in
+                find_wrappers(observation, session, &agent, table, self.machine.observer())
+            {
                 self.add_process(&wrapper, true);
             }
             self.add_process(&agent, true);
@@ -203,9 +205,9 @@ impl StopPlan {
         let unproven = |why: &str| DriveRefusal::NotAlive { why: why.to_owned() };
         let pid = recorded.pid.ok_or_else(|| unproven("no pid was recorded"))?;
         let seen =
-            identify_as(pid, &self.observer).map_err(|error| unproven(&error.to_string()))?;
+            self.machine.identify_process(pid).map_err(|error| unproven(&error.to_string()))?;
         // Afterwards: then the recorded process still had the pid when it was identified.
-        let liveness = probe_liveness(recorded, &self.observer);
+        let liveness = self.machine.probe_process(recorded);
         if !liveness.is_alive() || table.get(pid).map(|row| row.start) != seen.start {
             return Err(unproven(liveness.reason_code()));
         }
@@ -213,7 +215,7 @@ impl StopPlan {
     }
 
     fn check_holder(&self, agent: &Identity, table: &ProcessTable) -> Result<(), DriveRefusal> {
-        if let Some(uid) = agent.uid.filter(|uid| *uid != self.observer.uid) {
+        if let Some(uid) = agent.uid.filter(|uid| *uid != self.machine.observer().uid) {
             return Err(DriveRefusal::OtherUser { uid });
         }
         let (Some(adapter), Some(pid)) = (adapters::by_id(&self.session.agent), agent.pid) else {
@@ -262,7 +264,7 @@ impl StopPlan {
                 if is_known || !belongs || !runs || host::server::is_apart(table, row) {
                     continue;
                 }
-                let identity = identify_as(row.pid, &self.observer);
+                let identity = self.machine.identify_process(row.pid);
                 if let Ok(identity) = identity
                     && identity.start == Some(row.start)
                 {
@@ -389,7 +391,7 @@ impl StopPlan {
             if !wanted(one) || one.identity.pid == Some(ours) {
                 continue;
             }
-            match signal_process(&one.identity, signal, &self.observer) {
+            match signal_process(&one.identity, signal, self.machine.observer()) {
                 Ok(()) => one.last_signal = Some(signal),
                 Err(sys::proc::SignalError::NotAlive(verdict)) if verdict.is_dead() => {
                     one.end_with(ProcessEnding::AlreadyGone, begun);
@@ -403,7 +405,7 @@ impl StopPlan {
     /// Notes who has ended since; `unasked` says how of those that got no signal.
     fn note_ends(&mut self, begun: Instant, unasked: ProcessEnding) {
         for one in self.processes.iter_mut().filter(|one| one.ended.is_none()) {
-            if probe_liveness(&one.identity, &self.observer).is_dead() {
+            if self.machine.probe_process(&one.identity).is_dead() {
                 one.end_with(unasked, begun);
             }
         }
@@ -535,13 +537,13 @@ mod tests {
     #[test]
     fn row_57_a_process_that_was_handed_a_planned_pid_is_not_signalled() {
         let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
-        let observer = sys::proc::current_observer();
-        let now = identify_as(other.id(), &observer).unwrap();
+        let machine = Machine::with_home("/nonexistent".into());
+        let now = machine.identify_process(other.id()).unwrap();
         // The process of the plan began at another time, and had the same pid.
         let planned = Identity { start: now.start.map(|start| start - 1), pidfd_ino: None, ..now };
         let mut plan = StopPlan {
             session: SessionName::new("claude-code", "x"),
-            observer,
+            machine: machine.clone(),
             processes: Vec::new(),
             parents: HashSet::new(),
             terminal: None,
@@ -549,7 +551,7 @@ mod tests {
             activity: Activity::Idle,
         };
         plan.add_process(&planned, true);
-        let terminals = TerminalHome::at_root(std::path::Path::new("/nonexistent"));
+        let terminals = TerminalHome::at_root(machine.home(), &machine);
         let options = StopOptions { grace: Duration::ZERO, now: false, turn_only: false };
         let result = plan.carry_out(&options, &terminals, &|| None).unwrap();
         assert_eq!(result.processes[0].how, ProcessEnding::AlreadyGone);

@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use model::hex::to_hex;
 use model::summary::{KeptFile, KeptForm};
 use sha2::{Digest, Sha256};
+use sys::machine::Machine;
 
 /// How hard copies are compressed: fast, and about ten times smaller for transcripts.
 const COMPRESSION_LEVEL: i32 = 3;
@@ -47,15 +48,17 @@ pub(crate) fn copy_path(home: &Path, sha256: &str) -> PathBuf {
 
 /// Keeps a copy of everything that `from` gives. `path` says where it came from.
 pub fn keep_copy(
-    home: &Path,
+    machine: &Machine,
     path: &str,
     form: KeptForm,
     mut from: impl Read,
 ) -> Result<KeptFile, VaultError> {
+    let home = machine.home();
     let vault = home.join("vault");
     let failed = |source| VaultError::Io { path: vault.clone(), source };
     sys::private::create_private_dir(&vault).map_err(|error| failed(io::Error::other(error)))?;
-    let temporary = vault.join(format!(".{}.tmp", sys::clock::unique_suffix(sys::clock::now())));
+    let unique = sys::clock::unique_suffix(machine.read_clock());
+    let temporary = vault.join(format!(".{unique}.tmp"));
     let kept = write_copy(&temporary, &mut from).and_then(|(sha256, bytes)| {
         let place = copy_path(home, &sha256);
         let kept_bytes = temporary.metadata()?.len();
@@ -179,9 +182,10 @@ mod tests {
     #[test]
     fn what_was_kept_comes_back_and_the_same_is_kept_once() {
         let home = tempfile::tempdir().unwrap();
+        let machine = Machine::with_home(home.path().to_owned());
         let text = b"a line of a transcript\n".repeat(10_000);
-        let first = keep_copy(home.path(), "/a", KeptForm::File, &text[..]).unwrap();
-        let second = keep_copy(home.path(), "/a", KeptForm::File, &text[..]).unwrap();
+        let first = keep_copy(&machine, "/a", KeptForm::File, &text[..]).unwrap();
+        let second = keep_copy(&machine, "/a", KeptForm::File, &text[..]).unwrap();
         assert_eq!(first, second);
         assert!(first.kept_bytes * 10 < first.bytes);
         let mut back = Vec::new();
@@ -225,8 +229,9 @@ mod tests {
     #[test]
     fn damage_is_noticed_wherever_it_is() {
         let home = tempfile::tempdir().unwrap();
+        let machine = Machine::with_home(home.path().to_owned());
         let kept =
-            keep_copy(home.path(), "/a", KeptForm::File, &b"some words that matter".repeat(9)[..])
+            keep_copy(&machine, "/a", KeptForm::File, &b"some words that matter".repeat(9)[..])
                 .unwrap();
         let place = copy_path(home.path(), &kept.sha256);
         let sound = std::fs::read(&place).unwrap();

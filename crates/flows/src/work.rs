@@ -1,16 +1,17 @@
 //! Carrying out orders as the writer: the same code whether the daemon does it or the command itself.
 
-use std::path::Path;
 use std::time::Duration;
 
-use access::AccessWorld;
 use access::prune::prune_access;
 use model::failure::Failure;
-use model::time::Time;
 use model::wire::SweepResult;
+use sys::machine::Machine;
 
 use crate::finalize::{self, SweepError};
+use crate::fuses;
 use crate::gc;
+use crate::locks;
+use crate::permits;
 use crate::pins;
 use crate::terminal::{self, TerminalHome};
 use crate::writer::{
@@ -25,67 +26,78 @@ use store::writer::StoreWriter;
 const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Does it. Whoever calls this is the writer.
-pub fn perform_work(writer: &mut StoreWriter, work: &Work, now: Time) -> Result<WorkDone, Failure> {
-    perform_watched_work(writer, work, now, &mut |_, _| {})
+pub fn perform_work(
+    writer: &mut StoreWriter,
+    work: &Work,
+    machine: &Machine,
+) -> Result<WorkDone, Failure> {
+    perform_watched_work(writer, work, machine, &mut |_, _| {})
 }
 
 fn perform_watched_work(
     writer: &mut StoreWriter,
     work: &Work,
-    now: Time,
+    machine: &Machine,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<WorkDone, Failure> {
-    let_go_of_locks(&writer.home);
+    let_go_of_locks(machine);
     Ok(match work {
         Work::Gc { ask, consent } => {
-            WorkDone::Gc(gc::carry_out_gc(writer, ask, consent, now, progress)?)
+            WorkDone::Gc(gc::carry_out_gc(writer, ask, consent, machine, progress)?)
         }
         Work::Undo { receipt, beside } => {
             let when_taken = if *beside { WhenTaken::Beside } else { WhenTaken::Refuse };
-            WorkDone::Undo(reaper::undo_receipt(writer, receipt.as_deref(), when_taken, now)?)
+            WorkDone::Undo(reaper::undo_receipt(writer, receipt.as_deref(), when_taken, machine)?)
         }
         Work::EmptyTrash { older_than_ms } => WorkDone::EmptyTrash(reaper::empty_trash(
             writer,
             Duration::from_millis(*older_than_ms),
-            now,
+            machine,
         )?),
         Work::StoreCleanup(ask) => WorkDone::StoreCleanup(Box::new(
-            openclaw_store::perform_cleanup(writer, ask, now, progress)?,
+            openclaw_store::perform_cleanup(writer, ask, machine, progress)?,
         )),
         Work::StoreRebuild(ask) => {
-            WorkDone::StoreRebuild(Box::new(openclaw_store::perform_rebuild(writer, ask, now)?))
+            WorkDone::StoreRebuild(Box::new(openclaw_store::perform_rebuild(writer, ask, machine)?))
         }
         Work::RemoveTerminals { root, ids, command } => {
-            let home = TerminalHome::at_root(root);
+            let home = TerminalHome::at_root(root, machine);
             WorkDone::RemoveTerminals(terminal::remove::remove_terminals(
-                writer, &home, ids, command, now,
+                writer, &home, ids, command,
             )?)
         }
         Work::DeleteAgent { ask } => {
-            WorkDone::DeleteAgent(Box::new(agents::delete_agent(writer, ask, now)?))
+            WorkDone::DeleteAgent(Box::new(agents::delete_agent(writer, ask, machine)?))
         }
-        Work::PruneAccess { logs_before } => WorkDone::PruneAccess(Box::new(prune_access(
-            writer,
-            &AccessWorld::here(),
-            *logs_before,
-            now,
-        )?)),
+        Work::PruneAccess { logs_before } => {
+            WorkDone::PruneAccess(Box::new(prune_access(writer, machine, *logs_before)?))
+        }
         Work::TrashSettings { path, content_hash } => WorkDone::TrashSettings(
-            crate::hooks::trash_settings(writer, path, content_hash, now)?.err(),
+            crate::hooks::trash_settings(writer, path, content_hash, machine)?.err(),
         ),
-        Work::Pin { sessions, note, remove } => {
-            WorkDone::Pin(pins::perform_pin(writer, sessions, note.as_deref(), *remove, now)?)
+        Work::Pin { sessions, note, remove } => WorkDone::Pin(pins::perform_pin(
+            writer,
+            sessions,
+            note.as_deref(),
+            *remove,
+            machine.now(),
+        )?),
+        Work::Lock(request) => WorkDone::Locks(locks::perform_lock(writer, request, machine)?),
+        Work::Unlock(request) => WorkDone::Locks(locks::perform_unlock(writer, request, machine)?),
+        Work::NotePermit(note) => {
+            permits::note_answer(writer, note, machine.now())?;
+            WorkDone::Noted
+        }
+        Work::Fuse(order) => {
+            WorkDone::Fuses(fuses::perform_fuse_order(writer, order, machine.now())?)
         }
     })
 }
 
 /// Lets go of OpenClaw's locks that a killed run held beside what it was at: nobody else would.
-fn let_go_of_locks(home: &Path) {
-    let directories = reaper::interrupted_directories(home);
-    if !directories.is_empty() {
-        let observer = sys::proc::current_observer();
-        directories.iter().for_each(|place| openclaw::locks::let_go_in(place, &observer));
-    }
+fn let_go_of_locks(machine: &Machine) {
+    let directories = reaper::interrupted_directories(machine.home());
+    directories.iter().for_each(|place| openclaw::locks::let_go_in(place, machine));
 }
 
 /// Has it done: by the daemon if there is one, else here, as the writer.
@@ -93,14 +105,12 @@ fn let_go_of_locks(home: &Path) {
 /// Only a daemon that never took the order is replaced by doing it here, and the lock says whether that
 /// may be. One that took it and then did not answer may have done it, and its answer is not known.
 pub fn carry_out_work(
-    home: &Path,
-    runtime: &Path,
     work: &Work,
-    now: Time,
+    machine: &Machine,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<(WorkDone, Transport), OrderError> {
     sys::pause::pause_at("work.asked");
-    match ask(home, runtime, &DaemonOrder::Work(Box::new(work.clone())), AskLimits::LONG) {
+    match ask(machine, &DaemonOrder::Work(Box::new(work.clone())), AskLimits::LONG) {
         Ok(DaemonAnswer::Done(done)) => Ok((*done, Transport::Daemon)),
         Ok(DaemonAnswer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
         Ok(DaemonAnswer::Failed { reason }) => Err(OrderError::Failed(reason)),
@@ -108,8 +118,8 @@ pub fn carry_out_work(
             Err(OrderError::Call(DaemonCallError::MayHaveApplied("an unknown answer".to_owned())))
         }
         Err(DaemonCallError::NotRunning) => {
-            let mut writer = store::writer::become_writer(home, WRITER_TIMEOUT)?;
-            let done = perform_watched_work(&mut writer, work, now, progress);
+            let mut writer = store::writer::become_writer(machine.home(), WRITER_TIMEOUT)?;
+            let done = perform_watched_work(&mut writer, work, machine, progress);
             Ok((done.map_err(OrderError::NotDone)?, Transport::Local))
         }
         Err(error) => Err(error.into()),
@@ -121,13 +131,12 @@ pub fn carry_out_work(
 /// Only a daemon that never took the order is replaced by doing it here, and the lock says whether that
 /// may be. One that took it and then did not answer may have done it, and its answer is not known.
 pub fn sweep_as_writer(
-    home: &Path,
-    runtime: &Path,
     request: &finalize::SweepRequest<'_>,
     limits: AskLimits,
 ) -> Result<SweepResult, OrderError> {
+    let machine = request.machine;
     let order = DaemonOrder::Sweep { only: request.only.to_vec() };
-    match ask(home, runtime, &order, limits) {
+    match ask(machine, &order, limits) {
         Ok(DaemonAnswer::Swept(swept)) => Ok(swept),
         Ok(DaemonAnswer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
         Ok(DaemonAnswer::Failed { reason }) => Err(OrderError::Failed(reason)),
@@ -135,7 +144,7 @@ pub fn sweep_as_writer(
             Err(OrderError::Call(DaemonCallError::MayHaveApplied("an unknown answer".to_owned())))
         }
         Err(DaemonCallError::NotRunning) => {
-            let mut writer = store::writer::become_writer(home, WRITER_TIMEOUT)?;
+            let mut writer = store::writer::become_writer(machine.home(), WRITER_TIMEOUT)?;
             Ok(finalize::sweep_sessions(&mut writer, request)?)
         }
         Err(error) => Err(error.into()),

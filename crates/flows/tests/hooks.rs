@@ -3,13 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test says what it means with unwrap")]
 #![allow(clippy::disallowed_methods, reason = "tests remove what they made")]
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use ostler_flows::EnvLookup;
 use ostler_flows::hooks::{HookAction, HooksRequest, State, change_hooks, hooks_status};
 use proptest::prelude::*;
+use testkit::machine::FakeMachine;
 
 /// Blanks and comments as they may stand between any two tokens.
 fn gap() -> impl Strategy<Value = String> {
@@ -122,9 +121,10 @@ fn take_away(path: &Path, _: &[u8]) -> std::io::Result<()> {
 }
 
 fn within<T>(home: &Path, act: impl FnOnce(&HooksRequest<'_>) -> T) -> T {
-    let lookup = |name: &str| (name == "HOME").then(|| OsString::from(home));
+    let fake = FakeMachine::new();
+    fake.set_variable("HOME", home);
     let program = Path::new("/usr/bin/ostler");
-    act(&HooksRequest { env: EnvLookup::new(&lookup), program, project: None, home: None })
+    act(&HooksRequest { machine: &fake.machine(), program, project: None })
 }
 
 fn is_within(text: &str, longer: &str) -> bool {

@@ -4,13 +4,13 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::config::OstlerConfig;
 use model::session::SessionName;
 use ostler_flows as flows;
 use testkit::home::TempHome;
+use testkit::machine::FakeMachine;
 
 use flows::live::{LiveFeed, LiveSessions, LiveSource, LiveUpdate};
 use flows::observe::ObserveScope;
@@ -19,19 +19,16 @@ const ID: &str = "11111111-1111-4111-8111-111111111111";
 const SOON: Duration = Duration::from_secs(10);
 
 fn source(home: &TempHome) -> LiveSource {
-    let lookup = home.lookup();
-    let root = home.path().to_owned();
-    std::fs::create_dir_all(root.join("ostler")).unwrap();
+    std::fs::create_dir_all(home.join("ostler")).unwrap();
+    let fake = FakeMachine::new().with_state(home.join("ostler"));
+    fake.set_variable("HOME", home.path());
     LiveSource {
-        variables: Arc::new(move |name: &str| match name {
-            "HOME" => Some(root.clone().into_os_string()),
-            _ => lookup(name),
-        }),
+        machine: fake.machine(),
         config: OstlerConfig::default(),
-        home: Some(home.join("ostler")),
-        cache: None,
+        use_index: false,
         scope: ObserveScope::All,
         agents: Vec::new(),
+        problems: Vec::new(),
     }
 }
 

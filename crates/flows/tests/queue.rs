@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use model::failure::FailureKind;
 use model::session::SessionName;
-use ostler_flows::EnvLookup;
 use ostler_flows::daemon::{Daemon, describe_daemon};
 use ostler_flows::pins;
 use ostler_flows::writer::{DaemonAnswer, DaemonOrder, Work, WorkDone};
 use store::writer;
+use testkit::machine::FakeMachine;
 
 #[test]
 fn row_67_patches_are_made_in_the_order_of_the_queue_and_one_failure_is_its_own() {
-    let directory = tempfile::tempdir().unwrap();
-    let home = directory.path().join("home");
-    let writer = writer::become_writer(&home, Duration::ZERO).unwrap();
-    let nothing = |_: &str| None;
-    let about = describe_daemon(directory.path(), "test", sys::clock::now());
-    let (daemon, queue) = Daemon::new(writer, EnvLookup::new(&nothing), about).unwrap();
+    let fake = FakeMachine::new();
+    let machine = fake.machine();
+    let home = machine.home();
+    let writer = writer::become_writer(home, Duration::ZERO).unwrap();
+    let about = describe_daemon(machine.runtime(), "test", machine.now());
+    let (daemon, queue) = Daemon::new(writer, fake.machine(), about).unwrap();
     let answers = Arc::new(Mutex::new(Vec::new()));
     for number in 0..50 {
         let work = match number {
@@ -55,7 +55,7 @@ fn row_67_patches_are_made_in_the_order_of_the_queue_and_one_failure_is_its_own(
             other => panic!("{number}: {other:?}"),
         }
     }
-    let mut notes: Vec<(usize, String)> = pins::list_pins(&home)
+    let mut notes: Vec<(usize, String)> = pins::list_pins(home)
         .unwrap()
         .pins
         .into_iter()

@@ -131,6 +131,9 @@ pub struct HookReport {
     /// Whether the payload itself was longer than a hook reads.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
+    /// The permission request that this hook waits for an answer to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permit: Option<String>,
 }
 
 impl HookReport {
@@ -212,6 +215,7 @@ mod tests {
             owner: None,
             spill: None,
             cut: false,
+            permit: None,
         }
     }
 

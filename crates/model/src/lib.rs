@@ -17,6 +17,7 @@ pub mod hosted;
 pub mod identity;
 pub mod launch;
 pub mod liveness;
+pub mod metrics;
 pub mod plan;
 pub mod program;
 pub mod refusal;

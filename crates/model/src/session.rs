@@ -172,6 +172,18 @@ pub struct ProcessClaim {
     pub observed_at: Time,
     /// Where the process works, if that is what the claim rests on.
     pub directory: Option<String>,
+    /// Of a server of the agent's, which has other conversations too.
+    pub shared: Option<SharedHold>,
+}
+
+/// What is known of a server that holds conversations for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SharedHold {
+    /// How many conversations it holds.
+    pub conversations: u32,
+    /// How many processes of the agent could show this one: windows that hold nothing themselves, in its
+    /// directory. With none, nobody is attached.
+    pub windows: u32,
 }
 
 /// How a process was associated with a session, strongest first.

@@ -14,7 +14,7 @@ use crate::rules::guard;
 use crate::rules::judge::{self, Verdict};
 use crate::session::{
     Certainty, ClaimBasis, EvidenceSource, FormatCertainty, LinkedSession, ProcessClaim, Session,
-    SessionKind, SessionOrigin,
+    SessionKind, SessionOrigin, SharedHold,
 };
 use crate::sighting::TokenUsage;
 use crate::status::{Activity, Status};
@@ -25,10 +25,14 @@ mod hooks;
 pub use hooks::{FileChange, HookAgent, HookFile, HookProblem, HookScope, HookState, HooksResult};
 
 mod agents;
+mod badge;
 mod collect;
 mod finalize;
 mod launch;
+mod locks;
 mod mcp;
+mod metrics;
+mod notify;
 mod pins;
 mod search;
 mod setup;
@@ -37,10 +41,14 @@ mod usage;
 mod web;
 
 pub use agents::*;
+pub use badge::*;
 pub use collect::*;
 pub use finalize::*;
 pub use launch::*;
+pub use locks::*;
 pub use mcp::*;
+pub use metrics::*;
+pub use notify::*;
 pub use pins::*;
 pub use search::*;
 pub use setup::*;
@@ -221,6 +229,9 @@ pub struct OwnerView<'a> {
     /// What it says that it is doing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activity: Option<Activity>,
+    /// Of a server of the agent's: what else it holds, and whether anybody is attached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared: Option<SharedHold>,
 }
 
 /// A transcript on disk.
@@ -319,6 +330,7 @@ fn view_owner(claim: &ProcessClaim) -> Option<OwnerView<'_>> {
         exe: identity.exe.as_deref(),
         started_at: claim.started_at,
         activity: claim.activity,
+        shared: claim.shared,
     })
 }
 
@@ -603,6 +615,9 @@ pub struct ConfigResult {
     pub file: String,
     /// Every setting.
     pub settings: Vec<ConfigSetting>,
+    /// What of the file does not hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<IncompleteSource>,
 }
 
 /// One setting and where it comes from.

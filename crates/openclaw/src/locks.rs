@@ -6,10 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::rules::lock::{LockPayload, LockSight, LockVerdict, judge_lock};
-use model::liveness::Observer;
 use model::plan::Refusal;
 use model::time::Time;
 use sys::lockfile::{self, LockFile};
+use sys::machine::Machine;
 
 /// A lock is a hundred bytes.
 const MAX_LOCK_BYTES: u64 = 64 << 10;
@@ -59,23 +59,24 @@ pub fn path_for(transcript: &Path) -> PathBuf {
 }
 
 /// The lock of a transcript, if there is one. One that cannot be read may be held.
-pub fn find_lock(transcript: &Path, observer: &Observer) -> Option<TranscriptLock> {
-    probe_lock(path_for(transcript), observer)
+pub fn find_lock(transcript: &Path, machine: &Machine) -> Option<TranscriptLock> {
+    probe_lock(path_for(transcript), machine)
 }
 
 /// Takes the lock of a transcript. What a holder who is proven to be gone left behind is taken over.
-pub fn take_lock(transcript: &Path, observer: &Observer) -> Result<LockFile, Refusal> {
+pub fn take_lock(transcript: &Path, machine: &Machine) -> Result<LockFile, Refusal> {
     let path = path_for(transcript);
     let failed = |error: io::Error| reaper::io_refusal(&path, &error);
-    let me = sys::proc::identify_as(std::process::id(), observer)
+    let me = machine
+        .identify_process(std::process::id())
         .map_err(|error| Refusal::Unproven { why: error.to_string() })?;
-    let signed = LockPayload::signed_by(&me, sys::clock::now());
+    let signed = LockPayload::signed_by(&me, machine.read_clock());
     for _ in 0..MAX_LOCK_TRIES {
         if let Some(lock) = lockfile::create_lock_file(&path, signed.as_bytes()).map_err(failed)? {
             return Ok(lock);
         }
         // It may have been let go of by now.
-        let Some(there) = probe_lock(path.clone(), observer) else { continue };
+        let Some(there) = probe_lock(path.clone(), machine) else { continue };
         if let Some(who) = there.refusal() {
             return Err(Refusal::Busy { who });
         }
@@ -88,7 +89,7 @@ pub fn take_lock(transcript: &Path, observer: &Observer) -> Result<LockFile, Ref
 }
 
 /// Every lock in a directory of transcripts that keeps somebody's hands off it.
-pub fn held_in(directory: &Path, observer: &Observer) -> io::Result<Vec<TranscriptLock>> {
+pub fn held_in(directory: &Path, machine: &Machine) -> io::Result<Vec<TranscriptLock>> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -99,7 +100,7 @@ pub fn held_in(directory: &Path, observer: &Observer) -> io::Result<Vec<Transcri
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.ends_with(".jsonl.lock") {
-            held.extend(probe_lock(path, observer).filter(|lock| !lock.verdict.is_free()));
+            held.extend(probe_lock(path, machine).filter(|lock| !lock.verdict.is_free()));
         }
     }
     held.sort_by(|one, other| one.path.cmp(&other.path));
@@ -108,7 +109,7 @@ pub fn held_in(directory: &Path, observer: &Observer) -> io::Result<Vec<Transcri
 
 /// Lets go of every lock in a directory that a run of ours was killed over. Whoever has taken one
 /// meanwhile lets go of it himself.
-pub fn let_go_in(directory: &Path, observer: &Observer) {
+pub fn let_go_in(directory: &Path, machine: &Machine) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let Some(transcript) = path.to_str().and_then(|path| path.strip_suffix(".lock")) else {
@@ -116,14 +117,14 @@ pub fn let_go_in(directory: &Path, observer: &Observer) {
         };
         let is_left = |lock: &TranscriptLock| lock.payload.ours && lock.verdict.is_free();
         if transcript.ends_with(".jsonl")
-            && probe_lock(path.clone(), observer).is_some_and(|lock| is_left(&lock))
+            && probe_lock(path.clone(), machine).is_some_and(|lock| is_left(&lock))
         {
-            drop(take_lock(Path::new(transcript), observer));
+            drop(take_lock(Path::new(transcript), machine));
         }
     }
 }
 
-fn probe_lock(path: PathBuf, observer: &Observer) -> Option<TranscriptLock> {
+fn probe_lock(path: PathBuf, machine: &Machine) -> Option<TranscriptLock> {
     let (bytes, modified) = match read_lock(&path) {
         Ok(read) => read,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -134,10 +135,10 @@ fn probe_lock(path: PathBuf, observer: &Observer) -> Option<TranscriptLock> {
     };
     let payload = LockPayload::parse(&bytes);
     let sight = LockSight {
-        owner: sys::proc::probe_liveness(&payload.holder_identity(modified), observer),
+        owner: machine.probe_process(&payload.holder_identity(modified)),
         own_pid: std::process::id(),
         modified,
-        now: sys::clock::now(),
+        now: machine.read_clock(),
     };
     let verdict = judge_lock(&payload, &sight);
     Some(TranscriptLock { path, payload, verdict, bytes })
@@ -154,6 +155,10 @@ fn read_lock(path: &Path) -> io::Result<(Vec<u8>, Time)> {
 
 #[cfg(test)]
 mod tests {
+    fn machine() -> Machine {
+        Machine::with_home("/nowhere".into())
+    }
+
     use std::process::Command;
     use std::time::{Duration, SystemTime};
 
@@ -163,7 +168,7 @@ mod tests {
 
     fn verdict(home: &TempHome, payload: &str) -> LockVerdict {
         home.write("a.jsonl.lock", payload);
-        find_lock(&home.join("a.jsonl"), &sys::proc::current_observer()).unwrap().verdict
+        find_lock(&home.join("a.jsonl"), &machine()).unwrap().verdict
     }
 
     fn lock_of(pid: u32, start: Option<u64>) -> String {
@@ -196,7 +201,7 @@ mod tests {
         assert!(!verdict(&home, "{}").is_free());
         let file = std::fs::File::options().write(true).open(home.join("a.jsonl.lock")).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_mins(2)).unwrap();
-        let lock = find_lock(&home.join("a.jsonl"), &sys::proc::current_observer()).unwrap();
+        let lock = find_lock(&home.join("a.jsonl"), &machine()).unwrap();
         assert!(lock.verdict.is_free());
         assert_eq!(lock.refusal(), None);
     }
@@ -209,7 +214,7 @@ mod tests {
         home.write("b.jsonl.lock", lock_of(child.id(), start));
         home.write("c.jsonl.lock", lock_of(child.id(), start.map(|start| start - 1)));
         home.write("d.jsonl", "{}");
-        let held = held_in(home.path(), &sys::proc::current_observer()).unwrap();
+        let held = held_in(home.path(), &machine()).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
         let [lock] = &held[..] else { panic!("{held:?}") };
@@ -226,36 +231,36 @@ mod tests {
         let path = path_for(&home.join("alias/x.jsonl"));
         assert_eq!(path, path_for(&home.join("real/x.jsonl")));
         home.write("real/x.jsonl.lock", "{}");
-        assert!(find_lock(&home.join("alias/x.jsonl"), &sys::proc::current_observer()).is_some());
+        assert!(find_lock(&home.join("alias/x.jsonl"), &machine()).is_some());
     }
 
     #[test]
     fn row_70_a_lock_is_taken_from_whoever_is_gone_and_from_nobody_else() {
         let home = TempHome::new();
-        let observer = sys::proc::current_observer();
+        let machine = machine();
         let (transcript, lock) = (home.join("a.jsonl"), home.join("a.jsonl.lock"));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let left = lock_of(child.id(), sys::proc::identify_process(child.id()).unwrap().start);
         home.write("a.jsonl.lock", &left);
-        assert!(matches!(take_lock(&transcript, &observer), Err(Refusal::Busy { .. })));
+        assert!(matches!(take_lock(&transcript, &machine), Err(Refusal::Busy { .. })));
         assert_eq!(std::fs::read_to_string(&lock).unwrap(), left);
         child.kill().unwrap();
         child.wait().unwrap();
-        let held = take_lock(&transcript, &observer).unwrap();
+        let held = take_lock(&transcript, &machine).unwrap();
         let payload = LockPayload::parse(&std::fs::read(&lock).unwrap());
         assert!(payload.ours && payload.pid == Some(std::process::id()), "{payload:?}");
         drop(held);
         assert!(!lock.exists());
         home.write("a.jsonl.lock", "{}");
-        assert!(matches!(take_lock(&transcript, &observer), Err(Refusal::Busy { .. })), "row 71");
+        assert!(matches!(take_lock(&transcript, &machine), Err(Refusal::Busy { .. })), "row 71");
     }
 
     #[test]
     fn what_is_no_lock_may_be_one() {
         let home = TempHome::new();
         home.link("a.jsonl.lock", "/etc/passwd");
-        let lock = find_lock(&home.join("a.jsonl"), &sys::proc::current_observer()).unwrap();
+        let lock = find_lock(&home.join("a.jsonl"), &machine()).unwrap();
         assert_eq!(lock.verdict, LockVerdict::Doubt(Vec::new()));
-        assert!(held_in(&home.join("nowhere"), &sys::proc::current_observer()).unwrap().is_empty());
+        assert!(held_in(&home.join("nowhere"), &machine()).unwrap().is_empty());
     }
 }

@@ -15,6 +15,7 @@ use ostler_openclaw::gateway::{
     prove_unowned,
 };
 use serde_json::{Value, json};
+use sys::machine::Machine;
 use testkit::gateway::{FakeGateway, Manner, TOKEN, closed_port};
 use testkit::home::TempHome;
 
@@ -22,6 +23,11 @@ use testkit::home::TempHome;
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// A home of OpenClaw's with a temporary directory of its own.
+/// This machine; it needs no home of its own here.
+fn machine() -> Machine {
+    Machine::with_home("/nowhere".into())
+}
+
 struct Stage {
     home: TempHome,
 }
@@ -50,7 +56,7 @@ impl Stage {
 
     fn ask(&self) -> Result<GatewayRoute, GatewayError> {
         let params = json!({ "agentId": "ops", "deleteFiles": true });
-        dispatch_change(&self.config(), "agents.delete", &params, PATIENCE)
+        dispatch_change(&self.config(), "agents.delete", &params, PATIENCE, &machine())
     }
 
     /// A gateway's lock, where versions up to 2026.7 put it.
@@ -203,23 +209,23 @@ fn a_lock_of_a_live_gateway_refuses_and_names_it() {
         json!({ "pid": pid, "startTime": start, "createdAt": sys::clock::now().to_string(), "configPath": config })
     };
     stage.lock(&payload(other.pid(), who.start));
-    let found = find_owner(&stage.config());
+    let found = find_owner(&stage.config(), &machine());
     let GatewayOwner::Live { who: found, why } = found else { panic!("{found:?}") };
     assert_eq!(found.pid, Some(other.pid()));
     assert!(why.contains(&format!("process {}", other.pid())), "{why}");
-    let refused = prove_unowned(&stage.config()).unwrap_err().to_string();
+    let refused = prove_unowned(&stage.config(), &machine()).unwrap_err().to_string();
     assert!(refused.contains("in use"), "{refused}");
     // The same number, another process: the gateway is gone.
     stage.lock(&payload(other.pid(), who.start.map(|start| start + 1)));
-    assert_eq!(find_owner(&stage.config()), GatewayOwner::Nobody);
+    assert_eq!(find_owner(&stage.config(), &machine()), GatewayOwner::Nobody);
     // Nothing is known but a number that somebody has.
     stage.lock(&json!({ "pid": other.pid() }));
-    assert!(matches!(find_owner(&stage.config()), GatewayOwner::Doubt(_)));
+    assert!(matches!(find_owner(&stage.config(), &machine()), GatewayOwner::Doubt(_)));
     stage.lock(&json!("damaged"));
-    assert!(matches!(find_owner(&stage.config()), GatewayOwner::Doubt(_)));
+    assert!(matches!(find_owner(&stage.config(), &machine()), GatewayOwner::Doubt(_)));
     drop(other);
     stage.lock(&payload(who.pid.unwrap(), who.start));
-    assert_eq!(find_owner(&stage.config()), GatewayOwner::Nobody);
+    assert_eq!(find_owner(&stage.config(), &machine()), GatewayOwner::Nobody);
 }
 
 #[test]
@@ -230,18 +236,18 @@ fn a_lock_of_another_configuration_is_not_ours() {
     let payload =
         json!({ "pid": other.pid(), "startTime": start, "configPath": "/elsewhere/openclaw.json" });
     stage.lock_as("gateway.00000000.lock", &payload);
-    assert_eq!(find_owner(&stage.config()), GatewayOwner::Nobody);
+    assert_eq!(find_owner(&stage.config(), &machine()), GatewayOwner::Nobody);
     // Since 2026.8 it lies in the state directory, and is then about it whatever it is called.
     let inside =
         format!(".openclaw/tmp/openclaw-{}/gateway.state.lock", sys::proc::current_observer().uid);
     stage.home.write(inside, payload.to_string());
-    assert!(matches!(find_owner(&stage.config()), GatewayOwner::Live { .. }));
+    assert!(matches!(find_owner(&stage.config(), &machine()), GatewayOwner::Live { .. }));
 }
 
 #[test]
 fn something_on_the_port_is_a_doubt() {
     let gateway = FakeGateway::start(Manner::Silent);
-    let found = find_owner(&Stage::on(gateway.port).config());
+    let found = find_owner(&Stage::on(gateway.port).config(), &machine());
     let GatewayOwner::Doubt(why) = found else { panic!("{found:?}") };
     assert!(why.contains(&gateway.port.to_string()), "{why}");
 }
@@ -251,15 +257,23 @@ fn a_process_of_openclaws_owns_the_files_that_its_environment_names() {
     let stage = Stage::on(closed_port());
     let elsewhere = TempHome::new();
     let _other = Running::openclaw(&[], elsewhere.path());
-    assert_eq!(find_owner(&stage.config()), GatewayOwner::Nobody, "it uses another directory");
+    assert_eq!(
+        find_owner(&stage.config(), &machine()),
+        GatewayOwner::Nobody,
+        "it uses another directory"
+    );
     let _profile = Running::openclaw(&["--profile", "night"], stage.home.path());
-    assert_eq!(find_owner(&stage.config()), GatewayOwner::Nobody, "it uses another profile");
+    assert_eq!(
+        find_owner(&stage.config(), &machine()),
+        GatewayOwner::Nobody,
+        "it uses another profile"
+    );
     let gateway = Running::openclaw(&[], stage.home.path());
-    let found = find_owner(&stage.config());
+    let found = find_owner(&stage.config(), &machine());
     let GatewayOwner::Live { who, .. } = found else { panic!("{found:?}") };
     assert_eq!(who.pid, Some(gateway.pid()));
     let error = stage.ask().unwrap_err().to_string();
     assert!(error.contains(&gateway.pid().to_string()), "{error}");
     drop(gateway);
-    assert_eq!(find_owner(&stage.config()), GatewayOwner::Nobody);
+    assert_eq!(find_owner(&stage.config(), &machine()), GatewayOwner::Nobody);
 }

@@ -1,4 +1,5 @@
-//! The configuration file: one TOML, strict. An unknown key is an error with its line.
+//! The configuration file: one TOML, strict. An unknown key is an error with its line. What only looks
+//! goes on with the rest of the file (`salvage`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use flows::terminal::screen::png::Profile;
 use model::config::{OstlerConfig, Retention};
 use model::usage::{PriceTable, TokenPrice};
-use model::wire::ConfigSetting;
+use model::wire::{ConfigSetting, IncompleteSource};
 use serde::Deserialize;
 
 use crate::env;
@@ -15,6 +16,8 @@ use crate::error::Error;
 use crate::render::{duration, size};
 
 mod mcp;
+mod notify;
+mod salvage;
 mod terminal;
 mod web;
 
@@ -45,6 +48,8 @@ struct File {
     profiles: BTreeMap<String, Profile>,
     #[serde(default)]
     prices: BTreeMap<String, PriceEntry>,
+    #[serde(default)]
+    notify: notify::NotifyTable,
 }
 
 /// `[prices."model"]`: dollars for a million tokens of each kind.
@@ -90,8 +95,11 @@ pub(crate) struct LoadedConfig {
     pub(crate) terminals: TerminalSettings,
     pub(crate) web: WebSettings,
     pub(crate) mcp: McpServerSettings,
+    pub(crate) notify: flows::notify::NotifySettings,
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<ConfigSetting>,
+    /// What of the file does not hold; only [`load_what_holds`] goes on beside it.
+    pub(crate) problems: Vec<IncompleteSource>,
 }
 
 /// Where the file is, whether or not it exists.
@@ -107,6 +115,22 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         Some(path) => read_config_file(path)?,
         None => File::default(),
     };
+    settle_settings(file, path)
+}
+
+/// The same for commands that only look: a key that is wrong has its default and is a line of
+/// `problems`. What changes anything asks [`load_config`].
+pub(crate) fn load_what_holds() -> Result<LoadedConfig, Error> {
+    match (load_config(), config_path()) {
+        (Err(Error::Config { .. } | Error::Read { .. }), Some(path)) => {
+            salvage::salvage_settings(path)
+        }
+        (loaded, _) => loaded,
+    }
+}
+
+/// Checks every value of a file, and adds what it does not say.
+fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Error> {
     let from_file = path.as_ref().map_or_else(String::new, |path| path.display().to_string());
     let wrong = |reason: String| Error::Config { path: from_file.clone(), reason };
     let defaults = OstlerConfig::default();
@@ -167,8 +191,10 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
     settings.extend(drawn);
     let (web, paged) = web::read_web_settings(file.web, &from_file).map_err(&wrong)?;
     settings.extend(paged);
-    let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(wrong)?;
+    let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(&wrong)?;
     settings.extend(served);
+    let (notify, told) = notify::read_notify_settings(file.notify, &from_file).map_err(&wrong)?;
+    settings.extend(told);
     let prices = read_prices(&file.prices).map_err(wrong)?;
     let origin = if prices.is_empty() { "default" } else { &from_file };
     settings.push(ConfigSetting {
@@ -177,7 +203,8 @@ pub(crate) fn load_config() -> Result<LoadedConfig, Error> {
         origin: origin.to_owned(),
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
-    Ok(LoadedConfig { config, terminals, web, mcp, file: path, settings })
+    let problems = Vec::new();
+    Ok(LoadedConfig { config, terminals, web, mcp, notify, file: path, settings, problems })
 }
 
 /// Prices, in millionths of a dollar.

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::metrics_server::{MeasureMetrics, measure_apart, metrics_response};
+use flows::badge::BadgeKeeper;
 use flows::daemon::OrderQueue;
 use flows::writer::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder, HomeId};
 use http_body_util::{BodyExt, Limited};
@@ -22,6 +24,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use model::wire::BadgeResult;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
@@ -50,6 +53,14 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The largest order: the consent to a plan names everything that would go.
 const MOST_ORDER: usize = 64 << 20;
 
+/// What is answered at the door beside orders.
+#[derive(Debug)]
+pub(crate) struct DoorServices {
+    pub(crate) badge: Option<BadgeKeeper>,
+    pub(crate) measure: MeasureMetrics,
+    pub(crate) api: ApiService,
+}
+
 /// The door while it is open.
 #[derive(Debug)]
 pub(crate) struct DaemonSocketServer {
@@ -63,7 +74,7 @@ impl DaemonSocketServer {
         listener: std::os::unix::net::UnixListener,
         queue: OrderQueue,
         home: HomeId,
-        api: ApiService,
+        services: DoorServices,
     ) -> std::io::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time().build()?;
@@ -73,7 +84,12 @@ impl DaemonSocketServer {
             UnixListener::from_std(listener)?
         };
         let (close, closed) = oneshot::channel();
-        let desk = Arc::new(FrontDesk { queue, home: home.to_string(), api });
+        let desk = Arc::new(FrontDesk {
+            queue,
+            home: home.to_string(),
+            services,
+            measuring: Semaphore::new(1),
+        });
         let thread = std::thread::Builder::new().name("door".to_owned());
         let thread =
             thread.spawn(move || runtime.block_on(serve_connections(listener, desk, closed)))?;
@@ -92,7 +108,9 @@ impl DaemonSocketServer {
 struct FrontDesk {
     queue: OrderQueue,
     home: String,
-    api: ApiService,
+    services: DoorServices,
+    /// One look at the machine at a time.
+    measuring: Semaphore,
 }
 
 async fn serve_connections(
@@ -231,8 +249,25 @@ fn answer_reply(answer: &DaemonAnswer) -> ApiReply {
     }
 }
 
+/// The counts, or that whoever asks must look for themselves.
+fn badge_reply(counts: Option<BadgeResult>) -> ApiReply {
+    let text = counts.and_then(|counts| serde_json::to_string(&counts).ok());
+    match text {
+        Some(text) => text_reply(StatusCode::OK, text),
+        None => text_reply(StatusCode::SERVICE_UNAVAILABLE, "it is being looked"),
+    }
+}
+
 async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> ApiReply {
     let asked_for = header_text(request.headers(), "x-ostler-home");
+    // A reader with nothing but this socket's path (`curl --unix-socket`) names no home.
+    if request.uri().path() == "/v1/metrics" && asked_for.is_none() {
+        let _turn = desk.measuring.acquire().await;
+        let (status, text) = measure_apart(desk.services.measure).await;
+        // The same answer as on the metrics' own port, with a body of this door's type.
+        let (head, _) = metrics_response(status, String::new()).into_parts();
+        return Response::from_parts(head, ReplyBody::from(text.into_bytes()));
+    }
     if asked_for != Some(desk.home.as_str()) {
         let asked_for = asked_for.unwrap_or("none");
         let reason =
@@ -241,8 +276,11 @@ async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> ApiRepl
     }
     match request.uri().path() {
         "/v1/status" => answer_reply(&DaemonAnswer::Status(desk.queue.status())),
+        "/v1/badge" => {
+            badge_reply(desk.services.badge.as_ref().and_then(BadgeKeeper::current_counts))
+        }
         "/v1/orders" => take_order(desk, request).await,
-        _ => answer_route(&desk.api, request).await,
+        _ => answer_route(&desk.services.api, request).await,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Those that move an agent's own files are read by its adapter, through [`lookup_variable`].
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 /// Any variable; unset and empty are the same.
@@ -34,12 +34,21 @@ pub(crate) fn log_level() -> Option<String> {
 
 /// The values of variables whose names say that they are secret, so that they can be taken out of a text.
 pub(crate) fn secret_values() -> Vec<String> {
-    const SECRET_WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH"];
-    let is_secret = |name: &str| SECRET_WORDS.iter().any(|word| name.contains(word));
     std::env::vars_os()
-        .filter(|(name, _)| is_secret(&name.to_string_lossy().to_uppercase()))
+        .filter(|(name, _)| is_secret_name(name))
         .filter_map(|(_, value)| value.into_string().ok())
         .collect()
+}
+
+/// The variables whose names do not say that they are secret.
+pub(crate) fn without_secrets() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os().filter(|(name, _)| !is_secret_name(name))
+}
+
+fn is_secret_name(name: &OsStr) -> bool {
+    const SECRET_WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH"];
+    let name = name.to_string_lossy().to_uppercase();
+    SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
 /// `HOME`.
@@ -55,6 +64,12 @@ pub(crate) fn user_shell() -> Option<String> {
 /// `XDG_RUNTIME_DIR`: where the user's service manager listens.
 pub(crate) fn runtime_dir() -> Option<PathBuf> {
     lookup_variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// `USER`, `LOGNAME`: what the user is called.
+pub(crate) fn user_name() -> String {
+    let named = ["USER", "LOGNAME"].into_iter().find_map(text_variable);
+    named.unwrap_or_else(|| "somebody".to_owned())
 }
 
 /// `XDG_DATA_HOME`: where shells look for completions of this user.

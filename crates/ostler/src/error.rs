@@ -7,6 +7,7 @@ use flows::control::prompt::PromptError;
 use flows::events::EventsError;
 use flows::hooks::HooksError;
 use flows::openclaw_store::CleanError;
+use flows::permits::PermitError;
 use flows::pins::PinError;
 use flows::terminal::TerminalError;
 use flows::vault::VaultError;
@@ -105,6 +106,14 @@ pub(crate) enum Error {
     /// No session, or several.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// No session, and one that was probably meant.
+    #[error("no session `{text}`")]
+    NearSession {
+        /// What was typed.
+        text: String,
+        /// What would have meant one.
+        near: String,
+    },
     /// No such session in a list of its own.
     #[error("no session `{text}` {place}")]
     NotListed {
@@ -175,6 +184,9 @@ pub(crate) enum Error {
     /// A prompt did not arrive, or nothing proves that it did.
     #[error("the prompt was not delivered ({}): {}", .0.state.as_str(), .0.reason.as_deref().unwrap_or("no proof"))]
     NotDelivered(Box<DeliveryRecord>),
+    /// A permission request was not answered.
+    #[error(transparent)]
+    Permit(PermitError),
     /// What was waited for did not happen.
     #[error("{0}")]
     WaitedInVain(String),
@@ -304,6 +316,7 @@ impl Error {
         match self {
             Self::Usage { .. } | Self::Config { .. } => "INVALID_INPUT",
             Self::Address(AddressError::NotFound(_))
+            | Self::NearSession { .. }
             | Self::NotHosted { .. }
             | Self::NotListed { .. } => "SESSION_NOT_FOUND",
             Self::Address(AddressError::Ambiguous { .. }) => "AMBIGUOUS_ID",
@@ -315,6 +328,8 @@ impl Error {
                 delivery_failure(delivery.state, None).unwrap_or("NOT_DELIVERED")
             }
             Self::WaitedInVain(_) => "WAIT_TIMEOUT",
+            Self::Permit(PermitError::MayHaveApplied) => "MAY_HAVE_APPLIED",
+            Self::Permit(_) => "SESSION_NOT_RUNNING",
             Self::Access(error) => access_code(error),
             Self::AccessRefused { .. } => "ACCESS_REFUSED",
             Self::AccessStillRunning { .. } => "ACCESS_STILL_RUNNING",
@@ -344,6 +359,9 @@ impl Error {
     pub(crate) fn remedy_hint(&self) -> Option<String> {
         match self {
             Self::Usage { hint, .. } => hint.clone(),
+            Self::NearSession { near, .. } => Some(format!(
+                "did you mean `{near}`? `ostler ls -a` lists every session with its id"
+            )),
             Self::Address(AddressError::NotFound(_)) => {
                 Some("`ostler ls -a` lists every session with its id".to_owned())
             }
@@ -355,6 +373,7 @@ impl Error {
             Self::Drive(refusal) => Some(refusal.remedy()),
             Self::NotDelivered(delivery) => Some(not_delivered_hint(delivery.state).to_owned()),
             Self::WaitedInVain(_) => Some("raise `--timeout`, or say `--now`".to_owned()),
+            Self::Permit(_) => Some("`ostler permits` lists what is asked for now".to_owned()),
             Self::NotHosted { place, resume, .. } => Some(match (place, resume) {
                 (Some(_), Some(resume)) => {
                     format!("use the terminal it runs in; once it is left, `{resume}` opens it")

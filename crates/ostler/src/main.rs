@@ -7,6 +7,7 @@ mod daemon;
 mod env;
 mod error;
 mod logging;
+mod metrics_server;
 mod render;
 mod web;
 
@@ -26,6 +27,11 @@ fn main() -> ExitCode {
         _ if cli::agent_tty::is_name(&called) => return cli::agent_tty::run_agent_tty(&args),
         Some("hook") => {
             if let Some(code) = cli::hook::run_without_parser(&args[1..]) {
+                return code;
+            }
+        }
+        Some("badge") => {
+            if let Some(code) = cli::badge::run_without_parser(&args[1..]) {
                 return code;
             }
         }

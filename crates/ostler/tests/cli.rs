@@ -7,7 +7,9 @@ mod cli {
     mod access;
     mod agent;
     mod architecture;
+    mod badge;
     mod cases;
+    mod codex_server;
     mod collect;
     mod commands;
     mod daemon;
@@ -17,6 +19,7 @@ mod cli {
     mod feel;
     mod finalize;
     mod foreign_tree;
+    mod fuses;
     mod help;
     mod homes;
     mod hook;
@@ -27,11 +30,15 @@ mod cli {
     mod json_contract;
     mod launches;
     mod live;
+    mod locks;
     mod logs;
     mod ls;
+    mod metrics;
     mod names;
+    mod notify;
     mod openers;
     mod permissions;
+    mod permits;
     mod pins;
     mod readme;
     mod reaper;

@@ -12,6 +12,7 @@ mod terminal {
     mod contract;
     mod endurance;
     mod faults;
+    mod film;
     mod headless;
     mod mcp;
     mod prompt;

@@ -176,7 +176,7 @@ export class TerminalPane {
       if (event.target === this.view.element && event.key === "i" && !this.isTyping) { event.preventDefault(); this.begin(); }
     });
     this.keybar = this.makeKeybar();
-    this.element = h("section", { "aria-label": `Terminal ${name}` },
+    this.element = h("div", {},
       h("div", { class: "termbar" }, this.who, this.size, this.take, this.fitButton, this.zoomButton, this.said), this.view.element, this.keybar);
     this.observer = new ResizeObserver(() => this.scale());
     this.observer.observe(this.view.element);

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use sys::dropped::NoteDropped;
 
 use model::plan::{FileForm, Fingerprint, Refusal, RemovableKind};
-use model::time::Time;
 use sys::fingerprint::is_at;
 use sys::relocate::{CopiedTree, Immovable};
 use sys::trash::ExistingName;
@@ -16,6 +15,7 @@ use super::journal::{
 use super::recheck::io_refusal;
 use super::slot::{drop_own, partial, undecided};
 use super::{CheckedRemoval, CollectError, PlannedRemoval};
+use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
 
 /// One run of the reaper. Its receipt comes into being with the first thing that goes.
@@ -23,8 +23,8 @@ use sys::writer_lock::WriterLock;
 pub struct Reaper<'a> {
     /// Whoever has this is the writer.
     home: &'a Path,
+    machine: &'a Machine,
     command: String,
-    at: Time,
     id: String,
     journal: Option<Journal>,
     next: u32,
@@ -58,13 +58,17 @@ impl From<Result<(), Refusal>> for Outcome {
 
 impl<'a> Reaper<'a> {
     /// Begins a run; what an earlier one left unfinished is settled first.
-    pub fn begin(writer: &'a WriterLock, command: &str, at: Time) -> Result<Self, CollectError> {
-        super::recover_interrupted(&writer.home)?;
+    pub fn begin(
+        writer: &'a WriterLock,
+        command: &str,
+        machine: &'a Machine,
+    ) -> Result<Self, CollectError> {
+        super::recover_interrupted(writer, machine)?;
         Ok(Self {
             home: &writer.home,
+            machine,
             command: command.to_owned(),
-            at,
-            id: sys::clock::unique_suffix(journal::later_than_all(&writer.home, at)?),
+            id: sys::clock::unique_suffix(journal::later_than_all(&writer.home, machine.now())?),
             journal: None,
             next: 0,
             bytes: 0,
@@ -172,7 +176,7 @@ impl<'a> Reaper<'a> {
     /// Ends the run. Gives the name of its receipt and the bytes that went, if anything did.
     pub fn finish(mut self) -> Result<Option<(String, u64)>, CollectError> {
         let Some(journal) = &mut self.journal else { return Ok(None) };
-        journal.append(&JournalLine::End { at: sys::clock::now() })?;
+        journal.append(&JournalLine::End { at: self.machine.read_clock() })?;
         sys::pause::pause_at("reap.ended");
         Ok(Some((self.id, self.bytes)))
     }
@@ -214,7 +218,7 @@ impl<'a> Reaper<'a> {
             journal.append(&JournalLine::Run {
                 receipt: self.id.clone(),
                 command: self.command.clone(),
-                at: self.at,
+                at: self.machine.now(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             })?;
             sys::pause::pause_at("reap.opened");

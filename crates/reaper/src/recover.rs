@@ -9,8 +9,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use sys::dropped::NoteDropped;
 
+use model::time::Time;
 use model::wire::IncompleteSource;
 use sys::fingerprint::is_at;
+use sys::machine::Machine;
+use sys::writer_lock::WriterLock;
 
 use super::CollectError;
 use super::journal::{
@@ -57,7 +60,11 @@ pub fn interrupted_directories(home: &Path) -> BTreeSet<PathBuf> {
 
 /// Settles what a run left unfinished when it was killed: a step is completed if it had happened, and put
 /// back if it had not. Only the writer may.
-pub fn recover_interrupted(home: &Path) -> Result<Recovered, CollectError> {
+pub fn recover_interrupted(
+    writer: &WriterLock,
+    machine: &Machine,
+) -> Result<Recovered, CollectError> {
+    let home = writer.home.as_path();
     let mut recovered = Recovered::default();
     for name in journal::receipt_names(home)? {
         if journal::is_settled(home, &name) {
@@ -81,26 +88,26 @@ pub fn recover_interrupted(home: &Path) -> Result<Recovered, CollectError> {
         };
         for step in receipt.steps.iter().filter(|step| step.is_open()) {
             sys::pause::pause_at("recover.step");
-            for line in settle(home, &name, step) {
+            for line in settle(home, &name, step, machine) {
                 journal.append(&line)?;
                 sys::pause::pause_at("recover.said");
             }
             recovered.settled += 1;
         }
-        journal.append(&JournalLine::End { at: sys::clock::now() })?;
+        journal.append(&JournalLine::End { at: machine.read_clock() })?;
     }
     Ok(recovered)
 }
 
 /// What is to be written down about a step.
-fn settle(home: &Path, receipt: &str, step: &JournalStep) -> Vec<JournalLine> {
+fn settle(home: &Path, receipt: &str, step: &JournalStep, machine: &Machine) -> Vec<JournalLine> {
     let number = step.begun.step;
     if let Some(lock) = &step.begun.lock {
         // Held by whoever was killed: nobody else lets go of it.
         sys::lockfile::let_go_of(&lock.path.0, &lock.print);
     }
     if let Some(returning) = &step.returning {
-        return settle_return(home, receipt, step, returning);
+        return settle_return(home, receipt, step, returning, machine.read_clock());
     }
     match settle_outcome(home, receipt, step) {
         Found::Done => vec![JournalLine::Done { step: number }],
@@ -312,11 +319,12 @@ fn settle_return(
     receipt: &str,
     step: &JournalStep,
     returning: &Returning,
+    at: Time,
 ) -> Vec<JournalLine> {
     let number = step.begun.step;
     let Returning { by, to, print } = returning;
     let (came_back, lies_there) = (
-        || vec![JournalLine::Undone { step: number, at: sys::clock::now() }],
+        || vec![JournalLine::Undone { step: number, at }],
         || vec![JournalLine::Returned { step: number }],
     );
     let kept = |reason: &str, then: Vec<JournalLine>| {

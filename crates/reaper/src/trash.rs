@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use model::time::Time;
 use model::wire::{
     IncompleteSource, ReceiptView, TrashEmptied, TrashVerified, TrashedItem, UndecidedView,
 };
@@ -12,6 +11,7 @@ use super::CollectError;
 use super::journal::{
     self, Journal, JournalAction, JournalLine, JournalPath, JournalStep, Receipt, StepState,
 };
+use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
 
 /// Every receipt, the newest first. One whose journal cannot be read is among what is missing.
@@ -131,10 +131,10 @@ fn spare(home: &Path, receipt: &Receipt, step: &JournalStep) -> Option<PathBuf> 
 pub fn empty_trash(
     writer: &WriterLock,
     older_than: Duration,
-    at: Time,
+    machine: &Machine,
 ) -> Result<TrashEmptied, CollectError> {
-    let home = writer.home.as_path();
-    super::recover_interrupted(home)?;
+    let (home, at) = (writer.home.as_path(), machine.now());
+    super::recover_interrupted(writer, machine)?;
     let mut emptied = TrashEmptied { applied: true, ..TrashEmptied::default() };
     for name in journal::receipt_names(home)? {
         let receipt = match journal::read_receipt(home, &name) {

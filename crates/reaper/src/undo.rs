@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use sys::dropped::NoteDropped;
 
 use model::plan::{Fingerprint, Refusal, RemovableKind};
-use model::time::Time;
 use model::wire::{RefusalView, UndoResult, UndoneItem};
 use sys::fingerprint::{is_at, of_path};
 use sys::trash::ExistingName;
@@ -17,6 +16,7 @@ use super::journal::{
 };
 use super::recheck::io_refusal;
 use super::slot::{drop_own, hash_of};
+use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
 
 /// How many names beside its own are tried for something that comes back.
@@ -37,10 +37,10 @@ pub fn undo_receipt(
     writer: &WriterLock,
     receipt: Option<&str>,
     when_taken: WhenTaken,
-    at: Time,
+    machine: &Machine,
 ) -> Result<UndoResult, CollectError> {
-    let home = writer.home.as_path();
-    super::recover_interrupted(home)?;
+    let (home, at) = (writer.home.as_path(), machine.now());
+    super::recover_interrupted(writer, machine)?;
     let name = match receipt {
         Some(text) => journal::find_receipt(home, text)?,
         None => latest_undoable(home)?,

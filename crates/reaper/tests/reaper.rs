@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::plan::{Refusal, RemovableKind};
-use model::time::Time;
 use ostler_reaper::{PlannedRemoval, Reaper, WhenTaken, recheck_planned};
 use proptest::prelude::*;
+use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
 use testkit::home::Snapshot;
 
 struct Bench {
     _directory: tempfile::TempDir,
+    machine: Machine,
     writer: WriterLock,
     work: PathBuf,
 }
@@ -25,8 +26,9 @@ fn bench() -> Bench {
     let directory = tempfile::tempdir().unwrap();
     let work = directory.path().join("work");
     fs::create_dir(&work).unwrap();
-    let writer = WriterLock::take(&directory.path().join("home"), Duration::ZERO).unwrap();
-    Bench { _directory: directory, writer, work }
+    let machine = Machine::with_home(directory.path().join("home"));
+    let writer = WriterLock::take(machine.home(), Duration::ZERO).unwrap();
+    Bench { _directory: directory, machine, writer, work }
 }
 
 /// What is not as it was. The directory itself may have been written to.
@@ -34,10 +36,6 @@ fn changes(before: &Snapshot, bench: &Bench) -> Vec<String> {
     let mut changes = before.changes(&Snapshot::of(&bench.work));
     changes.retain(|change| !change.starts_with(" was"));
     changes
-}
-
-fn now() -> Time {
-    sys::clock::now()
 }
 
 fn planned(path: &Path) -> PlannedRemoval {
@@ -54,13 +52,13 @@ fn replaced_content_comes_back_with_its_mode_and_times() {
     fs::File::options().append(true).open(&path).unwrap().set_modified(old).unwrap();
     let before = Snapshot::of(&bench.work);
     let plan = planned(&path);
-    let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
+    let mut reaper = Reaper::begin(&bench.writer, "test", &bench.machine).unwrap();
     let checked = recheck_planned(&plan, |_| Ok(None)).unwrap();
     reaper.replace_content(&checked, b"before", b"after").unwrap().unwrap();
     reaper.finish().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"after");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-    ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
+    ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, &bench.machine).unwrap();
     assert_eq!(changes(&before, &bench), Vec::<String>::new());
 }
 
@@ -70,7 +68,7 @@ fn content_that_is_not_what_was_read_is_not_replaced() {
     let path = bench.work.join("file");
     fs::write(&path, "theirs").unwrap();
     let plan = planned(&path);
-    let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
+    let mut reaper = Reaper::begin(&bench.writer, "test", &bench.machine).unwrap();
     let checked = recheck_planned(&plan, |_| Ok(None)).unwrap();
     let refused = reaper.replace_content(&checked, b"as read", b"after").unwrap();
     assert_eq!(refused, Err(Refusal::Changed));
@@ -85,13 +83,14 @@ fn a_replacement_that_was_changed_since_is_not_undone() {
     let path = bench.work.join("file");
     fs::write(&path, "before").unwrap();
     let plan = planned(&path);
-    let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
+    let mut reaper = Reaper::begin(&bench.writer, "test", &bench.machine).unwrap();
     let checked = recheck_planned(&plan, |_| Ok(None)).unwrap();
     reaper.replace_content(&checked, b"before", b"after").unwrap().unwrap();
     reaper.finish().unwrap();
     fs::write(&path, "somebody's").unwrap();
     let undone =
-        ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
+        ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, &bench.machine)
+            .unwrap();
     assert_eq!(undone.items[0].refused.as_ref().unwrap().refusal, Refusal::Changed);
     assert_eq!(fs::read(&path).unwrap(), b"somebody's");
 }
@@ -136,13 +135,13 @@ fn c1_an_original_that_was_worked_on_since_the_kill_is_not_removed() {
     let copy = left_by_a_kill(&bench, &[begun, copied], "session", b"before");
     let mut file = fs::File::options().append(true).open(&path).unwrap();
     std::io::Write::write_all(&mut file, b", and a turn").unwrap();
-    ostler_reaper::recover_interrupted(&bench.writer.home).unwrap();
+    ostler_reaper::recover_interrupted(&bench.writer, &bench.machine).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"before, and a turn");
     assert_eq!(fs::read(&copy).unwrap(), b"before", "recovery removes nothing");
     let verified = ostler_reaper::verify_trash(&bench.writer.home);
     assert!(verified.problems.is_empty() && verified.interrupted == 0, "{verified:?}");
     assert_eq!(verified.spare, 1, "it is freed with the trash");
-    ostler_reaper::empty_trash(&bench.writer, Duration::ZERO, now()).unwrap();
+    ostler_reaper::empty_trash(&bench.writer, Duration::ZERO, &bench.machine).unwrap();
     assert!(!copy.exists() && path.exists());
 }
 
@@ -166,7 +165,7 @@ fn c2_the_copy_of_a_replaced_file_that_changed_since_is_kept() {
             Some(text) => fs::write(&path, text).unwrap(),
             None => fs::remove_file(&path).unwrap(),
         }
-        ostler_reaper::recover_interrupted(&bench.writer.home).unwrap();
+        ostler_reaper::recover_interrupted(&bench.writer, &bench.machine).unwrap();
         assert_eq!(fs::read(&copy).unwrap(), b"before", "{now_there:?}");
         assert_eq!(fs::read_to_string(&path).ok().as_deref(), now_there);
         let item = ostler_reaper::list_receipts(&bench.writer.home).0[0].items[0].clone();
@@ -177,12 +176,14 @@ fn c2_the_copy_of_a_replaced_file_that_changed_since_is_kept() {
         let matter = &ostler_reaper::undecided(&bench.writer.home)[0];
         assert_eq!(matter.places, [copy.to_string_lossy()]);
         let refused =
-            ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
+            ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, &bench.machine)
+                .unwrap();
         let item = &refused.items[0];
         assert_eq!(item.refused.as_ref().unwrap().refusal, Refusal::Changed);
         assert_eq!(item.kept_at.as_deref(), copy.to_str());
         let undone =
-            ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Beside, now()).unwrap();
+            ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Beside, &bench.machine)
+                .unwrap();
         let place = undone.items[0].beside.clone().map_or(path.clone(), PathBuf::from);
         assert_eq!(fs::read(place).unwrap(), b"before");
         assert!(ostler_reaper::undecided(&bench.writer.home).is_empty());
@@ -198,7 +199,7 @@ fn m11_a_rename_that_finds_a_change_goes_back() {
     let plan = planned(&path);
     let checked = recheck_planned(&plan, |_| Ok(None)).unwrap();
     fs::write(&path, "x and a turn").unwrap();
-    let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
+    let mut reaper = Reaper::begin(&bench.writer, "test", &bench.machine).unwrap();
     assert_eq!(reaper.rename_item(&checked, &to).unwrap(), Err(Refusal::Changed));
     reaper.finish().unwrap();
     assert_eq!(ostler_reaper::list_receipts(&bench.writer.home).0[0].items[0].state, "notDone");
@@ -221,7 +222,7 @@ fn l3_recovery_lets_go_of_its_own_lock_and_temporary_file() {
     left_by_a_kill(&bench, &[begun], "index", b"before");
     let temporary = bench.work.join(".ostler-19a000000-1-1-0-0");
     fs::write(&temporary, "aft").unwrap();
-    ostler_reaper::recover_interrupted(&bench.writer.home).unwrap();
+    ostler_reaper::recover_interrupted(&bench.writer, &bench.machine).unwrap();
     assert!(!lock.exists() && !temporary.exists());
     assert_eq!(fs::read(&path).unwrap(), b"before");
 }
@@ -231,13 +232,13 @@ fn what_was_made_goes_away_again_and_what_is_there_is_not_made() {
     let bench = bench();
     let path = bench.work.join("new");
     let before = Snapshot::of(&bench.work);
-    let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
+    let mut reaper = Reaper::begin(&bench.writer, "test", &bench.machine).unwrap();
     reaper.create_file(RemovableKind::StoreIndex, &path, "rebuilt", b"{}").unwrap().unwrap();
     let again = reaper.create_file(RemovableKind::StoreIndex, &path, "rebuilt", b"[]").unwrap();
     assert_eq!(again, Err(Refusal::Changed));
     reaper.finish().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"{}");
-    ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, now()).unwrap();
+    ostler_reaper::undo_receipt(&bench.writer, None, WhenTaken::Refuse, &bench.machine).unwrap();
     assert_eq!(changes(&before, &bench), Vec::<String>::new());
 }
 
@@ -251,7 +252,7 @@ fn a_lock_is_held_until_the_thing_is_gone() {
         recheck_planned(&plan, |_| Ok(sys::lockfile::create_lock_file(&lock, b"us").unwrap()))
             .unwrap();
     assert!(sys::lockfile::create_lock_file(&lock, b"others").unwrap().is_none());
-    let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
+    let mut reaper = Reaper::begin(&bench.writer, "test", &bench.machine).unwrap();
     reaper.trash_item(&checked).unwrap().unwrap();
     drop(checked);
     assert!(sys::lockfile::create_lock_file(&lock, b"others").unwrap().is_some());
@@ -304,7 +305,7 @@ proptest! {
         let before = Snapshot::of(&bench.work);
         let mut receipts = Vec::new();
         for deeds in runs {
-            let mut reaper = Reaper::begin(&bench.writer, "test", now()).unwrap();
+            let mut reaper = Reaper::begin(&bench.writer, "test", &bench.machine).unwrap();
             for deed in deeds {
                 let at = |index: usize| bench.work.join(name(index));
                 let plan = |index: usize| PlannedRemoval::new(RemovableKind::Temporary, &at(index), "test", "a test").ok();
@@ -338,7 +339,7 @@ proptest! {
         let verified = ostler_reaper::verify_trash(&bench.writer.home);
         prop_assert!(verified.problems.is_empty(), "{:?}", verified);
         for receipt in receipts.iter().rev() {
-            let undone = ostler_reaper::undo_receipt(&bench.writer, Some(receipt), WhenTaken::Refuse, now()).unwrap();
+            let undone = ostler_reaper::undo_receipt(&bench.writer, Some(receipt), WhenTaken::Refuse, &bench.machine).unwrap();
             let refused = undone.items.iter().find(|item| item.refused.is_some());
             prop_assert!(refused.is_none(), "{:?}", refused);
         }

@@ -14,9 +14,17 @@ use model::time::Time;
 use model::wire::EventView;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
+mod cursors;
+mod fuses;
+mod locks;
+mod permits;
 mod pins;
+mod tallies;
 
+pub use locks::LockWrite;
+pub use permits::AnsweredPermit;
 pub use pins::{PinChange, read_pins};
+pub use tallies::Tally;
 
 /// Each step brings the tables from one version to the next; steps are only ever added.
 const MIGRATIONS: &[&str] = &[
@@ -59,6 +67,8 @@ const MIGRATIONS: &[&str] = &[
     "
     drop table turn;
 ",
+    include_str!("state/cursors_and_tallies.sql"),
+    include_str!("state/locks_and_fuses.sql"),
 ];
 
 /// How long a transaction of somebody else is waited for.
@@ -274,6 +284,9 @@ impl StateStore {
                 continue;
             }
             new += 1;
+            if let Some(request) = &report.permit {
+                permits::publish_request(&transaction, report, request).map_err(&failed)?;
+            }
             let known = tracks.iter().position(|one| (one.agent.as_str(), one.id.as_str()) == told);
             let index = match known {
                 Some(index) => index,
@@ -284,6 +297,9 @@ impl StateStore {
                 }
             };
             let change = tracks[index].track.apply_report(report);
+            if change == TrackChange::Ended {
+                count_duration(&transaction, told.0, &tracks[index].track).map_err(&failed)?;
+            }
             if change == TrackChange::Revived {
                 let condensed = "update session set condensed = 0 where agent = ?1 and id = ?2";
                 transaction.execute(condensed, [told.0, told.1]).map_err(&failed)?;
@@ -406,6 +422,7 @@ impl StateStore {
             return Ok(None);
         }
         let Some(end) = track.end.clone() else { return Ok(None) };
+        count_duration(&transaction, agent, &track).map_err(&failed)?;
         let tracked = TrackedSession { agent: agent.into(), id: id.into(), track };
         save_track(&transaction, &tracked).map_err(&failed)?;
         let body = serde_json::to_string(&end).unwrap_or_default();
@@ -592,6 +609,17 @@ fn save_track(transaction: &Transaction<'_>, tracked: &TrackedSession) -> rusqli
         .map(drop)
 }
 
+/// Counts how long a session that has just ended was there.
+fn count_duration(
+    transaction: &Transaction<'_>,
+    agent: &str,
+    track: &HookTrack,
+) -> rusqlite::Result<()> {
+    let Some((end, began)) = track.end.as_ref().zip(track.began_at) else { return Ok(()) };
+    let span = model::time::whole_millis(end.at.since(began));
+    tallies::count_span(transaction, "session-duration", agent, span)
+}
+
 /// Adds one event, unless it is there already. Returns whether it was added.
 fn publish_event(
     transaction: &Transaction<'_>,
@@ -607,6 +635,9 @@ fn publish_event(
              values (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
         .execute(params![id, at.as_millis(), kind, agent, session, body])?;
+    if added == 1 {
+        tallies::count_event(transaction, kind, agent, body)?;
+    }
     Ok(added == 1)
 }
 

@@ -21,7 +21,7 @@ pub struct Dirs {
 }
 
 /// Why the directories cannot be named.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum DirsError {
     /// Neither the XDG variable nor `HOME` says where.
     #[error("neither `{variable}` nor `HOME` names a directory")]

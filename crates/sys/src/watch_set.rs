@@ -189,8 +189,8 @@ impl WatchSet {
 }
 
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
-    #![cfg(target_os = "linux")]
 
     use super::*;
 

@@ -110,7 +110,7 @@ pub fn deliver_prompt(
         sha256: sys::hash::sha256(text.as_bytes()),
         bytes: text.len() as u64,
         state: DeliveryState::Ready,
-        begun_at: sys::clock::now(),
+        begun_at: home.machine.read_clock(),
         key: None,
         terminal: Some(agent.terminal.clone()),
         enters: 0,

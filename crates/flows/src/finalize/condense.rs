@@ -14,6 +14,7 @@ use model::sighting::TranscriptDigest;
 use model::summary::{KeptFile, KeptForm, KeptSession, SessionSummary};
 use model::wire::SweepResult;
 use store::state::{StateStore, TrackedSession};
+use sys::machine::Machine;
 
 use super::{SweepError, SweepRequest, lock_session, swept_session};
 use crate::observe::Observed;
@@ -35,12 +36,12 @@ pub(super) fn condense_all(
         }
         let Some(_lock) = lock_session(&writer.home, &tracked) else { continue };
         sys::pause::pause_at("condense.begin");
-        let kept = condense_session(&writer.home, request, &tracked, &mut shelves)?;
+        let kept = condense_session(request.machine, &tracked, &mut shelves)?;
         sys::pause::pause_at("condense.copied");
         let manifest = serde_json::to_string(&kept).unwrap_or_default();
         let end = tracked.track.end.as_ref();
         let (agent, id) = (tracked.agent.as_str(), tracked.id.as_str());
-        if writer.state_mut()?.mark_condensed(agent, id, end, request.now, &manifest)? {
+        if writer.state_mut()?.mark_condensed(agent, id, end, request.machine.now(), &manifest)? {
             swept.condensed.push(swept_session(&tracked, kept.summary.reason));
         }
     }
@@ -105,8 +106,7 @@ impl SourceCache {
 
 /// Condenses one session.
 fn condense_session(
-    home: &Path,
-    request: &SweepRequest<'_>,
+    machine: &Machine,
     tracked: &TrackedSession,
     shelves: &mut SourceCache,
 ) -> Result<KeptSession, SweepError> {
@@ -115,7 +115,7 @@ fn condense_session(
     let mut files = Vec::new();
     if let Some(adapter) = adapters::by_id(&tracked.agent) {
         let told = track.root.as_ref().map(PathBuf::from);
-        let roots = told.into_iter().chain(adapter.session_roots(&request.env));
+        let roots = told.into_iter().chain(adapter.session_roots(&machine.env()));
         let sources = roots
             .map(|root| shelves.session_sources(adapter, &root, &tracked.id).to_vec())
             .find(|sources| !sources.is_empty())
@@ -129,7 +129,7 @@ fn condense_session(
                 (index > 0).then_some(cost_covers_all),
             );
             cost_covers_all |= index == 0 && digest.is_some_and(|one| one.cost_covers_subagents);
-            files.extend(keep_transcript(home, adapter, source)?);
+            files.extend(keep_transcript(machine, adapter, source)?);
         }
     }
     if let Some(end) = &track.end {
@@ -146,7 +146,7 @@ fn condense_session(
     Ok(KeptSession {
         agent: tracked.agent.clone(),
         session: tracked.id.clone(),
-        kept_at: request.now,
+        kept_at: machine.now(),
         summary,
         files,
     })
@@ -181,7 +181,7 @@ const MAX_COPIED_FILE: u64 = 2 << 30;
 /// one entry on a line. Of a file that is too large there is no copy, only the summary: it stays
 /// where it is, and `gc` copies it before it goes.
 fn keep_transcript(
-    home: &Path,
+    machine: &Machine,
     adapter: &'static dyn Adapter,
     source: &TranscriptSource,
 ) -> Result<Option<KeptFile>, VaultError> {
@@ -189,7 +189,9 @@ fn keep_transcript(
     if source.bytes.is_none() {
         match adapters::files::open_file(&source.root, &source.path) {
             Ok((_, stamp)) if stamp.bytes > MAX_COPIED_FILE => return Ok(None),
-            Ok((file, _)) => return vault::keep_copy(home, &path, KeptForm::File, file).map(Some),
+            Ok((file, _)) => {
+                return vault::keep_copy(machine, &path, KeptForm::File, file).map(Some);
+            }
             Err(_) => {}
         }
     }
@@ -200,5 +202,5 @@ fn keep_transcript(
         }
     });
     let name = if is_safe_id(&source.id) { format!("{path}#{}", source.id) } else { path.into() };
-    vault::keep_copy(home, &name, KeptForm::Conversation, lines.as_slice()).map(Some)
+    vault::keep_copy(machine, &name, KeptForm::Conversation, lines.as_slice()).map(Some)
 }

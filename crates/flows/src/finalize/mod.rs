@@ -7,14 +7,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use adapters::EnvLookup;
-use model::liveness::Observer;
 use model::plan::Refusal;
 use model::rules::guard;
 use model::rules::track::{EndReason, HookTrack};
 use model::time::Time;
 use model::wire::{SweepResult, SweptSession};
 use store::state::{StateError, StateStore, TrackedSession};
+use sys::machine::Machine;
 
 use crate::launches;
 use crate::tracks::intake::{self, IntakeError};
@@ -43,10 +42,8 @@ pub enum SweepError {
 /// What to sweep.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepRequest<'a> {
-    /// The environment that says where agents keep things.
-    pub env: EnvLookup<'a>,
-    /// The time.
-    pub now: Time,
+    /// Where and when.
+    pub machine: &'a Machine,
     /// Only these sessions (`agent:id`); empty means all.
     pub only: &'a [String],
     /// How long condensing may take. What is left over is resumed by the next sweep.
@@ -66,11 +63,11 @@ enum TrackFinding {
     Doubt(String),
 }
 
-fn examine_track(track: &HookTrack, observer: &Observer) -> TrackFinding {
+fn examine_track(track: &HookTrack, machine: &Machine) -> TrackFinding {
     let Some(owner) = &track.owner else {
         return TrackFinding::Doubt("its owner is not known".to_owned());
     };
-    let liveness = sys::proc::probe_liveness(owner, observer);
+    let liveness = machine.probe_process(owner);
     match guard::may_finalize(liveness) {
         Ok(()) if track.owner_unconfirmed => TrackFinding::Doubt(
             "its owner is gone, and who began its last turn is not known".to_owned(),
@@ -84,14 +81,15 @@ fn examine_track(track: &HookTrack, observer: &Observer) -> TrackFinding {
 }
 
 /// Looks only: what a sweep would do.
-pub fn preview_sweep(home: &Path, request: &SweepRequest<'_>) -> Result<SweepResult, SweepError> {
+pub fn preview_sweep(request: &SweepRequest<'_>) -> Result<SweepResult, SweepError> {
+    let machine = request.machine;
+    let home = machine.home();
     let state = StateStore::open_read_only(home)?;
     let mut open = open_now(home, state.as_ref())?;
     open.retain(|tracked| is_wanted(request, tracked));
-    let observer = sys::proc::current_observer();
     let mut swept = SweepResult { dry_run: true, ..SweepResult::default() };
     for tracked in open {
-        match examine_track(&tracked.track, &observer) {
+        match examine_track(&tracked.track, machine) {
             TrackFinding::Gone => {
                 let reason = EndReason::Exited.reason_text();
                 swept.ended.push(swept_session(&tracked, reason));
@@ -103,7 +101,7 @@ pub fn preview_sweep(home: &Path, request: &SweepRequest<'_>) -> Result<SweepRes
     if let Some(state) = state {
         swept.pending = state.count_uncondensed()?;
     }
-    swept.launches = launches::count_due(home, request.now);
+    swept.launches = launches::count_due(machine);
     Ok(swept)
 }
 
@@ -143,20 +141,20 @@ pub fn sweep_sessions(
     writer: &mut StoreWriter,
     request: &SweepRequest<'_>,
 ) -> Result<SweepResult, SweepError> {
-    let begun = Instant::now();
+    let (begun, machine) = (Instant::now(), request.machine);
     let mut swept = SweepResult::default();
-    take_in(writer, &mut swept)?;
-    let observer = sys::proc::current_observer();
+    take_in(writer, machine, &mut swept)?;
+    crate::permits::forget_dead_requests(machine);
     for tracked in writer.state()?.open_sessions()? {
         if !is_wanted(request, &tracked) {
             continue;
         }
-        match examine_track(&tracked.track, &observer) {
+        match examine_track(&tracked.track, machine) {
             TrackFinding::Alive => {}
             TrackFinding::Doubt(reason) => swept.kept.push(swept_session(&tracked, reason)),
             TrackFinding::Gone => {
                 sys::pause::pause_at("sweep.listed");
-                end_session(writer, request, &tracked, &observer, &mut swept)?;
+                end_session(writer, machine, &tracked, &mut swept)?;
             }
         }
     }
@@ -164,12 +162,16 @@ pub fn sweep_sessions(
     condense::condense_all(writer, request, begun, &mut swept)?;
     swept.pending = writer.state()?.count_uncondensed()?;
     // A trash that cannot be used is no reason to fail: what was ended is ended.
-    swept.launches = launches::sweep_due(writer, request.now).unwrap_or(0);
+    swept.launches = launches::sweep_due(writer, machine).unwrap_or(0);
     Ok(swept)
 }
 
-fn take_in(writer: &mut StoreWriter, swept: &mut SweepResult) -> Result<(), IntakeError> {
-    let drained = intake::drain_spool(&writer.home.clone(), writer.state_mut()?)?;
+fn take_in(
+    writer: &mut StoreWriter,
+    machine: &Machine,
+    swept: &mut SweepResult,
+) -> Result<(), IntakeError> {
+    let drained = intake::drain_spool(machine, writer.state_mut()?)?;
     swept.reports += drained.reports;
     swept.rejected += drained.rejected;
     Ok(())
@@ -179,9 +181,8 @@ fn take_in(writer: &mut StoreWriter, swept: &mut SweepResult) -> Result<(), Inta
 /// meanwhile, and its report be in the spool.
 fn end_session(
     writer: &mut StoreWriter,
-    request: &SweepRequest<'_>,
+    machine: &Machine,
     tracked: &TrackedSession,
-    observer: &Observer,
     swept: &mut SweepResult,
 ) -> Result<(), SweepError> {
     let Some(_lock) = lock_session(&writer.home, tracked) else {
@@ -189,16 +190,16 @@ fn end_session(
         swept.kept.push(swept_session(tracked, reason));
         return Ok(());
     };
-    take_in(writer, swept)?;
+    take_in(writer, machine, swept)?;
     let still = |track: &HookTrack| {
-        track.is_open() && matches!(examine_track(track, observer), TrackFinding::Gone)
+        track.is_open() && matches!(examine_track(track, machine), TrackFinding::Gone)
     };
     let evidence = tracked.track.transcript.as_deref().and_then(last_written);
     let ended = writer.state_mut()?.mark_exited(
         &tracked.agent,
         &tracked.id,
         evidence,
-        request.now,
+        machine.now(),
         still,
     )?;
     if let Some(end) = ended {

@@ -3,10 +3,9 @@
 //! The plan is made by whoever asks, and made anew by whoever carries it out. What went is never more
 //! than what was consented to: if the two differ, only what is in both goes, and that is said.
 
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::PathBuf;
 
-use adapters::EnvLookup;
 use model::config::OstlerConfig;
 use model::plan::{PlanItem, Refusal};
 use model::rules::retain::{RetentionCandidate, RetentionLimits, select_removals};
@@ -14,6 +13,7 @@ use model::session::SessionName;
 use model::time::Time;
 use model::wire::{GcResult, IncompleteSource, ItemFate, PlannedItem};
 use sys::lockfile::LockFile;
+use sys::machine::Machine;
 
 use crate::launches;
 use crate::observe::{self, Observation, ObserveScope};
@@ -152,31 +152,30 @@ fn planned_line((action, item, refused): (ItemFate, PlanItem, Option<Refusal>)) 
     PlannedItem { action, item, refused: refused.as_ref().map(Into::into) }
 }
 
-/// Looks at everything and says what would go.
-pub fn plan_gc(home: &Path, ask: &GcRequest, now: Time) -> GcPlan {
-    let lookup = |name: &str| ask.variables.get(name).map(OsString::from);
-    plan_gc_in(home, ask, now, EnvLookup::new(&lookup))
+/// Looks at everything and says what would go, in the environment of whoever asked.
+pub fn plan_gc(ask: &GcRequest, machine: &Machine) -> GcPlan {
+    plan_gc_in(ask, &machine.with_variables(&ask.variables))
 }
 
-/// As [`plan_gc`], in this process's own environment; what was looked up in it is noted in the request.
-pub fn plan_gc_here(home: &Path, ask: &mut GcRequest, now: Time, env: &EnvLookup<'_>) -> GcPlan {
-    let (planning, variables) =
-        adapters::variables::record_lookups(env, |env| plan_gc_in(home, ask, now, *env));
+/// As [`plan_gc`], in this machine's own environment; what was looked up in it is noted in the request.
+pub fn plan_gc_here(ask: &mut GcRequest, machine: &Machine) -> GcPlan {
+    let (planning, variables) = machine.note_variables(|machine| plan_gc_in(ask, machine));
     ask.variables = variables;
     planning
 }
 
-fn plan_gc_in(home: &Path, ask: &GcRequest, now: Time, env: EnvLookup<'_>) -> GcPlan {
-    let observation = observe_for(home, ask, now, env);
+fn plan_gc_in(ask: &GcRequest, machine: &Machine) -> GcPlan {
+    let now = machine.now();
+    let observation = observe_for(ask, machine);
     let mut planning = GcPlan { pins: observation.pins.clone(), ..GcPlan::default() };
     planning.incomplete.extend(observation.incomplete.iter().cloned());
-    own::plan_terminals(home, ask, now, &observation, &mut planning);
+    own::plan_terminals(ask, machine, &observation, &mut planning);
     if ask.is_about(own::OSTLER_OWNER) {
-        own::plan_launches(home, ask, now, &mut planning);
-        own::plan_spills(home, ask, now, &mut planning);
-        own::plan_vault_copies(home, ask, now, &mut planning);
-        own::plan_sockets(home, ask, &mut planning);
-        own::plan_temporaries(home, ask, now, &mut planning);
+        own::plan_launches(ask, machine, &mut planning);
+        own::plan_spills(ask, machine, &mut planning);
+        own::plan_vault_copies(ask, machine, &mut planning);
+        own::plan_sockets(machine.home(), ask, &mut planning);
+        own::plan_temporaries(ask, machine, &mut planning);
     }
     if ask.includes(GcInclude::Temps) {
         native::plan_leftovers(ask, now, &observation, &mut planning);
@@ -191,7 +190,7 @@ fn plan_gc_in(home: &Path, ask: &GcRequest, now: Time, env: EnvLookup<'_>) -> Gc
 }
 
 /// Looks at no more than is asked about; but in a worktree anybody may work.
-fn observe_for(home: &Path, ask: &GcRequest, now: Time, env: EnvLookup<'_>) -> Observation {
+fn observe_for(ask: &GcRequest, machine: &Machine) -> Observation {
     let mut agents = ask.agents.clone();
     if ask.include.is_empty() {
         agents = vec![crate::terminal::sight::TERMINAL_AGENT.to_owned()];
@@ -199,11 +198,9 @@ fn observe_for(home: &Path, ask: &GcRequest, now: Time, env: EnvLookup<'_>) -> O
         agents.clear();
     }
     observe::observe_sessions(&observe::ObserveRequest {
-        env,
+        machine,
         config: &OstlerConfig::default(),
-        home: Some(home),
-        cache: None,
-        now,
+        use_index: false,
         scope: ObserveScope::All,
         agents: &agents,
     })
@@ -214,11 +211,11 @@ pub fn carry_out_gc(
     writer: &mut StoreWriter,
     ask: &GcRequest,
     consent: &GcConsent,
-    now: Time,
+    machine: &Machine,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<GcResult, CollectError> {
-    let left = reaper::recover_interrupted(&writer.home)?.left;
-    let planning = plan_gc(&writer.home, ask, now);
+    let left = reaper::recover_interrupted(writer, machine)?.left;
+    let planning = plan_gc(ask, machine);
     sys::pause::pause_at("gc.planned");
     let hash = planning.plan_hash();
     let mut result = GcResult {
@@ -234,7 +231,7 @@ pub fn carry_out_gc(
     };
     let total = planning.wanted.len();
     let mut kept = Vec::new();
-    let mut reaper = Reaper::begin(writer, "gc", now)?;
+    let mut reaper = Reaper::begin(writer, "gc", machine)?;
     for (index, wanted) in planning.wanted.into_iter().enumerate() {
         progress(index, total);
         let planned = &wanted.planned;
@@ -243,11 +240,11 @@ pub fn carry_out_gc(
         }
         let may_go = |planned: &PlannedRemoval| {
             writer.recheck_pins(&wanted.of)?;
-            wanted.check.check_item(planned)
+            wanted.check.check_item(planned, machine)
         };
         let outcome = match recheck_planned(planned, may_go) {
             Err(refusal) => Err(refusal),
-            Ok(checked) => match wanted.check.copy_first(&writer.home, planned) {
+            Ok(checked) => match wanted.check.copy_first(machine, planned) {
                 Err(refusal) => Err(refusal),
                 Ok(copy) => {
                     kept.extend(copy);
@@ -271,7 +268,7 @@ pub fn carry_out_gc(
     }
     result.receipt = reaper.finish()?.map(|(receipt, _)| receipt);
     for one in kept {
-        note_kept_copy(writer, &one, now);
+        note_kept_copy(writer, &one, machine.now());
     }
     result.items.extend(
         planning
@@ -295,14 +292,16 @@ fn note_kept_copy(writer: &mut StoreWriter, kept: &model::summary::KeptSession, 
 
 impl GcCheck {
     /// Whether it may go now; takes the lock that goes with it.
-    fn check_item(&self, planned: &PlannedRemoval) -> Result<Option<LockFile>, Refusal> {
+    fn check_item(
+        &self,
+        planned: &PlannedRemoval,
+        machine: &Machine,
+    ) -> Result<Option<LockFile>, Refusal> {
         match self {
-            Self::Terminal { root, id } => own::check_terminal(root, id),
+            Self::Terminal { root, id } => own::check_terminal(root, id, machine),
             Self::Unopened | Self::Transcript(_) => reaper::check_unopened(planned).map(|()| None),
             Self::Socket => own::check_socket(&planned.path).map(|()| None),
-            Self::Launch => {
-                launches::check_record(&planned.path, &sys::proc::current_observer()).map(|()| None)
-            }
+            Self::Launch => launches::check_record(&planned.path, machine).map(|()| None),
             Self::Worktree => {
                 worktree::check_worktree(&planned.path, &InUse::scan_processes()).map(|()| None)
             }
@@ -312,16 +311,16 @@ impl GcCheck {
     /// Keeps a copy of what agents wrote, before it goes.
     fn copy_first(
         &self,
-        home: &Path,
+        machine: &Machine,
         planned: &PlannedRemoval,
     ) -> Result<Option<model::summary::KeptSession>, Refusal> {
         let Self::Transcript(kept) = self else { return Ok(None) };
         let failed = |why: String| Refusal::NotCopied { why };
         let file =
             sys::private::open_regular(&planned.path).map_err(|error| failed(error.to_string()))?;
-        let copy =
-            crate::vault::keep_copy(home, &planned.item.path, model::summary::KeptForm::File, file)
-                .map_err(|error| failed(error.to_string()))?;
+        let form = model::summary::KeptForm::File;
+        let copy = crate::vault::keep_copy(machine, &planned.item.path, form, file)
+            .map_err(|error| failed(error.to_string()))?;
         let mut kept = kept.as_ref().clone();
         kept.files = vec![copy];
         Ok(Some(kept))

@@ -14,6 +14,7 @@ use model::rules::retain::{RetentionCandidate, RetentionLimits};
 use model::session::{self, SessionName};
 use model::time::{Time, whole_millis};
 use sys::lockfile::LockFile;
+use sys::machine::Machine;
 
 use super::{GcCheck, GcPlan};
 use crate::observe::Observation;
@@ -31,15 +32,15 @@ const TEMPORARY_MIN_AGE: Duration = Duration::from_secs(3600);
 
 /// Hosted terminals that are over.
 pub(super) fn plan_terminals(
-    home: &Path,
     ask: &GcRequest,
-    now: Time,
+    machine: &Machine,
     observation: &Observation,
     planning: &mut GcPlan,
 ) {
     if !ask.is_about(sight::TERMINAL_AGENT) && !ask.is_about(OSTLER_OWNER) {
         return;
     }
+    let (home, now) = (machine.home(), machine.now());
     let (mut found, mut candidates) = (Vec::new(), Vec::new());
     for one in &observation.sessions {
         let session = &one.session;
@@ -88,17 +89,20 @@ fn session_of(planned: &PlannedRemoval) -> String {
 }
 
 /// Whether a terminal may go now.
-pub(super) fn check_terminal(root: &Path, id: &str) -> Result<Option<LockFile>, Refusal> {
-    let home = TerminalHome::at_root(root);
+pub(super) fn check_terminal(
+    root: &Path,
+    id: &str,
+    machine: &Machine,
+) -> Result<Option<LockFile>, Refusal> {
+    let home = TerminalHome::at_root(root, machine);
     let session =
         home.open_session(id).map_err(|fault| Refusal::Unreadable { why: fault.message })?;
     remove::check_removable(&session.as_settled()).map(|()| None)
 }
 
 /// Records of agents that were started and are gone.
-pub(super) fn plan_launches(home: &Path, ask: &GcRequest, now: Time, planning: &mut GcPlan) {
-    let observer = sys::proc::current_observer();
-    for record in launches::launch_records(home) {
+pub(super) fn plan_launches(ask: &GcRequest, machine: &Machine, planning: &mut GcPlan) {
+    for record in launches::launch_records(machine.home()) {
         let launch = match record.launch {
             Ok(launch) => launch,
             Err(why) => {
@@ -116,7 +120,7 @@ pub(super) fn plan_launches(home: &Path, ask: &GcRequest, now: Time, planning: &
             }
         };
         let ttl = ask.older_than(launch.retention_ttl());
-        let (fate, liveness) = launches::judge_launch(home, &launch, ttl, &observer, now);
+        let (fate, liveness) = launches::judge_launch(&launch, ttl, machine);
         let Ok(mut planned) = launches::plan_record(&record.path, &launch, liveness) else {
             continue;
         };
@@ -137,7 +141,8 @@ pub(super) fn plan_launches(home: &Path, ask: &GcRequest, now: Time, planning: &
 }
 
 /// Payloads beside the spool whose reports were taken in long ago.
-pub(super) fn plan_spills(home: &Path, ask: &GcRequest, now: Time, planning: &mut GcPlan) {
+pub(super) fn plan_spills(ask: &GcRequest, machine: &Machine, planning: &mut GcPlan) {
+    let home = machine.home();
     let state = store::state::StateStore::open_read_only(home).ok().flatten();
     // A spool that cannot be read may name any of them.
     let Ok(waiting) = intake::read_waiting(home, state.as_ref()) else { return };
@@ -146,7 +151,7 @@ pub(super) fn plan_spills(home: &Path, ask: &GcRequest, now: Time, planning: &mu
     let why = "the payload of a report that was taken in";
     for (path, name) in files_in(&hook::spill_directory(home)) {
         if !named.contains(&name) {
-            add_old(ask, now, &path, (RemovableKind::Spill, why), limit, planning);
+            add_old(ask, machine.now(), &path, (RemovableKind::Spill, why), limit, planning);
         }
     }
 }
@@ -172,7 +177,8 @@ fn files_in(directory: &Path) -> impl Iterator<Item = (PathBuf, String)> + use<>
 }
 
 /// Copies in the vault, the oldest first, until the rest fits the budget.
-pub(super) fn plan_vault_copies(home: &Path, ask: &GcRequest, now: Time, planning: &mut GcPlan) {
+pub(super) fn plan_vault_copies(ask: &GcRequest, machine: &Machine, planning: &mut GcPlan) {
+    let home = machine.home();
     let Some(max_bytes) = ask.retention.vault_bytes else { return };
     let Ok(kept) = crate::finalize::list_kept(home) else { return };
     // The newest session that needs a copy says how old it is; any of them may be pinned.
@@ -183,7 +189,7 @@ pub(super) fn plan_vault_copies(home: &Path, ask: &GcRequest, now: Time, plannin
             let name = SessionName::new(&one.agent, &one.session);
             let at = *known.entry(&file.sha256).or_insert(copies.len());
             if at == copies.len() {
-                let age = now.since(one.kept_at);
+                let age = machine.now().since(one.kept_at);
                 copies.push((file.sha256.as_str(), age, name.to_string()));
                 let bytes = file.kept_bytes;
                 candidates
@@ -242,7 +248,8 @@ pub(super) fn check_socket(path: &Path) -> Result<(), Refusal> {
 }
 
 /// Files that were being written when their writer died.
-pub(super) fn plan_temporaries(home: &Path, ask: &GcRequest, now: Time, planning: &mut GcPlan) {
+pub(super) fn plan_temporaries(ask: &GcRequest, machine: &Machine, planning: &mut GcPlan) {
+    let home = machine.home();
     let why = "its writer died while writing it";
     let launches = launches::launches_directory(home);
     for directory in [home.to_owned(), home.join("vault"), home.join("spool"), launches] {
@@ -250,7 +257,7 @@ pub(super) fn plan_temporaries(home: &Path, ask: &GcRequest, now: Time, planning
             if name.starts_with('.') && name.ends_with(".tmp") && !path.is_dir() {
                 add_old(
                     ask,
-                    now,
+                    machine.now(),
                     &path,
                     (RemovableKind::Temporary, why),
                     TEMPORARY_MIN_AGE,

@@ -1,18 +1,18 @@
 //! Agents' files as they are found, and what is to happen to them.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use model::plan::{Refusal, RemovableKind};
-use model::time::Time;
 use model::wire::FileChange;
 use reaper::{CollectError, PlannedRemoval, Reaper, io_refusal, recheck_planned};
 use sha2::Digest;
 use sys::dropped::NoteDropped;
+use sys::machine::Machine;
 use sys::writer_lock::WriterLock;
 
+use super::made::SettingsDirectories;
 use super::{EditError, HooksError};
 
 const BACKUP: &str = ".ostler-backup";
@@ -232,8 +232,7 @@ impl SettingsPlan {
     /// then nothing was done.
     pub(super) fn apply(
         &self,
-        boundary: Option<&Path>,
-        kept_directories: &[PathBuf],
+        directories: &SettingsDirectories<'_>,
         remove: RemoveSettings<'_>,
     ) -> Result<(), HooksError> {
         if self.file_change() == FileChange::Unchanged && self.original != Original::Drop {
@@ -261,14 +260,12 @@ impl SettingsPlan {
         match (&self.seen.bytes, &self.after) {
             (Some(before), Some(after)) if before == after => {}
             (before, Some(after)) => {
-                if let Some(parent) = path.parent() {
-                    DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(fail)?;
-                }
+                directories.make_parent(path).map_err(fail)?;
                 sys::atomic::replace_if_unchanged(path, before.as_deref(), after).map_err(fail)?;
             }
             (Some(before), None) => {
                 remove(path, before).map_err(fail)?;
-                remove_empty_directories(path, boundary, kept_directories);
+                directories.remove_made(path).map_err(fail)?;
             }
             (None, None) => {}
         }
@@ -291,7 +288,7 @@ pub fn trash_settings(
     writer: &WriterLock,
     path: &Path,
     content_hash: &str,
-    now: Time,
+    machine: &Machine,
 ) -> Result<Result<(), Refusal>, CollectError> {
     let why = "ostler alone has written it, or it is a copy from before ostler's change";
     let failed = |error: io::Error| io_refusal(path, &error);
@@ -304,7 +301,7 @@ pub fn trash_settings(
         let bytes = fs::read(path).map_err(failed)?;
         (sys::hash::sha256(&bytes) == content_hash).then_some(None).ok_or(Refusal::Changed)
     });
-    let mut reaper = Reaper::begin(writer, "hooks uninstall", now)?;
+    let mut reaper = Reaper::begin(writer, "hooks uninstall", machine)?;
     let taken = match checked {
         Ok(checked) => reaper.trash_item(&checked)?,
         Err(refusal) => Err(refusal),

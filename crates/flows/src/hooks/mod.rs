@@ -7,6 +7,7 @@
 mod command;
 mod files;
 mod json;
+mod made;
 mod script;
 mod toml;
 mod trust;
@@ -21,11 +22,13 @@ pub use model::edit::EditError;
 use model::event::HookHappening;
 pub use model::wire::HookState as State;
 use model::wire::{FileChange, HookAgent, HookFile};
+use sys::machine::Machine;
 
 use command::OstlerCommand;
 pub(crate) use files::remove_empty_directories;
 pub use files::{RemoveSettings, trash_settings};
 use files::{SettingsFile, SettingsPlan, backup_at_home, backup_beside, resolve_beneath};
+use made::SettingsDirectories;
 
 /// How long an agent may wait for a hook, in seconds. The hook takes milliseconds; this is for a
 /// machine that stands still. Ends are short: agents give all of their hooks little time.
@@ -38,14 +41,12 @@ const MAX_CHANGE_ATTEMPTS: usize = 5;
 /// Where, and which ostler.
 #[derive(Debug)]
 pub struct HooksRequest<'a> {
-    /// The environment that says where agents keep their settings.
-    pub env: adapters::EnvLookup<'a>,
+    /// Where agents keep their settings, and ostler what they were before.
+    pub machine: &'a Machine,
     /// The ostler that agents are to run.
     pub program: &'a Path,
     /// The project, or `None` for all of the user's work.
     pub project: Option<&'a Path>,
-    /// ostler's home, where a project's settings are kept as they were. Only a project needs it.
-    pub home: Option<&'a Path>,
 }
 
 /// What to do.
@@ -119,9 +120,9 @@ pub fn supported_agents() -> impl Iterator<Item = &'static str> {
 }
 
 /// Whether the agent was ever run here.
-pub fn is_present(agent: &str, env: &adapters::EnvLookup<'_>) -> bool {
+pub fn is_present(agent: &str, machine: &Machine) -> bool {
     adapters::by_id(agent)
-        .is_some_and(|one| one.session_roots(env).iter().any(|root| root.exists()))
+        .is_some_and(|one| one.session_roots(&machine.env()).iter().any(|root| root.exists()))
 }
 
 /// How far the hooks of an agent are.
@@ -136,7 +137,7 @@ pub fn hooks_status(agent: &str, request: &HooksRequest<'_>) -> Result<HookAgent
     }
     let (state, notes) = overall_state(adapter, hooks, &wiring, request)?;
     let id = adapter.agent_profile().id;
-    let present = is_present(id, &request.env);
+    let present = is_present(id, request.machine);
     Ok(HookAgent { agent: id, present, state: Some(state), files, notes, problem: None })
 }
 
@@ -168,10 +169,17 @@ pub(crate) fn change_hooks_keeping(
     // All or nothing, as far as that can be known beforehand.
     let mut plans = parts.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
     if !dry_run {
+        let directories = SettingsDirectories {
+            home: Some(request.machine.home()),
+            boundary: request
+                .project
+                .map(Path::to_owned)
+                .or_else(|| request.machine.env().home_dir()),
+            kept: kept_directories,
+        };
         for (part, plan) in parts.iter().zip(&mut plans) {
             let mut attempts = 0;
-            let boundary = removal_boundary(request);
-            while let Err(error) = plan.apply(boundary.as_deref(), kept_directories, remove) {
+            while let Err(error) = plan.apply(&directories, remove) {
                 attempts += 1;
                 if !matches!(error, HooksError::Busy(_)) || attempts == MAX_CHANGE_ATTEMPTS {
                     plan.drop_new_backup(remove);
@@ -188,7 +196,7 @@ pub(crate) fn change_hooks_keeping(
     let files = plans.iter().map(view).collect();
     let (state, notes) = overall_state(adapter, hooks, &wiring, request)?;
     let id = adapter.agent_profile().id;
-    let present = is_present(id, &request.env);
+    let present = is_present(id, request.machine);
     Ok(HookAgent { agent: id, present, state: Some(state), files, notes, problem: None })
 }
 
@@ -268,15 +276,15 @@ fn settings_parts(
     if let Some(project) = request.project {
         let path = hooks.wiring.project.ok_or(HooksError::NoProject(id))?(project);
         let path = resolve_beneath(project, &path)?;
-        let backup = backup_at_home(request.home.ok_or(HooksError::NoHome(id))?, &path);
+        let backup = backup_at_home(request.machine.home(), &path);
         return Ok(vec![SettingsPart { path, backup, kind: PartKind::Hooks }]);
     }
     let no_home = || HooksError::NoHome(id);
-    let path = (hooks.wiring.user)(&request.env).ok_or_else(no_home)?;
+    let path = (hooks.wiring.user)(&request.machine.env()).ok_or_else(no_home)?;
     let backup = backup_beside(&path);
     let mut parts = vec![SettingsPart { path, backup, kind: PartKind::Hooks }];
     if let Some(notify) = &hooks.wiring.notify {
-        let path = (notify.user)(&request.env).ok_or_else(no_home)?;
+        let path = (notify.user)(&request.machine.env()).ok_or_else(no_home)?;
         let backup = backup_beside(&path);
         parts.push(SettingsPart { path, backup, kind: PartKind::Notify { event: notify.event } });
     }
@@ -433,6 +441,7 @@ fn overall_state(
     let mut notes = Vec::new();
     let mut state = State::NotInstalled;
     let mut here = String::new();
+    let mut has_notify = false;
     for part in settings_parts(adapter, hooks, request)? {
         let seen = part.read()?;
         let text = seen.settings_text()?.to_owned();
@@ -447,17 +456,21 @@ fn overall_state(
             }
             (PartKind::Notify { .. }, Some(State::NotInstalled)) => {}
             (PartKind::Notify { .. }, Some(found)) => {
+                has_notify = true;
                 state = if state == State::Installed { found } else { state };
             }
         }
     }
     if state == State::Installed && !trust::is_trust_given(hooks, wiring, request, &here) {
         state = State::NotTrusted;
-        notes.push(
+        let until_then = match has_notify {
+            true => "only the end of each turn is reported, through `notify`",
+            false => "nothing is reported",
+        };
+        notes.push(format!(
             "the agent runs these hooks only after you have reviewed them: type `/hooks` in it; \
-             until then only the end of each turn is reported, through `notify`"
-                .to_owned(),
-        );
+             until then {until_then}"
+        ));
     }
     Ok((state, notes))
 }
@@ -481,9 +494,4 @@ fn judge_commands<'o>(
     } else {
         State::ForeignEdited
     }
-}
-
-/// Directories from here up are never removed.
-fn removal_boundary(request: &HooksRequest<'_>) -> Option<PathBuf> {
-    request.project.map(Path::to_owned).or_else(|| request.env.home_dir())
 }

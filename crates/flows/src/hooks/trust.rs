@@ -17,9 +17,11 @@ pub(super) fn is_trust_given(
     let Some(notify) = &hooks.wiring.notify else { return true };
     let file = match request.project {
         Some(project) => hooks.wiring.project.map(|file| file(project)),
-        None => (hooks.wiring.user)(&request.env),
+        None => (hooks.wiring.user)(&request.machine.env()),
     };
-    let (Some(file), Some(settings)) = (file, (notify.user)(&request.env)) else { return false };
+    let (Some(file), Some(settings)) = (file, (notify.user)(&request.machine.env())) else {
+        return false;
+    };
     let Ok(settings) = SettingsFile::read_settings(&settings, backup_beside(&settings)) else {
         return false;
     };

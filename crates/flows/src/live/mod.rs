@@ -10,20 +10,19 @@
 //! to wait for.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use adapters::EnvLookup;
 use model::config::OstlerConfig;
 use model::identity::Identity;
 use model::rules::judge;
 use model::session::SessionName;
 use model::status::Activity;
 use model::time::Time;
+use model::wire::IncompleteSource;
+use sys::machine::Machine;
 use sys::watch::WatchLimitError;
 use sys::watch_set::{ASK_INTERVAL, WatchNews, WatchSet};
 
@@ -51,44 +50,35 @@ const SIGN_OF_LIFE_DELAY: Duration = Duration::from_secs(10);
 /// beyond the number that are watched.
 const UNTOLD_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Answers for variables of the environment.
-pub type Variables = Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
-
 /// What to look at, and from where: as [`ObserveRequest`], but its own.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct LiveSource {
-    /// The environment that says where agents keep things.
-    pub variables: Variables,
+    /// Where; each look is a turn of its own.
+    pub machine: Machine,
     /// Settings.
     pub config: OstlerConfig,
-    /// ostler's home.
-    pub home: Option<PathBuf>,
-    /// Where the index is.
-    pub cache: Option<PathBuf>,
+    /// Whether digests may come from the index.
+    pub use_index: bool,
     /// How much of the past.
     pub scope: ObserveScope,
     /// Adapter ids; empty means all.
     pub agents: Vec<String>,
-}
-
-impl std::fmt::Debug for LiveSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LiveSource").field("home", &self.home).finish_non_exhaustive()
-    }
+    /// What of the settings does not hold; told with every look.
+    pub problems: Vec<IncompleteSource>,
 }
 
 impl LiveSource {
-    /// Looks once.
-    pub fn observe_at(&self, now: Time) -> Observation {
-        observe_sessions(&ObserveRequest {
-            env: EnvLookup::new(&*self.variables),
+    /// Looks once, at the moment of this machine.
+    pub fn observe_on(&self, machine: &Machine) -> Observation {
+        let mut observation = observe_sessions(&ObserveRequest {
+            machine,
             config: &self.config,
-            home: self.home.as_deref(),
-            cache: self.cache.as_deref(),
-            now,
+            use_index: self.use_index,
             scope: self.scope,
             agents: &self.agents,
-        })
+        });
+        observation.incomplete.extend_from_slice(&self.problems);
+        observation
     }
 }
 
@@ -254,11 +244,11 @@ impl LiveSessions {
         self.due = None;
         // What is under watch before it is read cannot change unnoticed.
         if self.seen.is_none() {
-            self.places.await_home(self.source.home.as_deref());
+            self.places.await_home(self.source.machine.home());
             self.watch_places();
         }
-        let (began, at) = (Instant::now(), sys::clock::now());
-        let observation = Arc::new(self.source.observe_at(at));
+        let (began, machine) = (Instant::now(), self.source.machine.next_turn());
+        let (at, observation) = (machine.now(), Arc::new(self.source.observe_on(&machine)));
         let before = self.seen.replace(Arc::clone(&observation));
         let spent = began.elapsed();
         self.rested = Instant::now() + (spent * REST_FACTOR).min(MAX_REST);
@@ -282,7 +272,7 @@ impl LiveSessions {
 
     /// Watches where what was seen is written, and holds on to the processes that it belongs to.
     fn watch_what_was_seen(&mut self, observation: &Observation) {
-        self.places = WatchPlaces::of_observation(observation, self.source.home.as_deref());
+        self.places = WatchPlaces::of_observation(observation, self.source.machine.home());
         let added = self.watch_places();
         if added > 0 {
             // They may have changed after they were read and before they were watched.

@@ -47,12 +47,10 @@ pub(super) struct WatchPlaces {
 
 impl WatchPlaces {
     /// Where sessions that were seen are written, and where others would appear.
-    pub(super) fn of_observation(observation: &Observation, home: Option<&Path>) -> Self {
+    pub(super) fn of_observation(observation: &Observation, home: &Path) -> Self {
         let mut places = Self::default();
         places.await_home(home);
-        if let Some(home) = home {
-            places.add_terminals(observation, home);
-        }
+        places.add_terminals(observation, home);
         let agents = || observation.agents.iter().filter(|agent| !agent.disabled);
         for root in agents().flat_map(|agent| &agent.roots) {
             places.await_place(root);
@@ -73,8 +71,7 @@ impl WatchPlaces {
     }
 
     /// ostler's own places.
-    pub(super) fn await_home(&mut self, home: Option<&Path>) {
-        let Some(home) = home else { return };
+    pub(super) fn await_home(&mut self, home: &Path) {
         if !home.is_dir() {
             return self.await_place(home);
         }
@@ -86,7 +83,7 @@ impl WatchPlaces {
     }
 
     fn add_terminals(&mut self, observation: &Observation, home: &Path) {
-        let sessions = terminal::TerminalHome::at_root(home).sessions_directory();
+        let sessions = terminal::sessions_directory(home);
         for one in &observation.sessions {
             if one.session.kind == SessionKind::Hosted && one.verdict.status.is_active() {
                 self.add_place(&sessions.join(&one.session.id), PlaceInterest::Terminal);

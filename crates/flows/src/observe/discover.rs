@@ -66,7 +66,7 @@ pub(super) fn list_sources(request: &ObserveRequest<'_>) -> ListedSources {
     let adapters: Vec<&'static dyn Adapter> =
         adapters::ALL_ADAPTERS.iter().copied().filter(wanted).collect();
     std::thread::scope(|threads| {
-        let (cache, adapters) = (request.cache, &adapters);
+        let (cache, adapters) = (request.machine.cache().filter(|_| request.use_index), &adapters);
         let index = threads.spawn(move || {
             let index = DigestIndex::open(cache?)?;
             let ids = adapters.iter().map(|adapter| adapter.agent_profile().id);
@@ -111,7 +111,7 @@ fn survey_adapter(
 ) -> (AgentReport, Survey) {
     let disabled =
         request.config.disabled_adapters.iter().any(|id| id == adapter.agent_profile().id);
-    let mut roots: Vec<PathBuf> = adapter.session_roots(&request.env);
+    let mut roots: Vec<PathBuf> = adapter.session_roots(&request.machine.env());
     roots.extend_from_slice(request.config.roots_of(adapter.agent_profile().id));
     roots.dedup();
     let mut all = Survey::new(roots.first().map_or(std::path::Path::new("/"), PathBuf::as_path));
@@ -163,7 +163,7 @@ impl Discovered {
         let (read, problems) = digest_all(adapter, sources, shelf, deadline);
         self.incomplete
             .extend(problems.into_iter().map(|p| incomplete_source(id, &p.path, p.reason)));
-        update_index(index, adapter, &read, listed, request.now);
+        update_index(index, adapter, &read, listed, request.machine.now());
         let ready = survey.ready.into_iter().map(|(source, digest)| (source.into(), digest.into()));
         let transcripts: Vec<(Box<TranscriptSource>, Box<TranscriptDigest>)> =
             read.into_iter().map(|read| (read.source, read.digest)).chain(ready).collect();

@@ -4,7 +4,6 @@
 //! can be seen for as long as both are there.
 
 use model::identity::Identity;
-use model::rules::judge;
 use model::session::{LinkedSession, SessionKind};
 use sys::proc::ProcessTable;
 
@@ -27,7 +26,7 @@ pub(super) fn link_terminals(
             continue;
         }
         let mut places: Vec<usize> = Vec::new();
-        for pid in holders(&sessions[native]) {
+        for pid in sessions[native].holders().iter().filter_map(|holder| holder.pid) {
             // Of terminals within terminals the innermost.
             let mut above = table.self_and_ancestors(pid);
             let holder = above.find_map(|row| {
@@ -48,20 +47,4 @@ pub(super) fn link_terminals(
 
 fn link_to(one: &Observed) -> LinkedSession {
     LinkedSession { agent: one.session.agent, id: one.session.id.clone() }
-}
-
-/// The processes that have a session open: all that are proven to, or the only one that may.
-fn holders(native: &Observed) -> Vec<u32> {
-    if !native.verdict.liveness.is_alive() {
-        return Vec::new();
-    }
-    let proven: Vec<u32> =
-        judge::proven_owners(&native.session).filter_map(|claim| claim.identity.pid).collect();
-    let alive = native.session.claims.iter().filter(|claim| claim.liveness.is_alive());
-    let derived: Vec<u32> = alive.filter_map(|claim| claim.identity.pid).collect();
-    match (proven.is_empty(), derived.len()) {
-        (false, _) => proven,
-        (true, 1) => derived,
-        (true, _) => Vec::new(),
-    }
 }

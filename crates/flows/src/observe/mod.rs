@@ -8,15 +8,16 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use access::rules::ACCESS_AGENT_NAME;
-use adapters::{Adapter, EnvLookup, ExtraFile, SurveyProblem, TranscriptSource};
+use adapters::{Adapter, ExtraFile, SurveyProblem, TranscriptSource};
 use model::address::ShortIds;
 use model::config::OstlerConfig;
+use model::identity::Identity;
 use model::liveness::Observer;
-use model::rules::judge::{JudgeCircumstances, Verdict};
+use model::rules::judge::{self, JudgeCircumstances, Verdict};
 use model::session::{Session, SessionKind};
-use model::time::Time;
 use model::wire::{IncompleteSource, SessionView, UnattachedAgent};
 use store::state::{StateStore, TrackedSession};
+use sys::machine::Machine;
 
 use crate::terminal::sight;
 use crate::tracks;
@@ -43,16 +44,12 @@ pub enum ObserveScope {
 /// What to observe, and from where.
 #[derive(Clone, Copy, Debug)]
 pub struct ObserveRequest<'a> {
-    /// The environment that says where agents keep things.
-    pub env: EnvLookup<'a>,
+    /// Where, when, and who is looking.
+    pub machine: &'a Machine,
     /// Settings.
     pub config: &'a OstlerConfig,
-    /// ostler's home, where hooks' reports and access sessions are; `None` leaves them out.
-    pub home: Option<&'a Path>,
-    /// Where the index is; `None` reads every transcript.
-    pub cache: Option<&'a Path>,
-    /// The time.
-    pub now: Time,
+    /// Whether digests may come from the index; else every transcript is read.
+    pub use_index: bool,
     /// How much of the past.
     pub scope: ObserveScope,
     /// Adapter ids; empty means all.
@@ -80,6 +77,23 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// The processes that have the session open: all that are proven to, or the only one that may.
+    pub fn holders(&self) -> Vec<&Identity> {
+        if !self.verdict.liveness.is_alive() {
+            return Vec::new();
+        }
+        let proven: Vec<&Identity> =
+            judge::proven_owners(&self.session).map(|claim| &claim.identity).collect();
+        let alive = self.session.claims.iter().filter(|claim| claim.liveness.is_alive());
+        let derived: Vec<&Identity> =
+            alive.map(|claim| &claim.identity).filter(|one| one.pid.is_some()).collect();
+        match (proven.is_empty(), derived.len()) {
+            (false, _) => proven,
+            (true, 1) => derived,
+            (true, _) => Vec::new(),
+        }
+    }
+
     /// The session as programs see it.
     pub fn session_view(&self) -> SessionView<'_> {
         SessionView { pinned: self.pinned, ..SessionView::new(&self.session, &self.verdict) }
@@ -144,9 +158,9 @@ impl Observation {
 
 /// Observes.
 pub fn observe_sessions(request: &ObserveRequest<'_>) -> Observation {
-    let observer = sys::proc::current_observer();
+    let observer = request.machine.observer();
     let (processes, listed) = std::thread::scope(|threads| {
-        let processes = threads.spawn(|| processes::find_agents(&observer, request.config));
+        let processes = threads.spawn(|| processes::find_agents(observer, request.config));
         let listed = discover::list_sources(request);
         match processes.join() {
             Ok(processes) => (processes, listed),
@@ -156,17 +170,15 @@ pub fn observe_sessions(request: &ObserveRequest<'_>) -> Observation {
     let sees_every_process = observer.sees_every_process() && processes.is_listed();
     // A blind observer looks at everything, as if it had been asked to.
     let all = request.scope == ObserveScope::All || !sees_every_process;
-    let Told { tracks, ends, pins, untold } =
-        request.home.map(|home| read_told(home, all)).unwrap_or_default();
-    let mut found = discover::read_transcripts(request, &observer, &processes, &tracks, listed);
+    let Told { tracks, ends, pins, untold } = read_told(request.machine.home(), all);
+    let mut found = discover::read_transcripts(request, observer, &processes, &tracks, listed);
     found.incomplete.extend(untold);
     let circumstances = JudgeCircumstances {
-        now: request.now,
+        now: request.machine.now(),
         sees_every_process,
         stale_after: request.config.stale_after,
     };
-    let mut observation =
-        judge_sessions(request, &observer, &processes, found, (tracks, ends), circumstances);
+    let mut observation = judge_sessions(request, &processes, found, (tracks, ends), circumstances);
     if !pins.is_empty() {
         for one in observation.sessions.iter_mut().chain(&mut observation.subagents) {
             one.pinned = pins.get(&one.session.session_name()).is_some();
@@ -178,7 +190,6 @@ pub fn observe_sessions(request: &ObserveRequest<'_>) -> Observation {
 /// Judges what every source found: the one place where an [`Observed`] is made.
 fn judge_sessions(
     request: &ObserveRequest<'_>,
-    observer: &Observer,
     processes: &processes::AgentProcesses,
     found: discover::Discovered,
     (tracks, ends): (Vec<TrackedSession>, RecordedEnds),
@@ -196,17 +207,15 @@ fn judge_sessions(
     for report in &mut agents {
         report.processes = processes.runs_of(report.adapter.agent_profile().id).count();
     }
-    let ObserveRequest { home, now, .. } = *request;
+    let machine = request.machine;
     let asks_terminals = request.asks_for(sight::TERMINAL_AGENT);
     let seen = found.seen;
     let mut sources: Vec<Box<dyn SessionSource + '_>> =
-        vec![Box::new(NativeSessions { home, now, observer, processes, seen, tracks, ends })];
-    if let Some(home) = home {
-        if request.asks_for(ACCESS_AGENT_NAME) {
-            sources.push(Box::new(AccessSessions { home, now, observer }));
-        }
-        sources.push(Box::new(HostedTerminals { home, observer, are_listed: asks_terminals }));
+        vec![Box::new(NativeSessions { machine, processes, seen, tracks, ends })];
+    if request.asks_for(ACCESS_AGENT_NAME) {
+        sources.push(Box::new(AccessSessions { machine }));
     }
+    sources.push(Box::new(HostedTerminals { machine, are_listed: asks_terminals }));
     let (mut sessions, mut subagents) = (Vec::new(), Vec::new());
     let (mut unattached, mut programs) = (Vec::new(), Vec::new());
     for source in sources {
@@ -232,7 +241,7 @@ fn judge_sessions(
         agents,
         circumstances,
         pins: Pins::default(),
-        observer: observer.clone(),
+        observer: machine.observer().clone(),
         unread_ids: found.unread_ids,
     }
 }

@@ -5,14 +5,11 @@
 
 use adapters::TranscriptSource;
 use model::identity::Identity;
-use model::liveness::Observer;
 use model::rules::judge::{JudgeCircumstances, judge_session};
 use model::session::Session;
-use model::time::Time;
 use model::wire::{IncompleteSource, UnattachedAgent};
 use store::state::TrackedSession;
-
-use std::path::Path;
+use sys::machine::Machine;
 
 use super::discover::AgentSightings;
 use super::ends::RecordedEnds;
@@ -58,9 +55,7 @@ pub(super) trait SessionSource {
 
 /// Agents' own sessions.
 pub(super) struct NativeSessions<'a> {
-    pub(super) home: Option<&'a Path>,
-    pub(super) now: Time,
-    pub(super) observer: &'a Observer,
+    pub(super) machine: &'a Machine,
     pub(super) processes: &'a AgentProcesses,
     pub(super) seen: Vec<AgentSightings>,
     /// What hooks told of open sessions.
@@ -70,10 +65,10 @@ pub(super) struct NativeSessions<'a> {
 
 impl SessionSource for NativeSessions<'_> {
     fn find_sessions(self: Box<Self>) -> FoundSessions {
-        let Self { home, now, observer, processes, seen, tracks, ends } = *self;
-        let mut found = identify::identify_sessions(now, observer, processes, seen, &tracks, &ends);
-        if let (Some(home), Some(error)) = (home, ends.into_failure()) {
-            found.incomplete.push(unreadable_state(home, &error.to_string()));
+        let Self { machine, processes, seen, tracks, ends } = *self;
+        let mut found = identify::identify_sessions(machine, processes, seen, &tracks, &ends);
+        if let Some(error) = ends.into_failure() {
+            found.incomplete.push(unreadable_state(machine.home(), &error.to_string()));
         }
         found
     }
@@ -81,14 +76,12 @@ impl SessionSource for NativeSessions<'_> {
 
 /// Lent credentials.
 pub(super) struct AccessSessions<'a> {
-    pub(super) home: &'a Path,
-    pub(super) now: Time,
-    pub(super) observer: &'a Observer,
+    pub(super) machine: &'a Machine,
 }
 
 impl SessionSource for AccessSessions<'_> {
     fn find_sessions(self: Box<Self>) -> FoundSessions {
-        let (lent, incomplete) = access::sight::access_sessions(self.home, self.observer, self.now);
+        let (lent, incomplete) = access::sight::access_sessions(self.machine);
         let sessions = lent.into_iter().map(|session| FoundSession { session, source: None });
         FoundSessions { sessions: sessions.collect(), incomplete, ..FoundSessions::default() }
     }
@@ -96,15 +89,14 @@ impl SessionSource for AccessSessions<'_> {
 
 /// Terminals that ostler hosts. What runs in them is linked with them whether they are listed or not.
 pub(super) struct HostedTerminals<'a> {
-    pub(super) home: &'a Path,
-    pub(super) observer: &'a Observer,
+    pub(super) machine: &'a Machine,
     /// Whether they were asked for.
     pub(super) are_listed: bool,
 }
 
 impl SessionSource for HostedTerminals<'_> {
     fn find_sessions(self: Box<Self>) -> FoundSessions {
-        let (terminals, unreadable) = sight::find_terminals(self.home, self.observer);
+        let (terminals, unreadable) = sight::find_terminals(self.machine);
         let mut found = FoundSessions::default();
         for terminal in terminals {
             let place = found.sessions.len();

@@ -397,6 +397,8 @@ mod tests {
 
     #[test]
     fn row_78_copies_in_the_vault_are_searched_whatever_was_kept() {
+        use sys::machine::Machine;
+
         let home = tempfile::tempdir().unwrap();
         let line = br#"{"type":"user","message":{"content":"one"}}
 {"type":"user","message":{"content":"the caf\u00e9 needle"}}
@@ -404,7 +406,8 @@ mod tests {
         let entry = br#"{"role":"user","text":"a needle of a database"}"#;
         let document = br#"{"messages":[{"needle":"no"},{"text":"a needle of a document"}]}"#;
         let keep = |path: &str, form, bytes: &[u8]| {
-            let file = vault::keep_copy(home.path(), path, form, bytes).unwrap();
+            let machine = Machine::with_home(home.path().to_owned());
+            let file = vault::keep_copy(&machine, path, form, bytes).unwrap();
             TargetPlace::Kept { home: home.path().to_owned(), files: vec![file] }
         };
         let claude = keep("/a.jsonl", KeptForm::File, line);

@@ -8,10 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use adapters::EnvLookup;
 use model::wire::{FileChange, HookAgent, HookState, ServiceResult, SetupCompletion};
-use sys::dirs::Dirs;
 use sys::lock::{AdvisoryLock, LockAttempt};
+use sys::machine::Machine;
 
 use crate::hooks::{self, HookAction, HooksError, HooksRequest, RemoveSettings};
 use crate::service::{self, ServiceError, ServiceRequest};
@@ -26,10 +25,8 @@ const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 /// What is to be set up.
 #[derive(Debug)]
 pub struct SetupRequest<'a> {
-    /// The environment that says where agents keep their settings.
-    pub env: EnvLookup<'a>,
-    /// ostler's directories.
-    pub dirs: &'a Dirs,
+    /// Where agents and ostler keep things.
+    pub machine: &'a Machine,
     /// The completions of the shells that are here.
     pub completions: &'a [ShellScript],
     /// The service.
@@ -121,7 +118,7 @@ pub fn carry_out_setup(
     request: &SetupRequest<'_>,
     remove: RemoveSettings<'_>,
 ) -> Result<SetupOutcome, SetupError> {
-    let home = &request.dirs.home;
+    let home = request.machine.home();
     let _lock = hold_setup_lock(home)?;
     let mut record = read_record(home)?;
     let preview = preview_setup(request);
@@ -185,7 +182,7 @@ pub fn undo_setup(
     dry_run: bool,
     remove: RemoveSettings<'_>,
 ) -> Result<SetupOutcome, SetupError> {
-    let home = &request.dirs.home;
+    let home = request.machine.home();
     let _lock = match dry_run {
         true => None,
         false => Some(hold_setup_lock(home)?),
@@ -254,7 +251,7 @@ fn preview_service_part(request: &SetupRequest<'_>) -> Result<ServiceResult, Ser
 }
 
 fn present_agents<'r>(request: &'r SetupRequest<'_>) -> impl Iterator<Item = &'static str> + 'r {
-    let is_wanted = |agent: &&str| request.with_hooks && hooks::is_present(agent, &request.env);
+    let is_wanted = |agent: &&str| request.with_hooks && hooks::is_present(agent, request.machine);
     hooks::supported_agents().filter(is_wanted)
 }
 
@@ -266,12 +263,8 @@ fn change_agent_hooks(
     remove: RemoveSettings<'_>,
     kept_directories: &[PathBuf],
 ) -> Result<HookAgent, HooksError> {
-    let request = HooksRequest {
-        env: request.env,
-        program: request.service.program,
-        project: None,
-        home: Some(&request.dirs.home),
-    };
+    let request =
+        HooksRequest { machine: request.machine, program: request.service.program, project: None };
     hooks::change_hooks_keeping(agent, &request, action, dry_run, remove, kept_directories)
 }
 
@@ -383,7 +376,7 @@ fn remove_made_directories(request: &SetupRequest<'_>, path: &Path, kept: Option
     let kept: Vec<PathBuf> = kept.into_iter().cloned().collect();
     // Without one that is known to have been there before, all of them stay.
     if !kept.is_empty() {
-        let boundary = request.env.home_dir();
+        let boundary = request.machine.env().home_dir();
         hooks::remove_empty_directories(path, boundary.as_deref(), &kept);
     }
 }

@@ -47,6 +47,11 @@ impl HostedSession {
         now.check_can_receive().err().unwrap_or(fault)
     }
 
+    /// The same session, as it is now.
+    pub(crate) fn now_settled(&self) -> Self {
+        self.reread_manifest().unwrap_or_else(|| self.clone()).as_settled()
+    }
+
     /// The same session, as it is written down now.
     pub(super) fn reread_manifest(&self) -> Option<Self> {
         let manifest = self.files.read_manifest().ok()?;

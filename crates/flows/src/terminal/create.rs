@@ -1,7 +1,6 @@
 //! A new hosted session.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,35 +43,13 @@ pub struct CreateTerminalRequest {
     pub runtime: Option<PathBuf>,
 }
 
-/// The command that starts a known agent: the first of its programs that is found, with `arguments`.
-pub fn agent_command(
-    agent: &str,
-    arguments: &[String],
-    path: &OsStr,
-) -> Result<Vec<String>, HostFault> {
-    let adapter = adapters::by_id(agent).ok_or_else(|| {
-        let known: Vec<&str> = crate::adapter_ids().collect();
-        HostFault::invalid_input(format!("`{agent}` is no agent; there are: {}", known.join(", ")))
-    })?;
-    let names = adapter.agent_profile().program.names;
-    let is_there = |name: &&&str| std::env::split_paths(path).any(|one| one.join(name).is_file());
-    let program = names.iter().find(is_there).ok_or_else(|| {
-        HostFault::invalid_input(format!(
-            "no program of `{agent}` ({}) is on the PATH; install it, or give its path after `--` \
-             without --agent",
-            names.join(", ")
-        ))
-    })?;
-    Ok([&[(*program).to_owned()], arguments].concat())
-}
-
 /// Makes a session and returns when its program runs.
 pub fn create_terminal(
     home: &TerminalHome,
     request: CreateTerminalRequest,
 ) -> Result<CreateResult, HostFault> {
     let env = parse_variables(&request.env)?;
-    let directory = check_request(&request)?;
+    let directory = check_request(home, &request)?;
     let id = sys::random::new_ulid()
         .map_err(|error| HostFault::new(FaultCode::InternalError, error.to_string()))?;
     let command =
@@ -117,6 +94,8 @@ pub fn create_terminal(
         shell: request.shell,
         env: (!env.is_empty()).then_some(env),
         idle_timeout_ms: (request.idle_timeout_ms > 0).then_some(request.idle_timeout_ms),
+        agent: None,
+        agent_session: None,
     })
 }
 
@@ -217,7 +196,10 @@ fn parse_variables(pairs: &[String]) -> Result<BTreeMap<String, String>, HostFau
 }
 
 /// Checks what can be checked before anything is made; gives the directory.
-fn check_request(request: &CreateTerminalRequest) -> Result<String, HostFault> {
+fn check_request(
+    home: &TerminalHome,
+    request: &CreateTerminalRequest,
+) -> Result<String, HostFault> {
     check_dimensions(request.cols, request.rows)?;
     if request.term.is_empty() {
         return Err(HostFault::invalid_input("--term is empty; leave it out").with("term", ""));
@@ -228,7 +210,7 @@ fn check_request(request: &CreateTerminalRequest) -> Result<String, HostFault> {
     }
     let directory = match &request.cwd {
         Some(cwd) => std::path::absolute(cwd),
-        None => std::env::current_dir(),
+        None => home.machine.current_dir(),
     };
     let directory = directory.map_err(|error| {
         HostFault::new(FaultCode::StorageReadError, format!("no directory: {error}"))

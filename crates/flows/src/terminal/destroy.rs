@@ -8,6 +8,7 @@ use host::files::Durability;
 use model::hosted::wire::{DestroyParams, DestroyResult};
 use model::hosted::{FaultCode, HostFault};
 use model::status::Status;
+use sys::machine::Machine;
 use sys::proc::Signal;
 
 use super::{HostedSession, cannot_write};
@@ -73,7 +74,7 @@ fn await_foreign_end(session: &HostedSession) -> Result<DestroyResult, HostFault
 fn mark_destroyed(session: &HostedSession) -> Result<(), HostFault> {
     let mut manifest = session.manifest.clone();
     manifest.status = Status::Destroyed;
-    manifest.updated_at = sys::clock::now();
+    manifest.updated_at = session.machine.read_clock();
     session
         .files
         .write_manifest(&manifest, Durability::Disk)
@@ -83,31 +84,31 @@ fn mark_destroyed(session: &HostedSession) -> Result<(), HostFault> {
 /// What descends from a process that is proven to be the recorded one: anything else has none.
 pub(super) fn descendants(
     of: &model::identity::Identity,
-    observer: &model::liveness::Observer,
+    machine: &Machine,
 ) -> sys::tree::ProcessTree {
-    if !sys::proc::probe_liveness(of, observer).is_alive() {
+    if !machine.probe_process(of).is_alive() {
         return sys::tree::ProcessTree::default();
     }
-    let table = sys::proc::read_process_table();
+    let (table, observer) = (sys::proc::read_process_table(), machine.observer());
     sys::tree::ProcessTree::gather(&table, of, observer, |row| host::server::is_apart(&table, row))
 }
 
 /// Kills a host that does not answer and its program, both by identity, and waits for them to go.
 fn kill_host(session: &HostedSession) -> Result<(), HostFault> {
-    let observer = sys::proc::current_observer();
+    let observer = session.machine.observer();
     let Some(holder) = &session.holder else {
         let message = format!("session `{}` was made by another program", session.id);
         return Err(HostFault::new(FaultCode::HostUnreachable, message));
     };
     let processes: Vec<_> = holder.child.iter().chain([&holder.host]).collect();
-    let tree = descendants(&holder.host, &observer);
+    let tree = descendants(&holder.host, &session.machine);
     for process in &processes {
-        sys::proc::signal_process(process, Signal::Kill, &observer)
+        sys::proc::signal_process(process, Signal::Kill, observer)
             .note_dropped("killing a process");
     }
-    tree.signal(Signal::Kill, &observer, |_| true);
+    tree.signal(Signal::Kill, observer, |_| true);
     let until = Instant::now() + Duration::from_secs(5);
-    while processes.iter().any(|process| sys::proc::probe_liveness(process, &observer).is_alive()) {
+    while processes.iter().any(|process| session.machine.probe_process(process).is_alive()) {
         if Instant::now() > until {
             let message = format!("the processes of session `{}` do not end", session.id);
             return Err(HostFault::new(FaultCode::HostTimeout, message));

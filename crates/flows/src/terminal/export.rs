@@ -7,18 +7,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use host::log::LogReader;
+use host::screen::ScreenSize;
 use host::screen::export::{
-    CastV2, CastV3, Html, RecordingEvent, RecordingHeader, RecordingWriter, Txt,
+    CastV2, CastV3, FilmSettings, Gif, Html, RecordingEvent, RecordingHeader, RecordingWriter, Txt,
 };
-use host::screen::{ScreenSize, Theme};
+use host::screen::png::Profile;
 use model::hex::to_hex;
 use model::hosted::wire::{ExportMetadata, ExportResult};
 use model::hosted::{FaultCode, HostFault, LogFact, LogPayload};
 use model::time::whole_millis;
 use sha2::{Digest, Sha256};
 
+pub use video::VideoContainer;
+
 use super::artifacts::{self, ArtifactKind, ArtifactListing};
 use super::{HostedSession, TerminalHome};
+
+mod video;
 
 /// The formats there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +36,32 @@ pub enum ExportFormat {
     Txt,
     /// A page that plays itself.
     Html,
+    /// Pictures that move.
+    Gif,
+    /// Video, by the user's `ffmpeg`.
+    Video(VideoContainer),
+}
+
+/// How time passes in pictures that move.
+#[derive(Clone, Debug, Default)]
+pub struct FilmTiming {
+    /// How fast, in hundredths; as it was without it.
+    pub speed_percent: Option<u32>,
+    /// A longer pause lasts this long.
+    pub idle_limit: Option<Duration>,
+    /// Where in the recording it begins.
+    pub from: Duration,
+    /// Where it ends.
+    pub to: Option<Duration>,
+}
+
+/// What a recording is drawn with, and how its time passes.
+#[derive(Clone, Debug)]
+pub struct ExportLook {
+    /// Colours and size.
+    pub profile: Profile,
+    /// Of pictures that move.
+    pub timing: FilmTiming,
 }
 
 impl ExportFormat {
@@ -41,12 +72,11 @@ impl ExportFormat {
             "cast-v3" => Ok(Self::CastV3),
             "txt" => Ok(Self::Txt),
             "html" => Ok(Self::Html),
-            "webm" => Err(HostFault::new(
-                FaultCode::ExportError,
-                "video is not written by this version; `--format html` gives a page that plays itself",
-            )),
+            "gif" => Ok(Self::Gif),
+            "webm" => Ok(Self::Video(VideoContainer::Webm)),
+            "mp4" => Ok(Self::Video(VideoContainer::Mp4)),
             other => Err(HostFault::invalid_input(format!(
-                "--format `{other}` must be one of asciicast, cast-v3, txt, html"
+                "--format `{other}` must be one of asciicast, cast-v3, txt, html, gif, webm, mp4"
             ))),
         }
     }
@@ -57,14 +87,15 @@ impl ExportFormat {
             Self::CastV3 => "cast-v3",
             Self::Txt => "txt",
             Self::Html => "html",
+            Self::Gif => "gif",
+            Self::Video(container) => container.as_str(),
         }
     }
 
     const fn extension(self) -> &'static str {
         match self {
             Self::Asciicast | Self::CastV3 => "cast",
-            Self::Txt => "txt",
-            Self::Html => "html",
+            other => other.as_str(),
         }
     }
 }
@@ -96,7 +127,7 @@ pub fn export_recording(
     session: &HostedSession,
     format: ExportFormat,
     out: Option<&Path>,
-    theme: Theme,
+    look: &ExportLook,
 ) -> Result<ExportResult, HostFault> {
     let failed = |what: &Path, error: &io::Error| {
         HostFault::new(
@@ -118,7 +149,10 @@ pub fn export_recording(
         .map_err(|error| failed(&directory, &error))?;
     let beside = out.as_ref().and_then(|out| out.parent()).unwrap_or(&directory);
     let temporary = beside.join(format!(".{}.{}.tmp", session.id, std::process::id()));
-    let written = write(session, format, &temporary, theme);
+    let written = match format {
+        ExportFormat::Video(container) => video::write_video(session, container, &temporary, look),
+        _ => write_recording(session, format, &temporary, look),
+    };
     let (metadata, seq, duration, sha256, bytes) = match written {
         Ok(written) => written,
         Err(error) => {
@@ -170,71 +204,107 @@ pub fn export_recording(
     })
 }
 
+/// What was written: about it, the last event, how long it is, its hash and its bytes.
 type WrittenRecording = (ExportMetadata, i64, Option<Duration>, String, u64);
 
-fn write(
+fn write_recording(
     session: &HostedSession,
     format: ExportFormat,
     path: &Path,
-    theme: Theme,
+    look: &ExportLook,
 ) -> io::Result<WrittenRecording> {
-    let manifest = &session.manifest;
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     let mut out = HashingFile {
         file: BufWriter::with_capacity(256 << 10, file),
         hash: Sha256::new(),
         bytes: 0,
     };
-    let mut reader = LogReader::open(&session.directory)?;
-    let size = ScreenSize {
-        cols: manifest.creation_cols.unwrap_or(manifest.cols),
-        rows: manifest.creation_rows.unwrap_or(manifest.rows),
-    };
-    let first = match reader.next_event()? {
-        Some(event) => event.at,
-        None => manifest.created_at,
-    };
-    let mut reader = LogReader::open(&session.directory)?;
-    let header = RecordingHeader {
-        size,
-        timestamp: first.as_millis().div_euclid(1000),
-        title: &session.id,
-        session_id: &session.id,
-        term: "xterm-256color",
-        tool_version: env!("CARGO_PKG_VERSION"),
-    };
-    let mut metadata = ExportMetadata {
-        width: size.cols,
-        height: size.rows,
-        title: session.id.clone(),
-        timestamp: header.timestamp,
-        ..ExportMetadata::default()
-    };
-    let (mut seq, mut last) = (-1, None);
-    {
+    let header = describe_recording(session)?;
+    let (metadata, seq, last) = {
         let mut recorder: Box<dyn RecordingWriter + '_> = match format {
             ExportFormat::Asciicast => Box::new(CastV2::new(&mut out, &header)?),
             ExportFormat::CastV3 => Box::new(CastV3::new(&mut out, &header)?),
             ExportFormat::Txt => Box::new(Txt::new(&mut out, &header)),
-            ExportFormat::Html => Box::new(Html::new(&mut out, &header, theme)?),
-        };
-        while let Some(event) = reader.next_event()? {
-            seq = i64::try_from(event.seq).unwrap_or(i64::MAX);
-            let time = event.at.since(first);
-            last = Some(time);
-            match event.payload {
-                LogPayload::Output(bytes) => {
-                    metadata.output_event_count += 1;
-                    recorder.record(time, RecordingEvent::Output(bytes))?;
-                }
-                LogPayload::Fact(fact) => record_fact(&mut *recorder, time, &fact, &mut metadata)?,
+            ExportFormat::Html => {
+                Box::new(Html::new(&mut out, &header, look.profile.theme.clone())?)
             }
-        }
-        recorder.finish()?;
-    }
+            ExportFormat::Gif | ExportFormat::Video(_) => {
+                Box::new(Gif::new_film(&mut out, &header, film_settings(session, look)?)?)
+            }
+        };
+        replay_log(session, &header, &mut *recorder)?
+    };
     out.flush()?;
     let sha256 = to_hex(&out.hash.finalize());
     Ok((metadata, seq, last, sha256, out.bytes))
+}
+
+/// What is known of a recording before its first event.
+fn describe_recording(session: &HostedSession) -> io::Result<RecordingHeader<'_>> {
+    let manifest = &session.manifest;
+    let first = LogReader::open(&session.directory)?.next_event()?.map(|event| event.at);
+    Ok(RecordingHeader {
+        size: ScreenSize {
+            cols: manifest.creation_cols.unwrap_or(manifest.cols),
+            rows: manifest.creation_rows.unwrap_or(manifest.rows),
+        },
+        timestamp: first.unwrap_or(manifest.created_at).as_millis().div_euclid(1000),
+        title: &session.id,
+        session_id: &session.id,
+        term: "xterm-256color",
+        tool_version: env!("CARGO_PKG_VERSION"),
+    })
+}
+
+/// How a film of the session is made: its frames have room for the largest screen there was.
+fn film_settings(session: &HostedSession, look: &ExportLook) -> io::Result<FilmSettings> {
+    let mut canvas = describe_recording(session)?.size;
+    let mut reader = LogReader::open(&session.directory)?;
+    while let Some(event) = reader.next_event()? {
+        if let LogPayload::Fact(LogFact::Resize { cols, rows }) = event.payload {
+            canvas.cols = canvas.cols.max(cols);
+            canvas.rows = canvas.rows.max(rows);
+        }
+    }
+    Ok(FilmSettings {
+        speed_percent: look.timing.speed_percent.unwrap_or(100),
+        idle_limit: look.timing.idle_limit,
+        from: look.timing.from,
+        to: look.timing.to,
+        canvas,
+        profile: look.profile.clone(),
+    })
+}
+
+/// Gives every event of a log to a recorder, in order; what it was about, the last event, and how long.
+fn replay_log(
+    session: &HostedSession,
+    header: &RecordingHeader<'_>,
+    recorder: &mut dyn RecordingWriter,
+) -> io::Result<(ExportMetadata, i64, Option<Duration>)> {
+    let mut metadata = ExportMetadata {
+        width: header.size.cols,
+        height: header.size.rows,
+        title: session.id.clone(),
+        timestamp: header.timestamp,
+        ..ExportMetadata::default()
+    };
+    let (mut seq, mut last, mut first) = (-1, None, None);
+    let mut reader = LogReader::open(&session.directory)?;
+    while let Some(event) = reader.next_event()? {
+        seq = i64::try_from(event.seq).unwrap_or(i64::MAX);
+        let time = event.at.since(*first.get_or_insert(event.at));
+        last = Some(time);
+        match event.payload {
+            LogPayload::Output(bytes) => {
+                metadata.output_event_count += 1;
+                recorder.record(time, RecordingEvent::Output(bytes))?;
+            }
+            LogPayload::Fact(fact) => record_fact(recorder, time, &fact, &mut metadata)?,
+        }
+    }
+    recorder.finish()?;
+    Ok((metadata, seq, last))
 }
 
 fn record_fact(

@@ -45,7 +45,7 @@ impl TerminalHome {
         match text {
             "-" => return Ok(sessions.into_iter().next_back().ok_or_else(not_found)?),
             "." => {
-                let here = std::env::current_dir().unwrap_or_default();
+                let here = self.machine.current_dir().unwrap_or_default();
                 let is_live = |one: &HostedSession| one.clone().as_settled().status().is_active();
                 let (live, over): (Vec<_>, Vec<_>) = sessions.into_iter().rev().partition(is_live);
                 let cwd_of = |one: &HostedSession| Some(one.manifest.cwd.clone());

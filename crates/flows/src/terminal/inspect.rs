@@ -77,7 +77,8 @@ fn inspect_offline(
     let last = host::log::last_event(&session.directory)
         .map_err(|error| super::cannot_read(&log, &error))?;
     let manifest = &session.manifest;
-    let end = if manifest.status.is_terminal() { manifest.updated_at } else { sys::clock::now() };
+    let end =
+        if manifest.status.is_terminal() { manifest.updated_at } else { home.machine.read_clock() };
     Ok(InspectResult {
         event_count: last.map_or(0, |(seq, _)| seq + 1),
         uptime: whole_millis(end.since(manifest.created_at)),

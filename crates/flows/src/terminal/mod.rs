@@ -13,14 +13,15 @@ use host::files::{Durability, Holder, SessionDir};
 use host::screen::Personality;
 use model::hosted::{FaultCode, HostFault, SessionManifest, SettledStatus, settle_status};
 use model::identity::Identity;
-use model::liveness::Liveness;
+use model::liveness::{Liveness, Observer};
 use model::status::Status;
+use sys::machine::Machine;
 use sys::private::{self, PrivateDir, PrivateError};
 
 use model::address::AddressError;
 use sys::hash::sha256;
 
-pub mod agent;
+pub mod agent_command;
 pub mod ask;
 pub mod batch;
 pub mod create;
@@ -61,6 +62,8 @@ pub enum TerminalError {
 /// Where hosted sessions are, and under which name they are used.
 #[derive(Clone, Debug)]
 pub struct TerminalHome {
+    /// The machine that they run on.
+    pub machine: Machine,
     /// The directory that holds `sessions/`.
     pub root: PathBuf,
     /// The directory below which hosts listen.
@@ -71,6 +74,11 @@ pub struct TerminalHome {
     pub inherit: Vec<(String, String)>,
     /// The version of this program, for new hosts.
     pub version: String,
+}
+
+/// Where the sessions below a directory are.
+pub(crate) fn sessions_directory(root: &Path) -> PathBuf {
+    root.join("sessions")
 }
 
 /// One session that was found.
@@ -90,14 +98,16 @@ pub struct HostedSession {
     pub(crate) files: SessionDir,
     /// Where a host of this home may listen for it: what a file says beside these is not believed.
     may_listen_at: Vec<PathBuf>,
+    pub(crate) machine: Machine,
     /// Under which name it is used.
     pub(crate) personality: Personality,
 }
 
 impl TerminalHome {
     /// The sessions below a directory, to look at or remove; nothing new is made there.
-    pub fn at_root(root: &Path) -> Self {
+    pub fn at_root(root: &Path, machine: &Machine) -> Self {
         Self {
+            machine: machine.clone(),
             root: root.to_owned(),
             sockets: PathBuf::new(),
             personality: Personality::Ostler,
@@ -108,7 +118,7 @@ impl TerminalHome {
 
     /// Where the sessions are.
     pub fn sessions_directory(&self) -> PathBuf {
-        self.root.join("sessions")
+        sessions_directory(&self.root)
     }
 
     /// Where a session's host listens unless it wrote down another place: short, whatever the home's
@@ -206,6 +216,7 @@ impl TerminalHome {
             holder,
             socket,
             may_listen_at: self.socket_places(id),
+            machine: self.machine.clone(),
             personality: self.personality,
             files,
         })
@@ -238,10 +249,10 @@ impl HostedSession {
 
     /// Whether the host is there.
     pub fn host_liveness(&self) -> Liveness {
-        sys::proc::probe_liveness(&self.host_identity(), &sys::proc::current_observer())
+        self.machine.probe_process(&self.host_identity())
     }
 
-    fn host_identity(&self) -> Identity {
+    pub(crate) fn host_identity(&self) -> Identity {
         match &self.holder {
             Some(holder) => holder.host.clone(),
             // Another program's session: it wrote a pid, and when.
@@ -250,6 +261,17 @@ impl HostedSession {
                 ..Identity::recorded_by_agent(self.manifest.host_pid)
             },
         }
+    }
+
+    /// Whether its host is not proven to have ended.
+    pub(crate) fn has_live_host(&self, observer: &Observer) -> bool {
+        !sys::proc::probe_liveness(&self.host_identity(), observer).is_dead()
+    }
+
+    /// Whether the program on its terminal goes on. Of one that has ended its host will tell how.
+    pub(crate) fn runs_program(&self, observer: &Observer) -> bool {
+        let program = self.holder.as_ref().and_then(|holder| holder.child.as_ref());
+        program.is_some_and(|program| !sys::proc::probe_liveness(program, observer).is_dead())
     }
 
     /// What it is, whatever the manifest says: looks for the host where that makes a difference.
@@ -275,11 +297,11 @@ impl HostedSession {
         let SettledStatus::HostDied(became) = self.settled() else { return Ok(self) };
         if let Some(child) = self.holder.as_ref().and_then(|holder| holder.child.as_ref()) {
             // By identity; whatever cannot be proven to be it, or to descend from it, is left alone.
-            let (observer, kill) = (sys::proc::current_observer(), sys::proc::Signal::Kill);
-            let tree = destroy::descendants(child, &observer);
-            sys::proc::signal_process(child, kill, &observer)
+            let (observer, kill) = (self.machine.observer(), sys::proc::Signal::Kill);
+            let tree = destroy::descendants(child, &self.machine);
+            sys::proc::signal_process(child, kill, observer)
                 .note_dropped("killing what a dead host left");
-            tree.signal(kill, &observer, |_| true);
+            tree.signal(kill, observer, |_| true);
         }
         if self.may_listen_at.contains(&self.socket) {
             remove_stale_socket(&self.socket);
@@ -292,7 +314,7 @@ impl HostedSession {
             if let (Some(bytes), Some(reason)) = (torn, &mut manifest.failure_reason) {
                 reason.push_str(&format!("; a torn last event of {bytes} bytes was cut off"));
             }
-            manifest.updated_at = sys::clock::now();
+            manifest.updated_at = self.machine.read_clock();
             self.files
                 .write_manifest(&manifest, Durability::Disk)
                 .map_err(|error| cannot_write(&self.directory, &error))?;
@@ -369,7 +391,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let sockets = directory.path().join("agent-tty");
         let root = directory.path().join("home");
-        let home = TerminalHome { sockets: sockets.clone(), ..TerminalHome::at_root(&root) };
+        let machine = Machine::with_home(root.clone());
+        let home =
+            TerminalHome { sockets: sockets.clone(), ..TerminalHome::at_root(&root, &machine) };
         let make_foreign = |path: &Path| {
             std::fs::create_dir_all(path).unwrap();
             chown(path, Some(4711), None).unwrap();

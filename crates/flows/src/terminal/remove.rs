@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use model::plan::{Refusal, RemovableKind};
 use model::session::SessionName;
-use model::time::Time;
 
 use super::{HostedSession, TerminalHome, sight};
 use crate::writer::RemovedTerminal;
@@ -43,9 +42,8 @@ pub fn remove_terminals(
     home: &TerminalHome,
     ids: &[String],
     command: &str,
-    now: Time,
 ) -> Result<Vec<RemovedTerminal>, CollectError> {
-    let mut reaper = Reaper::begin(writer, command, now)?;
+    let mut reaper = Reaper::begin(writer, command, &home.machine)?;
     let mut outcomes = Vec::new();
     for id in ids {
         outcomes.push((id.clone(), remove_terminal(&mut reaper, writer, home, id)?));

@@ -4,12 +4,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use model::identity::Identity;
-use model::liveness::Observer;
 use model::session::{
     ClaimBasis, FormatCertainty, ProcessClaim, Session, SessionKind, SessionOrigin, TranscriptFile,
 };
 use model::sighting::{FileStamp, TranscriptDigest};
 use model::wire::IncompleteSource;
+use sys::machine::Machine;
 
 use super::{HostedSession, TerminalHome};
 
@@ -24,11 +24,9 @@ pub(crate) struct FoundTerminal {
 }
 
 /// Looks at every hosted session below `home`, and says which cannot be read.
-pub(crate) fn find_terminals(
-    root: &Path,
-    observer: &Observer,
-) -> (Vec<FoundTerminal>, Vec<IncompleteSource>) {
-    let home = TerminalHome::at_root(root);
+pub(crate) fn find_terminals(machine: &Machine) -> (Vec<FoundTerminal>, Vec<IncompleteSource>) {
+    let root = machine.home();
+    let home = TerminalHome::at_root(root, machine);
     let problem = |path: std::path::PathBuf, fault: model::hosted::HostFault| IncompleteSource {
         source: TERMINAL_AGENT.to_owned(),
         path: Some(path.to_string_lossy().into_owned()),
@@ -43,7 +41,7 @@ pub(crate) fn find_terminals(
     let root = root.to_string_lossy();
     let look = |id: &String| match home.open_in(&sessions, id) {
         Ok(session) => Ok(FoundTerminal {
-            session: terminal_session(&session, &root, observer),
+            session: terminal_session(&session, &root),
             program: session.holder.and_then(|holder| holder.child),
         }),
         Err(fault) => Err(problem(home.sessions_directory().join(id), fault)),
@@ -58,12 +56,12 @@ pub(crate) fn find_terminals(
     (all, incomplete)
 }
 
-fn terminal_session(hosted: &HostedSession, root: &str, observer: &Observer) -> Session {
+fn terminal_session(hosted: &HostedSession, root: &str) -> Session {
     let manifest = &hosted.manifest;
     let log = hosted.directory.join(host::log::LOG_FILE);
     let transcript = log_transcript(&log);
     let identity = hosted.host_identity();
-    let liveness = sys::proc::probe_liveness(&identity, observer);
+    let liveness = hosted.machine.probe_process(&identity);
     let claim = ProcessClaim {
         how: ClaimBasis::Hosts,
         liveness,
@@ -74,6 +72,7 @@ fn terminal_session(hosted: &HostedSession, root: &str, observer: &Observer) -> 
         observed_at: manifest.updated_at,
         identity,
         directory: None,
+        shared: None,
     };
     let ended = manifest.status.is_terminal().then_some(manifest.updated_at);
     Session {

@@ -12,6 +12,7 @@ use sys::dropped::NoteDropped;
 
 use model::event::HookReport;
 use store::state::{SpoolMark, StateError, StateStore};
+use sys::machine::Machine;
 
 use crate::hook;
 
@@ -58,7 +59,8 @@ pub fn rejected_path(home: &Path) -> PathBuf {
 }
 
 /// Takes in everything that is in the spool.
-pub fn drain_spool(home: &Path, state: &mut StateStore) -> Result<DrainedSpool, IntakeError> {
+pub fn drain_spool(machine: &Machine, state: &mut StateStore) -> Result<DrainedSpool, IntakeError> {
+    let home = machine.home();
     let mut drained = DrainedSpool::default();
     let current = hook::spool_path(home);
     for path in rotated_files(home).into_iter().chain([current.clone()]) {
@@ -73,7 +75,7 @@ pub fn drain_spool(home: &Path, state: &mut StateStore) -> Result<DrainedSpool, 
             remove_drained(&path, ino, state)?;
         } else if !is_aside && end >= ROTATE_SIZE {
             sys::pause::pause_at("intake.set-aside");
-            let name = format!("events.{}.jsonl", sys::clock::unique_suffix(sys::clock::now()));
+            let name = format!("events.{}.jsonl", sys::clock::unique_suffix(machine.read_clock()));
             #[expect(
                 clippy::disallowed_methods,
                 reason = "the spool is set aside whole, under a name that is new"

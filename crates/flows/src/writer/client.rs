@@ -8,6 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use model::wire::BadgeResult;
+use sys::machine::Machine;
 use sys::private::PrivateDir;
 use sys::socket::{SocketConnectError, UnixSocketError};
 
@@ -22,6 +24,9 @@ const MOST_HEAD: usize = 16 << 10;
 
 /// How long a place in the queue of connections is waited for.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a badge is waited for: looking oneself takes no longer.
+const BADGE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How long the daemon may take.
 #[derive(Clone, Copy, Debug)]
@@ -76,11 +81,11 @@ fn in_brackets(pid: Option<u32>) -> String {
 /// Asks the daemon of a home. Whatever goes wrong before the order is taken is anything but
 /// [`DaemonCallError::MayHaveApplied`]; afterwards the order may have been carried out, whatever is heard.
 pub fn ask(
-    home: &Path,
-    runtime: &Path,
+    machine: &Machine,
     order: &DaemonOrder,
     limits: AskLimits,
 ) -> Result<DaemonAnswer, DaemonCallError> {
+    let home = machine.home();
     let id = match HomeId::of_path(home) {
         Ok(id) => id,
         // Nobody can serve what is not there.
@@ -91,7 +96,7 @@ pub fn ask(
             return Err(DaemonCallError::Socket(UnixSocketError::Io { path: home.into(), source }));
         }
     };
-    let stream = connect_daemon(home, runtime, id)?;
+    let stream = connect_daemon(machine, id)?;
     let mut call = Call { pid: peer_pid(&stream), stream, heard: Vec::new(), limits };
     let body =
         serde_json::to_vec(order).map_err(|error| DaemonCallError::Refused(error.to_string()))?;
@@ -118,6 +123,17 @@ pub fn ask(
         503 => Err(DaemonCallError::NotRunning),
         _ => Err(DaemonCallError::Refused(String::from_utf8_lossy(&text).trim().to_owned())),
     }
+}
+
+/// Asks the daemon for the counts of the badge; none if there is no daemon that has them at hand.
+pub fn ask_badge(machine: &Machine) -> Option<BadgeResult> {
+    let id = HomeId::of_path(machine.home()).ok()?;
+    let stream = connect_daemon(machine, id).ok()?;
+    let limits = AskLimits { taken: BADGE_TIMEOUT, done: BADGE_TIMEOUT };
+    let mut call = Call { pid: None, stream, heard: Vec::new(), limits };
+    call.send_head("/v1/badge", id, 0, "").ok()?;
+    let head = call.read_head().ok().filter(|head| head.status == 200)?;
+    serde_json::from_slice(&call.read_rest(&head).ok()?).ok()
 }
 
 fn refused_nonsense() -> DaemonCallError {
@@ -245,7 +261,8 @@ fn peer_pid(stream: &UnixStream) -> Option<u32> {
 }
 
 /// Connects to the daemon of a home, wherever it may listen.
-fn connect_daemon(home: &Path, runtime: &Path, id: HomeId) -> Result<UnixStream, DaemonCallError> {
+fn connect_daemon(machine: &Machine, id: HomeId) -> Result<UnixStream, DaemonCallError> {
+    let (home, runtime) = (machine.home(), machine.runtime());
     let name = socket_name(id);
     let fallback = fallback_directory(home);
     let places = [
@@ -294,6 +311,7 @@ pub mod previous {
 
     use model::wire::DaemonResult;
     use sys::lock::LockAttempt;
+    use sys::machine::Machine;
 
     use super::{
         AskLimits, Call, DaemonAnswer, DaemonCallError, DaemonOrder, connect_at, peer_pid,
@@ -311,25 +329,25 @@ pub mod previous {
 
     /// What it says of itself, if it is the writer of this home: the holder of the home's lock and the
     /// process on the socket are one. That of another home is nothing to us.
-    pub fn status(home: &Path, runtime: &Path) -> Option<DaemonResult> {
-        match ask(home, runtime, &DaemonOrder::Status) {
+    pub fn status(machine: &Machine) -> Option<DaemonResult> {
+        match ask(machine, &DaemonOrder::Status) {
             Some(Ok(DaemonAnswer::Status(status))) => Some(status),
             _ => None,
         }
     }
 
     /// Tells it to stop, if it is the writer of this home. Returns whether it heard that.
-    pub fn stop(home: &Path, runtime: &Path) -> bool {
-        matches!(ask(home, runtime, &DaemonOrder::Stop), Some(Ok(DaemonAnswer::Stopping)))
+    pub fn stop(machine: &Machine) -> bool {
+        matches!(ask(machine, &DaemonOrder::Stop), Some(Ok(DaemonAnswer::Stopping)))
     }
 
     fn ask(
-        home: &Path,
-        runtime: &Path,
+        machine: &Machine,
         order: &DaemonOrder,
     ) -> Option<Result<DaemonAnswer, DaemonCallError>> {
         use std::io::Write;
 
+        let (home, runtime) = (machine.home(), machine.runtime());
         let dir = sys::private::open_guarded_dir(runtime).ok()?;
         let stream = connect_at(runtime, &dir, SOCKET).ok()??;
         let lock = sys::writer_lock::writer_lock_path(home);

@@ -8,11 +8,16 @@ use model::wire::{DaemonResult, SweepResult};
 use serde::{Deserialize, Serialize};
 
 mod client;
+mod fuse_orders;
 mod orders;
 mod place;
 
-pub use client::{AskLimits, DaemonCallError, ask, previous};
-pub use orders::{GcConsent, GcInclude, GcRequest, RemovedTerminal, Transport, Work, WorkDone};
+pub use client::{AskLimits, DaemonCallError, ask, ask_badge, previous};
+pub use fuse_orders::{FuseOrder, FuseSettlement};
+pub use orders::{
+    GcConsent, GcInclude, GcRequest, LockRequest, PermitNote, RemovedTerminal, Transport, Work,
+    WorkDone,
+};
 pub use place::{
     DaemonHolder, HomeId, fallback_directory, hold_daemon_lock, listen, socket_name, wait_for_end,
 };

@@ -6,14 +6,55 @@ use std::time::Duration;
 
 use access::prune::PruneReport;
 use model::config::Retention;
+use model::control::fuses::FuseRecord;
+use model::control::permits::PermitVerdict;
+use model::identity::Identity;
 use model::plan::{PlanItem, Refusal};
 use model::session::SessionName;
 use model::time::Time;
-use model::wire::{AgentDeleteResult, GcResult, PinResult, TrashEmptied, UndoResult};
+use model::wire::{AgentDeleteResult, GcResult, LocksResult, PinResult, TrashEmptied, UndoResult};
 use openclaw::agents;
 use openclaw::store as openclaw_store;
 use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
 use serde::{Deserialize, Serialize};
+
+use super::fuse_orders::FuseOrder;
+
+/// A permission request that was answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PermitNote {
+    /// The adapter's id.
+    pub agent: String,
+    /// The agent's own session id.
+    pub session: String,
+    /// The request.
+    pub request: String,
+    /// What was answered.
+    pub verdict: PermitVerdict,
+    /// By whom.
+    pub by: String,
+    /// How long it had waited.
+    pub wait_ms: u64,
+}
+
+/// A lock that is wanted, or no longer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LockRequest {
+    /// The directory, absolute.
+    pub path: PathBuf,
+    /// Who asks.
+    pub by: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// For how long.
+    pub ttl_ms: Option<u64>,
+    /// Whether somebody else's lock is taken away.
+    pub steal: bool,
+    /// The process that it is for.
+    pub holder: Option<Identity>,
+}
 
 /// Something to be done by the writer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +122,14 @@ pub enum Work {
         /// Whether the pins are taken away.
         remove: bool,
     },
+    /// Lock a directory.
+    Lock(Box<LockRequest>),
+    /// Unlock it.
+    Unlock(Box<LockRequest>),
+    /// Note that a permission request was answered.
+    NotePermit(Box<PermitNote>),
+    /// Change fuses.
+    Fuse(Box<FuseOrder>),
 }
 
 /// What came of it.
@@ -107,6 +156,12 @@ pub enum WorkDone {
     TrashSettings(Option<Refusal>),
     /// Which sessions are pinned now.
     Pin(PinResult),
+    /// Which directory is locked, or was.
+    Locks(LocksResult),
+    /// It is noted.
+    Noted,
+    /// The fuses that were changed.
+    Fuses(Vec<FuseRecord>),
 }
 
 /// Who did it.

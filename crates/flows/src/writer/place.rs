@@ -12,6 +12,7 @@ use sys::dropped::NoteDropped;
 
 use model::identity::Identity;
 use sys::lock::{AdvisoryLock, LockAttempt};
+use sys::machine::Machine;
 use sys::private::{self, PrivateDir, PrivateError};
 use sys::socket::UnixSocketError;
 
@@ -54,11 +55,8 @@ pub fn fallback_directory(home: &Path) -> PathBuf {
 
 /// Listens for a home, in the runtime directory or, where that cannot be used, in the home itself.
 /// Returns the socket's path too. Whoever calls this holds the home's locks.
-pub fn listen(
-    home: &Path,
-    runtime: &Path,
-    id: HomeId,
-) -> Result<(UnixListener, PathBuf), UnixSocketError> {
+pub fn listen(machine: &Machine, id: HomeId) -> Result<(UnixListener, PathBuf), UnixSocketError> {
+    let (home, runtime) = (machine.home(), machine.runtime());
     let name = socket_name(id);
     let (dir, place) = match private::create_guarded_dir(runtime) {
         Ok(dir) => (dir, runtime.to_owned()),
@@ -77,10 +75,16 @@ pub fn listen(
 }
 
 /// Becomes the daemon of a home, unless there is one: then who it is.
-pub fn hold_daemon_lock(home: &Path, patience: Duration) -> Result<LockAttempt, PrivateError> {
+pub fn hold_daemon_lock(
+    machine: &Machine,
+    patience: Duration,
+) -> Result<LockAttempt, PrivateError> {
+    let home = machine.home();
     private::create_private_dir(home)?;
     let mut attempt = sys::lock::take_within(&daemon_lock_path(home), patience)?;
-    if let (LockAttempt::Taken(lock), Ok(me)) = (&mut attempt, sys::proc::identify_self()) {
+    if let LockAttempt::Taken(lock) = &mut attempt
+        && let Ok(me) = machine.identify_process(std::process::id())
+    {
         sign(lock, &me);
     }
     Ok(attempt)

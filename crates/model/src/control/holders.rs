@@ -157,6 +157,7 @@ pub fn holders_of_session(session: &Session) -> Vec<ConversationHolder> {
             continue;
         }
         let kind = match (claim.how, terminal) {
+            _ if claim.shared.is_some() => HolderKind::Shared,
             (ClaimBasis::Served, _) => HolderKind::Shared,
             (_, Some(_)) => HolderKind::Terminal,
             (_, None) => HolderKind::Process,
@@ -169,7 +170,7 @@ pub fn holders_of_session(session: &Session) -> Vec<ConversationHolder> {
             since: claim.started_at,
             activity: claim.activity.unwrap_or_else(|| session.digest.turn.activity()),
             evidence: claim.how.describe_fact().to_owned(),
-            shares: None,
+            shares: claim.shared.map(|shared| shared.conversations),
             uid: claim.identity.uid,
         });
     }

@@ -2,7 +2,11 @@
 //! signalled. Pure rules; `flows::control` gathers the facts and acts.
 
 pub mod delivery;
+pub mod fuse_wire;
+pub mod fuses;
 pub mod holders;
+pub mod locks;
+pub mod permits;
 pub mod process_list;
 pub mod prompt;
 pub mod refusal;

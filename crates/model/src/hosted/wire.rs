@@ -186,6 +186,12 @@ pub struct CreateResult {
     /// The idle timeout, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
+    /// The agent that was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The agent's own id of its conversation, where it could be chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_session: Option<String>,
 }
 
 /// The result of `type`, `paste` and `mark`.

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::liveness::Liveness;
 use crate::rules::judge::{JudgeCircumstances, Verdict};
 use crate::session::{ClaimBasis, ProcessClaim, Session};
 use crate::sighting::TurnState;
@@ -52,7 +53,7 @@ pub fn explain_verdict(
             format!("{} ({}), outweighed", claim.liveness.as_str(), claim.liveness.reason_code())
         };
         add(
-            claim.how.describe_fact(),
+            describe_claim(claim),
             describe_process(claim),
             &claim.source,
             claim.observed_at,
@@ -63,7 +64,11 @@ pub fn explain_verdict(
             let effect = if open && verdict.activity == Some(activity) {
                 format!("decides the activity: {}", activity.as_str())
             } else {
-                "no effect: another process or a newer word decides".to_owned()
+                match claim.how {
+                    ClaimBasis::Hook => "no effect: the agent's own word or its record decides",
+                    _ => "no effect: another process or a newer word decides",
+                }
+                .to_owned()
             };
             let value = claim.waiting_for.as_ref().map_or_else(
                 || activity.as_str().to_owned(),
@@ -138,15 +143,32 @@ pub fn explain_verdict(
     evidence
 }
 
+/// The fact in words. A lock without a holder names no process.
+fn describe_claim(claim: &ProcessClaim) -> &'static str {
+    match (claim.how, claim.identity.pid, claim.liveness) {
+        (ClaimBasis::Locked, None, Liveness::Dead(_)) => "nobody holds the session's writer lock",
+        (ClaimBasis::Locked, None, _) => "who holds the session's writer lock cannot be seen",
+        _ => claim.how.describe_fact(),
+    }
+}
+
 fn describe_process(claim: &ProcessClaim) -> String {
     if claim.how == ClaimBasis::RecordedEnd {
         return claim.observed_at.to_string();
     }
     let identity = &claim.identity;
-    let mut words = match identity.pid {
-        Some(pid) => format!("pid {pid}"),
-        None => "no pid recorded".to_owned(),
+    let mut words = match (identity.pid, claim.how) {
+        (Some(pid), _) => format!("pid {pid}"),
+        (None, ClaimBasis::Locked) if claim.liveness.is_dead() => "it is free".to_owned(),
+        (None, ClaimBasis::Locked) => "another namespace may hold it".to_owned(),
+        (None, _) => "no pid recorded".to_owned(),
     };
+    if let Some(shared) = claim.shared {
+        words.push_str(&format!(", a server with {}", count_of(shared.conversations)));
+        if shared.windows == 0 {
+            words.push_str(", and nobody is attached");
+        }
+    }
     if let Some(start) = identity.start {
         words.push_str(&format!(", start {start}"));
     }
@@ -157,4 +179,11 @@ fn describe_process(claim: &ProcessClaim) -> String {
         words.push_str(&format!(", in {directory}"));
     }
     words
+}
+
+fn count_of(conversations: u32) -> String {
+    match conversations {
+        1 => "1 conversation".to_owned(),
+        many => format!("{many} conversations"),
+    }
 }

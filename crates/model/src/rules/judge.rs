@@ -205,6 +205,7 @@ mod tests {
             source: String::new(),
             observed_at: Time::from_millis(seconds * 1000),
             directory: None,
+            shared: None,
         }
     }
 

@@ -4,6 +4,7 @@ pub mod attention;
 pub mod explain;
 pub mod guard;
 pub mod judge;
+pub mod notice;
 pub mod open;
 pub mod owner;
 pub mod pins;

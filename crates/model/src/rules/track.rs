@@ -267,6 +267,7 @@ mod tests {
             owner: Some(Identity { pid: Some(seconds as u32), ..Identity::default() }),
             spill: None,
             cut: false,
+            permit: None,
         }
     }
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::rules::agent::MAIN_AGENT;
 use model::plan::{Refusal, RemovableKind};
-use model::time::Time;
 use model::wire::{AgentChange, AgentDeleteResult, AgentItem, AgentOutcome, RefusalView};
 use serde_json::{Value, json};
 use sys::lockfile::LockFile;
+use sys::machine::Machine;
 
 use super::plan::{
     DeleteAction, DeletePlan, DeleteStep, describe_target, journal_command, plan_delete,
@@ -22,15 +22,16 @@ use store::writer::StoreWriter;
 pub fn delete_through_gateway(
     target: &DeleteTarget,
     patience: Duration,
+    machine: &Machine,
 ) -> Result<Option<AgentDeleteResult>, AgentsError> {
     if target.earlier.is_some() {
         // The gateway does not know the agent any more.
-        prove_unowned(&target.config)?;
+        prove_unowned(&target.config, machine)?;
         return Ok(None);
     }
     let params = json!({ "agentId": target.agent.id, "deleteFiles": true });
     let pruned = target.config.without_agent(&target.agent.id)?;
-    match dispatch_change(&target.config, "agents.delete", &params, patience)? {
+    match dispatch_change(&target.config, "agents.delete", &params, patience, machine)? {
         GatewayRoute::Local(_) => Ok(None),
         GatewayRoute::Gateway(answer) => {
             let mut result = describe_target(target);
@@ -46,8 +47,8 @@ pub fn delete_through_gateway(
 }
 
 /// Whether a gateway owns OpenClaw's files, or may.
-pub fn is_gateways(target: &DeleteTarget) -> bool {
-    prove_unowned(&target.config).is_err()
+pub fn is_gateways(target: &DeleteTarget, machine: &Machine) -> bool {
+    prove_unowned(&target.config, machine).is_err()
 }
 
 /// What the gateway would do, as far as that is known from here: it is not asked.
@@ -123,32 +124,33 @@ fn kind_of(path: &str, result: &AgentDeleteResult) -> RemovableKind {
 pub fn delete_agent(
     writer: &mut StoreWriter,
     ask: &AgentDeleteRequest,
-    now: Time,
+    machine: &Machine,
 ) -> Result<AgentDeleteResult, AgentsError> {
-    reaper::recover_interrupted(&writer.home)?;
-    let target = ask.with_env(|env| DeleteTarget::find_agent(&writer.home, &ask.id, env))?;
-    prove_unowned(&target.config)?;
-    let plan = plan_delete(&target, &writer.home)?;
+    reaper::recover_interrupted(writer, machine)?;
+    let asker = machine.with_variables(&ask.variables);
+    let target = DeleteTarget::find_agent(&ask.id, &asker)?;
+    prove_unowned(&target.config, machine)?;
+    let plan = plan_delete(&target, machine)?;
     if target.earlier.is_some() && plan.is_empty() {
         let known = vec![MAIN_AGENT.to_owned()];
         return Err(AgentsError::NotFound { id: ask.id.clone(), known });
     }
     sys::pause::pause_at("agents.planned");
-    carry_out(writer, &target, &plan, now)
+    carry_out(writer, &target, &plan, machine)
 }
 
 fn carry_out(
     writer: &StoreWriter,
     target: &DeleteTarget,
     plan: &DeletePlan,
-    now: Time,
+    machine: &Machine,
 ) -> Result<AgentDeleteResult, AgentsError> {
     let mut result = plan.preview(target);
     result.applied = true;
-    let mut reaper = Reaper::begin(writer, &journal_command(&target.agent.id), now)?;
+    let mut reaper = Reaper::begin(writer, &journal_command(&target.agent.id), machine)?;
     for (step, item) in plan.steps.iter().zip(&mut result.items) {
         let taken =
-            match recheck_planned(&step.planned, |planned| check_item(writer, target, planned)) {
+            match recheck_planned(&step.planned, |planned| check_item(target, planned, machine)) {
                 Err(refusal) => Err(refusal),
                 Ok(checked) => match &step.doing {
                     DeleteAction::Trash => reaper.trash_item(&checked)?,
@@ -185,20 +187,20 @@ fn is_configuration(step: &DeleteStep) -> bool {
 
 /// The last look at one thing: nobody owns it, nobody works in it, and it still may go.
 fn check_item(
-    writer: &StoreWriter,
     target: &DeleteTarget,
     planned: &PlannedRemoval,
+    machine: &Machine,
 ) -> Result<Option<LockFile>, Refusal> {
-    prove_unowned(&target.config).map_err(|owned| match owned.owner {
+    prove_unowned(&target.config, machine).map_err(|owned| match owned.owner {
         GatewayOwner::Live { why, .. } => Refusal::Busy { who: format!("OpenClaw ({why})") },
         _ => Refusal::Unproven { why: owned.to_string() },
     })?;
     if planned.print.form != model::plan::FileForm::Directory {
         return Ok(None);
     }
-    places::within_bounds(&target.config, &writer.home, &planned.path)?;
+    places::within_bounds(&target.config, machine.home(), &planned.path)?;
     InUse::scan_processes().check_below(&planned.path)?;
-    let held = locks::held_in(&planned.path, &sys::proc::current_observer())
+    let held = locks::held_in(&planned.path, machine)
         .map_err(|error| Refusal::Unreadable { why: error.to_string() })?;
     match held.iter().find_map(locks::TranscriptLock::refusal) {
         Some(who) => Err(Refusal::Busy { who }),

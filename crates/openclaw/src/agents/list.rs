@@ -7,6 +7,8 @@ use crate::rules::document::IndexDocument;
 use model::liveness::Liveness;
 use model::wire::{AgentsLsResult, GatewayView, IncompleteSource, OpenClawAgentView};
 
+use sys::machine::Machine;
+
 use super::places;
 use crate::config::{self, ConfiguredAgent, OpenClawConfig};
 use crate::gateway::{GatewayOwner, find_owner};
@@ -27,22 +29,24 @@ pub fn list_agents(
     config: &OpenClawConfig,
     known: &[KnownSession<'_>],
     mut incomplete: Vec<IncompleteSource>,
+    machine: &Machine,
 ) -> AgentsLsResult {
     // Without any of its files there is no OpenClaw, and no agent that it would fall back to.
     let is_there = config.bytes.is_some() || config.state.exists();
     let agents = config.agents.iter().filter(|_| is_there);
-    let agents = agents.map(|agent| agent_view(config, agent, known, &mut incomplete)).collect();
+    let agents =
+        agents.map(|agent| agent_view(config, agent, known, &mut incomplete, machine)).collect();
     AgentsLsResult {
         config: path_text(&config.path),
         state: path_text(&config.state),
-        gateway: gateway_view(config),
+        gateway: gateway_view(config, machine),
         agents,
         incomplete,
     }
 }
 
-fn gateway_view(config: &OpenClawConfig) -> GatewayView {
-    let (state, reason, pid) = match find_owner(config) {
+fn gateway_view(config: &OpenClawConfig, machine: &Machine) -> GatewayView {
+    let (state, reason, pid) = match find_owner(config, machine) {
         GatewayOwner::Nobody => ("dead", None, None),
         GatewayOwner::Live { who, why } => ("alive", Some(why), who.pid),
         GatewayOwner::Doubt(why) => ("unknown", Some(why), None),
@@ -55,6 +59,7 @@ fn agent_view(
     agent: &ConfiguredAgent,
     known: &[KnownSession<'_>],
     incomplete: &mut Vec<IncompleteSource>,
+    machine: &Machine,
 ) -> OpenClawAgentView {
     let others: Vec<ConfiguredAgent> =
         config.agents.iter().filter(|other| other.id != agent.id).cloned().collect();
@@ -70,7 +75,7 @@ fn agent_view(
             None
         }
     };
-    let locked = locks::held_in(&agent.sessions_dir, &sys::proc::current_observer());
+    let locked = locks::held_in(&agent.sessions_dir, machine);
     let liveness = |wanted: &str| observed.iter().any(|one| one.liveness.as_str() == wanted);
     let live = match locked {
         Ok(locked) if locked.is_empty() && !liveness("alive") && !liveness("unknown") => "dead",

@@ -6,15 +6,13 @@
 //! with it: the journal of the first attempt tells what there was.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use adapters::EnvLookup;
 use serde::{Deserialize, Serialize};
+use sys::machine::Machine;
 
 use super::config::ConfigError;
 use super::gateway::{GatewayCallError, GatewayError, Owned};
-use adapters::variables;
 use model::failure::{Failure, FailureKind};
 use reaper::CollectError;
 
@@ -41,23 +39,18 @@ pub struct AgentDeleteRequest {
 }
 
 impl AgentDeleteRequest {
-    /// For this process's own environment; `look` is what the variables are looked up for.
-    pub fn from_env<T>(
+    /// For this machine's own environment; `look` is what the variables are looked up for.
+    pub fn from_machine<T>(
         id: &str,
-        env: &EnvLookup<'_>,
-        look: impl FnOnce(&EnvLookup<'_>) -> T,
+        machine: &Machine,
+        look: impl FnOnce(&Machine) -> T,
     ) -> (Self, T) {
-        let (found, mut variables) = variables::record_lookups(env, look);
+        let (found, mut variables) = machine.note_variables(look);
         // Whoever carries it out does not speak with the gateway, and needs no secrets.
         for secret in ["OPENCLAW_GATEWAY_TOKEN", "OPENCLAW_GATEWAY_PASSWORD"] {
             variables.remove(secret);
         }
         (Self { id: id.to_owned(), variables }, found)
-    }
-
-    fn with_env<T>(&self, look: impl FnOnce(&EnvLookup<'_>) -> T) -> T {
-        let lookup = |name: &str| self.variables.get(name).map(OsString::from);
-        look(&EnvLookup::new(&lookup))
     }
 }
 
@@ -205,14 +198,18 @@ mod tests {
 
     #[test]
     fn what_was_looked_up_is_passed_on_but_no_secrets() {
-        let lookup = |name: &str| Some(OsString::from(format!("value of {name}")));
         let names = ["HOME", "OPENCLAW_GATEWAY_PORT", "OPENCLAW_GATEWAY_TOKEN"];
-        let (ask, ()) = AgentDeleteRequest::from_env("ops", &EnvLookup::new(&lookup), |env| {
-            names.iter().for_each(|name| drop(env.get(name)));
+        let fake = testkit::machine::FakeMachine::new();
+        names.iter().for_each(|name| fake.set_variable(name, format!("value of {name}")));
+        let machine = fake.machine();
+        let (ask, ()) = AgentDeleteRequest::from_machine("ops", &machine, |machine| {
+            names.iter().for_each(|name| drop(machine.env().get(name)));
         });
         let noted: Vec<&str> = ask.variables.keys().map(String::as_str).collect();
         assert_eq!(noted, ["HOME", "OPENCLAW_GATEWAY_PORT"]);
-        let seen = ask.with_env(|env| env.get("OPENCLAW_GATEWAY_PORT"));
+        let asker = machine.with_variables(&ask.variables);
+        assert_eq!(asker.env().get("OPENCLAW_GATEWAY_TOKEN"), None);
+        let seen = asker.env().get("OPENCLAW_GATEWAY_PORT");
         assert_eq!(seen, Some("value of OPENCLAW_GATEWAY_PORT".into()));
     }
 }

@@ -9,6 +9,7 @@ use model::plan::{Refusal, RemovableKind};
 use model::time::Time;
 use model::wire::{AgentChange, AgentDeleteResult, AgentItem, AgentOutcome};
 use sha2::{Digest, Sha256};
+use sys::machine::Machine;
 
 use super::{AgentsError, DeleteTarget, places};
 use crate::{config, locks};
@@ -46,11 +47,12 @@ pub struct DeletePlan {
     rows: u64,
 }
 
-/// Looks at everything that is the agent's. `ostler` is ostler's own home, which never goes.
-pub fn plan_delete(target: &DeleteTarget, ostler: &Path) -> Result<DeletePlan, AgentsError> {
+/// Looks at everything that is the agent's. ostler's own home never goes.
+pub fn plan_delete(target: &DeleteTarget, machine: &Machine) -> Result<DeletePlan, AgentsError> {
+    let ostler = machine.home();
     refuse_pinned(target, ostler)?;
     refuse_database(target)?;
-    refuse_at_work(target)?;
+    refuse_at_work(target, machine)?;
     let mut plan =
         DeletePlan { steps: Vec::new(), kept: Vec::new(), bindings: 0, allowed: 0, rows: 0 };
     plan.plan_configuration(target)?;
@@ -59,7 +61,7 @@ pub fn plan_delete(target: &DeleteTarget, ostler: &Path) -> Result<DeletePlan, A
     for (kind, path, why) in own_places(target) {
         directories.extend(plan.plan_directory(target, ostler, kind, &path, why, &mut going));
     }
-    plan.plan_store(target, &going)?;
+    plan.plan_store(target, &going, machine)?;
     plan.steps.extend(directories);
     Ok(plan)
 }
@@ -128,10 +130,9 @@ fn agent_databases(target: &DeleteTarget) -> impl Iterator<Item = PathBuf> {
 }
 
 /// A transcript that is being written, or may be, keeps its agent.
-fn refuse_at_work(target: &DeleteTarget) -> Result<(), AgentsError> {
+fn refuse_at_work(target: &DeleteTarget, machine: &Machine) -> Result<(), AgentsError> {
     let at_work = |why: String| AgentsError::AtWork { id: target.agent.id.clone(), why };
-    let observer = sys::proc::current_observer();
-    let held = locks::held_in(&target.agent.sessions_dir, &observer);
+    let held = locks::held_in(&target.agent.sessions_dir, machine);
     let held = held.map_err(|error| {
         at_work(format!("{} cannot be read: {error}", target.agent.sessions_dir.display()))
     })?;
@@ -158,7 +159,12 @@ impl DeletePlan {
     }
 
     /// Its rows leave a store that stays: one that others share, or that lies elsewhere.
-    fn plan_store(&mut self, target: &DeleteTarget, going: &[PathBuf]) -> Result<(), AgentsError> {
+    fn plan_store(
+        &mut self,
+        target: &DeleteTarget,
+        going: &[PathBuf],
+        machine: &Machine,
+    ) -> Result<(), AgentsError> {
         let path = &target.agent.store;
         if going.iter().any(|place| places::real_path(path).starts_with(place)) {
             return Ok(());
@@ -181,7 +187,7 @@ impl DeletePlan {
         if own.is_empty() {
             return Ok(());
         }
-        self.refuse_rows_at_work(target, &document, &own)?;
+        self.refuse_rows_at_work(target, &document, &own, machine)?;
         self.rows = own.len() as u64;
         let why = format!("{} rows of `{}` are taken out of it", own.len(), target.agent.id);
         let planned = PlannedRemoval::new(RemovableKind::StoreIndex, path, "openclaw", why)
@@ -200,8 +206,8 @@ impl DeletePlan {
         target: &DeleteTarget,
         document: &IndexDocument<'_>,
         own: &HashSet<usize>,
+        machine: &Machine,
     ) -> Result<(), AgentsError> {
-        let observer = sys::proc::current_observer();
         let directory = target.agent.store.parent().unwrap_or(Path::new("/"));
         for (_, entry) in document.entries.iter().enumerate().filter(|(at, _)| own.contains(at)) {
             let named = entry.view.session_file.as_deref().map(|file| directory.join(file));
@@ -209,7 +215,7 @@ impl DeletePlan {
             let usual = usual.map(|id| directory.join(format!("{id}.jsonl")));
             let mut held = named.into_iter().chain(usual);
             let held =
-                held.find_map(|transcript| locks::find_lock(&transcript, &observer)?.refusal());
+                held.find_map(|transcript| locks::find_lock(&transcript, machine)?.refusal());
             if let Some(why) = held {
                 return Err(AgentsError::AtWork { id: target.agent.id.clone(), why });
             }

@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use adapters::EnvLookup;
 use model::plan::RemovableKind;
 use model::time::Time;
+use sys::machine::Machine;
 
 use super::plan::journal_command;
 use crate::config::OpenClawConfig;
@@ -25,12 +25,11 @@ pub struct EarlierDeletion {
 
 /// The configuration as it was before the agent was taken out of it, and what was done then.
 pub(super) fn find_earlier_deletion(
-    home: &Path,
     config: &OpenClawConfig,
     id: &str,
-    env: &EnvLookup<'_>,
+    machine: &Machine,
 ) -> Option<(OpenClawConfig, EarlierDeletion)> {
-    let command = journal_command(id);
+    let (home, command) = (machine.home(), journal_command(id));
     let mut done = HashSet::new();
     // The newest first: attempts that only went on with it come before the one that began it.
     for listed in
@@ -41,7 +40,7 @@ pub(super) fn find_earlier_deletion(
             done.insert(step.begun.path.0.clone());
         }
         if let Some(before) = configuration_before(home, &receipt, config) {
-            let before = OpenClawConfig::with_bytes(env, before).ok()?;
+            let before = OpenClawConfig::with_bytes(&machine.env(), before).ok()?;
             let earlier = EarlierDeletion { receipt: receipt.id, at: receipt.at, done };
             return before.has_agent(id).then_some((before, earlier));
         }

@@ -1,9 +1,8 @@
 //! The agent that is meant.
 
-use std::path::Path;
+use sys::machine::Machine;
 
 use crate::rules::agent::{MAIN_AGENT, RowOwners, normalise_agent_id};
-use adapters::EnvLookup;
 
 use super::resume::{EarlierDeletion, find_earlier_deletion};
 use super::{AgentsError, places};
@@ -29,8 +28,8 @@ pub struct DeleteTarget {
 impl DeleteTarget {
     /// Finds it. Only an agent that the configuration names can be deleted, or one that a deletion
     /// has already taken out of it.
-    pub fn find_agent(home: &Path, id: &str, env: &EnvLookup<'_>) -> Result<Self, AgentsError> {
-        let config = OpenClawConfig::load(env)?;
+    pub fn find_agent(id: &str, machine: &Machine) -> Result<Self, AgentsError> {
+        let config = OpenClawConfig::load(&machine.env())?;
         let known = || config.agents.iter().map(|agent| agent.id.clone()).collect();
         let not_found = || AgentsError::NotFound { id: id.to_owned(), known: known() };
         let normal = normalise_agent_id(id).ok_or_else(not_found)?;
@@ -41,7 +40,7 @@ impl DeleteTarget {
             (config, None, Vec::new())
         } else {
             let (before, earlier) =
-                find_earlier_deletion(home, &config, &normal, env).ok_or_else(not_found)?;
+                find_earlier_deletion(&config, &normal, machine).ok_or_else(not_found)?;
             // Whoever works there now counts as much as whoever did then.
             (before, Some(earlier), config.agents)
         };

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use sys::machine::Machine;
 
 mod client;
 mod owner;
@@ -46,11 +47,12 @@ pub fn dispatch_change(
     method: &str,
     params: &Value,
     patience: Duration,
+    machine: &Machine,
 ) -> Result<GatewayRoute, GatewayError> {
     match call_gateway(&config.gateway, method, params, patience) {
         Ok(answer) => Ok(GatewayRoute::Gateway(answer)),
         Err(GatewayCallError::NotRunning { .. }) if config.gateway.remote.is_none() => {
-            Ok(GatewayRoute::Local(prove_unowned(config)?))
+            Ok(GatewayRoute::Local(prove_unowned(config, machine)?))
         }
         Err(error) => Err(error.into()),
     }

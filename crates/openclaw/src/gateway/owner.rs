@@ -14,6 +14,7 @@ use model::liveness::{Liveness, Observer};
 use model::time::Time;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use sys::machine::Machine;
 
 use super::processes::owners_by_processes;
 use crate::config::OpenClawConfig;
@@ -64,19 +65,19 @@ pub(crate) fn describe_owner(owner: &GatewayOwner) -> String {
 }
 
 /// The proof that nobody owns OpenClaw's files, or who does.
-pub fn prove_unowned(config: &OpenClawConfig) -> Result<Unowned, Owned> {
-    match find_owner(config) {
+pub fn prove_unowned(config: &OpenClawConfig, machine: &Machine) -> Result<Unowned, Owned> {
+    match find_owner(config, machine) {
         GatewayOwner::Nobody => Ok(Unowned(())),
         owner => Err(Owned { state: config.state.clone(), owner }),
     }
 }
 
 /// Who owns OpenClaw's files: somebody who is seen, else whoever may be there.
-pub fn find_owner(config: &OpenClawConfig) -> GatewayOwner {
-    let observer = sys::proc::current_observer();
+pub fn find_owner(config: &OpenClawConfig, machine: &Machine) -> GatewayOwner {
+    let observer = machine.observer();
     let mut doubt = None;
-    let locks = owners_by_locks(config, &observer);
-    let processes = owners_by_processes(config, &observer);
+    let locks = owners_by_locks(config, observer);
+    let processes = owners_by_processes(config, observer);
     for finding in locks.into_iter().chain(processes).chain(owner_by_port(config)) {
         match finding {
             GatewayOwner::Nobody => {}

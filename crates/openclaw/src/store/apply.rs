@@ -12,8 +12,8 @@ use crate::rules::maintain::{
 };
 use crate::wire::{StoreCleanup, StoreCleanupResult, StoreItem};
 use model::plan::{PlanItem, Refusal, RemovableKind};
-use model::time::Time;
 use model::wire::IncompleteSource;
+use sys::machine::Machine;
 
 use super::ask::{SessionStoreRequest, prove_ours};
 use super::facts::{leads_astray, may_hold_messages};
@@ -33,16 +33,16 @@ const MAX_PLAN_ROUNDS: usize = 5;
 pub fn perform_cleanup(
     writer: &StoreWriter,
     ask: &SessionStoreRequest,
-    now: Time,
+    machine: &Machine,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<StoreCleanupResult, Failure> {
-    let (config, policy) = ask.read_configuration()?;
+    let (config, policy) = ask.read_configuration(machine)?;
     let pins = Pins::from_read(writer.state().and_then(store::state::StateStore::list_pins));
-    let cleanup = ask.cleanup_request(&config, &policy, &pins, now);
+    let cleanup = ask.cleanup_request(&config, &policy, &pins, machine);
     let (places, skipped) = locate_stores(&config, &ask.selection)?;
-    prove_ours(&config, &places)?;
+    prove_ours(&config, &places, machine)?;
     let mut result = empty_result(skipped);
-    let mut reaper = Reaper::begin(writer, "store cleanup", now)?;
+    let mut reaper = Reaper::begin(writer, "store cleanup", machine)?;
     let mut refused = None;
     for (at, place) in places.iter().enumerate() {
         progress(at, places.len());
@@ -121,7 +121,7 @@ fn clean_store(
             return Ok(AppliedCleanup { planned, applied: false, refused: None });
         }
         planned.view.replanned = rounds > 0;
-        locks::let_go_in(&planned.loaded.directory, &sys::proc::current_observer());
+        locks::let_go_in(&planned.loaded.directory, cleanup.machine);
         match write_index(reaper, &planned)? {
             Ok(()) => {}
             Err(Refusal::Changed | Refusal::Gone) if rounds < MAX_PLAN_ROUNDS => {
@@ -133,7 +133,7 @@ fn clean_store(
                 return Ok(AppliedCleanup { planned, applied: true, refused: Some(refusal) });
             }
         }
-        move_files(reaper, cleanup.now, &mut planned)?;
+        move_files(reaper, cleanup.machine, &mut planned)?;
         return Ok(AppliedCleanup { planned, applied: true, refused: None });
     }
 }
@@ -249,10 +249,9 @@ fn still_holds(planned: &PlannedCleanup) -> Result<(), Refusal> {
 /// Puts files away. One that cannot be moved does not stop the others.
 fn move_files(
     reaper: &mut Reaper<'_>,
-    now: Time,
+    machine: &Machine,
     planned: &mut PlannedCleanup,
 ) -> Result<(), CollectError> {
-    let observer = sys::proc::current_observer();
     let changes = planned.plan.files.clone();
     let mut outcomes = Vec::with_capacity(changes.len());
     for change in &changes {
@@ -264,7 +263,7 @@ fn move_files(
         // Whoever wants to write a transcript waits until it is gone.
         let checked = recheck_planned(&one, |_| match file.kind {
             StoreFileKind::Transcript => {
-                let lock = locks::take_lock(&path, &observer)?;
+                let lock = locks::take_lock(&path, machine)?;
                 sys::pause::pause_at("store.locked");
                 Ok(Some(lock))
             }
@@ -274,7 +273,7 @@ fn move_files(
             (Err(refusal), _) => Err(refusal),
             (Ok(checked), StoreFileAction::Remove) => reaper.trash_item(&checked)?,
             (Ok(checked), StoreFileAction::Archive) => {
-                let to = archive_name(&file.name, ArchiveReason::Deleted, now);
+                let to = archive_name(&file.name, ArchiveReason::Deleted, machine.now());
                 reaper.rename_item(&checked, &planned.loaded.directory.join(to))?
             }
         });

@@ -1,14 +1,12 @@
 //! What is asked of the writer, and the proof it needs before it writes.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::Path;
 
 use crate::rules::policy::MaintenancePolicy;
-use adapters::EnvLookup;
 use model::plan::Refusal;
-use model::time::Time;
 use serde::{Deserialize, Serialize};
+use sys::machine::Machine;
 
 use super::find::{StorePlace, StoreSelection};
 use super::plan::CleanupRequest;
@@ -49,13 +47,13 @@ impl SessionStoreRequest {
         config: &'a OpenClawConfig,
         policy: &'a MaintenancePolicy,
         pins: &'a Pins,
-        now: Time,
+        machine: &'a Machine,
     ) -> CleanupRequest<'a> {
         CleanupRequest {
             config,
             policy,
             pins,
-            now,
+            machine,
             enforce: self.enforce,
             active: self.active.as_deref(),
             fix_missing: self.fix_missing,
@@ -69,9 +67,10 @@ impl SessionStoreRequest {
     /// Reads OpenClaw's configuration, as whoever asked would read it.
     pub(super) fn read_configuration(
         &self,
+        machine: &Machine,
     ) -> Result<(OpenClawConfig, MaintenancePolicy), StoreError> {
-        let lookup = |name: &str| self.variables.get(name).map(OsString::from);
-        let config = OpenClawConfig::load(&EnvLookup::new(&lookup))?;
+        let asker = machine.with_variables(&self.variables);
+        let config = OpenClawConfig::load(&asker.env())?;
         let policy = read_policy(&config)?;
         Ok((config, policy))
     }
@@ -79,18 +78,20 @@ impl SessionStoreRequest {
 
 /// Makes sure that nobody else writes these stores: no gateway owns them, and no lock of an older
 /// release is held. A store that a person named and that is not OpenClaw's own has no gateway.
-pub(super) fn prove_ours(config: &OpenClawConfig, places: &[StorePlace]) -> Result<(), Failure> {
+pub(super) fn prove_ours(
+    config: &OpenClawConfig,
+    places: &[StorePlace],
+    machine: &Machine,
+) -> Result<(), Failure> {
     if places.iter().any(|place| !place.named || is_openclaws(config, &place.path)) {
-        gateway::prove_unowned(config).map_err(|owned| Failure {
+        gateway::prove_unowned(config, machine).map_err(|owned| Failure {
             kind: FailureKind::Refused,
             message: owned.to_string(),
             hint: "stop OpenClaw first: `openclaw gateway stop`".to_owned(),
         })?;
     }
-    let observer = sys::proc::current_observer();
     for place in places {
-        if let Some(held) = locks::find_lock(&place.path, &observer).and_then(|lock| lock.refusal())
-        {
+        if let Some(held) = locks::find_lock(&place.path, machine).and_then(|lock| lock.refusal()) {
             return Err(Failure {
                 kind: FailureKind::Refused,
                 message: format!("the store {} is in use: {held}", place.path.display()),

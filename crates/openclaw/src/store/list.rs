@@ -132,7 +132,7 @@ pub fn show_session(
 ) -> Result<StoreShowResult, StoreError> {
     let listing = StoreListing {
         main_key: &cleanup.config.main_key,
-        now: cleanup.now,
+        now: cleanup.machine.now(),
         active_minutes: None,
         limit: None,
     };
@@ -203,7 +203,8 @@ fn show_from_index(
 ) -> Result<StoreShowResult, StoreError> {
     let at = document.entries.iter().position(|entry| entry.key == session.key.as_str());
     let at = at.ok_or_else(|| StoreError::NoKey(session.key.clone()))?;
-    let facts = facts::gather_facts(loaded, document, true, || may_run(cleanup.config));
+    let facts =
+        facts::gather_facts(loaded, document, true, || may_run(cleanup.config, cleanup.machine));
     let directory = path_text(&loaded.directory);
     let store =
         StoreSnapshot { directory: &directory, document, facts: &facts, files: &loaded.files };
@@ -211,7 +212,7 @@ fn show_from_index(
         policy: cleanup.policy,
         acts: true,
         trigger: MaintenanceTrigger::Cleanup,
-        now: cleanup.now,
+        now: cleanup.machine.now(),
         active: None,
         fix_missing: false,
         retire: RetiredPeers::Nobody,

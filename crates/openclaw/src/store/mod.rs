@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::rules::document::IndexDocumentError;
 use crate::rules::policy::{MaintenancePolicy, MaintenancePolicyError};
 use model::wire::IncompleteSource;
+use sys::machine::Machine;
 
 use super::config::{ConfigError, OpenClawConfig};
 use super::gateway::{self, GatewayOwner};
@@ -161,8 +162,8 @@ pub fn read_policy(config: &OpenClawConfig) -> Result<MaintenancePolicy, StoreEr
 }
 
 /// Whether OpenClaw runs on these files, or may: an entry that says it runs may then be right.
-fn may_run(config: &OpenClawConfig) -> bool {
-    gateway::find_owner(config) != GatewayOwner::Nobody
+fn may_run(config: &OpenClawConfig, machine: &Machine) -> bool {
+    gateway::find_owner(config, machine) != GatewayOwner::Nobody
 }
 
 fn path_text(path: &Path) -> String {

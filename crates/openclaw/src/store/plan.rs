@@ -16,6 +16,7 @@ use crate::wire::{
 use model::plan::Refusal;
 use model::time::{Time, whole_millis};
 use model::wire::IncompleteSource;
+use sys::machine::Machine;
 
 use super::apply::mark_refused;
 use super::facts::gather_facts;
@@ -35,8 +36,8 @@ pub struct CleanupRequest<'a> {
     pub policy: &'a MaintenancePolicy,
     /// What is never to be collected.
     pub pins: &'a Pins,
-    /// The time.
-    pub now: Time,
+    /// Where and when.
+    pub machine: &'a Machine,
     /// Whether to act although the policy only warns.
     pub enforce: bool,
     /// A key that must stay.
@@ -60,7 +61,7 @@ impl CleanupRequest<'_> {
             policy: self.policy,
             acts,
             trigger: MaintenanceTrigger::Cleanup,
-            now: self.now,
+            now: self.machine.now(),
             active: self.active,
             fix_missing: self.fix_missing,
             retire: self.retire_rules(place),
@@ -72,7 +73,7 @@ impl CleanupRequest<'_> {
     /// Looks at a store, in the light of what is pinned.
     pub(super) fn load_store(&self, place: &StorePlace) -> Result<LoadedStore, StoreError> {
         let pinned = self.pins.of_agent(AGENT).map_err(|why| StoreError::Pins(why.to_owned()))?;
-        Ok(LoadedStore::read_store(place)?.with_held_sessions(&pinned))
+        Ok(LoadedStore::read_store(place, self.machine)?.with_held_sessions(&pinned))
     }
 
     fn is_enforced(&self) -> bool {
@@ -126,7 +127,7 @@ pub fn preview_cleanup(
 ) -> Result<StoreCleanupResult, StoreError> {
     let mut result = empty_result(skipped);
     result.dry_run = true;
-    let owner = gateway::find_owner(cleanup.config);
+    let owner = gateway::find_owner(cleanup.config, cleanup.machine);
     let is_named = places.iter().any(|place| place.named);
     let beside = Some(&owner).filter(|owner| **owner != GatewayOwner::Nobody && !is_named);
     let cleanup = &CleanupRequest { beside, ..*cleanup };
@@ -181,7 +182,9 @@ pub(super) fn plan_cleanup(
     let document = loaded.parse_document()?;
     // Without an index nobody can say what belongs to whom: everything stays.
     let files = if loaded.bytes.is_some() { loaded.files.as_slice() } else { &[] };
-    let facts = gather_facts(&loaded, &document, cleanup.fix_missing, || may_run(cleanup.config));
+    let facts = gather_facts(&loaded, &document, cleanup.fix_missing, || {
+        may_run(cleanup.config, cleanup.machine)
+    });
     let directory = place.path.parent().map(path_text).unwrap_or_default();
     let store = StoreSnapshot { directory: &directory, document: &document, facts: &facts, files };
     let plan = plan_maintenance(&store, &cleanup.plan_input(place, cleanup.is_enforced()));
@@ -283,11 +286,11 @@ fn cleanup_view(
     let count = |word: &str| plan.count_removals(|why| why.as_str() == word);
     let mut items: Vec<StoreItem> = std::iter::zip(&document.entries, &plan.entries)
         .filter(|(_, verdict)| cleanup.with_kept || verdict.changes())
-        .map(|(entry, verdict)| entry_item(cleanup.now, entry, *verdict))
+        .map(|(entry, verdict)| entry_item(cleanup.machine.now(), entry, *verdict))
         .collect();
     // Newest first, as OpenClaw lists them; entries without a date come last.
     items.sort_by_key(|item| item.age_ms.unwrap_or(u64::MAX));
-    items.extend(plan.files.iter().map(|change| file_item(cleanup.now, loaded, change)));
+    items.extend(plan.files.iter().map(|change| file_item(cleanup.machine.now(), loaded, change)));
     StoreCleanup {
         agent_id: loaded.place.agent.clone(),
         path: path_text(&loaded.place.path),
@@ -340,10 +343,14 @@ fn only_with_enforce(
     let entries = std::iter::zip(&plan.entries, &enforced.entries).zip(&document.entries);
     let more = entries.filter(|((now, then), _)| !now.removes() && then.removes());
     let mut extra: Vec<StoreItem> =
-        more.map(|((_, then), entry)| entry_item(cleanup.now, entry, *then)).collect();
+        more.map(|((_, then), entry)| entry_item(cleanup.machine.now(), entry, *then)).collect();
     let planned = |change: &&StoreFileChange| !plan.files.contains(change);
     extra.extend(
-        enforced.files.iter().filter(planned).map(|change| file_item(cleanup.now, loaded, change)),
+        enforced
+            .files
+            .iter()
+            .filter(planned)
+            .map(|change| file_item(cleanup.machine.now(), loaded, change)),
     );
     for item in &mut extra {
         item.only_with_enforce = true;

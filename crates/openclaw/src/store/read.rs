@@ -9,6 +9,7 @@ use crate::rules::document::IndexDocument;
 use crate::rules::file::{PROMPT_BLOBS_DIR, StoreDirFile, StoreFileKind};
 use model::plan::Fingerprint;
 use model::time::Time;
+use sys::machine::Machine;
 use sys::private::PrivateError;
 
 use super::StoreError;
@@ -43,14 +44,14 @@ pub struct LoadedStore {
 
 impl LoadedStore {
     /// Looks at a store. One that is not there is empty.
-    pub fn read_store(place: &StorePlace) -> Result<Self, StoreError> {
+    pub fn read_store(place: &StorePlace, machine: &Machine) -> Result<Self, StoreError> {
         let mut loaded = Self::open_place(place)?;
         loaded.list_files(Path::new("")).map_err(read_failed(place))?;
         loaded.list_blobs().map_err(read_failed(place))?;
         // The index is read after its directory: a transcript that is made meanwhile has no entry in
         // the list of files, and not the other way round.
         loaded.read_index().map_err(read_failed(place))?;
-        loaded.judge_locks();
+        loaded.judge_locks(machine);
         Ok(loaded)
     }
 
@@ -189,7 +190,7 @@ impl LoadedStore {
     }
 
     /// Asks of every lock whether somebody holds it. Until nobody does, its transcript is left alone.
-    fn judge_locks(&mut self) {
+    fn judge_locks(&mut self, machine: &Machine) {
         let is_lock = |file: &&StoreDirFile| file.kind == StoreFileKind::Lock;
         let names = self.files.iter().filter(is_lock).map(|file| file.name.as_str());
         let names: Vec<String> =
@@ -197,9 +198,8 @@ impl LoadedStore {
         if names.is_empty() {
             return;
         }
-        let observer = sys::proc::current_observer();
         for transcript in names {
-            let Some(lock) = locks::find_lock(&self.directory.join(&transcript), &observer) else {
+            let Some(lock) = locks::find_lock(&self.directory.join(&transcript), machine) else {
                 continue;
             };
             if !lock.verdict.is_free()

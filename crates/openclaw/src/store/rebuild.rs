@@ -11,6 +11,7 @@ use crate::rules::key::SessionKey;
 use crate::wire::{RebuiltEntry, StoreRebuildResult};
 use model::plan::{PlanItem, Refusal, RemovableKind};
 use model::time::Time;
+use sys::machine::Machine;
 
 use super::ask::{SessionStoreRequest, prove_ours};
 use super::find::{StorePlace, locate_stores};
@@ -37,28 +38,29 @@ struct Rebuilt {
 pub fn preview_rebuild(
     config: &OpenClawConfig,
     ask: &SessionStoreRequest,
+    machine: &Machine,
 ) -> Result<StoreRebuildResult, StoreError> {
     let place = find_index(config, ask)?;
-    Ok(build_index(config, &LoadedStore::read_store(&place)?)?.result)
+    Ok(build_index(config, &LoadedStore::read_store(&place, machine)?)?.result)
 }
 
 /// Writes a new index. Whoever calls this is the writer.
 pub fn perform_rebuild(
     writer: &StoreWriter,
     ask: &SessionStoreRequest,
-    now: Time,
+    machine: &Machine,
 ) -> Result<StoreRebuildResult, Failure> {
-    let (config, _) = ask.read_configuration()?;
+    let (config, _) = ask.read_configuration(machine)?;
     let place = find_index(&config, ask)?;
-    prove_ours(&config, std::slice::from_ref(&place))?;
-    let loaded = LoadedStore::read_store(&place)?;
+    prove_ours(&config, std::slice::from_ref(&place), machine)?;
+    let loaded = LoadedStore::read_store(&place, machine)?;
     let Rebuilt { text, mut result } = build_index(&config, &loaded)?;
     result.dry_run = false;
     if result.fault.is_none() && result.added.is_empty() {
         return Ok(result);
     }
     sys::pause::pause_at("store.rebuilt");
-    let mut reaper = Reaper::begin(writer, "store rebuild", now)?;
+    let mut reaper = Reaper::begin(writer, "store rebuild", machine)?;
     let why = "a new index was made from the transcripts";
     let written = match (&loaded.bytes, loaded.print) {
         (Some(before), Some(print)) => {

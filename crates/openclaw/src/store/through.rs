@@ -16,6 +16,7 @@ use model::plan::Refusal;
 use model::time::Time;
 use model::wire::IncompleteSource;
 use serde_json::{Value, json};
+use sys::machine::Machine;
 
 use super::apply::mark_refused;
 use super::ask::SessionStoreRequest;
@@ -295,7 +296,7 @@ fn clean_databases(
         .into());
     }
     let before = database_keys(places)?;
-    let Some(answer) = ask_gateway(cleanup.config, ask)? else {
+    let Some(answer) = ask_gateway(cleanup.config, ask, cleanup.machine)? else {
         let database = places.iter().find(|place| place.database);
         let path = database.map(|place| place.path.clone()).unwrap_or_default();
         return Err(StoreError::Database(path).into());
@@ -323,6 +324,7 @@ fn database_keys(places: &[StorePlace]) -> Result<BTreeSet<String>, StoreError> 
 fn ask_gateway(
     config: &OpenClawConfig,
     ask: &SessionStoreRequest,
+    machine: &Machine,
 ) -> Result<Option<Value>, GatewayError> {
     let mut params = serde_json::Map::new();
     match &ask.selection {
@@ -352,6 +354,7 @@ fn ask_gateway(
         "sessions.cleanup",
         &Value::Object(params),
         GATEWAY_ANSWER_TIMEOUT,
+        machine,
     )? {
         GatewayRoute::Gateway(answer) => Ok(Some(answer)),
         GatewayRoute::Local(_) => Ok(None),

@@ -9,6 +9,7 @@ use crate::rules::lock::LockVerdict;
 use crate::rules::maintain::{self, EntryFacts, TranscriptState};
 use crate::wire::{StoreFinding, StoreVerified, StoreVerifyResult};
 use model::wire::IncompleteSource;
+use sys::machine::Machine;
 
 use super::facts::gather_facts;
 use super::find::StorePlace;
@@ -25,10 +26,11 @@ const REPAIR: &str = "`ostler store cleanup --fix-missing` repairs the entry";
 pub fn verify_stores(
     places: &[StorePlace],
     skipped: Vec<IncompleteSource>,
+    machine: &Machine,
 ) -> Result<StoreVerifyResult, StoreError> {
     let mut result = StoreVerifyResult { stores: Vec::new(), incomplete: skipped };
     for place in places {
-        let verified = if place.database { of_database(place) } else { of_index(place) };
+        let verified = if place.database { of_database(place) } else { of_index(place, machine) };
         match verified {
             Ok(verified) => result.stores.push(verified),
             Err(error) => result.incomplete.push(error.incomplete()),
@@ -48,8 +50,8 @@ fn of_database(place: &StorePlace) -> Result<StoreVerified, StoreError> {
     Ok(StoreVerified { store: store_view(place, nodes.len()), files: 1, bytes, sound, findings })
 }
 
-fn of_index(place: &StorePlace) -> Result<StoreVerified, StoreError> {
-    let loaded = LoadedStore::read_store(place)?;
+fn of_index(place: &StorePlace, machine: &Machine) -> Result<StoreVerified, StoreError> {
+    let loaded = LoadedStore::read_store(place, machine)?;
     let mut findings = Vec::new();
     let entries = match loaded.parse_document() {
         Ok(document) => {

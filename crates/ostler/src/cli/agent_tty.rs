@@ -14,6 +14,8 @@ use model::hosted::{FaultCode, HostFault};
 use model::time::Time;
 use model::wire::ErrorBody;
 use serde::Deserialize;
+use sys::dirs::DirsError;
+use sys::machine::Machine;
 
 use crate::cli::{CliContext, RegisteredCommand, skills};
 use crate::env;
@@ -183,17 +185,20 @@ impl AgentTtyGlobals {
         })
     }
 
-    pub(super) fn terminals_home(&self) -> TerminalHome {
-        self.terminals_in(&self.home)
+    pub(super) fn terminals_home(&self, machine: &Result<Machine, DirsError>) -> TerminalHome {
+        self.terminals_in(&self.home, machine)
     }
 
-    fn terminals_in(&self, home: &Path) -> TerminalHome {
+    fn terminals_in(&self, home: &Path, machine: &Result<Machine, DirsError>) -> TerminalHome {
+        // Terminals of a home that was named need no other directory.
+        let machine = machine.clone().unwrap_or_else(|_| Machine::with_home(home.to_owned()));
         let mut inherit = vec![
             ("AGENT_TTY_HOME".to_owned(), home.to_string_lossy().into_owned()),
             ("AGENT_TTY_LOG_LEVEL".to_owned(), self.log_level.clone()),
         ];
         inherit.extend(self.renderer.clone().map(|name| ("AGENT_TTY_RENDERER".to_owned(), name)));
         TerminalHome {
+            machine,
             root: home.to_owned(),
             sockets: PathBuf::from("/tmp/agent-tty"),
             personality: Personality::AgentTty,
@@ -248,7 +253,8 @@ pub(crate) fn is_name(called: &OsStr) -> bool {
 
 /// Reads the command line, runs the command, reports its error the way agent-tty does.
 pub(crate) fn run_agent_tty(args: &[OsString]) -> ExitCode {
-    let now = sys::clock::now();
+    let machine = Machine::here();
+    let now = super::began(&machine);
     let as_json = args.iter().any(|arg| arg == "--json");
     let words = std::iter::once(OsString::from("agent-tty")).chain(args.iter().cloned());
     let cli = match command_tree()
@@ -268,6 +274,7 @@ pub(crate) fn run_agent_tty(args: &[OsString]) -> ExitCode {
         name,
         now,
         personality: Personality::AgentTty,
+        machine,
         use_index: false,
         agent_tty: Some(globals),
     };

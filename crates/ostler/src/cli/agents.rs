@@ -12,9 +12,9 @@ use model::wire::{
 };
 use openclaw::agents::{self, AgentDeleteRequest, AgentsError, DeleteTarget};
 use openclaw::config::OpenClawConfig;
+use sys::machine::Machine;
 
 use crate::cli::{CliContext, ls};
-use crate::env;
 use crate::error::{self, Error};
 use crate::render::colour::{Colour, Painter};
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
@@ -105,8 +105,9 @@ const AGENT_COLUMNS: [TableColumn; 7] = [
 ];
 
 fn list_agents(context: &CliContext) -> Result<ExitCode, Error> {
-    let environment = flows::EnvLookup::new(&env::lookup_variable);
-    let config = OpenClawConfig::load(&environment).map_err(|error| agents_error(error.into()))?;
+    let machine = context.machine()?;
+    let config =
+        OpenClawConfig::load(&machine.env()).map_err(|error| agents_error(error.into()))?;
     let observation = context.observe_now(ObserveScope::All, &["openclaw".to_owned()])?;
     let known: Vec<agents::KnownSession<'_>> = observation
         .sessions
@@ -117,7 +118,7 @@ fn list_agents(context: &CliContext) -> Result<ExitCode, Error> {
             Some(agents::KnownSession { path, liveness: one.verdict.liveness })
         })
         .collect();
-    let result = agents::list_agents(&config, &known, observation.incomplete.clone());
+    let result = agents::list_agents(&config, &known, observation.incomplete.clone(), machine);
     if context.json {
         context.print_json(&result)?;
     } else {
@@ -170,20 +171,19 @@ fn agent_row(agent: &OpenClawAgentView) -> Vec<TableCell> {
 
 impl AgentsDeleteArgs {
     fn run_agents_delete(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let dirs = context.ostler_dirs()?;
-        let environment = flows::EnvLookup::new(&env::lookup_variable);
-        let (ask, target) = AgentDeleteRequest::from_env(&self.id, &environment, |env| {
-            DeleteTarget::find_agent(&dirs.home, &self.id, env)
+        let machine = context.machine()?;
+        let (ask, target) = AgentDeleteRequest::from_machine(&self.id, machine, |machine| {
+            DeleteTarget::find_agent(&self.id, machine)
         });
         let target = target.map_err(agents_error)?;
         if target.agent.id != self.id {
             let id = text::one_line(&self.id);
             output::print_notice(&format!("`{id}` is written `{}` by OpenClaw", target.agent.id));
         }
-        agents::refuse_pinned(&target, &dirs.home).map_err(agents_error)?;
-        let plan = agents::plan_delete(&target, &dirs.home);
+        agents::refuse_pinned(&target, machine.home()).map_err(agents_error)?;
+        let plan = agents::plan_delete(&target, machine);
         if self.dry_run {
-            return print_deletion(context, &preview_deletion(&target, plan)?);
+            return print_deletion(context, &preview_deletion(&target, plan, machine)?);
         }
         if !self.force {
             let preview = plan.as_ref().ok().map(|plan| plan.preview(&target));
@@ -193,13 +193,13 @@ impl AgentsDeleteArgs {
             }
         }
         if let Some(result) =
-            agents::delete_through_gateway(&target, self.timeout).map_err(agents_error)?
+            agents::delete_through_gateway(&target, self.timeout, machine).map_err(agents_error)?
         {
             return print_deletion(context, &result);
         }
         plan.map_err(agents_error)?;
         let work = Work::DeleteAgent { ask };
-        let done = carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        let done = carry_out_work(&work, machine, &mut |_, _| {});
         match done.map_err(Error::Order)? {
             (WorkDone::DeleteAgent(result), transport) => {
                 let transport = Some(transport.as_str().to_owned());
@@ -233,10 +233,11 @@ impl AgentsDeleteArgs {
 fn preview_deletion(
     target: &DeleteTarget,
     plan: Result<agents::DeletePlan, AgentsError>,
+    machine: &Machine,
 ) -> Result<AgentDeleteResult, Error> {
     match plan {
         Ok(plan) => Ok(plan.preview(target)),
-        Err(AgentsError::Database { .. }) if agents::is_gateways(target) => {
+        Err(AgentsError::Database { .. }) if agents::is_gateways(target, machine) => {
             agents::preview_by_gateway(target).map_err(agents_error)
         }
         Err(error) => Err(agents_error(error)),

@@ -1,32 +1,37 @@
 //! What the shell may complete: sessions, terminals, agents, receipts, words to filter by.
 
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
-use flows::observe::{ObserveRequest, ObserveScope, observe_sessions};
+use flows::observe::{ObserveRequest, ObserveScope, Observed, observe_sessions};
 use flows::terminal::TerminalHome;
+use model::address::AddressError;
 use model::config::OstlerConfig;
 use model::session::is_safe_id;
 use model::status::{Activity, Status};
+use sys::machine::Machine;
 
-use crate::env;
+use crate::cli::ls;
+use crate::error::Error;
 use crate::render::text;
 
-/// Ids and names of every session, with what they are about.
-pub(crate) fn complete_sessions() -> Vec<CompletionCandidate> {
+/// Every session, whatever the settings.
+fn observe_everything() -> Vec<Observed> {
     let config = OstlerConfig::default();
-    let dirs = sys::dirs::of_this_process().ok();
+    let Ok(machine) = Machine::here() else { return Vec::new() };
     let observation = observe_sessions(&ObserveRequest {
-        env: flows::EnvLookup::new(&env::lookup_variable),
+        machine: &machine,
         config: &config,
-        home: dirs.as_ref().map(|dirs| dirs.home.as_path()),
-        cache: dirs.as_ref().map(|dirs| dirs.cache.as_path()),
-        now: sys::clock::now(),
+        use_index: true,
         scope: ObserveScope::All,
         agents: &[],
     });
+    observation.sessions
+}
+
+/// Ids and names of every session, with what they are about.
+pub(crate) fn complete_sessions() -> Vec<CompletionCandidate> {
     // Shells insert a candidate as it is: `$(…)` in an id would be run. Such a session can still be
     // addressed, in quotes.
-    observation
-        .sessions
+    observe_everything()
         .iter()
         .flat_map(|observed| {
             let name = observed.session.digest.name.as_ref();
@@ -42,6 +47,29 @@ pub(crate) fn complete_sessions() -> Vec<CompletionCandidate> {
         .collect()
 }
 
+/// An error that names no session, with the one that was probably meant. Only an error pays for the look.
+pub(crate) fn with_nearest_session(error: Error) -> Error {
+    const MIN_GUESSED_LETTERS: usize = 4;
+    let Error::Address(AddressError::NotFound(text)) = error else { return error };
+    let letters = text.chars().count();
+    let mut known: Vec<String> = Vec::new();
+    if letters >= MIN_GUESSED_LETTERS {
+        for one in observe_everything() {
+            known.extend(one.session.digest.name.clone());
+            // What is typed of an id is its beginning.
+            known.push(one.session.id.chars().take(letters).collect());
+        }
+    }
+    known.retain(|word| is_insertable(word));
+    known.sort();
+    known.dedup();
+    let words: Vec<&str> = known.iter().map(String::as_str).collect();
+    match ls::nearest_word(&text, &words).map(str::to_owned) {
+        Some(near) => Error::NearSession { text, near },
+        None => Error::Address(AddressError::NotFound(text)),
+    }
+}
+
 /// The completer of sessions.
 pub(crate) fn sessions() -> ArgValueCandidates {
     ArgValueCandidates::new(complete_sessions)
@@ -54,8 +82,9 @@ pub(crate) fn terminals() -> ArgValueCandidates {
 
 /// Ids and names of hosted terminals, with what runs in them; the newest first.
 fn complete_terminals() -> Vec<CompletionCandidate> {
-    let Ok(dirs) = sys::dirs::of_this_process() else { return Vec::new() };
-    let sessions = TerminalHome::at_root(&dirs.home).readable_sessions().unwrap_or_default();
+    let Ok(machine) = Machine::here() else { return Vec::new() };
+    let home = TerminalHome::at_root(machine.home(), &machine);
+    let sessions = home.readable_sessions().unwrap_or_default();
     let mut candidates = Vec::new();
     for session in sessions.into_iter().rev() {
         let session = session.as_settled();
@@ -74,8 +103,8 @@ fn complete_terminals() -> Vec<CompletionCandidate> {
 /// The completer of receipts that can be undone.
 pub(crate) fn receipts() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let Ok(dirs) = sys::dirs::of_this_process() else { return Vec::new() };
-        let (receipts, _) = reaper::list_receipts(&dirs.home);
+        let Ok(machine) = Machine::here() else { return Vec::new() };
+        let (receipts, _) = reaper::list_receipts(machine.home());
         let insertable = receipts.iter().filter(|one| is_insertable(&one.receipt));
         insertable.map(|one| CompletionCandidate::new(&one.receipt)).collect()
     })
@@ -84,8 +113,8 @@ pub(crate) fn receipts() -> ArgValueCandidates {
 /// The completer of sessions in the vault.
 pub(crate) fn kept_sessions() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let Ok(dirs) = sys::dirs::of_this_process() else { return Vec::new() };
-        let kept = flows::finalize::list_kept(&dirs.home).unwrap_or_default();
+        let Ok(machine) = Machine::here() else { return Vec::new() };
+        let kept = flows::finalize::list_kept(machine.home()).unwrap_or_default();
         let insertable = kept.iter().filter(|one| is_insertable(&one.session));
         let candidate = |one: &model::summary::KeptSession| {
             let title = text::one_line(one.summary.title.as_deref().unwrap_or(""));
@@ -130,9 +159,8 @@ pub(crate) fn complete_agents() -> Vec<CompletionCandidate> {
 
 /// Ids of access sessions.
 pub(crate) fn complete_access_sessions() -> Vec<CompletionCandidate> {
-    let Ok(dirs) = sys::dirs::of_this_process() else { return Vec::new() };
-    let world = access::AccessWorld::here();
-    let sessions = access::list::list_access(&dirs.home, &world, false).unwrap_or_default();
+    let Ok(machine) = Machine::here() else { return Vec::new() };
+    let sessions = access::list::list_access(&machine, false).unwrap_or_default();
     sessions
         .iter()
         .filter(|session| is_insertable(&session.id))

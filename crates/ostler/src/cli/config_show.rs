@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use model::wire::ConfigResult;
 
-use crate::cli::CliContext;
-use crate::error::Error;
+use crate::cli::{CliContext, ls};
+use crate::error::{self, Error};
 use crate::render::output;
 
 declare_commands![
@@ -82,12 +82,22 @@ enum ConfigCommand {
 
 impl ConfigArgs {
     pub(crate) fn run_config(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let loaded = context.load_config()?;
+        // Whoever checks wants to know; whoever shows wants to see what holds all the same.
+        let loaded = match self.what {
+            ConfigCommand::Check => context.load_config()?,
+            ConfigCommand::Show { .. } | ConfigCommand::Path => context.settings_to_look()?,
+        };
+        let problems = match self.what {
+            ConfigCommand::Path => Vec::new(),
+            _ => loaded.problems,
+        };
+        let code = error::exit_code_for(&problems);
         let file = loaded.file.unwrap_or_default();
         if context.json {
             let file = file.display().to_string();
-            context.print_json(ConfigResult { file, settings: loaded.settings })?;
-            return Ok(ExitCode::SUCCESS);
+            let settings = loaded.settings;
+            context.print_json(ConfigResult { file, settings, incomplete: problems })?;
+            return Ok(code);
         }
         let mut out = String::new();
         match self.what {
@@ -109,6 +119,7 @@ impl ConfigArgs {
             }
         }
         output::print_text(&out)?;
-        Ok(ExitCode::SUCCESS)
+        ls::report_incomplete(&problems);
+        Ok(code)
     }
 }

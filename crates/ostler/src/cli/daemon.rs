@@ -6,17 +6,21 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use flows::badge::BadgeKeeper;
 use flows::daemon;
+use flows::notify::Notifier;
+use flows::observe::ObserveScope;
 use flows::writer::{
     self as client, AskLimits, DaemonAnswer, DaemonCallError, DaemonHolder, DaemonOrder, HomeId,
 };
 use model::wire::DaemonResult;
 use store::writer;
-use sys::dirs::Dirs;
 use sys::lock::LockAttempt;
+use sys::machine::Machine;
 use sys::watch::WatchLimitError;
 
 use crate::api::ApiService;
+use crate::cli::metrics::metrics_text;
 use crate::cli::{CliContext, served, version};
 use crate::env;
 use crate::error::Error;
@@ -106,29 +110,29 @@ const LOCK_LOOK_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl DaemonArgs {
     pub(crate) fn run_daemon_command(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let dirs = context.ostler_dirs()?;
+        let machine = context.machine()?;
         match self.action {
-            DaemonCommand::Run => run_in_foreground(context, &dirs),
-            DaemonCommand::Start => start_daemon(context, &dirs),
-            DaemonCommand::Stop => stop_daemon(context, &dirs),
+            DaemonCommand::Run => run_in_foreground(context, machine),
+            DaemonCommand::Start => start_daemon(context, machine),
+            DaemonCommand::Stop => stop_daemon(context, machine),
             DaemonCommand::Status => {
-                let status = daemon_status(&dirs)?;
-                print_status(context, &dirs, &status)
+                let status = daemon_status(machine)?;
+                print_status(context, machine, &status)
             }
         }
     }
 }
 
-fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {
-    let lock = match client::hold_daemon_lock(&dirs.home, LOCK_LOOK_TIMEOUT).map_err(not_private)? {
+fn run_in_foreground(context: &CliContext, machine: &Machine) -> Result<ExitCode, Error> {
+    let lock = match client::hold_daemon_lock(machine, LOCK_LOOK_TIMEOUT).map_err(not_private)? {
         LockAttempt::Taken(lock) => lock,
         LockAttempt::Held(holder) => {
             return Err(Error::DaemonRuns { pid: holder.and_then(|holder| holder.pid) });
         }
     };
-    let writer = match writer::become_writer(&dirs.home, LOCK_LOOK_TIMEOUT) {
+    let writer = match writer::become_writer(machine.home(), LOCK_LOOK_TIMEOUT) {
         Err(error) => {
-            if let Some(earlier) = client::previous::status(&dirs.home, &dirs.runtime) {
+            if let Some(earlier) = client::previous::status(machine) {
                 return Err(Error::DaemonRuns { pid: earlier.pid });
             }
             return Err(Error::Order(error.into()));
@@ -137,25 +141,27 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
     };
     // A daemon that cannot note what it hears would be of no use, and is better not there.
     writer.state().map_err(|error| Error::Order(writer::WriterError::from(error).into()))?;
-    let home = HomeId::of_path(&dirs.home)?;
+    let home = HomeId::of_path(machine.home())?;
     // Whoever left a socket behind was a writer, and there is none but us.
-    let (listener, socket) = client::listen(&dirs.home, &dirs.runtime, home)
+    let (listener, socket) = client::listen(machine, home)
         .map_err(|error| Error::Order(DaemonCallError::Socket(error).into()))?;
     let about = daemon::describe_daemon(&socket, version::OSTLER_VERSION, context.now);
-    let env = flows::EnvLookup::new(&env::lookup_variable);
-    let (daemon, queue) =
-        daemon::Daemon::new(writer, env, about).map_err(
-            |error| match WatchLimitError::from_error(&error) {
-                Some(limit) => Error::Refused { what: limit.to_string(), hint: limit.remedy() },
-                None => error.into(),
-            },
-        )?;
-    let door = crate::daemon::DaemonSocketServer::open(
-        listener,
-        queue,
-        home,
-        ApiService::new(served::COMMAND_RUNNER),
-    )?;
+    let (daemon, queue) = daemon::Daemon::new(writer, machine.clone(), about).map_err(|error| {
+        match WatchLimitError::from_error(&error) {
+            Some(limit) => Error::Refused { what: limit.to_string(), hint: limit.remedy() },
+            None => error.into(),
+        }
+    })?;
+    // A daemon that cannot look does everything else.
+    let source = context.live_source(ObserveScope::Active, &[]).ok();
+    let badge = source.map(BadgeKeeper::new);
+    let daemon = daemon.with_notifier(start_notifier(context)?);
+    let services = crate::daemon::DoorServices {
+        badge,
+        measure: metrics_text,
+        api: ApiService::new(served::COMMAND_RUNNER),
+    };
+    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, services)?;
     output::print_notice(&format!("ostler daemon: pid {}", std::process::id()));
     let ended =
         daemon.run(&mut |problem| output::print_notice(&format!("ostler daemon: {problem}")));
@@ -166,22 +172,32 @@ fn run_in_foreground(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Erro
     Ok(ExitCode::SUCCESS)
 }
 
-fn start_daemon(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {
-    let before = daemon_status(dirs)?;
+/// What tells people that they are needed, if they asked for it.
+fn start_notifier(context: &CliContext) -> Result<Option<Notifier>, Error> {
+    let settings = context.load_config()?.notify;
+    if !settings.is_on() {
+        return Ok(None);
+    }
+    let problem = |problem: &str| output::print_notice(&format!("ostler daemon: {problem}"));
+    Ok(Some(Notifier::start(settings, problem)?))
+}
+
+fn start_daemon(context: &CliContext, machine: &Machine) -> Result<ExitCode, Error> {
+    let before = daemon_status(machine)?;
     if before.running {
         // One of an earlier version cannot do what it is wanted for.
-        if is_previous(dirs, &before) {
+        if is_previous(machine, &before) {
             return Err(Error::DaemonRuns { pid: before.pid });
         }
         // Otherwise what was asked for is so.
         output::print_notice("it runs already");
-        return print_status(context, dirs, &before);
+        return print_status(context, machine, &before);
     }
-    sys::private::create_private_dir(&dirs.home).map_err(|error| Error::Write {
-        path: dirs.home.to_string_lossy().into_owned(),
+    sys::private::create_private_dir(machine.home()).map_err(|error| Error::Write {
+        path: machine.home().to_string_lossy().into_owned(),
         reason: error.to_string(),
     })?;
-    let path = dirs.home.join("daemon.log");
+    let path = machine.home().join("daemon.log");
     let mut options = std::fs::File::options();
     let log = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
     let log = log.map_err(|error| Error::Write {
@@ -199,8 +215,8 @@ fn start_daemon(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {
     let begun = Instant::now();
     loop {
         // It holds its lock before it listens: until then it does not answer, and that is no fault.
-        match daemon_status(dirs) {
-            Ok(now) if now.running => return print_status(context, dirs, &now),
+        match daemon_status(machine) {
+            Ok(now) if now.running => return print_status(context, machine, &now),
             Ok(_) | Err(Error::DaemonSilent { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -226,19 +242,19 @@ fn read_failure(log: &Path) -> Option<Error> {
     Some(Error::Refused { what, hint: hint.to_owned() })
 }
 
-fn stop_daemon(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {
-    match client::ask(&dirs.home, &dirs.runtime, &DaemonOrder::Stop, AskLimits::LONG) {
+fn stop_daemon(context: &CliContext, machine: &Machine) -> Result<ExitCode, Error> {
+    match client::ask(machine, &DaemonOrder::Stop, AskLimits::LONG) {
         Ok(_) => {
             if let Some(DaemonHolder { pid }) =
-                client::wait_for_end(&dirs.home, DAEMON_STOP_TIMEOUT).map_err(not_private)?
+                client::wait_for_end(machine.home(), DAEMON_STOP_TIMEOUT).map_err(not_private)?
             {
                 return Err(Error::DaemonStays { pid });
             }
         }
         Err(DaemonCallError::NotRunning) => {
-            if client::previous::stop(&dirs.home, &dirs.runtime) {
+            if client::previous::stop(machine) {
                 let lock = sys::lock::take_within(
-                    &sys::writer_lock::writer_lock_path(&dirs.home),
+                    &sys::writer_lock::writer_lock_path(machine.home()),
                     DAEMON_STOP_TIMEOUT,
                 );
                 if let LockAttempt::Held(holder) = lock.map_err(not_private)? {
@@ -250,8 +266,8 @@ fn stop_daemon(context: &CliContext, dirs: &Dirs) -> Result<ExitCode, Error> {
         Err(error) => return Err(Error::Order(error.into())),
     }
     // The locks tell, not the socket: it may be closed while its daemon runs.
-    let now = daemon_status(dirs)?;
-    print_status(context, dirs, &now)
+    let now = daemon_status(machine)?;
+    print_status(context, machine, &now)
 }
 
 fn not_private(error: sys::private::PrivateError) -> Error {
@@ -259,32 +275,33 @@ fn not_private(error: sys::private::PrivateError) -> Error {
 }
 
 /// What the daemon of this home says of itself. One that runs and does not answer is an error.
-pub(crate) fn daemon_status(dirs: &Dirs) -> Result<DaemonResult, Error> {
-    match client::ask(&dirs.home, &dirs.runtime, &DaemonOrder::Status, AskLimits::SHORT) {
+pub(crate) fn daemon_status(machine: &Machine) -> Result<DaemonResult, Error> {
+    match client::ask(machine, &DaemonOrder::Status, AskLimits::SHORT) {
         Ok(DaemonAnswer::Status(status)) => return Ok(status),
         Ok(_) | Err(DaemonCallError::NotRunning) => {}
         Err(error) => return Err(Error::Order(error.into())),
     }
     if let Some(DaemonHolder { pid }) =
-        client::wait_for_end(&dirs.home, Duration::ZERO).map_err(not_private)?
+        client::wait_for_end(machine.home(), Duration::ZERO).map_err(not_private)?
     {
         return Err(Error::DaemonSilent { pid });
     }
-    Ok(client::previous::status(&dirs.home, &dirs.runtime).unwrap_or_else(|| {
-        let name = HomeId::of_path(&dirs.home).map(client::socket_name);
-        let socket = name.map_or_else(|_| dirs.runtime.clone(), |name| dirs.runtime.join(name));
+    Ok(client::previous::status(machine).unwrap_or_else(|| {
+        let name = HomeId::of_path(machine.home()).map(client::socket_name);
+        let socket =
+            name.map_or_else(|_| machine.runtime().to_owned(), |name| machine.runtime().join(name));
         DaemonResult { socket: socket.to_string_lossy().into_owned(), ..DaemonResult::default() }
     }))
 }
 
 /// Whether it is a daemon of an earlier version, which listens at a place of its own.
-fn is_previous(dirs: &Dirs, status: &DaemonResult) -> bool {
-    status.socket == client::previous::socket(&dirs.runtime).to_string_lossy()
+fn is_previous(machine: &Machine, status: &DaemonResult) -> bool {
+    status.socket == client::previous::socket(machine.runtime()).to_string_lossy()
 }
 
 fn print_status(
     context: &CliContext,
-    dirs: &Dirs,
+    machine: &Machine,
     status: &DaemonResult,
 ) -> Result<ExitCode, Error> {
     if context.json {
@@ -293,7 +310,7 @@ fn print_status(
         let pid = status.pid.unwrap_or_default();
         let watching = status.watching.unwrap_or_default();
         output::print_text(&format!("running (pid {pid}), watching {watching} owners\n"))?;
-        if is_previous(dirs, status) {
+        if is_previous(machine, status) {
             output::print_notice(
                 "it is of an earlier version, which cannot be asked for anything but this: \
                  `ostler daemon stop`, then `ostler daemon start`",

@@ -8,7 +8,7 @@ use flows::bundle::{ReportBundle, own_logs};
 use flows::observe::{AgentReport, Observation, ObserveScope};
 use flows::writer::AskLimits;
 use model::wire::{BundleView, BundledFile, CheckGrade, DoctorFinding, DoctorResult};
-use sys::dirs::Dirs;
+use sys::machine::Machine;
 
 use crate::cli::{CliContext, daemon, finalize, hooks, version};
 use crate::env;
@@ -57,7 +57,7 @@ const BUNDLE_FILE: &str = "ostler-bundle.tar.zst";
 
 impl DoctorArgs {
     pub(crate) fn run_doctor(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let dirs = context.ostler_dirs()?;
+        let machine = context.machine()?;
         let mut findings = Vec::new();
         let config = match context.load_config() {
             Ok(loaded) => {
@@ -71,7 +71,7 @@ impl DoctorArgs {
             }
         };
         // First: one that does not answer is not asked to sweep either.
-        let daemon = daemon::daemon_status(&dirs);
+        let daemon = daemon::daemon_status(machine);
         let may_ask = daemon.is_ok();
         findings.push(match daemon {
             Ok(status) if status.running => {
@@ -88,7 +88,7 @@ impl DoctorArgs {
                 DoctorFinding::problem("daemon", error.to_string(), remedy)
             }
         });
-        let known = flows::finalize::is_anything_known(&dirs.home);
+        let known = flows::finalize::is_anything_known(machine.home());
         let swept = match known && may_ask && !self.no_sweep {
             true => finalize::run_sweep(context, &[], false, AskLimits::SHORT).map(Some),
             false => Ok(None),
@@ -99,16 +99,13 @@ impl DoctorArgs {
             None
         });
         if let Ok(program) = hooks::stable_program_path() {
-            findings.extend(flows::doctor::examine_hooks(
-                flows::EnvLookup::new(&env::lookup_variable),
-                &program,
-            ));
+            findings.extend(flows::doctor::examine_hooks(machine, &program));
         }
-        findings.extend(flows::doctor::examine_home(&dirs, &config, context.now));
+        findings.extend(flows::doctor::examine_home(machine, &config));
         if let Ok(observation) = context.observe_now(ObserveScope::Active, &[]) {
             findings.extend(flows::doctor::examine_sources(&observation));
         }
-        let fixed = self.fix.then(|| flows::doctor::fix_problem_logs(&dirs)).transpose()?;
+        let fixed = self.fix.then(|| flows::doctor::fix_problem_logs(machine)).transpose()?;
         let mut result = DoctorResult {
             healthy: !findings.iter().any(|finding| finding.grade == CheckGrade::Problem),
             findings,
@@ -117,7 +114,7 @@ impl DoctorArgs {
             bundle: None,
         };
         if let Some(path) = &self.bundle {
-            result.bundle = Some(write_bundle(context, &dirs, path, &result)?);
+            result.bundle = Some(write_bundle(context, machine, path, &result)?);
         }
         if context.json {
             context.print_json(&result)?;
@@ -131,7 +128,7 @@ impl DoctorArgs {
 /// Writes what is known about ostler itself into a tarball. No transcript is read for it.
 fn write_bundle(
     context: &CliContext,
-    dirs: &Dirs,
+    machine: &Machine,
     path: &Path,
     result: &DoctorResult,
 ) -> Result<BundleView, Error> {
@@ -142,7 +139,7 @@ fn write_bundle(
     bundle.add_text("version.txt", &about);
     bundle.add_text("doctor.json", &pretty_json(&told_of(result)));
     bundle.add_text("config.txt", &config_text(context));
-    let daemon = match daemon::daemon_status(dirs) {
+    let daemon = match daemon::daemon_status(machine) {
         Ok(status) => pretty_json(&status),
         Err(error) => format!("{error}\n"),
     };
@@ -150,8 +147,8 @@ fn write_bundle(
     if let Ok(observation) = context.observe_now(ObserveScope::All, &[]) {
         bundle.add_text("adapters.txt", &adapters_text(&observation));
     }
-    bundle.add_logs(&own_logs(&dirs.home, &dirs.runtime, LOG_DIRECTORY));
-    bundle.add_listing(&dirs.home);
+    bundle.add_logs(&own_logs(machine, LOG_DIRECTORY));
+    bundle.add_listing(machine.home());
     bundle.write_to(&path, context.now).map_err(|source| {
         Error::usage_error(
             format!("`{}` cannot be written: {source}", path.display()),

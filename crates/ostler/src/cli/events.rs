@@ -64,12 +64,12 @@ fn parse_cursor(text: &str) -> Result<EventCursor, String> {
 
 impl EventsArgs {
     pub(crate) fn run_events(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let home = context.ostler_dirs()?.home;
+        let home = context.machine()?.home();
         let cursor = match self.since {
             None => 0,
             Some(EventCursor::After(cursor)) => cursor,
             Some(EventCursor::Now) => {
-                flows::events::newest_cursor(&home).map_err(|error| Error::Events(error.into()))?
+                flows::events::newest_cursor(home).map_err(|error| Error::Events(error.into()))?
             }
         };
         let (mut failed, mut seen) = (None, false);
@@ -84,7 +84,7 @@ impl EventsArgs {
             failed.is_none()
         };
         let mut notice = |said: &str| output::print_notice(&text::one_line(said));
-        flows::events::read_events(&home, cursor, self.follow, &mut each, &mut notice)
+        flows::events::read_events(home, cursor, self.follow, &mut each, &mut notice)
             .map_err(Error::Events)?;
         if let Some(error) = failed {
             return Err(error);
@@ -94,7 +94,7 @@ impl EventsArgs {
         let unseen = !seen && self.since.is_none();
         if let Some(text) = self.session.as_ref().filter(|_| unseen) {
             let observation = context.observe_now(ObserveScope::All, &[])?;
-            let here = std::env::current_dir().unwrap_or_default();
+            let here = context.current_dir();
             let found = flows::address::resolve_session(&observation, text, &here)?;
             let id = &found.session.id;
             if id != text {

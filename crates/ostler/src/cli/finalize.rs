@@ -9,7 +9,6 @@ use model::address::{SessionHandle, pick_session};
 use model::wire::{SweepResult, SweptSession};
 
 use crate::cli::CliContext;
-use crate::env;
 use crate::error::Error;
 use crate::render::{output, text};
 
@@ -65,8 +64,8 @@ impl FinalizeArgs {
         if self.ids.is_empty() {
             return Ok(Vec::new());
         }
-        let dirs = context.ostler_dirs()?;
-        let open = flows::tracks::open_in(&dirs.home)
+        let machine = context.machine()?;
+        let open = flows::tracks::open_in(machine.home())
             .map_err(|error| Error::Order(flows::finalize::SweepError::from(error).into()))?;
         let all: Vec<&String> = open.iter().collect();
         let ids = self.ids.iter();
@@ -88,18 +87,13 @@ pub(crate) fn run_sweep(
     dry_run: bool,
     limits: AskLimits,
 ) -> Result<SweepResult, Error> {
-    let dirs = context.ostler_dirs()?;
-    let request = flows::finalize::SweepRequest {
-        env: flows::EnvLookup::new(&env::lookup_variable),
-        now: context.now,
-        only,
-        budget: CONDENSE_TIME_BUDGET,
-    };
+    let machine = context.machine()?;
+    let request = flows::finalize::SweepRequest { machine, only, budget: CONDENSE_TIME_BUDGET };
     if dry_run {
-        let swept = flows::finalize::preview_sweep(&dirs.home, &request);
+        let swept = flows::finalize::preview_sweep(&request);
         return swept.map_err(|error| Error::Order(error.into()));
     }
-    flows::work::sweep_as_writer(&dirs.home, &dirs.runtime, &request, limits).map_err(Error::Order)
+    flows::work::sweep_as_writer(&request, limits).map_err(Error::Order)
 }
 
 /// A sweep in words, one line for each session.

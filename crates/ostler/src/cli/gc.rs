@@ -11,7 +11,6 @@ use model::time::whole_millis;
 use model::wire::{GcResult, ItemFate, PlannedItem};
 
 use crate::cli::{CliContext, complete, ls};
-use crate::env;
 use crate::error::{self, Error};
 use crate::render::colour::{Colour, Painter};
 use crate::render::progress::ProgressLine;
@@ -84,11 +83,9 @@ enum IncludedKind {
 
 impl GcArgs {
     pub(crate) fn run_gc(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let dirs = context.ostler_dirs()?;
-        let mut ask = self.gc_request(context, &dirs.runtime)?;
-        let environment = flows::EnvLookup::new(&env::lookup_variable);
-        let planning = gc::plan_gc_here(&dirs.home, &mut ask, context.now, &environment);
-        let preview = planning.into_preview();
+        let machine = context.machine()?;
+        let mut ask = self.gc_request(context, machine.runtime())?;
+        let preview = gc::plan_gc_here(&mut ask, machine).into_preview();
         if !self.yes {
             return print_plan(context, preview);
         }
@@ -101,19 +98,15 @@ impl GcArgs {
         let going = preview.items.iter().filter(|item| item.action == ItemFate::WouldGo);
         let paths: HashSet<String> = going.map(|item| item.item.path.clone()).collect();
         // With nothing to go there is nothing to do, but for finishing what an earlier run began.
-        if paths.is_empty() && !reaper::is_interrupted(&dirs.home) {
+        if paths.is_empty() && !reaper::is_interrupted(machine.home()) {
             return print_plan(context, GcResult { applied: true, ..preview });
         }
         let consent = GcConsent { plan: preview.plan, paths };
         let work = Work::Gc { ask: Box::new(ask), consent };
         let mut progress = ProgressLine::new("collecting");
-        let (done, transport) = flows::work::carry_out_work(
-            &dirs.home,
-            &dirs.runtime,
-            &work,
-            context.now,
-            &mut |done, total| progress.show_progress(done, total),
-        )
+        let (done, transport) = flows::work::carry_out_work(&work, machine, &mut |done, total| {
+            progress.show_progress(done, total)
+        })
         .map_err(Error::Order)?;
         drop(progress);
         match done {

@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Args;
+use sys::machine::Machine;
 
 use crate::cli::CliContext;
-use crate::env;
 use crate::error::Error;
+use crate::render::output;
 
 declare_commands![CommandEntry {
     place: HelpPlace(Internal, 1),
@@ -25,7 +26,8 @@ declare_commands![CommandEntry {
 ///
 /// Reads the payload from standard input, or from the argument where an agent gives it there,
 /// and adds one line to the spool. Prints nothing and always succeeds: a problem of ostler's must
-/// never be one of the agent's. `ostler doctor` shows what went wrong.
+/// never be one of the agent's. `ostler doctor` shows what went wrong. Only the hook of an agent that was launched
+/// with `--permissions ostler` waits: it prints the answer that `ostler permit` gave.
 #[derive(Debug, Args)]
 pub(crate) struct HookArgs {
     /// The agent, as `ostler adapters` names it.
@@ -58,16 +60,22 @@ fn receive_report(agent: &str, event: &str, argument: Option<&str>) -> ExitCode 
     // Not even a defect of ostler may disturb the agent.
     std::panic::set_hook(Box::new(|_| {}));
     let _ = std::panic::catch_unwind(|| {
-        let dirs = sys::dirs::of_this_process();
+        let machine = Machine::here();
         let call = flows::hook::HookCall {
             agent,
             event,
             argument,
             stdin: sys::input::unbuffered_stdin(),
-            home: dirs.as_ref().map(|dirs| dirs.home.as_path()).map_err(ToString::to_string),
+            at: super::began(&machine),
+            machine: machine.as_ref().map_err(ToString::to_string),
             runtime: &sys::dirs::runtime_of_this_process(),
         };
-        flows::hook::receive_report(&call, &env::lookup_variable);
+        if let Some(reply) = flows::hook::receive_report(&call) {
+            // The answer goes to the agent before anybody is told that it has it.
+            if output::print_text(&reply.text).is_ok() {
+                reply.note_given();
+            }
+        }
     });
     ExitCode::SUCCESS
 }

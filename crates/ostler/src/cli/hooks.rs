@@ -9,9 +9,8 @@ use flows::hooks::{self, HookAction, HooksError, HooksRequest};
 use flows::work::carry_out_work;
 use flows::writer::{Work, WorkDone};
 use model::plan::Refusal;
-use model::time::Time;
 use model::wire::{FileChange, HookAgent, HookProblem, HookScope, HookState, HooksResult};
-use sys::dirs::Dirs;
+use sys::machine::Machine;
 
 use crate::cli::CliContext;
 use crate::env;
@@ -134,14 +133,12 @@ impl HooksArgs {
         };
         let here = std::env::current_dir()?;
         let program = stable_program_path()?;
-        let dirs = context.ostler_dirs().ok();
-        let home = dirs.as_ref().map(|dirs| dirs.home.clone());
-        let remove = settings_remover(dirs.as_ref(), context.now);
+        let machine = context.machine()?;
+        let remove = settings_remover(machine);
         let request = HooksRequest {
-            env: flows::EnvLookup::new(&env::lookup_variable),
+            machine,
             program: &program,
             project: (which.scope == HookScopeArg::Project).then_some(here.as_path()),
-            home: home.as_deref(),
         };
         let chosen = which.chosen_agents(&request, action)?;
         let mut agents = Vec::new();
@@ -158,7 +155,7 @@ impl HooksArgs {
                 Err(HooksError::NoProject(_)) if which.agents.is_empty() => {}
                 Err(error) => {
                     let error = Error::from(error);
-                    agents.push(failed_agent(agent, &request.env, &error));
+                    agents.push(failed_agent(agent, machine, &error));
                     // To look, a file that cannot be understood is a gap in the answer.
                     let code = match action {
                         Some(_) => error.exit_code(),
@@ -200,7 +197,7 @@ impl HookSelectionArgs {
         let mut chosen = asked.collect::<Result<Vec<String>, _>>()?;
         if chosen.is_empty() {
             let matters = |id: &&str| {
-                action != Some(HookAction::Install) || hooks::is_present(id, &request.env)
+                action != Some(HookAction::Install) || hooks::is_present(id, request.machine)
             };
             chosen.extend(hooks::supported_agents().filter(matters).map(str::to_owned));
         }
@@ -229,15 +226,11 @@ pub(crate) fn stable_program_path() -> Result<PathBuf, Error> {
 }
 
 /// Has the reaper take files that ostler alone has written, wherever the writer is.
-pub(crate) fn settings_remover(
-    dirs: Option<&Dirs>,
-    now: Time,
-) -> impl Fn(&Path, &[u8]) -> io::Result<()> + '_ {
+pub(crate) fn settings_remover(machine: &Machine) -> impl Fn(&Path, &[u8]) -> io::Result<()> + '_ {
     move |path, before| {
-        let dirs = dirs.ok_or(io::ErrorKind::NotFound)?;
         let content_hash = sys::hash::sha256(before);
         let work = Work::TrashSettings { path: path.to_owned(), content_hash };
-        let done = carry_out_work(&dirs.home, &dirs.runtime, &work, now, &mut |_, _| {});
+        let done = carry_out_work(&work, machine, &mut |_, _| {});
         match done.map_err(io::Error::other)? {
             (WorkDone::TrashSettings(None), _) => Ok(()),
             (WorkDone::TrashSettings(Some(Refusal::Changed)), _) => {
@@ -252,12 +245,12 @@ pub(crate) fn settings_remover(
 }
 
 /// An agent whose hooks were left as they are, and why.
-pub(crate) fn failed_agent(agent: &str, env: &flows::EnvLookup<'_>, error: &Error) -> HookAgent {
+pub(crate) fn failed_agent(agent: &str, machine: &Machine, error: &Error) -> HookAgent {
     let body = error.to_body();
     let agent = hooks::supported_agents().find(|id| *id == agent).unwrap_or_default();
     HookAgent {
         agent,
-        present: hooks::is_present(agent, env),
+        present: hooks::is_present(agent, machine),
         state: None,
         files: Vec::new(),
         notes: Vec::new(),

@@ -84,7 +84,7 @@ const MAX_TOOL_LINES: usize = 6;
 impl LogsArgs {
     pub(crate) fn run_logs(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let observation = context.observe_now(ObserveScope::All, &[])?;
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = context.current_dir();
         let one = address::resolve_session(&observation, &self.id, &here)?;
         // Before reading: whatever is added from now on is told.
         let watch = if self.follow { watch_transcript(one)? } else { None };

@@ -165,20 +165,29 @@ pub(crate) fn parse_agent(text: &str) -> Result<String, String> {
 /// The word that was probably meant: the one with the fewest letters to change, at most a third.
 pub(crate) fn nearest_word<'a>(text: &str, words: &[&'a str]) -> Option<&'a str> {
     let text: Vec<char> = text.to_lowercase().chars().take(64).collect();
-    let distance = |word: &str| {
-        let mut row: Vec<usize> = (0..=text.len()).collect();
-        for (above, letter) in word.chars().enumerate() {
-            let mut diagonal = std::mem::replace(&mut row[0], above + 1);
-            for (index, own) in text.iter().enumerate() {
-                let change = diagonal + usize::from(*own != letter);
-                diagonal = row[index + 1];
-                row[index + 1] = change.min(diagonal + 1).min(row[index] + 1);
-            }
-        }
-        row.last().copied().unwrap_or(usize::MAX)
-    };
-    let near = words.iter().map(|word| (distance(word), *word)).min()?;
+    let near = words.iter().map(|word| (edit_distance(&text, word), *word)).min()?;
     (near.0 <= near.1.len().max(3) / 3).then_some(near.1)
+}
+
+/// How many letters to put in, take out, replace or swap with the next one (optimal string alignment).
+fn edit_distance(text: &[char], word: &str) -> usize {
+    let word: Vec<char> = word.chars().collect();
+    let mut rows = vec![(0..=text.len()).collect::<Vec<usize>>()];
+    for (above, letter) in word.iter().enumerate() {
+        let last = &rows[above];
+        let mut row = vec![above + 1];
+        for (index, own) in text.iter().enumerate() {
+            let replaced = last[index] + usize::from(own != letter);
+            let mut least = replaced.min(last[index + 1] + 1).min(row[index] + 1);
+            let is_swapped = above > 0 && index > 0;
+            if is_swapped && text[index - 1] == *letter && word[above - 1] == *own {
+                least = least.min(rows[above - 1][index - 1] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows.last().and_then(|row| row.last()).copied().unwrap_or(usize::MAX)
 }
 
 fn parse_status(text: &str) -> Result<StatusWord, String> {
@@ -225,9 +234,8 @@ impl LsArgs {
     pub(crate) fn run_ls(&self, context: &CliContext) -> Result<ExitCode, Error> {
         match self.watch {
             None => {
-                let observation =
-                    context.observe_at(context.now, self.observe_scope(), &self.agent)?;
-                let code = self.list_observation(context, context.now, &observation, false);
+                let observation = context.observe_now(self.observe_scope(), &self.agent)?;
+                let code = self.list_observation(context, &observation, false);
                 if !output::is_served() {
                     // The process ends now; taking ten thousand sessions apart only costs time.
                     std::mem::forget(observation);
@@ -259,7 +267,7 @@ impl LsArgs {
                 newest = Some(update.observation);
             }
             if let Some(observation) = &newest {
-                self.list_observation(context, sys::clock::now(), observation, true)?;
+                self.list_observation(&context.next_turn(), observation, true)?;
             }
         }
     }
@@ -278,10 +286,10 @@ impl LsArgs {
     fn list_observation(
         &self,
         context: &CliContext,
-        now: Time,
         observation: &Observation,
         redraw: bool,
     ) -> Result<ExitCode, Error> {
+        let now = context.now;
         let filter = SessionFilter {
             ls: self,
             cwd: absolute_directory(self.cwd.as_deref())?,
@@ -328,7 +336,7 @@ impl LsArgs {
             // An id must be unambiguous among all agents, also when only some are asked about.
             let others = match self.agent.is_empty() {
                 true => None,
-                false => Some(context.observe_at(now, ObserveScope::Active, &[])?),
+                false => Some(context.observe_now(ObserveScope::Active, &[])?),
             };
             let seen = [Some(observation), others.as_ref()];
             let ids = ShortIds::among(seen.into_iter().flatten().flat_map(|one| one.known_ids()));
@@ -341,6 +349,9 @@ impl LsArgs {
                 by_urgency: self.sort.is_none(),
             };
             self.print_table(observation, &shown, total, &table)?;
+            if !redraw {
+                setup::mention_setup_once(context.machine()?);
+            }
         }
         Ok(error::exit_code_for(&observation.incomplete))
     }
@@ -415,6 +426,9 @@ impl LsArgs {
         for warning in shown.iter().filter_map(|one| sessions::open_twice(one)) {
             output::print_notice(&text::one_line(&format!("warning: {warning}")));
         }
+        for left in shown.iter().filter_map(|one| sessions::left_with_server(one)) {
+            output::print_notice(&text::one_line(&left));
+        }
         for one in &observation.unattached {
             let place = one.cwd.as_deref().unwrap_or("an unknown directory");
             let or: String = one.perhaps.iter().map(|pid| format!(", or {pid}")).collect();
@@ -424,9 +438,6 @@ impl LsArgs {
             )));
         }
         report_incomplete(&observation.incomplete);
-        if !table.watched {
-            setup::mention_setup_once();
-        }
         Ok(())
     }
 }

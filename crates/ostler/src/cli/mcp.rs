@@ -83,7 +83,7 @@ impl McpArgs {
             None => configured.sees_everything,
         };
         server::serve_mcp(
-            context.begun_at(context.now),
+            context.next_turn(),
             McpServerSettings { rights, sees_everything, ..configured },
         )
     }

@@ -9,6 +9,8 @@ use flows::observe::{Observation, ObserveScope};
 use flows::terminal::TerminalHome;
 use flows::terminal::screen::Personality;
 use model::time::Time;
+use sys::dirs::DirsError;
+use sys::machine::Machine;
 
 use crate::config::{self, LoadedConfig};
 use crate::env;
@@ -23,6 +25,7 @@ mod access;
 mod adapters;
 pub(crate) mod agent_tty;
 mod agents;
+pub(crate) mod badge;
 mod commands;
 mod complete;
 mod completions;
@@ -32,14 +35,19 @@ mod doctor;
 mod du;
 mod events;
 mod finalize;
+mod fuse;
 mod gc;
 mod help;
 pub(crate) mod hook;
 mod hooks;
+mod locks;
 mod logs;
 mod ls;
 mod man;
 mod mcp;
+mod metrics;
+mod notify;
+mod permits;
 mod pin;
 mod prompt;
 mod ps;
@@ -77,7 +85,7 @@ use tree::{RegisteredCommand, branch_of, command_tree};
     disable_version_flag = true,
     propagate_version = false,
     after_help = "Ids may be shortened to an unambiguous prefix; a name, `.` (this directory) and \
-                  `-` (the newest) work too.\nExit codes: `ostler help exit-codes`."
+                  `-` (the newest) work too.\nTasks and topics: `ostler help topics`; `ostler help who is waiting` is one. Exit codes: `ostler help exit-codes`."
 )]
 struct OstlerGlobals {
     /// Answer as JSON, in one envelope; streams are one object per line.
@@ -104,24 +112,65 @@ pub(crate) struct CliContext {
     pub(crate) now: Time,
     /// Under which name terminals are used.
     pub(crate) personality: Personality,
+    machine: Result<Machine, DirsError>,
     use_index: bool,
     agent_tty: Option<agent_tty::AgentTtyGlobals>,
 }
 
 impl CliContext {
-    /// The same context for something that begins now, in a role that outlives one command.
-    pub(crate) fn begun_at(&self, now: Time) -> Self {
-        Self { now, agent_tty: None, ..*self }
+    /// The context of something that is done now in a role that outlives one command.
+    pub(crate) fn of_role(name: &'static str) -> Self {
+        let machine = Machine::here();
+        Self {
+            json: false,
+            name,
+            now: began(&machine),
+            personality: Personality::Ostler,
+            machine,
+            use_index: true,
+            agent_tty: None,
+        }
     }
 
-    /// ostler's own directories.
-    pub(crate) fn ostler_dirs(&self) -> Result<sys::dirs::Dirs, Error> {
-        Ok(sys::dirs::of_this_process()?)
+    /// Directories, environment, clock and observer of this command.
+    pub(crate) fn machine(&self) -> Result<&Machine, Error> {
+        Ok(self.machine.as_ref().map_err(Clone::clone)?)
+    }
+
+    /// As [`Self::machine`], for what needs ostler's state and no other directory of the user's.
+    pub(crate) fn machine_of_state(&self) -> Result<Machine, Error> {
+        let state_alone = |_| Ok(Machine::with_home(self.ostler_home()?));
+        self.machine.clone().or_else(state_alone)
+    }
+
+    /// The same command, later: for what looks again and again.
+    #[must_use]
+    pub(crate) fn next_turn(&self) -> Self {
+        let machine = self.machine.as_ref().map(Machine::next_turn).map_err(Clone::clone);
+        Self { now: began(&machine), machine, agent_tty: self.agent_tty.clone(), ..*self }
+    }
+
+    /// The working directory; one that is gone is nowhere.
+    pub(crate) fn current_dir(&self) -> std::path::PathBuf {
+        let here = self.machine.as_ref().ok().map(Machine::current_dir);
+        here.unwrap_or_else(std::env::current_dir).unwrap_or_default()
     }
 
     /// The settings.
     pub(crate) fn load_config(&self) -> Result<LoadedConfig, Error> {
         config::load_config()
+    }
+
+    /// The settings for a look at the machine: one bad line stops nobody from looking, and everybody
+    /// from changing anything.
+    pub(crate) fn settings_to_look(&self) -> Result<LoadedConfig, Error> {
+        let entry = registry::find_entry(self.name);
+        let only_looks = entry.is_some_and(|entry| entry.effect == registry::CommandEffect::Reads);
+        // These two list what they find, whatever they tidy besides.
+        match only_looks || matches!(self.name, "status" | "doctor") {
+            true => config::load_what_holds(),
+            false => config::load_config(),
+        }
     }
 
     /// ostler's own state.
@@ -134,14 +183,15 @@ impl CliContext {
     /// Where hosted terminals are.
     pub(crate) fn terminals_home(&self) -> Result<TerminalHome, Error> {
         if let Some(globals) = &self.agent_tty {
-            return Ok(globals.terminals_home());
+            return Ok(globals.terminals_home(&self.machine));
         }
-        let dirs = sys::dirs::of_this_process().map_err(|error| {
+        let machine = self.machine.clone().map_err(|error| {
             Error::usage_error(error.to_string(), "set `HOME` or `OSTLER_HOME`")
         })?;
         Ok(TerminalHome {
-            root: dirs.home,
-            sockets: dirs.runtime,
+            root: machine.home().to_owned(),
+            sockets: machine.runtime().to_owned(),
+            machine,
             personality: Personality::Ostler,
             inherit: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -159,17 +209,8 @@ impl CliContext {
         scope: ObserveScope,
         agents: &[String],
     ) -> Result<Observation, Error> {
-        self.observe_at(self.now, scope, agents)
-    }
-
-    /// Looks at the machine at another time than the command began.
-    pub(crate) fn observe_at(
-        &self,
-        now: Time,
-        scope: ObserveScope,
-        agents: &[String],
-    ) -> Result<Observation, Error> {
-        Ok(self.live_source(scope, agents)?.observe_at(now))
+        let source = self.live_source(scope, agents)?;
+        Ok(source.observe_on(&source.machine))
     }
 
     /// What to look at, for whoever looks more than once.
@@ -178,7 +219,7 @@ impl CliContext {
         scope: ObserveScope,
         agents: &[String],
     ) -> Result<LiveSource, Error> {
-        let config = self.load_config()?.config;
+        let LoadedConfig { config, problems, .. } = self.settings_to_look()?;
         // Without a home there is nowhere to look, and that is not the same as finding nothing.
         if env::home_dir().is_none_or(|home| !home.is_absolute()) {
             return Err(Error::usage_error(
@@ -186,14 +227,13 @@ impl CliContext {
                 "set `HOME` to an absolute path",
             ));
         }
-        let dirs = self.ostler_dirs()?;
         Ok(LiveSource {
-            variables: std::sync::Arc::new(env::lookup_variable),
+            machine: self.machine()?.clone(),
             config,
-            home: Some(dirs.home),
-            cache: Some(dirs.cache).filter(|_| self.use_index),
+            use_index: self.use_index,
             scope,
             agents: agents.to_owned(),
+            problems,
         })
     }
 
@@ -203,11 +243,17 @@ impl CliContext {
     }
 }
 
+/// When a command began, also where its machine cannot be named.
+pub(crate) fn began(machine: &Result<Machine, DirsError>) -> Time {
+    machine.as_ref().map_or_else(|_| sys::clock::now(), Machine::now)
+}
+
 /// Reads the command line, runs the command, reports its error.
 pub(crate) fn run_ostler() -> ExitCode {
     sys::memory::expect_many_small_allocations();
     clap_complete::CompleteEnv::with_factory(command_tree).complete();
-    let now = sys::clock::now();
+    let machine = Machine::here();
+    let now = began(&machine);
     let args: Vec<_> = std::env::args_os().collect();
     let as_json = args.iter().any(|arg| arg == "--json");
     let (globals, command) = match read_command_line(&args) {
@@ -217,8 +263,8 @@ pub(crate) fn run_ostler() -> ExitCode {
     if globals.version {
         return version::print_version();
     }
-    if let Ok(dirs) = sys::dirs::of_this_process() {
-        sys::wall_clock::keep_readings_in(&dirs.cache);
+    if let Some(cache) = machine.as_ref().ok().and_then(Machine::cache) {
+        sys::wall_clock::keep_readings_in(cache);
     }
     match command.name {
         "daemon run" if !globals.verbose => logging::log_role("daemon"),
@@ -230,6 +276,7 @@ pub(crate) fn run_ostler() -> ExitCode {
         name: command.name,
         now,
         personality: Personality::Ostler,
+        machine,
         use_index: !globals.no_index,
         agent_tty: None,
     };
@@ -237,6 +284,7 @@ pub(crate) fn run_ostler() -> ExitCode {
         Ok(code) => code,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
+            let error = complete::with_nearest_session(error);
             tracing::debug!(exit = ?error.exit_code(), "ends with an error");
             output::report_error(context.name, now, &error, context.json);
             error.exit_code()
@@ -278,9 +326,11 @@ fn report_usage_error(error: &clap::Error, command: &str, now: Time, as_json: bo
         return ExitCode::SUCCESS;
     }
     if as_json {
-        let message = first_paragraph(&error.render().to_string());
-        let error =
-            Error::usage_error(message, "`ostler help` lists the commands and their options");
+        let text = error.render().to_string();
+        let lists = "`ostler help` lists the commands and their options";
+        let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+        let hint = tip.map_or_else(|| lists.to_owned(), |tip| format!("{tip}; {lists}"));
+        let error = Error::usage_error(first_paragraph(&text), hint);
         output::report_error(command, now, &error, true);
     } else {
         let _ = error.print();

@@ -53,16 +53,16 @@ pub(crate) struct PinArgs {
 
 impl PinArgs {
     pub(crate) fn run_pin(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let dirs = context.ostler_dirs()?;
+        let machine = context.machine()?;
         if self.sessions.is_empty() {
-            return print_pins(context, &pins::list_pins(&dirs.home)?);
+            return print_pins(context, &pins::list_pins(machine.home())?);
         }
         let observation = context.observe_now(ObserveScope::All, &[])?;
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = context.current_dir();
         let find = |text: &String| pins::find_pinnable(&observation, text, &here, self.remove);
         let sessions = self.sessions.iter().map(find).collect::<Result<_, _>>()?;
         let work = Work::Pin { sessions, note: self.note.clone(), remove: self.remove };
-        let done = carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        let done = carry_out_work(&work, machine, &mut |_, _| {});
         match done.map_err(Error::Order)? {
             (WorkDone::Pin(result), transport) => {
                 let transport = Some(transport.as_str().to_owned());

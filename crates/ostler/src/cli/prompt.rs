@@ -88,7 +88,7 @@ impl PromptArgs {
         let given = (self.text.as_deref(), self.file.as_deref());
         let text = source::read_text("text", given.0, given.1, context.personality)?;
         let observation = context.observe_now(ObserveScope::All, &[])?;
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = context.current_dir();
         let target =
             address::resolve_session(&observation, &self.id, &here)?.session.session_name();
         let request = PromptRequest {
@@ -101,8 +101,8 @@ impl PromptArgs {
             accept_timeout: self.accept_timeout,
         };
         let mut observe = || {
-            let now = sys::clock::now();
-            context.observe_at(now, ObserveScope::All, &[]).map_err(|error| error.to_string())
+            let later = context.next_turn();
+            later.observe_now(ObserveScope::All, &[]).map_err(|error| error.to_string())
         };
         let delivery = deliver_prompt(&context.terminals_home()?, &request, &mut observe)?;
         if delivery_failure(delivery.state, None).is_some() {

@@ -153,8 +153,8 @@ impl SearchArgs {
             most: self.most_hits(),
         };
         let observation = context.observe_now(ObserveScope::All, &self.agent)?;
-        let home = context.ostler_dirs()?.home;
-        let (targets, unread) = list_targets(&observation, Some(&home), &scope);
+        let home = context.machine()?.home();
+        let (targets, unread) = list_targets(&observation, Some(home), &scope);
         let mut found =
             SearchResult { incomplete: observation.incomplete, ..SearchResult::default() };
         found.incomplete.extend(unread);

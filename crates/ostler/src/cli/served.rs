@@ -5,6 +5,7 @@ use std::io::Write;
 
 use flows::terminal::screen::Personality;
 use model::wire::ErrorEnvelope;
+use sys::machine::Machine;
 
 use crate::api::{CommandRunner, ServedError, ServedOutcome};
 use crate::cli::{CliContext, first_paragraph, read_command_line, schema};
@@ -21,7 +22,8 @@ fn schema_named(name: &str) -> Option<schemars::Schema> {
 
 /// Runs a command line, without the program's name.
 fn run_served(arguments: Vec<OsString>, sink: Box<dyn Write>) -> ServedOutcome {
-    let now = sys::clock::now();
+    let machine = Machine::here();
+    let now = machine.as_ref().map_or_else(|_| sys::clock::now(), Machine::now);
     let json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let mut words: Vec<OsString> = vec!["ostler".into()];
     words.extend(arguments);
@@ -45,6 +47,7 @@ fn run_served(arguments: Vec<OsString>, sink: Box<dyn Write>) -> ServedOutcome {
         name: command.name,
         now,
         personality: Personality::Ostler,
+        machine,
         use_index: !globals.no_index,
         agent_tty: None,
     };

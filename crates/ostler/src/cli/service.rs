@@ -7,10 +7,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use flows::service::{self, ServiceError, ServiceRequest};
 use model::wire::{FileChange, ServiceLogLine, ServiceLogsResult, ServiceResult};
-use sys::dirs::Dirs;
 
 use crate::cli::{CliContext, hooks, setup};
-use crate::env;
 use crate::error::Error;
 use crate::logging::LOG_DIRECTORY;
 use crate::render::{output, text};
@@ -111,11 +109,10 @@ struct ServiceLogsArgs {
 
 impl ServiceArgs {
     pub(crate) fn run_service(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let dirs = context.ostler_dirs()?;
+        let machine = context.machine()?;
         let program = hooks::stable_program_path()?;
-        let lookup = flows::EnvLookup::new(&env::lookup_variable);
-        let request = setup::service_request(&dirs, &program, lookup);
-        let remove = hooks::settings_remover(Some(&dirs), context.now);
+        let request = setup::service_request(machine, &program);
+        let remove = hooks::settings_remover(machine);
         let view = match &self.action {
             ServiceCommand::Status => service::service_status(&request)?,
             ServiceCommand::Logs(logs) => return logs.show_logs(context, &request),
@@ -199,7 +196,7 @@ impl ServiceLogsArgs {
             child.wait()?;
         }
         if lines.is_empty() && !self.follow {
-            (source, lines) = last_own_lines(request.dirs, self.lines);
+            (source, lines) = last_own_lines(request.machine.home(), self.lines);
         }
         if context.json && !self.follow {
             context.print_json(ServiceLogsResult { source, lines })?;
@@ -212,9 +209,9 @@ impl ServiceLogsArgs {
 }
 
 /// What the daemon has written down itself, where no journal has it.
-fn last_own_lines(dirs: &Dirs, count: usize) -> (String, Vec<String>) {
-    let log = dirs.home.join(LOG_DIRECTORY).join("daemon.log");
-    let talk = dirs.home.join("daemon.log");
+fn last_own_lines(home: &Path, count: usize) -> (String, Vec<String>) {
+    let log = home.join(LOG_DIRECTORY).join("daemon.log");
+    let talk = home.join("daemon.log");
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
     let path = if log.exists() { log } else { talk };
     let text = read(&path);

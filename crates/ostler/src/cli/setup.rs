@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use flows::service::ServiceRequest;
 use flows::setup::{self, SetupError, SetupOutcome, SetupRequest, ShellScript};
 use model::wire::{FileChange, HookProblem, ServiceResult, SetupResult};
-use sys::dirs::Dirs;
+use sys::machine::Machine;
 
 use crate::cli::completions::CompletionShell;
 use crate::cli::{CliContext, hooks, version};
@@ -81,28 +81,26 @@ const SETUP_COLUMNS: [TableColumn; 4] = [
 
 impl SetupArgs {
     pub(crate) fn run_setup(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let dirs = context.ostler_dirs()?;
+        let machine = context.machine()?;
         let program = hooks::stable_program_path()?;
-        let lookup = flows::EnvLookup::new(&env::lookup_variable);
         let wants = |part: SetupPart| !self.without.contains(&part);
         let scripts = match wants(SetupPart::Completions) {
-            true => shell_scripts(&dirs)?,
+            true => shell_scripts(machine)?,
             false => Vec::new(),
         };
         let request = SetupRequest {
-            env: lookup,
-            dirs: &dirs,
+            machine,
             completions: &scripts,
-            service: service_request(&dirs, &program, lookup),
+            service: service_request(machine, &program),
             with_hooks: wants(SetupPart::Hooks),
             with_service: wants(SetupPart::Service),
         };
-        let remove = hooks::settings_remover(Some(&dirs), context.now);
+        let remove = hooks::settings_remover(machine);
         let preview = match self.undo {
             true => setup::undo_setup(&request, true, &remove)?,
             false => setup::preview_setup(&request),
         };
-        let has_changes = preview.has_changes() || self.has_record_to_clear(&dirs)?;
+        let has_changes = preview.has_changes() || self.has_record_to_clear(machine)?;
         if self.dry_run || !has_changes {
             return self.report(context, &request, preview, true);
         }
@@ -117,8 +115,8 @@ impl SetupArgs {
     }
 
     /// Whether an undo has something to forget, though nothing of it is there any more.
-    fn has_record_to_clear(&self, dirs: &Dirs) -> Result<bool, Error> {
-        Ok(self.undo && setup::has_anything_to_undo(&dirs.home)?)
+    fn has_record_to_clear(&self, machine: &Machine) -> Result<bool, Error> {
+        Ok(self.undo && setup::has_anything_to_undo(machine.home())?)
     }
 
     fn ask_consent(
@@ -195,7 +193,7 @@ impl SetupArgs {
             agents.push(one.unwrap_or_else(|error| {
                 let error = Error::from(error);
                 note_failure(&error);
-                hooks::failed_agent(agent, &request.env, &error)
+                hooks::failed_agent(agent, request.machine, &error)
             }));
         }
         let service = outcome.service.unwrap_or_else(|error| {
@@ -220,31 +218,26 @@ impl SetupArgs {
 }
 
 /// The service, for the user's manager that answers.
-pub(crate) fn service_request<'a>(
-    dirs: &'a Dirs,
-    program: &'a Path,
-    lookup: flows::EnvLookup<'a>,
-) -> ServiceRequest<'a> {
+pub(crate) fn service_request<'a>(machine: &'a Machine, program: &'a Path) -> ServiceRequest<'a> {
     ServiceRequest {
         manager: sys::service::detect_manager(env::runtime_dir().as_deref()),
         program,
         version: version::OSTLER_VERSION,
-        env: lookup,
-        dirs,
+        machine,
     }
 }
 
 /// On a terminal, names `ostler setup` below the first listing of a home that was not set up.
-pub(crate) fn mention_setup_once() {
+pub(crate) fn mention_setup_once(machine: &Machine) {
     if !output::is_terminal() || !consent::can_ask() {
         return;
     }
-    let Ok(dirs) = sys::dirs::of_this_process() else { return };
-    if setup::is_set_up(&dirs.home) {
+    let Some(cache) = machine.cache() else { return };
+    if setup::is_set_up(machine.home()) {
         return;
     }
-    let mark = dirs.cache.join("setup-mentioned");
-    if sys::private::create_private_dir(&dirs.cache).is_err() {
+    let mark = cache.join("setup-mentioned");
+    if sys::private::create_private_dir(cache).is_err() {
         return;
     }
     // What cannot be noted would be said every time: then it is not said at all.
@@ -256,7 +249,7 @@ pub(crate) fn mention_setup_once() {
 }
 
 /// The completions of the shells that this user has files of, or has been given.
-fn shell_scripts(dirs: &Dirs) -> Result<Vec<ShellScript>, Error> {
+fn shell_scripts(machine: &Machine) -> Result<Vec<ShellScript>, Error> {
     let login_shell = env::user_shell().unwrap_or_default();
     let is_login = |name: &str| Path::new(&login_shell).file_name().is_some_and(|own| own == name);
     let packaged = |below: &[&str]| -> Vec<PathBuf> {
@@ -289,7 +282,7 @@ fn shell_scripts(dirs: &Dirs) -> Result<Vec<ShellScript>, Error> {
             note: (!settings.contains(".zfunc")).then(|| note.to_owned()),
         });
     }
-    let config = dirs.config.parent().map(|config| config.join("fish"));
+    let config = machine.config().and_then(Path::parent).map(|config| config.join("fish"));
     if let Some(config) = config.filter(|config| is_login("fish") || config.exists()) {
         scripts.push(ShellScript {
             shell: "fish",

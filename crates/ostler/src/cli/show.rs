@@ -45,7 +45,7 @@ pub(crate) struct ShowArgs {
 impl ShowArgs {
     pub(crate) fn run_show(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let observation = context.observe_now(ObserveScope::All, &[])?;
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = context.current_dir();
         let one = address::resolve_session(&observation, &self.id, &here)?;
         let children: Vec<&Observed> = observation
             .subagents

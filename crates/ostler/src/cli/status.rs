@@ -71,14 +71,14 @@ impl StatusArgs {
             .filter(|one| here(one.session.digest.cwd.as_deref()))
             .collect();
         let since = context.now.minus(RECENTLY_ENDED_SPAN);
-        let home = context.ostler_dirs()?.home;
+        let home = context.machine()?.home();
         let places = match self.all {
             true => vec![None],
             false => directories.iter().map(|one| Some(one.as_path())).collect(),
         };
         let mut ended: Vec<SweptSession> = Vec::new();
         for place in places {
-            let there = flows::finalize::ended_since(&home, since, place, MAX_ENDED_SHOWN);
+            let there = flows::finalize::ended_since(home, since, place, MAX_ENDED_SHOWN);
             let there = there.map_err(|error| Error::Order(error.into()))?;
             // A worktree below another one is looked at twice.
             let is_new = |one: &SweptSession| {
@@ -127,7 +127,7 @@ impl StatusArgs {
         &self,
         context: &CliContext,
     ) -> Result<(Option<SweepResult>, Option<String>), Error> {
-        if !flows::finalize::is_anything_known(&context.ostler_dirs()?.home) {
+        if !flows::finalize::is_anything_known(context.machine()?.home()) {
             return Ok((None, None));
         }
         if self.no_sweep {

@@ -74,7 +74,7 @@ pub(crate) struct StopArgs {
 impl StopArgs {
     pub(crate) fn run_stop(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let observation = context.observe_now(ObserveScope::All, &[])?;
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = context.current_dir();
         let terminals = context.terminals_home()?;
         let orphans =
             if self.orphans { find_orphans(&observation, &terminals) } else { Vec::new() };
@@ -151,7 +151,7 @@ fn check_kind(one: &Observed) -> Result<(), Error> {
 }
 
 /// What is true of a session by now; `None` if that cannot be told.
-fn glance_at(
+pub(super) fn glance_at(
     context: &CliContext,
     terminals: &TerminalHome,
     name: &SessionName,
@@ -162,7 +162,7 @@ fn glance_at(
         return Some(SessionGlance { held, activity: Activity::Unknown });
     }
     let agents = [name.agent.clone()];
-    let seen = context.observe_at(sys::clock::now(), ObserveScope::Active, &agents).ok()?;
+    let seen = context.next_turn().observe_now(ObserveScope::Active, &agents).ok()?;
     let one = seen.sessions.iter().find(|one| one.session.session_name() == *name)?;
     Some(SessionGlance {
         held: proven_owners(&one.session).next().is_some(),

@@ -125,7 +125,7 @@ impl TrashArgs {
 }
 
 fn list_receipts(context: &CliContext) -> Result<ExitCode, Error> {
-    let (receipts, incomplete) = reaper::list_receipts(&context.ostler_dirs()?.home);
+    let (receipts, incomplete) = reaper::list_receipts(context.machine()?.home());
     let bytes = receipts.iter().map(|receipt| receipt.bytes).sum();
     let result = TrashLsResult { bytes, receipts, incomplete };
     if context.json {
@@ -183,7 +183,7 @@ fn empty_trash(
     older_than: Option<Duration>,
     yes: bool,
 ) -> Result<ExitCode, Error> {
-    let dirs = context.ostler_dirs()?;
+    let machine = context.machine()?;
     let older_than = match older_than {
         Some(age) => age,
         None => context.load_config()?.config.retention.trash,
@@ -191,7 +191,7 @@ fn empty_trash(
     let (result, applied) = if yes {
         let older_than_ms = whole_millis(older_than);
         let work = Work::EmptyTrash { older_than_ms };
-        let done = carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        let done = carry_out_work(&work, machine, &mut |_, _| {});
         match done.map_err(Error::Order)? {
             (WorkDone::EmptyTrash(result), _) => (result, true),
             _ => return Err(error::unexpected_answer()),
@@ -200,7 +200,7 @@ fn empty_trash(
         let old = |receipt: &&ReceiptView| {
             receipt.bytes > 0 && context.now.since(receipt.at) >= older_than
         };
-        let (receipts, failed) = reaper::list_receipts(&dirs.home);
+        let (receipts, failed) = reaper::list_receipts(machine.home());
         let old: Vec<&ReceiptView> = receipts.iter().filter(old).collect();
         let bytes = old.iter().map(|receipt| receipt.bytes).sum();
         let receipts = old.iter().map(|receipt| receipt.receipt.clone()).collect();
@@ -223,7 +223,7 @@ fn empty_trash(
 }
 
 fn verify_trash(context: &CliContext) -> Result<ExitCode, Error> {
-    let result = reaper::verify_trash(&context.ostler_dirs()?.home);
+    let result = reaper::verify_trash(context.machine()?.home());
     if context.json {
         context.print_json(&result)?;
     } else {
@@ -261,9 +261,9 @@ fn render_verified_text(result: &TrashVerified) -> String {
 
 impl UndoArgs {
     pub(crate) fn run_undo(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let dirs = context.ostler_dirs()?;
+        let machine = context.machine()?;
         let work = Work::Undo { receipt: self.receipt.clone(), beside: self.beside };
-        let done = carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        let done = carry_out_work(&work, machine, &mut |_, _| {});
         let result = match done.map_err(Error::Order)? {
             (WorkDone::Undo(result), _) => result,
             _ => return Err(error::unexpected_answer()),

@@ -87,7 +87,7 @@ const BAR_COLUMNS: u64 = 20;
 
 impl UsageArgs {
     pub(crate) fn run_usage(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let config = context.load_config()?.config;
+        let config = context.settings_to_look()?.config;
         let question = UsageQuestion {
             by: match self.by {
                 GroupingArg::Day => UsageGrouping::Day,

@@ -195,8 +195,8 @@ impl VaultArgs {
 }
 
 fn load_kept(context: &CliContext) -> Result<Vec<KeptSession>, Error> {
-    let home = context.ostler_dirs()?.home;
-    flows::finalize::list_kept(&home).map_err(|error| Error::Order(error.into()))
+    let home = context.machine()?.home();
+    flows::finalize::list_kept(home).map_err(|error| Error::Order(error.into()))
 }
 
 fn find_kept<'a>(kept: &'a [KeptSession], id: &str) -> Result<&'a KeptSession, Error> {
@@ -275,14 +275,14 @@ fn first_file(kept: &KeptSession) -> Result<&KeptFile, Error> {
 }
 
 fn print_transcript(context: &CliContext, kept: &KeptSession) -> Result<(), Error> {
-    let home = context.ostler_dirs()?.home;
+    let home = context.machine()?.home();
     if output::is_terminal() {
         let mut bytes = Vec::new();
-        flows::vault::fetch_copy(&home, first_file(kept)?, &mut bytes)?;
+        flows::vault::fetch_copy(home, first_file(kept)?, &mut bytes)?;
         return output::print_foreign(&bytes);
     }
     let mut out = std::io::stdout().lock();
-    flows::vault::fetch_copy(&home, first_file(kept)?, &mut out)?;
+    flows::vault::fetch_copy(home, first_file(kept)?, &mut out)?;
     out.flush()?;
     Ok(())
 }
@@ -292,12 +292,12 @@ fn restore_files(
     kept: &KeptSession,
     to: Option<&std::path::Path>,
 ) -> Result<(), Error> {
-    let home = context.ostler_dirs()?.home;
+    let home = context.machine()?.home();
     let mut written = Vec::new();
     let place = |file| flows::vault::place_to_restore(file, to);
     let places = kept.files.iter().map(place).collect::<Result<Vec<_>, _>>()?;
     for (file, path) in kept.files.iter().zip(places) {
-        flows::vault::restore_copy(&home, file, &path)?;
+        flows::vault::restore_copy(home, file, &path)?;
         written.push(path.to_string_lossy().into_owned());
     }
     print_written(context, VaultWrittenResult { written, redacted: None, redaction: None })
@@ -330,11 +330,11 @@ fn redaction_words(redaction: &RedactionView) -> String {
 }
 
 fn verify_vault(context: &CliContext, kept: &[KeptSession]) -> Result<ExitCode, Error> {
-    let home = context.ostler_dirs()?.home;
+    let home = context.machine()?.home();
     let mut result = VaultVerifyResult { sound: 0, damaged: Vec::new() };
     for one in kept {
         for file in &one.files {
-            match flows::vault::fetch_copy(&home, file, &mut std::io::sink()) {
+            match flows::vault::fetch_copy(home, file, &mut std::io::sink()) {
                 Ok(()) => result.sound += 1,
                 Err(error) => result.damaged.push(IncompleteSource {
                     source: format!("{}:{}", one.agent, one.session),
@@ -369,9 +369,9 @@ fn export_transcript(
     out: Option<&std::path::Path>,
     redact: bool,
 ) -> Result<(), Error> {
-    let home = context.ostler_dirs()?.home;
+    let home = context.machine()?.home();
     let mut bytes = Vec::new();
-    flows::vault::fetch_copy(&home, first_file(kept)?, &mut bytes)?;
+    flows::vault::fetch_copy(home, first_file(kept)?, &mut bytes)?;
     let (bytes, redaction) = match redact {
         true => {
             let (text, found) = flows::redact::redact(&String::from_utf8_lossy(&bytes));
@@ -404,7 +404,7 @@ impl SummaryArgs {
             Ok(kept) => kept.summary.clone(),
             Err(_) => {
                 let observation = context.observe_now(flows::observe::ObserveScope::All, &[])?;
-                let here = std::env::current_dir().unwrap_or_default();
+                let here = context.current_dir();
                 let one = flows::address::resolve_session(&observation, &self.id, &here)?;
                 flows::finalize::summarize_session(one)
             }

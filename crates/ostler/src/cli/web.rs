@@ -134,7 +134,7 @@ impl WebArgs {
             Error::usage_error(format!("`--allow`: {wrong}"), "write it like `--allow type`")
         })?;
         let allowed = if self.allow.is_empty() { settings.allowed } else { given };
-        let dirs = context.ostler_dirs()?;
+        let dirs = sys::dirs::of_this_process()?;
         let _lock = hold_web_lock(&dirs.home).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => already_serves(&dirs),
             _ => write_error(&dirs.home, &error),
@@ -236,7 +236,7 @@ fn listen_error(port: u16, error: &std::io::Error) -> Error {
 }
 
 fn list_tabs(context: &CliContext) -> Result<ExitCode, Error> {
-    let result = match ask_web(&context.ostler_dirs()?, &WebOrder::Ls) {
+    let result = match ask_web(&sys::dirs::of_this_process()?, &WebOrder::Ls) {
         Ok(WebAnswer { pid, url, tabs, .. }) => WebTabs { pid: Some(pid), url: Some(url), tabs },
         Err(WebControlError::NotRunning) => WebTabs { pid: None, url: None, tabs: Vec::new() },
         Err(error) => return Err(control_error(&error)),
@@ -250,7 +250,8 @@ fn change_tab(
     nothing: &str,
     hint: &str,
 ) -> Result<ExitCode, Error> {
-    let answer = ask_web(&context.ostler_dirs()?, order).map_err(|error| control_error(&error))?;
+    let answer =
+        ask_web(&sys::dirs::of_this_process()?, order).map_err(|error| control_error(&error))?;
     if !answer.found {
         return Err(Error::usage_error(nothing, hint));
     }

@@ -42,7 +42,7 @@ pub(crate) struct WhoArgs {
 impl WhoArgs {
     pub(crate) fn run_who(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let observation = context.observe_now(ObserveScope::All, &[])?;
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = context.current_dir();
         let conversations = if self.target.contains('/') {
             let directory = ls::absolute_directory(Some(self.target.as_ref()))?.unwrap_or_default();
             let held: Vec<_> = held_below(&observation, &directory).map(describe_holders).collect();

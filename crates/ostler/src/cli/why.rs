@@ -41,7 +41,7 @@ pub(crate) struct WhyArgs {
 impl WhyArgs {
     pub(crate) fn run_why(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let observation = context.observe_now(ObserveScope::All, &[])?;
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = context.current_dir();
         let one = address::resolve_session(&observation, &self.id, &here)?;
         let evidence = explain_verdict(&one.session, &one.verdict, &observation.circumstances);
         let collect = match observation.pins.allow(&[one.session.session_name()]) {

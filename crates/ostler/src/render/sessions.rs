@@ -93,6 +93,7 @@ pub(crate) fn render_session_details(
         line("process", Some(join_details(&format!("pid {pid}"), name.as_deref())));
     }
     line("warning", open_twice(one));
+    line("held by", held_by_server(one));
     line("pinned", notes.pin.map(|pin| render_pin(pin, now)));
     line(
         "made for",
@@ -144,6 +145,28 @@ pub(crate) fn open_twice(one: &Observed) -> Option<String> {
     (pids.len() > 1 && one.session.kind == SessionKind::Native).then(|| {
         format!("{} is open in {} processes: pids {}", one.session.id, pids.len(), pids.join(", "))
     })
+}
+
+/// That a server of the agent's holds a conversation, and whether anybody could be looking at it.
+pub(crate) fn held_by_server(one: &Observed) -> Option<String> {
+    let claims = &one.session.claims;
+    let (claim, shared) = claims.iter().find_map(|claim| Some((claim, claim.shared?)))?;
+    let (agent, pid) = (one.session.agent, claim.identity.pid?);
+    let conversations = text::format_plural(shared.conversations.into(), "conversation");
+    let attached = match shared.windows {
+        0 => format!("; no {agent} runs in its directory, so nobody is attached"),
+        _ => String::new(),
+    };
+    Some(format!("{agent}'s server (pid {pid}), which has {conversations}{attached}"))
+}
+
+/// The same, where it explains a session that nobody looks at.
+pub(crate) fn left_with_server(one: &Observed) -> Option<String> {
+    let left = one.session.claims.iter().any(|claim| {
+        claim.shared.is_some_and(|shared| shared.windows == 0) && claim.liveness.is_alive()
+    });
+    let held = held_by_server(one).filter(|_| left)?;
+    Some(format!("{} is held by {held}", one.session.id))
 }
 
 fn render_pin(pin: &PinRecord, now: Time) -> String {

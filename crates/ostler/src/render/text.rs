@@ -178,6 +178,8 @@ pub(crate) fn for_locale(text: String) -> String {
     }
     let plain = |c| match c {
         '•' => '*',
+        '▲' => '!',
+        '●' => '*',
         '→' | '↳' => '>',
         '⇄' => '=',
         '…' => '.',

@@ -2,7 +2,7 @@
 
 use testkit::home::TempHome;
 
-use super::run::{claude_session, run, sample_home};
+use super::run::{claude_session, ostler, ran, run, sample_home};
 
 #[test]
 fn an_unknown_session_is_not_found() {
@@ -61,18 +61,62 @@ fn a_usage_error_in_json_names_what_is_missing() {
 }
 
 #[test]
-fn an_unknown_setting_is_an_error_with_its_line() {
-    let home = TempHome::new();
-    home.write(".config/ostler/config.toml", "stale_after = \"2h\"\nstale_afer = \"3h\"\n");
-    let ran = run(&home, "ls").exits(2);
-    assert!(ran.stderr.contains("line 2"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("stale_afer"), "{}", ran.stderr);
-    home.write(".config/ostler/config.toml", "stale_after = \"soon\"\n");
-    assert!(
-        run(&home, "ls").exits(2).stderr.contains("`stale_after = \"soon\"` is not a duration")
+fn b17_one_bad_line_stops_no_listing_and_every_change() {
+    let home = sample_home();
+    let good = run(&home, "ls -a --json").exits(0).result();
+    let file = home.write(
+        ".config/ostler/config.toml",
+        "stale_after = \"2h\"\nstale_afer = \"3h\"\n[retention]\ntrash = \"soon\"\n",
     );
+    let listed = run(&home, "ls -a --json").exits(12).result();
+    assert_eq!(listed["total"], good["total"]);
+    let incomplete = listed["incomplete"].as_array().unwrap();
+    assert_eq!(incomplete.len(), 2, "{incomplete:?}");
+    for (one, key) in incomplete.iter().zip(["retention.trash", "stale_afer"]) {
+        assert_eq!(one["source"], "configuration");
+        assert_eq!(one["path"], file.to_str().unwrap());
+        let reason = one["reason"].as_str().unwrap();
+        assert!(reason.starts_with(&format!("`{key}` has its default: ")), "{reason}");
+    }
+    let told = run(&home, "ls").exits(12).stderr;
+    assert!(told.contains("2 things could not be read") && told.contains("stale_afer"), "{told}");
+    for looking in ["status", "show -", "why -", "du", "usage", "who -"] {
+        let told = run(&home, looking).stderr;
+        assert!(!told.contains("is not valid"), "{looking}: {told}");
+    }
+    // What holds is shown, and what does not is named.
+    let shown = run(&home, "config show --origin").exits(12);
+    assert!(shown.stdout.contains("stale_after = \"2h\""), "{shown:?}");
+    assert!(shown.stderr.contains("stale_afer"), "{shown:?}");
+    assert_eq!(run(&home, "config path").exits(0).stdout.trim(), file.to_str().unwrap());
+    for changing in ["config check", "gc", "gc --yes", "trash empty --yes", "pin 666e4f9b"] {
+        let ran = run(&home, changing).exits(2);
+        assert!(ran.stderr.contains("is not valid"), "{changing}: {}", ran.stderr);
+    }
+    let check = run(&home, "config check").exits(2).stderr;
+    assert!(check.contains("line 2") && check.contains("stale_afer"), "{check}");
+}
+
+#[test]
+fn a_setting_that_is_wrong_is_an_error_with_its_key() {
+    let home = TempHome::new();
+    home.write(".config/ostler/config.toml", "stale_after = \"soon\"\n");
+    let check = || run(&home, "config check").exits(2).stderr;
+    assert!(check().contains("`stale_after = \"soon\"` is not a duration"));
     home.write(".config/ostler/config.toml", "disabled_adapters = [\"clod\"]\n");
-    assert!(run(&home, "ls").exits(2).stderr.contains("names `clod`, which is no adapter"));
+    assert!(check().contains("names `clod`, which is no adapter"));
+}
+
+#[test]
+fn t4_nothing_is_made_where_nothing_is() {
+    let home = TempHome::new();
+    let nowhere = home.join("nobody");
+    for line in ["ls", "ls -a", "du", "status", "doctor", "adapters", "why -", "search x"] {
+        let mut command = ostler(&home);
+        command.env("HOME", &nowhere).env_remove("OSTLER_HOME").env_remove("XDG_CACHE_HOME");
+        ran(command.args(line.split_whitespace()));
+        assert!(!nowhere.exists(), "`{line}` made {}", nowhere.display());
+    }
 }
 
 #[test]
@@ -112,11 +156,13 @@ fn configured_roots_are_read_and_never_collected() {
     run(&home, line);
     assert!(moved.exists(), "nobody knows how the fork's processes look");
     set("[adapters.clod]\nroots = []\n");
-    assert!(run(&home, "ls").exits(2).stderr.contains("`[adapters.clod]` is of no adapter"));
+    assert!(
+        run(&home, "config check").exits(2).stderr.contains("`[adapters.clod]` is of no adapter")
+    );
     set("[adapters.pi]\nroots = [\"here\"]\n");
-    assert!(run(&home, "ls").exits(2).stderr.contains("neither absolute nor below"));
+    assert!(run(&home, "config check").exits(2).stderr.contains("neither absolute nor below"));
     set("[adapters.pi]\nroot = []\n");
-    assert!(run(&home, "ls").exits(2).stderr.contains("line 2"));
+    assert!(run(&home, "config check").exits(2).stderr.contains("line 2"));
 }
 
 #[test]

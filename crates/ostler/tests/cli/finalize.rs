@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testkit::home::TempHome;
 use testkit::pause::Pauses;
 
-use super::agent::{Agent, paused, spool, state};
+use super::agent::{Agent, paused, state};
 use super::run::{ostler, ran, run};
 
 const ID: &str = "11111111-1111-4111-8111-111111111111";
@@ -66,31 +66,6 @@ fn the_next_status_ends_a_session_whose_agent_was_killed() {
     assert_eq!(over["ended"][0]["session"], ID);
     assert_eq!(status()["swept"]["ended"], json!([]), "ended once, not twice");
     assert_eq!(events(&home, "exited").len(), 1);
-}
-
-#[test]
-fn the_end_is_the_last_evidence_and_not_the_time_of_the_sweep() {
-    let (home, mut agent) = working();
-    let last = events_time(&home);
-    agent.kill();
-    let end = swept(&home)["ended"][0]["at"].as_str().unwrap().to_owned();
-    assert!(end <= last, "{end} is later than {last}");
-}
-
-/// The time of the last report, or of the transcript if that is newer.
-fn events_time(home: &TempHome) -> String {
-    let status = run(home, "finalize --dry-run --json").exits(0).result();
-    assert_eq!(status["ended"], json!([]), "nothing is over yet");
-    model_time_now()
-}
-
-fn model_time_now() -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let output = Command::new("date")
-        .args(["-u", "+%Y-%m-%dT%H:%M:%S.%3NZ", "-d", &format!("@{:.3}", now.as_secs_f64())])
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 #[test]
@@ -164,27 +139,6 @@ fn a_later_turn_revives_an_exited_session() {
     let again = swept(&home);
     assert_eq!(again["ended"][0]["session"], ID, "no exit is sticky");
     assert_eq!(again["condensed"][0]["session"], ID);
-}
-
-#[test]
-fn an_ownerless_session_is_left_alone() {
-    let home = TempHome::new();
-    let payload = json!({"session_id": ID, "cwd": "/p", "prompt": "x"}).to_string();
-    let script = "printf '%s' \"$1\" | setsid \"$0\" hook claude-code UserPromptSubmit";
-    let like_us = ostler(&home);
-    let mut command = Command::new("sh");
-    command.args(["-c", script, env!("CARGO_BIN_EXE_ostler"), &payload]).env_clear();
-    for (name, value) in like_us.get_envs() {
-        command.env(name, value.unwrap_or_default());
-    }
-    ran(&mut command).exits(0);
-    let text = fs::read_to_string(spool(&home)).unwrap();
-    let mut line: Value = serde_json::from_str(text.trim()).unwrap();
-    line.as_object_mut().unwrap().remove("owner");
-    fs::write(spool(&home), format!("\n{line}\n")).unwrap();
-    let swept = swept(&home);
-    assert_eq!(swept["ended"], json!([]));
-    assert_eq!(swept["kept"][0]["reason"], "its owner is not known");
 }
 
 #[test]
@@ -292,69 +246,6 @@ fn a_sweeper_killed_at_any_step_is_completed_by_the_next() {
         assert_eq!(kept["kept"].as_array().unwrap().len(), 1, "{point}");
         run(&home, "vault verify").exits(0);
     }
-}
-
-#[test]
-fn a_torn_line_is_kept_aside_and_the_next_one_is_not_harmed() {
-    let home = TempHome::new();
-    let mut agent = Agent::start(&home, ID);
-    agent.hook("SessionStart", json!({}));
-    let mut torn = fs::read(spool(&home)).unwrap();
-    let whole = torn.len();
-    torn.truncate(whole - 30);
-    fs::write(spool(&home), &torn).unwrap();
-    assert_eq!(swept(&home)["reports"], 0, "a line without its end is left for later");
-    agent.hook("UserPromptSubmit", json!({"prompt": "after the torn one"}));
-    let swept = swept(&home);
-    assert_eq!((&swept["reports"], &swept["rejected"]), (&json!(1), &json!(1)));
-    let rejected = fs::read(state(&home).join("spool/rejected.log")).unwrap();
-    assert_eq!(rejected.trim_ascii(), torn.trim_ascii());
-    let doctor = run(&home, "doctor --json").result();
-    let findings = doctor["findings"].as_array().unwrap();
-    assert!(
-        findings.iter().any(|finding| finding["check"] == "spool" && finding["grade"] == "note")
-    );
-}
-
-#[test]
-fn a_spool_that_has_grown_is_set_aside_and_removed_when_nobody_can_add_to_it() {
-    let (home, _agent) = working();
-    let line = fs::read_to_string(spool(&home)).unwrap();
-    let line = line.lines().rev().find(|line| !line.is_empty()).unwrap();
-    let many: String = (0..1500)
-        .map(|index| {
-            let mut report: Value = serde_json::from_str(line).unwrap();
-            report["id"] = json!(format!("made-{index}"));
-            format!("\n{report}\n")
-        })
-        .collect();
-    fs::write(spool(&home), many).unwrap();
-    // Somebody has the file open, as a hook does for a moment.
-    let late = fs::File::options().append(true).open(spool(&home)).unwrap();
-    assert_eq!(swept(&home)["reports"], 1500);
-    assert!(!spool(&home).exists(), "set aside");
-    let left = || fs::read_dir(state(&home).join("spool")).unwrap().count();
-    assert_eq!(swept(&home)["reports"], 0);
-    assert_eq!(left(), 1, "not removed while somebody can add to it");
-    let mut last: Value = serde_json::from_str(line).unwrap();
-    last["id"] = json!("the-late-one");
-    std::io::Write::write_all(&mut &late, format!("\n{last}\n").as_bytes()).unwrap();
-    drop(late);
-    assert_eq!(swept(&home)["reports"], 1, "what was added late is not lost");
-    assert_eq!(left(), 0);
-    assert_eq!(events(&home, "turn-start").len(), 1501);
-}
-
-#[test]
-fn a_taken_in_spool_that_comes_back_counts_once() {
-    let (home, _agent) = working();
-    let bytes = fs::read(spool(&home)).unwrap();
-    assert_eq!(swept(&home)["reports"], 2);
-    fs::remove_file(spool(&home)).unwrap();
-    fs::write(spool(&home), bytes).unwrap();
-    fs::set_permissions(spool(&home), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    assert_eq!(swept(&home)["reports"], 0);
-    assert_eq!(events(&home, "turn-start").len(), 1);
 }
 
 #[test]

@@ -50,6 +50,90 @@ fn the_help_of_every_command_ends_with_its_examples() {
     }
 }
 
+/// The command lines that a page shows.
+fn shown_lines(page: &str) -> Vec<Vec<String>> {
+    let lines = page.lines().filter_map(|line| line.trim_start().strip_prefix("$ ostler "));
+    // What explains a line stands two blanks behind it.
+    lines.map(|line| split_words(line.split("  ").next().unwrap())).collect()
+}
+
+/// Words as a shell splits them, with single quotes.
+pub(crate) fn split_words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for letter in line.trim().chars() {
+        match letter {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            _ => words.last_mut().unwrap().push(letter),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn row_17_every_line_of_every_topic_works() {
+    let home = super::run::sample_home();
+    // `-` is the newest session: let it be one that has said something.
+    std::fs::remove_dir_all(home.join(".claude/sessions")).unwrap();
+    let topics = run(&home, "help topics").exits(0).stdout;
+    let mut lines = 0;
+    for topic in topics.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()) {
+        let page = run(&home, &format!("help {topic}")).exits(0).stdout;
+        assert!(page.lines().count() > 3, "{topic}: {page}");
+        let spoken = topic.replace('-', " ");
+        assert_eq!(run(&home, &format!("help {spoken}")).exits(0).stdout, page);
+        for words in shown_lines(&page) {
+            let outcome = ran(ostler(&home).args(&words));
+            assert!([0, 1, 12].contains(&outcome.code), "{topic}: {words:?}: {outcome:?}");
+            assert!(outcome.code != 1 || words[0] == "doctor", "{topic}: {words:?}: {outcome:?}");
+            lines += 1;
+        }
+    }
+    assert!(lines > 30, "{lines}");
+}
+
+#[test]
+fn row_17_the_topic_of_states_knows_every_state() {
+    let home = TempHome::new();
+    let page = run(&home, "help states").exits(0).stdout;
+    let glossary = include_str!("../../../../docs/glossary.md");
+    let rows = glossary.lines().skip_while(|line| !line.starts_with("| status | active"));
+    let states: Vec<&str> = rows.skip(2).map_while(|row| row.split('|').nth(1)).collect();
+    assert!(states.len() >= 7, "{states:?}");
+    for state in states.iter().map(|state| state.trim()).chain(["working", "waiting", "idle"]) {
+        assert!(page.contains(&format!("\n  {state} ")), "{state} is not in {page}");
+    }
+}
+
+#[test]
+fn row_17_errors_suggest_what_was_meant() {
+    let home = super::run::sample_home();
+    for (line, near) in [
+        ("shwo -", "'show'"),
+        ("ls --agnet codex", "'--agent'"),
+        ("hooks instal", "'install'"),
+        ("help sates", "`ostler help states`"),
+        ("help shwo", "`ostler help show`"),
+        ("show 666e4f9c", "`666e4f9b`"),
+        ("why 666e4f9b-6b85-4b9f-83d1-1435ba512bbb", "`666e4f9b-6b85-4b9f-83d1-1435ba512bba`"),
+        ("ls --agent claud-code", "`claude-code`"),
+    ] {
+        let refused = run(&home, line);
+        assert!([2, 3].contains(&refused.code), "{line}: {refused:?}");
+        assert!(refused.stderr.contains(near), "{line}: {}", refused.stderr);
+        let body = run(&home, &format!("--json {line}"));
+        let error = body.envelope()["error"].to_string();
+        assert!(error.contains(near), "{line}: {error}");
+    }
+    // Nothing is guessed from a letter or two, or from what is like nothing.
+    for line in ["show zz", "show something-else-entirely"] {
+        let refused = run(&home, line).exits(3);
+        assert!(!refused.stderr.contains("did you mean"), "{line}: {}", refused.stderr);
+    }
+}
+
 #[test]
 fn version_answers_in_every_form() {
     let home = TempHome::new();

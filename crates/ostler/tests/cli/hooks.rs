@@ -498,3 +498,31 @@ fn what_is_installed_reports_to_the_spool() {
     let line: Value = serde_json::from_slice(&spool).unwrap();
     assert_eq!((&line["session"], &line["happening"]), (&"s-1".into(), &"turn-end".into()));
 }
+
+#[test]
+fn b18_directories_that_were_empty_before_are_empty_after() {
+    let home = TempHome::new();
+    home.directory(".codex");
+    home.directory(".config/opencode");
+    let before = tree(&home);
+    // `plugin` below it and `.gemini` are made by the installation, and go with it.
+    hooks(&home, "install codex opencode gemini").exits(0);
+    assert!(home.join(".config/opencode/plugin/ostler.js").exists());
+    hooks(&home, "uninstall codex opencode gemini").exits(0);
+    assert_eq!(tree(&home), before);
+    // What somebody made meanwhile in the place of one is theirs.
+    home.directory(".gemini");
+    hooks(&home, "install gemini").exits(0);
+    hooks(&home, "uninstall gemini").exits(0);
+    assert!(home.join(".gemini").is_dir());
+}
+
+#[test]
+fn b17_a_foreign_notify_reports_nothing_and_nothing_else_is_said() {
+    let home = TempHome::new();
+    home.write(".codex/config.toml", "notify = [\"/usr/bin/theirs\"]\n");
+    let said = hooks(&home, "install codex --json").exits(0).result();
+    let notes = said["agents"][0]["notes"].to_string();
+    assert!(notes.contains("until then nothing is reported"), "{notes}");
+    assert!(!notes.contains("through `notify`"), "{notes}");
+}

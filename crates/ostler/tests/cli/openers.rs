@@ -38,12 +38,12 @@ fn gemini(home: &TempHome, repo: &Path, id: &str, began: i64, prompts: &[i64]) -
 }
 
 /// So many seconds ago.
-fn time(seconds_ago: i64) -> String {
+pub(crate) fn time(seconds_ago: i64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
     model::time::Time::from_millis((now - seconds_ago) * 1000).to_string()
 }
 
-fn touch(path: &Path, seconds_ago: i64) {
+pub(crate) fn touch(path: &Path, seconds_ago: i64) {
     let then = SystemTime::now() - Duration::from_secs(u64::try_from(seconds_ago).unwrap_or(0));
     fs::File::options().append(true).open(path).unwrap().set_modified(then).unwrap();
 }
@@ -251,6 +251,11 @@ fn p2_backups_of_a_broken_index_stay() {
     assert!(backup.exists() && path.exists());
 }
 
+/// Where Codex writes a thread.
+pub(crate) fn rollout_place(thread: &str) -> String {
+    format!(".codex/sessions/2026/11/18/rollout-2026-11-18T00-00-00-{thread}.jsonl")
+}
+
 /// A command that Codex asks to run outside its sandbox: nothing on disk says when it was allowed.
 #[test]
 fn b3_an_escalated_call_waits_until_its_command_runs() {
@@ -266,12 +271,14 @@ fn b3_an_escalated_call_waits_until_its_command_runs() {
             json!({"timestamp": time(0), "type": "response_item", "payload": call}),
         ];
         let text = lines.map(|line| format!("{line}\n")).concat();
-        let place = format!(".codex/sessions/2026/11/18/rollout-2026-11-18T00-00-00-{id}.jsonl");
-        home.write(place, text);
+        home.write(rollout_place(id), text);
     };
     let seen = || run(&home, "ls --json").session(id);
-    let agent = FakeAgent::start(&home, "codex", &repo);
     ask();
+    // As the real one, it holds the rollout that it writes.
+    let rollout = home.join(rollout_place(id));
+    let held = || fs::File::open(&rollout).unwrap();
+    let agent = FakeAgent::with(&home, "codex", &repo, |command| command.arg("1000").stdin(held()));
     let waiting = seen();
     assert_eq!(waiting["activity"], "waiting", "{waiting:#}");
     assert_eq!(waiting["waitingFor"], "touch /etc/x");
@@ -280,11 +287,11 @@ fn b3_an_escalated_call_waits_until_its_command_runs() {
     assert!(table.contains("~waiting"), "{table}");
     agent.kill();
 
+    ask();
     fs::copy("/bin/bash", home.join("bin/codex")).unwrap();
     let agent = FakeAgent::with(&home, "codex", &repo, |command| {
-        command.args(["-c", "/bin/sleep 30; true"])
+        command.args(["-c", "/bin/sleep 30; true"]).stdin(held())
     });
-    ask();
     let children = format!("/proc/{0}/task/{0}/children", agent.pid());
     wait_until("the command runs", || {
         fs::read_to_string(&children).is_ok_and(|pids| !pids.is_empty())
@@ -538,4 +545,24 @@ fn p5_a_proven_end_stays_known_to_a_blind_observer_until_a_later_sign() {
     let later = SystemTime::now() + Duration::from_secs(60);
     fs::File::options().append(true).open(path).unwrap().set_modified(later).unwrap();
     assert_eq!(listed(&home).session(ONE)["liveness"]["reason"], "no-process");
+}
+
+#[test]
+fn b18_the_start_of_a_session_does_not_move() {
+    let (home, repo) = lab();
+    let agent = FakeAgent::start(&home, "claude", &repo);
+    let mut record = agent.registration(ONE, &repo);
+    let then = model::time::Time::parse(&time(600)).unwrap().as_millis();
+    record["startedAt"] = then.into();
+    super::live::register(&home, &agent, &record);
+    let started = || run(&home, "ls --json").session(ONE)["startedAt"].take();
+    assert_eq!(started(), Value::Null, "nothing has begun but the process");
+    claude_session(&home, ONE, repo.to_str().unwrap(), "hello");
+    let first = started();
+    assert!(first.is_string());
+    record["status"] = "idle".into();
+    super::live::register(&home, &agent, &record);
+    assert_eq!(started(), first);
+    agent.kill();
+    assert_eq!(run(&home, "ls -a --json").session(ONE)["startedAt"], first);
 }

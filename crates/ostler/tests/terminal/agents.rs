@@ -109,7 +109,7 @@ fn a4_create_agent_passes_arguments_on_and_refuses_one_that_is_not_there() {
     std::fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
     let terminal = create(&stage, &["--agent", "codex", "--", "resume", "--last"]);
     stage.ok(&["wait", &terminal, "--exit"]);
-    assert_eq!(stage.screen(&terminal), "got resume --last");
+    assert_eq!(stage.screen(&terminal), "got resume --no-daemon --last");
     let nowhere = ["create", "--agent", "codex", "--env", "PATH=/nowhere", "--json"];
     let refused = stage.run(&nowhere).exits(2).message();
     assert!(refused.starts_with("no program of `codex` (codex) is on the PATH"), "{refused}");
@@ -175,14 +175,14 @@ fn a4_wait_for_agent_sees_an_agent_that_is_killed_without_a_word() {
 }
 
 #[test]
-fn a4_wait_for_agent_says_that_nobody_told_of_one() {
+fn a4_wait_for_agent_says_that_there_is_none() {
     let stage = stage();
     let terminal = create(&stage, &["--", "/bin/cat"]);
     let wait = ["wait", &terminal, "--for-agent", "idle", "--timeout", "50"];
     let result = stage.run(&[&["--json"], &wait[..]].concat()).exits(11).result();
     assert_eq!((&result["matched"], &result["timedOut"]), (&json!(false), &json!(true)));
     let condition = result["condition"].as_str().unwrap();
-    assert!(condition.contains("no hook told of an agent"), "{condition}");
+    assert!(condition.contains("no agent with a session of its own runs there"), "{condition}");
     let mixed = ["wait", &terminal, "--for-agent", "idle", "--text", "x"];
     assert_eq!(stage.fails(&mixed), (2, "INVALID_INPUT".to_owned()));
 }
@@ -218,4 +218,105 @@ fn b18_text_is_only_text_and_an_exit_code_is_told() {
     stage.run(&["screenshot", &terminal, "-o", file.to_str().unwrap()]).exits(0);
     assert!(std::fs::read(file).unwrap().starts_with(b"\x89PNG"));
     stage.run(&["signal", &terminal, "hup"]).exits(0);
+}
+
+/// What Claude Code writes about a process of its own.
+fn register(stage: &Stage, pid: u32, id: &str, status: &str) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let start = stat[stat.rfind(')').unwrap() + 2..].split(' ').nth(19).unwrap().to_owned();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = u64::try_from(now.as_millis()).unwrap();
+    let record = json!({"pid": pid, "sessionId": id, "cwd": stage.home.path(), "startedAt": now,
+        "procStart": start, "status": status, "statusUpdatedAt": now});
+    // As the agent does: whole, and then in its place.
+    let file = stage.home.write(format!(".claude/sessions/{pid}.tmp"), record.to_string());
+    std::fs::rename(file, stage.home.join(format!(".claude/sessions/{pid}.json"))).unwrap();
+}
+
+#[test]
+fn k2_wait_for_agent_rests_on_what_ls_says_without_any_hook() {
+    let stage = stage();
+    let terminal = create(&stage, &["--agent", "claude-code"]);
+    stage.ok(&["wait", &terminal, "--text", "ready", "--timeout", "20000"]);
+    let pid = stage.pid(&terminal, "childPid");
+    register(&stage, pid, ID, "busy");
+    stage.ok(&["wait", &terminal, "--for-agent", "working", "--timeout", "20000"]);
+    let idle = waiting(&stage, &terminal, "idle");
+    let by_session = waiting(&stage, ID, "idle");
+    register(&stage, pid, ID, "idle");
+    assert_eq!(came(idle)["agent"], json!({"agent": "claude-code", "id": ID, "activity": "idle"}));
+    assert_eq!(came(by_session)["agent"]["activity"], "idle");
+    assert_eq!(listed(&stage, ID)["activity"], "idle");
+
+    // A question that was left with Esc is told by no hook: the agent's own word counts, as in `ls`.
+    tell(&stage, &terminal, "PermissionRequest");
+    register(&stage, pid, ID, "waiting");
+    stage.ok(&["wait", &terminal, "--for-agent", "waiting", "--timeout", "20000"]);
+    let idle = waiting(&stage, &terminal, "idle");
+    register(&stage, pid, ID, "idle");
+    assert_eq!(came(idle)["agent"]["activity"], "idle");
+    assert_eq!(listed(&stage, ID)["activity"], "idle");
+}
+
+#[test]
+fn k2_a_session_outside_of_terminals_is_waited_for_until_its_end() {
+    let stage = stage();
+    let mut agent = Command::new("/bin/bash");
+    agent.arg("-c").arg("exec -a claude sleep 1000");
+    let mut agent = agent.spawn().unwrap();
+    let pid = agent.id();
+    register(&stage, pid, ID, "busy");
+    let pauses = Pauses::new();
+    pauses.arm("agent.awaited");
+    let mut ended = wait(&stage, ID, "ended");
+    let ended = pauses.apply(&mut ended).spawn().unwrap();
+    pauses.wait("agent.awaited");
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    pauses.release("agent.awaited");
+    assert_eq!(came(ended)["agent"]["id"], ID);
+    // What is over cannot become idle.
+    let over = wait(&stage, ID, "idle").output().unwrap();
+    assert_eq!(over.status.code(), Some(4), "{over:?}");
+}
+
+#[test]
+fn k5_every_terminal_with_the_conversation_is_linked_and_all_are_named() {
+    let stage = stage();
+    let terminals = ["one", "two"].map(|name| create(&stage, &["--name", name, "--", "claude"]));
+    for terminal in &terminals {
+        stage.ok(&["wait", terminal, "--text", "ready", "--timeout", "20000"]);
+        register(&stage, stage.pid(terminal, "childPid"), ID, "idle");
+    }
+    let native = listed(&stage, ID);
+    let mut linked: Vec<&str> = native["linked"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["id"].as_str().unwrap())
+        .collect();
+    let mut made: Vec<&str> = terminals.iter().map(String::as_str).collect();
+    linked.sort_unstable();
+    made.sort_unstable();
+    assert_eq!(linked, made);
+    assert_eq!(native["owners"].as_array().unwrap().len(), 2);
+    for terminal in &terminals {
+        assert_eq!(listed(&stage, terminal)["linked"][0]["id"], ID);
+    }
+    let shown = stage.run(&["ls"]).exits(0);
+    assert!(shown.stderr.contains("is open in 2 processes"), "{}", shown.stderr);
+}
+
+#[test]
+fn k7_create_answers_the_agent_and_its_own_id() {
+    let stage = stage();
+    let path = format!("{}:{}", stage.home.join("fake").display(), std::env::var("PATH").unwrap());
+    let mut command = stage.command();
+    command.env("PATH", path).args(["create", "--json", "--agent", "claude"]);
+    let created = super::stage::ran(&mut command).exits(0).result();
+    assert_eq!(created["agent"], "claude-code");
+    let id = created["agentSession"].as_str().unwrap();
+    let manifest = stage.ok(&["inspect", created["sessionId"].as_str().unwrap()]);
+    let words = manifest["session"]["command"].to_string();
+    assert!(words.contains(&format!("\"--session-id\",\"{id}\"")), "{manifest:#}");
 }

@@ -30,7 +30,8 @@ impl FakeAgent {
     }
 
     fn session(&self) -> HostedSession {
-        TerminalHome::at_root(&self.stage.root).open_session(&self.id).unwrap()
+        let machine = sys::machine::Machine::with_home(self.stage.root.clone());
+        TerminalHome::at_root(&self.stage.root, &machine).open_session(&self.id).unwrap()
     }
 
     fn submit(&self, delivery: &str, text: &str) -> Result<SubmitResult, HostFault> {

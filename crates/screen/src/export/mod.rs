@@ -4,6 +4,8 @@
 //! in order, and is then finished.
 
 mod cast;
+mod film;
+mod gif;
 mod html;
 mod txt;
 
@@ -11,6 +13,8 @@ use std::io;
 use std::time::Duration;
 
 pub use cast::{CastV2, CastV3};
+pub use film::{FRAMES_A_SECOND, FilmMarks, FilmSettings, FilmWriter, RawVideo};
+pub use gif::Gif;
 pub use html::Html;
 pub use txt::Txt;
 
@@ -79,5 +83,7 @@ impl Utf8Decoder {
     }
 }
 
+#[cfg(test)]
+mod film_tests;
 #[cfg(test)]
 mod tests;

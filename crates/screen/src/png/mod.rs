@@ -10,7 +10,7 @@ pub use profile::Profile;
 
 use crate::cell::{Attrs, Cell, CellPart};
 use crate::palette::{ColorSlot, Palette, Rgb};
-use crate::screen::{CursorShape, Screen};
+use crate::screen::{CursorShape, Screen, ScreenSize};
 use crate::{CELL_HEIGHT, CELL_WIDTH};
 use font::{FontFace, Fonts, GlyphMask};
 
@@ -36,24 +36,61 @@ pub fn text_font() -> &'static [u8] {
 /// The screen as a PNG file.
 pub fn draw_png(screen: &Screen, profile: &Profile, cursor: ShowCursor) -> Vec<u8> {
     let (width, height) = pixel_size(screen, profile);
-    let mut picture = Picture::new(screen, profile, width as usize, height as usize);
-    for (row, cells) in screen.grid().rows.iter().enumerate() {
-        for (col, cell) in cells.cells().iter().enumerate() {
-            if cell.kind != CellPart::Spacer {
-                picture.draw_cell(row, col, cell, None);
-            }
-        }
-    }
-    let place = screen.cursor();
-    if cursor == ShowCursor::Yes && place.visible {
-        let (row, mut col) = (usize::from(place.row), usize::from(place.col));
-        let cells = screen.grid().rows[row].cells();
-        if cells[col].kind == CellPart::Spacer {
-            col = col.saturating_sub(1);
-        }
-        picture.draw_cell(row, col, &cells[col], Some(place.shape));
-    }
+    let fonts = Fonts::new(profile.scale());
+    let mut picture = Picture::new(screen, profile, fonts, width as usize, height as usize);
+    picture.draw_screen(cursor);
     picture.encode_png(width, height)
+}
+
+/// A picture as numbers of colours, before it is encoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IndexedPicture {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    /// For each pixel its place in `colors`.
+    pub(crate) pixels: Vec<u16>,
+    pub(crate) colors: Vec<Rgb>,
+}
+
+/// Draws one picture after another, and keeps the glyphs.
+pub(crate) struct FrameDrawer {
+    profile: Profile,
+    fonts: Option<Fonts>,
+}
+
+impl std::fmt::Debug for FrameDrawer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FrameDrawer").field("profile", &self.profile.name).finish_non_exhaustive()
+    }
+}
+
+impl FrameDrawer {
+    pub(crate) fn new(profile: Profile) -> FrameDrawer {
+        FrameDrawer { profile, fonts: None }
+    }
+
+    /// How many pixels a screen of that size takes.
+    pub(crate) fn canvas_pixels(&self, size: ScreenSize) -> (usize, usize) {
+        let scale = self.profile.scale();
+        let (width, height) = (CELL_WIDTH as usize * scale, CELL_HEIGHT as usize * scale);
+        (usize::from(size.cols) * width, usize::from(size.rows) * height)
+    }
+
+    /// The screen on a canvas of that size; what is beyond the canvas is not drawn.
+    pub(crate) fn draw_frame(&mut self, screen: &Screen, canvas: ScreenSize) -> IndexedPicture {
+        let (width, height) = self.canvas_pixels(canvas);
+        let fonts = self.fonts.take().unwrap_or_else(|| Fonts::new(self.profile.scale()));
+        let mut picture = Picture::new(screen, &self.profile, fonts, width, height);
+        let theme = &self.profile.theme;
+        let background = picture.palette().get_color_in(ColorSlot::Background, theme);
+        // What no cell covers has the first colour.
+        picture.color_index(background);
+        picture.draw_screen(ShowCursor::Yes);
+        let drawn =
+            IndexedPicture { width, height, pixels: picture.pixels, colors: picture.colors };
+        self.fonts = Some(picture.fonts);
+        drawn
+    }
 }
 
 struct Picture<'a> {
@@ -69,17 +106,55 @@ struct Picture<'a> {
 }
 
 impl<'a> Picture<'a> {
-    fn new(screen: &'a Screen, profile: &'a Profile, width: usize, height: usize) -> Picture<'a> {
+    fn new(
+        screen: &'a Screen,
+        profile: &'a Profile,
+        fonts: Fonts,
+        width: usize,
+        height: usize,
+    ) -> Picture<'a> {
         Picture {
             screen,
             profile,
-            fonts: Fonts::new(profile.scale()),
+            fonts,
             width,
             pixels: vec![0; width * height],
             colors: Vec::new(),
             places: HashMap::new(),
             blends: HashMap::new(),
         }
+    }
+
+    /// Every cell that has room, then the cursor.
+    fn draw_screen(&mut self, cursor: ShowCursor) {
+        let screen = self.screen;
+        for (row, cells) in screen.grid().rows.iter().enumerate() {
+            for (col, cell) in cells.cells().iter().enumerate() {
+                if cell.kind != CellPart::Spacer && self.has_room(row, col, cell) {
+                    self.draw_cell(row, col, cell, None);
+                }
+            }
+        }
+        let place = screen.cursor();
+        if cursor == ShowCursor::Yes && place.visible {
+            let (row, mut col) = (usize::from(place.row), usize::from(place.col));
+            let cells = screen.grid().rows[row].cells();
+            if cells[col].kind == CellPart::Spacer {
+                col = col.saturating_sub(1);
+            }
+            if self.has_room(row, col, &cells[col]) {
+                self.draw_cell(row, col, &cells[col], Some(place.shape));
+            }
+        }
+    }
+
+    /// Whether a cell is inside of the picture.
+    fn has_room(&self, row: usize, col: usize, cell: &Cell) -> bool {
+        let scale = self.profile.scale();
+        let cells = if cell.kind == CellPart::Wide { 2 } else { 1 };
+        let right = (col + cells) * CELL_WIDTH as usize * scale;
+        let bottom = (row + 1) * CELL_HEIGHT as usize * scale;
+        right <= self.width && bottom * self.width <= self.pixels.len()
     }
 
     fn palette(&self) -> &Palette {

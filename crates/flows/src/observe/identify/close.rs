@@ -1,9 +1,10 @@
 //! The end of matching: sub-agents get their parents' claims, and runs without a session are named.
 
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use model::liveness::{Death, Liveness};
-use model::session::{ClaimBasis, ProcessClaim, Session};
+use model::session::{ClaimBasis, ProcessClaim, Session, SharedHold};
 use model::sighting::TurnState;
 use model::time::Time;
 use model::wire::UnattachedAgent;
@@ -31,6 +32,7 @@ impl SessionMatcher<'_> {
             }
         }
         self.settle_consent();
+        self.note_shared_holds();
         self.report_unattached(merged);
         if merged.sessions.is_empty() {
             merged.sessions = self.sessions;
@@ -63,10 +65,11 @@ impl SessionMatcher<'_> {
 
     /// Names the runs that have no session, whether or not there are any sessions.
     fn report_unattached(&self, merged: &mut FoundSessions) {
+        let served = self.served_runs();
         for (index, perhaps) in &self.spare {
             let run = self.runs[*index];
             let observed = run.roots.iter().any(|root| self.roots.contains(root));
-            if run.ours && !run.server && observed && !self.is_served(run) {
+            if run.ours && !run.server && observed && !served.contains(index) {
                 merged.unattached.push(UnattachedAgent {
                     agent: self.adapter.agent_profile().id,
                     pid: run.innermost_pid(),
@@ -78,20 +81,61 @@ impl SessionMatcher<'_> {
         }
     }
 
-    /// Whether a server of the agent has a session of the run's directory: the run is its window.
-    fn is_served(&self, run: &AgentRun) -> bool {
-        let servers: Vec<u32> =
+    /// The runs that are windows of a server: in each directory as many as it has sessions of it, those
+    /// that began first. Which shows which is not known.
+    fn served_runs(&self) -> HashSet<usize> {
+        let held: Vec<&Session> = self
+            .sessions
+            .iter()
+            .map(|one| &one.session)
+            .filter(|session| session.claims.iter().any(|claim| claim.shared.is_some()))
+            .collect();
+        let mut served = HashSet::new();
+        let mut taken = vec![false; held.len()];
+        let mut windows: Vec<usize> = self.spare.iter().map(|(index, _)| *index).collect();
+        windows.sort_by_key(|index| self.runs[*index].started_at);
+        for index in windows {
+            let Some(cwd) = &self.runs[index].cwd else { continue };
+            let place = (0..held.len()).find(|&at| !taken[at] && is_in(held[at], cwd));
+            if let Some(place) = place {
+                taken[place] = true;
+                served.insert(index);
+            }
+        }
+        served
+    }
+
+    /// Says of every claim of a server how many conversations it holds, and how many windows could show
+    /// each.
+    fn note_shared_holds(&mut self) {
+        let servers: HashSet<u32> =
             self.runs.iter().filter(|run| run.server).flat_map(|run| run.pids.clone()).collect();
-        let holds = |claim: &ProcessClaim| {
-            claim.liveness.is_alive()
-                && claim.identity.pid.is_some_and(|pid| servers.contains(&pid))
+        if servers.is_empty() {
+            return;
+        }
+        let holder = |claim: &ProcessClaim| {
+            let pid = claim.identity.pid.filter(|pid| servers.contains(pid))?;
+            // Where a server has every session, nothing more can be said of one.
+            (claim.liveness.is_alive() && claim.how != ClaimBasis::Served).then_some(pid)
         };
-        !servers.is_empty()
-            && self.sessions.iter().any(|one| {
-                one.session.claims.iter().any(holds)
-                    && one.session.last_written_at() >= run.started_at
-                    && run.cwd.as_ref().is_some_and(|cwd| is_in(&one.session, cwd))
-            })
+        let mut conversations: HashMap<u32, u32> = HashMap::new();
+        for FoundSession { session, .. } in &self.sessions {
+            let pids: HashSet<u32> = session.claims.iter().filter_map(holder).collect();
+            pids.into_iter().for_each(|pid| *conversations.entry(pid).or_default() += 1);
+        }
+        let free = self.free_runs();
+        for FoundSession { session, .. } in &mut self.sessions {
+            if !session.claims.iter().any(|claim| holder(claim).is_some()) {
+                continue;
+            }
+            let shows = |run: &AgentRun| run.cwd.as_ref().is_some_and(|cwd| is_in(session, cwd));
+            let windows = free.iter().filter(|(_, run)| !run.server && shows(run)).count();
+            let windows = u32::try_from(windows).unwrap_or(u32::MAX);
+            for claim in &mut session.claims {
+                let held = holder(claim).and_then(|pid| conversations.get(&pid).copied());
+                claim.shared = held.map(|conversations| SharedHold { conversations, windows });
+            }
+        }
     }
 }
 

@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use adapters::Adapter;
 use model::identity::Identity;
-use model::liveness::{Death, Doubt, Life, Liveness, Observer, RunState};
+use model::liveness::{Death, Doubt, Life, Liveness, RunState};
 use model::rules::open::END_SLACK;
 use model::session::{ClaimBasis, ProcessClaim, Session, SessionOrigin};
 use model::time::Time;
 use store::state::TrackedSession;
+use sys::machine::Machine;
 use sys::proc::ProcessTable;
 
 use super::discover::AgentSightings;
@@ -33,8 +34,7 @@ const PROCESS_TABLE: &str = "process table";
 const RECORD: &str = "ostler's own record";
 
 pub(super) fn identify_sessions(
-    now: Time,
-    observer: &Observer,
+    machine: &Machine,
     processes: &AgentProcesses,
     seen: Vec<AgentSightings>,
     tracks: &[TrackedSession],
@@ -44,8 +44,7 @@ pub(super) fn identify_sessions(
     for seen in seen {
         let runs: Vec<&AgentRun> = processes.runs_of(seen.adapter.agent_profile().id).collect();
         let mut desk = SessionMatcher {
-            now,
-            observer,
+            machine,
             table: &processes.table,
             adapter: seen.adapter,
             runs,
@@ -72,8 +71,7 @@ pub(super) fn identify_sessions(
 
 /// One agent's sessions while they are being matched with processes.
 struct SessionMatcher<'a> {
-    now: Time,
-    observer: &'a Observer,
+    machine: &'a Machine,
     table: &'a ProcessTable,
     adapter: &'static dyn Adapter,
     runs: Vec<&'a AgentRun>,
@@ -121,7 +119,7 @@ impl<'a> SessionMatcher<'a> {
 
     /// Gives a run to a session.
     fn assign_run(&mut self, run: usize, session: usize, how: ClaimBasis, pid: u32) {
-        let Ok(identity) = sys::proc::identify_as(pid, self.observer) else {
+        let Ok(identity) = self.machine.identify_process(pid) else {
             return;
         };
         self.taken.insert(run);
@@ -134,8 +132,9 @@ impl<'a> SessionMatcher<'a> {
             activity: None,
             waiting_for: None,
             source: PROCESS_TABLE.to_owned(),
-            observed_at: self.now,
+            observed_at: self.machine.now(),
             directory: None,
+            shared: None,
         });
     }
 
@@ -229,7 +228,7 @@ impl<'a> SessionMatcher<'a> {
         let pid = run.innermost_pid();
         let row = self.table.get(pid)?;
         // Another user's process may not let itself be identified in full: pid and start do.
-        let identity = sys::proc::identify_as(pid, self.observer).unwrap_or(Identity {
+        let identity = self.machine.identify_process(pid).unwrap_or(Identity {
             start: Some(row.start),
             comm: Some(row.comm.clone()),
             ..Identity::recorded_by_agent(Some(pid))
@@ -242,8 +241,9 @@ impl<'a> SessionMatcher<'a> {
             activity: None,
             waiting_for: None,
             source: PROCESS_TABLE.to_owned(),
-            observed_at: self.now,
+            observed_at: self.machine.now(),
             directory: run.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()),
+            shared: None,
         })
     }
 }
@@ -260,6 +260,7 @@ fn end_claim(ended: Time, source: &str) -> ProcessClaim {
         source: source.to_owned(),
         observed_at: ended,
         directory: None,
+        shared: None,
     }
 }
 

@@ -124,11 +124,17 @@ impl<'a> SessionMatcher<'a> {
                 )
             })
             .collect();
+        let holds_what_it_writes = self.adapter.agent_profile().opening.holds_what_it_writes;
         for (&session, attachment) in candidates.iter().zip(&attachments.sessions) {
+            let is_named = |run: &usize| {
+                self.named.get(&free[*run].0).is_some_and(|one| one.session == session)
+            };
             let (openers, how, liveness) = match attachment {
                 Attachment::NoRun => continue,
-                Attachment::Held(runs) => (runs, ClaimBasis::Directory, None),
-                Attachment::MaybeOpen(runs) => {
+                Attachment::Held(runs) if !holds_what_it_writes || runs.iter().any(is_named) => {
+                    (runs, ClaimBasis::Directory, None)
+                }
+                Attachment::Held(runs) | Attachment::MaybeOpen(runs) => {
                     (runs, ClaimBasis::CouldOpen, Some(Liveness::Unknown(Doubt::MaybeOpen)))
                 }
                 Attachment::NotAttached(runs) => {

@@ -25,9 +25,7 @@ impl SessionMatcher<'_> {
         for registration in registrations {
             let claim = self.examine_registration(&registration);
             let target = match &registration.scope {
-                RegistrationScope::Session(id) => {
-                    self.session_of(id, &registration, claim.liveness)
-                }
+                RegistrationScope::Session(id) => self.session_of(id, &registration, &claim),
                 RegistrationScope::Store(path) => self.newest_session(|session| {
                     session.transcript.as_ref().is_some_and(|transcript| &transcript.path == path)
                 }),
@@ -58,7 +56,7 @@ impl SessionMatcher<'_> {
                 identity.clone(),
             ),
             (RegistrationProof::Process { identity, holds }, scope) => {
-                let mut liveness = sys::proc::probe_liveness(identity, self.observer);
+                let mut liveness = self.machine.probe_process(identity);
                 let unnamed =
                     matches!(liveness, Liveness::Unknown(Doubt::Incomplete | Doubt::ClockUnproven));
                 if let (true, Some(pid), Some(file)) = (unnamed, identity.pid, holds)
@@ -81,9 +79,9 @@ impl SessionMatcher<'_> {
                 (ClaimBasis::Locked, liveness, Identity::recorded_by_agent(pid))
             }
         };
-        let observed_at = identity.recorded_at.unwrap_or(self.now);
+        let observed_at = identity.recorded_at.unwrap_or(self.machine.now());
         let identity = match (liveness.is_alive(), identity.pid) {
-            (true, Some(pid)) => sys::proc::identify_as(pid, self.observer).unwrap_or(identity),
+            (true, Some(pid)) => self.machine.identify_process(pid).unwrap_or(identity),
             _ => identity,
         };
         ProcessClaim {
@@ -96,18 +94,20 @@ impl SessionMatcher<'_> {
             source: registration.source.to_string_lossy().into_owned(),
             observed_at,
             directory: None,
+            shared: None,
         }
     }
 
     /// The session a registration names. One without a transcript was killed before it wrote any: it
     /// is over, but it was there. A mere mark that outlived its process (an empty lock) tells of
-    /// nothing and is no session.
+    /// nothing and is no session; nor is what a server keeps ready and nobody has said anything in.
     fn session_of(
         &mut self,
         id: &str,
         registration: &ProcessRegistration,
-        liveness: Liveness,
+        claim: &ProcessClaim,
     ) -> Option<usize> {
+        let liveness = claim.liveness;
         if let Some(index) = self.by_id.get(&self.sessions, id) {
             let known = &mut self.sessions[index].session.digest;
             let said = &registration.digest;
@@ -127,13 +127,27 @@ impl SessionMatcher<'_> {
         if liveness.is_dead() && registration.digest.cwd.is_none() {
             return None;
         }
+        let is_lock = claim.how == ClaimBasis::Locked;
+        let run = self.run_of(claim.identity.pid).map(|run| self.runs[run]);
+        if is_lock && run.is_some_and(|run| run.server) {
+            return None;
+        }
+        let mut digest = registration.digest.clone();
+        // When the process began stands with the process: while it lives, the session may begin yet.
+        if !liveness.is_dead() {
+            digest.started_at = None;
+        }
+        if is_lock && liveness.is_alive() {
+            let cwd = run.and_then(|run| run.cwd.as_ref());
+            digest.cwd = digest.cwd.or_else(|| Some(cwd?.to_string_lossy().into_owned()));
+        }
         let root = registration.source.parent().and_then(Path::parent);
         let root: Arc<str> = root.map_or("".into(), |root| root.to_string_lossy().into());
         let session = Session {
             id: id.to_owned(),
             kind: SessionKind::Native,
             agent: self.adapter.agent_profile().id,
-            digest: registration.digest.clone().into(),
+            digest: digest.into(),
             transcript: None,
             origin: self.session_origin(root, "registration"),
             written_status: None,
@@ -164,8 +178,10 @@ impl SessionMatcher<'_> {
             let known = &mut self.sessions[index].session.digest;
             known.cwd = known.cwd.take().or_else(|| track.cwd.clone());
             known.last_activity_at = known.last_activity_at.max(track.last_sign_at);
+            // What told of the beginning was there before the first record.
+            known.started_at = [known.started_at, track.began_at].into_iter().flatten().min();
             let Some(owner) = &track.owner else { continue };
-            let liveness = sys::proc::probe_liveness(owner, self.observer);
+            let liveness = self.machine.probe_process(owner);
             if track.owner_unconfirmed && !liveness.is_alive() {
                 continue;
             }
@@ -180,8 +196,9 @@ impl SessionMatcher<'_> {
                 activity: track.activity,
                 waiting_for: track.waiting_for.clone(),
                 source: HOOKS.to_owned(),
-                observed_at: track.last_sign_at.max(track.changed_at).unwrap_or(self.now),
+                observed_at: track.last_sign_at.max(track.changed_at).unwrap_or(self.machine.now()),
                 directory: None,
+                shared: None,
             });
         }
     }

@@ -125,4 +125,7 @@ pub struct AgentSeen {
     pub id: String,
     /// What it was doing when it was last seen.
     pub activity: Activity,
+    /// Whether that is only what an unfinished turn suggests.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub derived: bool,
 }

@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
+use access::list;
 use access::rules::agent_env::AgentEnv;
-use access::{AccessWorld, list};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 
@@ -54,8 +54,7 @@ pub(crate) struct AccessEnvArgs {
 
 impl AccessEnvArgs {
     pub(crate) fn run_access_env(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let (meta, lent) =
-            list::lend_access(&context.ostler_home()?, &AccessWorld::here(), &self.id)?;
+        let (meta, lent) = list::lend_access(&context.machine_of_state()?, &self.id)?;
         open::print_environment(context, &meta, lent)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -74,7 +73,7 @@ pub(crate) struct AccessExecArgs {
 
 impl AccessExecArgs {
     pub(crate) fn run_access_exec(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let (_, lent) = list::lend_access(&context.ostler_home()?, &AccessWorld::here(), &self.id)?;
+        let (_, lent) = list::lend_access(&context.machine_of_state()?, &self.id)?;
         let Some((program, args)) = self.command.split_first() else {
             return Err(Error::usage_error("no command was given", "write it after `--`"));
         };

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use access::list;
 use access::rules::escape_untrusted;
 use access::wire::{AccessListResult, AccessShowResult, AccessView, KeyView};
-use access::{AccessWorld, list};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use model::time::Time;
@@ -74,7 +74,7 @@ const ACCESS_COLUMNS: [TableColumn; 7] = [
 
 impl AccessListArgs {
     pub(crate) fn run_access_list(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let sessions = list::list_access(&context.ostler_home()?, &AccessWorld::here(), self.probe)
+        let sessions = list::list_access(&context.machine_of_state()?, self.probe)
             .map_err(access::AccessError::from)?;
         if context.json {
             context.print_json(AccessListResult { sessions })?;
@@ -147,8 +147,7 @@ pub(crate) struct AccessShowArgs {
 
 impl AccessShowArgs {
     pub(crate) fn run_access_show(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let session =
-            list::show_access(&context.ostler_home()?, &AccessWorld::here(), &self.id, self.probe)?;
+        let session = list::show_access(&context.machine_of_state()?, &self.id, self.probe)?;
         if context.json {
             context.print_json(AccessShowResult { session })?;
         } else {

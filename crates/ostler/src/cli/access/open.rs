@@ -9,15 +9,15 @@ use access::rules::agent_env::AgentEnv;
 use access::rules::meta::AccessMeta;
 use access::stop::{StopReason, stop_access};
 use access::wire::{AccessEnvResult, LentEnvironment};
-use access::{AccessWorld, list, open};
+use access::{list, open};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use flows::address;
 use flows::observe::ObserveScope;
+use sys::machine::Machine;
 
 use super::lend;
 use crate::cli::{CliContext, complete};
-use crate::env;
 use crate::error::Error;
 use crate::render::{duration, output};
 
@@ -107,9 +107,8 @@ fn parse_ttl(text: &str) -> Result<Duration, String> {
 
 impl AccessOpenArgs {
     pub(crate) fn run_access_open(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let home = context.ostler_home()?;
+        let machine = context.machine_of_state()?;
         let request = open::OpenAccessRequest {
-            home: &home,
             ttl: self.ttl,
             label: self.label.clone(),
             keys: self.key.clone(),
@@ -119,14 +118,13 @@ impl AccessOpenArgs {
             known_hosts: self.known_hosts.clone(),
             allow_add: self.allow_add,
             signs_unlogged: self.log == LogDuty::BestEffort,
-            binding: self.resolve_binding(context)?,
-            env: &env::lookup_variable,
+            binding: self.resolve_binding(context, &machine)?,
         };
-        let (meta, lent) = open::open_access(&request)?;
+        let (meta, lent) = open::open_access(&request, &machine)?;
         if let Some((program, args)) = self.command.split_first() {
             let error = lend::become_command(program, args, &lent);
             // The command did not start: nobody else will close the session.
-            stop_access(&home, &AccessWorld::here(), &meta.id, StopReason::CommandEnded, false)?;
+            stop_access(&machine.next_turn(), &meta.id, StopReason::CommandEnded, false)?;
             return Err(error);
         }
         print_environment(context, &meta, lent)?;
@@ -136,15 +134,16 @@ impl AccessOpenArgs {
     fn resolve_binding(
         &self,
         context: &CliContext,
+        machine: &Machine,
     ) -> Result<Option<access::rules::meta::SessionBinding>, Error> {
         if let Some(text) = &self.session {
             let observation = context.observe_now(ObserveScope::All, &[])?;
-            let here = std::env::current_dir().unwrap_or_default();
+            let here = context.current_dir();
             let found = address::resolve_session(&observation, text, &here)?;
-            return Ok(Some(open::bind_to_session(&found.session, &found.verdict)?));
+            return Ok(Some(open::bind_to_session(&found.session, &found.verdict, machine)?));
         }
         let Some(program) = self.command.first() else { return Ok(None) };
-        Ok(Some(open::bind_to_this_process(&program.to_string_lossy())?))
+        Ok(Some(open::bind_to_this_process(&program.to_string_lossy(), machine)?))
     }
 }
 

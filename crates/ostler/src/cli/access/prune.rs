@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use access::AccessError;
 use access::log::ExpiredLog;
 use access::prune::{PruneOutcome, PrunedEntry, plan_prune};
 use access::rules::escape_untrusted;
 use access::rules::presence::AgentPresence;
 use access::wire::{AccessPruneResult, PruneView};
-use access::{AccessError, AccessWorld};
 use clap::Args;
 use flows::work::carry_out_work;
 use flows::writer::{Work, WorkDone};
@@ -60,14 +60,13 @@ pub(crate) struct AccessPruneArgs {
 
 impl AccessPruneArgs {
     pub(crate) fn run_access_prune(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let dirs = context.ostler_dirs()?;
+        let machine = context.machine()?;
         let now = context.now;
         let logs_before = self.logs.map(|age| now.minus(age));
-        let mut report =
-            plan_prune(&dirs.home, &AccessWorld::here(), logs_before).map_err(AccessError::from)?;
+        let mut report = plan_prune(machine, logs_before).map_err(AccessError::from)?;
         if !self.dry_run && report.has_work() {
             let work = Work::PruneAccess { logs_before };
-            let done = carry_out_work(&dirs.home, &dirs.runtime, &work, now, &mut |_, _| {});
+            let done = carry_out_work(&work, machine, &mut |_, _| {});
             report = match done.map_err(Error::Order)? {
                 (WorkDone::PruneAccess(report), _) => *report,
                 _ => return Err(error::unexpected_answer()),

@@ -1,15 +1,15 @@
 //! `ostler access stop`
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use access::rules::escape_untrusted;
 use access::stop::{StopOutcome, StopReason, StopSelection, choose_sessions, stop_access};
 use access::wire::{AccessStopResult, StoppedView};
-use access::{AccessError, AccessRoot, AccessWorld};
+use access::{AccessError, AccessRoot};
 use clap::{ArgGroup, Args};
 use clap_complete::ArgValueCandidates;
 use model::address::AddressError;
+use sys::machine::Machine;
 
 use crate::cli::{CliContext, complete};
 use crate::error::{self, Error};
@@ -60,18 +60,24 @@ pub(crate) struct AccessStopArgs {
 
 impl AccessStopArgs {
     pub(crate) fn run_access_stop(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let home = context.ostler_home()?;
+        let machine = context.machine_of_state()?;
         match &self.id {
-            Some(text) => self.stop_one(context, &home, text),
-            None => self.stop_many(context, &home),
+            Some(text) => self.stop_one(context, &machine, text),
+            None => self.stop_many(context, &machine),
         }
     }
 
-    fn stop_one(&self, context: &CliContext, home: &Path, text: &str) -> Result<ExitCode, Error> {
+    fn stop_one(
+        &self,
+        context: &CliContext,
+        machine: &Machine,
+        text: &str,
+    ) -> Result<ExitCode, Error> {
         let not_found = || AccessError::from(AddressError::NotFound(text.to_owned()));
-        let root = AccessRoot::find(home).map_err(AccessError::from)?.ok_or_else(not_found)?;
+        let root =
+            AccessRoot::find(machine.home()).map_err(AccessError::from)?.ok_or_else(not_found)?;
         let id = root.resolve_id(text)?;
-        let outcome = stop_access(home, &AccessWorld::here(), &id, StopReason::Asked, self.kill)?;
+        let outcome = stop_access(machine, &id, StopReason::Asked, self.kill)?;
         match outcome {
             StopOutcome::Stopped(_) => print_stopped(context, vec![stopped_view(id, outcome)])?,
             StopOutcome::Refused(skip) => {
@@ -83,13 +89,13 @@ impl AccessStopArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn stop_many(&self, context: &CliContext, home: &Path) -> Result<ExitCode, Error> {
+    fn stop_many(&self, context: &CliContext, machine: &Machine) -> Result<ExitCode, Error> {
         let (choice, reason) = if self.orphaned {
             (StopSelection::Orphaned, StopReason::Orphaned)
         } else {
             (StopSelection::Expired, StopReason::Expired)
         };
-        let ids = choose_sessions(home, &AccessWorld::here(), choice).map_err(AccessError::from)?;
+        let ids = choose_sessions(machine, choice).map_err(AccessError::from)?;
         if self.all_expired && !self.yes {
             let would = |id| StoppedView {
                 id,
@@ -101,7 +107,8 @@ impl AccessStopArgs {
         }
         let mut views = Vec::new();
         for id in ids {
-            let outcome = stop_access(home, &AccessWorld::here(), &id, reason, self.kill)?;
+            // Each may have taken a while.
+            let outcome = stop_access(&machine.next_turn(), &id, reason, self.kill)?;
             views.push(stopped_view(id, outcome));
         }
         let worst = |outcome: &str| views.iter().any(|one| one.outcome == outcome);

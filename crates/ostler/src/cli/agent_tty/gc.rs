@@ -109,7 +109,7 @@ impl AgentTtyGcArgs {
         let Some(globals) = &context.agent_tty else {
             return Err(HostFault::invalid_input("no home").into());
         };
-        let home = globals.terminals_in(root);
+        let home = globals.terminals_in(root, &context.machine);
         let mut row = HomeRow {
             home: root.to_string_lossy().into_owned(),
             existed: root.is_dir(),
@@ -185,9 +185,9 @@ impl AgentTtyGcArgs {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let dirs = context.ostler_dirs()?;
+        let machine = context.machine()?;
         if self.dry_run {
-            let pins = store::state::read_pins(&dirs.home);
+            let pins = store::state::read_pins(machine.home());
             let size = |id: &str| size_of(&home.sessions_directory().join(id));
             let outcome = |id: String| {
                 let allowed = pins.allow(&[remove::terminal_name(&id)]);
@@ -197,7 +197,7 @@ impl AgentTtyGcArgs {
         }
         let (root, command) = (home.root.clone(), "agent-tty gc".to_owned());
         let work = Work::RemoveTerminals { root, ids, command };
-        let done = carry_out_work(&dirs.home, &dirs.runtime, &work, context.now, &mut |_, _| {});
+        let done = carry_out_work(&work, machine, &mut |_, _| {});
         match done.map_err(Error::Order)? {
             (WorkDone::RemoveTerminals(outcomes), _) => Ok(outcomes),
             _ => Err(unexpected_answer()),

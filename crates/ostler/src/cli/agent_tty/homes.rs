@@ -123,7 +123,8 @@ fn list_homes(context: &CliContext, all: bool) -> Result<ExitCode, Error> {
     let mut homes = Vec::new();
     for known in list_known_homes() {
         let Some(globals) = &context.agent_tty else { break };
-        let sessions = match globals.terminals_in(&known.path).readable_sessions() {
+        let sessions = match globals.terminals_in(&known.path, &context.machine).readable_sessions()
+        {
             Ok(sessions) => sessions,
             Err(fault) => {
                 output::print_notice(&text::one_line(&fault.message));

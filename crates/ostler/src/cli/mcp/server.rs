@@ -96,7 +96,7 @@ impl McpServerState {
 
     /// What a command would be given now.
     pub(super) fn call_context(&self) -> CliContext {
-        self.base.begun_at(sys::clock::now())
+        self.base.next_turn()
     }
 
     pub(super) fn search_timeout(&self) -> Duration {

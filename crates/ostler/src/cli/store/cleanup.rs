@@ -82,7 +82,8 @@ const MAX_CONSENT_ROUNDS: usize = 3;
 
 impl StoreCleanupArgs {
     pub(crate) fn run_store_cleanup(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let config = super::load_openclaw_config()?;
+        let machine = context.machine()?;
+        let config = super::load_openclaw_config(machine)?;
         let mut ask = self.store_request();
         if self.dry_run {
             return print_cleanup(context, &self.plan_cleanup(context, &config, &ask)?);
@@ -108,9 +109,8 @@ impl StoreCleanupArgs {
                 }
             }
             let mut progress = ProgressLine::new("cleaning up");
-            let result = super::run_through_writer(context, |desk| {
-                clean(desk, &ask, &mut |done, total| progress.show_progress(done, total))
-            })?;
+            let show = &mut |done, total| progress.show_progress(done, total);
+            let result = clean(machine, &ask, show)?;
             drop(progress);
             if result.stores.iter().all(|store| !store.replanned) || self.is_consent() {
                 return print_cleanup(context, &result);
@@ -151,8 +151,9 @@ impl StoreCleanupArgs {
     ) -> Result<StoreCleanupResult, Error> {
         let policy = read_policy(config).map_err(Error::Store)?;
         let (places, skipped) = super::find_stores(config, &ask.selection)?;
-        let pins = store::state::read_pins(&context.ostler_dirs()?.home);
-        let cleanup = ask.cleanup_request(config, &policy, &pins, context.now);
+        let machine = context.machine()?;
+        let pins = store::state::read_pins(machine.home());
+        let cleanup = ask.cleanup_request(config, &policy, &pins, machine);
         preview_cleanup(&cleanup, &places, skipped).map_err(Error::Store)
     }
 }

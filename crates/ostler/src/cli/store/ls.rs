@@ -75,7 +75,7 @@ const SESSION_COLUMNS: [TableColumn; 7] = [
 
 impl StoreLsArgs {
     pub(crate) fn run_store_ls(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let config = super::load_openclaw_config()?;
+        let config = super::load_openclaw_config(context.machine()?)?;
         let (places, skipped) =
             super::find_stores(&config, &self.which.store_selection(StoreSelection::All))?;
         let listing = StoreListing {

@@ -3,13 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use flows::openclaw_store::Desk;
 use model::wire::IncompleteSource;
 use openclaw::config::OpenClawConfig;
 use openclaw::store::{SessionStoreRequest, StoreError, StorePlace, StoreSelection, locate_stores};
+use sys::machine::Machine;
 
-use crate::cli::CliContext;
-use crate::env;
 use crate::error::Error;
 
 pub(super) mod cleanup;
@@ -60,11 +58,9 @@ fn store_at_path(path: &Path) -> StoreSelection {
     StoreSelection::Path(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
 }
 
-/// OpenClaw's configuration, in this process's environment.
-fn load_openclaw_config() -> Result<OpenClawConfig, Error> {
-    OpenClawConfig::load(&flows::EnvLookup::new(&env::lookup_variable))
-        .map_err(StoreError::from)
-        .map_err(Error::Store)
+/// OpenClaw's configuration, in this machine's environment.
+fn load_openclaw_config(machine: &Machine) -> Result<OpenClawConfig, Error> {
+    OpenClawConfig::load(&machine.env()).map_err(StoreError::from).map_err(Error::Store)
 }
 
 fn find_stores(
@@ -87,15 +83,4 @@ fn plain_request(selection: StoreSelection) -> SessionStoreRequest {
         consent: None,
         variables: std::collections::BTreeMap::new(),
     }
-}
-
-/// Does something that may change a store.
-fn run_through_writer<T>(
-    context: &CliContext,
-    work: impl FnOnce(&Desk<'_>) -> Result<T, flows::openclaw_store::CleanError>,
-) -> Result<T, Error> {
-    let dirs = context.ostler_dirs()?;
-    let env = flows::EnvLookup::new(&env::lookup_variable);
-    let desk = Desk { home: &dirs.home, runtime: &dirs.runtime, env: &env, now: context.now };
-    work(&desk).map_err(Error::from)
 }

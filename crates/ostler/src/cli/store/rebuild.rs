@@ -49,14 +49,15 @@ pub(crate) struct StoreRebuildArgs {
 
 impl StoreRebuildArgs {
     pub(crate) fn run_store_rebuild(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let config = super::load_openclaw_config()?;
+        let machine = context.machine()?;
+        let config = super::load_openclaw_config(machine)?;
         let selection = match (&self.agent, &self.store) {
             (Some(agent), _) => StoreSelection::Agent(agent.clone()),
             (_, Some(path)) => super::store_at_path(path),
             _ => StoreSelection::Default,
         };
         let ask = super::plain_request(selection);
-        let preview = preview_rebuild(&config, &ask).map_err(Error::Store)?;
+        let preview = preview_rebuild(&config, &ask, machine).map_err(Error::Store)?;
         let needless = preview.fault.is_none() && preview.added.is_empty();
         if self.dry_run || needless {
             return print_rebuild(context, &preview);
@@ -73,7 +74,7 @@ impl StoreRebuildArgs {
                 return Ok(ExitCode::SUCCESS);
             }
         }
-        let result = super::run_through_writer(context, |desk| rebuild(desk, &ask))?;
+        let result = rebuild(machine, &ask)?;
         print_rebuild(context, &result)
     }
 }

@@ -39,13 +39,14 @@ pub(crate) struct StoreShowArgs {
 
 impl StoreShowArgs {
     pub(crate) fn run_store_show(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let config = super::load_openclaw_config()?;
+        let machine = context.machine()?;
+        let config = super::load_openclaw_config(machine)?;
         let policy = read_policy(&config).map_err(Error::Store)?;
         let (places, _) =
             super::find_stores(&config, &self.which.store_selection(StoreSelection::All))?;
         let ask = super::plain_request(StoreSelection::All);
-        let pins = store::state::read_pins(&context.ostler_dirs()?.home);
-        let cleanup = ask.cleanup_request(&config, &policy, &pins, context.now);
+        let pins = store::state::read_pins(machine.home());
+        let cleanup = ask.cleanup_request(&config, &policy, &pins, machine);
         let result = show_session(&cleanup, &places, &self.key).map_err(Error::Store)?;
         if context.json {
             context.print_json(&result)?;

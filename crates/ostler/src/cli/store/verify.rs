@@ -37,10 +37,11 @@ pub(crate) struct StoreVerifyArgs {
 
 impl StoreVerifyArgs {
     pub(crate) fn run_store_verify(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let config = super::load_openclaw_config()?;
+        let machine = context.machine()?;
+        let config = super::load_openclaw_config(machine)?;
         let (places, skipped) =
             super::find_stores(&config, &self.which.store_selection(StoreSelection::All))?;
-        let result = verify_stores(&places, skipped).map_err(Error::Store)?;
+        let result = verify_stores(&places, skipped, machine).map_err(Error::Store)?;
         let sound = result.incomplete.is_empty() && result.stores.iter().all(|store| store.sound);
         if context.json {
             context.print_json(&result)?;

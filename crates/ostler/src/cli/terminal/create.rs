@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flows::launches;
+use flows::terminal::agent_command::{AgentCommand, agent_command};
 use flows::terminal::create::{self, CreateTerminalRequest};
 use flows::terminal::screen::Personality;
 use model::hosted::{FaultCode, HostFault};
@@ -45,7 +46,8 @@ pub(crate) struct CreateArgs {
     /// The same as --shell.
     #[arg(long = "command", value_name = "PATH", hide = true)]
     legacy_shell: Option<String>,
-    /// Start a known agent, e.g. `claude-code`; what follows are its arguments.
+    /// Start a known agent, e.g. `claude-code`; what follows are its arguments. A new conversation is given an
+    /// id where the agent takes one, and Codex is started without its shared server.
     #[arg(long, value_name = "AGENT", add = crate::cli::complete::agents())]
     agent: Option<String>,
     /// Where to start it [default: here].
@@ -105,9 +107,9 @@ impl CreateArgs {
             Personality::AgentTty => agent.clone(),
         };
         let agent = self.agent.as_ref().map(alias);
-        let command = match &agent {
-            Some(agent) => create::agent_command(agent, &self.command, &self.program_path())?,
-            None => self.command.clone(),
+        let started = match &agent {
+            Some(agent) => agent_command(agent, &self.command, &self.program_path())?,
+            None => AgentCommand { words: self.command.clone(), session: None },
         };
         let launched = match &agent {
             Some(agent) if home.personality == Personality::Ostler => {
@@ -116,10 +118,10 @@ impl CreateArgs {
             _ => None,
         };
         let shell = self.shell.clone().or_else(|| self.legacy_shell.clone());
-        let result = create::create_terminal(
+        let mut result = create::create_terminal(
             &home,
             CreateTerminalRequest {
-                command,
+                command: started.words,
                 shell: shell.or_else(env::user_shell).unwrap_or_else(|| "/bin/sh".to_owned()),
                 cwd: self.cwd.clone(),
                 cols: super::parse_cells(&self.cols)?,
@@ -136,16 +138,22 @@ impl CreateArgs {
             },
         )?;
         if let Some((agent, keep)) = launched {
-            let noted = launches::note_launch(&home, &result.session_id, agent, keep, context.now);
+            let noted = launches::note_launch(&home, &result.session_id, agent, keep);
             if let Err(error) = noted {
                 // It runs all the same, and nothing rests on the note.
                 output::print_notice(&format!("that it was started could not be noted: {error}"));
             }
         }
+        (result.agent, result.agent_session) = (agent, started.session);
         if context.json {
             context.print_json(result)?;
         } else {
-            output::print_text(&format!("Session created: {}\n", result.session_id))?;
+            let mut out = format!("Session created: {}\n", result.session_id);
+            if let Some(agent) = &result.agent {
+                let id = result.agent_session.as_ref().map(|id| format!(" {id}"));
+                out.push_str(&format!("Agent: {agent}{}\n", id.unwrap_or_default()));
+            }
+            output::print_text(&out)?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -57,7 +57,7 @@ impl CliContext {
         }
         // Only now is it worth the time to look at every agent's sessions.
         let observation = self.observe_now(ObserveScope::All, &[])?;
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = self.current_dir();
         let found = match flows::address::resolve_session(&observation, text, &here) {
             Ok(found) => found,
             Err(AddressError::NotFound(_)) => return Err(error),

@@ -3,9 +3,11 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use flows::terminal::export::{self, ExportFormat};
+use flows::terminal::export::{self, ExportFormat, ExportLook, FilmTiming};
+use model::time::parse_duration;
 
 use crate::cli::CliContext;
 use crate::error::Error;
@@ -21,15 +23,16 @@ declare_commands![
         place: HelpPlace(Terminals, 1),
         effect: WritesFiles,
         answers: &[answer::<hosted_wire::ExportResult>()],
-        examples: &[example(
-            "record export build --format asciicast",
-            "A recording that asciinema plays."
-        )
-        .on(Terminal)],
+        examples: &[
+            example("record export build --format asciicast", "A recording that asciinema plays.")
+                .on(Terminal),
+            example("record export build --format gif --speed 2", "Pictures that move.")
+                .on(Terminal)
+        ],
         cases: &[
             empty("record export build --format txt"),
             usual("record export build --format txt").on(Terminal),
-            refused("record export build --format gif").on(Terminal)
+            refused("record export build --format flv").on(Terminal)
         ],
         uncased: &[ONE_FILE],
         ..entry!("record export")
@@ -54,18 +57,46 @@ struct RecordExportArgs {
     /// The session.
     #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
-    /// `asciicast`, `cast-v3`, `txt` or `html`.
+    /// `asciicast`, `cast-v3`, `txt`, `html`, `gif`, or with `ffmpeg` `webm` and `mp4`.
     #[arg(long)]
     format: String,
     /// Where to write it; its directory must exist.
     #[arg(short, long, value_name = "PATH")]
     out: Option<PathBuf>,
-    /// The colours of a page.
+    /// The colours of a page or picture.
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
+    /// How fast moving pictures play: 2 is twice as fast.
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = parse_speed)]
+    speed: u32,
+    /// Shorten longer pauses of moving pictures to this; 0 keeps them.
+    #[arg(long, value_name = "SPAN", default_value = "3s", value_parser = parse_moment)]
+    idle_limit: Duration,
+    /// Begin moving pictures here, counted from the start.
+    #[arg(long, value_name = "SPAN", default_value = "0", value_parser = parse_moment)]
+    from: Duration,
+    /// End moving pictures here.
+    #[arg(long, value_name = "SPAN", value_parser = parse_moment)]
+    to: Option<Duration>,
     /// How time passes in a video.
     #[arg(long, hide = true)]
     timing: Option<String>,
+}
+
+/// A factor in hundredths.
+fn parse_speed(text: &str) -> Result<u32, String> {
+    let factor: f64 = text.parse().map_err(|_| "write it like 2 or 0.5".to_owned())?;
+    match factor {
+        0.01..=1000.0 => Ok((factor * 100.0).round() as u32),
+        _ => Err("it is between 0.01 and 1000".to_owned()),
+    }
+}
+
+fn parse_moment(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        text => parse_duration(text).ok_or_else(|| "write it like 90s or 5m".to_owned()),
+    }
 }
 
 impl RecordArgs {
@@ -81,8 +112,17 @@ impl RecordExportArgs {
         let home = context.terminals_home()?;
         let session = context.find_terminal(&self.id)?;
         let profile = context.render_profile(self.profile.as_deref())?;
-        let result =
-            export::export_recording(&home, &session, format, self.out.as_deref(), profile.theme)?;
+        if self.to.is_some_and(|to| to <= self.from) {
+            return Err(Error::usage_error("`--to` is not after `--from`", "give a later end"));
+        }
+        let timing = FilmTiming {
+            speed_percent: Some(self.speed),
+            idle_limit: Some(self.idle_limit).filter(|limit| !limit.is_zero()),
+            from: self.from,
+            to: self.to,
+        };
+        let look = ExportLook { profile, timing };
+        let result = export::export_recording(&home, &session, format, self.out.as_deref(), &look)?;
         if context.json {
             context.print_json(&result)?;
             return Ok(ExitCode::SUCCESS);

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use flows::terminal::agent::{self, AwaitedActivity};
+use flows::control::agent_wait::{AgentWait, AwaitedActivity, AwaitedAgent, wait_for_agent};
+use flows::observe::ObserveScope;
 use flows::terminal::screen::Personality;
 use flows::terminal::wait;
 use model::hosted::wire::{RenderParams, WaitParams, WaitResult};
@@ -116,7 +117,7 @@ pub(crate) struct WaitArgs {
     /// Only screens after this event count.
     #[arg(long, value_name = "SEQ", allow_hyphen_values = true)]
     after_seq: Option<String>,
-    /// An agent in the terminal that does this, by what its hooks tell.
+    /// The agent in the terminal, or of the session, does this: the same as `ls` says, with hooks or without.
     #[arg(long, value_name = "STATE", conflicts_with_all = SCREEN_OR_PROGRAM)]
     for_agent: Option<WaitedAgentState>,
     /// How long to wait; 0 for ever.
@@ -137,13 +138,7 @@ impl WaitArgs {
             return Err(HostFault::invalid_input(message).into());
         }
         let mut result = if let Some(state) = self.for_agent {
-            let session = context.find_terminal(&self.id)?;
-            agent::wait_for_agent(
-                &context.ostler_home()?,
-                &session,
-                state.wanted_state(),
-                timeout_ms,
-            )?
+            self.wait_for_state(context, state.wanted_state(), timeout_ms)?
         } else if on_screen {
             wait::check_conditions(&render)?;
             wait::wait_for_render(&context.find_terminal(&self.id)?, &render)?
@@ -174,6 +169,31 @@ impl WaitArgs {
             return Ok(error::exit_code_of("WAIT_TIMEOUT"));
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Waits for the agent in a terminal, or for the one that has a conversation elsewhere.
+    fn wait_for_state(
+        &self,
+        context: &CliContext,
+        wanted: AwaitedActivity,
+        timeout_ms: Option<u64>,
+    ) -> Result<WaitResult, Error> {
+        let wait = |agent, scope| {
+            let wait = AgentWait { agent, wanted, timeout_ms };
+            Ok(wait_for_agent(&wait, context.live_source(scope, &[])?)?)
+        };
+        match context.find_terminal(&self.id) {
+            Ok(session) => wait(AwaitedAgent::InTerminal(&session), ObserveScope::Active),
+            Err(Error::NotHosted { .. }) => {
+                let observation = context.observe_now(ObserveScope::All, &[])?;
+                let here = std::env::current_dir().unwrap_or_default();
+                let found = flows::address::resolve_session(&observation, &self.id, &here)?;
+                // Also its end is to be seen.
+                let name = found.session.session_name();
+                wait(AwaitedAgent::OfSession(name), ObserveScope::All)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn render_params(&self, personality: Personality) -> Result<RenderParams, HostFault> {

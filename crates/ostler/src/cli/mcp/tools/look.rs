@@ -22,7 +22,6 @@ use super::super::scope::{self, VisibleScope};
 use super::super::server::McpServerState;
 use super::McpTool;
 use crate::cli::{logs, ls};
-use crate::env;
 use crate::error::Error;
 
 /// The most sessions, groups or things in one answer.
@@ -374,8 +373,8 @@ impl McpTool for SearchTalks {
         observation.sessions.retain(|one| state.scope.shows(one));
         observation.subagents.clear();
         // Of a copy in the vault it is not known here whose project it is.
-        let home = context.ostler_dirs()?.home;
-        let vault = matches!(state.scope, VisibleScope::Everything).then_some(home.as_path());
+        let home = context.machine()?.home();
+        let vault = matches!(state.scope, VisibleScope::Everything).then_some(home);
         let (targets, unread) = list_targets(&observation, vault, &wanted);
         let entries = EntryScope { context: 1, most: MOST_ROWS, ..EntryScope::default() };
         let mut search = start_search(targets, query, entries).map_err(Error::Output)?;
@@ -591,7 +590,7 @@ impl McpTool for CleanUpPlan {
 
     fn run(state: &McpServerState, input: GcInput) -> Result<GcOutput, Error> {
         let context = state.call_context();
-        let dirs = context.ostler_dirs()?;
+        let machine = context.machine()?;
         let asked = [(input.temps, GcInclude::Temps), (input.worktrees, GcInclude::Worktrees)];
         let mut ask = GcRequest {
             include: asked
@@ -604,12 +603,10 @@ impl McpTool for CleanUpPlan {
             keep: Vec::new(),
             agents: Vec::new(),
             retention: context.load_config()?.config.retention,
-            runtime: dirs.runtime.clone(),
+            runtime: machine.runtime().to_owned(),
             variables: std::collections::BTreeMap::new(),
         };
-        let environment = flows::EnvLookup::new(&env::lookup_variable);
-        let plan =
-            flows::gc::plan_gc_here(&dirs.home, &mut ask, context.now, &environment).into_preview();
+        let plan = flows::gc::plan_gc_here(&mut ask, machine).into_preview();
         let observation = context.observe_now(ObserveScope::All, &[])?;
         let is_visible = |path: &str, session: Option<&str>| {
             let of_session =

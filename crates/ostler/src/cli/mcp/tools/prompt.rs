@@ -71,8 +71,8 @@ impl McpTool for PromptSession {
             accept_timeout: RECORD_TIMEOUT,
         };
         let mut observe = || {
-            let now = sys::clock::now();
-            context.observe_at(now, ObserveScope::All, &[]).map_err(|error| error.to_string())
+            let later = context.next_turn();
+            later.observe_now(ObserveScope::All, &[]).map_err(|error| error.to_string())
         };
         let delivery = deliver_prompt(&context.terminals_home()?, &request, &mut observe)?;
         if delivery_failure(delivery.state, None).is_some() {

@@ -1,6 +1,7 @@
 //! Tools that look at hosted terminals of the project: their screen, a picture of it, waiting for a change.
 
-use flows::terminal::agent::{AwaitedActivity, wait_for_agent};
+use flows::control::agent_wait::{AgentWait, AwaitedActivity, AwaitedAgent, wait_for_agent};
+use flows::observe::ObserveScope;
 use flows::terminal::screen::png::ShowCursor;
 use flows::terminal::{look, picture, wait};
 use model::hosted::wire::{RenderParams, SnapshotFormat, SnapshotParams, WaitResult};
@@ -170,8 +171,10 @@ impl McpTool for WaitFor {
                 AgentState::Idle => AwaitedActivity::Does(Activity::Idle),
                 AgentState::Ended => AwaitedActivity::Ended,
             };
-            let home = state.call_context().ostler_dirs()?.home;
-            return Ok(wait_for_agent(&home, &terminal, wanted, Some(timeout_ms))?.into());
+            let source = state.call_context().live_source(ObserveScope::Active, &[])?;
+            let agent = AwaitedAgent::InTerminal(&terminal);
+            let wait = AgentWait { agent, wanted, timeout_ms: Some(timeout_ms) };
+            return Ok(wait_for_agent(&wait, source)?.into());
         }
         let params = RenderParams {
             text: input.text,

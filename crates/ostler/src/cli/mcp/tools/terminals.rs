@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use flows::terminal::agent_command::agent_command;
 use flows::terminal::create::{self, CreateTerminalRequest};
 use flows::terminal::{HostedSession, ask, batch, destroy};
 use model::hosted::wire::RunParams;
@@ -153,7 +154,7 @@ impl McpTool for CreateTerminal {
         let command = match &input.agent {
             Some(agent) => {
                 let agent = flows::agent_named(agent).unwrap_or(agent);
-                create::agent_command(agent, &input.command, &path)?
+                agent_command(agent, &input.command, &path)?.words
             }
             None => input.command,
         };

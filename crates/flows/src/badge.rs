@@ -1,0 +1,92 @@
+//! The counts of `ostler badge`, and the daemon's thread that keeps them up to date.
+//!
+//! Nobody pays for what nobody looks at: the thread is started by the first question and ends when there
+//! was none for a while.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use model::rules::attention::{AttentionFacts, AttentionGroup};
+use model::session::SessionKind;
+use model::time::Time;
+use model::wire::BadgeResult;
+
+use crate::live::{LiveSessions, LiveSource};
+use crate::observe::Observation;
+
+/// How long nobody has asked before the thread ends.
+const BADGE_UNASKED_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+
+/// Counts agents' sessions by the attention they need. A terminal without an agent is none.
+pub fn count_badge(observation: &Observation, now: Time) -> BadgeResult {
+    let mut counts =
+        BadgeResult { incomplete: observation.incomplete.len(), ..BadgeResult::default() };
+    let agents = observation.sessions.iter().filter(|one| one.session.kind == SessionKind::Native);
+    for one in agents {
+        let facts = AttentionFacts::of_session(&one.session, &one.verdict);
+        match facts.attention_group(None, now) {
+            AttentionGroup::NeedsYou => counts.needs_you += 1,
+            AttentionGroup::Working => counts.working += 1,
+            AttentionGroup::Done | AttentionGroup::Idle => counts.idle += 1,
+            AttentionGroup::Unknown => counts.unknown += 1,
+            AttentionGroup::Ended => {}
+        }
+    }
+    counts
+}
+
+/// The counts as they are now, kept by a thread while somebody asks for them.
+#[derive(Debug)]
+pub struct BadgeKeeper {
+    source: LiveSource,
+    shared: Arc<Mutex<SharedCounts>>,
+}
+
+#[derive(Debug)]
+struct SharedCounts {
+    counts: Option<BadgeResult>,
+    is_watched: bool,
+    asked_at: Instant,
+}
+
+impl BadgeKeeper {
+    /// Nothing is looked at before somebody asks.
+    pub fn new(source: LiveSource) -> Self {
+        let shared = SharedCounts { counts: None, is_watched: false, asked_at: Instant::now() };
+        Self { source, shared: Arc::new(Mutex::new(shared)) }
+    }
+
+    /// The counts; none while the first look is under way, or if it is not possible to look.
+    pub fn current_counts(&self) -> Option<BadgeResult> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.asked_at = Instant::now();
+        if !shared.is_watched {
+            let (source, theirs) = (self.source.clone(), Arc::clone(&self.shared));
+            let thread = std::thread::Builder::new().name("badge".to_owned());
+            // Without a thread whoever asks looks for themselves.
+            shared.is_watched = thread.spawn(move || keep_counts(source, &theirs)).is_ok();
+        }
+        shared.counts
+    }
+}
+
+fn keep_counts(source: LiveSource, shared: &Mutex<SharedCounts>) {
+    let mut live = LiveSessions::new(source);
+    loop {
+        let change = live.next_change(Some(BADGE_UNASKED_TIMEOUT), None);
+        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = match change {
+            Ok(Some(update)) => {
+                shared.counts = Some(count_badge(&update.observation, update.at));
+                shared.asked_at.elapsed() >= BADGE_UNASKED_TIMEOUT
+            }
+            Ok(None) => shared.asked_at.elapsed() >= BADGE_UNASKED_TIMEOUT,
+            // Whoever asks looks for themselves, and the next question begins anew.
+            Err(_) => true,
+        };
+        if is_over {
+            (shared.counts, shared.is_watched) = (None, false);
+            return;
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Waiting for an agent: the same verdict as in `ls`, looked at anew whenever something changed.
+//!
+//! Nothing is polled: [`LiveSessions`] sleeps until the system tells that something may have changed.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use model::hosted::wire::{AgentSeen, SnapshotFormat, SnapshotParams, WaitResult};
+use model::hosted::{FaultCode, HostFault};
+use model::session::{Certainty, SessionKind, SessionName};
+use model::status::Activity;
+
+use crate::live::{LiveSessions, LiveSource};
+use crate::observe::{Observation, Observed};
+use crate::terminal::wait::DEFAULT_WAIT_MS;
+use crate::terminal::{HostedSession, look};
+
+/// What an agent is waited for to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AwaitedActivity {
+    /// To do this.
+    Does(Activity),
+    /// To be gone.
+    Ended,
+}
+
+impl AwaitedActivity {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Does(activity) => activity.as_str(),
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// Whose agent is waited for.
+#[derive(Debug)]
+pub enum AwaitedAgent<'a> {
+    /// Any that runs in this terminal.
+    InTerminal(&'a HostedSession),
+    /// The one that has this conversation, wherever it runs.
+    OfSession(SessionName),
+}
+
+/// What to wait for.
+#[derive(Debug)]
+pub struct AgentWait<'a> {
+    /// Whose agent.
+    pub agent: AwaitedAgent<'a>,
+    /// What it is to do.
+    pub wanted: AwaitedActivity,
+    /// How long to wait; 0 for ever.
+    pub timeout_ms: Option<u64>,
+}
+
+/// One look at the awaited agent.
+#[derive(Default)]
+struct AgentLook {
+    /// Those that are alive, or may be.
+    present: Vec<AgentSeen>,
+    /// The awaited session is proven to be over.
+    is_over: bool,
+    /// An agent that has no session yet.
+    unattached: Option<String>,
+}
+
+/// Waits for an agent. In a terminal, one that ended before is not waited for, unless the terminal's
+/// program has ended with it.
+pub fn wait_for_agent(wait: &AgentWait<'_>, source: LiveSource) -> Result<WaitResult, HostFault> {
+    let deadline = match wait.timeout_ms.unwrap_or(DEFAULT_WAIT_MS) {
+        0 => None,
+        millis => Instant::now().checked_add(Duration::from_millis(millis)),
+    };
+    let observer = source.machine.observer().clone();
+    let mut host: Option<OwnedFd> = wait
+        .terminal()
+        .and_then(|session| sys::proc::watch_process_end(&session.host_identity(), &observer));
+    let mut live = LiveSessions::new(source);
+    let mut seen = look_at_agent(&live.look_now().observation, &wait.agent);
+    let mut last = None;
+    loop {
+        let terminal = wait.terminal().map(HostedSession::now_settled);
+        let fits =
+            seen.present.iter().find(|one| wait.wanted == AwaitedActivity::Does(one.activity));
+        let ended = wait.wanted == AwaitedActivity::Ended
+            && match &terminal {
+                Some(now) => {
+                    let left = seen.present.is_empty() && last.is_some();
+                    now.status().is_terminal() || (left && now.runs_program(&observer))
+                }
+                None => seen.is_over,
+            };
+        if fits.is_some() || ended {
+            return Ok(WaitResult {
+                matched: Some(true),
+                exit_code: terminal.and_then(|now| now.manifest.exit_code.filter(|_| ended)),
+                agent: fits.cloned().or(last),
+                ..WaitResult::default()
+            });
+        }
+        if let Some(now) = &terminal {
+            now.check_can_receive()?;
+        }
+        if seen.is_over {
+            let message = "the session is over, and nothing has it open".to_owned();
+            return Err(HostFault::new(FaultCode::SessionNotRunning, message));
+        }
+        last = seen.present.first().cloned().or(last);
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Ok(wait.describe_timeout(terminal.as_ref(), &seen, last));
+        }
+        sys::pause::pause_at("agent.awaited");
+        let update = live
+            .next_change(left, host.as_ref().map(AsFd::as_fd))
+            .map_err(|error| HostFault::new(FaultCode::InternalError, error.to_string()))?;
+        let update = match update {
+            Some(update) => update,
+            // The time is up, or the host has ended, which is told only once.
+            None => {
+                host = host.filter(|_| {
+                    wait.terminal().is_some_and(|session| session.has_live_host(&observer))
+                });
+                live.look_now()
+            }
+        };
+        seen = look_at_agent(&update.observation, &wait.agent);
+    }
+}
+
+/// Finds the awaited agent among all sessions.
+fn look_at_agent(observation: &Observation, agent: &AwaitedAgent<'_>) -> AgentLook {
+    let mut look = AgentLook::default();
+    let program = match agent {
+        AwaitedAgent::InTerminal(session) => {
+            session.holder.as_ref().and_then(|holder| holder.child.as_ref())
+        }
+        AwaitedAgent::OfSession(_) => None,
+    };
+    let table = program.map(|_| sys::proc::read_process_table());
+    let within = |pid: u32| {
+        let place = table.as_ref().zip(program);
+        place.is_some_and(|(table, program)| table.descends_from(pid, program))
+    };
+    for one in &observation.sessions {
+        let is_it = match agent {
+            AwaitedAgent::InTerminal(_) => {
+                one.session.kind == SessionKind::Native
+                    && one.holders().iter().any(|holder| holder.pid.is_some_and(within))
+            }
+            AwaitedAgent::OfSession(name) => {
+                one.session.id == name.id && one.session.agent == name.agent
+            }
+        };
+        if is_it && one.verdict.status.is_active() {
+            look.present.push(seen_agent(one));
+        } else if is_it {
+            look.is_over |= one.verdict.certainty == Certainty::Proven;
+        }
+    }
+    let new = observation.unattached.iter().find(|one| within(one.pid));
+    look.unattached = new.map(|one| format!("{} (pid {})", one.agent, one.pid));
+    look
+}
+
+fn seen_agent(one: &Observed) -> AgentSeen {
+    AgentSeen {
+        agent: one.session.agent.to_owned(),
+        id: one.session.id.clone(),
+        activity: one.verdict.activity.unwrap_or(Activity::Unknown),
+        derived: one.verdict.activity_derived,
+    }
+}
+
+impl AgentWait<'_> {
+    fn terminal(&self) -> Option<&HostedSession> {
+        match &self.agent {
+            AwaitedAgent::InTerminal(session) => Some(session),
+            AwaitedAgent::OfSession(_) => None,
+        }
+    }
+
+    fn describe_timeout(
+        &self,
+        terminal: Option<&HostedSession>,
+        seen: &AgentLook,
+        agent: Option<AgentSeen>,
+    ) -> WaitResult {
+        let stands = match (&agent, &seen.unattached) {
+            (Some(agent), _) => {
+                let mark = if agent.derived { "~" } else { "" };
+                format!("{} {} is {mark}{}", agent.agent, agent.id, agent.activity.as_str())
+            }
+            (None, Some(new)) => format!("{new} has not written a session yet"),
+            (None, None) => "no agent with a session of its own runs there".to_owned(),
+        };
+        let shown = terminal.and_then(|session| {
+            let params =
+                SnapshotParams { format: SnapshotFormat::Text, ..SnapshotParams::default() };
+            look::take_snapshot(session, &params).ok()?.text
+        });
+        WaitResult {
+            matched: Some(false),
+            timed_out: true,
+            condition: Some(format!("an agent that is {} ({stands})", self.wanted.as_str())),
+            screen: shown,
+            agent,
+            ..WaitResult::default()
+        }
+    }
+}
