@@ -41,11 +41,13 @@ struct ShownPage {
     size: Value,
     generation: u64,
     frames: usize,
+    over: bool,
 }
 
 impl ShownPage {
     fn apply(&mut self, frame: &Value) {
         self.frames += 1;
+        self.over |= frame.get("over").is_some();
         self.generation = frame["gen"].as_u64().unwrap();
         if frame["whole"] == true {
             self.size = frame["size"].clone();
@@ -263,5 +265,5 @@ fn row_50_the_end_of_a_terminal_is_told() {
     let mut page = ShownPage::default();
     page.follow(&mut socket, "the first frame", |page| page.generation > 0);
     run(&home, &format!("destroy --force {}", hosted.id)).exits(0);
-    socket.hear_until("its end", |told| told.get("over").is_some());
+    page.follow(&mut socket, "its end", |page| page.over);
 }
