@@ -10,8 +10,9 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "\
 Build ostler as it is meant to be run, and install it
 
-Usage: cargo xtask install [--root DIR] [--debug]
+Usage: cargo xtask install [--net] [--root DIR] [--debug]
 
+  --net       install `ostler-net` too, which webhooks and the fleet need
   --root DIR  the directory whose `bin` gets the program, instead of cargo's own
   --debug     build it quickly instead of well: to check that it can be installed";
 
@@ -19,6 +20,7 @@ Usage: cargo xtask install [--root DIR] [--debug]
 struct InstallOptions {
     root: Option<PathBuf>,
     debug: bool,
+    net: bool,
     help: bool,
 }
 
@@ -31,6 +33,7 @@ fn parse_options(arguments: &[OsString]) -> Result<InstallOptions, String> {
         let text = argument.to_string_lossy();
         match (&*text, text.strip_prefix("--root=")) {
             ("--debug", _) => options.debug = true,
+            ("--net", _) => options.net = true,
             ("--help" | "-h", _) => options.help = true,
             ("--root", _) => {
                 let root = arguments.next().ok_or("--root needs a directory")?;
@@ -46,9 +49,15 @@ fn parse_options(arguments: &[OsString]) -> Result<InstallOptions, String> {
 pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     let installed = parse_options(arguments).and_then(|options| match options {
         InstallOptions { help: true, .. } => Ok(USAGE.to_owned()),
-        InstallOptions { root, debug, .. } => {
-            let path = place(&build(debug)?, root.as_deref())?;
-            Ok(format!("installed {}", path.display()))
+        InstallOptions { root, debug, net, .. } => {
+            let path = place(&build(debug)?, root.as_deref(), "ostler")?;
+            let mut text = format!("installed {}", path.display());
+            // Built on its own: what both need is never compiled for ostler with the helper's features.
+            if net {
+                let path = place(&build_helper(debug)?, root.as_deref(), "ostler-net")?;
+                text.push_str(&format!("\ninstalled {}", path.display()));
+            }
+            Ok(text)
         }
     });
     match installed {
@@ -68,6 +77,31 @@ pub(crate) fn build(debug: bool) -> Result<PathBuf, String> {
     build_as_installed(debug, &["--package", "ostler"], "ostler")
 }
 
+/// Builds the program as `build` does, without the paths of this machine in it: whoever builds the same commit
+/// with the same compiler gets the same bytes.
+#[cfg(feature = "tools")]
+pub(crate) fn build_for_release() -> Result<PathBuf, String> {
+    let absolute = |path: PathBuf| std::path::absolute(path).map_err(|error| error.to_string());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root.canonicalize().map_err(|error| error.to_string())?;
+    let cargo_home = match (std::env::var_os("CARGO_HOME"), std::env::home_dir()) {
+        (Some(home), _) => home.into(),
+        (None, Some(home)) => home.join(".cargo"),
+        (None, None) => return Err("neither CARGO_HOME nor HOME is set".to_owned()),
+    };
+    let cargo_home = absolute(cargo_home)?;
+    // The name of a registry's directory depends on where it was fetched from. The last that fits holds.
+    let sources = std::fs::read_dir(cargo_home.join("registry/src"));
+    let registries = sources.into_iter().flatten().filter_map(|one| Some(one.ok()?.path()));
+    let mut maps = vec![(root, "/ostler"), (cargo_home.clone(), "/cargo")];
+    maps.extend(registries.map(|path| (path, "/registry")));
+    build_mapped(false, &["--package", "ostler"], "ostler", &maps)
+}
+
+fn build_helper(debug: bool) -> Result<PathBuf, String> {
+    build_as_installed(debug, &["--package", "ostler-net"], "ostler-net")
+}
+
 /// Builds an example of a package in the same way, to be measured beside the program.
 #[cfg(feature = "tools")]
 pub(crate) fn build_example(package: &str, example: &str) -> Result<PathBuf, String> {
@@ -76,6 +110,16 @@ pub(crate) fn build_example(package: &str, example: &str) -> Result<PathBuf, Str
 }
 
 fn build_as_installed(debug: bool, what: &[&str], file: &str) -> Result<PathBuf, String> {
+    build_mapped(debug, what, file, &[])
+}
+
+/// Builds with paths in the program replaced, those of C sources too.
+fn build_mapped(
+    debug: bool,
+    what: &[&str],
+    file: &str,
+    maps: &[(PathBuf, &str)],
+) -> Result<PathBuf, String> {
     let target = host()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -87,8 +131,16 @@ fn build_as_installed(debug: bool, what: &[&str], file: &str) -> Result<PathBuf,
         // Given for the target alone: macros of the compiler cannot be linked statically.
         let name = target.to_uppercase().replace('-', "_");
         // At a fixed place: moving a program of this size costs as much as the rest of a hook.
-        let flags = "-C target-feature=+crt-static -C relocation-model=static";
+        let mut flags = "-C target-feature=+crt-static -C relocation-model=static".to_owned();
+        for (from, to) in maps {
+            flags.push_str(&format!(" --remap-path-prefix={}={to}", from.display()));
+        }
         command.env(format!("CARGO_TARGET_{name}_RUSTFLAGS"), flags);
+    }
+    if !maps.is_empty() {
+        let map =
+            |(from, to): &(PathBuf, &str)| format!("-ffile-prefix-map={}={to}", from.display());
+        command.env("CFLAGS", maps.iter().map(map).collect::<Vec<_>>().join(" "));
     }
     let status = command.status().map_err(|error| error.to_string())?;
     if !status.success() {
@@ -109,7 +161,7 @@ pub(crate) fn host() -> Result<String, String> {
 }
 
 /// Replaces the installed program in one step: one that is running is not disturbed.
-fn place(program: &Path, root: Option<&Path>) -> Result<PathBuf, String> {
+fn place(program: &Path, root: Option<&Path>, name: &str) -> Result<PathBuf, String> {
     let root = match (root, std::env::var_os("CARGO_HOME"), std::env::home_dir()) {
         (Some(root), ..) => root.to_owned(),
         (None, Some(cargo), _) => cargo.into(),
@@ -117,8 +169,8 @@ fn place(program: &Path, root: Option<&Path>) -> Result<PathBuf, String> {
         (None, None, None) => return Err("neither CARGO_HOME nor HOME is set".to_owned()),
     };
     let directory = root.join("bin");
-    let path = directory.join("ostler");
-    let new = directory.join(".ostler.new");
+    let path = directory.join(name);
+    let new = directory.join(format!(".{name}.new"));
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     std::fs::create_dir_all(&directory).map_err(failed)?;
     std::fs::copy(program, &new).map_err(failed)?;
@@ -138,8 +190,8 @@ mod tests {
         let rooted = InstallOptions { root: Some("x".into()), ..InstallOptions::default() };
         assert_eq!(parse(""), Ok(InstallOptions::default()));
         assert_eq!(parse("--root x"), Ok(rooted));
-        let both = InstallOptions { root: Some("x".into()), debug: true, help: false };
-        assert_eq!(parse("--debug --root=x"), Ok(both));
+        let both = InstallOptions { root: Some("x".into()), debug: true, net: true, help: false };
+        assert_eq!(parse("--debug --net --root=x"), Ok(both));
         assert!(parse("--root").is_err());
         assert!(parse("--rot x").is_err());
     }

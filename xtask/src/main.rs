@@ -9,6 +9,8 @@
 #[cfg(feature = "tools")]
 mod bench;
 #[cfg(feature = "tools")]
+mod dist;
+#[cfg(feature = "tools")]
 mod endure;
 #[cfg(feature = "tools")]
 mod fuzz;

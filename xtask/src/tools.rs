@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{bench, endure, fuzz, install, lab, web_test};
+use crate::{bench, dist, endure, fuzz, install, lab, web_test};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Development tasks")]
@@ -23,6 +23,10 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<std::ffi::OsString>,
     },
+    /// Make everything that a release needs: tarball, .deb, npm packages, wheel, formula, SBOM, notices, checksums
+    Dist(dist::Options),
+    /// Make a release twice, then install, use and take away each package where nothing else is
+    DistTest(dist::check::Options),
     /// Measure ostler against a floor: ratios, in one run
     Bench(bench::Options),
     /// Throw bytes at everything that reads foreign ones, for a bounded time
@@ -37,6 +41,8 @@ pub(crate) fn run() -> ExitCode {
     match Cli::parse().task {
         Task::Lab(options) => lab::run(&options),
         Task::Install { options } => install::run(&options),
+        Task::Dist(options) => dist::run(&options),
+        Task::DistTest(options) => dist::check::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Endure(options) => endure::run(&options),

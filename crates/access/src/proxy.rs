@@ -22,6 +22,9 @@ use crate::root::AccessRoot;
 /// What a request is called that cannot be understood.
 const BROKEN: &str = "a broken request";
 
+/// What is refused to a borrower who is at a host that no key may be used for: the agent shows it none.
+const NO_KEY_FOR_HOST: &str = "use a key for another destination";
+
 /// What connections of one session share.
 #[derive(Debug)]
 pub(super) struct ProxyPolicy {
@@ -70,6 +73,9 @@ pub(super) fn serve_borrower(
         match request {
             SshAgentRequest::Bind { host_key, forwarded } if kind == Some(protocol::SUCCESS) => {
                 bound = Some(LoginDestination { user: None, host_key: Some(host_key), forwarded });
+            }
+            SshAgentRequest::Identities if bound.is_some() && policy.hides_all_keys(&answer) => {
+                policy.note_refusal(NO_KEY_FOR_HOST, peer.as_ref());
             }
             SshAgentRequest::Sign { fingerprint, destination } => {
                 let event = AccessEvent::Sign {
@@ -128,6 +134,18 @@ impl ProxyPolicy {
             SshAgentRequest::Remove if self.read_only => Some("remove keys"),
             _ => None,
         }
+    }
+
+    /// Whether a bound connection is shown no key although the agent has some.
+    fn hides_all_keys(&self, shown: &[u8]) -> bool {
+        let count = |answer: &[u8]| protocol::parse_identities(answer).map_or(0, |keys| keys.len());
+        let ask_unbound = || -> io::Result<Option<Vec<u8>>> {
+            let mut agent = client::connect_agent(&self.dir, KEYS_SOCKET)?;
+            client::send_message(&mut agent, &[protocol::REQUEST_IDENTITIES])?;
+            client::receive_message(&mut agent)
+        };
+        // An agent that does not answer has refused nothing.
+        count(shown) == 0 && matches!(ask_unbound(), Ok(Some(all)) if count(&all) > 0)
     }
 
     /// Adds a line about a refusal, at the first, the second, the fourth and so on of its kind.

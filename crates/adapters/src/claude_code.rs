@@ -7,6 +7,7 @@
 //! each repeating the message's usage.
 
 mod registrations;
+mod turns;
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
+use model::control::delivery::DeliveryTurn;
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::event::HookHappening;
 use model::program::AgentProgram;
@@ -93,6 +95,7 @@ static CLAUDE_CODE_CONTROL: AgentControl = AgentControl {
         start: &["-p", "--session-id", "{id}", "--output-format", "stream-json", "--verbose"],
         resume: Some(&["-p", "--resume", "{id}", "--output-format", "stream-json", "--verbose"]),
         input: PromptInput::Stdin,
+        id_field: "session_id",
     }),
     fork: Some(&["--fork-session"]),
     id_rule: IdRule::ChosenUuid,
@@ -158,6 +161,18 @@ impl Adapter for ClaudeCode {
     ) -> Result<bool, ReadError> {
         source.each_line(0, |line| tell_usage(line, say))?;
         Ok(true)
+    }
+
+    fn tells_turn_ends(&self) -> bool {
+        true
+    }
+
+    fn read_turn_end(
+        &self,
+        source: &TranscriptSource,
+        from: u64,
+    ) -> Result<Option<DeliveryTurn>, ReadError> {
+        turns::read_turn_end(source, from)
     }
 
     fn line_conversation(&self) -> Option<LineConversation> {

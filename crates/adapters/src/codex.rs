@@ -9,10 +9,13 @@
 //! before it; usage is repeated as running totals (`token_count` comes again without any new
 //! response); the copied history of a fork brings the parent's `session_meta` and usage along.
 
+mod turns;
+
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use model::control::delivery::DeliveryTurn;
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::event::HookHappening;
 use model::program::AgentProgram;
@@ -112,6 +115,7 @@ static CODEX_CONTROL: AgentControl = AgentControl {
         start: &["exec", "--json", "-"],
         resume: Some(&["exec", "resume", "--json", "{id}", "-"]),
         input: PromptInput::Stdin,
+        id_field: "thread_id",
     }),
     id_rule: IdRule::Registered,
     quit_keys: &["Ctrl+c", "Ctrl+c"],
@@ -194,6 +198,18 @@ impl Adapter for Codex {
 
     fn line_conversation(&self) -> Option<LineConversation> {
         Some(converse_line)
+    }
+
+    fn tells_turn_ends(&self) -> bool {
+        true
+    }
+
+    fn read_turn_end(
+        &self,
+        source: &TranscriptSource,
+        from: u64,
+    ) -> Result<Option<DeliveryTurn>, ReadError> {
+        turns::read_turn_end(source, from)
     }
 
     fn read_conversation(

@@ -35,6 +35,8 @@ pub struct AgentControl {
     pub permission_channel: PermissionChannel,
     /// Words on the screen of a start-up dialog that asks whether to trust the directory.
     pub trust_words: &'static [&'static str],
+    /// What an empty composer shows, of an agent that takes pastes before it has one: such a text is lost.
+    pub composer_words: Option<&'static str>,
     /// The agent's own command that lets go of a conversation which a server or supervisor holds.
     pub supervisor_command: Option<&'static str>,
 }
@@ -48,6 +50,8 @@ pub struct HeadlessControl {
     pub resume: Option<&'static [&'static str]>,
     /// How it reads the prompt.
     pub input: PromptInput,
+    /// The field that names the conversation in the lines of JSON it prints.
+    pub id_field: &'static str,
 }
 
 /// How a headless agent reads its prompt.
@@ -108,6 +112,7 @@ impl AgentControl {
         queue: None,
         permission_channel: PermissionChannel::Screen,
         trust_words: &["Do you trust", "trust this folder", "trust the files"],
+        composer_words: None,
         supervisor_command: None,
     };
 }

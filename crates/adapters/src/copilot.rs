@@ -96,6 +96,7 @@ static COPILOT_CONTROL: AgentControl = AgentControl {
         start: &["-s", "--output-format", "json", "--session-id", "{id}"],
         resume: Some(&["-s", "--output-format", "json", "--resume={id}"]),
         input: PromptInput::Stdin,
+        id_field: "sessionId",
     }),
     id_rule: IdRule::ChosenUuid,
     ..AgentControl::TERMINAL_ONLY

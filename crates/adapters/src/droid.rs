@@ -88,6 +88,7 @@ static DROID_CONTROL: AgentControl = AgentControl {
         start: &["exec", "-o", "stream-json", "-f", "{file}"],
         resume: None,
         input: PromptInput::File,
+        id_field: "session_id",
     }),
     ..AgentControl::TERMINAL_ONLY
 };

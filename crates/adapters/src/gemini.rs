@@ -87,10 +87,12 @@ static GEMINI_CONTROL: AgentControl = AgentControl {
         start: &["--session-id", "{id}", "--output-format", "stream-json"],
         resume: Some(&["--resume", "{id}", "--output-format", "stream-json"]),
         input: PromptInput::Stdin,
+        id_field: "session_id",
     }),
     id_rule: IdRule::ChosenUuid,
     command_characters: "/",
     quit_keys: &["Ctrl+c", "Ctrl+c"],
+    composer_words: Some("Type your message"),
     ..AgentControl::TERMINAL_ONLY
 };
 

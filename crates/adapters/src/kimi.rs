@@ -90,6 +90,7 @@ static KIMI_CONTROL: AgentControl = AgentControl {
         resume: Some(&["--session", "{id}", "-p", "{text}", "--output-format", "stream-json"]),
         // It reads no standard input, and takes `-` for the prompt.
         input: PromptInput::Argument,
+        id_field: "session_id",
     }),
     quit_keys: &["Ctrl+c", "Ctrl+c"],
     ..AgentControl::TERMINAL_ONLY

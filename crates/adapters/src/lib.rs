@@ -8,6 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
+use model::control::delivery::DeliveryTurn;
 use model::conversation::ConversationEntry;
 use model::plan::Fingerprint;
 use model::program::AgentProgram;
@@ -139,6 +140,26 @@ pub trait Adapter: Sync + std::fmt::Debug {
         let profile = self.agent_profile();
         let words = profile.program.names.first().zip(profile.resume_options.first());
         words.map(|(program, option)| vec![*program, *option]).unwrap_or_default()
+    }
+
+    /// Where a new conversation of that id would be written, of an agent that is told so.
+    fn new_transcript_path(&self, _env: &EnvLookup<'_>, _cwd: &str, _id: &str) -> Option<PathBuf> {
+        None
+    }
+
+    /// How the turn ended whose prompt was recorded after position `from`. `None` while it goes on; an
+    /// agent whose record says no more than that a turn is closed has nothing to add to its digest.
+    fn read_turn_end(
+        &self,
+        _source: &TranscriptSource,
+        _from: u64,
+    ) -> Result<Option<DeliveryTurn>, ReadError> {
+        Ok(None)
+    }
+
+    /// Whether [`Self::read_turn_end`] tells the end of every turn.
+    fn tells_turn_ends(&self) -> bool {
+        false
     }
 
     /// Tells the conversation from position `from` on (0 is the beginning) and returns where to go

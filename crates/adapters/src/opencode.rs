@@ -82,6 +82,7 @@ static OPENCODE_CONTROL: AgentControl = AgentControl {
         start: &["run", "--format", "json"],
         resume: Some(&["run", "--format", "json", "-s", "{id}"]),
         input: PromptInput::Stdin,
+        id_field: "sessionID",
     }),
     command_characters: "/",
     quit_keys: &["Ctrl+c"],

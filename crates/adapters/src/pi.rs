@@ -88,6 +88,7 @@ static PI_CONTROL: AgentControl = AgentControl {
         start: &["-p", "--mode", "json", "--session", "{path}"],
         resume: Some(&["-p", "--mode", "json", "--session", "{id}"]),
         input: PromptInput::Stdin,
+        id_field: "id",
     }),
     id_rule: IdRule::ChosenPath,
     quit_keys: &["Ctrl+c", "Ctrl+c"],
@@ -122,6 +123,13 @@ impl Adapter for Pi {
             true => Removable::Never,
             false => Removable::WholeFile,
         }
+    }
+
+    fn new_transcript_path(&self, env: &EnvLookup<'_>, cwd: &str, id: &str) -> Option<PathBuf> {
+        let root = self.session_roots(env).into_iter().next()?;
+        let directory = format!("--{}--", cwd.trim_matches('/').replace(['/', ':'], "-"));
+        // The name's second part is what the listing takes for the id until the file says it.
+        Some(root.join("sessions").join(directory).join(format!("ostler_{id}.jsonl")))
     }
 
     fn survey_root(&self, survey: &mut Survey) {

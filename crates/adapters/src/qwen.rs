@@ -85,10 +85,12 @@ static QWEN_CONTROL: AgentControl = AgentControl {
         start: &["--session-id", "{id}", "--output-format", "stream-json"],
         resume: Some(&["--resume", "{id}", "--output-format", "stream-json"]),
         input: PromptInput::Stdin,
+        id_field: "session_id",
     }),
     id_rule: IdRule::ChosenUuid,
     command_characters: "/",
     permission_channel: PermissionChannel::FilePair,
+    composer_words: Some("Type your message"),
     ..AgentControl::TERMINAL_ONLY
 };
 

@@ -5,6 +5,7 @@ pub mod badge;
 pub mod bundle;
 pub mod caller;
 pub mod control;
+mod control_notes;
 pub mod converse;
 pub mod daemon;
 pub mod disk_use;
@@ -37,6 +38,7 @@ pub mod terminal;
 pub mod tracks;
 pub mod usage;
 pub mod vault;
+pub mod webhooks;
 pub mod work;
 pub mod writer;
 

@@ -261,6 +261,15 @@ pub fn render_marked_unit(
     Ok(bare.replacen(UNIT_MARK, &mark, 1))
 }
 
+/// The unit that a package installs for every user: of a program at this place, with nothing of one user's.
+pub fn render_packaged_unit(program: &Path) -> Result<String, ServiceManagerError> {
+    let environment = BTreeMap::new();
+    let log = Path::new("/dev/null");
+    let arguments = &["daemon", "run"];
+    let unit = ServiceUnit { program, arguments, environment: &environment, log };
+    render_marked_unit(ServiceManager::usual_manager(), &unit)
+}
+
 fn has_mark(unit: &[u8]) -> bool {
     String::from_utf8_lossy(unit).contains(UNIT_MARK)
 }

@@ -7,6 +7,7 @@ use model::failure::Failure;
 use model::wire::SweepResult;
 use sys::machine::Machine;
 
+use crate::control_notes::perform_note;
 use crate::finalize::{self, SweepError};
 use crate::fuses;
 use crate::gc;
@@ -14,6 +15,7 @@ use crate::locks;
 use crate::permits;
 use crate::pins;
 use crate::terminal::{self, TerminalHome};
+use crate::webhooks;
 use crate::writer::{
     AskLimits, DaemonAnswer, DaemonCallError, DaemonOrder, Transport, Work, WorkDone, ask,
 };
@@ -91,6 +93,13 @@ fn perform_watched_work(
         Work::Fuse(order) => {
             WorkDone::Fuses(fuses::perform_fuse_order(writer, order, machine.now())?)
         }
+        Work::NoteControl(note) => {
+            let earlier = perform_note(writer, note, machine.now())?;
+            WorkDone::NoteControl(earlier.map(Box::new))
+        }
+        Work::Webhook { what } => {
+            WorkDone::Webhook(webhooks::perform_webhook_change(writer, what, machine.now())?)
+        }
     })
 }
 
@@ -109,8 +118,28 @@ pub fn carry_out_work(
     machine: &Machine,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<(WorkDone, Transport), OrderError> {
+    let patience = WorkPatience { limits: AskLimits::LONG, writer: WRITER_TIMEOUT };
+    carry_out_within(work, machine, patience, progress)
+}
+
+/// How long something may take before it is left undone.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkPatience {
+    /// For the daemon.
+    pub limits: AskLimits,
+    /// For another writer.
+    pub writer: Duration,
+}
+
+/// As [`carry_out_work`], for what must not keep anybody waiting.
+pub fn carry_out_within(
+    work: &Work,
+    machine: &Machine,
+    patience: WorkPatience,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(WorkDone, Transport), OrderError> {
     sys::pause::pause_at("work.asked");
-    match ask(machine, &DaemonOrder::Work(Box::new(work.clone())), AskLimits::LONG) {
+    match ask(machine, &DaemonOrder::Work(Box::new(work.clone())), patience.limits) {
         Ok(DaemonAnswer::Done(done)) => Ok((*done, Transport::Daemon)),
         Ok(DaemonAnswer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
         Ok(DaemonAnswer::Failed { reason }) => Err(OrderError::Failed(reason)),
@@ -118,7 +147,7 @@ pub fn carry_out_work(
             Err(OrderError::Call(DaemonCallError::MayHaveApplied("an unknown answer".to_owned())))
         }
         Err(DaemonCallError::NotRunning) => {
-            let mut writer = store::writer::become_writer(machine.home(), WRITER_TIMEOUT)?;
+            let mut writer = store::writer::become_writer(machine.home(), patience.writer)?;
             let done = perform_watched_work(&mut writer, work, machine, progress);
             Ok((done.map_err(OrderError::NotDone)?, Transport::Local))
         }

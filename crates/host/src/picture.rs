@@ -20,8 +20,9 @@ const MAX_PROFILE_NAME: usize = 100;
 
 /// Finds a profile by its name, among `own` and those that are always there.
 pub fn find_profile(name: &str, own: &[Profile]) -> Result<Profile, HostFault> {
-    if name.chars().count() > MAX_PROFILE_NAME {
-        return Err(HostFault::invalid_input("Screenshot request is invalid."));
+    if name.is_empty() || name.chars().count() > MAX_PROFILE_NAME {
+        let fault = HostFault::invalid_input("Screenshot request is invalid.");
+        return Err(fault.with("profile", name));
     }
     own.iter()
         .find(|profile| profile.name == name)
@@ -33,6 +34,7 @@ pub fn find_profile(name: &str, own: &[Profile]) -> Result<Profile, HostFault> {
                 "unknown render profile `{name}`; there are: reference-dark, reference-light{}",
                 own.collect::<String>()
             ))
+            .with("profile", name)
         })
 }
 

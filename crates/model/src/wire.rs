@@ -28,6 +28,7 @@ mod agents;
 mod badge;
 mod collect;
 mod finalize;
+mod fleet;
 mod launch;
 mod locks;
 mod mcp;
@@ -37,13 +38,16 @@ mod pins;
 mod search;
 mod setup;
 mod talk;
+mod top;
 mod usage;
 mod web;
+mod webhooks;
 
 pub use agents::*;
 pub use badge::*;
 pub use collect::*;
 pub use finalize::*;
+pub use fleet::*;
 pub use launch::*;
 pub use locks::*;
 pub use mcp::*;
@@ -53,8 +57,10 @@ pub use pins::*;
 pub use search::*;
 pub use setup::*;
 pub use talk::*;
+pub use top::*;
 pub use usage::*;
 pub use web::*;
+pub use webhooks::*;
 
 /// The envelope around every result.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -4,9 +4,18 @@
 
 use std::time::Duration;
 
+use ostler_model::identity::Identity;
+use ostler_model::liveness::{Death, Doubt, Life, Liveness};
+use ostler_model::rules::guard::may_collect;
+use ostler_model::rules::judge::{JudgeCircumstances, Verdict, judge_session};
 use ostler_model::rules::open::{
     Attachment, Attachments, OpenCandidate, SpareRun, UnsettledRun, attach_runs,
 };
+use ostler_model::session::{
+    Certainty, ClaimBasis, FormatCertainty, ProcessClaim, Session, SessionKind, SessionOrigin,
+};
+use ostler_model::sighting::TranscriptDigest;
+use ostler_model::status::Status;
 use ostler_model::time::Time;
 use proptest::prelude::*;
 
@@ -212,6 +221,55 @@ impl World {
     }
 }
 
+/// A session as `identify` makes it of an attachment, and its verdict a year later.
+fn judged(said: &Attachment, one: OpenCandidate) -> (Session, Verdict, Time) {
+    let (runs, how, liveness): (&[usize], _, _) = match said {
+        NoRun => (&[], ClaimBasis::CouldOpen, Liveness::Dead(Death::NoProcess)),
+        Held(runs) => (runs, ClaimBasis::Directory, Liveness::Alive(Life::Running)),
+        MaybeOpen(runs) => (runs, ClaimBasis::CouldOpen, Liveness::Unknown(Doubt::MaybeOpen)),
+        NotAttached(runs) => (runs, ClaimBasis::CouldOpen, Liveness::Dead(Death::NotAttached)),
+    };
+    let now = at(60 * 24 * 365);
+    let claim = |run: &usize| ProcessClaim {
+        how,
+        liveness,
+        identity: Identity::recorded_by_agent(u32::try_from(run + 2).ok()),
+        started_at: None,
+        activity: None,
+        waiting_for: None,
+        source: String::new(),
+        observed_at: now,
+        directory: None,
+        shared: None,
+    };
+    let session = Session {
+        id: "s".into(),
+        kind: SessionKind::Native,
+        agent: "x",
+        digest: Box::new(TranscriptDigest {
+            last_activity_at: one.written_at,
+            ..TranscriptDigest::default()
+        }),
+        transcript: None,
+        origin: SessionOrigin {
+            adapter: "x",
+            root: "/".into(),
+            format: "x",
+            certainty: FormatCertainty::Lab,
+        },
+        claims: runs.iter().map(claim).collect(),
+        linked: Vec::new(),
+        written_status: None,
+    };
+    let circumstances = JudgeCircumstances {
+        now,
+        sees_every_process: true,
+        stale_after: Duration::from_secs(3600),
+    };
+    let verdict = judge_session(&session, &circumstances);
+    (session, verdict, now)
+}
+
 fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
         (0usize..2, any::<bool>())
@@ -240,6 +298,11 @@ proptest! {
                 let Some(session) = window.has else { continue };
                 let said = &found.sessions[session];
                 prop_assert!(*said != NoRun, "open, and called over for good: {world:#?}");
+                // The same through verdict and guard: never firmly exited, never collected.
+                let (facts, verdict, now) = judged(said, world.sessions[session].1);
+                let firm = (verdict.status, verdict.certainty) == (Status::Exited, Certainty::Proven);
+                prop_assert!(!firm, "called exited for good: {world:#?}");
+                prop_assert!(may_collect(&facts, &verdict, now).is_err(), "{world:#?}");
                 if window.wrote {
                     let live = matches!(said, Held(_) | MaybeOpen(_));
                     prop_assert!(live, "written by its window, and called {said:?}: {world:#?}");
@@ -248,6 +311,9 @@ proptest! {
             for (session, said) in found.sessions.iter().enumerate() {
                 let reachable = world.windows.iter().any(|one| world.can_open(one, session));
                 prop_assert_eq!(reachable, *said != NoRun, "{:#?}", world);
+                // What nobody could have open is over, and may go.
+                let (facts, verdict, now) = judged(said, world.sessions[session].1);
+                prop_assert_eq!(may_collect(&facts, &verdict, now).is_ok(), !reachable);
                 if let Held(runs) | MaybeOpen(runs) | NotAttached(runs) = said {
                     let able = |&run: &usize| world.can_open(&world.windows[run], session);
                     prop_assert!(!runs.is_empty() && runs.iter().all(able));

@@ -15,16 +15,20 @@ use crate::env;
 use crate::error::Error;
 use crate::render::{duration, size};
 
+mod fleet;
 mod mcp;
 mod notify;
 mod salvage;
 mod terminal;
+mod top;
 mod web;
 
 use mcp::McpTable;
 pub(crate) use mcp::{McpRight, McpServerSettings};
 pub(crate) use terminal::TerminalSettings;
 use terminal::TerminalTable;
+pub(crate) use top::TopSettings;
+use top::TopTable;
 use web::WebTable;
 pub(crate) use web::{WebSettings, parse_rights};
 
@@ -39,7 +43,11 @@ struct File {
     #[serde(default)]
     retention: RetentionTable,
     #[serde(default)]
+    fleet: fleet::FleetTable,
+    #[serde(default)]
     terminal: TerminalTable,
+    #[serde(default)]
+    top: TopTable,
     #[serde(default)]
     web: WebTable,
     #[serde(default)]
@@ -93,6 +101,8 @@ struct RetentionTable {
 pub(crate) struct LoadedConfig {
     pub(crate) config: OstlerConfig,
     pub(crate) terminals: TerminalSettings,
+    pub(crate) top: TopSettings,
+    pub(crate) fleet: model::helper::FleetSettings,
     pub(crate) web: WebSettings,
     pub(crate) mcp: McpServerSettings,
     pub(crate) notify: flows::notify::NotifySettings,
@@ -189,13 +199,17 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
         terminal::read_terminal_settings(file.terminal, file.profiles, &from_file)
             .map_err(&wrong)?;
     settings.extend(drawn);
+    let (top, opened) = top::read_top_settings(&file.top, &from_file).map_err(&wrong)?;
+    settings.extend(opened);
+    let (fleet, shared) = fleet::read_fleet_settings(&file.fleet, &from_file).map_err(&wrong)?;
+    settings.extend(shared);
     let (web, paged) = web::read_web_settings(file.web, &from_file).map_err(&wrong)?;
     settings.extend(paged);
     let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(&wrong)?;
     settings.extend(served);
     let (notify, told) = notify::read_notify_settings(file.notify, &from_file).map_err(&wrong)?;
     settings.extend(told);
-    let prices = read_prices(&file.prices).map_err(wrong)?;
+    let prices = read_prices(&file.prices).map_err(&wrong)?;
     let origin = if prices.is_empty() { "default" } else { &from_file };
     settings.push(ConfigSetting {
         key: "prices",
@@ -204,7 +218,18 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
     });
     let config = OstlerConfig { stale_after, disabled_adapters, adapter_roots, retention, prices };
     let problems = Vec::new();
-    Ok(LoadedConfig { config, terminals, web, mcp, notify, file: path, settings, problems })
+    Ok(LoadedConfig {
+        config,
+        terminals,
+        web,
+        top,
+        fleet,
+        mcp,
+        notify,
+        file: path,
+        settings,
+        problems,
+    })
 }
 
 /// Prices, in millionths of a dollar.

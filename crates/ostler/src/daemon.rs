@@ -35,6 +35,11 @@ use crate::api::{
     document_reply, match_route, reply_failure,
 };
 
+mod helper_routes;
+
+pub(crate) use crate::helper::HelperSignal;
+pub(crate) use helper_routes::HelperDesk;
+
 /// How many connections are served at once; the others wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 64;
 
@@ -57,6 +62,7 @@ const MOST_ORDER: usize = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct DoorServices {
     pub(crate) badge: Option<BadgeKeeper>,
+    pub(crate) helper: HelperDesk,
     pub(crate) measure: MeasureMetrics,
     pub(crate) api: ApiService,
 }
@@ -91,8 +97,11 @@ impl DaemonSocketServer {
             measuring: Semaphore::new(1),
         });
         let thread = std::thread::Builder::new().name("door".to_owned());
-        let thread =
-            thread.spawn(move || runtime.block_on(serve_connections(listener, desk, closed)))?;
+        let thread = thread.spawn(move || {
+            runtime.block_on(serve_connections(listener, desk, closed));
+            // A question that is still held back has nobody to answer to.
+            runtime.shutdown_background();
+        })?;
         Ok(Self { close, thread })
     }
 
@@ -238,13 +247,19 @@ fn text_reply(status: StatusCode, reason: impl Into<String>) -> ApiReply {
 }
 
 fn answer_reply(answer: &DaemonAnswer) -> ApiReply {
+    json_reply(answer)
+}
+
+fn bytes_reply(text: Vec<u8>) -> ApiReply {
+    let mut response = Response::new(ReplyBody::from(text));
+    let json = hyper::header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+fn json_reply(answer: &impl serde::Serialize) -> ApiReply {
     match serde_json::to_vec(answer) {
-        Ok(text) => {
-            let mut response = Response::new(ReplyBody::from(text));
-            let json = hyper::header::HeaderValue::from_static("application/json");
-            response.headers_mut().insert(CONTENT_TYPE, json);
-            response
-        }
+        Ok(text) => bytes_reply(text),
         Err(error) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
@@ -280,6 +295,10 @@ async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> ApiRepl
             badge_reply(desk.services.badge.as_ref().and_then(BadgeKeeper::current_counts))
         }
         "/v1/orders" => take_order(desk, request).await,
+        path if path.starts_with("/v1/net/") => {
+            let route = path["/v1/net/".len()..].to_owned();
+            helper_routes::answer_helper(&desk.services.helper, &desk.queue, &route, request).await
+        }
         _ => answer_route(&desk.services.api, request).await,
     }
 }

@@ -125,6 +125,25 @@ pub(crate) fn is_ascii_locale() -> bool {
     })
 }
 
+/// `LC_ALL`, `LC_CTYPE`, `LANG`: whether the first that is set is of a language whose terminals may draw
+/// our signs two columns wide.
+pub(crate) fn is_wide_locale() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(text_variable);
+    locale.is_some_and(|locale| {
+        ["ja", "ko", "zh"].iter().any(|language| locale.starts_with(language))
+    })
+}
+
+/// `COLORTERM`: whether the terminal has more than 256 colours.
+pub(crate) fn has_truecolor() -> bool {
+    text_variable("COLORTERM").is_some_and(|value| matches!(&*value, "truecolor" | "24bit"))
+}
+
+/// `ACCESSIBLE`: set to anything but 0, lines instead of a screen that is redrawn.
+pub(crate) fn is_accessible() -> bool {
+    text_variable("ACCESSIBLE").is_some_and(|value| value != "0")
+}
+
 /// `COLUMNS`: the width to draw for, before asking the terminal.
 pub(crate) fn columns_override() -> Option<usize> {
     text_variable("COLUMNS")?.parse().ok().filter(|columns| *columns >= 20)

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use access::AccessError;
-use flows::control::prompt::PromptError;
+use flows::control::launch::LaunchError;
+use flows::control::prompt::{PromptError, TurnPause};
 use flows::events::EventsError;
 use flows::hooks::HooksError;
 use flows::openclaw_store::CleanError;
@@ -14,9 +15,11 @@ use flows::vault::VaultError;
 use flows::work::OrderError;
 use flows::writer::DaemonCallError;
 use model::address::AddressError;
-use model::control::delivery::{DeliveryRecord, DeliveryState, delivery_failure};
+use model::control::delivery::{DeliveryRecord, DeliveryState, TurnEnd, delivery_failure};
 use model::control::refusal::DriveRefusal;
+use model::control::wire::{LaunchResult, LaunchState, launch_failure};
 use model::failure::FailureKind;
+use model::helper::{HelperFailure, HelperFailureKind};
 use model::hosted::{FaultCode, HostFault};
 use model::wire::{ErrorBody, ErrorDetails, IncompleteSource};
 use openclaw::gateway::{self, GatewayError};
@@ -51,8 +54,8 @@ pub(crate) const EXIT_TABLE: &[ExitRow] = &[
     ),
     exit_row(
         3,
-        "SESSION_NOT_FOUND, NOT_FOUND, ACCESS_ROOT",
-        "no such session, receipt, agent or store; or the directory of access sessions is not ours alone",
+        "SESSION_NOT_FOUND, NOT_FOUND, MEMBER_UNKNOWN, ACCESS_ROOT",
+        "no such session, receipt, agent, store or member; or the directory of access sessions is not ours alone",
     ),
     exit_row(
         4,
@@ -61,13 +64,13 @@ pub(crate) const EXIT_TABLE: &[ExitRow] = &[
     ),
     exit_row(
         5,
-        "HOST_TIMEOUT, ACCESS_STILL_RUNNING",
-        "the session's host did not answer, or its ssh-agent did not end, in time",
+        "HOST_TIMEOUT, MEMBER_TIMEOUT, BUSY, ACCESS_STILL_RUNNING",
+        "the session's host or another machine did not answer in time, or has too much to do; or an ssh-agent did not end",
     ),
     exit_row(
         6,
-        "HOST_UNREACHABLE, ACCESS_FAILED",
-        "the session's host cannot be reached; or an access session could not be opened or removed",
+        "HOST_UNREACHABLE, MEMBER_UNREACHABLE, ACCESS_FAILED",
+        "the session's host or another machine cannot be reached; or an access session could not be opened or removed",
     ),
     exit_row(7, "EXPORT_ERROR", "an export failed"),
     exit_row(
@@ -86,6 +89,16 @@ pub(crate) const EXIT_TABLE: &[ExitRow] = &[
     exit_row(13, "REFUSED", "policy said no; nothing was changed"),
     exit_row(14, "MAY_HAVE_APPLIED", "the change was sent, and its outcome is not known"),
     exit_row(15, "NOT_DELIVERED", "a prompt did not arrive as it was given"),
+    exit_row(
+        16,
+        "BLOCKED",
+        "the agent was started or took the prompt, and now asks a person something",
+    ),
+    exit_row(
+        17,
+        "TURN_FAILED",
+        "the agent ended, or its turn ended in an error, a limit or an interruption",
+    ),
 ];
 
 const fn exit_row(code: u8, codes: &'static str, meaning: &'static str) -> ExitRow {
@@ -184,6 +197,18 @@ pub(crate) enum Error {
     /// A prompt did not arrive, or nothing proves that it did.
     #[error("the prompt was not delivered ({}): {}", .0.state.as_str(), .0.reason.as_deref().unwrap_or("no proof"))]
     NotDelivered(Box<DeliveryRecord>),
+    /// A prompt arrived, and the turn that it began did not end with an answer.
+    #[error("{}", turn_message(.0))]
+    TurnNotAnswered(Box<DeliveryRecord>, &'static str),
+    /// An agent was started, and does not do what it should.
+    #[error("{} {}: {}", .0.agent, launch_verb(.0), .0.reason.as_deref().unwrap_or("it is not ready"))]
+    Launch(Box<LaunchResult>),
+    /// The agent's program is not there.
+    #[error("{0}")]
+    NoProgram(String),
+    /// The agent's program cannot be run.
+    #[error("{0}")]
+    NotExecutable(String),
     /// A permission request was not answered.
     #[error(transparent)]
     Permit(PermitError),
@@ -248,6 +273,12 @@ pub(crate) enum Error {
     /// The vault cannot give something back.
     #[error("the vault cannot give it back: {0}")]
     Vault(#[from] VaultError),
+    /// What speaks to other machines is not installed.
+    #[error("`ostler-net`, which speaks to other machines, is not installed: {0}")]
+    HelperMissing(String),
+    /// What the network helper answered.
+    #[error(transparent)]
+    Helper(#[from] HelperFailure),
     /// Output could not be written.
     #[error("cannot write the answer: {0}")]
     Output(#[from] std::io::Error),
@@ -275,11 +306,40 @@ impl From<PromptError> for Error {
             PromptError::Refused(refusal) => Self::Drive(refusal),
             PromptError::Terminal(fault) => Self::Terminal(fault),
             PromptError::StillWorking(_) => Self::WaitedInVain(error.to_string()),
+            PromptError::NotReady { .. } => Self::WaitedInVain(error.to_string()),
+            PromptError::Unfinished(delivery, pause) => {
+                let code = match pause {
+                    TurnPause::Asks => "BLOCKED",
+                    TurnPause::TimedOut => "WAIT_TIMEOUT",
+                };
+                Self::TurnNotAnswered(delivery, code)
+            }
             PromptError::Transcript { path, reason } => Self::Read { path, reason },
             PromptError::Observe(reason) => {
                 Self::Read { path: "the machine's sessions".to_owned(), reason }
             }
         }
+    }
+}
+
+impl From<LaunchError> for Error {
+    fn from(error: LaunchError) -> Self {
+        match error {
+            LaunchError::Refused(refusal) => Self::Drive(refusal),
+            LaunchError::Terminal(fault) => Self::Terminal(fault),
+            LaunchError::NoProgram { .. } => Self::NoProgram(error.to_string()),
+            LaunchError::NotExecutable { .. } => Self::NotExecutable(error.to_string()),
+            LaunchError::Unfinished(result) => Self::Launch(result),
+            LaunchError::Observe(reason) => {
+                Self::Read { path: "the machine's sessions".to_owned(), reason }
+            }
+        }
+    }
+}
+
+impl From<EventsError> for Error {
+    fn from(error: EventsError) -> Self {
+        Self::Events(error)
     }
 }
 
@@ -327,6 +387,10 @@ impl Error {
             Self::NotDelivered(delivery) => {
                 delivery_failure(delivery.state, None).unwrap_or("NOT_DELIVERED")
             }
+            Self::TurnNotAnswered(_, code) => code,
+            Self::Launch(result) => launch_failure(result).unwrap_or("INTERNAL_ERROR"),
+            Self::NoProgram(_) => "NOT_FOUND",
+            Self::NotExecutable(_) => "HOST_UNREACHABLE",
             Self::WaitedInVain(_) => "WAIT_TIMEOUT",
             Self::Permit(PermitError::MayHaveApplied) => "MAY_HAVE_APPLIED",
             Self::Permit(_) => "SESSION_NOT_RUNNING",
@@ -351,6 +415,8 @@ impl Error {
             Self::Vault(VaultError::NoPlace { .. }) => "REFUSED",
             Self::Pins(_) | Self::Events(_) | Self::Vault(_) => "STORAGE_READ_ERROR",
             Self::Hooks(error) => hooks_code(error),
+            Self::HelperMissing(_) => "NOT_FOUND",
+            Self::Helper(failure) => helper_code(failure.kind),
             Self::Output(_) | Self::Encode(_) => "INTERNAL_ERROR",
         }
     }
@@ -372,6 +438,10 @@ impl Error {
             Self::NotListed { list, .. } => Some(format!("`{list}` lists what there is")),
             Self::Drive(refusal) => Some(refusal.remedy()),
             Self::NotDelivered(delivery) => Some(not_delivered_hint(delivery.state).to_owned()),
+            Self::TurnNotAnswered(_, code) => Some(turn_hint(code).to_owned()),
+            Self::Launch(result) => Some(launch_hint(result)),
+            Self::NoProgram(_) => Some("install it, or put its directory on the PATH".to_owned()),
+            Self::NotExecutable(_) => Some("`chmod +x` it, or install it again".to_owned()),
             Self::WaitedInVain(_) => Some("raise `--timeout`, or say `--now`".to_owned()),
             Self::Permit(_) => Some("`ostler permits` lists what is asked for now".to_owned()),
             Self::NotHosted { place, resume, .. } => Some(match (place, resume) {
@@ -424,6 +494,11 @@ impl Error {
                 Some(format!("`ostler access stop {id} --kill` does not ask"))
             }
             Self::Hooks(error) => Some(hooks_hint(error)),
+            Self::HelperMissing(_) => Some(
+                "install it beside ostler: `cargo xtask install --net`, or the package `ostler-net`"
+                    .to_owned(),
+            ),
+            Self::Helper(failure) => Some(failure.hint.clone()),
             Self::Output(_) | Self::Encode(_) => None,
         }
     }
@@ -446,6 +521,12 @@ impl Error {
             retryable: match self {
                 Self::Terminal(fault) => fault.code.is_retryable(),
                 Self::Hooks(HooksError::Busy(_)) => true,
+                Self::Helper(failure) => matches!(
+                    failure.kind,
+                    HelperFailureKind::Unreachable
+                        | HelperFailureKind::Timeout
+                        | HelperFailureKind::Busy
+                ),
                 _ => false,
             },
             hint: self.remedy_hint(),
@@ -454,11 +535,55 @@ impl Error {
                 values: match self {
                     Self::Terminal(fault) => fault.details.clone(),
                     Self::Drive(refusal) => details_of("reason", &refusal.code()),
-                    Self::NotDelivered(delivery) => details_of("delivery", delivery),
+                    Self::NotDelivered(delivery) | Self::TurnNotAnswered(delivery, _) => {
+                        details_of("delivery", delivery)
+                    }
+                    Self::Launch(result) => details_of("launch", result),
                     _ => serde_json::Map::new(),
                 },
             },
         }
+    }
+}
+
+/// What became of a turn.
+fn turn_message(delivery: &DeliveryRecord) -> String {
+    let end = delivery.turn.as_ref().map_or("is open", |turn| match turn.end {
+        TurnEnd::Open => "is open",
+        TurnEnd::Answered => "was answered",
+        TurnEnd::Failed => "ended in an error",
+        TurnEnd::Interrupted => "was interrupted",
+        TurnEnd::Limited => "was ended by a usage limit",
+    });
+    format!("the prompt was accepted, and its turn {end}")
+}
+
+const fn turn_hint(code: &str) -> &'static str {
+    match code.as_bytes() {
+        b"BLOCKED" => "answer it: `ostler attach`",
+        b"WAIT_TIMEOUT" => "`ostler deliveries` tells when it has ended",
+        _ => "`ostler logs` shows what the agent recorded",
+    }
+}
+
+fn launch_verb(result: &LaunchResult) -> &'static str {
+    match result.state {
+        LaunchState::Blocked => "was started, and waits for a person",
+        LaunchState::Failed => "did not start",
+        LaunchState::WrongConversation => "went on with another conversation",
+        LaunchState::Waiting => "was started, and is not done",
+        LaunchState::Ready | LaunchState::Accepted => "was started, and the prompt did not arrive",
+    }
+}
+
+/// What a person does about an agent that was started.
+fn launch_hint(result: &LaunchResult) -> String {
+    let terminal = result.terminal.as_deref().unwrap_or("");
+    match result.state {
+        LaunchState::WrongConversation => "`ostler who` shows who holds the right one".to_owned(),
+        LaunchState::Failed => format!("`ostler snapshot {terminal}` shows what it said"),
+        _ if result.mode == "headless" => format!("`ostler stop {terminal}` ends it"),
+        _ => format!("`ostler attach {terminal}` shows it; `ostler stop {terminal}` ends it"),
     }
 }
 
@@ -495,6 +620,23 @@ const fn failure_code(kind: FailureKind) -> &'static str {
         FailureKind::Read => "STORAGE_READ_ERROR",
         FailureKind::Write => "STORAGE_WRITE_ERROR",
         FailureKind::MayHaveApplied => "MAY_HAVE_APPLIED",
+    }
+}
+
+/// The code of something that the network helper did not do.
+const fn helper_code(kind: HelperFailureKind) -> &'static str {
+    match kind {
+        HelperFailureKind::Input => "INVALID_INPUT",
+        HelperFailureKind::NotFound => "MEMBER_UNKNOWN",
+        HelperFailureKind::Ambiguous => "AMBIGUOUS_ID",
+        HelperFailureKind::Refused => "REFUSED",
+        HelperFailureKind::Unreachable => "MEMBER_UNREACHABLE",
+        HelperFailureKind::Timeout => "MEMBER_TIMEOUT",
+        HelperFailureKind::Busy => "BUSY",
+        HelperFailureKind::Read => "STORAGE_READ_ERROR",
+        HelperFailureKind::Write => "STORAGE_WRITE_ERROR",
+        HelperFailureKind::Protocol => "PROTOCOL_ERROR",
+        HelperFailureKind::MayHaveApplied => "MAY_HAVE_APPLIED",
     }
 }
 

@@ -6,9 +6,11 @@ mod config;
 mod daemon;
 mod env;
 mod error;
+mod helper;
 mod logging;
 mod metrics_server;
 mod render;
+mod top;
 mod web;
 
 use std::process::ExitCode;

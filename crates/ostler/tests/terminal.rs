@@ -10,16 +10,20 @@ mod terminal {
     mod attach;
     mod better;
     mod contract;
+    mod deliveries;
     mod endurance;
     mod faults;
     mod film;
     mod headless;
+    mod launch;
     mod mcp;
     mod prompt;
+    mod resume;
     mod settings;
     mod skills;
     mod stage;
     mod submit;
+    mod top;
     mod trees;
     mod trust;
 }

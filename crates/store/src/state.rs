@@ -15,12 +15,15 @@ use model::wire::EventView;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
 mod cursors;
+mod deliveries;
 mod fuses;
 mod locks;
 mod permits;
 mod pins;
 mod tallies;
+mod webhooks;
 
+pub use deliveries::DeliveryQuery;
 pub use locks::LockWrite;
 pub use permits::AnsweredPermit;
 pub use pins::{PinChange, read_pins};
@@ -69,6 +72,12 @@ const MIGRATIONS: &[&str] = &[
 ",
     include_str!("state/cursors_and_tallies.sql"),
     include_str!("state/locks_and_fuses.sql"),
+    deliveries::DELIVERY_TABLE,
+    "
+    create table webhook (id text primary key, record text not null) without rowid;
+    create table store_identity (id text not null);
+    insert into store_identity values (lower(hex(randomblob(8))));
+",
 ];
 
 /// How long a transaction of somebody else is waited for.

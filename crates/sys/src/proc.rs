@@ -101,6 +101,25 @@ pub enum Signal {
 }
 
 impl Signal {
+    /// All of them, by the names that people write.
+    pub const NAMED: [(&'static str, Self); 10] = [
+        ("SIGTERM", Self::Terminate),
+        ("SIGINT", Self::Interrupt),
+        ("SIGKILL", Self::Kill),
+        ("SIGHUP", Self::Hangup),
+        ("SIGUSR1", Self::User1),
+        ("SIGUSR2", Self::User2),
+        ("SIGQUIT", Self::Quit),
+        ("SIGSTOP", Self::Stop),
+        ("SIGCONT", Self::Continue),
+        ("SIGWINCH", Self::WindowChange),
+    ];
+
+    /// Its number on this system.
+    pub fn number(self) -> i32 {
+        self.as_raw().as_raw()
+    }
+
     pub(crate) fn as_raw(self) -> rustix::process::Signal {
         use rustix::process::Signal as Raw;
         match self {

@@ -20,9 +20,28 @@ pub fn new_ulid() -> io::Result<String> {
     Ok((0..26).rev().map(letter).collect())
 }
 
+/// A new random UUID (version 4).
+pub fn new_uuid() -> io::Result<String> {
+    let mut bytes = random_bytes::<16>()?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    Ok(parts.join("-"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_uuid_says_that_it_is_random() {
+        let one = new_uuid().unwrap();
+        assert_eq!(one.len(), 36);
+        assert_eq!(one.as_bytes()[14], b'4');
+        assert!(b"89ab".contains(&one.as_bytes()[19]));
+        assert_ne!(one, new_uuid().unwrap());
+    }
 
     #[test]
     fn ids_are_unique_and_sort_by_time() {

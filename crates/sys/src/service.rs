@@ -81,6 +81,11 @@ pub fn detect_manager(runtime: Option<&Path>) -> Option<ServiceManager> {
 }
 
 impl ServiceManager {
+    /// The one that a machine like this has, whether it answers or not.
+    pub const fn usual_manager() -> Self {
+        if cfg!(target_os = "macos") { Self::Launchd } else { Self::SystemdUser }
+    }
+
     /// In a word.
     pub const fn as_str(self) -> &'static str {
         match self {

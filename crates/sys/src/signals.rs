@@ -25,7 +25,7 @@ impl AsFd for SignalWatch {
 }
 
 extern "C" fn note_signal(signal: libc::c_int) {
-    if matches!(signal, libc::SIGINT | libc::SIGTERM | libc::SIGHUP) {
+    if matches!(signal, libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT) {
         INTERRUPTION.store(signal, Ordering::Relaxed);
     }
     let pipe = SIGNAL_PIPE.load(Ordering::Relaxed);

@@ -58,6 +58,39 @@ pub fn read_line_within(
     Ok(Some(line))
 }
 
+/// Leaves a descriptor open in every program that is started from now on; says under which number.
+pub fn pass_on(descriptor: std::os::fd::BorrowedFd<'_>) -> io::Result<i32> {
+    use std::os::fd::AsRawFd;
+
+    rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())?;
+    Ok(descriptor.as_raw_fd())
+}
+
+/// Takes a descriptor that whoever started this process has passed on. `None` if there is none of that
+/// number beyond the standard three.
+pub fn take_passed(number: i32) -> Option<std::os::fd::OwnedFd> {
+    use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+
+    if number <= 2 {
+        return None;
+    }
+    #[expect(unsafe_code, reason = "a descriptor is only known by its number here")]
+    // SAFETY: it is only asked whether it is open; the borrow ends before anything could close it.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    rustix::io::fcntl_getfd(borrowed).ok()?;
+    rustix::io::fcntl_setfd(borrowed, rustix::io::FdFlags::CLOEXEC).ok()?;
+    #[expect(unsafe_code, reason = "a descriptor is only known by its number here")]
+    // SAFETY: it is open and was passed on for us; nothing in this process knows its number beside us.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Sends a signal to a child that was not waited for: its pid is nobody else's.
+pub fn signal_child(child: &std::process::Child, signal: crate::proc::Signal) -> io::Result<()> {
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::other("no such pid"))?;
+    Ok(rustix::process::kill_process(pid, signal.as_raw())?)
+}
+
 /// Starts the command detached: in a session of its own, without a controlling terminal, adopted by
 /// the system, so that neither the end of this process nor of its terminal reaches it. Returns once
 /// the program runs; its standard streams are those of the command.
@@ -171,6 +204,11 @@ pub fn forbid_dumps() -> io::Result<()> {
 pub fn forbid_dumps() -> io::Result<()> {
     let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Core);
     Ok(rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum })?)
+}
+
+/// Whether this process may run that file.
+pub fn is_executable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
 #[cfg(test)]

@@ -67,6 +67,46 @@ impl Drop for RawMode {
     }
 }
 
+/// The terminal on stdout, opened anew for writing: this one can be told not to wait, without telling
+/// everybody who shares the other.
+pub fn reopen_stdout() -> io::Result<std::fs::File> {
+    use rustix::fs::{Mode, OFlags};
+
+    let name = rustix::termios::ttyname(io::stdout(), Vec::new())?;
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(name.as_c_str(), flags, Mode::empty())?.into())
+}
+
+/// The modes of the terminal on stdin, to be given back later.
+#[derive(Debug)]
+pub struct SavedModes {
+    before: Termios,
+}
+
+impl SavedModes {
+    /// As they are now.
+    pub fn save() -> io::Result<Self> {
+        Ok(Self { before: rustix::termios::tcgetattr(io::stdin())? })
+    }
+
+    /// As they were then.
+    pub fn restore(&self) -> io::Result<()> {
+        Ok(rustix::termios::tcsetattr(io::stdin(), OptionalActions::Flush, &self.before)?)
+    }
+}
+
+/// Drops what was typed and not read: replies of a terminal to somebody who is gone.
+pub fn drop_typed() -> io::Result<()> {
+    Ok(rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush)?)
+}
+
+/// Stops this process and its group, as Ctrl-Z does, until somebody lets them go on.
+pub fn suspend_group() -> io::Result<()> {
+    use rustix::process::{Signal, kill_current_process_group};
+
+    Ok(kill_current_process_group(Signal::TSTP)?)
+}
+
 /// Waits until one of the descriptors can be read, at most until `deadline`; says which. A signal ends
 /// the wait with none.
 pub fn wait_readable(

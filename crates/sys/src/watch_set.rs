@@ -191,7 +191,6 @@ impl WatchSet {
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
-
     use super::*;
 
     fn news(set: &mut WatchSet) -> WatchNews {

@@ -87,7 +87,7 @@ pub fn wait_for_agent(wait: &AgentWait<'_>, source: LiveSource) -> Result<WaitRe
             && match &terminal {
                 Some(now) => {
                     let left = seen.present.is_empty() && last.is_some();
-                    now.status().is_terminal() || (left && now.runs_program(&observer))
+                    now.status().is_terminal() || (left && now.runs_program())
                 }
                 None => seen.is_over,
             };
@@ -119,9 +119,8 @@ pub fn wait_for_agent(wait: &AgentWait<'_>, source: LiveSource) -> Result<WaitRe
             Some(update) => update,
             // The time is up, or the host has ended, which is told only once.
             None => {
-                host = host.filter(|_| {
-                    wait.terminal().is_some_and(|session| session.has_live_host(&observer))
-                });
+                host =
+                    host.filter(|_| wait.terminal().is_some_and(|session| session.has_live_host()));
                 live.look_now()
             }
         };

@@ -1,6 +1,17 @@
-//! Driving agents: who holds a conversation, and prompts with a receipt. The rules are in
+//! Driving agents: starting them, prompts with a receipt, who holds a conversation. The rules are in
 //! `model::control`, what is known of each agent in its adapter's control table.
 
 pub mod agent_wait;
+mod conversation;
+pub mod deliveries;
+mod headless;
+pub mod launch;
+mod launch_plan;
+pub mod peek;
 pub mod prompt;
+mod queue;
+pub mod resume;
+mod running;
 pub mod who;
+
+pub use running::LookAtMachine;

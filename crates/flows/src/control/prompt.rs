@@ -4,35 +4,31 @@
 //! Whether the prompt arrived is told by the agent's transcript, from where it ended before. Nothing is
 //! sent a second time.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use adapters::TranscriptSource;
-use model::control::delivery::{
-    DeliveryChannel, DeliveryProof, DeliveryRecord, DeliverySign, DeliveryState,
-};
+use model::control::delivery::{DeliveryChannel, DeliveryRecord, DeliverySign, DeliveryState};
 use model::control::holders::holders_of_session;
-use model::control::prompt::{PromptMatch, PromptRoute, check_prompt_text, match_prompt};
+use model::control::prompt::{PromptRoute, check_prompt_text};
 use model::control::refusal::DriveRefusal;
-use model::conversation::{ConversationEntry, ConversationRole};
 use model::hosted::HostFault;
-use model::hosted::wire::{SubmissionState, SubmitParams, SubmitResult};
+use model::hosted::wire::SubmissionState;
+use model::liveness::{Death, Liveness};
 use model::session::{SessionKind, SessionName};
 use model::status::Activity;
-use model::time::{Time, whole_millis};
-use sys::watch::DirectoryWatch;
 
+use super::conversation::ConversationClue;
+use super::deliveries::{ControlLedger, judge_delivery};
+use super::queue::put_in_queue;
+use super::running::{
+    DeliveryFault, LookAtMachine, RunningDelivery, SubmitTerms, TurnWait, wait_for_change,
+    watch_transcript,
+};
 use super::who::agents_within;
 use crate::observe::{Observation, Observed};
 use crate::resume::resume_line;
-use crate::terminal::submit::{settle_submission, submit_text};
-use crate::terminal::{HostedSession, TerminalHome};
-
-/// How long the host may take for everything up to the last Enter.
-const SUBMISSION_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// How often an agent is looked at anew when no directory can be watched, or its transcript is not there.
-const LOOK_AGAIN_INTERVAL: Duration = Duration::from_millis(250);
+use crate::terminal::TerminalHome;
+use sys::machine::Machine;
 
 /// What is to be delivered, and how.
 #[derive(Clone, Debug)]
@@ -47,10 +43,16 @@ pub struct PromptRequest {
     pub is_command: bool,
     /// Whether it is sent although a person types there.
     pub over_person: bool,
-    /// How long the agent may take to become idle.
+    /// The caller's name for this prompt: under one name it is sent once.
+    pub key: Option<String>,
+    /// Whether the end of the turn is waited for.
+    pub wait_idle: bool,
+    /// How long the agent may take to become idle, before and after the prompt.
     pub idle_timeout: Duration,
     /// How long the agent's record may take after the last Enter.
     pub accept_timeout: Duration,
+    /// Where agents' programs are looked for.
+    pub path: std::ffi::OsString,
 }
 
 /// Why there is no receipt.
@@ -65,6 +67,15 @@ pub enum PromptError {
     /// The agent did not become idle in time; nothing was written.
     #[error("it was still working after {0} s, and nothing was written")]
     StillWorking(u64),
+    /// The program on the terminal does not take texts yet. Nothing was written.
+    #[error("it did not become ready for a text, and nothing was written")]
+    NotReady {
+        /// What its terminal shows.
+        screen: String,
+    },
+    /// The prompt arrived, and then a person was asked something, or the time was up.
+    #[error("{}", describe_unfinished(.0))]
+    Unfinished(Box<DeliveryRecord>, TurnPause),
     /// The transcript cannot be read, so that nothing could be proven. Nothing was written.
     #[error("its transcript {path} cannot be read: {reason}")]
     Transcript {
@@ -78,68 +89,253 @@ pub enum PromptError {
     Observe(String),
 }
 
+/// Why a turn that was waited for is still open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnPause {
+    /// The agent asks a person.
+    Asks,
+    /// The time is up.
+    TimedOut,
+}
+
+fn describe_unfinished(record: &DeliveryRecord) -> String {
+    format!("the prompt was accepted, and its turn is open (delivery {})", record.id)
+}
+
+impl From<DeliveryFault> for PromptError {
+    fn from(fault: DeliveryFault) -> Self {
+        match fault {
+            DeliveryFault::Transcript { path, reason } => Self::Transcript { path, reason },
+            DeliveryFault::Machine(reason) => Self::Observe(reason),
+        }
+    }
+}
+
 /// An agent that can take the prompt now.
 struct ReadyAgent {
     name: SessionName,
-    terminal: String,
+    way: PromptWay,
     source: Option<Box<TranscriptSource>>,
     command_characters: &'static str,
+}
+
+/// How the prompt gets to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum PromptWay {
+    /// Through the terminal of that id.
+    Terminal(String),
+    /// By the agent's own queue.
+    Queue(&'static [&'static str]),
 }
 
 /// Delivers a prompt. `observe` looks at the machine anew each time it is called.
 pub fn deliver_prompt(
     home: &TerminalHome,
     request: &PromptRequest,
-    observe: &mut dyn FnMut() -> Result<Observation, String>,
+    ledger: &mut ControlLedger,
+    observe: &mut LookAtMachine<'_>,
 ) -> Result<DeliveryRecord, PromptError> {
     let agent = wait_until_ready(request, observe)?;
-    let route = PromptRoute::Terminal;
+    let (route, channel) = match &agent.way {
+        PromptWay::Terminal(_) => (PromptRoute::Terminal, DeliveryChannel::Terminal),
+        PromptWay::Queue(_) => (PromptRoute::Argument, DeliveryChannel::Queue),
+    };
     let text =
         check_prompt_text(&request.text, route, agent.command_characters, request.is_command)
             .map_err(DriveRefusal::Text)?;
-    let noted_end = match &agent.source {
-        Some(source) => read_end(&agent.name.agent, source)?,
-        None => 0,
-    };
-    let session = home.open_session(&agent.terminal)?;
-    let id = sys::random::new_ulid().map_err(|error| PromptError::Observe(error.to_string()))?;
-    let record = DeliveryRecord {
-        session: agent.name.id.clone(),
+    let clue = ConversationClue {
         agent: agent.name.agent.clone(),
-        channel: DeliveryChannel::Terminal,
-        sha256: sys::hash::sha256(text.as_bytes()),
-        bytes: text.len() as u64,
-        state: DeliveryState::Ready,
-        begun_at: home.machine.read_clock(),
-        key: None,
-        terminal: Some(agent.terminal.clone()),
-        enters: 0,
-        composed_ms: None,
-        accepted_ms: None,
-        matched: None,
-        proof: None,
-        turn: None,
-        reason: None,
-        screen: None,
-        noted_end,
-        id,
+        id: Some(agent.name.id.clone()),
+        terminal: match &agent.way {
+            PromptWay::Terminal(id) => Some(id.clone()),
+            PromptWay::Queue(_) => None,
+        },
+        ..ConversationClue::default()
     };
-    let mut delivery =
-        RunningDelivery { record, text, agent, begun: Instant::now(), foreign: false };
-    delivery.run(&session, request, observe)?;
+    let mut delivery = RunningDelivery::prepare(&home.machine, clue, agent.source, text, channel)?;
+    delivery.record.key.clone_from(&request.key);
+    if let Some(earlier) = note_begin(&delivery.record, ledger)? {
+        return await_earlier(home, &earlier, request, ledger, observe);
+    }
+    sys::pause::pause_at("prompt.noted");
+    let done = send_prompt(home, &agent.way, &mut delivery, request, observe);
+    if matches!(done, Err(PromptError::Refused(_) | PromptError::NotReady { .. })) {
+        delivery.record.state = DeliveryState::Refused;
+    }
+    sys::pause::pause_at("prompt.before-note");
+    ledger.keep_delivery(&delivery.record);
+    done?;
+    if delivery.record.state == DeliveryState::Accepted && request.wait_idle {
+        wait_for_turn(home, &mut delivery, request, ledger, observe)?;
+    }
     Ok(delivery.record)
+}
+
+/// Notes that a delivery begins; the earlier one if its key was used for this text before.
+fn note_begin(
+    record: &DeliveryRecord,
+    ledger: &mut ControlLedger,
+) -> Result<Option<String>, PromptError> {
+    match ledger.note_delivery(record) {
+        Ok(None) => Ok(None),
+        Ok(Some(earlier)) if earlier.record.sha256 == record.sha256 => Ok(Some(earlier.record.id)),
+        Ok(Some(earlier)) => {
+            Err(DriveRefusal::KeyReused { delivery: earlier.record.id.clone() }.into())
+        }
+        Err(why) if record.key.is_some() => Err(DriveRefusal::KeyUnknown { why }.into()),
+        Err(why) => {
+            ledger.note_failure(why);
+            Ok(None)
+        }
+    }
+}
+
+/// What became of the delivery that used the key first: it may still be under way.
+fn await_earlier(
+    home: &TerminalHome,
+    id: &str,
+    request: &PromptRequest,
+    ledger: &mut ControlLedger,
+    observe: &mut LookAtMachine<'_>,
+) -> Result<DeliveryRecord, PromptError> {
+    let until = Instant::now() + request.accept_timeout;
+    loop {
+        let kept =
+            ledger.find_delivery(id).map_err(|error| PromptError::Observe(error.to_string()))?;
+        let observation = observe().map_err(PromptError::Observe)?;
+        let Some(kept) = kept else {
+            return Err(PromptError::Observe(format!(
+                "delivery {id} is not in the store any more"
+            )));
+        };
+        let record = judge_delivery(kept, &observation, &home.machine);
+        let under_way = matches!(record.state, DeliveryState::Ready | DeliveryState::Composed);
+        if !under_way || Instant::now() >= until {
+            return Ok(record);
+        }
+        wait_for_change(None, Duration::from_millis(100));
+    }
+}
+
+/// Sends it on its way and waits for the proof.
+fn send_prompt(
+    home: &TerminalHome,
+    way: &PromptWay,
+    delivery: &mut RunningDelivery,
+    request: &PromptRequest,
+    observe: &mut LookAtMachine<'_>,
+) -> Result<(), PromptError> {
+    let terminal = match way {
+        PromptWay::Terminal(terminal) => terminal,
+        PromptWay::Queue(words) => {
+            put_in_queue(delivery, words, &request.path)?;
+            delivery.sign(DeliverySign::Enqueued);
+            if !delivery.await_proof(request.accept_timeout, observe, &mut || true) {
+                delivery.record.reason = Some("the agent has not taken it up yet".to_owned());
+            }
+            return Ok(());
+        }
+    };
+    let session = home.open_session(terminal)?;
+    let terms = SubmitTerms {
+        over_person: request.over_person,
+        ready_timeout: None,
+        accept_timeout: request.accept_timeout,
+    };
+    let submitted = delivery.submit(&session, terms, observe);
+    let submitted = match submitted {
+        Ok(submitted) => submitted,
+        Err(fault) => {
+            // The host may have pressed Enter before it went: nothing is sent again.
+            delivery.sign(DeliverySign::Entered);
+            delivery.sign(DeliverySign::ProofTimeout { still_shown: false });
+            delivery.record.reason = Some(fault.message.clone());
+            return Err(fault.into());
+        }
+    };
+    match submitted.state {
+        SubmissionState::ComposerNotEmpty => Err(DriveRefusal::ComposerNotEmpty.into()),
+        SubmissionState::PersonTypes => Err(DriveRefusal::PersonTypes.into()),
+        SubmissionState::NotReady => Err(PromptError::NotReady { screen: submitted.screen }),
+        _ if delivery.record.state == DeliveryState::Accepted => Ok(()),
+        _ => {
+            follow_conversation(delivery, observe);
+            Ok(())
+        }
+    }
+}
+
+/// The agent may have gone on to another conversation meanwhile: then the text counts if it is there.
+fn follow_conversation(delivery: &mut RunningDelivery, observe: &mut LookAtMachine<'_>) {
+    let Ok(observation) = observe() else { return };
+    let by_terminal = ConversationClue { id: None, ..delivery.clue.clone() };
+    let Some((one, _)) = by_terminal.find_in(&observation) else { return };
+    if one.session.id == delivery.record.session {
+        return;
+    }
+    let noted_end = std::mem::replace(&mut delivery.record.noted_end, 0);
+    let source = std::mem::replace(&mut delivery.source, one.source.clone());
+    if delivery.source.is_some() && delivery.look_for_proof(observe) {
+        delivery.record.session.clone_from(&one.session.id);
+        return;
+    }
+    (delivery.record.noted_end, delivery.source) = (noted_end, source);
+    let now = &one.session.id;
+    delivery.record.reason = Some(format!("moved-on: its agent has the conversation {now} by now"));
+}
+
+fn wait_for_turn(
+    home: &TerminalHome,
+    delivery: &mut RunningDelivery,
+    request: &PromptRequest,
+    ledger: &mut ControlLedger,
+    observe: &mut LookAtMachine<'_>,
+) -> Result<(), PromptError> {
+    let name = SessionName::new(&delivery.clue.agent, &delivery.record.session);
+    let mut goes_on = agent_watch(&home.machine, &name, observe);
+    let waited = delivery.await_turn_end(request.idle_timeout, observe, &mut goes_on);
+    ledger.keep_delivery(&delivery.record);
+    let pause = match waited {
+        TurnWait::Over => return Ok(()),
+        TurnWait::Asks => TurnPause::Asks,
+        TurnWait::TimedOut => TurnPause::TimedOut,
+    };
+    Err(PromptError::Unfinished(Box::new(delivery.record.clone()), pause))
+}
+
+/// Says whether the agent of a session is still there: by its identity, once that is known.
+fn agent_watch(
+    machine: &Machine,
+    name: &SessionName,
+    observe: &mut LookAtMachine<'_>,
+) -> impl FnMut() -> bool + use<> {
+    let machine = machine.clone();
+    let seen = observe().ok();
+    let one = seen.as_ref().and_then(|seen| find_named(seen, name));
+    let holders = one.map(|one| holders_of_session(&one.session)).unwrap_or_default();
+    let alive: Vec<_> = holders
+        .into_iter()
+        .filter(|holder| holder.liveness.is_alive())
+        .map(|holder| holder.process)
+        .collect();
+    move || {
+        let is_dead = |one: &model::identity::Identity| machine.probe_process(one).is_dead();
+        alive.is_empty() || !alive.iter().all(is_dead)
+    }
 }
 
 /// Waits for an agent that works, and refuses whatever else is in the way.
 fn wait_until_ready(
     request: &PromptRequest,
-    observe: &mut dyn FnMut() -> Result<Observation, String>,
+    observe: &mut LookAtMachine<'_>,
 ) -> Result<ReadyAgent, PromptError> {
     let until = Instant::now() + request.idle_timeout;
     loop {
         let observation = observe().map_err(PromptError::Observe)?;
         let (agent, activity) = check_agent(&observation, request)?;
         match activity {
+            // Its own queue takes it whatever it does.
+            _ if matches!(agent.way, PromptWay::Queue(_)) => return Ok(agent),
             Activity::Working if !request.into_working => {}
             Activity::Unknown if !request.into_working => {
                 return Err(DriveRefusal::ActivityUnknown.into());
@@ -174,8 +370,7 @@ fn check_agent(
         return Err(not_driven());
     }
     if !one.verdict.liveness.is_alive() {
-        let why = one.verdict.liveness.reason_code().to_owned();
-        return Err(DriveRefusal::NotAlive { why });
+        return Err(refuse_dead(observation, one));
     }
     let holders = holders_of_session(&one.session);
     let live: Vec<u32> = holders
@@ -188,29 +383,72 @@ fn check_agent(
     }
     let linked = one.session.linked.iter().find(|linked| linked.agent == "terminal");
     let terminal = named_terminal.map(|terminal| &terminal.session.id);
-    let terminal = terminal.or(linked.map(|linked| &linked.id)).ok_or_else(|| {
-        let resume = resume_line(&one.session);
-        let how = resume.map_or_else(
-            || "start it in a terminal of ostler's: `ostler create --agent`".to_owned(),
-            |line| format!("end it there, then `{line}` in a terminal of `ostler create`"),
-        );
-        DriveRefusal::NotReachable { how }
-    })?;
+    let terminal = terminal.or(linked.map(|linked| &linked.id));
     let activity = one.verdict.activity.unwrap_or(Activity::Unknown);
+    let way = match (terminal, control.queue) {
+        // While it works, its own queue keeps the order of turns as the agent has it.
+        (Some(_), Some(words)) if request.into_working && activity == Activity::Working => {
+            PromptWay::Queue(words)
+        }
+        (Some(terminal), _) => PromptWay::Terminal(terminal.clone()),
+        (None, Some(words)) => PromptWay::Queue(words),
+        (None, None) => return Err(refuse_unreachable(one)),
+    };
     if activity == Activity::Waiting {
         let asking = one.session.claims.iter().find_map(|claim| claim.waiting_for.clone());
         return Err(DriveRefusal::AgentWaits { question: asking });
     }
     let ready = ReadyAgent {
         name: one.session.session_name(),
-        terminal: terminal.clone(),
+        way,
         source: one.source.clone(),
         command_characters: control.command_characters,
     };
     Ok((ready, activity))
 }
 
-fn find_named<'a>(observation: &'a Observation, name: &SessionName) -> Option<&'a Observed> {
+/// A conversation without a process: its agent may have gone on to another one.
+fn refuse_dead(observation: &Observation, one: &Observed) -> DriveRefusal {
+    let was_here = |claim: &&model::session::ProcessClaim| {
+        claim.liveness == Liveness::Dead(Death::NotAttached)
+    };
+    let pids: Vec<u32> =
+        one.session.claims.iter().filter(was_here).filter_map(|claim| claim.identity.pid).collect();
+    let has_it = |other: &&Observed| {
+        other.session.agent == one.session.agent
+            && holders_of_session(&other.session).iter().any(|holder| {
+                holder.liveness.is_alive()
+                    && holder.process.pid.is_some_and(|pid| pids.contains(&pid))
+            })
+    };
+    if pids.is_empty() {
+        return DriveRefusal::NotAlive { why: one.verdict.liveness.reason_code().to_owned() };
+    }
+    let now = observation.sessions.iter().find(has_it).map(|other| other.session.id.clone());
+    match now {
+        Some(id) => DriveRefusal::MovedOn { now: Some(id) },
+        None => DriveRefusal::NotAlive { why: one.verdict.liveness.reason_code().to_owned() },
+    }
+}
+
+fn refuse_unreachable(one: &Observed) -> DriveRefusal {
+    let resume = resume_line(&one.session);
+    let how = resume.map_or_else(
+        || "start it in a terminal of ostler's: `ostler launch`".to_owned(),
+        |_| {
+            format!(
+                "`ostler resume {} --take-over` takes it into a terminal of ostler's",
+                one.session.id
+            )
+        },
+    );
+    DriveRefusal::NotReachable { how }
+}
+
+pub(super) fn find_named<'a>(
+    observation: &'a Observation,
+    name: &SessionName,
+) -> Option<&'a Observed> {
     observation
         .sessions
         .iter()
@@ -229,175 +467,5 @@ fn linked_agent<'a>(
         (None, _) => Err(DriveRefusal::NotAlive {
             why: "no agent with a session of its own runs in that terminal".to_owned(),
         }),
-    }
-}
-
-/// A delivery between the first byte and the answer.
-struct RunningDelivery {
-    record: DeliveryRecord,
-    text: String,
-    agent: ReadyAgent,
-    begun: Instant,
-    /// Whether another prompt was recorded meanwhile.
-    foreign: bool,
-}
-
-impl RunningDelivery {
-    fn run(
-        &mut self,
-        session: &HostedSession,
-        request: &PromptRequest,
-        observe: &mut dyn FnMut() -> Result<Observation, String>,
-    ) -> Result<(), PromptError> {
-        let params = SubmitParams {
-            delivery: self.record.id.clone(),
-            text: self.text.clone(),
-            over_person: request.over_person,
-            ready_timeout_ms: None,
-        };
-        sys::pause::pause_at("prompt.before-submit");
-        let submitted = std::thread::scope(|threads| {
-            let submission = threads.spawn(|| submit_text(session, &params, SUBMISSION_TIMEOUT));
-            let mut told = false;
-            while !submission.is_finished() {
-                if !told && self.look_for_proof(observe) {
-                    // Whether or not it is still under way: Enter is not pressed again.
-                    told = settle_submission(session, &self.record.id).is_ok();
-                }
-                let watch = self.agent.source.as_deref().and_then(watch_transcript);
-                wait_for_change(watch.as_ref(), Duration::from_millis(50));
-            }
-            submission.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })?;
-        self.note_submission(&submitted)?;
-        let until = Instant::now() + request.accept_timeout;
-        while self.record.state.may_be_proven_later() && !self.look_for_proof(observe) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || submitted.state == SubmissionState::Stuck {
-                self.settle_unproven(&submitted);
-                return Ok(());
-            }
-            let watch = self.agent.source.as_deref().and_then(watch_transcript);
-            wait_for_change(watch.as_ref(), left.min(LOOK_AGAIN_INTERVAL));
-        }
-        Ok(())
-    }
-
-    /// What the host saw. A proof that came meanwhile outweighs it.
-    fn note_submission(&mut self, submitted: &SubmitResult) -> Result<(), PromptError> {
-        self.record.enters = submitted.enters;
-        self.record.composed_ms = submitted.composed_ms;
-        match submitted.state {
-            SubmissionState::ComposerNotEmpty => {
-                return Err(DriveRefusal::ComposerNotEmpty.into());
-            }
-            SubmissionState::PersonTypes => return Err(DriveRefusal::PersonTypes.into()),
-            SubmissionState::NotReady | SubmissionState::NotComposed => {
-                self.sign(DeliverySign::ComposeTimeout);
-                self.fail(
-                    "the text was not seen in the composer; Enter was not pressed",
-                    submitted,
-                );
-            }
-            SubmissionState::Submitted | SubmissionState::Stuck => {
-                self.sign(DeliverySign::Shown);
-                self.sign(DeliverySign::Entered);
-            }
-            SubmissionState::Ended if submitted.enters > 0 => self.sign(DeliverySign::Entered),
-            SubmissionState::Ended => {
-                self.sign(DeliverySign::ComposeTimeout);
-                self.fail("the program ended before Enter was pressed", submitted);
-            }
-        }
-        Ok(())
-    }
-
-    fn settle_unproven(&mut self, submitted: &SubmitResult) {
-        let still_shown = submitted.state == SubmissionState::Stuck;
-        let sign = match (self.foreign, still_shown) {
-            (true, false) => DeliverySign::Recorded(None),
-            _ => DeliverySign::ProofTimeout { still_shown },
-        };
-        self.sign(sign);
-        let reason = match self.record.state {
-            DeliveryState::Altered => "the agent recorded another text",
-            DeliveryState::Stuck => "the text still stands in the composer",
-            _ => "the agent has not recorded it yet",
-        };
-        self.fail(reason, submitted);
-    }
-
-    fn sign(&mut self, sign: DeliverySign) {
-        self.record.state = self.record.state.after(sign);
-    }
-
-    fn fail(&mut self, reason: &str, submitted: &SubmitResult) {
-        if self.record.state != DeliveryState::Accepted {
-            self.record.reason = Some(reason.to_owned());
-            self.record.screen = Some(submitted.screen.clone());
-        }
-    }
-
-    /// Looks whether the agent recorded the text since the transcript's noted end.
-    fn look_for_proof(&mut self, observe: &mut dyn FnMut() -> Result<Observation, String>) -> bool {
-        if self.record.state == DeliveryState::Accepted {
-            return true;
-        }
-        if self.agent.source.is_none() {
-            // Some agents make their transcript with the first prompt.
-            let found = observe().ok();
-            self.agent.source = found
-                .as_ref()
-                .and_then(|observation| find_named(observation, &self.agent.name)?.source.clone());
-        }
-        let Some(source) = &self.agent.source else { return false };
-        let mut found: Option<(PromptMatch, Option<Time>)> = None;
-        let mut foreign = false;
-        let mut say = |entry: ConversationEntry| {
-            if entry.role == ConversationRole::User && entry.subagent.is_none() {
-                match match_prompt(&self.text, &entry.text) {
-                    Some(matched) => found = found.or(Some((matched, entry.at))),
-                    None => foreign = true,
-                }
-            }
-        };
-        let agent = &self.agent.name.agent;
-        // A transcript that cannot be read just now is read again.
-        let read =
-            crate::converse::read_conversation(agent, source, self.record.noted_end, &mut say);
-        self.foreign = foreign;
-        let (Ok(end), Some((matched, at))) = (read, found) else { return false };
-        self.record.state = self.record.state.after(DeliverySign::Recorded(Some(matched)));
-        self.record.matched = Some(matched);
-        self.record.accepted_ms = Some(whole_millis(self.begun.elapsed()));
-        self.record.proof = Some(DeliveryProof {
-            source: "transcript".to_owned(),
-            path: source.path.to_string_lossy().into_owned(),
-            record: end,
-            at,
-        });
-        true
-    }
-}
-
-/// Where the transcript ends now, in the adapter's own positions.
-fn read_end(agent: &str, source: &TranscriptSource) -> Result<u64, PromptError> {
-    crate::converse::read_conversation(agent, source, 0, &mut |_| {}).map_err(|error| {
-        PromptError::Transcript {
-            path: source.path.to_string_lossy().into_owned(),
-            reason: error.to_string(),
-        }
-    })
-}
-
-fn watch_transcript(source: &TranscriptSource) -> Option<DirectoryWatch> {
-    DirectoryWatch::watch_directory(source.path.parent().unwrap_or(Path::new("/"))).ok()
-}
-
-/// Returns when something changed there, or when the time is up.
-fn wait_for_change(watch: Option<&DirectoryWatch>, timeout: Duration) {
-    let waited = watch.map(|watch| watch.wait_for(Some(timeout)));
-    if !matches!(waited, Some(Ok(_))) {
-        std::thread::sleep(timeout.min(LOOK_AGAIN_INTERVAL));
     }
 }

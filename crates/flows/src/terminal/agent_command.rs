@@ -43,7 +43,8 @@ pub fn agent_command(
     let (mut front, mut session) = (Vec::new(), None);
     match template {
         Some((words, IdRule::ChosenUuid)) if begins_conversation(profile, arguments) => {
-            let id = new_conversation_id()?;
+            let id = sys::random::new_uuid()
+                .map_err(|error| HostFault::new(FaultCode::InternalError, error.to_string()))?;
             let values = TemplateValues { id: Some(&id), ..TemplateValues::default() };
             front = fill_template(words, &values).unwrap_or_default();
             session = Some(id);
@@ -79,17 +80,6 @@ fn is_other_command(profile: &AgentProfile, arguments: &[String]) -> bool {
     let known = profile.program.helpers.iter().chain(profile.program.servers);
     let mut words = known.filter_map(|line| line.split(' ').next());
     arguments.first().is_some_and(|first| first == "exec" || words.any(|word| word == first))
-}
-
-/// A random UUID (version 4).
-fn new_conversation_id() -> Result<String, HostFault> {
-    let mut bytes: [u8; 16] = sys::random::random_bytes()
-        .map_err(|error| HostFault::new(FaultCode::InternalError, error.to_string()))?;
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = model::hex::to_hex(&bytes);
-    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    Ok(parts.join("-"))
 }
 
 #[cfg(test)]

@@ -47,6 +47,12 @@ impl HostedSession {
         now.check_can_receive().err().unwrap_or(fault)
     }
 
+    /// The same session, as it is written down now; as it was, if that cannot be read.
+    #[must_use]
+    pub fn reread(self) -> Self {
+        self.reread_manifest().unwrap_or(self)
+    }
+
     /// The same session, as it is now.
     pub(crate) fn now_settled(&self) -> Self {
         self.reread_manifest().unwrap_or_else(|| self.clone()).as_settled()

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use host::screen::Personality;
-use host::server::{HostReady, StartRequest};
+use host::server::{HeadlessSpec, HostReady, StartRequest};
 use model::hosted::wire::CreateResult;
 use model::hosted::{FaultCode, HostFault};
 
@@ -39,6 +39,10 @@ pub struct CreateTerminalRequest {
     pub idle_timeout_ms: u64,
     /// How much of what scrolls away is kept.
     pub scrollback_lines: usize,
+    /// Further variables, which are written down nowhere.
+    pub secrets: Vec<(String, String)>,
+    /// Without a terminal, and how.
+    pub headless: Option<HeadlessSpec>,
     /// The user's runtime directory, where a service manager can be found.
     pub runtime: Option<PathBuf>,
 }
@@ -63,7 +67,7 @@ pub fn create_terminal(
         cwd: directory,
         name: request.name,
         env: env.clone(),
-        inherit: home.inherit.clone(),
+        inherit: [home.inherit.as_slice(), &request.secrets].concat(),
         unset: foreign_session_variables(),
         shell: Some(request.shell.clone()),
         term: request.term,
@@ -72,7 +76,7 @@ pub fn create_terminal(
         idle_timeout_ms: request.idle_timeout_ms,
         scrollback_lines: request.scrollback_lines,
         version: home.version.clone(),
-        headless: None,
+        headless: request.headless,
     };
     if let Some(name) = &start.name {
         check_name(home, name)?;

@@ -24,7 +24,8 @@ pub fn destroy_terminal(session: HostedSession, force: bool) -> Result<DestroyRe
     let status = session.status();
     if status.is_destroyed() {
         let message = format!("session `{}` is already destroyed", session.id);
-        return Err(HostFault::new(FaultCode::SessionAlreadyDestroyed, message));
+        let fault = HostFault::new(FaultCode::SessionAlreadyDestroyed, message);
+        return Err(fault.with("sessionId", &*session.id).with("status", status.as_str()));
     }
     if status.is_terminal() {
         mark_destroyed(&session)?;

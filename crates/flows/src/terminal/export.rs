@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use host::log::LogReader;
-use host::screen::ScreenSize;
 use host::screen::export::{
     CastV2, CastV3, FilmSettings, Gif, Html, RecordingEvent, RecordingHeader, RecordingWriter, Txt,
 };
 use host::screen::png::Profile;
+use host::screen::{Personality, ScreenSize};
 use model::hex::to_hex;
 use model::hosted::wire::{ExportMetadata, ExportResult};
 use model::hosted::{FaultCode, HostFault, LogFact, LogPayload};
@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 pub use video::VideoContainer;
 
 use super::artifacts::{self, ArtifactKind, ArtifactListing};
-use super::{HostedSession, TerminalHome};
+use super::{AGENT_TTY_CONTRACT, HostedSession, TerminalHome};
 
 mod video;
 
@@ -144,6 +144,14 @@ pub fn export_recording(
         let message = format!("the directory {} does not exist", parent.display());
         return Err(HostFault::new(FaultCode::ExportError, message));
     }
+    if let Some(out) = out.as_ref().filter(|out| out.is_dir()) {
+        let code = match home.personality {
+            Personality::Ostler => FaultCode::ExportError,
+            Personality::AgentTty => FaultCode::StorageWriteError,
+        };
+        let message = format!("cannot export to {}: it is a directory", out.display());
+        return Err(HostFault::new(code, message).with("out", &*out.to_string_lossy()));
+    }
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
         .create(&directory)
         .map_err(|error| failed(&directory, &error))?;
@@ -252,7 +260,10 @@ fn describe_recording(session: &HostedSession) -> io::Result<RecordingHeader<'_>
         title: &session.id,
         session_id: &session.id,
         term: "xterm-256color",
-        tool_version: env!("CARGO_PKG_VERSION"),
+        tool_version: match session.personality {
+            Personality::Ostler => env!("CARGO_PKG_VERSION"),
+            Personality::AgentTty => AGENT_TTY_CONTRACT,
+        },
     })
 }
 

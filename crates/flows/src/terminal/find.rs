@@ -14,7 +14,8 @@ impl TerminalHome {
     pub fn find_session(&self, text: &str) -> Result<HostedSession, TerminalError> {
         if text.is_empty() || text.contains('/') || text.contains('\\') || text == ".." {
             let message = format!("`{text}` is not a session id");
-            return Err(HostFault::new(FaultCode::InvalidSessionId, message).into());
+            let fault = HostFault::new(FaultCode::InvalidSessionId, message);
+            return Err(fault.with("sessionId", text).into());
         }
         let text = text.strip_prefix("terminal:").unwrap_or(text);
         let exact = match text {
@@ -30,8 +31,11 @@ impl TerminalHome {
                 return Err(fault.into());
             }
             None if self.personality == Personality::AgentTty => {
-                let message = format!("no session `{text}`");
-                return Err(HostFault::new(FaultCode::SessionNotFound, message).into());
+                let (code, message) = match text {
+                    "." => (FaultCode::InvalidSessionId, "`.` is not a session id".to_owned()),
+                    _ => (FaultCode::SessionNotFound, format!("Session \"{text}\" was not found.")),
+                };
+                return Err(HostFault::new(code, message).with("sessionId", text).into());
             }
             _ => {}
         }

@@ -49,8 +49,14 @@ fn inspect_live(
             .or(report.cli_version),
         rpc_socket_path: session.socket.display().to_string(),
     });
-    let renderer_runtime =
-        RendererRuntime { backend, mode: "live-host", status: "healthy", reason: None };
+    let renderer_runtime = RendererRuntime {
+        backend,
+        mode: "live-host",
+        status: "healthy",
+        reason: None,
+        booted: (!ours).then_some(true),
+        boot_in_flight: (!ours).then_some(false),
+    };
     // A host of agent-tty's leaves the counting to whoever asks.
     let counted = HostedSession { manifest: report.session, ..session.clone() };
     let mut result = inspect_offline(home, &counted, "host-unreachable")?;
@@ -85,12 +91,16 @@ fn inspect_offline(
         last_event_seq: last.map(|(seq, _)| seq),
         termination_category: manifest.termination_category(),
         artifacts: artifacts::artifacts_health(session.artifact_dir(home.personality)),
-        used_offline_replay: true,
+        // agent-tty means that the host was asked and not there.
+        used_offline_replay: home.personality == Personality::Ostler
+            || reason == "host-unreachable",
         renderer_runtime: RendererRuntime {
             backend: backend_name(home),
             mode: "offline-replay",
             status: "fallback",
             reason: Some(reason),
+            booted: None,
+            boot_in_flight: None,
         },
         host: None,
         event_log_bytes: std::fs::metadata(&log).ok().map(|log| log.len()),

@@ -13,7 +13,7 @@ use host::files::{Durability, Holder, SessionDir};
 use host::screen::Personality;
 use model::hosted::{FaultCode, HostFault, SessionManifest, SettledStatus, settle_status};
 use model::identity::Identity;
-use model::liveness::{Liveness, Observer};
+use model::liveness::Liveness;
 use model::status::Status;
 use sys::machine::Machine;
 use sys::private::{self, PrivateDir, PrivateError};
@@ -102,6 +102,9 @@ pub struct HostedSession {
     /// Under which name it is used.
     pub(crate) personality: Personality,
 }
+
+/// The version of agent-tty whose contract is kept under its name.
+pub const AGENT_TTY_CONTRACT: &str = "0.5.0";
 
 impl TerminalHome {
     /// The sessions below a directory, to look at or remove; nothing new is made there.
@@ -264,14 +267,14 @@ impl HostedSession {
     }
 
     /// Whether its host is not proven to have ended.
-    pub(crate) fn has_live_host(&self, observer: &Observer) -> bool {
-        !sys::proc::probe_liveness(&self.host_identity(), observer).is_dead()
+    pub(crate) fn has_live_host(&self) -> bool {
+        !self.host_liveness().is_dead()
     }
 
     /// Whether the program on its terminal goes on. Of one that has ended its host will tell how.
-    pub(crate) fn runs_program(&self, observer: &Observer) -> bool {
+    pub(crate) fn runs_program(&self) -> bool {
         let program = self.holder.as_ref().and_then(|holder| holder.child.as_ref());
-        program.is_some_and(|program| !sys::proc::probe_liveness(program, observer).is_dead())
+        program.is_some_and(|program| !self.machine.probe_process(program).is_dead())
     }
 
     /// What it is, whatever the manifest says: looks for the host where that makes a difference.

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use host::client::HOST_ANSWER_TIMEOUT;
-use model::hosted::HostFault;
-use model::hosted::wire::{SubmissionProofParams, SubmitParams, SubmitResult};
+use model::hosted::wire::{
+    ReadyParams, ReadyResult, SubmissionProofParams, SubmitParams, SubmitResult,
+};
+use model::hosted::{FaultCode, HostFault};
+use model::time::whole_millis;
 
 use super::HostedSession;
 
@@ -26,4 +29,15 @@ pub fn submit_text(
 pub fn settle_submission(session: &HostedSession, delivery: &str) -> Result<bool, HostFault> {
     let query = SubmissionProofParams { delivery: delivery.to_owned() };
     Ok(session.ask(&query, Some(HOST_ANSWER_TIMEOUT))?.under_way)
+}
+
+/// Waits until the program takes a text, or has ended.
+pub fn await_ready(session: &HostedSession, timeout: Duration) -> Result<ReadyResult, HostFault> {
+    let query = ReadyParams { timeout_ms: whole_millis(timeout) };
+    match session.ask(&query, Some(timeout.saturating_add(HOST_ANSWER_TIMEOUT))) {
+        Err(fault) if fault.code == FaultCode::SessionNotRunning => {
+            Ok(ReadyResult { ready: false, ended: true, screen: String::new() })
+        }
+        other => other,
+    }
 }

@@ -9,6 +9,8 @@ use model::hosted::{FaultCode, HostFault};
 
 use super::{HostedSession, look};
 
+pub use host::server::check_nested_quantifiers;
+
 /// How long a wait lasts if nobody says.
 pub const DEFAULT_WAIT_MS: u64 = 600_000;
 

@@ -136,6 +136,21 @@ pub fn ask_badge(machine: &Machine) -> Option<BadgeResult> {
     serde_json::from_slice(&call.read_rest(&head).ok()?).ok()
 }
 
+/// Asks the daemon of a home something that is answered at its door and changes nothing of the home's.
+pub fn call_daemon(machine: &Machine, path: &str) -> Result<Vec<u8>, DaemonCallError> {
+    let id = HomeId::of_path(machine.home()).map_err(|_| DaemonCallError::NotRunning)?;
+    let stream = connect_daemon(machine, id)?;
+    let limits = AskLimits::SHORT;
+    let mut call = Call { pid: peer_pid(&stream), stream, heard: Vec::new(), limits };
+    call.send_head(path, id, 0, "")?;
+    let response = call.read_head()?;
+    let text = call.read_rest(&response).unwrap_or_default();
+    match response.status {
+        200 => Ok(text),
+        _ => Err(DaemonCallError::Refused(String::from_utf8_lossy(&text).trim().to_owned())),
+    }
+}
+
 fn refused_nonsense() -> DaemonCallError {
     DaemonCallError::Refused("what it says is not an answer".to_owned())
 }

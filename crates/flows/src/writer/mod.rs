@@ -12,7 +12,7 @@ mod fuse_orders;
 mod orders;
 mod place;
 
-pub use client::{AskLimits, DaemonCallError, ask, ask_badge, previous};
+pub use client::{AskLimits, DaemonCallError, ask, ask_badge, call_daemon, previous};
 pub use fuse_orders::{FuseOrder, FuseSettlement};
 pub use orders::{
     GcConsent, GcInclude, GcRequest, LockRequest, PermitNote, RemovedTerminal, Transport, Work,
@@ -23,7 +23,7 @@ pub use place::{
 };
 
 /// The version of what is said through the socket. Another one is refused.
-pub const DAEMON_PROTOCOL: u32 = 3;
+pub const DAEMON_PROTOCOL: u32 = 4;
 
 /// What the daemon can be asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,12 +7,16 @@ use std::time::Duration;
 use access::prune::PruneReport;
 use model::config::Retention;
 use model::control::fuses::FuseRecord;
+use model::control::note::{ControlNote, KeptDelivery};
 use model::control::permits::PermitVerdict;
 use model::identity::Identity;
 use model::plan::{PlanItem, Refusal};
 use model::session::SessionName;
 use model::time::Time;
-use model::wire::{AgentDeleteResult, GcResult, LocksResult, PinResult, TrashEmptied, UndoResult};
+use model::webhook::WebhookChange;
+use model::wire::{
+    AgentDeleteResult, GcResult, LocksResult, PinResult, TrashEmptied, UndoResult, WebhooksResult,
+};
 use openclaw::agents;
 use openclaw::store as openclaw_store;
 use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
@@ -130,6 +134,13 @@ pub enum Work {
     NotePermit(Box<PermitNote>),
     /// Change fuses.
     Fuse(Box<FuseOrder>),
+    /// Write down what control did.
+    NoteControl(ControlNote),
+    /// Change what is known of webhooks.
+    Webhook {
+        /// How.
+        what: WebhookChange,
+    },
 }
 
 /// What came of it.
@@ -162,6 +173,10 @@ pub enum WorkDone {
     Noted,
     /// The fuses that were changed.
     Fuses(Vec<FuseRecord>),
+    /// It is written down; of a delivery whose key was used before, the one that used it.
+    NoteControl(Option<Box<KeptDelivery>>),
+    /// What webhooks there are now.
+    Webhook(WebhooksResult),
 }
 
 /// Who did it.

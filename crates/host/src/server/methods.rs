@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use model::hosted::protocol::{HostDialect, HostQuery, HostRequest, IncomingRequest};
 use model::hosted::wire::{
     AttachParams, DestroyParams, DestroyResult, Dimensions, HostCounts, HostReport, InspectParams,
-    KeyframeParams, KeyframeResult, KeysParams, KeysResult, MarkParams, PasteParams, RenderParams,
-    RunParams, RunResult, ScreenshotParams, ScreenshotResult, SeqResult, SignalAnswer,
-    SignalParams, SnapshotParams, SnapshotResult, SubmissionProofParams, SubmitParams, TypeParams,
-    WaitParams,
+    KeyframeParams, KeyframeResult, KeysParams, KeysResult, MarkParams, PasteParams, ReadyParams,
+    RenderParams, RunParams, RunResult, ScreenshotParams, ScreenshotResult, SeqResult,
+    SignalAnswer, SignalParams, SnapshotParams, SnapshotResult, SubmissionProofParams,
+    SubmitParams, TypeParams, WaitParams,
 };
 use model::hosted::{FaultCode, HostFault, LogFact};
 use model::time::whole_millis;
@@ -19,7 +19,8 @@ use sys::proc::Signal;
 
 use super::connection::{Connection, ConnectionRole};
 use super::host::{Host, MAX_INPUT_BYTES};
-use super::runs::{RunEnd, ShellKind};
+use super::ready::ReadyWait;
+use super::runs::{RunEnd, RunName, ShellKind};
 use super::wait::{RenderWait, Waiter};
 use crate::artifacts::ArtifactDir;
 use crate::picture;
@@ -44,15 +45,8 @@ fn answered<Q: HostQuery>(answer: Result<Q::Answer, HostFault>) -> MethodOutcome
     )
 }
 
-/// The signals that can be sent.
-pub(super) const SIGNALS: [(&str, Signal); 6] = [
-    ("SIGTERM", Signal::Terminate),
-    ("SIGINT", Signal::Interrupt),
-    ("SIGKILL", Signal::Kill),
-    ("SIGHUP", Signal::Hangup),
-    ("SIGUSR1", Signal::User1),
-    ("SIGUSR2", Signal::User2),
-];
+/// How many of [`Signal::NAMED`] agent-tty knows: the first so many.
+const AGENT_TTY_SIGNALS: usize = 6;
 
 impl Host {
     /// Does what was asked.
@@ -106,6 +100,12 @@ impl Host {
             HostRequest::Submit(query) => match self.submit_text(query) {
                 Ok(waiter) => MethodOutcome::Later(waiter),
                 Err(fault) => answered::<SubmitParams>(Err(fault)),
+            },
+            HostRequest::AwaitReady(query) => match self.check_running() {
+                Ok(()) => {
+                    MethodOutcome::Later(Waiter::Ready(ReadyWait::new(query, Instant::now())))
+                }
+                Err(fault) => answered::<ReadyParams>(Err(fault)),
             },
             HostRequest::SubmissionProof(query) => {
                 answered::<SubmissionProofParams>(Ok(self.settle_submission(&query)))
@@ -314,6 +314,7 @@ impl Host {
         let LogFact::InputRun { command, .. } = fact else {
             return Err(internal_fault("not a run"));
         };
+        self.runs.name_run(&token, RunName { marker: marker.clone(), seq });
         let typed = self.runs.arm_run(&token, &command, capture, shell);
         self.type_in(&typed);
         self.submissions.note_command_sent();
@@ -331,14 +332,8 @@ impl Host {
 
     /// The end of a command was seen.
     pub(super) fn run_ended(&mut self, done: RunEnd, now: model::time::Time) {
-        let run = self.connections.waiters().find_map(|waiter| match waiter {
-            Waiter::Run { token, result, .. } if *token == done.token => {
-                Some((result.marker.clone().unwrap_or_default(), result.seq))
-            }
-            _ => None,
-        });
-        let (marker, seq) = match run {
-            Some((marker, seq)) => (marker, Some(seq)),
+        let (marker, seq) = match self.runs.take_name(&done.token) {
+            Some(name) => (name.marker, Some(name.seq)),
             None => (done.token.clone(), None),
         };
         let fact = LogFact::RunComplete { marker, input_run_seq: seq, exit_code: done.exit };
@@ -366,15 +361,20 @@ impl Host {
 
     fn signal_program(&mut self, params: &SignalParams) -> Result<SignalAnswer, HostFault> {
         self.check_running()?;
-        let known = SIGNALS.iter().find(|(name, _)| *name == params.signal);
+        let signals = match self.personality {
+            Personality::Ostler => &Signal::NAMED[..],
+            Personality::AgentTty => &Signal::NAMED[..AGENT_TTY_SIGNALS],
+        };
+        let known = signals.iter().find(|(name, _)| *name == params.signal);
         let Some((name, signal)) = known else {
-            let names: Vec<&str> = SIGNALS.iter().map(|(name, _)| *name).collect();
+            let names: Vec<&str> = signals.iter().map(|(name, _)| *name).collect();
             let message = format!(
                 "`{}` is no signal that can be sent; there are: {}",
                 params.signal,
                 names.join(", ")
             );
-            return Err(HostFault::new(FaultCode::InvalidSignal, message));
+            let fault = HostFault::new(FaultCode::InvalidSignal, message);
+            return Err(fault.with("signal", &*params.signal));
         };
         let Some(terminal) = &self.terminal else { return Err(internal_fault("no program")) };
         let sent = if params.group {

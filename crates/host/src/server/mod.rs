@@ -19,6 +19,7 @@ mod in_process;
 mod intake;
 mod methods;
 pub(crate) mod plain;
+mod ready;
 mod runs;
 mod start;
 mod submit;
@@ -31,7 +32,7 @@ pub use ending::is_apart;
 pub use headless::{HeadlessInput, HeadlessSpec};
 pub use in_process::InProcessHost;
 pub use start::{HostReady, StartRequest};
-pub use wait::{check_offline, check_pattern};
+pub use wait::{check_nested_quantifiers, check_offline, check_pattern};
 
 /// The whole life of a host: reads what to do from standard input, says on standard output when it is
 /// ready, and stays until the session is over. Must be called before anything is opened.

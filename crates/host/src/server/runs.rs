@@ -6,6 +6,7 @@
 //! screen see it. Output that only looks like the beginning of one of them is held back for a moment,
 //! never longer. Without a run nothing is held and nothing is copied.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::plain::{self, PlainStep};
@@ -75,6 +76,17 @@ pub(super) struct Runs {
     prompt: Option<Vec<u8>>,
     /// The prompt that was left out last.
     repeated: Vec<u8>,
+    /// What runs whose end has not been seen are called in the log, by their tokens: also of those that
+    /// nobody waits for any more.
+    names: HashMap<String, RunName>,
+}
+
+/// What a run is called in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RunName {
+    pub(super) marker: String,
+    /// The event that began it.
+    pub(super) seq: u64,
 }
 
 impl Runs {
@@ -86,6 +98,16 @@ impl Runs {
     /// Remembers output that did not have to.
     pub(super) fn note_passed(&mut self, bytes: &[u8]) {
         remember_tail(&mut self.tail, bytes);
+    }
+
+    /// Remembers what a run is called.
+    pub(super) fn name_run(&mut self, token: &str, name: RunName) {
+        self.names.insert(token.to_owned(), name);
+    }
+
+    /// What the run with this token is called, once.
+    pub(super) fn take_name(&mut self, token: &str) -> Option<RunName> {
+        self.names.remove(token)
     }
 
     /// Arms a run and gives what to type.

@@ -295,7 +295,7 @@ impl Host {
         submissions.typing.has_unsent().then_some(SubmissionState::ComposerNotEmpty)
     }
 
-    fn has_left_canonical_mode(&self) -> bool {
+    pub(super) fn has_left_canonical_mode(&self) -> bool {
         self.terminal.as_ref().is_some_and(|terminal| !terminal.master.is_canonical())
     }
 

@@ -104,6 +104,7 @@ impl Host {
         }
         self.check_screen(now);
         self.check_submissions(now);
+        self.check_readiness(now, false);
         self.check_deadlines(now);
         self.connections.drop_idle(now);
         self.connections.drop_finished();

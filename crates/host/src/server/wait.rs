@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::host::Host;
 use super::methods::internal_fault;
+use super::ready::ReadyWait;
 
 /// How long a wait lasts if nobody says.
 const DEFAULT_WAIT_TIMEOUT: Duration = Duration::from_millis(600_000);
@@ -36,6 +37,8 @@ pub(super) enum Waiter {
     Render(Box<RenderWait>),
     /// For the end of a command.
     Run { token: String, started: Instant, deadline: Instant, result: Box<RunResult> },
+    /// For the program to take a text.
+    Ready(ReadyWait),
     /// For the end of a submission.
     Submit { delivery: String },
     /// For the session's end.
@@ -132,6 +135,7 @@ impl Waiter {
                 });
                 [render.deadline, stable].into_iter().flatten().min()
             }
+            Self::Ready(wait) => Some(wait.next_check_at()),
             Self::Submit { .. } | Self::Destroyed => None,
         }
     }
@@ -326,6 +330,7 @@ impl Host {
     pub(super) fn answer_all(&mut self, now: Instant) {
         self.check_waiters(now, true);
         self.end_submissions();
+        self.check_readiness(now, true);
         let exit_code = self.manifest.exit_code;
         let exit_signal = self.manifest.exit_signal.clone();
         let id = self.manifest.session_id.clone();
@@ -346,9 +351,53 @@ impl Host {
                 session_id: id.clone(),
                 destroyed: true,
             })),
-            Waiter::Render(_) | Waiter::Submit { .. } => None,
+            Waiter::Render(_) | Waiter::Ready(_) | Waiter::Submit { .. } => None,
         });
     }
+}
+
+/// Refuses what agent-tty refuses, whose engine it could hang: a quantifier of a group that ends in one,
+/// or of another quantifier.
+pub fn check_nested_quantifiers(pattern: &str) -> Result<(), HostFault> {
+    let quantifies = |c: char| matches!(c, '*' | '+' | '{');
+    let mut open: Vec<bool> = Vec::new();
+    // Whether the piece before is a group with a quantifier in it, or has a counted one already.
+    let (mut risky, mut escaped, mut in_class) = (false, false, false);
+    let mut counted = false;
+    for c in pattern.chars() {
+        if escaped || in_class {
+            in_class &= escaped || c != ']';
+            escaped = !escaped && c == '\\';
+            (risky, counted) = (false, false);
+            continue;
+        }
+        if quantifies(c) && (risky || (counted && c == '{')) {
+            let message = "Invalid regex pattern: nested quantifiers are not allowed.";
+            return Err(HostFault::invalid_input(message).with("regex", pattern));
+        }
+        counted = c == '}';
+        match c {
+            '\\' => escaped = true,
+            '[' => in_class = true,
+            '(' => open.push(false),
+            ')' => {
+                risky = open.pop().unwrap_or(false);
+                // What holds a risky group is risky, too.
+                if let Some(outer) = open.last_mut() {
+                    *outer |= risky;
+                }
+                continue;
+            }
+            _ if quantifies(c) => {
+                if let Some(group) = open.last_mut() {
+                    *group = true;
+                }
+            }
+            _ => {}
+        }
+        risky = false;
+    }
+    Ok(())
 }
 
 /// Whether a pattern can be used.
@@ -378,13 +427,24 @@ pub fn check_offline(
             let matched = Some(params.screen_stable_ms.is_none());
             Ok(WaitResult { matched, ..result })
         }
-        None => Err(HostFault::new(
-            FaultCode::ReplayError,
-            format!(
+        None => {
+            let message = format!(
                 "the session is over, and its last screen does not show: {}\n{}",
                 render.describe_condition(),
                 shown.text.trim_end()
-            ),
-        )),
+            );
+            let lines: Vec<&str> = shown.text.lines().collect();
+            let mut fault = HostFault::new(FaultCode::ReplayError, message)
+                .with("capturedAtSeq", seq.max(0))
+                .with("cursorRow", shown.row)
+                .with("cursorCol", shown.col)
+                .with("visibleLines", lines);
+            for (name, given) in [("text", &params.text), ("regex", &params.regex)] {
+                if let Some(given) = given {
+                    fault = fault.with(name, given.as_str());
+                }
+            }
+            Err(fault)
+        }
     }
 }

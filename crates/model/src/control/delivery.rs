@@ -69,6 +69,20 @@ pub enum DeliverySign {
 }
 
 impl DeliveryState {
+    /// Every state, in the order in which a delivery comes to them.
+    pub const ALL: &[Self] = &[
+        Self::Ready,
+        Self::Composed,
+        Self::Submitted,
+        Self::Queued,
+        Self::Accepted,
+        Self::Unproven,
+        Self::Stuck,
+        Self::Altered,
+        Self::NotComposed,
+        Self::Refused,
+    ];
+
     /// The state after a sign. What the agent's own record says outweighs what a screen showed, and
     /// nothing undoes an accepted delivery.
     #[must_use]
@@ -151,6 +165,9 @@ pub struct DeliveryRecord {
     pub channel: DeliveryChannel,
     /// SHA-256 of the text, in hexadecimal.
     pub sha256: String,
+    /// The same of the text as agents may change it: line ends, tabs, outer blanks.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub normalised_sha256: String,
     /// How long the text is.
     pub bytes: u64,
     /// Where it stands.

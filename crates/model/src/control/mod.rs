@@ -6,6 +6,8 @@ pub mod fuse_wire;
 pub mod fuses;
 pub mod holders;
 pub mod locks;
+pub mod note;
+pub mod obstacle;
 pub mod permits;
 pub mod process_list;
 pub mod prompt;

@@ -76,7 +76,7 @@ pub fn match_prompt(sent: &str, recorded: &str) -> Option<PromptMatch> {
 }
 
 /// What agents change in a text: line ends, tabs (four blanks), outer blanks.
-fn normalise_prompt(text: &str) -> String {
+pub fn normalise_prompt(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n").replace('\t', "    ").trim().to_owned()
 }
 

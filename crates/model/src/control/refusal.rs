@@ -7,8 +7,16 @@ use std::fmt;
 pub enum DriveRefusal {
     /// No control table was measured for this agent.
     NotDriven { agent: String },
+    /// The agent cannot be driven in that way.
+    NoSuchMode { agent: String, mode: String },
     /// The session's process is not proven alive.
     NotAlive { why: String },
+    /// The process that had the conversation has another one now.
+    MovedOn { now: Option<String> },
+    /// The same key was used for another text.
+    KeyReused { delivery: String },
+    /// Without the store it cannot be told whether a key was used before.
+    KeyUnknown { why: String },
     /// A question is open; Enter would answer it.
     AgentWaits { question: Option<String> },
     /// It is not known whether the agent is idle.
@@ -23,6 +31,12 @@ pub enum DriveRefusal {
     PersonTypes,
     /// The prompt's text must not be sent.
     Text(PromptFault),
+    /// The directory that the conversation worked in is not there.
+    DirectoryMissing { path: String, why: String },
+    /// Only the vault still has the transcript.
+    OnlyInVault { id: String },
+    /// Whoever holds the conversation does not let go of it now.
+    NotTaken { why: String },
     /// A live process holds the conversation.
     Held { pids: Vec<u32>, terminal: Option<String> },
     /// A process may hold the conversation, and that cannot be told from here.
@@ -55,7 +69,11 @@ impl DriveRefusal {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::NotDriven { .. } => "not-driven",
+            Self::NoSuchMode { .. } => "no-such-mode",
             Self::NotAlive { .. } => "not-alive",
+            Self::MovedOn { .. } => "moved-on",
+            Self::KeyReused { .. } => "key-reused",
+            Self::KeyUnknown { .. } => "key-unknown",
             Self::AgentWaits { .. } => "agent-waits",
             Self::ActivityUnknown => "activity-unknown",
             Self::SeveralHolders { .. } => "several-holders",
@@ -63,6 +81,9 @@ impl DriveRefusal {
             Self::ComposerNotEmpty => "composer-not-empty",
             Self::PersonTypes => "person-types",
             Self::Text(fault) => fault.code(),
+            Self::DirectoryMissing { .. } => "directory-missing",
+            Self::OnlyInVault { .. } => "only-in-vault",
+            Self::NotTaken { .. } => "not-taken",
             Self::Held { .. } => "held",
             Self::MaybeHeld { .. } => "maybe-held",
             Self::Shared { .. } => "shared",
@@ -78,10 +99,17 @@ impl DriveRefusal {
             Self::NotDriven { .. } => {
                 "`ostler create --agent` and `ostler attach` still work".to_owned()
             }
+            Self::NoSuchMode { .. } => {
+                "`ostler adapters` shows how each agent can be driven; `ostler create --agent` starts it as it is".to_owned()
+            }
             Self::NotAlive { .. } => {
                 "`ostler why` shows the evidence, `ostler show` the command that opens it again"
                     .to_owned()
             }
+            Self::MovedOn { now: Some(id) } => format!("`ostler prompt {id}` reaches what it has now"),
+            Self::MovedOn { now: None } => "`ostler who` shows what it has now".to_owned(),
+            Self::KeyReused { .. } => "use another key for another text".to_owned(),
+            Self::KeyUnknown { .. } => "`ostler doctor` tells what is wrong; without `--key` it is sent".to_owned(),
             Self::AgentWaits { .. } => "answer the question first: `ostler attach`".to_owned(),
             Self::ActivityUnknown => "`--now` sends it all the same".to_owned(),
             Self::SeveralHolders { .. } => "name the terminal instead of the session".to_owned(),
@@ -91,6 +119,13 @@ impl DriveRefusal {
             }
             Self::PersonTypes => "wait two seconds, or say `--over-person`".to_owned(),
             Self::Text(fault) => fault.remedy().to_owned(),
+            Self::DirectoryMissing { .. } => {
+                "bring it back (it may be unmounted), or say `--cwd` where the agent honours that".to_owned()
+            }
+            Self::OnlyInVault { id } => format!("`ostler vault restore {id}` brings it back"),
+            Self::NotTaken { .. } => {
+                "`--when-idle` waits for the end of a turn; `ostler who` shows who holds it".to_owned()
+            }
             Self::Held { terminal: Some(id), .. } => format!("`ostler attach {id}`"),
             Self::Held { terminal: None, .. } => {
                 "`ostler who` shows who holds it, and how to get it".to_owned()
@@ -111,7 +146,15 @@ impl fmt::Display for DriveRefusal {
             Self::NotDriven { agent } => {
                 write!(f, "{agent} is not driven: how is not known well enough")
             }
+            Self::NoSuchMode { agent, mode } => write!(f, "{agent} cannot be {mode}"),
             Self::NotAlive { why } => write!(f, "its process is not proven alive ({why})"),
+            Self::MovedOn { .. } => f.write_str("its process has gone on to another conversation"),
+            Self::KeyReused { delivery } => {
+                write!(f, "the key was used for another text (delivery {delivery})")
+            }
+            Self::KeyUnknown { why } => {
+                write!(f, "whether the key was used before cannot be told: {why}")
+            }
             Self::AgentWaits { question: Some(question) } => {
                 write!(f, "it waits for an answer ({question}); Enter would give one")
             }
@@ -128,6 +171,14 @@ impl fmt::Display for DriveRefusal {
             Self::ComposerNotEmpty => f.write_str("something is typed there and was not sent"),
             Self::PersonTypes => f.write_str("a person typed there within the last two seconds"),
             Self::Text(fault) => fault.fmt(f),
+            Self::DirectoryMissing { path, why } => {
+                write!(f, "the directory it worked in is not there: {path}: {why}")
+            }
+            Self::OnlyInVault { .. } => f.write_str("only the vault still has its transcript"),
+            Self::NotTaken { why } => write!(f, "it cannot be taken over now: {why}"),
+            Self::Held { pids, .. } if pids.is_empty() => {
+                f.write_str("another command is resuming the conversation")
+            }
             Self::Held { pids, .. } => write!(f, "the conversation is held by {}", list_pids(pids)),
             Self::MaybeHeld { why } => write!(f, "the conversation may be held ({why})"),
             Self::Shared { .. } => f.write_str("one process serves several conversations"),

@@ -3,10 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::delivery::DeliveryRecord;
+use super::delivery::{DeliveryRecord, delivery_failure};
 use super::holders::{ConversationHolder, HandOverWay, HolderKind};
+use crate::conversation::ConversationEntry;
 use crate::identity::Identity;
-use crate::status::Activity;
+use crate::status::{Activity, Status};
 use crate::time::Time;
 use crate::wire::IncompleteSource;
 
@@ -55,6 +56,11 @@ pub enum LaunchState {
     Blocked,
     /// It ended.
     Failed,
+    /// It has not become ready in time, and asks nothing that is known.
+    Waiting,
+    /// It has another conversation than it should; it was stopped, and told nothing.
+    #[serde(rename = "wrong-conversation")]
+    WrongConversation,
 }
 
 /// What keeps a started agent from taking prompts.
@@ -138,6 +144,9 @@ pub struct LaunchResult {
     /// Of a program that has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+    /// Why it is not ready, or how it failed, in its own words where it has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The command line, without the prompt.
     pub argv: Vec<String>,
     /// Whether nothing was started: this is what would be.
@@ -148,6 +157,20 @@ pub struct LaunchResult {
     pub incomplete: Vec<IncompleteSource>,
 }
 
+/// What a command that started an agent ends with, as an error code; `None` is success.
+pub fn launch_failure(result: &LaunchResult) -> Option<&'static str> {
+    let delivery = result.delivery.as_ref();
+    match result.state {
+        LaunchState::Blocked => Some("BLOCKED"),
+        LaunchState::Failed => Some("TURN_FAILED"),
+        LaunchState::Waiting => Some("WAIT_TIMEOUT"),
+        LaunchState::WrongConversation => Some("NOT_DELIVERED"),
+        LaunchState::Ready | LaunchState::Accepted => delivery.and_then(|delivery| {
+            delivery_failure(delivery.state, delivery.turn.as_ref().map(|turn| turn.end))
+        }),
+    }
+}
+
 /// The result of `deliveries`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -156,6 +179,32 @@ pub struct DeliveriesResult {
     pub deliveries: Vec<DeliveryRecord>,
     /// What could not be read.
     pub incomplete: Vec<IncompleteSource>,
+}
+
+/// The result of `peek`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PeekResult {
+    /// The session.
+    pub session: String,
+    /// The adapter's id.
+    pub agent: String,
+    /// The lifecycle state.
+    pub status: Status,
+    /// What it is doing; only when it may be live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
+    /// What it waits for a person to answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<String>,
+    /// The last things that were said on both sides, oldest first.
+    pub messages: Vec<ConversationEntry>,
+    /// The terminal it runs in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<String>,
+    /// What that shows, if it was asked for or a question is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub screen: Option<String>,
 }
 
 /// How a process ended.

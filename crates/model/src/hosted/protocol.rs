@@ -15,9 +15,10 @@ use std::collections::BTreeMap;
 use super::wire::{
     AttachParams, AttachResult, DestroyParams, DestroyResult, Dimensions, HostReport,
     InspectParams, KeyframeParams, KeyframeResult, KeysParams, KeysResult, MarkParams, PasteParams,
-    RenderParams, RunParams, RunResult, ScreenshotParams, ScreenshotResult, SeqResult,
-    SignalAnswer, SignalParams, SnapshotParams, SnapshotResult, SubmissionProofAnswer,
-    SubmissionProofParams, SubmitParams, SubmitResult, TypeParams, WaitParams, WaitResult,
+    ReadyParams, ReadyResult, RenderParams, RunParams, RunResult, ScreenshotParams,
+    ScreenshotResult, SeqResult, SignalAnswer, SignalParams, SnapshotParams, SnapshotResult,
+    SubmissionProofAnswer, SubmissionProofParams, SubmitParams, SubmitResult, TypeParams,
+    WaitParams, WaitResult,
 };
 use super::{FaultCode, HostFault};
 
@@ -119,6 +120,8 @@ host_protocol! {
     /// Whoever asked for a submission needs no more of it.
     SubmissionProof = "submissionProof": SubmissionProofParams => SubmissionProofAnswer, None,
         |_| Ok(());
+    /// Wait until the program takes a text.
+    AwaitReady = "awaitReady": ReadyParams => ReadyResult, None, |_| Ok(());
     /// Give the shell a command.
     Run = "run": RunParams => RunResult, Some(&["command", "noWait", "timeoutMs"]), |query| {
         if query.timeout_ms == Some(0) {

@@ -9,11 +9,13 @@ use super::{SessionManifest, TerminationCategory};
 use crate::time::Time;
 
 mod batch;
+mod ready;
 mod snapshot;
 mod submit;
 mod wait;
 
 pub use batch::{BatchResult, StepError, StepRecord};
+pub use ready::{ReadyParams, ReadyResult};
 pub use snapshot::{
     ScreenshotParams, ScreenshotResult, SnapshotCell, SnapshotCells, SnapshotFormat, SnapshotLine,
     SnapshotParams, SnapshotResult,
@@ -395,6 +397,12 @@ pub struct RendererRuntime {
     /// Why the host was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
+    /// Of a live one under agent-tty's name: it draws already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub booted: Option<bool>,
+    /// The same: whether it is being started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_in_flight: Option<bool>,
 }
 
 /// The host of a session.

@@ -29,9 +29,6 @@ mod homes;
 mod list;
 mod version;
 
-/// The version of agent-tty whose contract this keeps.
-const AGENT_TTY_CONTRACT: &str = "0.5.0";
-
 #[derive(Debug, Parser)]
 #[command(
     name = "agent-tty",
@@ -208,8 +205,9 @@ impl AgentTtyGlobals {
     }
 }
 
+/// The version that scripts compare: that of the contract, and nothing more.
 fn cli_version() -> String {
-    format!("{AGENT_TTY_CONTRACT}+ostler.{}", env!("CARGO_PKG_VERSION"))
+    flows::terminal::AGENT_TTY_CONTRACT.to_owned()
 }
 
 fn absolute_home(path: &Path) -> Result<PathBuf, HostFault> {

@@ -13,6 +13,7 @@ use flows::observe::ObserveScope;
 use flows::writer::{
     self as client, AskLimits, DaemonAnswer, DaemonCallError, DaemonHolder, DaemonOrder, HomeId,
 };
+use model::helper::DaemonPlace;
 use model::wire::DaemonResult;
 use store::writer;
 use sys::lock::LockAttempt;
@@ -24,6 +25,7 @@ use crate::cli::metrics::metrics_text;
 use crate::cli::{CliContext, served, version};
 use crate::env;
 use crate::error::Error;
+use crate::helper;
 use crate::render::output;
 
 declare_commands![
@@ -156,8 +158,21 @@ fn run_in_foreground(context: &CliContext, machine: &Machine) -> Result<ExitCode
     let source = context.live_source(ObserveScope::Active, &[]).ok();
     let badge = source.map(BadgeKeeper::new);
     let daemon = daemon.with_notifier(start_notifier(context)?);
+    let place = DaemonPlace {
+        socket,
+        home_id: home.to_string(),
+        version: version::OSTLER_VERSION.to_owned(),
+        program: sys::spawn::this_program()?,
+    };
+    let helpers = helper::HelperKeeper::start(machine.clone(), place)?;
+    let helper = crate::daemon::HelperDesk {
+        home: machine.home().to_owned(),
+        wake: helpers.waker(),
+        source: context.live_source(ObserveScope::All, &[]).ok(),
+    };
     let services = crate::daemon::DoorServices {
         badge,
+        helper,
         measure: metrics_text,
         api: ApiService::new(served::COMMAND_RUNNER),
     };
@@ -165,6 +180,8 @@ fn run_in_foreground(context: &CliContext, machine: &Machine) -> Result<ExitCode
     output::print_notice(&format!("ostler daemon: pid {}", std::process::id()));
     let ended =
         daemon.run(&mut |problem| output::print_notice(&format!("ostler daemon: {problem}")));
+    // First: what they ask through the door is held back until something happens.
+    helpers.stop();
     door.close();
     drop(ended?);
     // Last: with this lock free, everything is.

@@ -15,6 +15,7 @@ use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::{IncompleteSource, LsResult, SessionView};
 
+use crate::cli::ls_fleet;
 use crate::cli::{CliContext, complete, setup};
 use crate::error::{self, Error};
 use crate::render::colour::Painter;
@@ -91,6 +92,18 @@ pub(crate) struct LsArgs {
     /// List sub-agents too, with their parents.
     #[arg(long)]
     subagents: bool,
+    /// List the sessions of all members of the fleet too (docs/fleet.md).
+    #[arg(long, conflicts_with_all = ["status", "activity", "cwd", "since", "branch", "filter", "sort", "subagents", "watch"])]
+    fleet: bool,
+    /// Only those of these members of the fleet.
+    #[arg(long, value_name = "MEMBER", value_delimiter = ',', conflicts_with_all = ["status", "activity", "cwd", "since", "branch", "filter", "sort", "subagents", "watch"])]
+    host: Vec<String>,
+    /// With `--fleet`: members that are not reachable do not make the answer incomplete.
+    #[arg(long)]
+    reachable: bool,
+    /// With `--fleet`: how many seconds the hub is waited for.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2)]
+    timeout: u64,
     /// Print ids only.
     #[arg(short, long)]
     quiet: bool,
@@ -232,6 +245,20 @@ struct SessionFilter<'a> {
 
 impl LsArgs {
     pub(crate) fn run_ls(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        if self.fleet || !self.host.is_empty() {
+            return ls_fleet::list_fleet(
+                context,
+                &ls_fleet::FleetListing {
+                    all: self.all,
+                    hosts: &self.host,
+                    reachable: self.reachable,
+                    timeout: self.timeout,
+                    quiet: self.quiet,
+                    agents: &self.agent,
+                    limit: self.limit,
+                },
+            );
+        }
         match self.watch {
             None => {
                 let observation = context.observe_now(self.observe_scope(), &self.agent)?;

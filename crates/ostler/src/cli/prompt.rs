@@ -7,14 +7,16 @@ use std::time::Duration;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use flows::address;
+use flows::control::deliveries::ControlLedger;
 use flows::control::prompt::{PromptRequest, deliver_prompt};
 use flows::observe::ObserveScope;
 use flows::terminal::source;
 use model::control::delivery::{DeliveryRecord, delivery_failure};
 use model::time::parse_duration;
 
-use crate::cli::{CliContext, complete};
-use crate::error::Error;
+use crate::cli::{CliContext, complete, ls};
+use crate::env;
+use crate::error::{self, Error};
 use crate::render::{output, text};
 
 declare_commands![CommandEntry {
@@ -65,6 +67,12 @@ pub(crate) struct PromptArgs {
     /// Send it although a person types there.
     #[arg(long)]
     over_person: bool,
+    /// A name for this prompt: under the same name the same text is sent once, whoever asks again.
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// Return when the agent's record holds it, or when its turn is over.
+    #[arg(long, value_name = "WHAT", default_value = "accepted")]
+    wait: AwaitedOutcome,
     /// How long an agent that works is waited for.
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = parse_span)]
     timeout: Duration,
@@ -73,7 +81,16 @@ pub(crate) struct PromptArgs {
     accept_timeout: Duration,
 }
 
-fn parse_span(text: &str) -> Result<Duration, String> {
+/// What a prompt is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum AwaitedOutcome {
+    /// The agent's record holds it.
+    Accepted,
+    /// Its turn is over.
+    Idle,
+}
+
+pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "write it like 15s, 10m or 2h".to_owned())
 }
 
@@ -97,6 +114,9 @@ impl PromptArgs {
             into_working: self.now,
             is_command: self.command,
             over_person: self.over_person,
+            key: self.key.clone(),
+            wait_idle: self.wait == AwaitedOutcome::Idle,
+            path: env::lookup_variable("PATH").unwrap_or_default(),
             idle_timeout: self.timeout,
             accept_timeout: self.accept_timeout,
         };
@@ -104,20 +124,28 @@ impl PromptArgs {
             let later = context.next_turn();
             later.observe_now(ObserveScope::All, &[]).map_err(|error| error.to_string())
         };
-        let delivery = deliver_prompt(&context.terminals_home()?, &request, &mut observe)?;
-        if delivery_failure(delivery.state, None).is_some() {
-            return Err(Error::NotDelivered(Box::new(delivery)));
+        let mut ledger = ControlLedger::new(context.machine()?);
+        let home = context.terminals_home()?;
+        let delivery = deliver_prompt(&home, &request, &mut ledger, &mut observe)?;
+        ls::report_incomplete(&ledger.incomplete);
+        let turn = delivery.turn.as_ref().map(|turn| turn.end);
+        match delivery_failure(delivery.state, turn) {
+            Some("TURN_FAILED") => {
+                return Err(Error::TurnNotAnswered(Box::new(delivery), "TURN_FAILED"));
+            }
+            Some(_) => return Err(Error::NotDelivered(Box::new(delivery))),
+            None => {}
         }
         if context.json {
             context.print_json(&delivery)?;
         } else {
             output::print_text(&render_receipt(&delivery))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(error::exit_code_for(&ledger.incomplete))
     }
 }
 
-fn render_receipt(delivery: &DeliveryRecord) -> String {
+pub(crate) fn render_receipt(delivery: &DeliveryRecord) -> String {
     let place = delivery.proof.as_ref().map_or("", |proof| proof.path.as_str());
     let after = delivery.accepted_ms.unwrap_or_default();
     format!(

@@ -228,6 +228,10 @@ pub(crate) enum SampleStage {
     Terminal,
     /// An idle agent runs on a terminal named `build`.
     Driven,
+    /// A new user's, with an agent that is installed.
+    Installed,
+    /// The same, with a conversation of that agent that no process holds.
+    Paused,
     /// An access session is open.
     Access,
     /// OpenClaw has a session store.

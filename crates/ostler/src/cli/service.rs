@@ -1,12 +1,13 @@
 //! `ostler service`
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use flows::service::{self, ServiceError, ServiceRequest};
 use model::wire::{FileChange, ServiceLogLine, ServiceLogsResult, ServiceResult};
+use sys::service::ServiceManagerError;
 
 use crate::cli::{CliContext, hooks, setup};
 use crate::error::Error;
@@ -23,7 +24,11 @@ declare_commands![
         effect: WritesFiles,
         answers: &[answer::<wire::ServiceResult>()],
         examples: &[example("service install --dry-run", "The unit that would be written.")],
-        cases: &[empty("service install --dry-run"), refused("service install --no-such-option")],
+        cases: &[
+            empty("service install --dry-run"),
+            empty("service install --print /usr/bin/ostler"),
+            refused("service install --no-such-option")
+        ],
         uncased: &[(Usual, NEEDS_MANAGER), ONE_PROGRAM],
         ..entry!("service install")
     },
@@ -81,13 +86,23 @@ pub(crate) struct ServiceArgs {
 #[derive(Debug, Subcommand)]
 enum ServiceCommand {
     /// Write the unit, start it, and start it with every session of yours.
-    Install(ServiceChangeArgs),
+    Install(ServiceInstallArgs),
     /// Tell whether it is installed and runs, and what happens at logout.
     Status,
     /// Show what it said.
     Logs(ServiceLogsArgs),
     /// Stop it and take the unit away; an edited one goes to the trash as it is.
     Uninstall(ServiceChangeArgs),
+}
+
+#[derive(Debug, Args)]
+struct ServiceInstallArgs {
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the unit for a program at this place, as packages have it, and change nothing.
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "dry_run")]
+    print: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -116,6 +131,10 @@ impl ServiceArgs {
         let view = match &self.action {
             ServiceCommand::Status => service::service_status(&request)?,
             ServiceCommand::Logs(logs) => return logs.show_logs(context, &request),
+            ServiceCommand::Install(ServiceInstallArgs { print: Some(program), .. }) => {
+                output::print_text(&service::render_packaged_unit(program)?)?;
+                return Ok(ExitCode::SUCCESS);
+            }
             ServiceCommand::Install(change) if change.dry_run => preview_install(&request)?,
             ServiceCommand::Install(_) => service::install_service(&request, &remove)?,
             ServiceCommand::Uninstall(change) if change.dry_run => {
@@ -218,6 +237,12 @@ fn last_own_lines(home: &Path, count: usize) -> (String, Vec<String>) {
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let from = lines.len().saturating_sub(count);
     (path.to_string_lossy().into_owned(), lines[from..].to_vec())
+}
+
+impl From<ServiceManagerError> for Error {
+    fn from(error: ServiceManagerError) -> Self {
+        ServiceError::from(error).into()
+    }
 }
 
 impl From<ServiceError> for Error {

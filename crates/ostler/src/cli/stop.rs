@@ -6,17 +6,19 @@ use std::time::Duration;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use flows::address;
+use flows::control::deliveries::ControlLedger;
 use flows::observe::{ObserveScope, Observed};
 use flows::process_list::{OrphanProcess, find_orphans};
 use flows::stop::{SessionGlance, StopError, StopOptions, plan_stop};
 use flows::terminal::TerminalHome;
+use model::control::note::ControlEvent;
 use model::control::wire::{ProcessEnding, StopResult, StoppedSession};
 use model::rules::judge::proven_owners;
 use model::session::{SessionKind, SessionName};
 use model::status::Activity;
 use model::wire::OwnerView;
 
-use crate::cli::{CliContext, complete};
+use crate::cli::{CliContext, complete, ls};
 use crate::error::{self, Error};
 use crate::render::{duration, output, text};
 
@@ -96,19 +98,30 @@ impl StopArgs {
         }
         let mut result = StopResult { stopped: Vec::new(), dry_run: self.dry_run };
         let options = StopOptions { grace: self.grace, now: self.now, turn_only: self.turn };
+        let mut ledger = ControlLedger::new(context.machine()?);
         for (plan, name) in plans.into_iter().zip(&names) {
             if self.dry_run {
                 result.stopped.push(plan.preview());
                 continue;
             }
             let look_again = || glance_at(context, &terminals, name);
-            result.stopped.push(plan.carry_out(&options, &terminals, &look_again)?);
+            let stopped = plan.carry_out(&options, &terminals, &look_again)?;
+            let detail = serde_json::json!({
+                "processes": stopped.processes.len(),
+                "left": stopped.left.len(),
+                "turnOnly": stopped.turn_only,
+                "respawned": stopped.respawned,
+                "exitCode": stopped.exit_code,
+            });
+            ledger.keep_event(ControlEvent::Stopped, name, detail);
+            result.stopped.push(stopped);
         }
         if context.json {
             context.print_json(&result)?;
         } else {
             output::print_text(&render_stopped(&result))?;
         }
+        ls::report_incomplete(&ledger.incomplete);
         Ok(exit_code_of_stop(&result))
     }
 }

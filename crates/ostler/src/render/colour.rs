@@ -31,6 +31,11 @@ impl Painter {
         Self { on: wanted && !env::no_color() }
     }
 
+    /// For what is drawn in another way.
+    pub(crate) const fn without_colour() -> Self {
+        Self { on: false }
+    }
+
     /// Whether there is colour.
     pub(crate) fn has_colour(self) -> bool {
         self.on

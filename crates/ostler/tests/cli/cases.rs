@@ -125,6 +125,23 @@ impl Stage {
                 .exits(0);
                 self.run("wait build --text help --screen-stable-ms 100").exits(0);
             }
+            "installed" | "paused" => {
+                let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/terminal/fake_agent.py");
+                let (record, files) = (self.own.join("record"), self.home.join(".claude"));
+                let words = format!(
+                    "#!/bin/sh\nexec python3 {script} {} claude={} -- \"$@\"\n",
+                    record.display(),
+                    files.display()
+                );
+                self.own.write("bin/claude", words);
+                let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+                std::fs::set_permissions(self.own.join("bin/claude"), mode).unwrap();
+                if name == "paused" {
+                    let launched = self.run("launch claude begin --headless --wait idle --json");
+                    let launched = launched.exits(0).result();
+                    self.id = launched["session"]["id"].as_str().unwrap().to_owned();
+                }
+            }
             "access" => {
                 let opened = self.run("access open --ttl 5m --generate --label work --json");
                 self.id = opened.exits(0).result()["id"].as_str().unwrap().to_owned();
@@ -161,6 +178,7 @@ impl Stage {
             .env("OSTLER_HOME", self.state())
             .env("PS1", "$ ")
             .env("COLUMNS", "160")
+            .env("PATH", format!("{}:/usr/bin:/bin", self.own.join("bin").display()))
             .args(self.words(line));
         command
     }

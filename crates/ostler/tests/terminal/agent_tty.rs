@@ -413,3 +413,113 @@ fn f6_2_11_a_home_that_was_not_on_the_list_is_not_taken_off_it() {
     assert_eq!(collected["deregisteredHomes"], json!([]));
     assert_eq!(collected["homes"][0]["deregistered"], false);
 }
+
+/// The error of a call that fails.
+fn error(stage: &Stage, args: &[&str]) -> (i32, Value) {
+    let ran = stage.run(&[&["--json"][..], args].concat());
+    let mut envelope: Value = serde_json::from_str(&ran.stdout).unwrap();
+    (ran.code, envelope["error"].take())
+}
+
+#[test]
+fn f6_2_5_details_name_the_offending_value() {
+    let stage = stage();
+    let id = stage.create(&["/bin/cat"]);
+    for (args, code, details) in [
+        (
+            &["resize", &id, "--cols", "0", "--rows", "4"][..],
+            "INVALID_DIMENSIONS",
+            json!({"cols": "0"}),
+        ),
+        (&["wait", &id, "--timeout", "x"], "INVALID_DURATION", json!({"timeout": "x"})),
+        (&["wait", &id, "--idle-ms", "x"], "INVALID_DURATION", json!({"idleMs": "x"})),
+        (
+            &["wait", &id, "--screen-stable-ms", "0"],
+            "INVALID_DURATION",
+            json!({"screenStableMs": 0}),
+        ),
+        (&["wait", &id, "--cursor-row", "x"], "INVALID_INPUT", json!({"cursorRow": "x"})),
+        (&["screenshot", &id, "--profile", "nope"], "INVALID_INPUT", json!({"profile": "nope"})),
+        (&["snapshot", "."], "INVALID_SESSION_ID", json!({"sessionId": "."})),
+        (
+            &["gc", "--older-than", "x"],
+            "INVALID_DURATION",
+            json!({"value": "x", "expectedFormat": "<number>m, <number>h or <number>d"}),
+        ),
+    ] {
+        let (exit, error) = error(&stage, args);
+        assert_eq!((exit, &error["code"]), (2, &json!(code)), "{args:?}: {error}");
+        assert_eq!(error["details"], details, "{args:?}");
+    }
+    stage.ok(&["destroy", &id]);
+    let (_, destroyed) = error(&stage, &["destroy", &id]);
+    assert_eq!(destroyed["details"], json!({"sessionId": id, "status": "destroyed"}));
+    let (exit, unmet) = error(&stage, &["wait", &id, "--text", "zzz"]);
+    assert_eq!((exit, &unmet["code"]), (10, &json!("REPLAY_ERROR")));
+    let details = &unmet["details"];
+    assert_eq!((&details["text"], &details["cursorRow"]), (&json!("zzz"), &json!(0)));
+    assert!(details["visibleLines"].is_array() && details["capturedAtSeq"].is_number());
+}
+
+#[test]
+fn f6_2_7_nested_quantifiers_are_refused_as_agent_tty() {
+    let stage = stage();
+    let id = stage.create(&["/bin/cat"]);
+    for pattern in ["(a+)+", "(a*)*$", "((ab)+c)*", "(a{2,}){3}", "x{2}{3}"] {
+        let (exit, error) = error(&stage, &["wait", &id, "--regex", pattern]);
+        assert_eq!((exit, &error["code"]), (2, &json!("INVALID_INPUT")), "{pattern}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("nested quantifiers"), "{message}");
+    }
+    for pattern in ["(ab)+", "a+b*", "(a|b)+", "[a+]+", "\\(a+\\)+", "(a?)?"] {
+        let args = ["wait", &id, "--regex", pattern, "--timeout", "1"];
+        let refused = stage.run(&args).stderr;
+        assert!(!refused.contains("nested quantifiers"), "{pattern}: {refused}");
+    }
+}
+
+#[test]
+fn f6_3_a_run_that_timed_out_is_named_when_it_completes() {
+    let stage = stage();
+    let id = stage.shell();
+    let late = stage.ok(&["run", &id, "sleep 1", "--timeout", "50"]);
+    stage.ok(&["run", &id, "echo next", "--timeout", "20000"]);
+    let log = std::fs::read_to_string(stage.directory(&id).join("events.jsonl")).unwrap();
+    let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let done: Vec<Value> = events
+        .filter(|event| event["type"] == "run_complete")
+        .map(|mut event| event["payload"].take())
+        .collect();
+    assert_eq!(done[0], json!({"marker": late["marker"], "inputRunSeq": late["seq"]}));
+    assert_eq!(done.len(), 2);
+}
+
+#[test]
+fn f6_2_rows_9_and_12_and_calls_of_6_3() {
+    let stage = stage();
+    let id = stage.create(&["/bin/cat"]);
+    let live = stage.ok(&["inspect", &id]);
+    assert_eq!(live["host"]["cliVersion"], "0.5.0");
+    assert_eq!(live["rendererRuntime"]["booted"], true);
+    assert_eq!(live["rendererRuntime"]["bootInFlight"], false);
+    let version = stage.ok(&["version"]);
+    assert_eq!(version["cliVersion"], "0.5.0");
+    assert!(version["implementation"].as_str().unwrap().starts_with("ostler "));
+    let cast = stage.home.join("x.cast");
+    let cast = cast.to_str().unwrap();
+    let export = |more: &[&str]| {
+        let args = [&["record", "export", &id, "--format", "asciicast"][..], more].concat();
+        stage.run(&[&["--json"][..], &args].concat())
+    };
+    export(&["--out", cast, "--profile", "nope", "--timing", "max-speed"]).exits(0);
+    let head = std::fs::read_to_string(cast).unwrap();
+    assert!(head.lines().next().unwrap().contains("\"toolVersion\":\"0.5.0\""), "{head}");
+    export(&["--timing", "warp"]).exits(2);
+    let into = export(&["--out", stage.home.path().to_str().unwrap()]).exits(8);
+    assert!(into.stdout.contains("STORAGE_WRITE_ERROR"), "{}", into.stdout);
+    stage.ok(&["destroy", &id]);
+    assert_eq!(stage.ok(&["inspect", &id])["usedOfflineReplay"], false);
+    let forgotten = stage.ok(&["home", "forget", "rel"]);
+    assert_eq!(forgotten["forgotten"], false);
+    assert!(forgotten["path"].as_str().unwrap().starts_with('/'));
+}

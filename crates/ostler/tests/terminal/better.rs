@@ -476,3 +476,18 @@ fn p10_a_wait_on_a_session_that_is_over_blames_no_log() {
     assert_ne!(ran.code, 0);
     assert!(ran.stderr.contains("ostler snapshot") && !ran.stderr.contains("verify"), "{ran:?}");
 }
+
+#[test]
+fn every_signal_is_taken_by_name_and_number() {
+    let stage = stage();
+    let id = stage.script("trap 'echo got quit' QUIT; trap 'echo got winch' WINCH; echo up; while :; do sleep 0.05; done");
+    stage.ok(&["wait", &id, "--text", "up", "--timeout", "20000"]);
+    assert_eq!(stage.ok(&["signal", &id, "3"])["signal"], "SIGQUIT");
+    stage.ok(&["wait", &id, "--text", "got quit", "--timeout", "20000"]);
+    assert_eq!(stage.ok(&["signal", &id, "winch"])["signal"], "SIGWINCH");
+    stage.ok(&["wait", &id, "--text", "got winch", "--timeout", "20000"]);
+    for signal in ["STOP", "SIGCONT"] {
+        stage.ok(&["signal", &id, signal]);
+    }
+    assert_eq!(stage.fails(&["signal", &id, "64"]), (2, "INVALID_SIGNAL".to_owned()));
+}

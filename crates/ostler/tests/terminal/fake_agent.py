@@ -7,6 +7,12 @@ dialog=1     a question is open               opens=1    a question opens when a
 claude=DIR   keeps a registration and a transcript there, as Claude Code does; then also:
 status=WORD  what the registration says       alter=1    records another text than it was given
 late=S       seconds until it records a prompt
+turn=S       seconds until its turn ends      end=WORD   how: answered, failed, limited, interrupted
+asks=S       after so long a question is open in the turn
+trust=1      asks whether to trust the directory; login=1, update=1 in the same way
+exits=N      says something and ends with N   wrong=1    goes on with another conversation than it is told
+hangs=1      headless, does not end after its turn
+What follows `--` are Claude Code's own arguments: --session-id ID, --resume ID, --fork-session, -p.
 
 Every prompt that it takes, and every approval, is one line of JSON in RECORD.
 """
@@ -17,8 +23,10 @@ import sys
 import time
 import tty
 
+words = sys.argv[2:]
+own, agent_words = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, None)
 record = sys.argv[1]
-options = dict(one.split("=") for one in sys.argv[2:])
+options = dict(one.split("=") for one in own)
 number = lambda name, default=0: float(options.get(name, default))
 history, composer, shown_at, pastes = [], "", 0.0, 0
 swallow, dialog = number("swallow"), number("dialog")
@@ -30,7 +38,13 @@ def note(**what):
 
 
 SESSION = "5b1e0c52-8a5e-4b8e-9a55-d0a3a0c3c001"
-late = []
+late, ends, status = [], [], options.get("status", "idle")
+argument = lambda name: agent_words[agent_words.index(name) + 1] if name in (agent_words or []) else None
+if agent_words is not None:
+    SESSION = argument("--resume") or argument("--session-id") or SESSION
+    if number("wrong") or "--fork-session" in agent_words:
+        SESSION = "77777777-7777-4777-8777-" + "%012d" % os.getpid()
+    note(started=SESSION, argv=agent_words, marks=[name for name in os.environ if "CLAUDE" in name])
 
 
 def claude_file(below):
@@ -44,24 +58,46 @@ def register():
     now = int(time.time() * 1000)
     said = {"pid": os.getpid(), "sessionId": SESSION, "cwd": os.getcwd(), "startedAt": now,
             "procStart": ticks, "version": "2.1.325", "kind": "interactive",
-            "status": options.get("status", "idle"), "updatedAt": now, "statusUpdatedAt": now}
+            "status": status, "updatedAt": now, "statusUpdatedAt": now}
     path = claude_file(f"sessions/{os.getpid()}.json")
     with open(path + ".new", "w") as file:
         json.dump(said, file)
     os.rename(path + ".new", path)
 
 
-def record_prompt(text):
+def append_lines(lines):
     at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
     common = {"sessionId": SESSION, "cwd": os.getcwd(), "version": "2.1.325", "timestamp": at}
-    lines = [
-        {"type": "user", "message": {"role": "user", "content": text}, **common},
-        {"type": "assistant", "message": {"id": f"msg_{time.time()}", "role": "assistant",
-         "model": "fake", "content": [{"type": "text", "text": "done"}], "stop_reason": "end_turn",
-         "usage": {"input_tokens": 1, "output_tokens": 1}}, **common},
-    ]
     with open(claude_file(f"projects/-x/{SESSION}.jsonl"), "a") as file:
-        file.write("".join(json.dumps(line) + "\n" for line in lines))
+        file.write("".join(json.dumps({**line, **common}) + "\n" for line in lines))
+
+
+def record_end():
+    global status
+    end = options.get("end", "answered")
+    answer = {"type": "assistant", "message": {"id": f"msg_{time.time()}", "role": "assistant",
+              "model": "fake", "content": [{"type": "text", "text": "done"}], "stop_reason": "end_turn",
+              "usage": {"input_tokens": 1, "output_tokens": 1}}}
+    if end == "interrupted":
+        answer = {"type": "user", "message": {"role": "user", "content": [
+                  {"type": "text", "text": "[Request interrupted by user]"}]}}
+    elif end != "answered":
+        answer.update(isApiErrorMessage=True, error="rate_limit" if end == "limited" else "server_error")
+    append_lines([answer])
+    if status != options.get("status", "idle"):
+        status = options.get("status", "idle")
+        register()
+
+
+def record_prompt(text):
+    global status
+    append_lines([{"type": "user", "message": {"role": "user", "content": text}}])
+    if not number("turn"):
+        record_end()
+    elif agent_words is None or "-p" not in agent_words:
+        ends.append(time.time() + number("turn"))
+        status = "busy"
+        register()
 
 
 def take_prompt(text):
@@ -70,11 +106,35 @@ def take_prompt(text):
         late.append((time.time() + number("late"), text + "!" if number("alter") else text))
 
 
+HEADINGS = [("trust", "Do you trust the files in this folder?"), ("login", "Select login method:"),
+            ("update", "Update available!\r\n  3. Skip until next version")]
+
+
+def run_headless():
+    text = sys.stdin.read()
+    note(prompt=text)
+    if number("exits"):
+        print("API key is wrong", file=sys.stderr)
+        sys.exit(int(number("exits")))
+    print(json.dumps({"type": "system", "session_id": SESSION}), flush=True)
+    time.sleep(number("late"))
+    record_prompt(text)
+    if number("turn"):
+        time.sleep(number("turn"))
+        record_end()
+    print(json.dumps({"type": "result", "session_id": SESSION}), flush=True)
+    time.sleep(3600 if number("hangs") else 0)
+    sys.exit(0)
+
+
 def draw():
     out = "\x1b[?2026h\x1b[H\x1b[2J"
     for text in history[-4:]:
         out += "> " + text.replace("\n", "\r\n  ")[:400] + "\r\n\r\n"
-    if dialog:
+    asked = [heading for option, heading in HEADINGS if number(option)]
+    if asked:
+        out += asked[0] + "\r\n\u276f 1. Yes, proceed\r\n  2. No, exit\r\n"
+    elif dialog:
         out += "Run `rm -rf build`?\r\n\u276f 1. Yes\r\n  2. No (esc)\r\n"
     else:
         text = composer if time.time() >= shown_at else ""
@@ -90,9 +150,16 @@ def draw():
     os.write(1, (out + "\x1b[?2026l").encode())
 
 
+if "-p" in (agent_words or []):
+    run_headless()
 time.sleep(number("start"))
+if number("exits"):
+    print("configuration is broken")
+    sys.exit(int(number("exits")))
 if "claude" in options:
-    record_prompt("begin")
+    if agent_words is None:
+        append_lines([{"type": "user", "message": {"role": "user", "content": "begin"}}])
+        record_end()
     register()
 if number("raw", 1):
     tty.setraw(0)
@@ -103,8 +170,15 @@ buffer = b""
 while True:
     while late and late[0][0] <= time.time():
         record_prompt(late.pop(0)[1])
-    wait = max(0.0, late[0][0] - time.time()) if late else shown_at - time.time()
-    ready, _, _ = select.select([0], [], [], wait if late or wait > 0 else None)
+    while ends and ends[0] <= time.time():
+        ends.pop(0)
+        record_end()
+    if ends and number("asks") and status == "busy" and time.time() > ends[0] - number("turn") + number("asks"):
+        status = "waiting"
+        register()
+    due = [one[0] for one in late[:1]] + ends[:1] + ([ends[0] - number("turn") + number("asks")] if ends and number("asks") and status == "busy" else [])
+    wait = max(0.0, min(due) - time.time()) if due else shown_at - time.time()
+    ready, _, _ = select.select([0], [], [], wait if due or wait > 0 else None)
     if not ready:
         shown_at = 0.0
         draw()
@@ -123,16 +197,22 @@ while True:
             note(pasted=len(text))
             if number("opens"):
                 dialog = 1
-            if not dialog:
+            if not dialog and not any(number(option) for option, _ in HEADINGS):
                 composer += text
                 shown_at = time.time() + number("show")
+            continue
+        if buffer == b"\x1b" and ends:
+            buffer = b""
+            ends.clear()
+            options["end"] = "interrupted"
+            record_end()
             continue
         if buffer[:1] == b"\x1b" and len(buffer) < 6 and b"\x1b[200~".startswith(buffer):
             break
         byte, buffer = buffer[:1], buffer[1:]
         if byte in b"\r\n":
             note(enter=True)
-            if dialog:
+            if dialog or any(number(option) for option, _ in HEADINGS):
                 note(approved=True)
                 dialog = 0
             elif swallow > 0:

@@ -208,7 +208,8 @@ impl AgentTtyGcArgs {
 fn parse_age(text: &str) -> Result<Duration, HostFault> {
     let wrong = || {
         let message = format!("--older-than `{text}` must be a number of m, h or d, like 30m.");
-        HostFault::new(FaultCode::InvalidDuration, message)
+        let fault = HostFault::new(FaultCode::InvalidDuration, message);
+        fault.with("value", text).with("expectedFormat", "<number>m, <number>h or <number>d")
     };
     let unit = match text.chars().last() {
         Some('m') => 60,

@@ -157,7 +157,11 @@ fn list_homes(context: &CliContext, all: bool) -> Result<ExitCode, Error> {
 }
 
 fn forget_home(context: &CliContext, path: &Path) -> Result<ExitCode, Error> {
-    let path = super::absolute_home(path)?;
+    let path = std::path::absolute(path).map_err(|error| {
+        let message = format!("`{}` is not a path: {error}", path.display());
+        model::hosted::HostFault::invalid_input(message)
+    })?;
+    let path = super::absolute_home(&path)?;
     let mut homes = list_known_homes();
     let before = homes.len();
     homes.retain(|known| known.path != path);

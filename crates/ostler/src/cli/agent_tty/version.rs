@@ -20,6 +20,8 @@ pub(crate) struct AgentTtyVersionArgs {}
 #[serde(rename_all = "camelCase")]
 struct Versions {
     cli_version: String,
+    /// What keeps the contract.
+    implementation: &'static str,
     protocol_version: &'static str,
     renderer_backends: [&'static str; 2],
     runtime: Runtime,
@@ -65,6 +67,7 @@ impl AgentTtyVersionArgs {
         };
         let result = Versions {
             cli_version: super::cli_version(),
+            implementation: concat!("ostler ", env!("CARGO_PKG_VERSION")),
             protocol_version: "0.1.0",
             renderer_backends: RENDERER_BACKENDS,
             runtime: Runtime { node: "not used", platform, arch },

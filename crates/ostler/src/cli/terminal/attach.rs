@@ -70,6 +70,11 @@ enum AttachEnd {
 }
 
 impl AttachArgs {
+    /// As `attach ID` alone.
+    pub(crate) fn of_terminal(id: &str) -> Self {
+        Self { id: id.to_owned(), read_only: false, take: false, keep_size: false, detach_key: ']' }
+    }
+
     pub(crate) fn run_attach(&self, context: &CliContext) -> Result<ExitCode, Error> {
         if context.json {
             return Err(HostFault::invalid_input(

@@ -89,8 +89,23 @@ fn not_hosted(found: &Observed) -> Error {
 
 /// A number that is not negative, or the fault that names the option.
 fn parse_whole(option: &str, text: Option<&str>) -> Result<Option<u64>, HostFault> {
-    let wrong = |_| HostFault::invalid_input(format!("{option} must be a non-negative integer."));
-    text.map(|text| text.parse().map_err(wrong)).transpose()
+    text.map(|text| {
+        text.parse().map_err(|_| {
+            let message = format!("{option} must be a non-negative integer.");
+            HostFault::invalid_input(message).with(&detail_name(option), text)
+        })
+    })
+    .transpose()
+}
+
+/// The name of an option's value in `error.details`: `--idle-ms` is `idleMs`.
+fn detail_name(option: &str) -> String {
+    let mut words = option.trim_start_matches('-').split('-');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| {
+        let (head, rest) = word.split_at(word.len().min(1));
+        name + &head.to_ascii_uppercase() + rest
+    })
 }
 
 /// As [`parse_whole`], for a span of time. agent-tty has a code of its own for it.
@@ -108,7 +123,8 @@ fn parse_span(
     match number {
         Some(number) if theirs && number < least => {
             let message = format!("{option} must be a positive integer.");
-            Err(HostFault::new(FaultCode::InvalidDuration, message))
+            let fault = HostFault::new(FaultCode::InvalidDuration, message);
+            Err(fault.with(&detail_name(option), number))
         }
         number => Ok(number),
     }
@@ -121,7 +137,7 @@ fn parse_position(option: &str, text: Option<&str>) -> Result<Option<u16>, HostF
 }
 
 /// Columns or rows.
-fn parse_cells(text: &str) -> Result<u16, HostFault> {
+fn parse_cells(option: &str, text: &str) -> Result<u16, HostFault> {
     text.parse().ok().filter(|number| *number > 0).ok_or_else(|| {
         let too_large = text.parse::<u64>().is_ok_and(|number| number > u64::from(u16::MAX));
         let message = match too_large {
@@ -131,6 +147,6 @@ fn parse_cells(text: &str) -> Result<u16, HostFault> {
             ),
             false => format!("`{text}` is not a size: columns and rows must be positive integers."),
         };
-        HostFault::new(FaultCode::InvalidDimensions, message)
+        HostFault::new(FaultCode::InvalidDimensions, message).with(&detail_name(option), text)
     })
 }

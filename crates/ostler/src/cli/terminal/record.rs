@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use flows::terminal::export::{self, ExportFormat, ExportLook, FilmTiming};
+use flows::terminal::screen::Personality;
+use flows::terminal::screen::png::Profile;
+use model::hosted::HostFault;
 use model::time::parse_duration;
 
 use crate::cli::CliContext;
@@ -83,6 +86,9 @@ struct RecordExportArgs {
     timing: Option<String>,
 }
 
+/// How time may pass in a video, as agent-tty has it.
+const TIMINGS: [&str; 3] = ["recorded", "accelerated", "max-speed"];
+
 /// A factor in hundredths.
 fn parse_speed(text: &str) -> Result<u32, String> {
     let factor: f64 = text.parse().map_err(|_| "write it like 2 or 0.5".to_owned())?;
@@ -111,7 +117,17 @@ impl RecordExportArgs {
         let format = ExportFormat::parse(&self.format)?;
         let home = context.terminals_home()?;
         let session = context.find_terminal(&self.id)?;
-        let profile = context.render_profile(self.profile.as_deref())?;
+        if let Some(timing) = self.timing.as_deref().filter(|one| !TIMINGS.contains(one)) {
+            let message = format!("--timing `{timing}` must be one of {}", TIMINGS.join(", "));
+            return Err(HostFault::invalid_input(message).with("timing", timing).into());
+        }
+        let is_text =
+            matches!(format, ExportFormat::Asciicast | ExportFormat::CastV3 | ExportFormat::Txt);
+        // agent-tty has no use for one where nothing is drawn, and does not look at it.
+        let profile = match is_text && context.personality == Personality::AgentTty {
+            true => Profile::reference_dark(),
+            false => context.render_profile(self.profile.as_deref())?,
+        };
         if self.to.is_some_and(|to| to <= self.from) {
             return Err(Error::usage_error("`--to` is not after `--from`", "give a later end"));
         }

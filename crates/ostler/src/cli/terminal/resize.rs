@@ -42,7 +42,8 @@ impl ResizeArgs {
     pub(crate) fn run_resize(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let session = context.find_terminal(&self.id)?;
         session.check_can_receive()?;
-        let (cols, rows) = (super::parse_cells(&self.cols)?, super::parse_cells(&self.rows)?);
+        let (cols, rows) =
+            (super::parse_cells("--cols", &self.cols)?, super::parse_cells("--rows", &self.rows)?);
         let result = ask::resize_terminal(&session, cols.into(), rows.into())?;
         if context.json {
             context.print_json(result)?;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flows::terminal::ask;
 use flows::terminal::screen::Personality;
+use sys::proc::Signal;
 
 use crate::cli::CliContext;
 use crate::error::Error;
@@ -31,7 +32,7 @@ pub(crate) struct SignalArgs {
     /// The session.
     #[arg(value_name = "SESSION", add = crate::cli::complete::terminals())]
     id: String,
-    /// SIGTERM, SIGINT, SIGKILL, SIGHUP, SIGUSR1 or SIGUSR2.
+    /// Its name or number: TERM, INT, KILL, HUP, USR1, USR2, QUIT, STOP, CONT or WINCH.
     signal: String,
     /// To its whole process group and to whatever is in the foreground.
     #[arg(long)]
@@ -57,13 +58,10 @@ impl SignalArgs {
 
 /// A signal as its host knows it, from the ways people write it: `TERM`, `term`, `15`.
 fn full_signal_name(text: &str) -> String {
-    let name = match text {
-        "1" => "HUP",
-        "2" => "INT",
-        "9" => "KILL",
-        "15" => "TERM",
-        other => other,
-    };
-    let upper = name.to_ascii_uppercase();
+    let by_number = |number: i32| Signal::NAMED.iter().find(|(_, one)| one.number() == number);
+    if let Some((name, _)) = text.parse().ok().and_then(by_number) {
+        return (*name).to_owned();
+    }
+    let upper = text.to_ascii_uppercase();
     if upper.starts_with("SIG") { upper } else { format!("SIG{upper}") }
 }

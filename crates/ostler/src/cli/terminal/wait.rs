@@ -140,6 +140,9 @@ impl WaitArgs {
         let mut result = if let Some(state) = self.for_agent {
             self.wait_for_state(context, state.wanted_state(), timeout_ms)?
         } else if on_screen {
+            if let (Personality::AgentTty, Some(pattern)) = (personality, &render.regex) {
+                wait::check_nested_quantifiers(pattern)?;
+            }
             wait::check_conditions(&render)?;
             wait::wait_for_render(&context.find_terminal(&self.id)?, &render)?
         } else {

@@ -160,5 +160,8 @@ fn a_key_for_one_host_does_not_open_another() {
     assert_eq!(log_in(&here).stdout, "arrived\n", "{}", here.said());
     let ran = log_in(&elsewhere);
     assert!(ran.code == 255 && ran.stderr.contains("Permission denied"), "{ran:?}");
+    // B18: a use that was refused is in the log, like one that was granted.
+    let log = run(&sessions, &format!("log {id}")).exits(0).stdout;
+    assert_eq!(log.matches("use a key for another destination").count(), 1, "{log}");
     run(&sessions, &format!("stop {id}")).exits(0);
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flows::control::deliveries::ControlLedger;
 use flows::control::prompt::{PromptRequest, deliver_prompt};
 use flows::observe::ObserveScope;
 use model::control::delivery::delivery_failure;
@@ -66,6 +67,9 @@ impl McpTool for PromptSession {
             into_working: false,
             is_command: false,
             over_person: false,
+            key: None,
+            wait_idle: false,
+            path: crate::env::lookup_variable("PATH").unwrap_or_default(),
             // One that works has not answered the last prompt yet.
             idle_timeout: Duration::ZERO,
             accept_timeout: RECORD_TIMEOUT,
@@ -74,7 +78,9 @@ impl McpTool for PromptSession {
             let later = context.next_turn();
             later.observe_now(ObserveScope::All, &[]).map_err(|error| error.to_string())
         };
-        let delivery = deliver_prompt(&context.terminals_home()?, &request, &mut observe)?;
+        let mut ledger = ControlLedger::new(context.machine()?);
+        let home = context.terminals_home()?;
+        let delivery = deliver_prompt(&home, &request, &mut ledger, &mut observe)?;
         if delivery_failure(delivery.state, None).is_some() {
             return Err(Error::NotDelivered(Box::new(delivery)));
         }

@@ -176,6 +176,8 @@ impl McpTool for CreateTerminal {
                 name: input.name,
                 idle_timeout_ms: 0,
                 scrollback_lines: context.terminal_settings()?.scrollback_lines,
+                secrets: Vec::new(),
+                headless: None,
                 runtime: env::runtime_dir(),
             },
         )?;

@@ -1,0 +1,386 @@
+//! One delivery under way: from the first byte until the agent's record, and the end of its turn.
+//!
+//! The screen is asked one question only, by the terminal's host: does the text stand in the composer?
+//! Whether the prompt arrived is told by the agent's transcript, from where it ended before.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use adapters::TranscriptSource;
+use model::control::delivery::{
+    DeliveryChannel, DeliveryProof, DeliveryRecord, DeliverySign, DeliveryState, DeliveryTurn,
+    TurnEnd,
+};
+use model::control::prompt::{PromptMatch, match_prompt, normalise_prompt};
+use model::control::wire::ConversationBinding;
+use model::conversation::{ConversationEntry, ConversationRole};
+use model::hosted::HostFault;
+use model::hosted::wire::{SubmissionState, SubmitParams, SubmitResult};
+use model::sighting::TurnState;
+use model::status::Activity;
+use model::time::{Time, whole_millis};
+use sys::machine::Machine;
+use sys::watch::DirectoryWatch;
+
+use super::conversation::ConversationClue;
+use crate::observe::Observation;
+use crate::terminal::HostedSession;
+use crate::terminal::submit::{settle_submission, submit_text};
+
+/// How long the host may take for everything up to the last Enter, beside waiting for readiness.
+const SUBMISSION_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often an agent is looked at anew when no directory can be watched, or its transcript is not there.
+const LOOK_AGAIN_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Looks at the machine anew each time it is called.
+pub type LookAtMachine<'a> = dyn FnMut() -> Result<Observation, String> + 'a;
+
+/// A delivery between the first byte and the answer.
+pub(super) struct RunningDelivery {
+    pub(super) record: DeliveryRecord,
+    pub(super) text: String,
+    pub(super) clue: ConversationClue,
+    pub(super) source: Option<Box<TranscriptSource>>,
+    pub(super) binding: Option<ConversationBinding>,
+    pub(super) begun: Instant,
+    /// Whether another prompt was recorded meanwhile.
+    foreign: bool,
+    machine: Machine,
+}
+
+/// How the text is submitted through a terminal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SubmitTerms {
+    pub(super) over_person: bool,
+    pub(super) ready_timeout: Option<Duration>,
+    pub(super) accept_timeout: Duration,
+}
+
+/// How far the wait for the end of a turn came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TurnWait {
+    /// It ended, somehow.
+    Over,
+    /// A question is open.
+    Asks,
+    /// The time is up.
+    TimedOut,
+}
+
+impl RunningDelivery {
+    /// A delivery of which nothing was written yet. `source` is where the record is, if it is there.
+    pub(super) fn prepare(
+        machine: &Machine,
+        clue: ConversationClue,
+        source: Option<Box<TranscriptSource>>,
+        text: String,
+        channel: DeliveryChannel,
+    ) -> Result<Self, DeliveryFault> {
+        let noted_end = match &source {
+            Some(source) => read_end(&clue.agent, source)?,
+            None => 0,
+        };
+        let id =
+            sys::random::new_ulid().map_err(|error| DeliveryFault::Machine(error.to_string()))?;
+        let record = DeliveryRecord {
+            session: clue.id.clone().unwrap_or_default(),
+            agent: clue.agent.clone(),
+            channel,
+            sha256: sys::hash::sha256(text.as_bytes()),
+            normalised_sha256: sys::hash::sha256(normalise_prompt(&text).as_bytes()),
+            bytes: text.len() as u64,
+            state: DeliveryState::Ready,
+            begun_at: machine.read_clock(),
+            key: None,
+            terminal: clue.terminal.clone(),
+            enters: 0,
+            composed_ms: None,
+            accepted_ms: None,
+            matched: None,
+            proof: None,
+            turn: None,
+            reason: None,
+            screen: None,
+            noted_end,
+            id,
+        };
+        let begun = Instant::now();
+        let machine = machine.clone();
+        Ok(Self { record, text, clue, source, binding: None, begun, foreign: false, machine })
+    }
+
+    /// Pastes, presses Enter and waits for the proof, through a terminal's host.
+    pub(super) fn submit(
+        &mut self,
+        session: &HostedSession,
+        terms: SubmitTerms,
+        observe: &mut LookAtMachine<'_>,
+    ) -> Result<SubmitResult, HostFault> {
+        let params = SubmitParams {
+            delivery: self.record.id.clone(),
+            text: self.text.clone(),
+            over_person: terms.over_person,
+            ready_timeout_ms: terms.ready_timeout.map(whole_millis),
+        };
+        let timeout = SUBMISSION_TIMEOUT + terms.ready_timeout.unwrap_or_default();
+        sys::pause::pause_at("prompt.before-submit");
+        let submitted = std::thread::scope(|threads| {
+            let submission = threads.spawn(|| submit_text(session, &params, timeout));
+            let mut told = false;
+            while !submission.is_finished() {
+                if !told && self.look_for_proof(observe) {
+                    // Whether or not it is still under way: Enter is not pressed again.
+                    told = settle_submission(session, &self.record.id).is_ok();
+                }
+                self.wait_for_change(Duration::from_millis(50));
+            }
+            submission.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
+        sys::pause::pause_at("prompt.submitted");
+        self.note_submission(&submitted);
+        if self.record.state.may_be_proven_later() {
+            let patience = match submitted.state {
+                SubmissionState::Stuck => Duration::ZERO,
+                _ => terms.accept_timeout,
+            };
+            if !self.await_proof(patience, observe, &mut || true) {
+                self.settle_unproven(&submitted);
+            }
+        }
+        Ok(submitted)
+    }
+
+    /// Waits until the record holds the text; `goes_on` says whether there is still somebody to write it.
+    pub(super) fn await_proof(
+        &mut self,
+        timeout: Duration,
+        observe: &mut LookAtMachine<'_>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> bool {
+        let until = Instant::now() + timeout;
+        loop {
+            // Asked first: what it wrote before its end is read after it.
+            let is_last = !goes_on() || Instant::now() >= until;
+            if self.look_for_proof(observe) {
+                return true;
+            }
+            if is_last {
+                return false;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            self.wait_for_change(left.min(LOOK_AGAIN_INTERVAL));
+        }
+    }
+
+    /// What the host saw. A proof that came meanwhile outweighs it.
+    fn note_submission(&mut self, submitted: &SubmitResult) {
+        self.record.enters = submitted.enters;
+        self.record.composed_ms = submitted.composed_ms;
+        match submitted.state {
+            SubmissionState::ComposerNotEmpty | SubmissionState::PersonTypes => {
+                self.record.state = DeliveryState::Refused;
+            }
+            SubmissionState::NotReady => {
+                self.sign(DeliverySign::ComposeTimeout);
+                self.fail("it did not become ready for a text; nothing was written", submitted);
+            }
+            SubmissionState::NotComposed => {
+                self.sign(DeliverySign::ComposeTimeout);
+                self.fail(
+                    "the text was not seen in the composer; Enter was not pressed",
+                    submitted,
+                );
+            }
+            SubmissionState::Submitted | SubmissionState::Stuck => {
+                self.sign(DeliverySign::Shown);
+                self.sign(DeliverySign::Entered);
+            }
+            SubmissionState::Ended if submitted.enters > 0 => self.sign(DeliverySign::Entered),
+            SubmissionState::Ended => {
+                self.sign(DeliverySign::ComposeTimeout);
+                self.fail("the program ended before Enter was pressed", submitted);
+            }
+        }
+    }
+
+    fn settle_unproven(&mut self, submitted: &SubmitResult) {
+        let still_shown = submitted.state == SubmissionState::Stuck;
+        let sign = match (self.foreign, still_shown) {
+            (true, false) => DeliverySign::Recorded(None),
+            _ => DeliverySign::ProofTimeout { still_shown },
+        };
+        self.sign(sign);
+        let reason = match self.record.state {
+            DeliveryState::Altered => "the agent recorded another text",
+            DeliveryState::Stuck => "the text still stands in the composer",
+            _ if submitted.state == SubmissionState::Ended => {
+                "the agent ended, and has not recorded it"
+            }
+            _ => "the agent has not recorded it yet",
+        };
+        self.fail(reason, submitted);
+    }
+
+    pub(super) fn sign(&mut self, sign: DeliverySign) {
+        self.record.state = self.record.state.after(sign);
+    }
+
+    fn fail(&mut self, reason: &str, submitted: &SubmitResult) {
+        if self.record.state != DeliveryState::Accepted {
+            self.record.reason = Some(reason.to_owned());
+            self.record.screen = Some(submitted.screen.clone());
+        }
+    }
+
+    /// Looks for the conversation's record, if that is not known yet.
+    pub(super) fn find_source(&mut self, observe: &mut LookAtMachine<'_>) {
+        if self.source.is_some() {
+            return;
+        }
+        let Ok(observation) = observe() else { return };
+        let Some((one, binding)) = self.clue.find_in(&observation) else { return };
+        self.record.session.clone_from(&one.session.id);
+        self.binding = Some(binding);
+        self.source.clone_from(&one.source);
+    }
+
+    /// Looks whether the agent recorded the text since the transcript's noted end.
+    pub(super) fn look_for_proof(&mut self, observe: &mut LookAtMachine<'_>) -> bool {
+        if self.record.state == DeliveryState::Accepted {
+            return true;
+        }
+        // Some agents make their transcript with the first prompt.
+        self.find_source(observe);
+        let Some(source) = &self.source else { return false };
+        let mut found: Option<(PromptMatch, Option<Time>)> = None;
+        let mut foreign = false;
+        let mut say = |entry: ConversationEntry| {
+            if entry.role == ConversationRole::User && entry.subagent.is_none() {
+                match match_prompt(&self.text, &entry.text) {
+                    Some(matched) => found = found.or(Some((matched, entry.at))),
+                    None => foreign = true,
+                }
+            }
+        };
+        // A transcript that cannot be read just now is read again.
+        let noted_end = self.record.noted_end;
+        let read =
+            crate::converse::read_conversation(&self.clue.agent, source, noted_end, &mut say);
+        self.foreign = foreign;
+        let (Ok(end), Some((matched, at))) = (read, found) else { return false };
+        self.record.state = self.record.state.after(DeliverySign::Recorded(Some(matched)));
+        self.record.matched = Some(matched);
+        self.record.accepted_ms = Some(whole_millis(self.begun.elapsed()));
+        self.record.reason = None;
+        self.record.screen = None;
+        self.record.proof = Some(DeliveryProof {
+            source: "transcript".to_owned(),
+            path: source.path.to_string_lossy().into_owned(),
+            record: end,
+            at,
+        });
+        true
+    }
+
+    /// Waits for the end of the turn that the prompt began; `goes_on` says whether its agent is there.
+    pub(super) fn await_turn_end(
+        &mut self,
+        timeout: Duration,
+        observe: &mut LookAtMachine<'_>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> TurnWait {
+        let until = Instant::now() + timeout;
+        loop {
+            let agent_is_there = goes_on();
+            let turn = self
+                .source
+                .as_deref()
+                .and_then(|source| read_turn(&self.clue.agent, source, self.record.noted_end));
+            if let Some(turn) = turn {
+                self.record.turn = Some(turn);
+                return TurnWait::Over;
+            }
+            if !agent_is_there {
+                let ended_at = Some(self.machine.read_clock());
+                let end = TurnEnd::Interrupted;
+                self.record.turn = Some(DeliveryTurn { end, resets_at: None, ended_at });
+                return TurnWait::Over;
+            }
+            if self.is_asked(observe) {
+                self.record.turn = Some(open_turn());
+                return TurnWait::Asks;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.record.turn = Some(open_turn());
+                return TurnWait::TimedOut;
+            }
+            self.wait_for_change(left.min(Duration::from_secs(1)));
+        }
+    }
+
+    /// Whether the agent waits for a person.
+    fn is_asked(&self, observe: &mut LookAtMachine<'_>) -> bool {
+        observe().is_ok_and(|seen| {
+            let found = self.clue.find_in(&seen);
+            found.is_some_and(|(one, _)| one.verdict.activity == Some(Activity::Waiting))
+        })
+    }
+
+    fn wait_for_change(&self, timeout: Duration) {
+        let watch = self.source.as_deref().and_then(watch_transcript);
+        wait_for_change(watch.as_ref(), timeout);
+    }
+}
+
+const fn open_turn() -> DeliveryTurn {
+    DeliveryTurn { end: TurnEnd::Open, resets_at: None, ended_at: None }
+}
+
+/// How the first turn after a position ended; `None` while it goes on.
+pub(super) fn read_turn(agent: &str, source: &TranscriptSource, from: u64) -> Option<DeliveryTurn> {
+    let adapter = adapters::by_id(agent)?;
+    let told = adapter.read_turn_end(source, from).ok()?;
+    told.or_else(|| {
+        // One that tells no more than that its last turn is closed.
+        let digest = adapter.read_digest(source).ok().filter(|_| !adapter.tells_turn_ends())?;
+        let ended_at = digest.last_activity_at;
+        (digest.turn == TurnState::Closed).then_some(DeliveryTurn {
+            end: TurnEnd::Answered,
+            resets_at: None,
+            ended_at,
+        })
+    })
+}
+
+/// Why a delivery could not be begun; nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DeliveryFault {
+    #[error("its transcript {path} cannot be read: {reason}")]
+    Transcript { path: String, reason: String },
+    #[error("{0}")]
+    Machine(String),
+}
+
+/// Where the transcript ends now, in the adapter's own positions.
+fn read_end(agent: &str, source: &TranscriptSource) -> Result<u64, DeliveryFault> {
+    crate::converse::read_conversation(agent, source, 0, &mut |_| {}).map_err(|error| {
+        DeliveryFault::Transcript {
+            path: source.path.to_string_lossy().into_owned(),
+            reason: error.to_string(),
+        }
+    })
+}
+
+pub(super) fn watch_transcript(source: &TranscriptSource) -> Option<DirectoryWatch> {
+    DirectoryWatch::watch_directory(source.path.parent().unwrap_or(Path::new("/"))).ok()
+}
+
+/// Returns when something changed there, or when the time is up.
+pub(super) fn wait_for_change(watch: Option<&DirectoryWatch>, timeout: Duration) {
+    let waited = watch.map(|watch| watch.wait_for(Some(timeout)));
+    if !matches!(waited, Some(Ok(_))) {
+        std::thread::sleep(timeout.min(LOOK_AGAIN_INTERVAL));
+    }
+}

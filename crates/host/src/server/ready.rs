@@ -1,0 +1,93 @@
+//! Readiness of a program for a text: it has left canonical mode, asked for brackets around what is
+//! pasted, and its screen has come to rest.
+//!
+//! What is typed before that is echoed by the terminal and lost, or stays unsent in the composer. A screen
+//! that never rests does not hold a program back for long: something may move on it all the time.
+
+use std::time::{Duration, Instant};
+
+use model::hosted::wire::{ReadyParams, ReadyResult};
+
+use super::host::Host;
+use super::methods::internal_fault;
+use super::wait::Waiter;
+
+/// How long the screen must stay as it is.
+const STILL_SPAN: Duration = Duration::from_millis(120);
+
+/// How long a program whose modes are right may go on drawing.
+const DRAWING_SPAN: Duration = Duration::from_millis(1500);
+
+/// When to look again at the terminal's modes: the kernel tells nobody that they were changed.
+const MODES_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Somebody who waits until the program takes a text.
+#[derive(Debug)]
+pub(super) struct ReadyWait {
+    deadline: Instant,
+    look_again: Option<Instant>,
+    /// Since when the modes are right, and the screen with the time of its last change.
+    seen: Option<(Instant, u64, Instant)>,
+}
+
+impl ReadyWait {
+    pub(super) fn new(params: ReadyParams, now: Instant) -> Self {
+        let timeout = Duration::from_millis(params.timeout_ms);
+        // Looked at in the same turn, in case it is ready already.
+        Self { deadline: now + timeout, look_again: Some(now), seen: None }
+    }
+
+    pub(super) fn next_check_at(&self) -> Instant {
+        self.look_again.map_or(self.deadline, |at| at.min(self.deadline))
+    }
+
+    /// Whether it is over: ready or not in time.
+    fn check_modes(&mut self, host: ModesNow, now: Instant) -> Option<bool> {
+        if !(host.brackets && host.left_canonical) {
+            self.seen = None;
+            self.look_again = host.brackets.then_some(now + MODES_CHECK_INTERVAL);
+            return (now >= self.deadline).then_some(false);
+        }
+        let (since, changed) = match self.seen {
+            Some((since, screen, changed)) if screen == host.screen => (since, changed),
+            Some((since, ..)) => (since, now),
+            None => (now, now),
+        };
+        self.seen = Some((since, host.screen, changed));
+        let rests_at = (changed + STILL_SPAN).min(since + DRAWING_SPAN);
+        self.look_again = Some(rests_at);
+        match now >= rests_at {
+            true => Some(true),
+            false => (now >= self.deadline).then_some(false),
+        }
+    }
+}
+
+/// What a program has made of its terminal.
+#[derive(Clone, Copy)]
+struct ModesNow {
+    brackets: bool,
+    left_canonical: bool,
+    screen: u64,
+}
+
+impl Host {
+    /// Answers those who wait until the program takes a text.
+    pub(super) fn check_readiness(&mut self, now: Instant, over: bool) {
+        if !self.connections.waiters().any(|waiter| matches!(waiter, Waiter::Ready(_))) {
+            return;
+        }
+        let modes = ModesNow {
+            brackets: self.screen.modes().bracketed_paste,
+            left_canonical: self.has_left_canonical_mode(),
+            screen: self.screen.generation(),
+        };
+        let screen = self.screen.rows().join("\n").trim_end().to_owned();
+        self.connections.answer_ready(|waiter, _| {
+            let Waiter::Ready(wait) = waiter else { return None };
+            let ready = if over { false } else { wait.check_modes(modes, now)? };
+            let result = ReadyResult { ready, ended: over, screen: screen.clone() };
+            Some(serde_json::to_value(result).map_err(internal_fault))
+        });
+    }
+}

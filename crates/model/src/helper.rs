@@ -1,0 +1,231 @@
+//! What `ostler` says to its network helper, the program `ostler-net`, and hears from it.
+//!
+//! One request as JSON on its standard input, one answer on its standard output: nothing secret stands
+//! in an argument list, and the helper needs no command line of its own.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::webhook::WebhookRecord;
+use crate::wire::FleetLevel;
+
+/// The version of what is said between the two; another one is refused.
+pub const HELPER_PROTOCOL: u32 = 1;
+
+/// One request to the helper.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HelperRequest {
+    /// The version of what is said between the two.
+    pub protocol: u32,
+    /// ostler's state.
+    pub home: PathBuf,
+    /// ostler's caches.
+    pub cache: PathBuf,
+    /// What is wanted.
+    pub ask: HelperAsk,
+}
+
+/// What the helper can be asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "ask")]
+pub enum HelperAsk {
+    /// To send a test event to a webhook.
+    WebhookTest(Box<WebhookRecord>),
+    /// To send events to webhooks until the input ends.
+    WebhookSender(DaemonPlace),
+    /// Something about the fleet.
+    Fleet {
+        /// What.
+        what: FleetAsk,
+    },
+    /// To be this home's link to its hub until the input ends.
+    FleetLink {
+        /// Where the daemon listens.
+        place: DaemonPlace,
+        /// What a person set.
+        settings: FleetSettings,
+    },
+}
+
+/// What can be asked about the fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "fleet")]
+pub enum FleetAsk {
+    /// To make a hub's files.
+    Init {
+        /// Where it listens.
+        listen: String,
+        /// The names and addresses that members use.
+        advertise: Vec<String>,
+        /// The site's name.
+        site: String,
+        /// Whether connections are in the clear: on loopback only.
+        plain: bool,
+    },
+    /// To become the hub's engine.
+    Hub,
+    /// To ask to be a member.
+    Join {
+        /// The name.
+        name: String,
+        /// What to be as an operator.
+        level: FleetLevel,
+        /// Whether new keys are made.
+        new: bool,
+    },
+    /// To be a member, with what the hub answered.
+    Joined {
+        /// The line of `admit`.
+        answer: String,
+    },
+    /// To ask the hub through ssh and be a member.
+    #[serde(rename_all = "camelCase")]
+    JoinBySsh {
+        /// The hub, as ssh names it.
+        target: String,
+        /// The name.
+        name: String,
+        /// What to be as an operator.
+        level: FleetLevel,
+        /// Whether new keys are made.
+        new: bool,
+    },
+    /// To admit a member.
+    #[serde(rename_all = "camelCase")]
+    Admit {
+        /// The line of `join`.
+        request: String,
+        /// The most it gets as an operator.
+        level: Option<FleetLevel>,
+        /// How long its first lease is waited for.
+        wait_ms: u64,
+    },
+    /// To leave.
+    Leave,
+    /// To remove a member.
+    Evict {
+        /// Its name or id.
+        member: String,
+    },
+    /// To list operators.
+    Operators,
+    /// To change an operator's level.
+    SetOperator {
+        /// The name.
+        name: String,
+        /// The level; `None` removes the operator.
+        level: Option<FleetLevel>,
+    },
+    /// How everybody is.
+    #[serde(rename_all = "camelCase")]
+    Status {
+        /// How long the hub is waited for.
+        timeout_ms: u64,
+    },
+    /// What is wrong.
+    #[serde(rename_all = "camelCase")]
+    Doctor {
+        /// How long the hub is waited for.
+        timeout_ms: u64,
+    },
+    /// The sessions of members.
+    #[serde(rename_all = "camelCase")]
+    Sessions {
+        /// Ended ones too.
+        all: bool,
+        /// Only of these members; empty means all.
+        hosts: Vec<String>,
+        /// How long the hub is waited for.
+        timeout_ms: u64,
+    },
+}
+
+/// What a person set for the fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FleetSettings {
+    /// What operators may do here.
+    pub allow: FleetLevel,
+    /// Whether titles, directories and branches stay here.
+    pub minimal: bool,
+    /// How often the lease is renewed.
+    pub renew_ms: u64,
+    /// How often sessions are looked at that report nothing themselves.
+    pub look_ms: u64,
+}
+
+impl Default for FleetSettings {
+    fn default() -> Self {
+        Self { allow: FleetLevel::Read, minimal: false, renew_ms: 5000, look_ms: 30_000 }
+    }
+}
+
+/// Where the daemon listens that started the helper.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DaemonPlace {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// Which home it serves.
+    pub home_id: String,
+    /// The version of ostler.
+    pub version: String,
+    /// The program that started the helper.
+    pub program: PathBuf,
+}
+
+/// How the helper failed: it decides how the command ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum HelperFailureKind {
+    /// What was asked for makes no sense here.
+    Input,
+    /// There is no such member, operator or webhook.
+    NotFound,
+    /// A name could mean several.
+    Ambiguous,
+    /// Policy said no; nothing was changed.
+    Refused,
+    /// The other machine cannot be reached; nothing was done there.
+    Unreachable,
+    /// The other machine did not answer in time.
+    Timeout,
+    /// The other machine has too much to do; nothing was done there.
+    Busy,
+    /// A file could not be read.
+    Read,
+    /// A file could not be written.
+    Write,
+    /// The other side broke the protocol.
+    Protocol,
+    /// It was sent, and its outcome is not known.
+    MayHaveApplied,
+}
+
+/// Why the helper did not do what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct HelperFailure {
+    /// What kind.
+    pub kind: HelperFailureKind,
+    /// The thing and the reason.
+    pub message: String,
+    /// The remedy.
+    pub hint: String,
+}
+
+impl HelperFailure {
+    /// A failure with its remedy.
+    pub fn new(
+        kind: HelperFailureKind,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self { kind, message: message.into(), hint: hint.into() }
+    }
+}
+
+/// What the helper answers: the result of what was asked, or why there is none.
+pub type HelperAnswer<T> = Result<T, HelperFailure>;

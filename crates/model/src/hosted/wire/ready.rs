@@ -1,0 +1,23 @@
+//! Waiting until the program on a terminal takes a text.
+
+use serde::{Deserialize, Serialize};
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReadyParams {
+    /// In milliseconds.
+    pub timeout_ms: u64,
+}
+
+/// Whether the program takes a text by now, and what it shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadyResult {
+    /// Whether it has left canonical mode, asked for brackets around what is pasted, and come to rest.
+    pub ready: bool,
+    /// Whether it ended instead.
+    pub ended: bool,
+    /// What the screen shows.
+    pub screen: String,
+}

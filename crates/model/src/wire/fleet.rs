@@ -1,0 +1,359 @@
+//! Answers about the fleet: members, what they said last, and how old that is.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::IncompleteSource;
+use crate::time::Time;
+
+/// What an operator may do, and what a member lets operators do.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum FleetLevel {
+    /// Nothing.
+    None,
+    /// Look.
+    #[default]
+    Read,
+    /// Type, prompt and start.
+    Drive,
+    /// Stop and remove.
+    Reap,
+}
+
+impl FleetLevel {
+    /// From the least to the most.
+    pub const ALL: [Self; 4] = [Self::None, Self::Read, Self::Drive, Self::Reap];
+
+    /// The word in JSON, in subjects and on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Read => "read",
+            Self::Drive => "drive",
+            Self::Reap => "reap",
+        }
+    }
+
+    /// The level of that name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.as_str() == text)
+    }
+}
+
+/// What is known of a member now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemberState {
+    /// Its lease is fresh.
+    Reachable,
+    /// Its lease has lapsed: silence, which proves nothing.
+    Unreachable,
+    /// It said that its daemon stops.
+    Stopped,
+    /// Two claim to be it.
+    Rival,
+    /// What it said cannot be verified or read.
+    Unreadable,
+    /// It was admitted and never heard.
+    Silent,
+    /// It said that it leaves.
+    Left,
+    /// The hub cannot be reached; this is what it said before.
+    HubLost,
+}
+
+impl MemberState {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Reachable,
+        Self::Unreachable,
+        Self::Stopped,
+        Self::Rival,
+        Self::Unreadable,
+        Self::Silent,
+        Self::Left,
+        Self::HubLost,
+    ];
+
+    /// The word in JSON and on screen.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reachable => "reachable",
+            Self::Unreachable => "unreachable",
+            Self::Stopped => "stopped",
+            Self::Rival => "rival",
+            Self::Unreadable => "unreadable",
+            Self::Silent => "silent",
+            Self::Left => "left",
+            Self::HubLost => "hub-lost",
+        }
+    }
+
+    /// Whether what it says of its sessions is so now; anything else makes them unknown.
+    pub const fn vouches(self) -> bool {
+        matches!(self, Self::Reachable)
+    }
+
+    /// Whether the answer is incomplete without it.
+    pub const fn is_incomplete(self) -> bool {
+        !matches!(self, Self::Reachable | Self::Left)
+    }
+
+    /// Why its sessions are unknown.
+    pub const fn reason_code(self) -> &'static str {
+        match self {
+            Self::Reachable | Self::Left => "member-said",
+            Self::Unreachable | Self::Silent => "member-unreachable",
+            Self::Stopped => "daemon-stopped",
+            Self::Rival => "rival",
+            Self::Unreadable => "member-unreadable",
+            Self::HubLost => "hub-lost",
+        }
+    }
+}
+
+/// A member, by id and name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemberName {
+    /// The id, which names its own key.
+    pub id: String,
+    /// The name.
+    pub name: String,
+}
+
+/// How many sessions a member has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionCounts {
+    /// Working.
+    pub working: u64,
+    /// Waiting for somebody.
+    pub waiting: u64,
+    /// Idle.
+    pub idle: u64,
+    /// Live or unknown, without saying what they do.
+    pub unknown: u64,
+    /// Over.
+    pub ended: u64,
+}
+
+/// One member as a reader sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberView {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What is known of it.
+    pub state: MemberState,
+    /// More about that, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Since when it has not been heard, by the hub's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// When it was heard last, by the hub's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen_at: Option<Time>,
+    /// How long ago that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
+    /// The hub's clock less the member's, where they differ by more than 2 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_skew_ms: Option<i64>,
+    /// How many sessions it said it has; absent when it never said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<SessionCounts>,
+    /// How many sessions it has beyond what it could publish.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<u64>,
+    /// Its version of ostler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What it lets operators do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow: Option<String>,
+    /// Whether it is this home.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub here: bool,
+}
+
+/// The hub as seen from here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HubView {
+    /// Where it listens.
+    pub url: String,
+    /// Whether it answered.
+    pub reachable: bool,
+    /// The version of its engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Why it did not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A session of a member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FleetSession {
+    /// As `ls` lists it, without what is the member's own business.
+    #[serde(flatten)]
+    pub session: Map<String, Value>,
+    /// Whose it is.
+    pub member: MemberName,
+    /// How long ago it was looked at.
+    pub age_ms: u64,
+    /// What was said of it last, where it is unknown now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_known: Option<Map<String, Value>>,
+}
+
+impl FleetSession {
+    /// A text of the session.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.session.get(name)?.as_str()
+    }
+}
+
+/// The result of `ls --fleet`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetLsResult {
+    /// The sessions of all members that were asked about.
+    pub sessions: Vec<FleetSession>,
+    /// How many there are.
+    pub total: usize,
+    /// How many of them are shown.
+    pub shown: usize,
+    /// Every member.
+    pub members: Vec<MemberView>,
+    /// The hub.
+    pub hub: HubView,
+    /// What could not be read: every member that is not reachable.
+    pub incomplete: Vec<IncompleteSource>,
+}
+
+/// The result of `fleet status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetStatusResult {
+    /// The site.
+    pub site: String,
+    /// The hub.
+    pub hub: HubView,
+    /// Every member.
+    pub members: Vec<MemberView>,
+    /// What could not be read: every member that is not reachable.
+    pub incomplete: Vec<IncompleteSource>,
+}
+
+/// The result of `fleet init`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FleetInitResult {
+    /// Where the hub's files are.
+    pub directory: String,
+    /// Where members connect to.
+    pub url: String,
+    /// The engine's version.
+    pub engine: String,
+    /// The fleet's public key.
+    pub root: String,
+    /// A unit that runs the hub.
+    pub unit: String,
+}
+
+/// The result of `fleet join`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetJoinResult {
+    /// The member's name.
+    pub name: String,
+    /// Its id.
+    pub id: String,
+    /// Whether it has joined; otherwise the hub has to admit it first.
+    pub joined: bool,
+    /// The line for `ostler fleet admit` on the hub.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// The hub it joined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// The result of `fleet admit`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetAdmitResult {
+    /// The member's name.
+    pub name: String,
+    /// Its id.
+    pub id: String,
+    /// Its machine.
+    pub machine: String,
+    /// What its key is known by.
+    pub fingerprint: String,
+    /// What it may do as an operator.
+    pub level: FleetLevel,
+    /// The line for `ostler fleet join` on the member.
+    pub answer: String,
+    /// Whether the member has been heard already.
+    pub heard: bool,
+}
+
+/// The result of `fleet leave` and `fleet evict`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetDepartureResult {
+    /// The member's name.
+    pub name: String,
+    /// Its id.
+    pub id: String,
+    /// Whether the hub was told.
+    pub told: bool,
+}
+
+/// One operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OperatorView {
+    /// The name.
+    pub name: String,
+    /// What the operator may do.
+    pub level: FleetLevel,
+    /// Until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_after: Option<Time>,
+}
+
+/// The result of `fleet operator`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetOperatorsResult {
+    /// The list's version.
+    pub version: u64,
+    /// All operators.
+    pub operators: Vec<OperatorView>,
+}
+
+/// What a helper tells of a page of the fleet's health.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetFinding {
+    /// `ok`, `warning` or `error`.
+    pub grade: String,
+    /// What was looked at.
+    pub what: String,
+    /// What was found.
+    pub finding: String,
+    /// The remedy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// The result of `fleet doctor`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetDoctorResult {
+    /// Everything that was looked at.
+    pub findings: Vec<FleetFinding>,
+    /// Whether nothing is wrong.
+    pub healthy: bool,
+}

@@ -1,0 +1,12 @@
+//! Failures that nobody expected, in the shape that `ostler` renders.
+
+use model::helper::{HelperFailure, HelperFailureKind};
+
+/// Whatever nobody expected.
+pub fn internal_failure(error: &dyn std::fmt::Display) -> HelperFailure {
+    HelperFailure::new(
+        HelperFailureKind::Protocol,
+        error.to_string(),
+        "try again; if it stays, report it",
+    )
+}

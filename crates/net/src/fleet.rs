@@ -1,0 +1,415 @@
+//! What `ostler fleet` and `ls --fleet` ask for: reading the hub, its cache, and the doctor.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use model::helper::{HelperFailure, HelperFailureKind};
+use model::time::Time;
+use model::wire::{
+    FleetDoctorResult, FleetFinding, FleetLsResult, FleetSession, FleetStatusResult, HubView,
+    IncompleteSource, MemberState, MemberView,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sys::dropped::NoteDropped;
+
+use crate::engine::is_engine_new_enough;
+use crate::fleet_files::{FleetDir, LinkReport, MemberFile, OPERATOR_LINK_SEED, read_member};
+use crate::hub::Hub;
+use crate::link::LINK_REPORT_FILE;
+use crate::merge::{FleetPicture, HubRecords, list_incomplete, make_unknown, merge_records};
+use crate::nats::{HubError, HubLogin, connect_hub};
+
+/// How a hub is read: as an operator, or on the hub's own machine as its admin.
+#[derive(Debug)]
+struct FleetReader {
+    site: String,
+    url: String,
+    ca: Option<String>,
+    root: String,
+    me: Option<String>,
+    key: Option<nkeys::KeyPair>,
+    inbox: String,
+    hub: Option<Hub>,
+}
+
+/// What was read last, for when the hub is lost.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FleetCache {
+    read_at: Time,
+    members: Vec<MemberView>,
+    sessions: Vec<FleetSession>,
+}
+
+impl FleetReader {
+    fn find(home: &Path) -> Result<Self, HelperFailure> {
+        match read_member(home) {
+            Ok((dir, member)) => Self::of_member(&dir, member, home),
+            Err(failure) => match Hub::open(home) {
+                Ok(hub) => Ok(Self::of_hub(hub)),
+                Err(_) => Err(failure),
+            },
+        }
+    }
+
+    fn of_hub(hub: Hub) -> Self {
+        Self {
+            site: hub.file.site.clone(),
+            url: hub.file.url.clone(),
+            ca: None,
+            root: hub.root.public_key(),
+            me: None,
+            key: None,
+            inbox: "admin".to_owned(),
+            hub: Some(hub),
+        }
+    }
+
+    fn of_member(dir: &FleetDir, member: MemberFile, home: &Path) -> Result<Self, HelperFailure> {
+        let key = dir.read_key(OPERATOR_LINK_SEED)?;
+        let hub = Hub::open(home).ok().filter(|hub| hub.root.public_key() == member.root);
+        if key.is_none() && hub.is_none() {
+            return Err(HelperFailure::new(
+                HelperFailureKind::Refused,
+                "this home may not read the fleet: it joined without being an operator",
+                "`ostler fleet leave`, then `ostler fleet join --level read`",
+            ));
+        }
+        Ok(Self {
+            site: member.site,
+            url: member.url,
+            ca: member.ca,
+            root: member.root,
+            me: Some(member.id),
+            key,
+            inbox: member.name,
+            hub,
+        })
+    }
+
+    async fn read(
+        &self,
+        pages: Option<&str>,
+        timeout: Duration,
+    ) -> Result<(HubRecords, String), HubError> {
+        let begun = Instant::now();
+        let left = || timeout.saturating_sub(begun.elapsed());
+        let mut hub = match (&self.key, &self.hub) {
+            (Some(key), _) => {
+                let login = HubLogin {
+                    url: &self.url,
+                    ca: self.ca.as_deref(),
+                    key,
+                    inbox: &self.inbox,
+                    timeout,
+                    stays: false,
+                };
+                connect_hub(&login).await?
+            }
+            (None, Some(hub)) => {
+                let connecting = tokio::time::timeout(timeout, hub.connect_admin()).await;
+                connecting.map_err(|_| HubError::TimedOut)??
+            }
+            (None, None) => return Err(HubError::NoResponders),
+        };
+        let is_admin = self.key.is_none();
+        let get = |what: &str| match (is_admin, what) {
+            (true, "clock") => "$JS.API.STREAM.INFO.KV_lease".to_owned(),
+            (true, bucket) => format!("$JS.API.DIRECT.GET.KV_{bucket}"),
+            (false, what) => format!("ostler.v1.get.{}.{what}", self.site),
+        };
+        let asked = tokio::time::timeout(left(), hub.ask_engine(&get("clock"), &Value::Null)).await;
+        let clock = asked.map_err(|_| HubError::TimedOut)??;
+        let now = clock.get("ts").and_then(Value::as_str).and_then(Time::parse);
+        let now = now.ok_or_else(|| HubError::Protocol("it does not tell its time".to_owned()))?;
+        let read_at = Instant::now();
+        let meta = hub.read_records(&get("meta"), "$KV.meta.member.*", left()).await?;
+        let leases = hub.read_records(&get("lease"), "$KV.lease.*", left()).await?;
+        let pages = match pages {
+            Some(filter) => hub.read_records(&get("inv"), filter, left()).await?,
+            None => Vec::new(),
+        };
+        // The clock was asked first: what was stored meanwhile is as old as nothing.
+        let now = now.plus(read_at.elapsed());
+        let version = hub.client.server_info().version;
+        Ok((HubRecords { now: Some(now), meta, leases, pages }, version))
+    }
+
+    fn cache_name(&self) -> String {
+        format!("fleet-{}.json", self.site)
+    }
+
+    /// What the fleet looked like: from the hub, or from this reader's cache when that is lost.
+    async fn look(&self, cache: &Path, all: bool, timeout: Duration) -> (FleetPicture, HubView) {
+        let filter = if all { "$KV.inv.*.*.*" } else { "$KV.inv.*.active.*" };
+        match self.read(Some(filter), timeout).await {
+            Ok((records, version)) => {
+                let mut picture = merge_records(&self.root, &records, self.me.as_deref());
+                self.fill_unreadable(&mut picture, cache);
+                self.write_cache(cache, &picture);
+                let hub = HubView {
+                    url: self.url.clone(),
+                    reachable: true,
+                    version: Some(version),
+                    reason: None,
+                };
+                (picture, hub)
+            }
+            Err(error) => {
+                let reason = Some(error.to_string());
+                let hub =
+                    HubView { url: self.url.clone(), reachable: false, version: None, reason };
+                (self.read_cache_as_lost(cache, &error), hub)
+            }
+        }
+    }
+
+    fn load_cache(&self, cache: &Path) -> Option<FleetCache> {
+        let dir = FleetDir::open(cache, "").ok().flatten()?;
+        dir.read_json(&self.cache_name()).ok().flatten()
+    }
+
+    fn write_cache(&self, cache: &Path, picture: &FleetPicture) {
+        let kept = FleetCache {
+            read_at: sys::clock::now(),
+            members: picture.members.clone(),
+            sessions: picture.sessions.clone(),
+        };
+        FleetDir::create(cache, "")
+            .and_then(|dir| dir.write_json(&self.cache_name(), &kept))
+            .note_dropped("the fleet's cache");
+    }
+
+    /// Of a member that cannot be read now, the last good sessions from the cache, as unknown.
+    fn fill_unreadable(&self, picture: &mut FleetPicture, cache: &Path) {
+        let is_unreadable = |member: &&MemberView| member.state == MemberState::Unreadable;
+        let ids: Vec<String> =
+            picture.members.iter().filter(is_unreadable).map(|one| one.id.clone()).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let Some(cached) = self.load_cache(cache) else { return };
+        let passed = model::time::whole_millis(sys::clock::now().since(cached.read_at));
+        for mut session in cached.sessions {
+            if ids.contains(&session.member.id) {
+                session.age_ms = session.age_ms.saturating_add(passed);
+                make_unknown(&mut session, MemberState::Unreadable);
+                picture.sessions.push(session);
+            }
+        }
+    }
+
+    fn read_cache_as_lost(&self, cache: &Path, error: &HubError) -> FleetPicture {
+        let reason =
+            |text: String| IncompleteSource { source: "hub".to_owned(), path: None, reason: text };
+        let Some(cached) = self.load_cache(cache) else {
+            let incomplete = vec![reason(format!("{error}; nothing was read before"))];
+            return FleetPicture { incomplete, ..FleetPicture::default() };
+        };
+        // Both times are of this machine.
+        let passed = model::time::whole_millis(sys::clock::now().since(cached.read_at));
+        let mut picture = FleetPicture::default();
+        for mut member in cached.members {
+            if member.state != MemberState::Left && !member.here {
+                member.since = member.since.or(member.last_seen_at);
+                member.state = MemberState::HubLost;
+            }
+            member.age_ms = member.age_ms.map(|age| age.saturating_add(passed));
+            picture.members.push(member);
+        }
+        for mut session in cached.sessions {
+            session.age_ms = session.age_ms.saturating_add(passed);
+            make_unknown(&mut session, MemberState::HubLost);
+            picture.sessions.push(session);
+        }
+        picture.incomplete = list_incomplete(&picture.members);
+        picture
+            .incomplete
+            .insert(0, reason(format!("{error}; what follows was read {} s ago", passed / 1000)));
+        picture
+    }
+}
+
+/// How everybody is.
+pub async fn fleet_status(
+    home: &Path,
+    cache: &Path,
+    timeout: Duration,
+) -> Result<FleetStatusResult, HelperFailure> {
+    let reader = FleetReader::find(home)?;
+    let (picture, hub) = reader.look(cache, false, timeout).await;
+    let FleetPicture { members, incomplete, .. } = picture;
+    Ok(FleetStatusResult { site: reader.site, hub, members, incomplete })
+}
+
+/// The sessions of members.
+pub async fn fleet_sessions(
+    home: &Path,
+    cache: &Path,
+    all: bool,
+    hosts: &[String],
+    timeout: Duration,
+) -> Result<FleetLsResult, HelperFailure> {
+    let reader = FleetReader::find(home)?;
+    let (mut picture, hub) = reader.look(cache, all, timeout).await;
+    if !hosts.is_empty() {
+        let mut wanted = Vec::new();
+        for host in hosts {
+            wanted.push(find_view(&picture.members, host)?.id.clone());
+        }
+        picture.members.retain(|member| wanted.contains(&member.id));
+        picture.sessions.retain(|session| wanted.contains(&session.member.id));
+        let mut incomplete = list_incomplete(&picture.members);
+        if !hub.reachable {
+            incomplete.extend(picture.incomplete.into_iter().filter(|one| one.source == "hub"));
+        }
+        picture.incomplete = incomplete;
+    }
+    let count = picture.sessions.len();
+    Ok(FleetLsResult {
+        sessions: picture.sessions,
+        total: count,
+        shown: count,
+        members: picture.members,
+        hub,
+        incomplete: picture.incomplete,
+    })
+}
+
+fn find_view<'a>(members: &'a [MemberView], text: &str) -> Result<&'a MemberView, HelperFailure> {
+    let exact: Vec<_> = members.iter().filter(|one| one.name == text || one.id == text).collect();
+    let begins: Vec<_> = members.iter().filter(|one| one.name.starts_with(text)).collect();
+    match (exact.as_slice(), begins.as_slice()) {
+        ([one], _) | ([], [one]) => Ok(one),
+        ([], []) => Err(HelperFailure::new(
+            HelperFailureKind::NotFound,
+            format!("there is no member `{text}`"),
+            "`ostler fleet status` lists them",
+        )),
+        _ => Err(HelperFailure::new(
+            HelperFailureKind::Ambiguous,
+            format!("`{text}` could mean several members"),
+            "use the id that `ostler fleet status --json` lists",
+        )),
+    }
+}
+
+fn finding(
+    grade: &str,
+    what: &str,
+    found: impl Into<String>,
+    remedy: Option<&str>,
+) -> FleetFinding {
+    FleetFinding {
+        grade: grade.to_owned(),
+        what: what.to_owned(),
+        finding: found.into(),
+        remedy: remedy.map(str::to_owned),
+    }
+}
+
+/// What is wrong, each with its remedy.
+pub async fn fleet_doctor(
+    home: &Path,
+    cache: &Path,
+    timeout: Duration,
+) -> Result<FleetDoctorResult, HelperFailure> {
+    let mut findings = Vec::new();
+    let reader = FleetReader::find(home)?;
+    if let Ok((dir, _)) = read_member(home) {
+        let report: LinkReport = dir.read_json(LINK_REPORT_FILE)?.unwrap_or_default();
+        findings.push(match report.state.as_str() {
+            "publishing" => finding("ok", "link", "this home publishes itself", None),
+            "" => finding("warning", "link", "it never ran", Some("`ostler daemon start` runs it")),
+            state => finding("error", "link", state, Some("`ostler daemon start`, or as it says")),
+        });
+        for violation in &report.violations {
+            findings.push(finding("error", "refused by the hub", violation.as_str(), Some(
+                "the hub's configuration differs from what this member needs: `ostler fleet doctor` on the hub",
+            )));
+        }
+    }
+    let (picture, hub) = reader.look(cache, false, timeout).await;
+    findings.push(match (&hub.version, &hub.reason) {
+        (Some(version), _) if is_engine_new_enough(version) => {
+            finding("ok", "hub", format!("{} runs version {version}", hub.url), None)
+        }
+        (Some(version), _) => finding(
+            "error",
+            "hub",
+            format!("{} runs version {version}, which is too old", hub.url),
+            Some("2.11.15, 2.12.6 or newer"),
+        ),
+        (None, reason) => finding(
+            "error",
+            "hub",
+            reason.clone().unwrap_or_default(),
+            Some("`ostler fleet hub` runs it"),
+        ),
+    });
+    for member in picture.members.iter().filter(|member| hub.reachable && !member.here) {
+        if member.state.is_incomplete() {
+            let reason = member.reason.as_deref().unwrap_or("");
+            findings.push(finding(
+                "warning",
+                &format!("member {}", member.name),
+                format!("{} {reason}", member.state.as_str()),
+                Some("look at it: `ostler daemon status` there"),
+            ));
+        }
+        if let Some(skew) = member.clock_skew_ms {
+            findings.push(finding(
+                "warning",
+                &format!("member {}", member.name),
+                format!("its clock differs from the hub's by {} s", skew / 1000),
+                Some("set its clock"),
+            ));
+        }
+        if let Some(count) = member.truncated {
+            findings.push(finding(
+                "warning",
+                &format!("member {}", member.name),
+                format!("{count} of its sessions do not fit into what it may publish"),
+                Some("`ostler gc` there"),
+            ));
+        }
+    }
+    if let Some(hub) = &reader.hub {
+        examine_hub(hub, &mut findings).await;
+    }
+    let healthy = findings.iter().all(|one| one.grade == "ok");
+    Ok(FleetDoctorResult { findings, healthy })
+}
+
+/// What only the hub's own machine can tell.
+async fn examine_hub(hub: &Hub, findings: &mut Vec<FleetFinding>) {
+    let written = hub.dir.read(crate::hub::ENGINE_CONFIG).ok().flatten().unwrap_or_default();
+    findings.push(match written == hub.engine_config().as_bytes() {
+        true => finding("ok", "configuration", "it is what follows from who was admitted", None),
+        false => finding(
+            "error",
+            "configuration",
+            "it is not what follows from who was admitted",
+            Some("restart the hub: `ostler fleet hub` writes it anew"),
+        ),
+    });
+    let drift = match hub.connect_admin().await {
+        Ok(mut admin) => crate::hub::find_bucket_drift(&mut admin).await,
+        Err(error) => Err(error),
+    };
+    match drift {
+        Ok(drift) if drift.is_empty() => {
+            findings.push(finding("ok", "buckets", "they are as strict as they must be", None));
+        }
+        Ok(drift) => findings.extend(drift.into_iter().map(|one| {
+            finding(
+                "error",
+                "buckets",
+                one,
+                Some("restart the hub: `ostler fleet hub`, or admit anybody again"),
+            )
+        })),
+        Err(error) => findings.push(finding("error", "buckets", error.to_string(), None)),
+    }
+}

@@ -1,0 +1,280 @@
+//! A member's inventory: what is published of its sessions, divided into pages.
+//!
+//! Pure. A session's page follows from its name and the number of pages; when it moves, the page that gains
+//! it is written first, so that a reader finds it at least once and, by the higher revision, not twice.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use model::time::Time;
+use model::wire::SessionCounts;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use crate::record::{
+    InventoryPage, MOST_PAGE_BYTES, PAGES_OF_A_KIND, RECORD_VERSION, compress_page, fit_session,
+};
+use crate::seal::SEAL_BYTES;
+
+/// How long ended sessions are published.
+const ENDED_FOR_MS: i64 = 86_400_000;
+
+/// What is the member's own business.
+const OWN_FIELDS: [&str; 5] = ["owner", "owners", "transcript", "origin", "linked"];
+
+/// What a member that shares little keeps to itself.
+const PRIVATE_FIELDS: [&str; 5] = ["title", "waitingFor", "cwd", "branch", "name"];
+
+/// Statuses of sessions that are over.
+const ENDED_STATUSES: [&str; 3] = ["exited", "failed", "destroyed"];
+
+/// The sessions of a machine, ready to be published.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Inventory {
+    /// The sessions of every page, by its name.
+    pub pages: BTreeMap<String, Vec<Map<String, Value>>>,
+    /// How many sessions there are.
+    pub counts: SessionCounts,
+    /// How many did not fit.
+    pub truncated: u64,
+}
+
+/// `agent` and `id` of a session.
+pub fn session_key(session: &Map<String, Value>) -> (String, String) {
+    let text = |name: &str| session.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+    (text("agent"), text("id"))
+}
+
+/// Whether a session is over by its own word. What is not understood is not over.
+pub fn is_ended(session: &Map<String, Value>) -> bool {
+    let status = session.get("status").and_then(Value::as_str).unwrap_or("");
+    ENDED_STATUSES.contains(&status)
+}
+
+/// Makes the inventory of what `ls -a` listed.
+pub fn take_inventory(listed: &Value, now: Time, minimal: bool) -> Inventory {
+    let sessions = listed.get("sessions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut counts = SessionCounts::default();
+    let (mut active, mut ended) = (Vec::new(), Vec::new());
+    for session in sessions {
+        let Value::Object(mut session) = session else { continue };
+        session.retain(|name, _| !OWN_FIELDS.contains(&name.as_str()));
+        if minimal {
+            session.retain(|name, _| !PRIVATE_FIELDS.contains(&name.as_str()));
+        }
+        fit_session(&mut session);
+        if is_ended(&session) {
+            counts.ended += 1;
+            if ended_recently(&session, now) {
+                ended.push(session);
+            }
+        } else {
+            match session.get("activity").and_then(Value::as_str) {
+                Some("working") => counts.working += 1,
+                Some("waiting") => counts.waiting += 1,
+                Some("idle") => counts.idle += 1,
+                _ => counts.unknown += 1,
+            }
+            active.push(session);
+        }
+    }
+    for sessions in [&mut active, &mut ended] {
+        sessions.sort_by(|one, other| last_sign(other).cmp(&last_sign(one)));
+    }
+    let mut inventory = Inventory { counts, ..Inventory::default() };
+    for (kind, sessions) in [("active", active), ("ended", ended)] {
+        let (pages, left_out) = divide_sessions(kind, sessions);
+        inventory.truncated += left_out;
+        inventory.pages.extend(pages);
+    }
+    inventory
+}
+
+fn last_sign(session: &Map<String, Value>) -> Option<&str> {
+    ["lastActivityAt", "endedAt", "startedAt"].iter().find_map(|name| session.get(*name)?.as_str())
+}
+
+fn ended_recently(session: &Map<String, Value>, now: Time) -> bool {
+    let at = session.get("endedAt").or_else(|| session.get("lastActivityAt"));
+    let at = at.and_then(Value::as_str).and_then(Time::parse);
+    at.is_some_and(|at| now.as_millis() - at.as_millis() <= ENDED_FOR_MS)
+}
+
+/// Divides sessions into pages that fit; the number of those that did not.
+fn divide_sessions(
+    kind: &str,
+    mut sessions: Vec<Map<String, Value>>,
+) -> (BTreeMap<String, Vec<Map<String, Value>>>, u64) {
+    let whole = sessions.len();
+    let mut count = 1;
+    loop {
+        let mut pages: BTreeMap<String, Vec<Map<String, Value>>> = BTreeMap::new();
+        for session in &sessions {
+            let name = format!("{kind}.{}", page_number(session, count));
+            pages.entry(name).or_default().push(session.clone());
+        }
+        if pages.iter().all(|(name, sessions)| fits_page(name, sessions)) {
+            return (pages, (whole - sessions.len()) as u64);
+        }
+        if count < PAGES_OF_A_KIND {
+            count *= 2;
+        } else {
+            // The oldest tenth goes; what is left out is counted, never silent.
+            sessions.truncate(sessions.len() * 9 / 10);
+        }
+    }
+}
+
+fn page_number(session: &Map<String, Value>, count: usize) -> usize {
+    let (agent, id) = session_key(session);
+    let hash = Sha256::digest(format!("{agent}\0{id}"));
+    usize::from(hash[0]) % count
+}
+
+fn fits_page(name: &str, sessions: &[Map<String, Value>]) -> bool {
+    const ROOM: usize = 512;
+    let page = InventoryPage {
+        v: RECORD_VERSION,
+        member: "m".repeat(26),
+        incarnation: "i".repeat(26),
+        rev: u64::MAX,
+        page: name.to_owned(),
+        sent_at: Time::from_millis(0),
+        sessions: sessions.to_vec(),
+    };
+    sessions.len() <= 4096
+        && compress_page(&page).is_ok_and(|body| body.len() + SEAL_BYTES + ROOM <= MOST_PAGE_BYTES)
+}
+
+/// What is written, in order, to come from one inventory to the next: each write has a higher revision than
+/// the one before. A session that moves is written to its new page before it goes from the old one; where two
+/// pages exchange sessions, the first is written with what it is about to lose, and once more at the end. A page
+/// that is no longer there is written empty.
+pub fn plan_page_writes(
+    before: &Inventory,
+    after: &Inventory,
+) -> Vec<(String, Vec<Map<String, Value>>)> {
+    let keys = |inventory: &Inventory, name: &String| -> BTreeSet<(String, String)> {
+        inventory.pages.get(name).into_iter().flatten().map(session_key).collect()
+    };
+    let place = |name: &String| after.pages.get(name).cloned().unwrap_or_default();
+    let mut new_pages: HashMap<(String, String), &String> = HashMap::new();
+    for (name, sessions) in &after.pages {
+        new_pages.extend(sessions.iter().map(|session| (session_key(session), name)));
+    }
+    let names: BTreeSet<&String> = before.pages.keys().chain(after.pages.keys()).collect();
+    let changed =
+        names.into_iter().filter(|name| before.pages.get(*name) != after.pages.get(*name));
+    let (gaining, losing): (Vec<&String>, Vec<&String>) =
+        changed.partition(|name| !keys(after, name).is_subset(&keys(before, name)));
+    let (mut writes, mut written, mut again) = (Vec::new(), BTreeSet::new(), Vec::new());
+    for name in gaining {
+        let mut sessions = place(name);
+        let leaving: Vec<Map<String, Value>> = before
+            .pages
+            .get(name)
+            .into_iter()
+            .flatten()
+            .filter(|session| {
+                let target = new_pages.get(&session_key(session));
+                target.is_some_and(|target| *target != name && !written.contains(*target))
+            })
+            .cloned()
+            .collect();
+        if !leaving.is_empty() {
+            sessions.extend(leaving);
+            again.push(name);
+        }
+        written.insert(name);
+        writes.push((name.clone(), sessions));
+    }
+    writes.extend(losing.into_iter().chain(again).map(|name| (name.clone(), place(name))));
+    writes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn session(id: usize, status: &str) -> Value {
+        json!({
+            "id": format!("s{id}"), "agent": "codex", "status": status, "title": "t",
+            "transcript": {"path": "/secret"}, "origin": {"x": 1},
+            "lastActivityAt": format!("2026-11-18T00:00:{:02}.000Z", id % 60),
+        })
+    }
+
+    fn inventory(sessions: &[Value]) -> Inventory {
+        let now = Time::parse("2026-11-18T01:00:00.000Z").unwrap();
+        take_inventory(&json!({ "sessions": sessions }), now, false)
+    }
+
+    #[test]
+    fn row_56_what_does_not_fit_is_counted() {
+        let title: String = (0..200).map(|_| 'x').collect();
+        let many: Vec<Value> = (0..20_000_u32)
+            .map(|number| {
+                let mut one = session(number as usize, "running");
+                // Nothing that compresses well.
+                let noise = model::hex::to_hex(&Sha256::digest(number.to_be_bytes()));
+                one["cwd"] = json!(format!("/{noise}{noise}"));
+                one["title"] = json!(format!("{noise}{}", &title[..100]));
+                one
+            })
+            .collect();
+        let inventory = inventory(&many);
+        let published: usize = inventory.pages.values().map(Vec::len).sum();
+        assert!(inventory.truncated > 0);
+        assert_eq!(published as u64 + inventory.truncated, 20_000);
+        assert_eq!(inventory.counts.unknown, 20_000, "counted all the same");
+    }
+
+    #[test]
+    fn row_57_what_is_shared_little_of_holds_no_title_or_place() {
+        let now = Time::parse("2026-11-18T01:00:00.000Z").unwrap();
+        let mut one = session(1, "running");
+        one["cwd"] = json!("/canary");
+        one["title"] = json!("canary");
+        let listed = json!({ "sessions": [one] });
+        let full = serde_json::to_string(&take_inventory(&listed, now, false).pages).unwrap();
+        assert!(full.contains("canary") && !full.contains("/secret"));
+        let minimal = serde_json::to_string(&take_inventory(&listed, now, true).pages).unwrap();
+        assert!(!minimal.contains("canary"), "{minimal}");
+    }
+
+    proptest! {
+        /// Row 53: at every moment between two inventories a reader finds each session that stays in both at
+        /// least once, and by the higher revision exactly once.
+        #[test]
+        fn row_53_a_session_that_moves_is_never_absent(
+            before in proptest::collection::btree_map(0_usize..60, any::<bool>(), 0..50),
+            after in proptest::collection::btree_map(0_usize..60, any::<bool>(), 0..50),
+        ) {
+            let make = |states: &BTreeMap<usize, bool>| {
+                let list: Vec<Value> = states.iter()
+                    .map(|(id, live)| session(*id, if *live { "running" } else { "exited" }))
+                    .collect();
+                inventory(&list)
+            };
+            let (one, two) = (make(&before), make(&after));
+            let mut stored: BTreeMap<String, (u64, Vec<Map<String, Value>>)> =
+                one.pages.iter().map(|(name, page)| (name.clone(), (1, page.clone()))).collect();
+            for (step, (name, page)) in plan_page_writes(&one, &two).into_iter().enumerate() {
+                stored.insert(name, (2 + step as u64, page));
+                for id in before.keys().filter(|id| after.contains_key(*id)) {
+                    let found: Vec<u64> = stored.values()
+                        .filter(|(_, page)| page.iter().any(|one| one["id"] == format!("s{id}")))
+                        .map(|(rev, _)| *rev)
+                        .collect();
+                    prop_assert!(!found.is_empty(), "s{} is absent", id);
+                    let newest = found.iter().max().unwrap();
+                    prop_assert_eq!(found.iter().filter(|rev| *rev == newest).count(), 1);
+                }
+            }
+            let all: usize = stored.values().map(|(_, page)| page.len()).sum();
+            prop_assert_eq!(all, two.pages.values().map(Vec::len).sum::<usize>());
+        }
+    }
+}

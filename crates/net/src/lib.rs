@@ -1,0 +1,26 @@
+//! What speaks to other machines: webhooks and the fleet.
+//!
+//! A program of its own, `ostler-net`, started by `ostler` and its daemon as git starts its helpers. It
+//! never opens the database: what it knows of this machine it asks the daemon for, over its Unix socket,
+//! and what changes something here goes through the daemon's writer.
+
+pub mod daemon_client;
+pub mod engine;
+pub mod failure;
+pub mod fleet;
+pub mod fleet_files;
+pub mod helper;
+pub mod helper_input;
+pub mod http;
+pub mod hub;
+pub mod hub_setup;
+pub mod inventory;
+pub mod lease;
+pub mod link;
+pub mod membership;
+pub mod merge;
+pub mod nats;
+pub mod record;
+pub mod seal;
+pub mod ssh;
+pub mod webhook;

@@ -1,0 +1,574 @@
+//! The member's link: one connection to the hub, which holds the lease and publishes the inventory.
+//!
+//! Soft state only: whatever is lost at the hub is published anew. Two that claim to be this member are
+//! noticed, and the newcomer keeps silent. It ends with its input, and says so to the hub.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use async_nats::{Event, HeaderMap};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::StreamExt;
+use model::helper::{DaemonPlace, FleetSettings, HelperFailure};
+use model::liveness::Liveness;
+use nkeys::KeyPair;
+use serde_json::{Value, json};
+use sys::dropped::NoteDropped;
+use tokio::sync::mpsc;
+
+use crate::daemon_client::DaemonClient;
+use crate::fleet_files::{FleetDir, LINK_SEED, LinkReport, MemberFile, SEAL_SEED, read_member};
+use crate::helper_input::HelperInput;
+use crate::inventory::{Inventory, plan_page_writes, take_inventory};
+use crate::lease::{
+    FoundLease, HolderLife, HolderPulse, LeaseClaimant, LeaseDecision, decide_lease,
+};
+use crate::nats::{
+    HubConnection, HubError, HubLogin, PutError, StoredRecord, connect_hub, violation_in,
+};
+use crate::record::{
+    InventoryPage, LeaseState, MemberCertificate, MemberLease, RECORD_VERSION, compress_page,
+    read_certificate, read_lease,
+};
+use crate::seal::{SealKind, seal_record};
+
+/// How long the hub may take for one answer.
+const HUB_ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// How long several changes in a row are taken together.
+const COALESCE_TIME: Duration = Duration::from_millis(250);
+
+/// How many times the renewal interval a lease is good for.
+const RENEWALS_PER_LEASE: u64 = 3;
+
+/// The link's file for `fleet status` and `fleet doctor`.
+pub const LINK_REPORT_FILE: &str = "link.json";
+
+/// How many refusals are remembered.
+const MOST_VIOLATIONS: usize = 20;
+
+/// Runs until the input ends.
+pub async fn run_link(
+    home: &Path,
+    place: DaemonPlace,
+    settings: FleetSettings,
+    mut input: HelperInput,
+) {
+    loop {
+        let ended = match read_member(home) {
+            Ok((dir, member)) => match MemberLink::prepare(dir, member, &place, settings) {
+                Ok(link) => link.run(&mut input).await,
+                Err((dir, failure)) => {
+                    write_report(&dir, &failure.message);
+                    input.next_signal().await.is_none()
+                }
+            },
+            Err(failure) => {
+                tracing::debug!(%failure, "no link");
+                input.next_signal().await.is_none()
+            }
+        };
+        if ended {
+            return;
+        }
+    }
+}
+
+fn write_report(dir: &FleetDir, state: &str) {
+    let mut report: LinkReport = dir.read_json(LINK_REPORT_FILE).ok().flatten().unwrap_or_default();
+    (report.at, report.state) = (Some(sys::clock::now()), state.to_owned());
+    dir.write_json(LINK_REPORT_FILE, &report).note_dropped("the link's report");
+}
+
+/// One run of the link.
+struct MemberLink {
+    dir: FleetDir,
+    member: MemberFile,
+    certificate: MemberCertificate,
+    link_key: KeyPair,
+    seal_key: KeyPair,
+    settings: FleetSettings,
+    daemon: DaemonClient,
+    version: String,
+    me: LeaseClaimant,
+    holder: model::identity::Identity,
+    begun: Instant,
+    looked_at: Instant,
+    n: u64,
+    rev: u64,
+    sequence: u64,
+    holds: bool,
+    rival: Option<String>,
+    inventory: Inventory,
+    published: Option<Inventory>,
+    report: LinkReport,
+}
+
+/// The boot and the machine of a process, as texts that can be compared.
+fn place_of(holder: &model::identity::Identity) -> (String, String) {
+    let text = |value: Result<Value, serde_json::Error>| match value {
+        Ok(Value::String(text)) => text,
+        Ok(other) => other.to_string(),
+        Err(_) => String::new(),
+    };
+    (text(serde_json::to_value(&holder.boot)), text(serde_json::to_value(&holder.machine)))
+}
+
+impl MemberLink {
+    fn prepare(
+        dir: FleetDir,
+        member: MemberFile,
+        place: &DaemonPlace,
+        settings: FleetSettings,
+    ) -> Result<Self, (FleetDir, HelperFailure)> {
+        let prepared = (|| {
+            let failed = |error: &dyn std::fmt::Display| crate::failure::internal_failure(error);
+            let sealed = STANDARD.decode(&member.certificate).map_err(|error| failed(&error))?;
+            let certificate = read_certificate(&member.root, &member.id, &sealed);
+            let certificate = certificate.map_err(|error| failed(&error))?;
+            if certificate.machine != crate::fleet_files::this_machine() {
+                return Err(failed(
+                    &"copied: these keys were made on another machine; \
+                                    `ostler fleet join --new` makes new ones",
+                ));
+            }
+            let link_key = dir.need_key(LINK_SEED)?;
+            let seal_key = dir.need_key(SEAL_SEED)?;
+            let holder = sys::proc::identify_self().map_err(|error| failed(&error))?;
+            let holder = model::identity::Identity { comm: None, exe: None, ..holder };
+            let incarnation = sys::random::new_ulid().map_err(|error| failed(&error))?;
+            Ok((certificate, link_key, seal_key, holder, incarnation))
+        })();
+        let (certificate, link_key, seal_key, holder, incarnation) = match prepared {
+            Ok(prepared) => prepared,
+            Err(failure) => return Err((dir, failure)),
+        };
+        let (boot, machine) = place_of(&holder);
+        let report = dir.read_json(LINK_REPORT_FILE).ok().flatten().unwrap_or_default();
+        Ok(Self {
+            dir,
+            member,
+            certificate,
+            link_key,
+            seal_key,
+            settings,
+            daemon: DaemonClient::new(place.clone()),
+            version: place.version.clone(),
+            me: LeaseClaimant { incarnation, machine, boot },
+            holder,
+            begun: Instant::now(),
+            looked_at: Instant::now(),
+            n: 0,
+            rev: 0,
+            sequence: 0,
+            holds: false,
+            rival: None,
+            inventory: Inventory::default(),
+            published: None,
+            report,
+        })
+    }
+
+    async fn connect(&self) -> Result<HubConnection, HubError> {
+        let login = HubLogin {
+            url: &self.member.url,
+            ca: self.member.ca.as_deref(),
+            key: &self.link_key,
+            inbox: &self.member.id,
+            timeout: HUB_ANSWER_TIMEOUT,
+            stays: true,
+        };
+        connect_hub(&login).await
+    }
+
+    /// Returns whether the input has ended; otherwise the member's file has changed.
+    async fn run(mut self, input: &mut HelperInput) -> bool {
+        let mut hub = match self.connect().await {
+            Ok(hub) => hub,
+            Err(error) => {
+                self.say(&error.to_string());
+                return input.next_signal().await.is_none();
+            }
+        };
+        let rival_subject = format!("ostler.v1.out.{}.state.rival", self.member.id);
+        let Ok(mut rivals) = hub.client.subscribe(rival_subject).await else { return false };
+        let (told, mut looks) = mpsc::channel(1);
+        let looker = tokio::spawn(look_at_machine(self.daemon.clone(), self.settings, told));
+        let mut renewal = Box::pin(tokio::time::sleep(Duration::ZERO));
+        let ended = loop {
+            tokio::select! {
+                () = &mut renewal => {
+                    self.renew(&mut hub).await;
+                    renewal = Box::pin(tokio::time::sleep(self.renewal_pause()));
+                }
+                Some(listed) = looks.recv() => {
+                    self.looked_at = Instant::now();
+                    self.take_look(&listed);
+                    if self.holds {
+                        self.publish_changes(&mut hub).await;
+                    }
+                }
+                Some(event) = hub.events.recv() => {
+                    self.note_event(&event);
+                    if matches!(event, Event::Connected) {
+                        // Whatever the hub forgot is said again.
+                        self.published = None;
+                        renewal = Box::pin(tokio::time::sleep(Duration::ZERO));
+                    }
+                }
+                Some(notice) = rivals.next() => self.hear_rival(&notice.payload),
+                signal = input.next_signal() => match signal {
+                    None => break true,
+                    Some(_) => if self.is_outdated() { break false },
+                },
+            }
+        };
+        looker.abort();
+        if self.holds {
+            let state = if ended { LeaseState::Stopping } else { LeaseState::Left };
+            let farewell = self.put_lease(&mut hub, state);
+            tokio::time::timeout(Duration::from_secs(1), farewell)
+                .await
+                .map_err(|_| HubError::TimedOut)
+                .note_dropped("saying goodbye to the hub");
+        }
+        self.say(if ended { "stopped" } else { "left" });
+        ended
+    }
+
+    /// Whether another file says who this home is.
+    fn is_outdated(&self) -> bool {
+        let now: Option<MemberFile> =
+            self.dir.read_json(crate::fleet_files::MEMBER_FILE).ok().flatten();
+        now.as_ref() != Some(&self.member)
+    }
+
+    /// A tenth to either side, so that members that started together do not stay together.
+    fn renewal_pause(&self) -> Duration {
+        let chance = sys::random::random_bytes::<1>().map_or(0.5, |[byte]| f64::from(byte) / 255.0);
+        Duration::from_millis(self.settings.renew_ms).mul_f64(0.9 + 0.2 * chance)
+    }
+
+    fn say(&mut self, state: &str) {
+        if self.report.state != state {
+            state.clone_into(&mut self.report.state);
+            self.report.at = Some(sys::clock::now());
+            self.report.sequence = self.sequence;
+            self.dir.write_json(LINK_REPORT_FILE, &self.report).note_dropped("the link's report");
+        }
+    }
+
+    fn note_event(&mut self, event: &Event) {
+        if let Some(text) = violation_in(event) {
+            self.report.violations.push(text);
+            let surplus = self.report.violations.len().saturating_sub(MOST_VIOLATIONS);
+            self.report.violations.drain(..surplus);
+            self.dir.write_json(LINK_REPORT_FILE, &self.report).note_dropped("the link's report");
+        }
+        if matches!(event, Event::Disconnected) {
+            self.say("the hub cannot be reached");
+        }
+    }
+
+    fn hear_rival(&mut self, payload: &[u8]) {
+        let notice: Value = serde_json::from_slice(payload).unwrap_or_default();
+        let other = notice.get("incarnation").and_then(Value::as_str).unwrap_or("");
+        if other.is_empty() || other == self.me.incarnation {
+            return;
+        }
+        let machine = notice.get("machine").and_then(Value::as_str).unwrap_or("another machine");
+        self.rival = Some(machine.chars().take(80).collect());
+    }
+
+    fn take_look(&mut self, listed: &Value) {
+        let inventory = take_inventory(listed, sys::clock::now(), self.settings.minimal);
+        self.inventory = inventory;
+    }
+
+    /// Renews the lease, or tries to take it.
+    async fn renew(&mut self, hub: &mut HubConnection) {
+        if !self.holds && !self.may_take(hub).await {
+            return;
+        }
+        match self.put_lease(hub, LeaseState::Up).await {
+            Ok(()) => {
+                self.holds = true;
+                match self.rival.clone() {
+                    None => self.say("publishing"),
+                    Some(rival) => {
+                        self.say(&format!("rival: {rival} claims to be this member too"))
+                    }
+                }
+                self.publish_changes(hub).await;
+            }
+            // Smaller than ours or nothing: the hub lost data. It is all said again.
+            Err(PutError::Conflict { found }) if found < self.sequence => {
+                (self.sequence, self.published) = (found, None);
+                if self.put_lease(hub, LeaseState::Up).await.is_ok() {
+                    self.publish_changes(hub).await;
+                }
+            }
+            // Somebody else wrote it.
+            Err(PutError::Conflict { .. }) => {
+                self.holds = false;
+                self.say("somebody else wrote this member's lease");
+            }
+            Err(PutError::Hub(error)) => self.say(&error.to_string()),
+        }
+    }
+
+    async fn put_lease(
+        &mut self,
+        hub: &mut HubConnection,
+        state: LeaseState,
+    ) -> Result<(), PutError> {
+        self.n += 1;
+        let lease = MemberLease {
+            v: RECORD_VERSION,
+            member: self.member.id.clone(),
+            incarnation: self.me.incarnation.clone(),
+            boot: self.me.boot.clone(),
+            machine: self.me.machine.clone(),
+            pid: self.holder.pid.unwrap_or_default(),
+            start: self.holder.start.unwrap_or_default(),
+            holder: self.holder.clone(),
+            n: self.n,
+            rev: self.rev,
+            state,
+            sent_at: sys::clock::now(),
+            up_ms: model::time::whole_millis(self.begun.elapsed()),
+            counts: self.inventory.counts,
+            truncated: Some(self.inventory.truncated).filter(|count| *count > 0),
+            allow: self.settings.allow.as_str().to_owned(),
+            lease_ms: RENEWALS_PER_LEASE * self.settings.renew_ms,
+            ostler: self.version.clone(),
+            rival: self.rival.clone(),
+        };
+        let sealed = seal_json(&self.seal_key, SealKind::Lease, &lease)?;
+        let subject = format!("$KV.lease.{}", self.member.id);
+        self.sequence = hub.put_record(&subject, Some(self.sequence), sealed.clone()).await?;
+        self.tell(hub, "lease", sealed).await;
+        Ok(())
+    }
+
+    /// Says something to whoever watches; nothing hangs on it.
+    async fn tell(&self, hub: &HubConnection, what: &str, bytes: Vec<u8>) {
+        let subject = format!("ostler.v1.out.{}.state.{what}", self.member.id);
+        hub.client.publish(subject, bytes.into()).await.note_dropped("a notice to watchers");
+    }
+
+    /// Publishes the pages that the hub does not have as they are.
+    async fn publish_changes(&mut self, hub: &mut HubConnection) {
+        let writes = match &self.published {
+            Some(before) => plan_page_writes(before, &self.inventory),
+            // Also the empty ones: another run may have left something there.
+            None => crate::record::page_names()
+                .map(|name| {
+                    let sessions = self.inventory.pages.get(&name).cloned().unwrap_or_default();
+                    (name, sessions)
+                })
+                .collect(),
+        };
+        for (name, sessions) in writes {
+            self.rev += 1;
+            let looked = model::time::whole_millis(self.looked_at.elapsed());
+            let sessions = sessions.into_iter().map(|mut session| {
+                session.insert("lookedMs".to_owned(), json!(looked));
+                session
+            });
+            let page = InventoryPage {
+                v: RECORD_VERSION,
+                member: self.member.id.clone(),
+                incarnation: self.me.incarnation.clone(),
+                rev: self.rev,
+                page: name.clone(),
+                sent_at: sys::clock::now(),
+                sessions: sessions.collect(),
+            };
+            let sealed = compress_page(&page)
+                .ok()
+                .and_then(|body| seal_record(&self.seal_key, SealKind::Page, &body).ok());
+            let Some(sealed) = sealed else { return };
+            let subject = format!("$KV.inv.{}.{name}", self.member.id);
+            if let Err(error) = hub.put_record(&subject, None, sealed.clone()).await {
+                tracing::debug!(%error, page = name, "not published");
+                // Everything is compared again with what was published before.
+                return;
+            }
+            self.tell(hub, &name, sealed).await;
+        }
+        self.published = Some(self.inventory.clone());
+    }
+
+    /// Whether the lease may be taken; says so where it may not.
+    async fn may_take(&mut self, hub: &mut HubConnection) -> bool {
+        let mut pulse = HolderPulse::Unwatched;
+        loop {
+            let Some((found, sequence)) = self.read_own_lease(hub).await else { return false };
+            let life = self.probe_holder(&found);
+            self.sequence = sequence;
+            match decide_lease(&found, &self.me, life, pulse) {
+                LeaseDecision::Take => return true,
+                LeaseDecision::TakeFromForger => {
+                    self.report
+                        .violations
+                        .push("a lease was found that this member did not sign".into());
+                    return true;
+                }
+                LeaseDecision::Watch => pulse = self.watch_holder(hub, sequence).await,
+                LeaseDecision::SecondDaemon => {
+                    let FoundLease::Signed(lease) = &found else { return false };
+                    self.say(&format!(
+                        "another process (pid {}) publishes as this member",
+                        lease.pid
+                    ));
+                    return false;
+                }
+                LeaseDecision::Rival => {
+                    self.say(
+                        "rival: another machine or boot publishes as this member; \
+                              `ostler fleet join --new` makes this one a member of its own",
+                    );
+                    let notice = json!({
+                        "incarnation": self.me.incarnation, "machine": self.me.machine,
+                        "boot": self.me.boot,
+                    });
+                    self.tell(hub, "rival", notice.to_string().into_bytes()).await;
+                    return false;
+                }
+                LeaseDecision::Copied => {
+                    self.say(
+                        "copied: another machine was this member; \
+                              `ostler fleet join --new` makes this one a member of its own",
+                    );
+                    return false;
+                }
+            }
+        }
+    }
+
+    async fn read_own_lease(&mut self, hub: &mut HubConnection) -> Option<(FoundLease, u64)> {
+        let answer = hub.ask("ostler.v1.own.lease", HeaderMap::new(), "".into()).await;
+        let message = match answer {
+            Ok(message) => message,
+            Err(error) => {
+                self.say(&error.to_string());
+                return None;
+            }
+        };
+        if message.status.is_some_and(|status| status.as_u16() == 404) {
+            return Some((FoundLease::Nothing, 0));
+        }
+        let record = StoredRecord::from_message(&message)?;
+        let found = match read_lease(&self.certificate, &record.bytes) {
+            Ok(lease) => FoundLease::Signed(Box::new(lease)),
+            Err(_) => FoundLease::Forged,
+        };
+        Some((found, record.sequence))
+    }
+
+    fn probe_holder(&self, found: &FoundLease) -> HolderLife {
+        let FoundLease::Signed(lease) = found else { return HolderLife::Unknown };
+        let observer = sys::proc::current_observer();
+        let liveness: Liveness = sys::proc::probe_liveness(&lease.holder, &observer);
+        match (liveness.is_alive(), liveness.is_dead()) {
+            (true, _) => HolderLife::Alive,
+            (_, true) => HolderLife::Dead,
+            _ => HolderLife::Unknown,
+        }
+    }
+
+    /// Watches for a renewal for as long as a lease is good.
+    async fn watch_holder(&mut self, hub: &mut HubConnection, sequence: u64) -> HolderPulse {
+        let lease = Duration::from_millis(RENEWALS_PER_LEASE * self.settings.renew_ms);
+        let begun = Instant::now();
+        self.say("watching whether another one publishes as this member");
+        while begun.elapsed() < lease {
+            tokio::time::sleep(Duration::from_millis(self.settings.renew_ms / 2)).await;
+            match self.read_own_lease(hub).await {
+                Some((_, now)) if now != sequence => return HolderPulse::Fresh,
+                _ => {}
+            }
+        }
+        HolderPulse::Lapsed
+    }
+}
+
+fn seal_json(
+    key: &KeyPair,
+    kind: SealKind,
+    record: &impl serde::Serialize,
+) -> Result<Vec<u8>, HubError> {
+    let failed = |error: &dyn std::fmt::Display| HubError::Protocol(error.to_string());
+    let body = serde_json::to_vec(record).map_err(|error| failed(&error))?;
+    seal_record(key, kind, &body).map_err(|error| failed(&error))
+}
+
+/// Looks at the machine when something happened, and otherwise now and then.
+async fn look_at_machine(daemon: DaemonClient, settings: FleetSettings, told: mpsc::Sender<Value>) {
+    let wait = Duration::from_millis(settings.look_ms).min(Duration::from_secs(30));
+    let mut cursor = -1_i64;
+    loop {
+        let path = format!("/v1/net/changes?after={cursor}&wait={}", wait.as_millis());
+        match daemon.get::<Value>(&path, wait).await {
+            Ok(change) => cursor = change.get("newest").and_then(Value::as_i64).unwrap_or(cursor),
+            Err(error) => {
+                tracing::debug!(%error, "waiting for changes");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+        match daemon.get::<Value>("/v1/net/sessions", Duration::ZERO).await {
+            Ok(listed) => {
+                if told.send(listed).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => tracing::debug!(%error, "looking at the machine"),
+        }
+        tokio::time::sleep(COALESCE_TIME).await;
+    }
+}
+
+/// Says that this member leaves, and empties its pages. Says whether the hub heard it.
+pub async fn publish_departure(dir: &FleetDir, member: &MemberFile) -> bool {
+    let tried = async {
+        let link_key = dir.need_key(LINK_SEED).ok()?;
+        let seal_key = dir.need_key(SEAL_SEED).ok()?;
+        let login = HubLogin {
+            url: &member.url,
+            ca: member.ca.as_deref(),
+            key: &link_key,
+            inbox: &member.id,
+            timeout: HUB_ANSWER_TIMEOUT,
+            stays: false,
+        };
+        let mut hub = connect_hub(&login).await.ok()?;
+        let answer = hub.ask("ostler.v1.own.lease", HeaderMap::new(), "".into()).await.ok()?;
+        let record = StoredRecord::from_message(&answer)?;
+        let sealed = STANDARD.decode(&member.certificate).ok()?;
+        let certificate = read_certificate(&member.root, &member.id, &sealed).ok()?;
+        let mut lease = read_lease(&certificate, &record.bytes).ok()?;
+        (lease.state, lease.sent_at) = (LeaseState::Left, sys::clock::now());
+        lease.n += 1;
+        let body = seal_json(&seal_key, SealKind::Lease, &lease).ok()?;
+        hub.put_record(&format!("$KV.lease.{}", member.id), None, body).await.ok()?;
+        for name in crate::record::page_names() {
+            let page = InventoryPage {
+                v: RECORD_VERSION,
+                member: member.id.clone(),
+                incarnation: lease.incarnation.clone(),
+                rev: lease.rev + 1,
+                page: name.clone(),
+                sent_at: sys::clock::now(),
+                sessions: Vec::new(),
+            };
+            let body = compress_page(&page).ok()?;
+            let sealed = seal_record(&seal_key, SealKind::Page, &body).ok()?;
+            hub.put_record(&format!("$KV.inv.{}.{name}", member.id), None, sealed).await.ok()?;
+        }
+        Some(())
+    };
+    let within = tokio::time::timeout(2 * HUB_ANSWER_TIMEOUT, tried).await;
+    within.ok().flatten().is_some()
+}

@@ -1,0 +1,370 @@
+//! Joining, admitting, leaving, evicting: who belongs to a fleet. Secrets never travel; two lines do.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use model::helper::{HelperFailure, HelperFailureKind};
+use model::wire::{
+    FleetAdmitResult, FleetDepartureResult, FleetJoinResult, FleetLevel, FleetOperatorsResult,
+    OperatorView,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::internal_failure;
+use crate::fleet_files::{
+    FleetDir, LINK_SEED, MEMBER_FILE, MemberFile, OPERATOR_LINK_SEED, OPERATOR_SEAL_SEED,
+    SEAL_SEED, read_member, this_machine,
+};
+use crate::hub::{Hub, ensure_buckets, purge_member};
+use crate::record::{
+    FleetOperator, MemberCertificate, RECORD_VERSION, is_fleet_name, read_certificate,
+};
+use crate::seal::{fingerprint, member_id};
+
+const REQUEST_PREFIX: &str = "ostler-join:";
+const ANSWER_PREFIX: &str = "ostler-admit:";
+
+/// The longest line that is read.
+const MOST_LINE_BYTES: usize = 16 << 10;
+
+/// What `join` sends: public keys and what is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct JoinRequest {
+    v: u32,
+    name: String,
+    machine: String,
+    seal: String,
+    link: String,
+    level: FleetLevel,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    operator: Option<OperatorKeys>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct OperatorKeys {
+    seal: String,
+    link: String,
+}
+
+/// What `admit` answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct AdmitAnswer {
+    v: u32,
+    id: String,
+    name: String,
+    site: String,
+    url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ca: Option<String>,
+    root: String,
+    certificate: String,
+    level: FleetLevel,
+}
+
+fn write_line(prefix: &str, value: &impl Serialize) -> Result<String, HelperFailure> {
+    let text = serde_json::to_vec(value).map_err(|error| internal_failure(&error))?;
+    Ok(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(text)))
+}
+
+fn read_line<T: DeserializeOwned>(prefix: &str, line: &str) -> Result<T, HelperFailure> {
+    let wrong = |reason: String| {
+        HelperFailure::new(
+            HelperFailureKind::Input,
+            format!("the line cannot be used: {reason}"),
+            format!("paste the whole line that begins with `{prefix}`"),
+        )
+    };
+    let line: String = line.split_whitespace().collect();
+    if line.len() > MOST_LINE_BYTES {
+        return Err(wrong("it is too long".to_owned()));
+    }
+    let rest = line.strip_prefix(prefix).ok_or_else(|| wrong("it begins otherwise".to_owned()))?;
+    let text = URL_SAFE_NO_PAD.decode(rest).map_err(|error| wrong(error.to_string()))?;
+    serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))
+}
+
+/// Makes this home's keys, and the line that asks the hub to admit it.
+pub fn ask_to_join(
+    home: &Path,
+    name: &str,
+    level: FleetLevel,
+    new: bool,
+) -> Result<FleetJoinResult, HelperFailure> {
+    if !is_fleet_name(name) {
+        return Err(HelperFailure::new(
+            HelperFailureKind::Input,
+            format!("`{name}` cannot name a member"),
+            "`--name` with up to 63 of a-z, 0-9 and -",
+        ));
+    }
+    let dir = FleetDir::create(home, "fleet")?;
+    let before: Option<MemberFile> = dir.read_json(MEMBER_FILE)?;
+    if let Some(member) = before.filter(|member| !member.left && !new) {
+        return Err(HelperFailure::new(
+            HelperFailureKind::Refused,
+            format!("this home is a member already, as `{}`", member.name),
+            "`ostler fleet leave` first; `--new` makes new keys for a home that was copied",
+        ));
+    }
+    if new {
+        dir.give_up_keys()?;
+    }
+    let seal = dir.ensure_key(SEAL_SEED)?.public_key();
+    sys::pause::pause_at("fleet.join.key");
+    let link = dir.ensure_key(LINK_SEED)?.public_key();
+    let operator = match level {
+        FleetLevel::None => None,
+        _ => Some(OperatorKeys {
+            seal: dir.ensure_key(OPERATOR_SEAL_SEED)?.public_key(),
+            link: dir.ensure_key(OPERATOR_LINK_SEED)?.public_key(),
+        }),
+    };
+    let id = member_id(&seal).map_err(|error| internal_failure(&error))?;
+    let request = JoinRequest {
+        v: RECORD_VERSION,
+        name: name.to_owned(),
+        machine: this_machine(),
+        seal,
+        link,
+        level,
+        operator,
+    };
+    let request = Some(write_line(REQUEST_PREFIX, &request)?);
+    Ok(FleetJoinResult { name: name.to_owned(), id, joined: false, request, url: None })
+}
+
+/// Becomes a member, with what the hub answered.
+pub fn take_answer(home: &Path, line: &str) -> Result<FleetJoinResult, HelperFailure> {
+    let answer: AdmitAnswer = read_line(ANSWER_PREFIX, line)?;
+    let refused = |reason: String| {
+        HelperFailure::new(
+            HelperFailureKind::Refused,
+            format!("the answer is not for this home: {reason}"),
+            "run `ostler fleet join` here, `ostler fleet admit` with its line on the hub, then this again",
+        )
+    };
+    let dir = FleetDir::open(home, "fleet")?.ok_or_else(|| refused("it never asked".to_owned()))?;
+    let seal = dir.need_key(SEAL_SEED)?.public_key();
+    let id = member_id(&seal).map_err(|error| internal_failure(&error))?;
+    let sealed = STANDARD.decode(&answer.certificate);
+    let sealed = sealed.map_err(|error| refused(error.to_string()))?;
+    let certificate = read_certificate(&answer.root, &id, &sealed);
+    let certificate = certificate.map_err(|error| refused(error.to_string()))?;
+    let member = MemberFile {
+        id: id.clone(),
+        name: certificate.name.clone(),
+        site: answer.site,
+        url: answer.url.clone(),
+        ca: answer.ca,
+        root: answer.root,
+        certificate: answer.certificate,
+        level: answer.level,
+        joined_at: sys::clock::now(),
+        left: false,
+    };
+    dir.write_json(MEMBER_FILE, &member)?;
+    let (name, url) = (certificate.name, Some(answer.url));
+    Ok(FleetJoinResult { name, id, joined: true, request: None, url })
+}
+
+/// Admits a member: account and certificate, two reloads, and its first lease if that is waited for.
+pub async fn admit_member(
+    home: &Path,
+    line: &str,
+    level: Option<FleetLevel>,
+    wait: Duration,
+) -> Result<FleetAdmitResult, HelperFailure> {
+    let request: JoinRequest = read_line(REQUEST_PREFIX, line)?;
+    let mut hub = Hub::open(home)?;
+    let wrong = |reason: String| {
+        HelperFailure::new(HelperFailureKind::Refused, reason, "ask for another name with `--name`")
+    };
+    let id = member_id(&request.seal).map_err(|error| wrong(error.to_string()))?;
+    let is_key = |key: &str| nkeys::KeyPair::from_public_key(key).is_ok() && key.starts_with('U');
+    if !is_fleet_name(&request.name) || !is_key(&request.link) || request.machine.len() > 128 {
+        return Err(wrong("the request names what cannot be a member".to_owned()));
+    }
+    let is_taken = |one: &MemberCertificate| one.name == request.name && one.id != id;
+    if hub.file.members.iter().any(is_taken) {
+        return Err(wrong(format!("there is another member `{}`", request.name)));
+    }
+    let level = level.map_or(request.level, |most| most.min(request.level));
+    let known = hub.file.members.iter().find(|one| one.id == id);
+    let certificate = MemberCertificate {
+        v: RECORD_VERSION,
+        id: id.clone(),
+        name: request.name.clone(),
+        seal: request.seal.clone(),
+        link: request.link,
+        machine: request.machine.clone(),
+        admitted_at: known.map_or_else(sys::clock::now, |known| known.admitted_at),
+        ssh: None,
+    };
+    hub.file.members.retain(|one| one.id != id);
+    hub.file.members.push(certificate.clone());
+    hub.file.operators.retain(|one| one.name != request.name);
+    if let Some(keys) =
+        request.operator.filter(|keys| level > FleetLevel::None && is_key(&keys.link))
+    {
+        hub.file.operators.push(FleetOperator {
+            name: request.name.clone(),
+            seal: keys.seal,
+            link: keys.link,
+            level,
+            not_after: None,
+        });
+    }
+    hub.file.operators_version += 1;
+    hub.save()?;
+    apply_to_engine(&hub).await?;
+    let heard = wait_for_lease(&hub, &id, wait).await?;
+    let sealed = hub.sealed_certificate(&certificate)?;
+    let answer = AdmitAnswer {
+        v: RECORD_VERSION,
+        id: id.clone(),
+        name: request.name.clone(),
+        site: hub.file.site.clone(),
+        url: hub.file.url.clone(),
+        ca: hub.ca().map(str::to_owned),
+        root: hub.root.public_key(),
+        certificate: STANDARD.encode(sealed),
+        level,
+    };
+    Ok(FleetAdmitResult {
+        name: request.name,
+        id,
+        machine: request.machine,
+        fingerprint: fingerprint(&request.seal),
+        level,
+        answer: write_line(ANSWER_PREFIX, &answer)?,
+        heard,
+    })
+}
+
+/// Has a running engine take over what was changed. One that does not run does so when it starts.
+async fn apply_to_engine(hub: &Hub) -> Result<(), HelperFailure> {
+    match hub.reload_engine().await {
+        Ok(()) => {}
+        Err(crate::nats::HubError::Unreachable { .. }) => {
+            return Err(HelperFailure::new(
+                HelperFailureKind::Unreachable,
+                "the hub does not run; what was changed takes effect when it starts",
+                "`ostler fleet hub` runs it; then do this again",
+            ));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let mut admin = hub.connect_admin().await?;
+    ensure_buckets(&mut admin, hub.file.members.len()).await?;
+    hub.publish_meta(&mut admin).await
+}
+
+async fn wait_for_lease(hub: &Hub, id: &str, wait: Duration) -> Result<bool, HelperFailure> {
+    let begun = Instant::now();
+    let mut admin = hub.connect_admin().await?;
+    let subject = "$JS.API.DIRECT.GET.KV_lease";
+    loop {
+        let filter = format!("$KV.lease.{id}");
+        let found = admin.read_records(subject, &filter, crate::hub::ADMIN_TIMEOUT).await?;
+        if !found.is_empty() || begun.elapsed() >= wait {
+            return Ok(!found.is_empty());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Removes a member: its account and connection, its certificate, what the hub keeps of it. Its machine is
+/// not touched.
+pub async fn evict_member(home: &Path, name: &str) -> Result<FleetDepartureResult, HelperFailure> {
+    let mut hub = Hub::open(home)?;
+    let member = find_member(&hub.file.members, name)?.clone();
+    hub.file.members.retain(|one| one.id != member.id);
+    hub.file.operators.retain(|one| one.name != member.name);
+    hub.file.operators_version += 1;
+    hub.save()?;
+    apply_to_engine(&hub).await?;
+    let mut admin = hub.connect_admin().await?;
+    purge_member(&mut admin, &member.id).await?;
+    Ok(FleetDepartureResult { name: member.name, id: member.id, told: true })
+}
+
+/// By name, id, or the beginning of either.
+pub fn find_member<'a>(
+    members: &'a [MemberCertificate],
+    text: &str,
+) -> Result<&'a MemberCertificate, HelperFailure> {
+    let exact: Vec<_> = members.iter().filter(|one| one.name == text || one.id == text).collect();
+    let begins = |one: &&MemberCertificate| one.name.starts_with(text) || one.id.starts_with(text);
+    let found = match exact.is_empty() {
+        true => members.iter().filter(begins).collect(),
+        false => exact,
+    };
+    match found.as_slice() {
+        [one] => Ok(one),
+        [] => Err(HelperFailure::new(
+            HelperFailureKind::NotFound,
+            format!("there is no member `{text}`"),
+            "`ostler fleet status` lists them",
+        )),
+        several => Err(HelperFailure::new(
+            HelperFailureKind::Ambiguous,
+            format!("`{text}` could mean several members"),
+            several.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", "),
+        )),
+    }
+}
+
+/// Leaves the fleet: the link says so when it hears it; keys are given up here.
+pub async fn leave_fleet(home: &Path) -> Result<FleetDepartureResult, HelperFailure> {
+    let (dir, mut member) = read_member(home)?;
+    let told = crate::link::publish_departure(&dir, &member).await;
+    member.left = true;
+    dir.write_json(MEMBER_FILE, &member)?;
+    sys::pause::pause_at("fleet.leave.noted");
+    dir.give_up_keys()?;
+    Ok(FleetDepartureResult { name: member.name, id: member.id, told })
+}
+
+/// All operators of this hub.
+pub fn list_operators(home: &Path) -> Result<FleetOperatorsResult, HelperFailure> {
+    Ok(operators_of(&Hub::open(home)?))
+}
+
+fn operators_of(hub: &Hub) -> FleetOperatorsResult {
+    let view = |one: &FleetOperator| OperatorView {
+        name: one.name.clone(),
+        level: one.level,
+        not_after: one.not_after,
+    };
+    FleetOperatorsResult {
+        version: hub.file.operators_version,
+        operators: hub.file.operators.iter().map(view).collect(),
+    }
+}
+
+/// Changes an operator's level, or removes it.
+pub async fn set_operator(
+    home: &Path,
+    name: &str,
+    level: Option<FleetLevel>,
+) -> Result<FleetOperatorsResult, HelperFailure> {
+    let mut hub = Hub::open(home)?;
+    let Some(operator) = hub.file.operators.iter_mut().find(|one| one.name == name) else {
+        return Err(HelperFailure::new(
+            HelperFailureKind::NotFound,
+            format!("there is no operator `{name}`"),
+            "an operator's keys come with `ostler fleet join --level`; `ostler fleet operator ls` lists them",
+        ));
+    };
+    match level.filter(|level| *level > FleetLevel::None) {
+        Some(level) => operator.level = level,
+        None => hub.file.operators.retain(|one| one.name != name),
+    }
+    hub.file.operators_version += 1;
+    hub.save()?;
+    apply_to_engine(&hub).await?;
+    Ok(operators_of(&hub))
+}

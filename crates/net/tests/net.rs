@@ -1,0 +1,12 @@
+//! `ostler` and `ostler-net` together, as users run them.
+#![allow(clippy::disallowed_methods, reason = "tests remove what they made")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on has failed")]
+
+mod net {
+    mod fleet;
+    mod fleet_kit;
+    mod isolation;
+    mod kit;
+    mod records;
+    mod webhooks;
+}

@@ -1,0 +1,292 @@
+//! What a member or an operator with valid keys tries to do to others. Each of these works in a shared account.
+
+use std::time::{Duration, Instant};
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use net::fleet_files::{FleetDir, LINK_SEED, MemberFile, OPERATOR_LINK_SEED};
+use net::hub::Hub;
+use net::nats::{HubConnection, HubError, HubLogin, PutError, StoredRecord, connect_hub};
+use serde_json::json;
+use testkit::home::TempHome;
+
+use super::fleet_kit::TestHub;
+
+/// A hub, a member that attacks, a member that is attacked, and the hub's own eyes.
+struct Siege {
+    hub: TestHub,
+    attacker: Intruder,
+    victim: String,
+    admin: HubConnection,
+}
+
+struct Intruder {
+    home: TempHome,
+    file: MemberFile,
+}
+
+impl Intruder {
+    fn of(home: TempHome) -> Self {
+        let dir = FleetDir::open(&home.join(".local/state/ostler"), "fleet").unwrap().unwrap();
+        let file = dir.read_json("member.json").unwrap().unwrap();
+        Self { home, file }
+    }
+
+    async fn login(&self, seed: &str, inbox: &str) -> Result<HubConnection, HubError> {
+        let dir = FleetDir::open(&self.home.join(".local/state/ostler"), "fleet").unwrap().unwrap();
+        let key = dir.need_key(seed).unwrap();
+        let login = HubLogin {
+            url: &self.file.url,
+            ca: self.file.ca.as_deref(),
+            key: &key,
+            inbox,
+            timeout: Duration::from_secs(2),
+            stays: false,
+        };
+        connect_hub(&login).await
+    }
+
+    async fn as_member(&self) -> HubConnection {
+        self.login(LINK_SEED, &self.file.id).await.unwrap()
+    }
+
+    async fn as_operator(&self) -> HubConnection {
+        self.login(OPERATOR_LINK_SEED, &self.file.name).await.unwrap()
+    }
+}
+
+impl Siege {
+    async fn lay() -> Self {
+        let hub = TestHub::start(&["--plain"]);
+        let victim = Intruder::of(hub.join("victim", "read"));
+        let attacker = Intruder::of(hub.join("attacker", "reap"));
+        let opened = Hub::open(&hub.home.join(".local/state/ostler")).unwrap();
+        let admin = opened.connect_admin().await.unwrap();
+        let mut own = victim.as_member().await;
+        let id = victim.file.id.clone();
+        own.put_record(&page(&id), None, b"the victim's page".to_vec()).await.unwrap();
+        own.put_record(&format!("$KV.lease.{id}"), None, b"lease".to_vec()).await.unwrap();
+        Self { hub, attacker, victim: id, admin }
+    }
+
+    /// Everything that the hub has of the victim.
+    async fn victims_records(&mut self) -> Vec<(String, Bytes)> {
+        let mut found = Vec::new();
+        for (bucket, filter) in [("inv", "$KV.inv"), ("lease", "$KV.lease")] {
+            let subject = format!("$JS.API.DIRECT.GET.KV_{bucket}");
+            let filter =
+                format!("{filter}.{}{}", self.victim, if bucket == "inv" { ".>" } else { "" });
+            let records = self.admin.read_records(&subject, &filter, Duration::from_secs(5)).await;
+            let pair = |one: StoredRecord| (one.subject, one.bytes);
+            found.extend(records.unwrap().into_iter().map(pair));
+        }
+        found
+    }
+
+    async fn assert_intact(&mut self) {
+        let found = self.victims_records().await;
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(found[0].1, Bytes::from_static(b"the victim's page"));
+        assert_eq!(found[1].1, Bytes::from_static(b"lease"));
+    }
+}
+
+fn page(id: &str) -> String {
+    format!("$KV.inv.{id}.active.0")
+}
+
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+}
+
+fn headers(name: &'static str, value: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(name, value);
+    headers
+}
+
+#[test]
+fn rows_3_4_and_13_own_keys_are_accepted_and_others_refused_at_once() {
+    run(async {
+        let mut siege = Siege::lay().await;
+        let me = siege.attacker.file.id.clone();
+        let mut member = siege.attacker.as_member().await;
+        member.put_record(&page(&me), None, b"mine".to_vec()).await.unwrap();
+        let most = vec![b'x'; 98_304];
+        member.put_record(&page(&me), None, most).await.unwrap();
+        let too_large = member.put_record(&page(&me), None, vec![b'x'; 98_305]).await;
+        assert!(matches!(too_large, Err(PutError::Hub(HubError::Refused(_)))), "{too_large:?}");
+        for subject in [
+            page(&siege.victim),
+            format!("$KV.lease.{}", siege.victim),
+            format!("$KV.inv.{me}.active.8"),
+            format!("$KV.inv.{me}.other.0"),
+            "$KV.meta.operators".to_owned(),
+            "$JS.API.STREAM.INFO.KV_lease".to_owned(),
+            "$JS.API.STREAM.PURGE.KV_inv".to_owned(),
+        ] {
+            let begun = Instant::now();
+            let refused = member.put_record(&subject, None, b"forged".to_vec()).await;
+            assert!(
+                matches!(refused, Err(PutError::Hub(HubError::Refused(_)))),
+                "{subject}: {refused:?}"
+            );
+            assert!(begun.elapsed() < Duration::from_secs(1), "{subject}: {:?}", begun.elapsed());
+        }
+        siege.assert_intact().await;
+    });
+}
+
+#[test]
+fn rows_5_and_6_headers_that_roll_up_or_never_expire_are_refused() {
+    run(async {
+        let mut siege = Siege::lay().await;
+        let me = siege.attacker.file.id.clone();
+        let mut member = siege.attacker.as_member().await;
+        for (name, value) in [("Nats-Rollup", "all"), ("Nats-Rollup", "sub"), ("Nats-TTL", "never")]
+        {
+            let answer = member.ask(&page(&me), headers(name, value), "x".into()).await.unwrap();
+            let text = String::from_utf8_lossy(&answer.payload).into_owned();
+            assert!(text.contains("error"), "{name}: {value}: {text}");
+        }
+        siege.assert_intact().await;
+    });
+}
+
+#[test]
+fn rows_7_8_and_9_a_reply_subject_reaches_nobody_else() {
+    run(async {
+        let mut siege = Siege::lay().await;
+        let (me, victim) = (siege.attacker.file.id.clone(), siege.victim.clone());
+        let ask = format!("ostler.v1.ask.{victim}.reap.attacker.destroy");
+        let mut heard =
+            siege.admin.client.subscribe(format!("ostler.v1.ask.{victim}.>")).await.unwrap();
+        let member = siege.attacker.as_member().await;
+        for target in [page(&victim), format!("$KV.lease.{victim}"), ask] {
+            for source in [page(&me), "ostler.v1.own.lease".to_owned()] {
+                let sent =
+                    member.client.publish_with_reply(source, target.clone(), "evil".into()).await;
+                sent.unwrap();
+            }
+        }
+        member.client.flush().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        siege.assert_intact().await;
+        let arrived = tokio::time::timeout(Duration::from_millis(200), heard.next()).await;
+        assert!(arrived.is_err(), "nothing arrives");
+    });
+}
+
+#[test]
+fn row_10_an_operator_cannot_have_the_hub_write_either() {
+    run(async {
+        let mut siege = Siege::lay().await;
+        let victim = siege.victim.clone();
+        let operator = siege.attacker.as_operator().await;
+        let question = json!({ "seq": 1, "next_by_subj": "$KV.meta.>", "batch": 10 }).to_string();
+        for target in [page(&victim), format!("ostler.v1.ask.{victim}.reap.attacker.destroy")] {
+            for what in ["lease", "inv", "meta", "clock"] {
+                let source = format!("ostler.v1.get.main.{what}");
+                let question = Bytes::from(question.clone());
+                operator.client.publish_with_reply(source, target.clone(), question).await.unwrap();
+            }
+        }
+        operator.client.flush().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        siege.assert_intact().await;
+    });
+}
+
+#[test]
+fn rows_11_and_14_no_consumers_and_no_foreign_subscriptions() {
+    run(async {
+        let siege = Siege::lay().await;
+        let (me, victim) = (siege.attacker.file.id.clone(), siege.victim.clone());
+        for is_operator in [false, true] {
+            let mut client = match is_operator {
+                true => siege.attacker.as_operator().await,
+                false => siege.attacker.as_member().await,
+            };
+            let config = json!({ "stream_name": "KV_inv", "config": { "deliver_subject": format!("_INBOX.{me}.x") } });
+            let refused = client.ask_engine("$JS.API.CONSUMER.CREATE.KV_inv", &config).await;
+            assert!(matches!(refused, Err(HubError::Refused(_))), "{refused:?}");
+            for subject in [
+                "_INBOX.>".to_owned(),
+                format!("_INBOX.{victim}.>"),
+                "$KV.>".to_owned(),
+                ">".to_owned(),
+                format!("ostler.v1.ask.{victim}.>"),
+                "$SYS.>".to_owned(),
+            ] {
+                let _subscription = client.client.subscribe(subject.clone()).await.unwrap();
+                let refusal = async {
+                    loop {
+                        let event = client.events.recv().await.unwrap();
+                        if let Some(text) = net::nats::violation_in(&event) {
+                            break text;
+                        }
+                    }
+                };
+                let refused = tokio::time::timeout(Duration::from_secs(2), refusal).await;
+                assert!(refused.is_ok(), "{subject} is not refused (operator: {is_operator})");
+            }
+        }
+    });
+}
+
+#[test]
+fn row_12_a_message_id_of_another_drops_nothing_unnoticed() {
+    run(async {
+        let siege = Siege::lay().await;
+        let me = siege.attacker.file.id.clone();
+        let mut member = siege.attacker.as_member().await;
+        let subject = page(&me);
+        for payload in ["one", "two"] {
+            let sent = member.ask(&subject, headers("Nats-Msg-Id", "same"), payload.into()).await;
+            sent.unwrap();
+        }
+        // Ours never sends one, so that nobody's window concerns it.
+        member.put_record(&subject, None, b"three".to_vec()).await.unwrap();
+        let mut admin = siege.admin;
+        let found =
+            admin.read_records("$JS.API.DIRECT.GET.KV_inv", &subject, Duration::from_secs(5)).await;
+        assert_eq!(found.unwrap()[0].bytes, Bytes::from_static(b"three"));
+    });
+}
+
+#[test]
+fn row_16_a_third_connection_is_refused() {
+    run(async {
+        let siege = Siege::lay().await;
+        let _two = [siege.attacker.as_member().await, siege.attacker.as_member().await];
+        let third = siege.attacker.login(LINK_SEED, &siege.attacker.file.id).await;
+        let is_cut = match third {
+            Err(_) => true,
+            Ok(mut third) => {
+                third.ask("ostler.v1.own.lease", HeaderMap::new(), "".into()).await.is_err()
+            }
+        };
+        assert!(is_cut);
+        drop(siege.hub);
+    });
+}
+
+#[test]
+fn an_operator_may_order_only_at_its_own_level_and_in_its_own_name() {
+    run(async {
+        let siege = Siege::lay().await;
+        let hub = &siege.hub;
+        let reader = Intruder::of(hub.join("reader", "read"));
+        let mut reader = reader.as_operator().await;
+        let victim = &siege.victim;
+        for subject in [
+            format!("ostler.v1.ask.{victim}.reap.reader.destroy"),
+            format!("ostler.v1.ask.{victim}.drive.reader.prompt"),
+            format!("ostler.v1.ask.{victim}.read.attacker.ls"),
+        ] {
+            let refused = reader.ask(&subject, HeaderMap::new(), "".into()).await;
+            assert!(matches!(refused, Err(HubError::Refused(_))), "{subject}: {refused:?}");
+        }
+    });
+}

@@ -1,0 +1,340 @@
+//! Hostile and odd records: one member becomes unreadable, the others are shown, and nothing is called dead.
+
+use bytes::Bytes;
+use model::identity::Identity;
+use model::time::Time;
+use model::wire::{MemberState, SessionCounts};
+use net::merge::{FleetPicture, HubRecords, merge_records};
+use net::nats::StoredRecord;
+use net::record::{InventoryPage, LeaseState, MemberCertificate, MemberLease, compress_page};
+use net::seal::{SealKind, member_id, seal_record};
+use nkeys::KeyPair;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+const NOW: i64 = 1_795_000_000_000;
+
+/// A fleet's root and two members, as the hub stores them.
+struct Forge {
+    root: KeyPair,
+    members: Vec<(KeyPair, MemberCertificate)>,
+}
+
+impl Forge {
+    fn new(names: &[&str]) -> Self {
+        let member = |name: &&str| {
+            let key = KeyPair::new_user();
+            let seal = key.public_key();
+            let certificate = MemberCertificate {
+                v: 1,
+                id: member_id(&seal).unwrap(),
+                name: (*name).to_owned(),
+                link: seal.clone(),
+                seal,
+                machine: "m".to_owned(),
+                admitted_at: Time::from_millis(NOW),
+                ssh: None,
+            };
+            (key, certificate)
+        };
+        Self { root: KeyPair::new_user(), members: names.iter().map(member).collect() }
+    }
+
+    fn id(&self, at: usize) -> &str {
+        &self.members[at].1.id
+    }
+
+    fn lease(&self, at: usize) -> MemberLease {
+        MemberLease {
+            v: 1,
+            member: self.id(at).to_owned(),
+            incarnation: "i1".to_owned(),
+            boot: "b".to_owned(),
+            machine: "m".to_owned(),
+            pid: 1,
+            start: 1,
+            holder: Identity::default(),
+            n: 1,
+            rev: 1,
+            state: LeaseState::Up,
+            sent_at: Time::from_millis(NOW),
+            up_ms: 1,
+            counts: SessionCounts { working: 1, ..SessionCounts::default() },
+            truncated: None,
+            allow: "read".to_owned(),
+            lease_ms: 15_000,
+            ostler: "0".to_owned(),
+            rival: None,
+        }
+    }
+
+    fn page(&self, at: usize, name: &str) -> InventoryPage {
+        let session = json!({
+            "id": "s1", "agent": "codex", "status": "running", "activity": "working", "lookedMs": 0,
+            "liveness": {"state": "alive", "reason": "x", "source": "process", "certainty": "proven"}
+        });
+        InventoryPage {
+            v: 1,
+            member: self.id(at).to_owned(),
+            incarnation: "i1".to_owned(),
+            rev: 1,
+            page: name.to_owned(),
+            sent_at: Time::from_millis(NOW),
+            sessions: vec![session.as_object().unwrap().clone()],
+        }
+    }
+
+    fn stored(subject: String, age_ms: i64, bytes: Vec<u8>) -> StoredRecord {
+        let stored_at = Time::from_millis(NOW - age_ms);
+        StoredRecord { subject, sequence: 1, stored_at, bytes: Bytes::from(bytes) }
+    }
+
+    fn sealed(&self, at: usize, kind: SealKind, body: &[u8]) -> Vec<u8> {
+        seal_record(&self.members[at].0, kind, body).unwrap()
+    }
+
+    fn put_lease(&self, at: usize, lease: &MemberLease, age_ms: i64) -> StoredRecord {
+        let body = serde_json::to_vec(lease).unwrap();
+        let subject = format!("$KV.lease.{}", self.id(at));
+        Self::stored(subject, age_ms, self.sealed(at, SealKind::Lease, &body))
+    }
+
+    fn put_page(&self, at: usize, page: &InventoryPage) -> StoredRecord {
+        let body = compress_page(page).unwrap();
+        let subject = format!("$KV.inv.{}.{}", self.id(at), page.page);
+        Self::stored(subject, 0, self.sealed(at, SealKind::Page, &body))
+    }
+
+    /// Everybody well.
+    fn records(&self) -> HubRecords {
+        let meta = self.members.iter().map(|(_, certificate)| {
+            let body = serde_json::to_vec(certificate).unwrap();
+            let sealed = seal_record(&self.root, SealKind::Certificate, &body).unwrap();
+            Self::stored(format!("$KV.meta.member.{}", certificate.id), 0, sealed)
+        });
+        let all = 0..self.members.len();
+        HubRecords {
+            now: Some(Time::from_millis(NOW)),
+            meta: meta.collect(),
+            leases: all.clone().map(|at| self.put_lease(at, &self.lease(at), 1000)).collect(),
+            pages: all.map(|at| self.put_page(at, &self.page(at, "active.0"))).collect(),
+        }
+    }
+
+    fn merge(&self, records: &HubRecords) -> FleetPicture {
+        merge_records(&self.root.public_key(), records, None)
+    }
+}
+
+fn states(picture: &FleetPicture) -> Vec<MemberState> {
+    picture.members.iter().map(|member| member.state).collect()
+}
+
+/// The first member is unreadable and named; the second is as it was.
+#[track_caller]
+fn assert_first_unreadable(forge: &Forge, records: &HubRecords, what: &str) {
+    let picture = forge.merge(records);
+    assert_eq!(
+        states(&picture),
+        [MemberState::Unreadable, MemberState::Reachable],
+        "{what}: {picture:?}"
+    );
+    assert_eq!(picture.sessions.len(), 1, "{what}");
+    assert!(picture.incomplete[0].source.contains('a'), "{what}");
+}
+
+#[test]
+fn row_48_every_limit_makes_one_member_unreadable_and_nobody_else() {
+    let forge = Forge::new(&["a", "b"]);
+    let good = forge.merge(&forge.records());
+    assert_eq!(states(&good), [MemberState::Reachable, MemberState::Reachable]);
+    assert_eq!(good.sessions.len(), 2, "row 58: the same id on two members is two rows");
+    let with_page = |change: &dyn Fn(&mut InventoryPage)| {
+        let mut page = forge.page(0, "active.0");
+        change(&mut page);
+        let mut records = forge.records();
+        let body = zstd::encode_all(serde_json::to_vec(&page).unwrap().as_slice(), 3).unwrap();
+        records.pages[0].bytes = forge.sealed(0, SealKind::Page, &body).into();
+        records
+    };
+    let session = |change: fn(&mut Map<String, Value>)| {
+        with_page(&move |page: &mut InventoryPage| change(&mut page.sessions[0]))
+    };
+    for (what, records) in [
+        ("another member", with_page(&|page| page.member = "x".to_owned())),
+        ("another page", with_page(&|page| page.page = "active.1".to_owned())),
+        ("version 2 (row 55)", with_page(&|page| page.v = 2)),
+        ("a time in 2300", with_page(&|page| page.sent_at = Time::from_millis(10_413_792_000_000))),
+        ("a time before 1970", with_page(&|page| page.sent_at = Time::from_millis(-1))),
+        (
+            "too many sessions",
+            with_page(&|page| {
+                page.sessions = vec![page.sessions[0].clone(); 4097];
+            }),
+        ),
+        (
+            "a long text",
+            session(|one| {
+                one.insert("cwd".into(), json!("x".repeat(4097)));
+            }),
+        ),
+        (
+            "a long title",
+            session(|one| {
+                one.insert("title".into(), json!("x".repeat(201)));
+            }),
+        ),
+        (
+            "no id",
+            session(|one| {
+                one.remove("id");
+            }),
+        ),
+        (
+            "an odd time",
+            session(|one| {
+                one.insert("endedAt".into(), json!("yesterday"));
+            }),
+        ),
+        (
+            "deep nesting",
+            session(|one| {
+                let deep = (0..20).fold(json!(1), |inner, _| json!([inner]));
+                one.insert("x".into(), deep);
+            }),
+        ),
+    ] {
+        assert_first_unreadable(&forge, &records, what);
+    }
+    let mut records = forge.records();
+    records.pages[0].bytes = vec![b'x'; 98_305].into();
+    assert_first_unreadable(&forge, &records, "too large");
+    records.pages[0].bytes = forge.sealed(0, SealKind::Page, b"no zstd").into();
+    assert_first_unreadable(&forge, &records, "no zstd");
+    let mut records = forge.records();
+    let body = serde_json::to_vec(&forge.lease(0)).unwrap();
+    records.leases[0].bytes = forge.sealed(0, SealKind::Page, &body).into();
+    assert_first_unreadable(&forge, &records, "wrong kind of seal (row 51)");
+    records.leases[0].bytes = forge.sealed(1, SealKind::Lease, &body).into();
+    assert_first_unreadable(&forge, &records, "sealed by another member");
+    let mut records = forge.records();
+    records.meta[0].bytes = records.meta[1].bytes.clone();
+    let picture = forge.merge(&records);
+    assert!(states(&picture).contains(&MemberState::Unreadable), "a certificate of another");
+}
+
+#[test]
+fn row_49_a_bomb_is_not_unpacked() {
+    let forge = Forge::new(&["a", "b"]);
+    let bomb = zstd::encode_all(std::io::Read::take(std::io::repeat(0), 300 << 20), 3).unwrap();
+    assert!(bomb.len() < 64 << 10, "{}", bomb.len());
+    let mut records = forge.records();
+    records.pages[0].bytes = forge.sealed(0, SealKind::Page, &bomb).into();
+    assert_first_unreadable(&forge, &records, "300 MB of zeros");
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().split(' ').next().unwrap().parse().unwrap();
+    assert!(peak < 128 << 10, "{peak} kB");
+}
+
+#[test]
+fn rows_36_and_37_ages_are_the_hubs_and_skew_is_shown() {
+    let forge = Forge::new(&["a", "b"]);
+    for skew in [-86_400_000, 86_400_000] {
+        let mut lease = forge.lease(0);
+        lease.sent_at = Time::from_millis(NOW - 1000 - skew);
+        let mut records = forge.records();
+        records.leases[0] = forge.put_lease(0, &lease, 1000);
+        let member = &forge.merge(&records).members[0];
+        assert_eq!((member.state, member.age_ms), (MemberState::Reachable, Some(1000)));
+        assert_eq!(member.clock_skew_ms, Some(skew));
+    }
+    let mut records = forge.records();
+    records.leases[0] = forge.put_lease(0, &forge.lease(0), -60_000);
+    let member = &forge.merge(&records).members[0];
+    assert_eq!(
+        (member.state, member.age_ms),
+        (MemberState::Reachable, Some(0)),
+        "the future is now"
+    );
+}
+
+#[test]
+fn row_46_all_silent_at_once_points_at_the_hub() {
+    let forge = Forge::new(&["a", "b", "c", "d"]);
+    let mut records = forge.records();
+    for at in 0..3 {
+        records.leases[at] = forge.put_lease(at, &forge.lease(at), 60_000 + at as i64);
+    }
+    let picture = forge.merge(&records);
+    assert_eq!(picture.incomplete[0].source, "hub");
+    assert!(picture.incomplete[0].reason.contains("3 of 4"), "{:?}", picture.incomplete);
+    records.leases[2] = forge.put_lease(2, &forge.lease(2), 0);
+    assert_ne!(forge.merge(&records).incomplete[0].source, "hub");
+}
+
+#[test]
+fn row_52_pages_of_another_run_are_marked_and_yield_to_those_of_the_lease() {
+    let forge = Forge::new(&["a"]);
+    let mut old = forge.page(0, "active.1");
+    (old.incarnation, old.rev) = ("i0".to_owned(), 99);
+    old.sessions[0].insert("title".to_owned(), json!("old"));
+    let mut other = old.sessions[0].clone();
+    other.insert("id".to_owned(), json!("s2"));
+    old.sessions.push(other);
+    let mut records = forge.records();
+    records.pages.push(forge.put_page(0, &old));
+    let picture = forge.merge(&records);
+    assert_eq!(picture.sessions.len(), 2);
+    assert!(picture.sessions[0].text("title").is_none(), "the run that holds the lease wins");
+    assert_eq!(picture.sessions[1].session["superseded"], true);
+}
+
+proptest! {
+    /// Row 29: whatever the lease says and however old it is, a session of a member that is not reachable is
+    /// unknown, and none that was not over by its member's own word is ever called dead or over.
+    #[test]
+    fn row_29_silence_never_kills(
+        age in 0_i64..10_000_000,
+        state in prop_oneof![
+            Just("up"), Just("stopping"), Just("left"), Just("something-newer")
+        ],
+        has_rival in any::<bool>(),
+        same_run in any::<bool>(),
+    ) {
+        let forge = Forge::new(&["a"]);
+        let mut lease = forge.lease(0);
+        lease.state = serde_json::from_value(json!(state)).unwrap();
+        lease.rival = has_rival.then(|| "other".to_owned());
+        if !same_run {
+            lease.incarnation = "i2".to_owned();
+        }
+        let mut records = forge.records();
+        records.leases[0] = forge.put_lease(0, &lease, age);
+        let picture = forge.merge(&records);
+        let member = &picture.members[0];
+        for session in &picture.sessions {
+            let status = session.text("status").unwrap();
+            prop_assert!(!["exited", "failed", "destroyed"].contains(&status));
+            if member.state != MemberState::Reachable {
+                prop_assert_eq!(status, "unknown");
+                prop_assert_eq!(&session.session["liveness"]["state"], "unknown");
+                prop_assert_eq!(&session.last_known.as_ref().unwrap()["status"], "running");
+            }
+        }
+        prop_assert_eq!(member.state.is_incomplete(), !picture.incomplete.is_empty());
+        if state == "up" && !has_rival {
+            prop_assert_eq!(member.state == MemberState::Reachable, age <= 15_000);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_readable_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let forge = Forge::new(&["a", "b"]);
+        let mut records = forge.records();
+        records.pages[0].bytes = forge.sealed(0, SealKind::Page, &bytes).into();
+        records.leases[0].bytes = bytes.clone().into();
+        let picture = forge.merge(&records);
+        prop_assert_eq!(picture.members[1].state, MemberState::Reachable);
+    }
+}

@@ -1,0 +1,259 @@
+//! `ostler launch`
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use flows::control::deliveries::ControlLedger;
+use flows::control::launch::{LaunchRequest, LaunchScene, launch_agent, preview_launch};
+use flows::observe::ObserveScope;
+use flows::terminal::source;
+use model::control::wire::{LaunchResult, LaunchState};
+
+use crate::cli::prompt::{AwaitedOutcome, parse_span};
+use crate::cli::{CliContext, complete, ls};
+use crate::env;
+use crate::error::{self, Error};
+use crate::render::{output, text};
+
+declare_commands![CommandEntry {
+    place: HelpPlace(Drive, 0),
+    effect: WritesFiles,
+    answers: &[answer::<::model::control::wire::LaunchResult>()],
+    examples: &[
+        example(
+            "launch claude 'mend the tests' --name mend",
+            "Returns when the agent has the prompt."
+        )
+        .on(Installed),
+        example("launch claude --dry-run", "What would be run, and where.").on(Installed)
+    ],
+    cases: &[
+        empty("launch claude hello"),
+        usual("launch claude 'run the tests' --name build").on(Installed),
+        refused("launch aider hello"),
+        also("launch claude --dry-run --json").on(Installed),
+        also("launch no-such-agent")
+    ],
+    uncased: &[ONE_FILE],
+    ..entry!("launch", LaunchArgs, run_launch)
+}];
+
+/// Start an agent in a terminal of its own, and give it its first prompt.
+///
+/// Returns when the agent's own record holds the prompt, with the conversation's id: that was chosen or
+/// proven, never guessed. Without a prompt it returns when the agent takes one. A dialog at the start (trust,
+/// login, update) is told, exit code 16, and never answered. ostler adds no option that widens what the agent
+/// may do; marks of other agents' sessions are removed from its environment.
+#[derive(Debug, Args)]
+pub(crate) struct LaunchArgs {
+    /// The agent, e.g. `claude`.
+    #[arg(add = complete::agents())]
+    agent: String,
+    /// The first prompt; `-` reads standard input.
+    text: Option<String>,
+    /// Further arguments of the agent.
+    #[arg(last = true, value_name = "ARGS")]
+    arguments: Vec<String>,
+    /// Take the prompt from a file.
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    start: StartArgs,
+    /// The model.
+    #[arg(long)]
+    model: Option<String>,
+    /// Where to start it [default: here].
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+    /// Show what would be run.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// How an agent is started, new or resumed.
+#[derive(Debug, Args)]
+pub(crate) struct StartArgs {
+    /// A name to call its terminal by.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Without a terminal: the prompt on standard input, its output in logs.
+    #[arg(long)]
+    pub(crate) headless: bool,
+    /// A variable for the agent; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    env: Vec<String>,
+    /// Variables from a file that only you may read, one KEY=VALUE per line; they are written down nowhere.
+    #[arg(long, value_name = "PATH")]
+    env_from: Option<PathBuf>,
+    /// Return when the agent's record holds the prompt, or when its turn is over.
+    #[arg(long, value_name = "WHAT", default_value = "accepted")]
+    wait: AwaitedOutcome,
+    /// How long the agent may take until it takes a prompt.
+    #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = parse_span)]
+    ready_timeout: Duration,
+    /// How long the agent may take to record the prompt.
+    #[arg(long, value_name = "SPAN", default_value = "15s", value_parser = parse_span)]
+    accept_timeout: Duration,
+    /// How long the turn may take, with `--wait idle`.
+    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = parse_span)]
+    timeout: Duration,
+}
+
+impl StartArgs {
+    /// The request, as far as it is the same for a new conversation and one that goes on.
+    pub(crate) fn to_request(
+        &self,
+        context: &CliContext,
+        agent: &str,
+        prompt: Option<String>,
+    ) -> Result<LaunchRequest, Error> {
+        let given = self.env.iter().rev().find_map(|pair| pair.strip_prefix("PATH="));
+        Ok(LaunchRequest {
+            agent: agent.to_owned(),
+            text: prompt,
+            cwd: None,
+            name: self.name.clone(),
+            model: None,
+            headless: self.headless,
+            env: self.env.clone(),
+            secrets: self.env_from.as_deref().map(read_variables).transpose()?.unwrap_or_default(),
+            arguments: Vec::new(),
+            wait_idle: self.wait == AwaitedOutcome::Idle,
+            ready_timeout: self.ready_timeout,
+            accept_timeout: self.accept_timeout,
+            turn_timeout: self.timeout,
+            note_ttl: context.load_config()?.config.retention.launches,
+            shell: env::user_shell().unwrap_or_else(|| "/bin/sh".to_owned()),
+            path: given
+                .map(Into::into)
+                .or_else(|| env::lookup_variable("PATH"))
+                .unwrap_or_default(),
+            runtime: env::runtime_dir(),
+            scrollback_lines: context.terminal_settings()?.scrollback_lines,
+        })
+    }
+}
+
+impl LaunchArgs {
+    pub(crate) fn run_launch(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        let agent = flows::agent_named(&self.agent).ok_or_else(|| {
+            let known: Vec<&str> = flows::adapter_ids().collect();
+            Error::usage_error(
+                format!("`{}` is no agent; there are: {}", self.agent, known.join(", ")),
+                "`ostler adapters` lists them with what is known of each",
+            )
+        })?;
+        let given = (self.text.as_deref(), self.file.as_deref());
+        let prompt = match given {
+            (None, None) => None,
+            given => Some(source::read_text("text", given.0, given.1, context.personality)?),
+        };
+        if self.start.headless && prompt.is_none() {
+            return Err(Error::usage_error(
+                "an agent without a terminal needs its prompt at the start",
+                "give a text, `-` for standard input, or `--file`",
+            ));
+        }
+        let request = LaunchRequest {
+            cwd: self.cwd.clone(),
+            model: self.model.clone(),
+            arguments: self.arguments.clone(),
+            ..self.start.to_request(context, agent, prompt)?
+        };
+        let before = context.observe_now(ObserveScope::All, &[])?;
+        if self.dry_run {
+            return print_launch(context, &preview_launch(&request, context.machine()?, &before)?);
+        }
+        let mut ledger = ControlLedger::new(context.machine()?);
+        let agents = [agent.to_owned()];
+        let mut observe = || {
+            let later = context.next_turn();
+            later.observe_now(ObserveScope::All, &agents).map_err(|error| error.to_string())
+        };
+        let terminals = context.terminals_home()?;
+        let mut scene = LaunchScene {
+            terminals: &terminals,
+            before: &before,
+            ledger: &mut ledger,
+            observe: &mut observe,
+        };
+        print_launch(context, &launch_agent(&request, &mut scene)?)
+    }
+}
+
+/// The variables of a file that nobody else may read.
+fn read_variables(path: &Path) -> Result<Vec<(String, String)>, Error> {
+    let shown = path.display().to_string();
+    let cannot = |reason: String| Error::Read { path: shown.clone(), reason };
+    let mut text = String::new();
+    sys::private::open_private(path)
+        .map_err(|error| cannot(error.to_string()))?
+        .take(1 << 20)
+        .read_to_string(&mut text)
+        .map_err(|error| cannot(error.to_string()))?;
+    let lines = text.lines().map(str::trim).enumerate();
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|(number, line)| match line.split_once('=') {
+            Some((key, value)) if !key.is_empty() && !line.contains('\0') => {
+                Ok((key.to_owned(), value.to_owned()))
+            }
+            // The line itself may hold a secret.
+            _ => Err(Error::usage_error(
+                format!("line {} of {shown} is not KEY=VALUE", number + 1),
+                "write one variable per line; `#` begins a comment",
+            )),
+        })
+        .collect()
+}
+
+/// Shows a started agent.
+pub(crate) fn print_launch(context: &CliContext, result: &LaunchResult) -> Result<ExitCode, Error> {
+    if context.json {
+        context.print_json(result)?;
+    } else {
+        output::print_text(&render_launch(result))?;
+        ls::report_incomplete(&result.incomplete);
+    }
+    Ok(error::exit_code_for(&result.incomplete))
+}
+
+fn render_launch(result: &LaunchResult) -> String {
+    let state = match result.state {
+        _ if result.dry_run => "would be started",
+        LaunchState::Ready => "is ready",
+        LaunchState::Accepted => "has the prompt",
+        LaunchState::Blocked => "waits for a person",
+        LaunchState::Failed => "ended",
+        LaunchState::WrongConversation => "has another conversation",
+        LaunchState::Waiting => "is not ready yet",
+    };
+    let mut page = format!("{} {state}", result.agent);
+    if let Some(session) = &result.session {
+        page.push_str(&format!(": {}", text::one_line(&session.id)));
+    }
+    page.push('\n');
+    let mut row = |name: &str, value: &str| {
+        page.push_str(&format!("  {name:<9} {}\n", text::one_line(value)));
+    };
+    if let Some(terminal) = &result.terminal {
+        row("terminal", terminal);
+    }
+    row("directory", &result.cwd);
+    if result.dry_run {
+        row("command", &result.argv.join(" "));
+    }
+    if let Some(code) = result.exit_code {
+        row("exit code", &code.to_string());
+    }
+    if let Some(reason) = &result.reason {
+        row("note", reason);
+    }
+    if !result.also_here.is_empty() {
+        row("also here", &result.also_here.join(", "));
+    }
+    page
+}

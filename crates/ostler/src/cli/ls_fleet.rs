@@ -1,0 +1,143 @@
+//! `ostler ls --fleet`: sessions of other machines beside those of this one.
+
+use std::process::ExitCode;
+
+use flows::observe::{ObserveScope, Observed};
+use model::helper::FleetAsk;
+use model::wire::{FleetLsResult, FleetSession, MemberName};
+use serde_json::{Map, Value};
+
+use crate::cli::{CliContext, fleet, ls};
+use crate::error::{self, Error};
+use crate::render::{duration, output, text};
+
+/// What is asked for.
+pub(crate) struct FleetListing<'a> {
+    /// Ended sessions too.
+    pub(crate) all: bool,
+    /// Only of these members.
+    pub(crate) hosts: &'a [String],
+    /// Members that are not reachable do not count as missing.
+    pub(crate) reachable: bool,
+    /// How many seconds the hub is waited for.
+    pub(crate) timeout: u64,
+    /// Only ids.
+    pub(crate) quiet: bool,
+    /// Only these agents.
+    pub(crate) agents: &'a [String],
+    /// At most so many.
+    pub(crate) limit: Option<usize>,
+}
+
+/// Lists them. What is here is read here, first, and never waits for the hub.
+pub(crate) fn list_fleet(
+    context: &CliContext,
+    listing: &FleetListing<'_>,
+) -> Result<ExitCode, Error> {
+    fleet::need_fleet(context)?;
+    let scope = if listing.all { ObserveScope::All } else { ObserveScope::Active };
+    let observation = context.observe_now(scope, listing.agents)?;
+    let what = FleetAsk::Sessions {
+        all: listing.all,
+        hosts: listing.hosts.to_vec(),
+        timeout_ms: listing.timeout.saturating_mul(1000),
+    };
+    let mut result: FleetLsResult = fleet::ask_fleet(context, what)?;
+    let here = result.members.iter().find(|member| member.here);
+    let name = here.map(|member| MemberName { id: member.id.clone(), name: member.name.clone() });
+    if listing.hosts.is_empty() || here.is_some() {
+        let whose =
+            name.unwrap_or_else(|| MemberName { id: String::new(), name: "here".to_owned() });
+        let wanted = |one: &&Observed| listing.all || one.verdict.status.is_active();
+        let local = observation.sessions.iter().filter(wanted);
+        let mut sessions: Vec<FleetSession> = local.map(|one| local_session(one, &whose)).collect();
+        sessions.append(&mut result.sessions);
+        result.sessions = sessions;
+        result.incomplete.extend(observation.incomplete.iter().cloned());
+    }
+    if !listing.agents.is_empty() {
+        let is_wanted = |one: &FleetSession| {
+            one.text("agent")
+                .is_some_and(|agent| listing.agents.iter().any(|wanted| wanted == agent))
+        };
+        result.sessions.retain(is_wanted);
+    }
+    if listing.reachable {
+        result.incomplete.retain(|one| !one.source.starts_with("member "));
+    }
+    result.total = result.sessions.len();
+    result.sessions.truncate(listing.limit.unwrap_or(usize::MAX));
+    result.shown = result.sessions.len();
+    if context.json {
+        context.print_json(&result)?;
+    } else if listing.quiet {
+        let line = |one: &FleetSession| {
+            text::one_line(&format!("{}/{}", one.member.name, one.text("id").unwrap_or(""))) + "\n"
+        };
+        output::print_text(&result.sessions.iter().map(line).collect::<String>())?;
+    } else {
+        print_listing(&result)?;
+    }
+    Ok(error::exit_code_for(&result.incomplete))
+}
+
+fn local_session(one: &Observed, whose: &MemberName) -> FleetSession {
+    let session = match serde_json::to_value(one.session_view()) {
+        Ok(Value::Object(session)) => session,
+        _ => Map::new(),
+    };
+    FleetSession { session, member: whose.clone(), age_ms: 0, last_known: None }
+}
+
+fn print_listing(result: &FleetLsResult) -> Result<(), Error> {
+    let mut page = String::new();
+    for member in &result.members {
+        page.push_str(&text::one_line(&fleet::member_line(member)));
+        page.push('\n');
+        for one in result.sessions.iter().filter(|one| one.member.id == member.id) {
+            page.push_str(&session_line(one));
+        }
+        // A member that was not heard has not said that it has no sessions.
+        let has_any = result.sessions.iter().any(|one| one.member.id == member.id);
+        if !has_any && !member.state.vouches() && !member.here {
+            page.push_str("  its sessions are not known\n");
+        }
+    }
+    let known =
+        |one: &&FleetSession| !result.members.iter().any(|member| member.id == one.member.id);
+    let others: Vec<&FleetSession> = result.sessions.iter().filter(known).collect();
+    if !others.is_empty() {
+        page.push_str("here\n");
+        others.iter().for_each(|one| page.push_str(&session_line(one)));
+    }
+    if page.is_empty() {
+        page.push_str("No members.\n");
+    }
+    output::print_text(&page)?;
+    if result.shown < result.total {
+        output::print_notice(&format!("{} of {} sessions shown", result.shown, result.total));
+    }
+    ls::report_incomplete(&result.incomplete);
+    Ok(())
+}
+
+fn session_line(one: &FleetSession) -> String {
+    let word = |name: &str| one.text(name).unwrap_or("").to_owned();
+    let state = match (one.text("activity"), &one.last_known) {
+        (_, Some(last)) => {
+            let last = last.get("activity").or_else(|| last.get("status")).and_then(Value::as_str);
+            format!("unknown, was {}", last.unwrap_or("unknown"))
+        }
+        (Some(activity), None) => activity.to_owned(),
+        (None, None) => word("status"),
+    };
+    let age = duration::age_phrase(std::time::Duration::from_millis(one.age_ms));
+    let id: String = word("id").chars().take(8).collect();
+    let line = format!(
+        "  {id}  {:12}  {state}  ({age})  {}  {}",
+        word("agent"),
+        word("cwd"),
+        word("title")
+    );
+    text::one_line(line.trim_end()) + "\n"
+}

@@ -1,0 +1,217 @@
+//! What the daemon's socket serves to `ostler-net`: batches of events for webhooks, reports about
+//! them, and the machine's sessions. Reads happen on threads of their own; every change is work for the
+//! writer, as if a command had asked for it.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use flows::daemon::OrderQueue;
+use flows::live::LiveSource;
+use flows::writer::{DaemonAnswer, DaemonOrder, Work};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::{Request, StatusCode};
+use model::webhook::WebhookChange;
+use model::wire::LsResult;
+use serde::Serialize;
+use sys::watch::DirectoryWatch;
+use tokio::sync::oneshot;
+
+use super::{json_reply, text_reply};
+use crate::api::ApiReply;
+
+/// The longest that a question about what comes next is held back.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// How long several changes in a row are taken together.
+const SETTLE_TIME: Duration = Duration::from_millis(20);
+
+/// The largest report.
+const MOST_REPORT_BYTES: usize = 1 << 20;
+
+/// What the helper's questions are answered with.
+#[derive(Debug)]
+pub(crate) struct HelperDesk {
+    /// ostler's state.
+    pub(crate) home: PathBuf,
+    /// Tells whoever minds the helpers that something changed.
+    pub(crate) wake: Sender<super::HelperSignal>,
+    /// What to look at for the machine's sessions.
+    pub(crate) source: Option<LiveSource>,
+}
+
+/// Answers a question below `/v1/net/`.
+pub(super) async fn answer_helper(
+    desk: &HelperDesk,
+    queue: &OrderQueue,
+    route: &str,
+    request: Request<Incoming>,
+) -> ApiReply {
+    let query = request.uri().query().unwrap_or("").to_owned();
+    let wait = query_value(&query, "wait").and_then(|text| text.parse().ok()).unwrap_or(0);
+    let wait = Duration::from_millis(wait).min(LONGEST_WAIT);
+    let home = desk.home.clone();
+    match route {
+        "wake" => {
+            let heard = desk.wake.send(super::HelperSignal::Look).is_ok();
+            json_reply(&serde_json::json!({ "heard": heard }))
+        }
+        "webhooks" => {
+            read_reply(move || {
+                flows::webhooks::list_webhooks(&home).map_err(|error| error.to_string())
+            })
+            .await
+        }
+        "webhooks/batch" => {
+            let id = query_value(&query, "id").unwrap_or_default().to_owned();
+            read_reply(move || next_batch_within(&home, &id, wait)).await
+        }
+        "webhooks/report" => take_report(queue, request).await,
+        "changes" => {
+            let after = query_value(&query, "after").and_then(|text| text.parse().ok());
+            read_reply(move || newest_within(&home, after.unwrap_or(0), wait)).await
+        }
+        "sessions" => {
+            let Some(source) = desk.source.clone() else {
+                return text_reply(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "it cannot look at the machine",
+                );
+            };
+            match tokio::task::spawn_blocking(move || list_sessions(&source)).await {
+                Ok(Ok(bytes)) => super::bytes_reply(bytes),
+                Ok(Err(reason)) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, reason),
+                Err(error) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            }
+        }
+        _ => text_reply(StatusCode::NOT_FOUND, "there is no such thing to ask for"),
+    }
+}
+
+/// What of a session people and programs wrote: it leaves the machine without secrets.
+const FREE_TEXTS: [&str; 3] = ["title", "name", "waitingFor"];
+
+/// What `ls -a --json` would list, with secrets taken out of free text.
+fn list_sessions(source: &LiveSource) -> Result<Vec<u8>, String> {
+    let observation = source.observe_on(&source.machine.next_turn());
+    let sessions = observation.sessions.iter().map(|one| one.session_view()).collect::<Vec<_>>();
+    let (total, shown) = (sessions.len(), sessions.len());
+    let result = LsResult {
+        sessions,
+        total,
+        shown,
+        incomplete: &observation.incomplete,
+        unattached: &observation.unattached,
+    };
+    let mut listed = serde_json::to_value(&result).map_err(|error| error.to_string())?;
+    redact_sessions(&mut listed);
+    serde_json::to_vec(&listed).map_err(|error| error.to_string())
+}
+
+fn redact_sessions(listed: &mut serde_json::Value) {
+    let sessions = listed.get_mut("sessions").and_then(serde_json::Value::as_array_mut);
+    for session in sessions.into_iter().flatten() {
+        for name in FREE_TEXTS {
+            if let Some(serde_json::Value::String(text)) = session.get_mut(name) {
+                *text = flows::redact::redact(text).0;
+            }
+        }
+    }
+}
+
+async fn read_reply<T: Serialize + Send + 'static>(
+    read: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> ApiReply {
+    match tokio::task::spawn_blocking(read).await {
+        Ok(Ok(value)) => json_reply(&value),
+        Ok(Err(reason)) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, reason),
+        Err(error) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+/// The next batch, when there is something in it, or what there is when the time is up.
+fn next_batch_within(
+    home: &Path,
+    id: &str,
+    wait: Duration,
+) -> Result<model::wire::WebhookBatch, String> {
+    wait_for_change(home, wait, || {
+        let batch = flows::webhooks::next_batch(home, id).map_err(|error| error.to_string())?;
+        let webhook = batch.webhook.as_ref();
+        let is_idle = webhook.is_some_and(|webhook| batch.through == webhook.cursor);
+        Ok((!is_idle || !batch.again.is_empty(), batch))
+    })
+}
+
+/// The newest event's cursor, when it is another than `after`, or when the time is up.
+fn newest_within(home: &Path, after: i64, wait: Duration) -> Result<serde_json::Value, String> {
+    wait_for_change(home, wait, || {
+        let newest = flows::events::newest_cursor(home).map_err(|error| error.to_string())?;
+        Ok((newest != after, serde_json::json!({ "newest": newest })))
+    })
+}
+
+/// Reads again whenever the home changes, until `read` says that it has something.
+fn wait_for_change<T>(
+    home: &Path,
+    wait: Duration,
+    mut read: impl FnMut() -> Result<(bool, T), String>,
+) -> Result<T, String> {
+    let begun = Instant::now();
+    // Watched before it is first read: what comes between is told.
+    let watch = DirectoryWatch::watch_directory(home).map_err(|error| error.to_string())?;
+    loop {
+        let (is_ready, found) = read()?;
+        let left = wait.saturating_sub(begun.elapsed());
+        if is_ready || left.is_zero() {
+            return Ok(found);
+        }
+        watch.wait_for(Some(left)).map_err(|error| error.to_string())?;
+        std::thread::sleep(SETTLE_TIME);
+    }
+}
+
+async fn take_report(queue: &OrderQueue, request: Request<Incoming>) -> ApiReply {
+    let body = Limited::new(request.into_body(), MOST_REPORT_BYTES).collect();
+    let Ok(Ok(body)) = tokio::time::timeout(super::ORDER_BODY_TIMEOUT, body).await else {
+        return text_reply(StatusCode::BAD_REQUEST, "the report broke off, or is too large");
+    };
+    let change = match serde_json::from_slice::<WebhookChange>(&body.to_bytes()) {
+        Ok(change @ WebhookChange::Report { .. }) => change,
+        Ok(_) => return text_reply(StatusCode::FORBIDDEN, "only reports are taken here"),
+        Err(error) => return text_reply(StatusCode::BAD_REQUEST, error.to_string()),
+    };
+    let (reply, answer) = oneshot::channel::<DaemonAnswer>();
+    let work = DaemonOrder::Work(Box::new(Work::Webhook { what: change }));
+    queue.put(work, move |answer| drop(reply.send(answer)));
+    match answer.await {
+        Ok(answer) => json_reply(&answer),
+        Err(_) => text_reply(StatusCode::SERVICE_UNAVAILABLE, "the daemon is stopping"),
+    }
+}
+
+/// The value of a name in a query; ours need no escapes.
+fn query_value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    query
+        .split('&')
+        .find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name))
+        .map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_57_free_text_leaves_the_machine_without_secrets() {
+        let secret = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8";
+        let id = "0199f2aa-1111-7222-8333-444455556666";
+        let mut listed = serde_json::json!({ "sessions": [
+            { "id": id, "title": format!("use {secret}"), "waitingFor": format!("Bash: {secret}") }
+        ] });
+        redact_sessions(&mut listed);
+        assert!(!listed.to_string().contains(secret), "{listed}");
+        assert_eq!(listed["sessions"][0]["id"], id);
+    }
+}

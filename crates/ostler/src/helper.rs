@@ -1,0 +1,325 @@
+//! The network helper, `ostler-net`: finding it, asking it, and minding those that the daemon runs.
+//!
+//! It is a program of its own, found as git finds its helpers: beside this one, then in PATH. What reads
+//! agents' files and runs in their hooks has no network stack.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use model::helper::{
+    DaemonPlace, HELPER_PROTOCOL, HelperAnswer, HelperAsk, HelperFailure, HelperFailureKind,
+    HelperRequest,
+};
+use serde::de::DeserializeOwned;
+use sys::dropped::NoteDropped;
+use sys::machine::Machine;
+
+use crate::config;
+use crate::env;
+use crate::error::Error;
+
+/// The helper's name.
+const HELPER_NAME: &str = "ostler-net";
+
+/// How long a helper that is told to end is waited for.
+const HELPER_END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The pauses before a helper that ended is started again.
+const SHORTEST_RESTART_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_RESTART_PAUSE: Duration = Duration::from_secs(60);
+
+/// Where the helper is.
+pub(crate) fn find_helper() -> Result<PathBuf, Error> {
+    let own = sys::spawn::this_program()?;
+    let own = std::fs::canonicalize(&own).unwrap_or(own);
+    let beside = own.parent().map(|directory| directory.join(HELPER_NAME));
+    let in_path = env::lookup_variable("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&in_path)
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(HELPER_NAME));
+    let is_program = |path: &PathBuf| path.is_file();
+    beside.into_iter().chain(places).find(is_program).ok_or_else(|| {
+        let directory = own.parent().unwrap_or(&own).display().to_string();
+        Error::HelperMissing(format!("it is neither in {directory} nor in PATH"))
+    })
+}
+
+fn helper_request(machine: &Machine, ask: HelperAsk) -> Result<Vec<u8>, Error> {
+    let request = HelperRequest {
+        protocol: HELPER_PROTOCOL,
+        home: machine.home().to_owned(),
+        cache: machine.cache().unwrap_or(machine.home()).to_owned(),
+        ask,
+    };
+    let mut line = serde_json::to_vec(&request)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+fn helper_command(role: &str) -> Result<Command, Error> {
+    let mut command = Command::new(find_helper()?);
+    command.arg(role).stdin(Stdio::piped()).stdout(Stdio::piped());
+    Ok(command)
+}
+
+/// Asks the helper one thing. What it says on stderr goes to the person.
+pub(crate) fn ask_helper<T: DeserializeOwned>(
+    machine: &Machine,
+    ask: HelperAsk,
+) -> Result<T, Error> {
+    let request = helper_request(machine, ask)?;
+    let mut child = helper_command("ask")?.spawn()?;
+    if let Some(mut input) = child.stdin.take() {
+        // One that ended already has said why.
+        input.write_all(&request).note_dropped("the request of the network helper");
+    }
+    let output = child.wait_with_output()?;
+    let answer: HelperAnswer<T> = serde_json::from_slice(&output.stdout).map_err(|error| {
+        let said = if output.stdout.is_empty() { "nothing" } else { "something else" };
+        HelperFailure::new(
+            HelperFailureKind::Protocol,
+            format!("`{HELPER_NAME}` ended with {} and answered {said} ({error})", output.status),
+            "install both programs from the same version: `cargo xtask install --net`",
+        )
+    })?;
+    Ok(answer?)
+}
+
+/// Becomes the helper, for what goes on in the foreground. Returns only if it cannot, or when it ends.
+pub(crate) fn become_helper(
+    machine: &Machine,
+    ask: HelperAsk,
+) -> Result<std::process::ExitCode, Error> {
+    use std::os::unix::process::CommandExt;
+
+    let (reader, mut writer) = std::io::pipe()?;
+    // Shorter than a pipe holds: nobody has to read it before this process is the helper.
+    writer.write_all(&helper_request(machine, ask)?)?;
+    drop(writer);
+    Err(Error::Output(Command::new(find_helper()?).arg("hub").stdin(reader).exec()))
+}
+
+/// Tells the daemon of this home, if it runs, that its helpers have something new to look at.
+pub(crate) fn wake_helpers(machine: &Machine) {
+    flows::writer::call_daemon(machine, "/v1/net/wake").note_dropped("waking the daemon's helpers");
+}
+
+/// What whoever minds the helpers is told.
+#[derive(Debug)]
+pub(crate) enum HelperSignal {
+    /// Something changed.
+    Look,
+    /// A helper has ended.
+    Ended(HelperRole),
+    /// The daemon stops.
+    Stop,
+}
+
+/// What the daemon runs helpers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HelperRole {
+    /// Sending events to webhooks.
+    Webhooks,
+    /// The link to the fleet's hub.
+    Link,
+}
+
+impl HelperRole {
+    const ALL: [Self; 2] = [Self::Webhooks, Self::Link];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Webhooks => "webhooks",
+            Self::Link => "link",
+        }
+    }
+
+    fn is_wanted(self, machine: &Machine) -> bool {
+        match self {
+            Self::Webhooks => flows::webhooks::list_webhooks(machine.home())
+                .is_ok_and(|result| !result.webhooks.is_empty()),
+            // Written when the hub's answer is taken.
+            Self::Link => machine.home().join("fleet/member.json").exists(),
+        }
+    }
+
+    fn request(self, place: &DaemonPlace) -> Result<HelperAsk, Error> {
+        let place = place.clone();
+        Ok(match self {
+            Self::Webhooks => HelperAsk::WebhookSender(place),
+            Self::Link => HelperAsk::FleetLink { place, settings: config::load_config()?.fleet },
+        })
+    }
+}
+
+/// A helper that runs: it ends when its input does, so that it never outlives the daemon.
+struct RunningHelper {
+    child: Child,
+    input: Option<std::process::ChildStdin>,
+}
+
+/// The place of one helper.
+struct HelperSlot {
+    role: HelperRole,
+    running: Option<RunningHelper>,
+    pause: Duration,
+    not_before: Option<Instant>,
+    complained: bool,
+}
+
+/// Minds the daemon's helpers: starts those that are wanted, tells them of changes, starts again those
+/// that ended.
+#[derive(Debug)]
+pub(crate) struct HelperKeeper {
+    signals: Sender<HelperSignal>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl HelperKeeper {
+    /// Begins to mind them.
+    pub(crate) fn start(machine: Machine, place: DaemonPlace) -> std::io::Result<Self> {
+        let (signals, heard) = channel();
+        let thread = std::thread::Builder::new().name("helpers".to_owned());
+        let back = signals.clone();
+        let thread = thread.spawn(move || mind_helpers(&machine, &place, &heard, &back))?;
+        Ok(Self { signals, thread })
+    }
+
+    /// Tells it that something changed.
+    pub(crate) fn waker(&self) -> Sender<HelperSignal> {
+        self.signals.clone()
+    }
+
+    /// Ends all helpers.
+    pub(crate) fn stop(self) {
+        self.signals.send(HelperSignal::Stop).note_dropped("stopping the helpers");
+        if self.thread.join().is_err() {
+            tracing::debug!("whoever minds the helpers has panicked");
+        }
+    }
+}
+
+fn mind_helpers(
+    machine: &Machine,
+    place: &DaemonPlace,
+    heard: &Receiver<HelperSignal>,
+    back: &Sender<HelperSignal>,
+) {
+    let mut slots = HelperRole::ALL.map(|role| HelperSlot {
+        role,
+        running: None,
+        pause: SHORTEST_RESTART_PAUSE,
+        not_before: None,
+        complained: false,
+    });
+    loop {
+        for slot in &mut slots {
+            settle_slot(slot, machine, place, back);
+        }
+        let due = slots.iter().filter_map(|slot| slot.not_before).min();
+        let signal = match due {
+            None => heard.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(due) => heard.recv_timeout(due.saturating_duration_since(Instant::now())),
+        };
+        match signal {
+            Ok(HelperSignal::Look) => slots.iter_mut().for_each(tell_helper),
+            Ok(HelperSignal::Ended(role)) => {
+                slots.iter_mut().filter(|slot| slot.role == role).for_each(note_end);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(HelperSignal::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    slots.iter_mut().for_each(end_helper);
+}
+
+/// Starts a helper that is wanted, ends one that is not.
+fn settle_slot(
+    slot: &mut HelperSlot,
+    machine: &Machine,
+    place: &DaemonPlace,
+    back: &Sender<HelperSignal>,
+) {
+    let wanted = slot.role.is_wanted(machine);
+    if !wanted {
+        slot.not_before = None;
+        return end_helper(slot);
+    }
+    if slot.running.is_some() || slot.not_before.is_some_and(|due| due > Instant::now()) {
+        return;
+    }
+    match start_helper(slot.role, machine, place, back) {
+        Ok(running) => {
+            slot.running = Some(running);
+            (slot.not_before, slot.complained) = (None, false);
+        }
+        Err(error) => {
+            if !std::mem::replace(&mut slot.complained, true) {
+                crate::render::output::print_notice(&format!(
+                    "ostler daemon: {} cannot be started: {error}",
+                    slot.role.as_str()
+                ));
+            }
+            slot.not_before = Some(Instant::now() + LONGEST_RESTART_PAUSE);
+        }
+    }
+}
+
+fn start_helper(
+    role: HelperRole,
+    machine: &Machine,
+    place: &DaemonPlace,
+    back: &Sender<HelperSignal>,
+) -> Result<RunningHelper, Error> {
+    let request = helper_request(machine, role.request(place)?)?;
+    let mut child = helper_command(role.as_str())?.spawn()?;
+    let mut input = child.stdin.take();
+    if let Some(input) = &mut input {
+        input.write_all(&request)?;
+    }
+    if let Some(mut output) = child.stdout.take() {
+        let back = back.clone();
+        let waiting = std::thread::Builder::new().name("helper end".to_owned());
+        waiting.spawn(move || {
+            let mut said = Vec::new();
+            output.read_to_end(&mut said).note_dropped("what a helper says");
+            back.send(HelperSignal::Ended(role)).note_dropped("the end of a helper");
+        })?;
+    }
+    Ok(RunningHelper { child, input })
+}
+
+fn tell_helper(slot: &mut HelperSlot) {
+    slot.not_before = None;
+    if let Some(input) = slot.running.as_mut().and_then(|running| running.input.as_mut()) {
+        input.write_all(b"look\n").note_dropped("telling a helper of a change");
+    }
+}
+
+fn note_end(slot: &mut HelperSlot) {
+    if let Some(mut running) = slot.running.take() {
+        running.input = None;
+        running.child.wait().note_dropped("the end of a helper");
+        slot.not_before = Some(Instant::now() + slot.pause);
+        slot.pause = (slot.pause * 2).min(LONGEST_RESTART_PAUSE);
+    }
+}
+
+/// Ends a helper by ending its input; one that does not heed that is killed. It is our child and not
+/// waited for yet, so that its pid means nobody else.
+fn end_helper(slot: &mut HelperSlot) {
+    let Some(mut running) = slot.running.take() else { return };
+    running.input = None;
+    let begun = Instant::now();
+    while begun.elapsed() < HELPER_END_TIMEOUT {
+        match running.child.try_wait() {
+            Ok(None) => std::thread::sleep(Duration::from_millis(5)),
+            _ => return,
+        }
+    }
+    running.child.kill().note_dropped("killing a helper that stays");
+    running.child.wait().note_dropped("the end of a helper");
+}

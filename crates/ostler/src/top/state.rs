@@ -1,0 +1,508 @@
+//! The dashboard's state, and what keys do to it. Pure: time is an argument, and what has to be done
+//! elsewhere comes out as [`TopAction`]s.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use model::filter::FilterWords;
+use model::rules::attention::AttentionGroup;
+use model::session::SessionName;
+use model::time::Time;
+
+use super::draft::TextDraft;
+use super::input::{TopInput, TopKey, TopKeyCode};
+use super::keys::TopKeyMap;
+use super::layout::{TopLayout, layout_screen};
+use super::list::{ListLine, ListShape, TopSelection, is_selected, selection_of};
+use super::pane::{PaneKind, PaneText};
+use super::row::{LookedTimes, TopRow};
+
+/// How long after a key the order of the rows stays.
+pub(crate) const ORDER_REST: Duration = Duration::from_millis(400);
+
+/// How many events are remembered.
+const MAX_EVENTS: usize = 500;
+
+/// What is being done beside looking at the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TopMode {
+    /// Keys move and ask.
+    List,
+    /// Keys write the filter.
+    Filter,
+    /// Keys write a prompt for this session, wherever the selection is.
+    Reply { target: SessionName, label: String },
+    /// Keys go to this terminal.
+    Typing { terminal: String, label: String },
+    /// Something is shown that `y` does, and nothing else.
+    Confirm(TopConsent),
+    /// All keys.
+    Help,
+}
+
+/// What a `y` would consent to: exactly what was shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TopConsent {
+    Stop(SessionName),
+    CleanUp { plan: String },
+    Finalize { sessions: Vec<String> },
+}
+
+/// What has to be done elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TopAction {
+    Quit,
+    Suspend,
+    Redraw,
+    Attach {
+        terminal: String,
+    },
+    /// What the preview shows of the selected session is to be loaded.
+    LoadPane,
+    /// The rows are to be built anew.
+    Rebuild,
+    SetMouse(bool),
+    CopyText(String),
+    Type(Vec<TopInput>),
+    StartTyping {
+        terminal: String,
+    },
+    EndTyping,
+    Deliver {
+        target: SessionName,
+        text: String,
+    },
+    PlanStop(SessionName),
+    PlanCleanUp,
+    PlanFinalize,
+    Consent(TopConsent),
+    Undo,
+    Pin {
+        target: SessionName,
+        remove: bool,
+    },
+}
+
+/// Everything that is drawn.
+#[derive(Debug)]
+pub(crate) struct TopState {
+    pub(crate) columns: u16,
+    pub(crate) screen_rows: u16,
+    pub(crate) rows: Vec<TopRow>,
+    /// Rows that wait until nobody types.
+    pending: Option<Vec<TopRow>>,
+    pub(crate) selection: Option<TopSelection>,
+    pub(crate) scroll: usize,
+    pub(crate) mode: TopMode,
+    pub(crate) pane: PaneKind,
+    pub(crate) pane_text: PaneText,
+    /// Whether the preview has the whole screen.
+    pub(crate) is_preview_whole: bool,
+    pub(crate) by_project: bool,
+    pub(crate) folds: [bool; 2],
+    pub(crate) shows_ended: bool,
+    pub(crate) filter: TextDraft,
+    pub(crate) filter_error: Option<(String, std::ops::Range<usize>)>,
+    pub(crate) drafts: HashMap<SessionName, TextDraft>,
+    pub(crate) message: Option<String>,
+    /// What could not be read, and why it is asked every second, if it is.
+    pub(crate) notices: Vec<String>,
+    pub(crate) events: Vec<(Time, String)>,
+    pub(crate) looked: LookedTimes,
+    pub(crate) keys: TopKeyMap,
+    pub(crate) mouse: bool,
+    pub(crate) is_loading: bool,
+    /// How the preview is panned, in columns and rows of its screen; none follows the cursor.
+    pub(crate) pan: Option<(u16, u16)>,
+    last_key: Option<Time>,
+}
+
+impl TopState {
+    /// An empty dashboard that was opened now.
+    pub(crate) fn new(columns: u16, screen_rows: u16, now: Time) -> Self {
+        Self {
+            columns,
+            screen_rows,
+            rows: Vec::new(),
+            pending: None,
+            selection: None,
+            scroll: 0,
+            mode: TopMode::List,
+            pane: PaneKind::Screen,
+            pane_text: PaneText::default(),
+            is_preview_whole: false,
+            by_project: false,
+            folds: [true, true],
+            shows_ended: false,
+            filter: TextDraft::default(),
+            filter_error: None,
+            drafts: HashMap::new(),
+            message: None,
+            notices: Vec::new(),
+            events: Vec::new(),
+            looked: LookedTimes::since(Some(now)),
+            keys: TopKeyMap::default(),
+            mouse: true,
+            is_loading: true,
+            pan: None,
+            last_key: None,
+        }
+    }
+
+    /// Where everything is.
+    pub(crate) fn layout(&self) -> TopLayout {
+        layout_screen(self.columns, self.screen_rows, self.is_preview_whole)
+    }
+
+    /// How the list is put together.
+    pub(crate) fn list_shape(&self) -> ListShape {
+        let is_wide = self.layout().is_wide;
+        ListShape {
+            by_project: self.by_project,
+            folds_idle: self.folds[0] && self.filter.is_empty(),
+            folds_unknown: self.folds[1] && self.filter.is_empty(),
+            shows_ended: self.shows_ended || self.wants_ended(),
+            has_headings: is_wide || self.by_project,
+            is_roomy: is_wide,
+        }
+    }
+
+    /// Whether ended sessions have to be looked at.
+    pub(crate) fn wants_ended(&self) -> bool {
+        let words = FilterWords::parse(self.filter.text(), Time::from_millis(0));
+        self.shows_ended || words.is_ok_and(|words| words.wants_ended())
+    }
+
+    /// The lines of the list.
+    pub(crate) fn list_lines(&self) -> Vec<ListLine> {
+        self.list_shape().list_lines(&self.rows)
+    }
+
+    /// The selected session.
+    pub(crate) fn selected_row(&self) -> Option<&TopRow> {
+        match &self.selection {
+            Some(TopSelection::Session(name)) => self.rows.iter().find(|row| row.name == *name),
+            _ => None,
+        }
+    }
+
+    /// How many there are in a group.
+    pub(crate) fn count_group(&self, group: AttentionGroup) -> usize {
+        self.rows.iter().filter(|row| row.group() == group).count()
+    }
+
+    /// Takes new rows: at once, or when nobody has typed for a moment. Says whether they are shown.
+    pub(crate) fn apply_rows(&mut self, mut rows: Vec<TopRow>, now: Time) -> bool {
+        rows.sort_by(|one, other| one.place.cmp(&other.place));
+        self.note_events(&rows, now);
+        self.is_loading = false;
+        if self.is_order_resting(now) && !self.rows.is_empty() {
+            self.pending = Some(rows);
+            return false;
+        }
+        self.show_rows(rows);
+        true
+    }
+
+    /// Takes rows that somebody asked for by a key: these do not wait.
+    pub(crate) fn replace_rows(&mut self, mut rows: Vec<TopRow>) {
+        rows.sort_by(|one, other| one.place.cmp(&other.place));
+        self.is_loading = false;
+        self.show_rows(rows);
+    }
+
+    /// When rows that wait may be shown.
+    pub(crate) fn order_due(&self) -> Option<Time> {
+        self.pending.as_ref()?;
+        Some(self.last_key?.plus(ORDER_REST))
+    }
+
+    /// Shows rows that waited, if nobody types any more. Says whether there were any.
+    pub(crate) fn settle_order(&mut self, now: Time) -> bool {
+        if self.is_order_resting(now) {
+            return false;
+        }
+        match self.pending.take() {
+            Some(rows) => {
+                self.show_rows(rows);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn is_order_resting(&self, now: Time) -> bool {
+        // A clock that was set back must not hold them for ever.
+        self.last_key.is_some_and(|last| now >= last && now.since(last) < ORDER_REST)
+    }
+
+    /// The selection is a session, and stays where it is on the screen.
+    fn show_rows(&mut self, rows: Vec<TopRow>) {
+        self.pending = None;
+        let before = self.selected_offset();
+        self.rows = rows;
+        if !self.is_selection_listed() {
+            let lines = self.list_lines();
+            let kept = before.map(|(index, _)| index.min(lines.len().saturating_sub(1)));
+            self.selection = nearest_selection(&lines, &self.rows, kept.unwrap_or(0));
+        }
+        if let (Some((_, was)), Some((_, is))) = (before, self.selected_offset()) {
+            self.scroll = (self.scroll + is).saturating_sub(was);
+        }
+        self.fit_scroll();
+    }
+
+    fn is_selection_listed(&self) -> bool {
+        let Some(selection) = &self.selection else { return false };
+        self.list_lines().iter().any(|line| is_selected(line, &self.rows, selection))
+    }
+
+    /// The selected line: its index, and how many rows of the screen are above it.
+    fn selected_offset(&self) -> Option<(usize, usize)> {
+        let selection = self.selection.as_ref()?;
+        let (shape, mut above) = (self.list_shape(), 0);
+        for (index, line) in self.list_lines().iter().enumerate() {
+            if is_selected(line, &self.rows, selection) {
+                return Some((index, above));
+            }
+            above += shape.height_of(line, &self.rows);
+        }
+        None
+    }
+
+    /// Moves the list so that the selected line can be seen.
+    pub(crate) fn fit_scroll(&mut self) {
+        let height = usize::from(self.layout().list.height).max(1);
+        let (shape, lines) = (self.list_shape(), self.list_lines());
+        let total: usize = lines.iter().map(|line| shape.height_of(line, &self.rows)).sum();
+        self.scroll = self.scroll.min(total.saturating_sub(height));
+        let Some((index, above)) = self.selected_offset() else { return };
+        let own = shape.height_of(&lines[index], &self.rows);
+        // The heading of the first session is worth seeing.
+        let first = if index == 1 { 0 } else { above };
+        if first < self.scroll {
+            self.scroll = first;
+        }
+        if above + own > self.scroll + height {
+            self.scroll = above + own - height;
+        }
+    }
+
+    fn note_events(&mut self, rows: &[TopRow], now: Time) {
+        let shown = self.pending.as_ref().unwrap_or(&self.rows);
+        if shown.is_empty() {
+            return;
+        }
+        let before: HashMap<&SessionName, AttentionGroup> =
+            shown.iter().map(|row| (&row.name, row.group())).collect();
+        let told = rows.iter().filter(|row| before.get(&row.name) != Some(&row.group()));
+        let told: Vec<(Time, String)> =
+            told.map(|row| (now, format!("{} {}", row.label, describe_state(row)))).collect();
+        self.events.extend(told);
+        let extra = self.events.len().saturating_sub(MAX_EVENTS);
+        self.events.drain(..extra);
+    }
+
+    /// What came in.
+    pub(crate) fn apply_input(&mut self, input: TopInput, now: Time) -> Vec<TopAction> {
+        self.last_key = Some(now);
+        if let TopMode::Typing { .. } = self.mode {
+            return self.type_input(input);
+        }
+        match input {
+            TopInput::Key(pressed) => self.apply_key(pressed, now),
+            TopInput::Paste(text) => self.paste_text(&text),
+            TopInput::Mouse(mouse) => self.apply_mouse(mouse, now),
+        }
+    }
+
+    fn type_input(&mut self, input: TopInput) -> Vec<TopAction> {
+        if input == TopInput::Key(TopKey::ctrl(']')) {
+            self.mode = TopMode::List;
+            return vec![TopAction::EndTyping];
+        }
+        match input {
+            TopInput::Mouse(_) => Vec::new(),
+            other => vec![TopAction::Type(vec![other])],
+        }
+    }
+
+    fn apply_key(&mut self, pressed: TopKey, now: Time) -> Vec<TopAction> {
+        // What ends the dashboard does so everywhere but in a terminal that is typed into.
+        if pressed == TopKey::ctrl('c') {
+            return vec![TopAction::Quit];
+        }
+        self.message = None;
+        match self.mode.clone() {
+            TopMode::Filter => self.edit_filter(pressed),
+            TopMode::Reply { target, .. } => self.edit_reply(pressed, target),
+            TopMode::Confirm(consent) => {
+                self.mode = TopMode::List;
+                self.pane_text = PaneText::default();
+                match pressed.code {
+                    TopKeyCode::Char('y') if !pressed.ctrl && !pressed.alt => {
+                        vec![TopAction::Consent(consent)]
+                    }
+                    _ => {
+                        self.message = Some("Nothing was done.".to_owned());
+                        vec![TopAction::LoadPane]
+                    }
+                }
+            }
+            TopMode::Help => {
+                self.mode = TopMode::List;
+                Vec::new()
+            }
+            TopMode::List | TopMode::Typing { .. } => match self.keys.command_of(pressed) {
+                Some(command) => self.run_command(command, now),
+                None => {
+                    let name = pressed.name();
+                    self.message = Some(format!("{name} does nothing here; ? lists the keys."));
+                    Vec::new()
+                }
+            },
+        }
+    }
+
+    fn edit_filter(&mut self, pressed: TopKey) -> Vec<TopAction> {
+        match pressed.code {
+            TopKeyCode::Enter => self.mode = TopMode::List,
+            TopKeyCode::Escape => {
+                self.mode = TopMode::List;
+                self.filter = TextDraft::default();
+            }
+            _ => self.filter.edit(pressed),
+        }
+        self.filter_error = FilterWords::parse(self.filter.text(), Time::from_millis(0))
+            .err()
+            .map(|error| (error.reason().to_owned(), error.place()));
+        vec![TopAction::Rebuild]
+    }
+
+    fn edit_reply(&mut self, pressed: TopKey, target: SessionName) -> Vec<TopAction> {
+        let draft = self.drafts.entry(target.clone()).or_default();
+        match (pressed.code, pressed.alt) {
+            (TopKeyCode::Enter, true) => draft.insert("\n"),
+            (TopKeyCode::Enter, false) if draft.text().trim().is_empty() => {}
+            (TopKeyCode::Enter, false) => {
+                let text = draft.text().to_owned();
+                self.mode = TopMode::List;
+                self.message = Some("Sending…".to_owned());
+                return vec![TopAction::Deliver { target, text }];
+            }
+            (TopKeyCode::Escape, _) => {
+                if draft.is_empty() {
+                    self.drafts.remove(&target);
+                }
+                self.mode = TopMode::List;
+            }
+            _ => draft.edit(pressed),
+        }
+        Vec::new()
+    }
+
+    fn paste_text(&mut self, text: &str) -> Vec<TopAction> {
+        match &self.mode {
+            TopMode::Filter => {
+                self.filter.insert(&text.replace(['\n', '\r'], " "));
+                vec![TopAction::Rebuild]
+            }
+            TopMode::Reply { target, .. } => {
+                self.drafts.entry(target.clone()).or_default().insert(text);
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Selects, and remembers what was looked at before.
+    pub(crate) fn select(&mut self, selection: TopSelection, now: Time) -> Vec<TopAction> {
+        if self.selection.as_ref() == Some(&selection) {
+            return Vec::new();
+        }
+        let mut actions = vec![TopAction::LoadPane];
+        if let Some(TopSelection::Session(name)) = &self.selection {
+            let is_done = self
+                .rows
+                .iter()
+                .any(|row| row.name == *name && row.group() == AttentionGroup::Done);
+            self.looked.note_look(name, now);
+            if is_done {
+                actions.push(TopAction::Rebuild);
+            }
+        }
+        self.selection = Some(selection);
+        self.pan = None;
+        self.pane_text.scroll = 0;
+        self.fit_scroll();
+        actions
+    }
+
+    /// Moves the selection by lines that can be selected.
+    pub(super) fn move_selection(&mut self, by: isize, now: Time) -> Vec<TopAction> {
+        let lines = self.list_lines();
+        let places: Vec<TopSelection> =
+            lines.iter().filter_map(|line| selection_of(line, &self.rows)).collect();
+        if places.is_empty() {
+            return Vec::new();
+        }
+        let here = self.selection.as_ref().and_then(|one| places.iter().position(|p| p == one));
+        let last = places.len() as isize - 1;
+        let next = here.map_or(0, |here| (here as isize).saturating_add(by).clamp(0, last));
+        self.select(places[next as usize].clone(), now)
+    }
+
+    /// The next session that needs somebody; `backwards` the one before.
+    pub(super) fn select_needing(&mut self, backwards: bool, now: Time) -> Vec<TopAction> {
+        let needing: Vec<SessionName> = self
+            .rows
+            .iter()
+            .filter(|row| row.group() == AttentionGroup::NeedsYou)
+            .map(|row| row.name.clone())
+            .collect();
+        if needing.is_empty() {
+            self.message = Some("Nobody needs you.".to_owned());
+            return Vec::new();
+        }
+        let here = match &self.selection {
+            Some(TopSelection::Session(name)) => needing.iter().position(|one| one == name),
+            _ => None,
+        };
+        let count = needing.len();
+        let next = match (here, backwards) {
+            (None, false) => 0,
+            (None, true) => count - 1,
+            (Some(here), false) => (here + 1) % count,
+            (Some(here), true) => (here + count - 1) % count,
+        };
+        if here == Some(next) {
+            self.message = Some("It is the only one that needs you.".to_owned());
+        }
+        self.select(TopSelection::Session(needing[next].clone()), now)
+    }
+}
+
+/// The line that can be selected nearest to a place.
+fn nearest_selection(lines: &[ListLine], rows: &[TopRow], place: usize) -> Option<TopSelection> {
+    let after = lines.iter().skip(place).find_map(|line| selection_of(line, rows));
+    after.or_else(|| lines.iter().take(place).rev().find_map(|line| selection_of(line, rows)))
+}
+
+/// What a session does, in the words of a sentence.
+pub(crate) fn describe_state(row: &TopRow) -> String {
+    let more = |text: &str| if text.is_empty() { String::new() } else { format!(": {text}") };
+    match row.group() {
+        AttentionGroup::NeedsYou if row.status.is_terminal() => {
+            format!("failed{}", more(&row.doing))
+        }
+        AttentionGroup::NeedsYou => format!("needs you{}", more(&row.doing)),
+        AttentionGroup::Unknown => format!("is unknown{}", more(&row.doubt)),
+        AttentionGroup::Working if row.kind == model::session::SessionKind::Hosted => {
+            "runs".to_owned()
+        }
+        AttentionGroup::Working => "works".to_owned(),
+        AttentionGroup::Done => "is done".to_owned(),
+        AttentionGroup::Idle => "is idle".to_owned(),
+        AttentionGroup::Ended => "ended".to_owned(),
+    }
+}

@@ -1,0 +1,400 @@
+//! The dashboard as a pure thing: states, keys and times in; cells out.
+
+use std::time::Duration;
+
+use model::rules::attention::{AttentionFacts, AttentionGroup, AttentionPlace};
+use model::session::{SessionKind, SessionName};
+use model::status::{Activity, Status};
+use model::time::Time;
+use proptest::prelude::*;
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+use ratatui_core::style::Modifier;
+
+use super::draw::{TopDrawing, next_age_change};
+use super::input::{TopInput, TopInputParser};
+use super::list::TopSelection;
+use super::palette::TopPalette;
+use super::pane::{PaneKind, PaneText};
+use super::row::{TopRow, harmless};
+use super::state::{TopAction, TopConsent, TopMode, TopState};
+
+const NOW: Time = Time::from_millis(1_800_000_000_000);
+const PLAIN: TopPalette = TopPalette { has_colour: false, is_ascii: false };
+
+fn ago(seconds: u64) -> Time {
+    NOW.minus(Duration::from_secs(seconds))
+}
+
+fn row(id: &str, activity: Activity, seconds: u64, doing: &str) -> TopRow {
+    let name = SessionName::new("claude-code", id);
+    let facts = AttentionFacts {
+        kind: SessionKind::Native,
+        status: Status::Running,
+        activity: Some(activity),
+        last_sign: Some(ago(seconds)),
+    };
+    let looked = Some(ago(600)).filter(|_| id.starts_with("done"));
+    TopRow {
+        place: AttentionPlace::of_facts(&facts, name.clone(), looked, NOW),
+        kind: SessionKind::Native,
+        status: Status::Running,
+        label: id.to_owned(),
+        agent: "claude".to_owned(),
+        doing: doing.to_owned(),
+        project: "api".to_owned(),
+        branch: "main".to_owned(),
+        last_sign: Some(ago(seconds)),
+        tokens: Some(182_000),
+        cost_micro_usd: Some(410_000).filter(|_| id == "gateway-auth"),
+        derived: id == "load-test",
+        stale: id == "migrate",
+        pinned: false,
+        terminal: Some(format!("T-{id}")),
+        doubt: "foreign namespace".to_owned(),
+        name,
+    }
+}
+
+fn some_rows() -> Vec<TopRow> {
+    let mut rows = vec![
+        row("docs-site", Activity::Waiting, 660, "Which of the two layouts?"),
+        row("gateway-auth", Activity::Waiting, 120, "Allow Bash: cargo test -p gate"),
+        row("done-flaky", Activity::Idle, 360, "Fixed: the clock was read twice"),
+        row("parser-rewrite", Activity::Working, 3, "Edit grammar.rs"),
+        row("load-test", Activity::Working, 180, "Bash: k6 run"),
+        row("migrate", Activity::Working, 4320, "Move orders"),
+        row("lost", Activity::Unknown, 9000, "somewhere else"),
+    ];
+    rows.extend((0..13).map(|n| row(&format!("idle-{n}"), Activity::Idle, 700 + n, "rests")));
+    rows
+}
+
+fn state_of(columns: u16, screen_rows: u16, rows: Vec<TopRow>) -> TopState {
+    let mut state = TopState::new(columns, screen_rows, ago(600));
+    state.apply_rows(rows, NOW);
+    state
+}
+
+fn press(state: &mut TopState, bytes: &[u8], now: Time) -> Vec<TopAction> {
+    let mut parser = TopInputParser::default();
+    let mut inputs = parser.feed(bytes);
+    inputs.extend(parser.flush_held());
+    inputs.into_iter().flat_map(|input| state.apply_input(input, now)).collect()
+}
+
+fn draw(state: &TopState, palette: TopPalette) -> Buffer {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, state.columns, state.screen_rows));
+    TopDrawing { state, screen: None, palette, now: NOW }.draw(&mut buffer);
+    buffer
+}
+
+fn text_of(buffer: &Buffer) -> String {
+    let mut page = String::new();
+    for y in 0..buffer.area.height {
+        let mut line = String::new();
+        let mut skip = 0;
+        for x in 0..buffer.area.width {
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            let symbol = buffer[(x, y)].symbol();
+            skip = crate::render::text::display_width(symbol).saturating_sub(1);
+            line.push_str(symbol);
+        }
+        page.push_str(line.trim_end());
+        page.push('\n');
+    }
+    page
+}
+
+fn selected(state: &TopState) -> String {
+    match &state.selection {
+        Some(TopSelection::Session(name)) => name.id.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn row_02_n_goes_round_those_that_need_somebody_and_says_when_there_is_none() {
+    let mut state = state_of(120, 40, some_rows());
+    assert_eq!(selected(&state), "docs-site", "who waits longest is first");
+    press(&mut state, b"n", NOW);
+    assert_eq!(selected(&state), "gateway-auth");
+    press(&mut state, b"jj", NOW);
+    press(&mut state, b"n", NOW);
+    assert_eq!(selected(&state), "docs-site", "it wraps, from any group");
+    press(&mut state, b"N", NOW);
+    assert_eq!(selected(&state), "gateway-auth");
+    let mut quiet = state_of(120, 40, vec![row("idle-1", Activity::Idle, 9, "rests")]);
+    press(&mut quiet, b"n", NOW);
+    assert_eq!(quiet.message.as_deref(), Some("Nobody needs you."));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #[test]
+    fn row_03_the_selection_follows_its_session_through_every_reorder(
+        ages in prop::collection::vec((0u64..5000, 0usize..4), 20),
+        place in 0usize..20,
+    ) {
+        let activities = Activity::ALL;
+        let rows = |shift: u64| -> Vec<TopRow> {
+            ages.iter().enumerate().map(|(n, (age, activity))| {
+                let age = (age + shift * (n as u64 + 7)) % 5000;
+                row(&format!("s{n}"), activities[activity % activities.len()], age, "x")
+            }).collect()
+        };
+        let mut state = state_of(80, 24, rows(0));
+        state.folds = [false, false];
+        let name = SessionName::new("claude-code", format!("s{place}"));
+        state.select(TopSelection::Session(name.clone()), NOW);
+        state.fit_scroll();
+        for shift in 1..5 {
+            let later = NOW.plus(Duration::from_secs(shift));
+            state.apply_rows(rows(shift), later);
+            prop_assert_eq!(&state.selection, &Some(TopSelection::Session(name.clone())));
+            let page = text_of(&draw(&state, PLAIN));
+            let marked = page.lines().find(|line| line.starts_with('▌')).unwrap_or("");
+            let label = format!("s{} ", place);
+            prop_assert!(marked.contains(&label), "it is on the screen: {page}");
+        }
+    }
+}
+
+#[test]
+fn row_04_what_moves_under_enter_is_not_what_is_opened() {
+    let mut state = state_of(120, 40, some_rows());
+    press(&mut state, b"n", NOW);
+    let mut rows = some_rows();
+    rows.retain(|row| row.name.id != "docs-site");
+    state.apply_rows(rows, NOW.plus(Duration::from_millis(10)));
+    let opened = press(&mut state, b"\r", NOW.plus(Duration::from_millis(20)));
+    assert_eq!(opened, [TopAction::Attach { terminal: "T-gateway-auth".to_owned() }]);
+}
+
+#[test]
+fn row_05_order_waits_until_nobody_has_typed_for_400_ms() {
+    let mut state = state_of(120, 40, some_rows());
+    press(&mut state, b"j", NOW);
+    let mut rows = some_rows();
+    rows.remove(0);
+    let at = |ms| NOW.plus(Duration::from_millis(ms));
+    assert!(!state.apply_rows(rows, at(399)));
+    assert_eq!(state.order_due(), Some(at(400)));
+    assert!(!state.settle_order(at(399)));
+    assert_eq!(state.rows.len(), 20);
+    assert!(state.settle_order(at(400)));
+    assert_eq!(state.rows.len(), 19);
+}
+
+#[test]
+fn row_06_idle_ones_are_a_number_and_unknown_ones_another() {
+    let state = state_of(120, 40, some_rows());
+    let page = text_of(&draw(&state, PLAIN));
+    assert!(page.contains("○ 13 idle ▸"), "{page}");
+    assert!(page.contains("? 1 unknown: foreign namespace ▸"), "{page}");
+    assert!(!page.contains("idle-3"));
+    let mut state = state;
+    press(&mut state, b"z", NOW);
+    let page = text_of(&draw(&state, PLAIN));
+    assert!(page.contains("idle-3") && page.contains("lost"), "{page}");
+}
+
+#[test]
+fn row_07_every_size_has_its_picture_and_none_panics() {
+    for (columns, rows) in [(60, 15), (80, 24), (120, 40), (200, 50)] {
+        let mut state = state_of(columns, rows, some_rows());
+        state.pane_text = PaneText::of_page(
+            "you 14:28:59\n  Move the token check\nagent 14:29:07\n  It happens twice.",
+        );
+        insta::assert_snapshot!(format!("top_{columns}x{rows}"), text_of(&draw(&state, PLAIN)));
+    }
+    let ascii = TopPalette { has_colour: false, is_ascii: true };
+    let page = text_of(&draw(&state_of(80, 24, some_rows()), ascii));
+    assert!(page.is_ascii(), "{page}");
+    insta::assert_snapshot!("top_80x24_ascii", page);
+    let coloured = TopPalette { has_colour: true, is_ascii: false };
+    for columns in [0, 1, 2, 5, 20, 59, 60, 99, 100, 300] {
+        for rows in [0, 1, 2, 3, 14, 15, 20, 100] {
+            for keys in [&b""[..], b"?", b"/is:", b"\t", b"r", b"w", b"jjjG", b"io"] {
+                let mut state = state_of(columns, rows, some_rows());
+                press(&mut state, keys, NOW);
+                draw(&state, coloured);
+            }
+        }
+    }
+}
+
+#[test]
+fn row_11_what_is_typed_goes_to_the_terminal_and_nowhere_else() {
+    let mut state = state_of(120, 40, some_rows());
+    let begun = press(&mut state, b"i", NOW);
+    assert_eq!(begun, [TopAction::StartTyping { terminal: "T-docs-site".to_owned() }]);
+    let before = selected(&state);
+    let typed = press(&mut state, b"jq\x03y\r", NOW);
+    assert_eq!(typed.len(), 5);
+    assert!(typed.iter().all(|action| matches!(action, TopAction::Type(_))), "{typed:?}");
+    assert_eq!(selected(&state), before, "the list did not move, and nothing was ended");
+    assert_eq!(press(&mut state, b"\x1d", NOW), [TopAction::EndTyping]);
+    assert_eq!(press(&mut state, b"q", NOW), [TopAction::Quit]);
+}
+
+#[test]
+fn row_12_a_reply_belongs_to_the_session_it_was_begun_for() {
+    let mut state = state_of(120, 40, some_rows());
+    let parser = SessionName::new("claude-code", "parser-rewrite");
+    state.select(TopSelection::Session(parser.clone()), NOW);
+    press(&mut state, b"rgo on", NOW);
+    // The session is gone from the list, and the selection is another one.
+    let mut rows = some_rows();
+    rows.retain(|row| row.name != parser);
+    state.apply_rows(rows, NOW.plus(Duration::from_secs(1)));
+    assert_ne!(selected(&state), "parser-rewrite");
+    let sent = press(&mut state, b", please\r", NOW);
+    let text = "go on, please".to_owned();
+    assert_eq!(sent, [TopAction::Deliver { target: parser.clone(), text: text.clone() }]);
+    assert_eq!(state.drafts[&parser].text(), text, "kept until there is a receipt");
+}
+
+#[test]
+fn row_12_a_draft_is_kept_and_an_open_question_closes_the_box() {
+    let mut state = state_of(120, 40, some_rows());
+    press(&mut state, b"r", NOW);
+    assert_eq!(state.mode, TopMode::List, "Enter would answer the question");
+    assert!(state.message.as_deref().unwrap().contains("question"));
+    let parser = SessionName::new("claude-code", "parser-rewrite");
+    state.select(TopSelection::Session(parser), NOW);
+    press(&mut state, b"rhalf\x1b", NOW);
+    assert_eq!(state.mode, TopMode::List);
+    press(&mut state, b"r done", NOW);
+    let sent = press(&mut state, b"\r", NOW);
+    assert!(matches!(&sent[0], TopAction::Deliver { text, .. } if text == "half done"));
+}
+
+#[test]
+fn row_14_only_y_consents_and_only_to_what_was_shown() {
+    let mut state = state_of(120, 40, some_rows());
+    let target = SessionName::new("claude-code", "docs-site");
+    assert_eq!(press(&mut state, b"s", NOW), [TopAction::PlanStop(target.clone())]);
+    let consent = TopConsent::Stop(target);
+    let plan = PaneText::of_page("pid 4711 claude (started 99) would end");
+    for no in [&b"s"[..], b"\r", b" ", b"n", b"\x1b"] {
+        state.show_plan(plan.clone(), TopMode::Confirm(consent.clone()));
+        let done = press(&mut state, no, NOW);
+        assert!(!done.iter().any(|action| matches!(action, TopAction::Consent(_))), "{no:?}");
+        assert_eq!(state.mode, TopMode::List);
+    }
+    state.show_plan(plan, TopMode::Confirm(consent.clone()));
+    assert!(text_of(&draw(&state, PLAIN)).contains("pid 4711 claude (started 99)"));
+    assert_eq!(press(&mut state, b"y", NOW), [TopAction::Consent(consent)]);
+}
+
+#[test]
+fn row_17_a_filter_that_is_wrong_is_marked_where_it_is() {
+    let mut state = state_of(120, 40, some_rows());
+    assert_eq!(press(&mut state, b"/parser", NOW).len(), 6, "as it is typed");
+    assert_eq!(state.filter_error, None);
+    press(&mut state, b" is:zombie", NOW);
+    let (_, place) = state.filter_error.clone().unwrap();
+    assert_eq!(&state.filter.text()[place], "zombie");
+    let buffer = draw(&state, PLAIN);
+    let footer = buffer.area.height - 1;
+    let marked: String = (0..buffer.area.width)
+        .filter(|x| buffer[(*x, footer)].modifier.contains(Modifier::UNDERLINED))
+        .map(|x| buffer[(x, footer)].symbol().to_owned())
+        .collect();
+    assert!(marked.contains("zombie") && !marked.contains("is:"), "{marked}");
+    press(&mut state, b"\x1b", NOW);
+    assert!(state.filter.is_empty() && state.filter_error.is_none());
+}
+
+#[test]
+fn row_18_a_click_selects_a_second_one_opens_and_the_wheel_scrolls() {
+    let mut state = state_of(120, 40, some_rows());
+    let click = |row: u16| format!("\x1b[<0;10;{row}M").into_bytes();
+    // Line 1 is the heading; the second session begins at line 4.
+    press(&mut state, &click(5), NOW);
+    assert_eq!(selected(&state), "gateway-auth");
+    let opened = press(&mut state, &click(5), NOW);
+    assert_eq!(opened, [TopAction::Attach { terminal: "T-gateway-auth".to_owned() }]);
+    press(&mut state, b"\x1b[<65;10;5M", NOW);
+    assert_eq!(selected(&state), "load-test");
+    assert_eq!(press(&mut state, b"m", NOW), [TopAction::SetMouse(false)]);
+}
+
+#[test]
+fn row_25_nothing_that_a_title_holds_reaches_the_terminal() {
+    let hostile = [
+        "\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}c",
+        "\u{202e}txt.exe\u{2066}",
+        "\u{9b}31m\u{0}\u{8}\u{7f}",
+        "a\u{300}\u{301}\u{302}".repeat(2000).as_str(),
+        "👩‍👩‍👧‍👦漢字\u{200b}\u{feff}",
+        "x".repeat(1 << 20).as_str(),
+        "line\nbreak\r\ttab",
+    ]
+    .map(str::to_owned);
+    for (columns, rows) in [(60, 15), (80, 24), (120, 40)] {
+        let mut all = some_rows();
+        for (row, text) in all.iter_mut().zip(&hostile) {
+            row.label = harmless(text);
+            row.doing = harmless(text);
+            row.project = harmless(text);
+            row.branch = harmless(text);
+            assert!(row.doing.len() < 20_000);
+        }
+        let state = state_of(columns, rows, all);
+        let buffer = draw(&state, PLAIN);
+        let bad = |letter: char| {
+            letter.is_control()
+                || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        for cell in buffer.content() {
+            assert!(!cell.symbol().chars().any(bad), "{:?}", cell.symbol());
+        }
+    }
+}
+
+#[test]
+fn row_23_the_only_timer_is_the_next_age_that_changes() {
+    let rows = vec![row("a", Activity::Idle, 61, "x"), row("b", Activity::Idle, 7210, "x")];
+    assert_eq!(next_age_change(&rows, NOW), Some(NOW.plus(Duration::from_secs(59))));
+    assert_eq!(next_age_change(&rows[1..], NOW), Some(NOW.plus(Duration::from_secs(3590))));
+    assert_eq!(next_age_change(&[], NOW), None);
+}
+
+#[test]
+fn done_is_until_somebody_has_looked_and_gone_on() {
+    let mut state = state_of(120, 40, some_rows());
+    let done = SessionName::new("claude-code", "done-flaky");
+    assert_eq!(state.count_group(AttentionGroup::Done), 1);
+    state.select(TopSelection::Session(done), NOW);
+    assert_eq!(state.count_group(AttentionGroup::Done), 1, "not under somebody's eyes");
+    let left = press(&mut state, b"j", NOW);
+    assert!(left.contains(&TopAction::Rebuild));
+}
+
+#[test]
+fn by_project_what_needs_somebody_stays_above_all() {
+    let mut rows = some_rows();
+    rows[3].project = "aaa".to_owned();
+    let mut state = state_of(120, 40, rows);
+    press(&mut state, b"o", NOW);
+    let page = text_of(&draw(&state, PLAIN));
+    let place = |word: &str| page.find(word).unwrap();
+    assert!(place("NEEDS YOU") < place("AAA") && place("AAA") < place("API"), "{page}");
+    assert!(state.pane == PaneKind::Screen);
+}
+
+#[test]
+fn events_tell_what_changed_since_the_start() {
+    let mut state = state_of(120, 40, some_rows());
+    let mut rows = some_rows();
+    rows[3] = row("parser-rewrite", Activity::Waiting, 1, "Allow Edit");
+    state.apply_rows(rows, NOW);
+    assert_eq!(state.events, [(NOW, "parser-rewrite needs you: Allow Edit".to_owned())]);
+    let input = TopInput::Paste("x".to_owned());
+    assert!(state.apply_input(input, NOW).is_empty(), "a paste into the list does nothing");
+}

@@ -1,0 +1,352 @@
+//! The verbs of the dashboard, each in a thread of its own: the same journeys as the commands.
+//!
+//! What was planned is what is done: a plan is kept as it was shown, and refused if it is another by then.
+
+use std::collections::HashSet;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use flows::control::deliveries::ControlLedger;
+use flows::control::prompt::{PromptRequest, deliver_prompt};
+use flows::gc;
+use flows::live::LiveSource;
+use flows::observe::{Observation, ObserveScope};
+use flows::stop::{SessionGlance, StopOptions, StopPlan, plan_stop};
+use flows::terminal::TerminalHome;
+use flows::work::carry_out_work;
+use flows::writer::{AskLimits, GcConsent, GcRequest, Work, WorkDone};
+use model::control::delivery::delivery_failure;
+use model::rules::judge::proven_owners;
+use model::session::SessionName;
+use model::status::Activity;
+use model::wire::{GcResult, ItemFate};
+
+use super::pane::PaneText;
+use super::state::{TopConsent, TopMode};
+use crate::error::{self, Error};
+use crate::render::text;
+
+/// How long an agent that works is waited for before a reply is given up.
+const REPLY_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How long the agent may take to record a reply.
+const REPLY_ACCEPT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long an agent has to end by itself.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// How long condensing may take.
+const CONDENSE_TIME_BUDGET: Duration = Duration::from_secs(20);
+
+/// How many things of a plan are listed.
+const MAX_LISTED_ITEMS: usize = 200;
+
+/// Where the verbs work.
+#[derive(Clone, Debug)]
+pub(crate) struct TopPlace {
+    pub(crate) source: LiveSource,
+    pub(crate) terminals: TerminalHome,
+}
+
+/// What a plan that was shown would do.
+#[derive(Debug)]
+pub(crate) enum KeptPlan {
+    Stop(Box<StopPlan>),
+    CleanUp { ask: Box<GcRequest>, consent: GcConsent },
+    Finalize { sessions: Vec<String> },
+}
+
+/// What a thread has to say.
+#[derive(Debug)]
+pub(crate) enum WorkOutcome {
+    /// What was said in a session.
+    Talk { name: SessionName, text: PaneText },
+    /// A plan to show, and to keep until a `y`.
+    Plan { text: PaneText, mode: TopMode, plan: KeptPlan },
+    /// A sentence.
+    Said(String),
+    /// A prompt arrived, with its receipt.
+    Delivered { target: SessionName, text: String, receipt: String },
+}
+
+/// Threads that work, and what they found.
+#[derive(Debug)]
+pub(crate) struct TopWorkers {
+    sender: Sender<WorkOutcome>,
+    receiver: Receiver<WorkOutcome>,
+    bell: io::PipeReader,
+    ring: io::PipeWriter,
+}
+
+impl TopWorkers {
+    pub(crate) fn new() -> io::Result<Self> {
+        let (sender, receiver) = channel();
+        let (bell, ring) = io::pipe()?;
+        sys::watch::set_nonblocking(bell.as_fd())?;
+        sys::watch::set_nonblocking(ring.as_fd())?;
+        Ok(Self { sender, receiver, bell, ring })
+    }
+
+    /// What to poll for reading.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// Begins something that may take a while.
+    pub(crate) fn begin(&self, work: impl FnOnce() -> WorkOutcome + Send + 'static) {
+        let sender = self.sender.clone();
+        let Ok(mut ring) = self.ring.try_clone() else { return };
+        std::thread::spawn(move || {
+            // Nobody listens any more when the dashboard is closed.
+            if sender.send(work()).is_ok() {
+                let _ = ring.write(&[1]);
+            }
+        });
+    }
+
+    /// What is finished.
+    pub(crate) fn take_outcomes(&self) -> Vec<WorkOutcome> {
+        let mut rung = [0; 64];
+        while matches!((&self.bell).read(&mut rung), Ok(count) if count > 0) {}
+        self.receiver.try_iter().collect()
+    }
+}
+
+/// An error with its remedy, in one sentence.
+fn describe_error(error: &Error) -> String {
+    match error.remedy_hint() {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    }
+}
+
+fn said(result: Result<String, Error>) -> WorkOutcome {
+    WorkOutcome::Said(result.unwrap_or_else(|error| describe_error(&error)))
+}
+
+impl TopPlace {
+    fn observe_all(&self) -> Observation {
+        let source = LiveSource { scope: ObserveScope::All, ..self.source.clone() };
+        source.observe_on(&self.source.machine.next_turn())
+    }
+
+    /// Sends a prompt to the session it was written for.
+    pub(crate) fn deliver(&self, target: SessionName, text: String) -> WorkOutcome {
+        let request = PromptRequest {
+            target: target.clone(),
+            text: text.clone(),
+            into_working: false,
+            is_command: false,
+            over_person: false,
+            key: None,
+            wait_idle: false,
+            path: crate::env::lookup_variable("PATH").unwrap_or_default(),
+            idle_timeout: REPLY_IDLE_TIMEOUT,
+            accept_timeout: REPLY_ACCEPT_TIMEOUT,
+        };
+        let mut observe = || Ok(self.observe_all());
+        let mut ledger = ControlLedger::new(&self.source.machine.next_turn());
+        let delivered = deliver_prompt(&self.terminals, &request, &mut ledger, &mut observe);
+        let delivery = match delivered {
+            Ok(delivery) => delivery,
+            Err(error) => return WorkOutcome::Said(describe_error(&Error::from(error))),
+        };
+        if delivery_failure(delivery.state, None).is_some() {
+            let error = Error::NotDelivered(Box::new(delivery));
+            return WorkOutcome::Said(describe_error(&error));
+        }
+        let after = delivery.accepted_ms.unwrap_or_default();
+        let receipt = format!("{} by {} after {after} ms", delivery.state.as_str(), target.agent);
+        WorkOutcome::Delivered { target, text, receipt }
+    }
+
+    /// What would be signalled to stop a session's agent.
+    pub(crate) fn plan_stop(&self, target: &SessionName) -> WorkOutcome {
+        let observation = self.observe_all();
+        let is_it = |session: &model::session::Session| session.session_name() == *target;
+        let Some(one) = observation.sessions.iter().find(|one| is_it(&one.session)) else {
+            return WorkOutcome::Said("It is no longer there.".to_owned());
+        };
+        let plan = match plan_stop(&observation, one, &self.terminals, &[]) {
+            Ok(plan) => plan,
+            Err(error) => return WorkOutcome::Said(describe_error(&Error::from(error))),
+        };
+        let mut page = format!("Stop {target}?\n\n");
+        for told in plan.preview().processes {
+            let process = told.process;
+            page.push_str(&format!(
+                "pid {} {} (started {}) would end\n",
+                process.pid.unwrap_or(0),
+                text::one_line(process.comm.as_deref().unwrap_or("")),
+                process.start.map_or_else(|| "?".to_owned(), |start| start.to_string()),
+            ));
+        }
+        page.push_str(
+            "\nIt is asked first; what is left after 10 s is ended. Nothing is deleted.\n",
+        );
+        page.push_str("y stops it; any other key does nothing.");
+        WorkOutcome::Plan {
+            text: PaneText::of_page(&page),
+            mode: TopMode::Confirm(TopConsent::Stop(target.clone())),
+            plan: KeptPlan::Stop(Box::new(plan)),
+        }
+    }
+
+    /// Stops what was shown.
+    pub(crate) fn carry_out_stop(&self, plan: StopPlan, target: &SessionName) -> WorkOutcome {
+        let options = StopOptions { grace: STOP_GRACE, now: false, turn_only: false };
+        let look_again = || self.glance_at(target);
+        said(plan.carry_out(&options, &self.terminals, &look_again).map_err(Error::from).map(
+            |stopped| match (stopped.left.len(), stopped.respawned) {
+                (0, false) => format!("Stopped {target}."),
+                (0, true) => format!("Stopped {target}, and it is held again by a new process."),
+                (left, _) => format!("{left} of its processes did not end."),
+            },
+        ))
+    }
+
+    fn glance_at(&self, name: &SessionName) -> Option<SessionGlance> {
+        if name.agent == "terminal" {
+            let hosted = self.terminals.open_session(&name.id).ok()?;
+            let held = hosted.as_settled().status().is_active();
+            return Some(SessionGlance { held, activity: Activity::Unknown });
+        }
+        let seen = self.observe_all();
+        let one = seen.sessions.iter().find(|one| one.session.session_name() == *name)?;
+        Some(SessionGlance {
+            held: proven_owners(&one.session).next().is_some(),
+            activity: one.verdict.activity.unwrap_or(Activity::Unknown),
+        })
+    }
+
+    fn gc_request(&self) -> GcRequest {
+        GcRequest {
+            include: Vec::new(),
+            older_than_ms: None,
+            max_bytes: None,
+            keep: Vec::new(),
+            agents: Vec::new(),
+            retention: self.source.config.retention.clone(),
+            runtime: self.source.machine.runtime().to_owned(),
+            variables: std::collections::BTreeMap::new(),
+        }
+    }
+
+    fn plan_gc(&self, ask: &mut GcRequest) -> GcResult {
+        gc::plan_gc_here(ask, &self.source.machine.next_turn()).into_preview()
+    }
+
+    /// What may be cleaned up, with reasons.
+    pub(crate) fn plan_clean_up(&self) -> WorkOutcome {
+        let mut ask = self.gc_request();
+        let preview = self.plan_gc(&mut ask);
+        let going: Vec<_> =
+            preview.items.iter().filter(|item| item.action == ItemFate::WouldGo).collect();
+        if going.is_empty() {
+            return WorkOutcome::Said("There is nothing to clean up.".to_owned());
+        }
+        let things = text::format_plural(preview.count, "thing");
+        let size = text::format_bytes(preview.bytes);
+        let mut page = format!("{things}, {size} (plan {})\n\n", preview.plan);
+        for item in going.iter().take(MAX_LISTED_ITEMS) {
+            let one = &item.item;
+            page.push_str(&format!("{}: {}\n", one.kind.as_str(), one.why));
+            let path = text::home_as_tilde(&one.path);
+            page.push_str(&format!("  {} · {path}\n", text::format_bytes(one.bytes)));
+        }
+        page.push_str("\ny moves them to the trash, u brings them back.");
+        let paths: HashSet<String> = going.iter().map(|item| item.item.path.clone()).collect();
+        let plan = preview.plan.clone();
+        WorkOutcome::Plan {
+            text: PaneText::of_page(&page),
+            mode: TopMode::Confirm(TopConsent::CleanUp { plan: plan.clone() }),
+            plan: KeptPlan::CleanUp { ask: Box::new(ask), consent: GcConsent { plan, paths } },
+        }
+    }
+
+    /// Cleans up what was shown, or nothing if it is another plan by now.
+    pub(crate) fn carry_out_clean_up(&self, ask: GcRequest, consent: GcConsent) -> WorkOutcome {
+        sys::pause::pause_at("top.consented");
+        let mut again = self.gc_request();
+        let now = self.plan_gc(&mut again);
+        if now.plan != consent.plan {
+            return WorkOutcome::Said(
+                "Refused: the plan is another one now. c shows it again; nothing was moved."
+                    .to_owned(),
+            );
+        }
+        let work = Work::Gc { ask: Box::new(ask), consent };
+        said(self.have_done(&work).and_then(|done| match done {
+            WorkDone::Gc(result) => Ok(format!(
+                "{}, {}, moved to the trash; u brings them back.",
+                text::format_plural(result.count, "thing"),
+                text::format_bytes(result.bytes)
+            )),
+            _ => Err(error::unexpected_answer()),
+        }))
+    }
+
+    fn have_done(&self, work: &Work) -> Result<WorkDone, Error> {
+        let done = carry_out_work(work, &self.source.machine.next_turn(), &mut |_, _| {});
+        done.map(|(done, _)| done).map_err(Error::Order)
+    }
+
+    /// Brings back what was cleaned up last.
+    pub(crate) fn undo_last(&self) -> WorkOutcome {
+        let work = Work::Undo { receipt: None, beside: false };
+        said(self.have_done(&work).and_then(|done| match done {
+            WorkDone::Undo(_) => Ok("What was cleaned up last is back.".to_owned()),
+            _ => Err(error::unexpected_answer()),
+        }))
+    }
+
+    /// Pins a session, or takes its pin away.
+    pub(crate) fn pin(&self, target: SessionName, remove: bool) -> WorkOutcome {
+        let words = if remove { "not pinned any more" } else { "pinned: never collected" };
+        let told = format!("{target} is {words}.");
+        let work = Work::Pin { sessions: vec![target], note: None, remove };
+        said(self.have_done(&work).map(|_| told))
+    }
+
+    /// Which sessions would be ended because their agents are gone.
+    pub(crate) fn plan_finalize(&self) -> WorkOutcome {
+        let machine = &self.source.machine.next_turn();
+        let budget = CONDENSE_TIME_BUDGET;
+        let request = flows::finalize::SweepRequest { machine, only: &[], budget };
+        let swept = match flows::finalize::preview_sweep(&request) {
+            Ok(swept) => swept,
+            Err(error) => {
+                return WorkOutcome::Said(describe_error(&Error::Order(error.into())));
+            }
+        };
+        let sessions: Vec<String> =
+            swept.ended.iter().map(|one| format!("{}:{}", one.agent, one.session)).collect();
+        if sessions.is_empty() {
+            return WorkOutcome::Said("There is nothing to finalize.".to_owned());
+        }
+        let mut page = "These sessions' agents are gone:\n\n".to_owned();
+        for one in &swept.ended {
+            page.push_str(&format!("{}:{}  {}\n", one.agent, one.session, one.reason));
+        }
+        page.push_str("\ny ends them and keeps a summary; any other key does nothing.");
+        WorkOutcome::Plan {
+            text: PaneText::of_page(&page),
+            mode: TopMode::Confirm(TopConsent::Finalize { sessions: sessions.clone() }),
+            plan: KeptPlan::Finalize { sessions },
+        }
+    }
+
+    /// Ends the sessions that were shown.
+    pub(crate) fn carry_out_finalize(&self, sessions: &[String]) -> WorkOutcome {
+        let machine = &self.source.machine.next_turn();
+        let budget = CONDENSE_TIME_BUDGET;
+        let request = flows::finalize::SweepRequest { machine, only: sessions, budget };
+        let swept = flows::work::sweep_as_writer(&request, AskLimits::LONG);
+        said(swept.map_err(Error::Order).map(|swept| {
+            let ended = text::format_plural(swept.ended.len() as u64, "session");
+            format!("{ended} ended.")
+        }))
+    }
+}
