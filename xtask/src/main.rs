@@ -21,6 +21,8 @@ mod lab;
 mod terminals;
 #[cfg(feature = "tools")]
 mod tools;
+#[cfg(feature = "tools")]
+mod web_test;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

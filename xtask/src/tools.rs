@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{bench, dist, endure, fuzz, install, lab};
+use crate::{bench, dist, endure, fuzz, install, lab, web_test};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Development tasks")]
@@ -33,6 +33,8 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Create and destroy terminals a thousand times, and leave hundreds of them alone
     Endure(endure::Options),
+    /// Check the page: its types, and its tests in a real browser
+    WebTest(web_test::Options),
 }
 
 pub(crate) fn run() -> ExitCode {
@@ -44,5 +46,6 @@ pub(crate) fn run() -> ExitCode {
         Task::Bench(options) => bench::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Endure(options) => endure::run(&options),
+        Task::WebTest(options) => web_test::run(&options),
     }
 }

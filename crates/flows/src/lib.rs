@@ -19,6 +19,7 @@ pub mod hooks;
 pub mod launches;
 pub mod live;
 pub mod locks;
+pub mod markdown;
 pub mod metrics;
 pub mod notify;
 pub mod observe;

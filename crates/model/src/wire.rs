@@ -37,8 +37,10 @@ mod notify;
 mod pins;
 mod search;
 mod setup;
+mod talk;
 mod top;
 mod usage;
+mod web;
 mod webhooks;
 
 pub use agents::*;
@@ -54,8 +56,10 @@ pub use notify::*;
 pub use pins::*;
 pub use search::*;
 pub use setup::*;
+pub use talk::*;
 pub use top::*;
 pub use usage::*;
+pub use web::*;
 pub use webhooks::*;
 
 /// The envelope around every result.

@@ -22,6 +22,7 @@ mod permits;
 mod salvage;
 mod terminal;
 mod top;
+mod web;
 
 use mcp::McpTable;
 pub(crate) use mcp::{McpRight, McpServerSettings};
@@ -29,6 +30,8 @@ pub(crate) use terminal::TerminalSettings;
 use terminal::TerminalTable;
 pub(crate) use top::TopSettings;
 use top::TopTable;
+use web::WebTable;
+pub(crate) use web::{WebSettings, parse_rights};
 
 /// The file as it is written.
 #[derive(Debug, Default, Deserialize)]
@@ -46,6 +49,8 @@ struct File {
     terminal: TerminalTable,
     #[serde(default)]
     top: TopTable,
+    #[serde(default)]
+    web: WebTable,
     #[serde(default)]
     mcp: McpTable,
     #[serde(default)]
@@ -101,6 +106,7 @@ pub(crate) struct LoadedConfig {
     pub(crate) terminals: TerminalSettings,
     pub(crate) top: TopSettings,
     pub(crate) fleet: model::helper::FleetSettings,
+    pub(crate) web: WebSettings,
     pub(crate) mcp: McpServerSettings,
     pub(crate) notify: flows::notify::NotifySettings,
     pub(crate) permits: flows::permit_channel::PermitWaits,
@@ -201,6 +207,8 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
     settings.extend(opened);
     let (fleet, shared) = fleet::read_fleet_settings(&file.fleet, &from_file).map_err(&wrong)?;
     settings.extend(shared);
+    let (web, paged) = web::read_web_settings(file.web, &from_file).map_err(&wrong)?;
+    settings.extend(paged);
     let (mcp, served) = mcp::read_mcp_settings(file.mcp, &from_file).map_err(&wrong)?;
     settings.extend(served);
     let (notify, told) = notify::read_notify_settings(file.notify, &from_file).map_err(&wrong)?;
@@ -219,6 +227,7 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
     Ok(LoadedConfig {
         config,
         terminals,
+        web,
         top,
         fleet,
         mcp,

@@ -17,8 +17,8 @@ use crate::metrics_server::{MeasureMetrics, measure_apart, metrics_response};
 use flows::badge::BadgeKeeper;
 use flows::daemon::OrderQueue;
 use flows::writer::{DAEMON_PROTOCOL, DaemonAnswer, DaemonOrder, HomeId};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderMap};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -29,6 +29,11 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+
+use crate::api::{
+    ApiFailure, ApiReply, ApiService, DoorRoute, MAX_BODY_BYTES, ReplyBody, RouteWork,
+    document_reply, match_route, reply_failure,
+};
 
 mod helper_routes;
 
@@ -53,6 +58,15 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The largest order: the consent to a plan names everything that would go.
 const MOST_ORDER: usize = 64 << 20;
 
+/// What is answered at the door beside orders.
+#[derive(Debug)]
+pub(crate) struct DoorServices {
+    pub(crate) badge: Option<BadgeKeeper>,
+    pub(crate) helper: HelperDesk,
+    pub(crate) measure: MeasureMetrics,
+    pub(crate) api: ApiService,
+}
+
 /// The door while it is open.
 #[derive(Debug)]
 pub(crate) struct DaemonSocketServer {
@@ -66,9 +80,7 @@ impl DaemonSocketServer {
         listener: std::os::unix::net::UnixListener,
         queue: OrderQueue,
         home: HomeId,
-        badge: Option<BadgeKeeper>,
-        helper: HelperDesk,
-        measure: MeasureMetrics,
+        services: DoorServices,
     ) -> std::io::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time().build()?;
@@ -81,10 +93,8 @@ impl DaemonSocketServer {
         let desk = Arc::new(FrontDesk {
             queue,
             home: home.to_string(),
-            badge,
-            measure,
+            services,
             measuring: Semaphore::new(1),
-            helper,
         });
         let thread = std::thread::Builder::new().name("door".to_owned());
         let thread = thread.spawn(move || {
@@ -107,9 +117,7 @@ impl DaemonSocketServer {
 struct FrontDesk {
     queue: OrderQueue,
     home: String,
-    badge: Option<BadgeKeeper>,
-    helper: HelperDesk,
-    measure: MeasureMetrics,
+    services: DoorServices,
     /// One look at the machine at a time.
     measuring: Semaphore,
 }
@@ -232,26 +240,24 @@ async fn serve_connection(stream: UnixStream, desk: Arc<FrontDesk>, has_asked: A
     .await;
 }
 
-type Reply = Response<Full<Bytes>>;
-
-fn text_reply(status: StatusCode, reason: impl Into<String>) -> Reply {
-    let mut response = Response::new(Full::from(reason.into()));
+fn text_reply(status: StatusCode, reason: impl Into<String>) -> ApiReply {
+    let mut response = Response::new(ReplyBody::from(reason.into().into_bytes()));
     *response.status_mut() = status;
     response
 }
 
-fn answer_reply(answer: &DaemonAnswer) -> Reply {
+fn answer_reply(answer: &DaemonAnswer) -> ApiReply {
     json_reply(answer)
 }
 
-fn bytes_reply(text: Vec<u8>) -> Reply {
-    let mut response = Response::new(Full::from(text));
+fn bytes_reply(text: Vec<u8>) -> ApiReply {
+    let mut response = Response::new(ReplyBody::from(text));
     let json = hyper::header::HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, json);
     response
 }
 
-fn json_reply(answer: &impl serde::Serialize) -> Reply {
+fn json_reply(answer: &impl serde::Serialize) -> ApiReply {
     match serde_json::to_vec(answer) {
         Ok(text) => bytes_reply(text),
         Err(error) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
@@ -259,7 +265,7 @@ fn json_reply(answer: &impl serde::Serialize) -> Reply {
 }
 
 /// The counts, or that whoever asks must look for themselves.
-fn badge_reply(counts: Option<BadgeResult>) -> Reply {
+fn badge_reply(counts: Option<BadgeResult>) -> ApiReply {
     let text = counts.and_then(|counts| serde_json::to_string(&counts).ok());
     match text {
         Some(text) => text_reply(StatusCode::OK, text),
@@ -267,13 +273,15 @@ fn badge_reply(counts: Option<BadgeResult>) -> Reply {
     }
 }
 
-async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
+async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> ApiReply {
     let asked_for = header_text(request.headers(), "x-ostler-home");
     // A reader with nothing but this socket's path (`curl --unix-socket`) names no home.
     if request.uri().path() == "/v1/metrics" && asked_for.is_none() {
         let _turn = desk.measuring.acquire().await;
-        let (status, text) = measure_apart(desk.measure).await;
-        return metrics_response(status, text);
+        let (status, text) = measure_apart(desk.services.measure).await;
+        // The same answer as on the metrics' own port, with a body of this door's type.
+        let (head, _) = metrics_response(status, String::new()).into_parts();
+        return Response::from_parts(head, ReplyBody::from(text.into_bytes()));
     }
     if asked_for != Some(desk.home.as_str()) {
         let asked_for = asked_for.unwrap_or("none");
@@ -283,18 +291,41 @@ async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
     }
     match request.uri().path() {
         "/v1/status" => answer_reply(&DaemonAnswer::Status(desk.queue.status())),
-        "/v1/badge" => badge_reply(desk.badge.as_ref().and_then(BadgeKeeper::current_counts)),
+        "/v1/badge" => {
+            badge_reply(desk.services.badge.as_ref().and_then(BadgeKeeper::current_counts))
+        }
         "/v1/orders" => take_order(desk, request).await,
         path if path.starts_with("/v1/net/") => {
             let route = path["/v1/net/".len()..].to_owned();
-            helper_routes::answer_helper(&desk.helper, &desk.queue, &route, request).await
+            helper_routes::answer_helper(&desk.services.helper, &desk.queue, &route, request).await
         }
-        _ => text_reply(StatusCode::NOT_FOUND, "there is no such thing to ask for"),
+        _ => answer_route(&desk.services.api, request).await,
+    }
+}
+
+/// Answers a route of the API. Whoever can connect is this user, and may do everything; only what a page
+/// needs to sign in has no meaning here.
+async fn answer_route(api: &ApiService, request: Request<Incoming>) -> ApiReply {
+    let Ok(found) = match_route(request.method().as_str(), request.uri().path()) else {
+        return reply_failure(&ApiFailure::not_found());
+    };
+    if let RouteWork::Door(route) = found.route.work {
+        return match route {
+            DoorRoute::Document => document_reply(&api.runner),
+            _ => reply_failure(&ApiFailure::not_found()),
+        };
+    }
+    let (head, body) = request.into_parts();
+    let body = timeout(ORDER_BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await;
+    match body {
+        Ok(Ok(body)) => api.answer(&found, head.uri.query(), &body.to_bytes()).await,
+        Ok(Err(_)) => reply_failure(&ApiFailure::too_large()),
+        Err(_) => text_reply(StatusCode::REQUEST_TIMEOUT, LATE),
     }
 }
 
 /// Waits for the daemon to turn to the order, hands it over, and waits for the answer.
-async fn take_order(desk: &FrontDesk, request: Request<Incoming>) -> Reply {
+async fn take_order(desk: &FrontDesk, request: Request<Incoming>) -> ApiReply {
     let (turn, is_our_turn) = oneshot::channel::<()>();
     let (hand_over, handed_over) = std::sync::mpsc::sync_channel::<DaemonOrder>(1);
     let (reply, answer) = oneshot::channel::<DaemonAnswer>();

@@ -1,5 +1,6 @@
 //! The `ostler` binary: picks the role before any thread starts.
 
+mod api;
 mod cli;
 mod config;
 mod daemon;
@@ -10,6 +11,7 @@ mod logging;
 mod metrics_server;
 mod render;
 mod top;
+mod web;
 
 use std::process::ExitCode;
 

@@ -50,5 +50,6 @@ mod cli {
     mod stop;
     mod usage;
     mod watch;
+    mod web;
     mod writer;
 }

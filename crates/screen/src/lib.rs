@@ -18,6 +18,7 @@ mod palette;
 mod parser;
 pub mod png;
 mod redraw;
+pub mod runs;
 mod screen;
 mod sequence;
 mod term;

@@ -10,6 +10,7 @@ pub mod append;
 pub mod atomic;
 pub mod beneath;
 pub mod bounded_run;
+pub mod browser;
 pub mod clock;
 pub mod dirs;
 pub mod dropped;

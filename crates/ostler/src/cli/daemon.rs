@@ -20,8 +20,9 @@ use sys::lock::LockAttempt;
 use sys::machine::Machine;
 use sys::watch::WatchLimitError;
 
+use crate::api::ApiService;
 use crate::cli::metrics::metrics_text;
-use crate::cli::{CliContext, version};
+use crate::cli::{CliContext, served, version};
 use crate::env;
 use crate::error::Error;
 use crate::helper;
@@ -164,13 +165,18 @@ fn run_in_foreground(context: &CliContext, machine: &Machine) -> Result<ExitCode
         program: sys::spawn::this_program()?,
     };
     let helpers = helper::HelperKeeper::start(machine.clone(), place)?;
-    let desk = crate::daemon::HelperDesk {
+    let helper = crate::daemon::HelperDesk {
         home: machine.home().to_owned(),
         wake: helpers.waker(),
         source: context.live_source(ObserveScope::All, &[]).ok(),
     };
-    let door =
-        crate::daemon::DaemonSocketServer::open(listener, queue, home, badge, desk, metrics_text)?;
+    let services = crate::daemon::DoorServices {
+        badge,
+        helper,
+        measure: metrics_text,
+        api: ApiService::new(served::COMMAND_RUNNER),
+    };
+    let door = crate::daemon::DaemonSocketServer::open(listener, queue, home, services)?;
     output::print_notice(&format!("ostler daemon: pid {}", std::process::id()));
     let ended =
         daemon.run(&mut |problem| output::print_notice(&format!("ostler daemon: {problem}")));

@@ -9,13 +9,15 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use flows::address;
 use flows::converse::read_conversation;
+use flows::markdown::to_talk_entry;
 use flows::observe::{ObserveScope, Observed};
 use flows::terminal::tell;
 use model::conversation::{ConversationEntry, ConversationRole};
 use model::session::SessionKind;
-use model::wire::LogsResult;
+use model::wire::{LogsResult, TalkResult};
 use sys::watch::DirectoryWatch;
 
+use crate::cli::registry::AnswerSchema;
 use crate::cli::{CliContext, complete};
 use crate::error::Error;
 use crate::render::colour::{Colour, Painter};
@@ -25,7 +27,8 @@ declare_commands![CommandEntry {
     place: HelpPlace(See, 1),
     answers: &[
         answer::<wire::LogsResult<'static>>(),
-        stream::<model::conversation::ConversationEntry>(" -f")
+        stream::<model::conversation::ConversationEntry>(" -f"),
+        AnswerSchema { suffix: " --blocks", ..answer::<wire::TalkResult<'static>>() }
     ],
     examples: &[
         example("logs 666e4f9b", "The whole conversation."),
@@ -35,7 +38,8 @@ declare_commands![CommandEntry {
         empty("logs 666e4f9b"),
         usual("logs 666e4f9b -n 2"),
         refused("logs no-such-session").on(Worked),
-        also("logs 666e4f9b")
+        also("logs 666e4f9b"),
+        also("logs 666e4f9b --limit 2")
     ],
     uncased: &[ONE_FILE],
     ..entry!("logs", LogsArgs, run_logs)
@@ -53,6 +57,12 @@ pub(crate) struct LogsArgs {
     /// Begin with the entry of this number, counted from 1, as `ostler search` gives it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     from: Option<u64>,
+    /// Print at most so many entries.
+    #[arg(long, value_name = "N", conflicts_with_all = ["follow", "last"])]
+    limit: Option<usize>,
+    /// With `--json`: Markdown as blocks, secrets masked, for pages that show it.
+    #[arg(long, conflicts_with = "follow")]
+    blocks: bool,
     /// Go on as the conversation goes on.
     #[arg(short, long)]
     follow: bool,
@@ -95,8 +105,21 @@ impl LogsArgs {
         }
         let by_number = self.from.map_or(0, |from| usize::try_from(from - 1).unwrap_or(usize::MAX));
         let by_last = self.last.map_or(0, |last| entries.len().saturating_sub(last));
-        let omitted = by_number.max(by_last).min(entries.len());
+        let total = entries.len();
+        let omitted = by_number.max(by_last).min(total);
         entries.drain(..omitted);
+        entries.truncate(self.limit.unwrap_or(usize::MAX));
+        if self.blocks && !context.json {
+            return Err(Error::usage_error("`--blocks` is for programs", "add `--json`"));
+        }
+        if self.blocks {
+            let numbered = entries.iter().enumerate();
+            let entries =
+                numbered.map(|(at, entry)| to_talk_entry(omitted + at + 1, entry)).collect();
+            let (id, agent) = (&one.session.id, one.session.agent);
+            context.print_json(TalkResult { id, agent, entries, total })?;
+            return Ok(ExitCode::SUCCESS);
+        }
         if context.json && !self.follow {
             context.print_json(LogsResult {
                 id: &one.session.id,

@@ -263,8 +263,10 @@ impl LsArgs {
             None => {
                 let observation = context.observe_now(self.observe_scope(), &self.agent)?;
                 let code = self.list_observation(context, &observation, false);
-                // The process ends now; taking ten thousand sessions apart first only costs time.
-                std::mem::forget(observation);
+                if !output::is_served() {
+                    // The process ends now; taking ten thousand sessions apart only costs time.
+                    std::mem::forget(observation);
+                }
                 code
             }
             Some(interval) => self.list_changes(context, interval),

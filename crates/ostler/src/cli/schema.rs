@@ -8,15 +8,25 @@ use model::wire;
 use schemars::Schema;
 use serde_json::{Map, Value};
 
-use crate::cli::CliContext;
+use crate::api::openapi_document;
 use crate::cli::registry::{AnswerSchema, all_entries, schema_of};
+use crate::cli::{CliContext, served};
 use crate::error::Error;
 use crate::render::output;
 
 declare_commands![CommandEntry {
     place: HelpPlace(SetUp, 6),
-    examples: &[example("schema ls", "What `ostler ls --json` prints, as JSON Schema.")],
-    cases: &[usual("schema version"), refused("schema nothing"), also("schema")],
+    examples: &[
+        example("schema ls", "What `ostler ls --json` prints, as JSON Schema."),
+        example("schema --openapi", "The routes of the HTTP API.")
+    ],
+    cases: &[
+        usual("schema version"),
+        refused("schema nothing"),
+        refused("schema --openapi ls"),
+        also("schema"),
+        also("schema --openapi")
+    ],
     uncased: &[ONE_HOME, ONE_PROGRAM],
     ..entry!("schema", SchemaArgs, run_schema)
 }];
@@ -27,6 +37,9 @@ pub(crate) struct SchemaArgs {
     /// The command, e.g. `ls`; `error` is the error envelope, `logs -f` a line of that stream.
     #[arg(add = ArgValueCandidates::new(complete_schemas))]
     command: Option<String>,
+    /// The OpenAPI document of the HTTP API instead.
+    #[arg(long, conflicts_with = "command")]
+    openapi: bool,
 }
 
 fn complete_schemas() -> Vec<CompletionCandidate> {
@@ -35,7 +48,7 @@ fn complete_schemas() -> Vec<CompletionCandidate> {
 }
 
 /// Everything that is printed as JSON, by command.
-fn list_schemas() -> Vec<(String, Schema)> {
+pub(crate) fn list_schemas() -> Vec<(String, Schema)> {
     let answers = all_entries().flat_map(|entry| {
         let named =
             |answer: &AnswerSchema| (format!("{}{}", entry.name, answer.suffix), (answer.schema)());
@@ -49,6 +62,7 @@ impl SchemaArgs {
     pub(crate) fn run_schema(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let mut all = list_schemas();
         let answer = match &self.command {
+            None if self.openapi => openapi_document(&served::COMMAND_RUNNER),
             None => Value::Object(
                 all.into_iter()
                     .map(|(name, schema)| (name, schema.to_value()))

@@ -192,7 +192,7 @@ impl SearchArgs {
                 match work.next_within(READER_CHECK_INTERVAL) {
                     OrderedStep::Done(scan) => break scan,
                     OrderedStep::Finished => return Ok(()),
-                    OrderedStep::Pending if sys::terminal::is_stdout_closed() => {
+                    OrderedStep::Pending if output::is_reader_gone() => {
                         return Err(Error::Output(std::io::ErrorKind::BrokenPipe.into()));
                     }
                     OrderedStep::Pending => {}

@@ -16,6 +16,7 @@ use model::control::wire::{ProcessEnding, StopResult, StoppedSession};
 use model::rules::judge::proven_owners;
 use model::session::{SessionKind, SessionName};
 use model::status::Activity;
+use model::wire::OwnerView;
 
 use crate::cli::{CliContext, complete, ls};
 use crate::error::{self, Error};
@@ -64,6 +65,9 @@ pub(crate) struct StopArgs {
     /// Show what would be signalled.
     #[arg(long)]
     dry_run: bool,
+    /// Only if its process is still this one: `PID:START`, as `owner` of `ostler show --json` says.
+    #[arg(long, value_name = "PID:START", value_parser = parse_identity)]
+    identity: Option<(u32, u64)>,
     /// Also what a dead agent of the session left behind.
     #[arg(long, conflicts_with = "turn")]
     orphans: bool,
@@ -86,6 +90,7 @@ impl StopArgs {
                 continue;
             }
             check_kind(one)?;
+            self.check_identity(one)?;
             let its_own: Vec<OrphanProcess> =
                 orphans.iter().filter(|orphan| orphan.session == name).cloned().collect();
             plans.push(plan_stop(&observation, one, &terminals, &its_own)?);
@@ -118,6 +123,31 @@ impl StopArgs {
         }
         ls::report_incomplete(&ledger.incomplete);
         Ok(exit_code_of_stop(&result))
+    }
+}
+
+/// A process: its pid and when it started, in the kernel's own unit.
+fn parse_identity(text: &str) -> Result<(u32, u64), String> {
+    let parsed = text.split_once(':').map(|(pid, start)| (pid.parse(), start.parse()));
+    match parsed {
+        Some((Ok(pid), Ok(start))) => Ok((pid, start)),
+        _ => Err("write it like 4711:123456".to_owned()),
+    }
+}
+
+impl StopArgs {
+    /// Whoever names a process means that one, and no other that has the session open by now.
+    fn check_identity(&self, one: &Observed) -> Result<(), Error> {
+        let Some((pid, start)) = self.identity else { return Ok(()) };
+        let view = one.session_view();
+        let is_it = |owner: &OwnerView<'_>| owner.pid == pid && owner.start == start;
+        if view.owner.iter().chain(&view.owners).any(is_it) {
+            return Ok(());
+        }
+        Err(Error::Refused {
+            what: format!("`{}` is not held by process {pid} any more", one.session.id),
+            hint: "look at it again: `ostler who`".to_owned(),
+        })
     }
 }
 

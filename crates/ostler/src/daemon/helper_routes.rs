@@ -18,7 +18,8 @@ use serde::Serialize;
 use sys::watch::DirectoryWatch;
 use tokio::sync::oneshot;
 
-use super::{Reply, json_reply, text_reply};
+use super::{json_reply, text_reply};
+use crate::api::ApiReply;
 
 /// The longest that a question about what comes next is held back.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -46,7 +47,7 @@ pub(super) async fn answer_helper(
     queue: &OrderQueue,
     route: &str,
     request: Request<Incoming>,
-) -> Reply {
+) -> ApiReply {
     let query = request.uri().query().unwrap_or("").to_owned();
     let wait = query_value(&query, "wait").and_then(|text| text.parse().ok()).unwrap_or(0);
     let wait = Duration::from_millis(wait).min(LONGEST_WAIT);
@@ -121,7 +122,7 @@ fn redact_sessions(listed: &mut serde_json::Value) {
 
 async fn read_reply<T: Serialize + Send + 'static>(
     read: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Reply {
+) -> ApiReply {
     match tokio::task::spawn_blocking(read).await {
         Ok(Ok(value)) => json_reply(&value),
         Ok(Err(reason)) => text_reply(StatusCode::INTERNAL_SERVER_ERROR, reason),
@@ -171,7 +172,7 @@ fn wait_for_change<T>(
     }
 }
 
-async fn take_report(queue: &OrderQueue, request: Request<Incoming>) -> Reply {
+async fn take_report(queue: &OrderQueue, request: Request<Incoming>) -> ApiReply {
     let body = Limited::new(request.into_body(), MOST_REPORT_BYTES).collect();
     let Ok(Ok(body)) = tokio::time::timeout(super::ORDER_BODY_TIMEOUT, body).await else {
         return text_reply(StatusCode::BAD_REQUEST, "the report broke off, or is too large");

@@ -1,6 +1,8 @@
-//! Where answers go: data to stdout, talk to stderr.
+//! Where answers go: data to stdout, talk to stderr; of a command that answers a request over HTTP, data
+//! to its sink and talk to the log.
 
-use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
+use std::cell::RefCell;
+use std::io::{BufWriter, IsTerminal, Write};
 
 use model::time::Time;
 use model::wire::{ErrorBody, ErrorEnvelope, SuccessEnvelope};
@@ -14,16 +16,75 @@ use crate::render::{self, json};
 /// How much is written at once.
 const WRITE_CHUNK_BYTES: usize = 64 << 10;
 
+thread_local! {
+    /// Where the answers of the command on this thread go instead of standard output.
+    static ANSWER_SINK: RefCell<Option<Box<dyn Write>>> = const { RefCell::new(None) };
+}
+
+/// Runs a command whose answers go to `sink`. A sink that is closed cancels it, like a closed pipe.
+pub(crate) fn run_with_sink<T>(sink: Box<dyn Write>, command: impl FnOnce() -> T) -> T {
+    /// Takes the sink away again, also when the command panics.
+    struct SinkGuard;
+    impl Drop for SinkGuard {
+        fn drop(&mut self) {
+            ANSWER_SINK.take();
+        }
+    }
+    ANSWER_SINK.set(Some(sink));
+    let _guard = SinkGuard;
+    command()
+}
+
+/// Whether the command on this thread answers a request of a server, whose process goes on.
+pub(crate) fn is_served() -> bool {
+    ANSWER_SINK.with_borrow(Option::is_some)
+}
+
+/// Writes to the sink of this thread.
+struct SinkWriter;
+
+impl SinkWriter {
+    fn with_sink<T>(work: impl FnOnce(&mut dyn Write) -> std::io::Result<T>) -> std::io::Result<T> {
+        ANSWER_SINK.with_borrow_mut(|sink| match sink {
+            Some(sink) => work(sink.as_mut()),
+            None => Err(std::io::ErrorKind::BrokenPipe.into()),
+        })
+    }
+}
+
+impl Write for SinkWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Self::with_sink(|sink| sink.write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Self::with_sink(|sink| sink.flush())
+    }
+}
+
+/// Where answers go.
+fn answer_writer() -> Box<dyn Write> {
+    if is_served() { Box::new(SinkWriter) } else { Box::new(std::io::stdout().lock()) }
+}
+
+/// Whether nobody reads the answer any more.
+pub(crate) fn is_reader_gone() -> bool {
+    match is_served() {
+        true => SinkWriter.flush().is_err(),
+        false => sys::terminal::is_stdout_closed(),
+    }
+}
+
 /// Standard output for JSON: on a terminal, what acts on it is escaped.
 struct JsonStdout {
-    out: BufWriter<StdoutLock<'static>>,
+    out: BufWriter<Box<dyn Write>>,
     /// What is held back for a terminal until it is whole.
     held: Option<Vec<u8>>,
 }
 
 impl JsonStdout {
     fn open() -> Self {
-        let out = BufWriter::with_capacity(WRITE_CHUNK_BYTES, std::io::stdout().lock());
+        let out = BufWriter::with_capacity(WRITE_CHUNK_BYTES, answer_writer());
         Self { out, held: is_terminal().then(Vec::new) }
     }
 }
@@ -81,7 +142,7 @@ pub(crate) fn print_json_line<T: Serialize>(result: T) -> Result<(), Error> {
 
 /// Writes text for people.
 pub(crate) fn print_text(text: &str) -> Result<(), Error> {
-    let mut out = std::io::stdout().lock();
+    let mut out = answer_writer();
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
@@ -89,7 +150,7 @@ pub(crate) fn print_text(text: &str) -> Result<(), Error> {
 
 /// Writes bytes of another program: as they are, except to a terminal, which would obey them.
 pub(crate) fn print_foreign(bytes: &[u8]) -> Result<(), Error> {
-    let mut out = std::io::stdout().lock();
+    let mut out = answer_writer();
     if is_terminal() {
         out.write_all(render::text::many_lines(&String::from_utf8_lossy(bytes)).as_bytes())?;
     } else {
@@ -102,6 +163,10 @@ pub(crate) fn print_foreign(bytes: &[u8]) -> Result<(), Error> {
 /// Says something beside the answer. Errors, hints and notes quote ids, names and fields that others
 /// chose: here is the one place that escapes them all. Nobody listening is no error.
 pub(crate) fn print_notice(text: &str) {
+    if is_served() {
+        tracing::debug!(text, "said beside an answer");
+        return;
+    }
     let text = render::text::for_locale(render::text::many_lines(text));
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
@@ -135,7 +200,7 @@ pub(crate) fn print_failure(command: &str, now: Time, error: ErrorBody) {
 
 /// Whether a person sees what is written.
 pub(crate) fn is_terminal() -> bool {
-    std::io::stdout().is_terminal()
+    !is_served() && std::io::stdout().is_terminal()
 }
 
 /// The columns to draw for, or `None` where nothing has to fit.

@@ -3,15 +3,14 @@
 //! The emulator runs here, not in the page. The page gets, for each moment, the rows that changed, as
 //! text and styles; its script only puts them on the screen.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::{RecordingEvent, RecordingHeader, RecordingWriter};
-use crate::cell::{Attrs, Cell, CellPart, Style};
-use crate::palette::{ColorSlot, Rgb, Theme};
+use crate::palette::{Rgb, Theme};
+use crate::runs::{RunPainter, TextRun};
 use crate::screen::{Screen, ScreenLimits, ScreenSize};
 
 const PLAYER: &str = include_str!("player.js");
@@ -19,14 +18,6 @@ const STYLESHEET: &str = include_str!("player.css");
 
 /// Changes within this time are one frame.
 const FRAME_INTERVAL: Duration = Duration::from_millis(33);
-
-/// A stretch of text in one style; wide graphemes are alone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct TextRun(String, usize, #[serde(skip_serializing_if = "is_zero")] u8);
-
-fn is_zero(value: &u8) -> bool {
-    *value == 0
-}
 
 #[derive(Debug, Serialize)]
 struct PlayerFrame<'a> {
@@ -49,9 +40,8 @@ struct PlayerFrame<'a> {
 pub struct Html<W> {
     out: W,
     screen: Screen,
-    theme: Theme,
+    painter: RunPainter,
     shown: Vec<Vec<TextRun>>,
-    styles: HashMap<Style, usize>,
     /// When the frame that is being gathered began.
     pending: Option<Duration>,
     first: bool,
@@ -80,9 +70,8 @@ impl<W: Write> Html<W> {
         Ok(Html {
             out,
             screen: Screen::new(header.size, ScreenLimits { scrollback_lines: 0 }),
-            theme,
+            painter: RunPainter::new(theme),
             shown: Vec::new(),
-            styles: HashMap::new(),
             pending: Some(Duration::ZERO),
             first: true,
             size: Some(header.size),
@@ -107,11 +96,8 @@ impl<W: Write> Html<W> {
         if size.is_some() {
             self.shown.clear();
         }
-        let known = self.styles.len();
         let mut new = Vec::new();
-        let rows: Vec<Vec<TextRun>> =
-            (0..self.screen.grid().rows.len()).map(|row| self.row_runs(row, &mut new)).collect();
-        debug_assert_eq!(self.styles.len(), known + new.len());
+        let rows = self.painter.paint_rows(&self.screen, &mut new);
         let changed = rows.iter().enumerate().filter(|(row, runs)| {
             self.shown.get(*row).map_or(!runs.is_empty(), |shown| shown != *runs)
         });
@@ -131,35 +117,6 @@ impl<W: Write> Html<W> {
         self.out.write_all(json.as_bytes())?;
         self.shown = rows;
         Ok(())
-    }
-
-    fn row_runs(&mut self, row: usize, new: &mut Vec<String>) -> Vec<TextRun> {
-        let mut runs: Vec<TextRun> = Vec::new();
-        let cells: Vec<Cell> = self.screen.grid().rows[row].occupied_cells().to_vec();
-        for cell in cells.iter().filter(|cell| cell.kind != CellPart::Spacer) {
-            let style = self.style_index(cell.style, new);
-            let wide = u8::from(cell.kind == CellPart::Wide);
-            match runs.last_mut() {
-                Some(TextRun(text, same, 0)) if *same == style && wide == 0 => {
-                    self.screen.term.clusters.push_to(cell.glyph, text);
-                }
-                _ => runs.push(TextRun(
-                    self.screen.term.clusters.glyph_text(cell.glyph),
-                    style,
-                    wide,
-                )),
-            }
-        }
-        runs
-    }
-
-    fn style_index(&mut self, style: Style, new: &mut Vec<String>) -> usize {
-        let next = self.styles.len();
-        let place = *self.styles.entry(style).or_insert(next);
-        if place == next {
-            new.push(style_css(&self.screen, &self.theme, style));
-        }
-        place
     }
 }
 
@@ -194,59 +151,6 @@ impl<W: Write> RecordingWriter for Html<W> {
         write!(self.out, "\n]</script>\n<script>\n{PLAYER}</script>\n</html>\n")?;
         self.out.flush()
     }
-}
-
-/// The colours are those of this moment: a program that changes its palette later does not change
-/// what is on the page already.
-fn style_css(screen: &Screen, theme: &Theme, style: Style) -> String {
-    let palette = &screen.term.palette;
-    let hex = |[r, g, b]: Rgb| format!("#{r:02x}{g:02x}{b:02x}");
-    let (mut fg, mut bg) =
-        (palette.resolve_color_in(style.fg, theme), palette.resolve_color_in(style.bg, theme));
-    let attrs = style.attrs;
-    if attrs.has(Attrs::INVERSE) {
-        let default = |slot| palette.get_color_in(slot, theme);
-        let swapped = (
-            bg.unwrap_or(default(ColorSlot::Background)),
-            fg.unwrap_or(default(ColorSlot::Foreground)),
-        );
-        (fg, bg) = (Some(swapped.0), Some(swapped.1));
-    }
-    let mut css = String::new();
-    let mut add = |name: &str, value: &str| {
-        css.push_str(name);
-        css.push(':');
-        css.push_str(value);
-        css.push(';');
-    };
-    if let Some(fg) = fg {
-        add("color", &hex(fg));
-    }
-    if let Some(bg) = bg {
-        add("background", &hex(bg));
-    }
-    if attrs.has(Attrs::BOLD) {
-        add("font-weight", "bold");
-    }
-    if attrs.has(Attrs::ITALIC) {
-        add("font-style", "italic");
-    }
-    if attrs.has(Attrs::DIM) {
-        add("opacity", ".6");
-    }
-    if attrs.has(Attrs::HIDDEN) {
-        add("visibility", "hidden");
-    }
-    let lines = [
-        (attrs.underline_style() > 0, "underline"),
-        (attrs.has(Attrs::STRIKE), "line-through"),
-        (attrs.has(Attrs::OVERLINE), "overline"),
-    ];
-    let lines: Vec<&str> = lines.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
-    if !lines.is_empty() {
-        add("text-decoration", &lines.join(" "));
-    }
-    css
 }
 
 fn escape_html(text: &str) -> String {

@@ -28,6 +28,11 @@ pub fn pixel_size(screen: &Screen, profile: &Profile) -> (u32, u32) {
     (u32::from(size.cols) * CELL_WIDTH * scale, u32::from(size.rows) * CELL_HEIGHT * scale)
 }
 
+/// The font of the text (TrueType), for pages that show the same glyphs.
+pub fn text_font() -> &'static [u8] {
+    dejavu::sans_mono::regular()
+}
+
 /// The screen as a PNG file.
 pub fn draw_png(screen: &Screen, profile: &Profile, cursor: ShowCursor) -> Vec<u8> {
     let (width, height) = pixel_size(screen, profile);

@@ -98,7 +98,7 @@ fn write_picture(picture: &Path, out: &Path, to_stdout: bool) -> Result<(), Erro
                 "send it to a program or a file, or name a file",
             ));
         }
-        return Ok(std::io::Write::write_all(&mut std::io::stdout().lock(), &bytes)?);
+        return output::print_foreign(&bytes);
     }
     if out.as_os_str() == "-" {
         return Err(Error::usage_error(

@@ -1,0 +1,58 @@
+//! Commands that answer requests over HTTP: run in this process, their answer goes to the client.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use flows::terminal::screen::Personality;
+use model::wire::ErrorEnvelope;
+use sys::machine::Machine;
+
+use crate::api::{CommandRunner, ServedError, ServedOutcome};
+use crate::cli::{CliContext, first_paragraph, read_command_line, schema};
+use crate::error::Error;
+use crate::render::output;
+
+/// The command line, as the API uses it.
+pub(crate) const COMMAND_RUNNER: CommandRunner =
+    CommandRunner { run: run_served, schema: schema_named };
+
+fn schema_named(name: &str) -> Option<schemars::Schema> {
+    schema::list_schemas().into_iter().find(|(one, _)| one == name).map(|(_, schema)| schema)
+}
+
+/// Runs a command line, without the program's name.
+fn run_served(arguments: Vec<OsString>, sink: Box<dyn Write>) -> ServedOutcome {
+    let machine = Machine::here();
+    let now = machine.as_ref().map_or_else(|_| sys::clock::now(), Machine::now);
+    let json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+    let mut words: Vec<OsString> = vec!["ostler".into()];
+    words.extend(arguments);
+    let failed = |name: &str, error: &Error| {
+        let envelope =
+            ErrorEnvelope { ok: false, command: name, timestamp: now, error: error.to_body() };
+        let mut envelope = serde_json::to_vec(&envelope).unwrap_or_default();
+        envelope.push(b'\n');
+        Err(ServedError { code: error.stable_code(), envelope })
+    };
+    let (globals, command) = match read_command_line(&words) {
+        Ok(read) => read,
+        Err(error) => {
+            let message = first_paragraph(&error.render().to_string());
+            let hint = "`ostler schema --openapi` describes every route";
+            return failed("web", &Error::usage_error(message, hint));
+        }
+    };
+    let context = CliContext {
+        json,
+        name: command.name,
+        now,
+        personality: Personality::Ostler,
+        machine,
+        use_index: !globals.no_index,
+        agent_tty: None,
+    };
+    match output::run_with_sink(sink, || (command.run)(&context)) {
+        Err(error) if !error.is_broken_pipe() => failed(context.name, &error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,269 @@
+//! HTTP/1.1 on loopback: connections, and the order of checks of every request.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use model::wire::{WebRightAsked, WebTab, WebTicket, WebToken};
+use serde::Deserialize;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::control::{ControlServer, serve_control};
+use super::guard::{bearer_token, put_headers};
+use super::sign_in::SignedTab;
+use super::{WebState, socket};
+use crate::api::{
+    ApiFailure, ApiReply, ApiRight, DoorRoute, MAX_BODY_BYTES, RouteMatch, RouteWork,
+    document_reply, json_reply, match_route, reply_failure,
+};
+
+/// How many connections are served at once; beyond that, whoever has not asked for anything goes.
+const MOST_CONNECTIONS: usize = 256;
+/// How long a client may take for the head of a request, and be silent between two.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may take for a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest head of a request.
+const MAX_HEAD_BYTES: usize = 32 << 10;
+
+/// Serves all listeners until the process ends.
+pub(super) fn serve_all(
+    state: Arc<WebState>,
+    listeners: Vec<TcpListener>,
+    control: ControlServer,
+) -> std::io::Result<()> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_io().enable_time().build()?;
+    runtime.block_on(async move {
+        let places = Arc::new(Semaphore::new(sys::socket::connection_limit(MOST_CONNECTIONS)));
+        let mut servers = Vec::new();
+        for listener in listeners {
+            listener.set_nonblocking(true)?;
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let (state, places) = (Arc::clone(&state), Arc::clone(&places));
+            servers.push(tokio::spawn(accept_connections(listener, state, places)));
+        }
+        servers.push(tokio::spawn(serve_control(control, state)?));
+        for server in servers {
+            server.await.map_err(std::io::Error::other)?;
+        }
+        Ok(())
+    })
+}
+
+/// Somebody who is connected.
+struct Guest {
+    task: JoinHandle<()>,
+    has_asked: Arc<AtomicBool>,
+}
+
+async fn accept_connections(
+    listener: tokio::net::TcpListener,
+    state: Arc<WebState>,
+    places: Arc<Semaphore>,
+) {
+    const BACKOFF: Duration = Duration::from_millis(50);
+    let mut guests: VecDeque<Guest> = VecDeque::new();
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::debug!(%error, "a connection was not accepted");
+                sleep(BACKOFF).await;
+                continue;
+            }
+        };
+        guests.retain(|guest| !guest.task.is_finished());
+        if places.available_permits() == 0
+            && let Some(at) = guests.iter().position(|one| !one.has_asked.load(Ordering::Relaxed))
+            && let Some(silent) = guests.remove(at)
+        {
+            silent.task.abort();
+        }
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let (state, asking) = (Arc::clone(&state), Arc::clone(&has_asked));
+        let task = tokio::spawn(async move {
+            serve_connection(stream, state, asking).await;
+            drop(place);
+        });
+        guests.push_back(Guest { task, has_asked });
+    }
+}
+
+async fn serve_connection(stream: TcpStream, state: Arc<WebState>, has_asked: Arc<AtomicBool>) {
+    // Keys are felt at once.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a socket keeps its delay");
+    }
+    let service = service_fn(move |request| {
+        has_asked.store(true, Ordering::Relaxed);
+        let state = Arc::clone(&state);
+        async move {
+            let mut reply = answer_request(&state, request).await;
+            put_headers(&mut reply);
+            Ok::<_, Infallible>(reply)
+        }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
+    let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    if let Err(error) = connection.await {
+        // A connection that breaks is its client's loss.
+        tracing::debug!(%error, "a connection broke");
+    }
+}
+
+async fn answer_request(state: &Arc<WebState>, request: Request<Incoming>) -> ApiReply {
+    match route_request(state, request).await {
+        Ok(reply) => reply,
+        Err(failure) => reply_failure(&failure),
+    }
+}
+
+/// `Host`, then the route, then `Origin`, then the token, then the right, then the body.
+async fn route_request(
+    state: &Arc<WebState>,
+    request: Request<Incoming>,
+) -> Result<ApiReply, ApiFailure> {
+    let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
+    let host = state.hosts.check_host(request.headers(), authority)?.to_owned();
+    let path = request.uri().path().to_owned();
+    if !path.starts_with("/v1/") {
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        return state.assets.answer(&path).filter(|_| is_read).ok_or_else(ApiFailure::not_found);
+    }
+    state.hosts.check_origin(request.headers(), &host)?;
+    let found = match_route(request.method().as_str(), &path);
+    let signs_in = matches!(&found, Ok(one) if one.route.right == ApiRight::Anybody);
+    if signs_in && let Ok(found) = found {
+        return answer_anybody(state, &found, request).await;
+    }
+    // Whoever has no token is not told which routes there are.
+    let tab = state.sign_ins().check_token(bearer_token(request.headers()), Instant::now())?;
+    let found = found.map_err(|_| ApiFailure::not_found())?;
+    check_right(&tab, found.route.right)?;
+    let (head, body) = request.into_parts();
+    let body = read_body(body).await?;
+    match found.route.work {
+        RouteWork::Door(route) => answer_tab(state, route, &tab, &body),
+        _ => Ok(state.api.answer(&found, head.uri.query(), &body).await),
+    }
+}
+
+/// Whether a tab may do that, and what opens the lock.
+pub(super) fn check_right(tab: &SignedTab, right: ApiRight) -> Result<(), ApiFailure> {
+    if tab.right >= right {
+        return Ok(());
+    }
+    Err(ApiFailure::new(
+        "FORBIDDEN",
+        format!("this needs the right to {}", right.as_str()),
+        "ask for it in the page, and confirm its code with `ostler web allow CODE`",
+    ))
+}
+
+async fn read_body(body: Incoming) -> Result<Bytes, ApiFailure> {
+    match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(_)) => Err(ApiFailure::too_large()),
+        Err(_) => {
+            Err(ApiFailure::new("INVALID_INPUT", "the body did not come in time", "try again"))
+        }
+    }
+}
+
+fn parse_body<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiFailure> {
+    serde_json::from_slice(body).map_err(|error| {
+        let message = format!("the body is not what is expected: {error}");
+        ApiFailure::new("INVALID_INPUT", message, "`ostler schema --openapi` describes every route")
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignInRequest {
+    key: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RightRequest {
+    right: String,
+}
+
+/// The two routes without a token: they take a secret of their own instead.
+async fn answer_anybody(
+    state: &Arc<WebState>,
+    found: &RouteMatch,
+    request: Request<Incoming>,
+) -> Result<ApiReply, ApiFailure> {
+    if matches!(found.route.work, RouteWork::Door(DoorRoute::Stream)) {
+        return socket::accept_socket(state, request);
+    }
+    let body = read_body(request.into_body()).await?;
+    let SignInRequest { key } = parse_body(&body)?;
+    let (token, tab) = state.sign_ins().redeem_key(&key, state.allowed, Instant::now())?;
+    tracing::info!(tab = tab.name, "signed in");
+    let mut reply = json_reply(WebToken { token, tab: tab_view(&tab, state) });
+    *reply.status_mut() = StatusCode::CREATED;
+    Ok(reply)
+}
+
+/// What a tab asks about itself.
+fn answer_tab(
+    state: &WebState,
+    route: DoorRoute,
+    tab: &SignedTab,
+    body: &[u8],
+) -> Result<ApiReply, ApiFailure> {
+    let internal =
+        |error: std::io::Error| ApiFailure::new("INTERNAL_ERROR", error.to_string(), "try again");
+    match route {
+        DoorRoute::Tab => Ok(json_reply(tab_view(tab, state))),
+        DoorRoute::SignOut => {
+            state.sign_ins().revoke_tab(&tab.name);
+            state.note_revision();
+            Ok(json_reply(tab_view(tab, state)))
+        }
+        DoorRoute::AskRight => {
+            let RightRequest { right } = parse_body(body)?;
+            let right = ApiRight::parse(&right).ok_or_else(|| {
+                let message = format!("`{right}` is not a right");
+                ApiFailure::new("INVALID_INPUT", message, "`type` or `manage`")
+            })?;
+            let code = state.sign_ins().ask_right(tab, right, Instant::now()).map_err(internal)?;
+            let command = format!("ostler web allow {code}");
+            Ok(json_reply(WebRightAsked { right: right.as_str().to_owned(), code, command }))
+        }
+        DoorRoute::Ticket => {
+            let ticket = state.sign_ins().new_ticket(tab, Instant::now()).map_err(internal)?;
+            Ok(json_reply(WebTicket { ticket }))
+        }
+        DoorRoute::Document => Ok(document_reply(&state.api.runner)),
+        DoorRoute::SignIn | DoorRoute::Stream => Err(ApiFailure::not_found()),
+    }
+}
+
+/// A tab as programs see it.
+pub(super) fn tab_view(tab: &SignedTab, state: &WebState) -> WebTab {
+    WebTab {
+        name: tab.name.clone(),
+        right: tab.right.as_str().to_owned(),
+        signed_in_at: tab.since,
+        last_used_at: tab.last_used,
+        version: state.assets.version.clone(),
+    }
+}

@@ -1,0 +1,465 @@
+//! The WebSocket of a tab (`ostler.v1`): channels that are subscribed to, screen states that merge while one
+//! is unseen, input with numbers so that none counts twice.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flows::live::LiveUpdate;
+use futures_util::{SinkExt, StreamExt};
+use hyper::body::Incoming;
+use hyper::header::{
+    CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use hyper::upgrade::Upgraded;
+use hyper::{HeaderMap, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha1::{Digest, Sha1};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{interval, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+
+use super::WebState;
+use super::server::check_right;
+use super::sessions::SessionsChannel;
+use super::terminal_channel::TerminalChannel;
+use crate::api::{ApiFailure, ApiReply, ApiRight, ReplyBody};
+
+const PROTOCOL: &str = "ostler.v1";
+const TICKET_PREFIX: &str = "ticket.";
+/// How many things a tab may be subscribed to.
+const MOST_CHANNELS: usize = 16;
+/// The longest message of a page.
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+/// A page that says nothing for so long is gone.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a page may take to read one message.
+const SEND_TIMEOUT: Duration = Duration::from_secs(20);
+
+const OTHER_VERSION: u16 = 4001;
+const NOT_UNDERSTOOD: u16 = 4002;
+const SIGNED_OUT: u16 = 4003;
+
+/// What a page asks for.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub(super) enum PageRequest {
+    Hello {
+        version: String,
+    },
+    Pong,
+    Sub {
+        ch: u32,
+        #[serde(flatten)]
+        what: Subscription,
+    },
+    Unsub {
+        ch: u32,
+    },
+    Seen {
+        ch: u32,
+        #[serde(rename = "gen")]
+        generation: u64,
+    },
+    Keys {
+        ch: u32,
+        n: u64,
+        keys: Vec<String>,
+    },
+    Text {
+        ch: u32,
+        n: u64,
+        text: String,
+    },
+    Paste {
+        ch: u32,
+        n: u64,
+        text: String,
+    },
+    Take {
+        ch: u32,
+    },
+    Release {
+        ch: u32,
+    },
+    Fit {
+        ch: u32,
+        cols: u16,
+        rows: u16,
+    },
+}
+
+/// What can be subscribed to.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "what", rename_all = "lowercase")]
+pub(super) enum Subscription {
+    Terminal {
+        id: String,
+    },
+    Sessions {
+        #[serde(default)]
+        filter: String,
+    },
+}
+
+/// Takes a connection over, if its ticket is good.
+pub(super) fn accept_socket(
+    state: &Arc<WebState>,
+    mut request: Request<Incoming>,
+) -> Result<ApiReply, ApiFailure> {
+    let headers = request.headers();
+    let wrong = |what: &str| {
+        ApiFailure::new("INVALID_INPUT", what, "a WebSocket of version 13, protocol `ostler.v1`")
+    };
+    let says = |name, wanted: &str| {
+        let parts = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        parts
+            .flat_map(|value| value.split(','))
+            .any(|part| part.trim().eq_ignore_ascii_case(wanted))
+    };
+    if !says(UPGRADE, "websocket") || !says(CONNECTION, "upgrade") {
+        return Err(wrong("this is a WebSocket"));
+    }
+    if !says(SEC_WEBSOCKET_VERSION, "13") || !says(SEC_WEBSOCKET_PROTOCOL, PROTOCOL) {
+        return Err(wrong("this WebSocket speaks another protocol"));
+    }
+    let key = headers.get(SEC_WEBSOCKET_KEY).ok_or_else(|| wrong("its key is missing"))?;
+    let accept = accept_key(key.as_bytes());
+    let ticket = ticket_in(headers);
+    let tab = state.sign_ins().redeem_ticket(ticket.as_deref(), Instant::now())?;
+    check_right(&tab, ApiRight::Watch)?;
+    let place = Arc::clone(&state.viewers)
+        .try_acquire_owned()
+        .map_err(|_| ApiFailure::new("TOO_MANY", "too many pages are open", "close one of them"))?;
+    let upgrade = hyper::upgrade::on(&mut request);
+    let state = Arc::clone(state);
+    tokio::spawn(async move {
+        match upgrade.await {
+            Ok(upgraded) => serve_socket(upgraded, state, tab.name, place).await,
+            Err(error) => tracing::debug!(%error, "a socket was not taken over"),
+        }
+    });
+    let mut reply = Response::new(ReplyBody::Whole(None));
+    *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = reply.headers_mut();
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
+    if let Ok(accept) = HeaderValue::from_str(&accept) {
+        headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    }
+    Ok(reply)
+}
+
+/// The ticket among the protocols: the one place where a browser lets a page say something.
+fn ticket_in(headers: &HeaderMap) -> Option<String> {
+    let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter();
+    let words = values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    words.filter_map(|word| word.trim().strip_prefix(TICKET_PREFIX)).map(str::to_owned).next()
+}
+
+/// The answer to a client's key (RFC 6455, section 4.2.2).
+fn accept_key(key: &[u8]) -> String {
+    const MAGIC: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    let mut hash = Sha1::new();
+    hash.update(key);
+    hash.update(MAGIC);
+    STANDARD.encode(hash.finalize())
+}
+
+type PageStream = WebSocketStream<TokioIo<Upgraded>>;
+
+/// Why a socket is closed.
+enum SocketEnd {
+    /// The page left, or does not read.
+    Gone,
+    Code(u16, &'static str),
+}
+
+/// What a socket has.
+struct TabSocket {
+    state: Arc<WebState>,
+    tab: String,
+    stream: PageStream,
+    channels: HashMap<u32, SocketChannel>,
+    wake: mpsc::Sender<u32>,
+    heard: Instant,
+}
+
+async fn serve_socket(
+    upgraded: Upgraded,
+    state: Arc<WebState>,
+    tab: String,
+    place: OwnedSemaphorePermit,
+) {
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE_BYTES))
+        .max_frame_size(Some(MAX_MESSAGE_BYTES));
+    let upgraded = TokioIo::new(upgraded);
+    let stream = WebSocketStream::from_raw_socket(upgraded, Role::Server, Some(config)).await;
+    let (wake, woken) = mpsc::channel(MOST_CHANNELS * 4);
+    let mut socket =
+        TabSocket { state, tab, stream, channels: HashMap::new(), wake, heard: Instant::now() };
+    let end = socket.run(woken).await;
+    if let SocketEnd::Code(code, reason) = end {
+        let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
+        // A page that does not hear it sees the connection end.
+        let _ = timeout(SEND_TIMEOUT, socket.stream.close(Some(frame))).await;
+    }
+    for (_, channel) in socket.channels.drain() {
+        channel.leave().await;
+    }
+    drop(place);
+}
+
+impl TabSocket {
+    async fn run(&mut self, mut woken: mpsc::Receiver<u32>) -> SocketEnd {
+        let mut revised = self.state.revised.subscribe();
+        let mut ping = interval(PING_INTERVAL);
+        ping.tick().await;
+        loop {
+            let done = tokio::select! {
+                message = self.stream.next() => match message {
+                    Some(Ok(message)) => self.take_message(message).await,
+                    _ => Err(SocketEnd::Gone),
+                },
+                channel = woken.recv() => match channel {
+                    Some(channel) => self.send_changes(channel).await,
+                    None => Err(SocketEnd::Gone),
+                },
+                _ = revised.changed() => self.check_signed_in().await,
+                _ = ping.tick() => {
+                    if self.heard.elapsed() > SILENCE_TIMEOUT {
+                        Err(SocketEnd::Gone)
+                    } else {
+                        self.send(&json!({ "ping": true })).await
+                    }
+                }
+            };
+            if let Err(end) = done {
+                return end;
+            }
+        }
+    }
+
+    async fn check_signed_in(&mut self) -> Result<(), SocketEnd> {
+        let right = self.state.sign_ins().find_tab(&self.tab).map(|tab| tab.right);
+        match right {
+            Some(right) => self.send(&json!({ "right": right.as_str() })).await,
+            None => Err(SocketEnd::Code(SIGNED_OUT, "signed out")),
+        }
+    }
+
+    async fn take_message(&mut self, message: Message) -> Result<(), SocketEnd> {
+        self.heard = Instant::now();
+        let text = match message {
+            Message::Text(text) => text,
+            Message::Binary(_) => return Err(SocketEnd::Code(NOT_UNDERSTOOD, "not text")),
+            Message::Close(_) => return Err(SocketEnd::Gone),
+            _ => return Ok(()),
+        };
+        let value: Value = serde_json::from_str(text.as_str())
+            .map_err(|_| SocketEnd::Code(NOT_UNDERSTOOD, "not JSON"))?;
+        let channel = value.get("ch").cloned();
+        match serde_json::from_value::<PageRequest>(value) {
+            Ok(request) => self.take_request(request).await,
+            Err(error) => {
+                let mut answer =
+                    json!({ "error": { "code": "INVALID_INPUT", "message": error.to_string() } });
+                if let Some(channel) = channel {
+                    answer["ch"] = channel;
+                }
+                self.send(&answer).await
+            }
+        }
+    }
+
+    async fn take_request(&mut self, request: PageRequest) -> Result<(), SocketEnd> {
+        let (channel, done) = match request {
+            PageRequest::Hello { version } => {
+                if version != self.state.assets.version {
+                    return Err(SocketEnd::Code(OTHER_VERSION, "the page is of another version"));
+                }
+                return Ok(());
+            }
+            PageRequest::Pong => return Ok(()),
+            PageRequest::Sub { ch, what } => (ch, self.subscribe(ch, what).await),
+            PageRequest::Unsub { ch } => {
+                if let Some(channel) = self.channels.remove(&ch) {
+                    channel.leave().await;
+                }
+                return Ok(());
+            }
+            PageRequest::Seen { ch, generation } => {
+                if let Some(SocketChannel::Terminal(channel)) = self.channels.get_mut(&ch) {
+                    channel.note_seen(generation);
+                }
+                return self.send_changes(ch).await;
+            }
+            PageRequest::Keys { ch, n, keys } => (ch, self.type_in(ch, n, Typed::Keys(keys)).await),
+            PageRequest::Text { ch, n, text } => (ch, self.type_in(ch, n, Typed::Text(text)).await),
+            PageRequest::Paste { ch, n, text } => {
+                (ch, self.type_in(ch, n, Typed::Paste(text)).await)
+            }
+            PageRequest::Take { ch } => (ch, self.take_keyboard(ch).await),
+            PageRequest::Release { ch } => {
+                if let Some(SocketChannel::Terminal(channel)) = self.channels.get_mut(&ch) {
+                    channel.release_keyboard().await;
+                }
+                return self.send_changes(ch).await;
+            }
+            PageRequest::Fit { ch, cols, rows } => (ch, self.fit(ch, cols, rows).await),
+        };
+        match done {
+            Ok(Some(answer)) => self.send(&answer).await,
+            Ok(None) => self.send_changes(channel).await,
+            Err(ApiFailure { code, message, hint }) => {
+                let error = json!({ "code": code, "message": message, "hint": hint });
+                self.send(&json!({ "ch": channel, "error": error })).await
+            }
+        }
+    }
+
+    async fn subscribe(&mut self, ch: u32, what: Subscription) -> ChannelResult {
+        if let Some(channel) = self.channels.remove(&ch) {
+            channel.leave().await;
+        }
+        if self.channels.len() >= MOST_CHANNELS {
+            return Err(ApiFailure::new("TOO_MANY", "too many channels", "unsubscribe from one"));
+        }
+        let channel = match what {
+            Subscription::Terminal { id } => {
+                let hub = Arc::clone(&self.state.terminals);
+                let channel = TerminalChannel::open(hub, id, ch, self.wake.clone()).await?;
+                SocketChannel::Terminal(Box::new(channel))
+            }
+            Subscription::Sessions { filter } => self.watch_sessions(ch, &filter)?,
+        };
+        self.channels.insert(ch, channel);
+        Ok(None)
+    }
+
+    fn watch_sessions(&self, ch: u32, filter: &str) -> Result<SocketChannel, ApiFailure> {
+        let channel = SessionsChannel::open(ch, filter)?;
+        let mut updates =
+            self.state.sessions.subscribe().map_err(|error| {
+                ApiFailure::new("INTERNAL_ERROR", error.to_string(), "try again")
+            })?;
+        let (wake, latest) = (self.wake.clone(), updates.clone());
+        let forward = tokio::spawn(async move {
+            while updates.changed().await.is_ok() && wake.send(ch).await.is_ok() {}
+        });
+        Ok(SocketChannel::Sessions { channel: Box::new(channel), latest, forward })
+    }
+
+    /// The channel of a terminal, for a tab that may type.
+    fn typing_channel(&mut self, ch: u32) -> Result<&mut TerminalChannel, ApiFailure> {
+        let tab = self.state.sign_ins().find_tab(&self.tab).cloned();
+        let tab = tab.ok_or_else(|| ApiFailure::new("UNAUTHORIZED", "signed out", "sign in"))?;
+        check_right(&tab, ApiRight::Type)?;
+        match self.channels.get_mut(&ch) {
+            Some(SocketChannel::Terminal(channel)) => Ok(channel),
+            _ => Err(ApiFailure::new(
+                "INVALID_INPUT",
+                "the channel is not a terminal's",
+                "subscribe to it first",
+            )),
+        }
+    }
+
+    async fn type_in(&mut self, ch: u32, n: u64, typed: Typed) -> ChannelResult {
+        self.typing_channel(ch)?.type_in(n, typed).await?;
+        Ok(Some(json!({ "ch": ch, "typed": n })))
+    }
+
+    async fn take_keyboard(&mut self, ch: u32) -> ChannelResult {
+        let hub = Arc::clone(&self.state.terminals);
+        let wake = self.wake.clone();
+        self.typing_channel(ch)?.take_keyboard(hub, wake).await?;
+        Ok(None)
+    }
+
+    async fn fit(&mut self, ch: u32, cols: u16, rows: u16) -> ChannelResult {
+        self.typing_channel(ch)?.fit(cols, rows).await?;
+        Ok(None)
+    }
+
+    async fn send_changes(&mut self, ch: u32) -> Result<(), SocketEnd> {
+        let frame = self.channels.get_mut(&ch).and_then(SocketChannel::next_frame);
+        match frame {
+            Some(frame) => self.send_text(frame).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn send(&mut self, value: &Value) -> Result<(), SocketEnd> {
+        self.send_text(value.to_string()).await
+    }
+
+    async fn send_text(&mut self, text: String) -> Result<(), SocketEnd> {
+        match timeout(SEND_TIMEOUT, self.stream.send(Message::text(text))).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(SocketEnd::Gone),
+        }
+    }
+}
+
+/// Something that a tab is subscribed to.
+enum SocketChannel {
+    Terminal(Box<TerminalChannel>),
+    Sessions {
+        channel: Box<SessionsChannel>,
+        latest: watch::Receiver<Option<Arc<LiveUpdate>>>,
+        forward: JoinHandle<()>,
+    },
+}
+
+impl SocketChannel {
+    fn next_frame(&mut self) -> Option<String> {
+        match self {
+            Self::Terminal(channel) => channel.next_frame(),
+            Self::Sessions { channel, latest, .. } => {
+                let update = latest.borrow_and_update().clone()?;
+                channel.next_frame(&update)
+            }
+        }
+    }
+
+    async fn leave(self) {
+        match self {
+            Self::Terminal(channel) => channel.leave().await,
+            Self::Sessions { forward, .. } => forward.abort(),
+        }
+    }
+}
+
+/// What a page typed.
+pub(super) enum Typed {
+    /// Keys by name.
+    Keys(Vec<String>),
+    Text(String),
+    Paste(String),
+}
+
+/// An answer of its own, or whatever has changed.
+pub(super) type ChannelResult = Result<Option<Value>, ApiFailure>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_handshake_is_that_of_the_standard() {
+        assert_eq!(accept_key(b"dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+}

@@ -1,0 +1,271 @@
+//! Terminals that pages watch: one read-only viewer and one screen for all who watch the same one.
+//!
+//! A viewer of a host is cheap for the host and never resizes, types or takes the keyboard. Whoever
+//! types has a connection of its own (`TerminalWriter`), so that the host knows one writer from another.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use flows::terminal::screen::{Screen, ScreenLimits, ScreenSize};
+use flows::terminal::stream::{self, FrameKind, Keyboard};
+use flows::terminal::{HostedSession, TerminalHome, ask};
+use model::hosted::HostFault;
+use model::hosted::wire::{AttachParams, Dimensions};
+use sys::dropped::NoteDropped;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+/// How long a host may take to read what is typed.
+const TYPE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Every terminal that is watched.
+#[derive(Debug)]
+pub(super) struct TerminalHub {
+    home: TerminalHome,
+    feeds: Mutex<HashMap<String, Weak<TerminalFeed>>>,
+}
+
+impl TerminalHub {
+    pub(super) fn new(home: TerminalHome) -> Self {
+        Self { home, feeds: Mutex::new(HashMap::new()) }
+    }
+
+    /// Watches a terminal, together with whoever watches it already. Blocks until its host answers.
+    pub(super) fn watch_terminal(&self, id: &str) -> Result<Arc<TerminalFeed>, HostFault> {
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(feed) = feeds.get(id).and_then(Weak::upgrade).filter(|feed| !feed.is_over()) {
+            return Ok(feed);
+        }
+        let session = self.home.open_session(id)?.as_settled();
+        let feed = TerminalFeed::start(&session)?;
+        feeds.retain(|_, feed| feed.strong_count() > 0);
+        feeds.insert(id.to_owned(), Arc::downgrade(&feed));
+        Ok(feed)
+    }
+
+    /// Takes the keyboard of a terminal. Blocks until its host answers.
+    pub(super) fn take_keyboard(&self, id: &str) -> Result<(UnixStream, Vec<u8>), HostFault> {
+        let session = self.home.open_session(id)?.as_settled();
+        let params = AttachParams { size: None, read_only: false, take: true };
+        let (_, early, stream) = ask::attach_terminal(&session, params)?;
+        Ok((stream, early))
+    }
+}
+
+/// One terminal, as it is now.
+#[derive(Debug)]
+pub(super) struct TerminalFeed {
+    shown: Mutex<ShownTerminal>,
+    changed: watch::Sender<u64>,
+    stream: UnixStream,
+}
+
+/// What is on a terminal.
+#[derive(Debug)]
+pub(super) struct ShownTerminal {
+    pub(super) screen: Screen,
+    pub(super) keyboard: Keyboard,
+    /// How it ended.
+    pub(super) over: Option<String>,
+}
+
+impl TerminalFeed {
+    fn start(session: &HostedSession) -> Result<Arc<Self>, HostFault> {
+        let params = AttachParams { size: None, read_only: true, take: false };
+        let (welcome, early, stream) = ask::attach_terminal(session, params)?;
+        let broken = |error: std::io::Error| {
+            HostFault::new(model::hosted::FaultCode::HostUnreachable, error.to_string())
+        };
+        let reader = stream.try_clone().map_err(broken)?;
+        let size = ScreenSize { cols: welcome.cols, rows: welcome.rows };
+        let shown = ShownTerminal {
+            screen: Screen::new(size, ScreenLimits { scrollback_lines: 0 }),
+            keyboard: Keyboard::Anothers,
+            over: None,
+        };
+        let (shown, changed) = (Mutex::new(shown), watch::Sender::new(0));
+        let feed = Arc::new(Self { shown, changed, stream });
+        let weak = Arc::downgrade(&feed);
+        std::thread::Builder::new()
+            .name("terminal".to_owned())
+            .spawn(move || read_terminal(reader, early, &weak))
+            .map_err(broken)?;
+        Ok(feed)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, ShownTerminal> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.lock().over.is_some()
+    }
+
+    /// Rises whenever something is not what it was.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    fn note_change(&self) {
+        self.changed.send_modify(|change| *change += 1);
+    }
+}
+
+impl Drop for TerminalFeed {
+    fn drop(&mut self) {
+        // Ends the thread that reads.
+        self.stream.shutdown(Shutdown::Both).note_dropped("leaving a terminal");
+    }
+}
+
+/// Reads what the host sends until nobody watches any more, or the host is gone.
+fn read_terminal(mut reader: UnixStream, mut input: Vec<u8>, feed: &Weak<TerminalFeed>) {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        {
+            let Some(feed) = feed.upgrade() else { return };
+            if show_frames(&mut input, &feed) {
+                return;
+            }
+        }
+        let over = match reader.read(&mut buffer) {
+            Ok(0) => true,
+            Ok(count) => {
+                input.extend_from_slice(&buffer[..count]);
+                false
+            }
+            Err(error) => error.kind() != std::io::ErrorKind::Interrupted,
+        };
+        if over {
+            let Some(feed) = feed.upgrade() else { return };
+            feed.lock().over.get_or_insert_with(|| "its host is gone".to_owned());
+            feed.note_change();
+            return;
+        }
+    }
+}
+
+/// Shows what has come in; whether the terminal is over.
+fn show_frames(input: &mut Vec<u8>, feed: &TerminalFeed) -> bool {
+    let mut shown = feed.lock();
+    let mut changed = false;
+    loop {
+        match stream::take_frame(input) {
+            Ok(Some((FrameKind::Bytes, bytes))) => drop(shown.screen.advance(&bytes)),
+            Ok(Some((FrameKind::Size, payload))) => {
+                if let Ok(Dimensions { cols, rows }) = serde_json::from_slice(&payload) {
+                    drop(shown.screen.resize(ScreenSize { cols, rows }));
+                }
+            }
+            Ok(Some((FrameKind::Writer, payload))) => shown.keyboard = Keyboard::parse(&payload),
+            Ok(Some((FrameKind::Over, how))) => {
+                shown.over = Some(String::from_utf8_lossy(&how).into_owned());
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => break,
+            Err(_) => shown.over = Some("its host broke the protocol".to_owned()),
+        }
+        changed = true;
+        if shown.over.is_some() {
+            break;
+        }
+    }
+    let is_over = shown.over.is_some();
+    drop(shown);
+    if changed {
+        feed.note_change();
+    }
+    is_over
+}
+
+/// The one who types into a terminal, from a page.
+#[derive(Debug)]
+pub(super) struct TerminalWriter {
+    write: OwnedWriteHalf,
+    has_keyboard: Arc<AtomicBool>,
+    /// The size to give back, once the terminal was fitted to a window.
+    original: Option<Dimensions>,
+}
+
+impl TerminalWriter {
+    /// Joins with a connection that has the keyboard. `wake` is told when the keyboard is lost.
+    pub(super) fn join(
+        stream: UnixStream,
+        early: Vec<u8>,
+        wake: mpsc::Sender<u32>,
+        channel: u32,
+    ) -> std::io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let (read, write) = tokio::net::UnixStream::from_std(stream)?.into_split();
+        let has_keyboard = Arc::new(AtomicBool::new(true));
+        tokio::spawn(drain_writer(read, early, Arc::clone(&has_keyboard), wake, channel));
+        Ok(Self { write, has_keyboard, original: None })
+    }
+
+    pub(super) fn has_keyboard(&self) -> bool {
+        self.has_keyboard.load(Ordering::Relaxed)
+    }
+
+    /// Types bytes.
+    pub(super) async fn type_bytes(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.send_frame(FrameKind::Bytes, bytes).await
+    }
+
+    /// Gives the terminal the size of a window; `now` returns when the writer leaves.
+    pub(super) async fn fit(&mut self, now: Dimensions, wanted: Dimensions) -> std::io::Result<()> {
+        self.original.get_or_insert(now);
+        self.send_frame(FrameKind::Size, &serde_json::to_vec(&wanted)?).await
+    }
+
+    /// Leaves the keyboard, and gives back the size.
+    pub(super) async fn release(mut self) {
+        if let Some(size) = self.original.take().filter(|_| self.has_keyboard()) {
+            let size = serde_json::to_vec(&size).unwrap_or_default();
+            self.send_frame(FrameKind::Size, &size).await.note_dropped("giving back a size");
+        }
+    }
+
+    async fn send_frame(&mut self, kind: FrameKind, payload: &[u8]) -> std::io::Result<()> {
+        let mut frame = Vec::new();
+        stream::put_frame(&mut frame, kind, payload);
+        match timeout(TYPE_TIMEOUT, self.write.write_all(&frame)).await {
+            Ok(written) => written,
+            Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+/// Reads what the host tells the writer; the screen comes through the shared viewer.
+async fn drain_writer(
+    mut read: OwnedReadHalf,
+    mut input: Vec<u8>,
+    has_keyboard: Arc<AtomicBool>,
+    wake: mpsc::Sender<u32>,
+    channel: u32,
+) {
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        while let Ok(Some((kind, payload))) = stream::take_frame(&mut input) {
+            if kind == FrameKind::Writer {
+                has_keyboard.store(Keyboard::parse(&payload) == Keyboard::Yours, Ordering::Relaxed);
+                // A full queue wakes anyway.
+                let _ = wake.try_send(channel);
+            }
+        }
+        match read.read(&mut buffer).await {
+            Ok(count) if count > 0 => input.extend_from_slice(&buffer[..count]),
+            _ => {
+                has_keyboard.store(false, Ordering::Relaxed);
+                let _ = wake.try_send(channel);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! `ostler web`: the route table, sign-in, rights, headers, and the stream of terminals, over real sockets.
+
+mod client;
+mod routes;
+mod security;
+mod stream;

@@ -1,0 +1,186 @@
+//! The route table is router, document and this list at once.
+
+use serde_json::{Value, json};
+use testkit::home::TempHome;
+
+use super::client::WebUnderTest;
+use crate::cli::run::{run, sample_home};
+
+const SESSION: &str = "666e4f9b";
+
+fn document(home: &TempHome) -> Value {
+    serde_json::from_str(&run(home, "schema --openapi").exits(0).stdout).unwrap()
+}
+
+/// Every route of the document: method, path, what it says.
+fn routes(document: &Value) -> Vec<(String, String, Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let methods = paths.iter().flat_map(|(path, methods)| {
+        methods
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(method, operation)| (method.to_uppercase(), path.clone(), operation.clone()))
+    });
+    methods.collect()
+}
+
+#[test]
+fn row_31_the_document_is_what_is_served_and_answers_fit_it() {
+    let home = sample_home();
+    let web = WebUnderTest::start(&home, "--allow manage");
+    let token = web.sign_in();
+    let document = document(&home);
+    let served = web.get("/v1/openapi.json", &token);
+    assert_eq!(served.json(), document);
+    let id = run(&home, "ls -a --json").exits(0).sessions().into_iter().find_map(|session| {
+        let id = session["id"].as_str()?.to_owned();
+        id.starts_with(SESSION).then_some(id)
+    });
+    let id = id.unwrap();
+    let mut checked = 0;
+    for (method, path, operation) in routes(&document) {
+        let content = &operation["responses"]["200"]["content"];
+        let Some(kind) = content.as_object().unwrap().keys().next().cloned() else { continue };
+        let is_own = content[&kind]["schema"].get("$ref").is_none();
+        if method != "GET" || path.starts_with("/v1/terminals") || is_own {
+            continue;
+        }
+        let query = if path == "/v1/search" { "?q=hello" } else { "" };
+        let answer = web.get(&format!("{}{query}", path.replace("{id}", &id)), &token);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        let schema = json!({
+            "$ref": content[&kind]["schema"]["$ref"],
+            "components": document["components"],
+        });
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let text = answer.text();
+        let parts: Vec<&str> =
+            if kind.contains("ndjson") { text.lines().collect() } else { vec![&text] };
+        for part in parts {
+            let value: Value = serde_json::from_str(part).unwrap();
+            let errors: Vec<String> =
+                validator.iter_errors(&value).map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{path}: {errors:?}");
+        }
+        checked += 1;
+    }
+    assert!(checked >= 12, "{checked}");
+}
+
+#[test]
+fn row_32_every_route_asks_for_its_right() {
+    let home = sample_home();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let before = home.snapshot();
+    for (method, path, operation) in routes(&document(&home)) {
+        let right = operation["x-right"].as_str().unwrap().to_owned();
+        let path = path.replace("{id}", "no-such-session");
+        let anonymous = web.call(&method, &path, "", &Value::Null);
+        let wrong = web.call(&method, &path, &"x".repeat(43), &Value::Null);
+        if right == "anybody" {
+            assert!(
+                [400, 401, 429].contains(&anonymous.status),
+                "{method} {path} {}",
+                anonymous.head
+            );
+            continue;
+        }
+        for refused in [&anonymous, &wrong] {
+            assert!([401, 429].contains(&refused.status), "{method} {path}: {}", refused.head);
+            assert!(!refused.text().contains("no-such-session"), "{}", refused.text());
+        }
+        if path == "/v1/tab" && method == "DELETE" {
+            continue;
+        }
+        let watching = web.call(&method, &path, &token, &Value::Null);
+        match right.as_str() {
+            "watch" => assert!(
+                ![401, 403, 500].contains(&watching.status),
+                "{method} {path} {}",
+                watching.text()
+            ),
+            _ => assert_eq!(
+                (watching.status, watching.code().as_str()),
+                (403, "FORBIDDEN"),
+                "{path}"
+            ),
+        }
+    }
+    assert_eq!(before.changes(&home.snapshot()), Vec::<String>::new());
+    // With every right, routes answer for themselves.
+    web.allow(&home, &token, "type");
+    let keys = web.call("POST", "/v1/terminals/none/keys", &token, &json!({ "keys": ["a"] }));
+    assert_eq!(keys.status, 404, "{}", keys.text());
+    assert_eq!(web.call("POST", "/v1/gc", &token, &Value::Null).status, 403);
+    web.allow(&home, &token, "manage");
+    assert_eq!(web.call("POST", "/v1/gc", &token, &Value::Null).status, 400);
+}
+
+#[test]
+fn row_42_what_changed_meanwhile_is_refused_and_nothing_is_done() {
+    let home = sample_home();
+    let web = WebUnderTest::start(&home, "--allow manage");
+    let token = web.sign_in();
+    let before = home.snapshot();
+    let plan = json!({ "planHash": "0000", "include": ["temps"], "olderThan": "0s" });
+    let gc = web.call("POST", "/v1/gc", &token, &plan);
+    assert_eq!((gc.status, gc.code().as_str()), (409, "REFUSED"), "{}", gc.text());
+    let stop = json!({ "identity": "1:1" });
+    let stop = web.call("POST", &format!("/v1/sessions/{SESSION}/stop"), &token, &stop);
+    assert_eq!(stop.status, 409, "{}", stop.text());
+    assert_eq!(before.changes(&home.snapshot()), Vec::<String>::new());
+}
+
+#[test]
+fn row_67_clean_up_and_undo_say_what_the_command_line_says() {
+    let home = sample_home();
+    let id = "666e4f9b-6b85-4b9f-83d1-1435ba512bba";
+    let old = home.join(format!(".claude/projects/-home-user-repo/{id}.jsonl"));
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(86_400);
+    std::fs::File::options().append(true).open(old).unwrap().set_modified(long_ago).unwrap();
+    let web = WebUnderTest::start(&home, "--allow manage");
+    let token = web.sign_in();
+    let options = "include=transcripts&olderThan=0s";
+    let plan = web.get(&format!("/v1/gc?{options}"), &token).json()["result"].clone();
+    let told = run(&home, "gc --include transcripts --older-than 0s --json").exits(0).result();
+    assert_eq!(
+        (&plan["plan"], &plan["count"], &plan["bytes"]),
+        (&told["plan"], &told["count"], &told["bytes"])
+    );
+    assert!(plan["count"].as_u64().unwrap() > 0, "{plan}");
+    let body = json!({ "planHash": plan["plan"], "include": "transcripts", "olderThan": "0s" });
+    let done = web.call("POST", "/v1/gc", &token, &body).json()["result"].clone();
+    assert_eq!((&done["applied"], &done["count"]), (&json!(true), &plan["count"]), "{done}");
+    let receipt = done["receipt"].as_str().unwrap();
+    let receipts = web.get("/v1/receipts", &token);
+    assert!(receipts.text().contains(receipt), "{}", receipts.text());
+    let undone = web.call("POST", &format!("/v1/receipts/{receipt}/undo"), &token, &Value::Null);
+    assert_eq!(undone.status, 200, "{}", undone.text());
+    let again = web.get(&format!("/v1/gc?{options}"), &token).json()["result"]["count"].clone();
+    assert_eq!(again, plan["count"]);
+}
+
+#[test]
+fn the_daemon_answers_the_same_routes_to_its_own_user() {
+    use std::io::{Read, Write};
+
+    let home = sample_home();
+    let _daemon = crate::cli::daemon::Daemon::start(&home);
+    let ask = |head: &str| {
+        let mut stream =
+            std::os::unix::net::UnixStream::connect(crate::cli::daemon::socket(&home)).unwrap();
+        let home = crate::cli::daemon::home_id(&home);
+        write!(stream, "{head} HTTP/1.1\r\nhost: x\r\nx-ostler-home: {home}\r\n\r\n").unwrap();
+        let mut all = String::new();
+        stream.read_to_string(&mut all).unwrap();
+        all
+    };
+    let shown = ask(&format!("GET /v1/sessions/{SESSION}/why"));
+    assert!(shown.starts_with("HTTP/1.1 200"), "{shown}");
+    assert!(shown.contains("\"command\": \"why\""), "{shown}");
+    assert!(ask("GET /v1/sessions/none").starts_with("HTTP/1.1 404"));
+    assert!(ask("POST /v1/tab").starts_with("HTTP/1.1 404"));
+    assert!(ask("GET /v1/openapi.json").contains("\"openapi\":\"3.1.0\""));
+}

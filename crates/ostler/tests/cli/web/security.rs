@@ -1,0 +1,228 @@
+//! A scanner's view: what a client without a right, of another page, with another name or without manners
+//! can see and do.
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testkit::home::TempHome;
+
+use super::client::{Heard, WebUnderTest};
+use crate::cli::run::{run, sample_home};
+
+#[test]
+fn row_33_34_other_names_and_other_pages_are_refused_before_anything_else() {
+    let home = sample_home();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let port = web.port;
+    let ask = |lines: &str| {
+        let head = format!(
+            "GET /v1/sessions HTTP/1.1\nAuthorization: Bearer {token}\nConnection: close\n{lines}"
+        );
+        web.say(&head, b"").status
+    };
+    assert_eq!(ask(&format!("Host: 127.0.0.1:{port}")), 200);
+    assert_eq!(ask(&format!("Host: localhost:{port}")), 200);
+    for host in ["evil.example", "127.0.0.1", "127.0.0.1:1", "x@127.0.0.1", "[::1]"] {
+        assert_eq!(ask(&format!("Host: {host}")), 403, "{host}");
+    }
+    assert!([400, 403].contains(&ask("X: y")));
+    let here = format!("Host: 127.0.0.1:{port}");
+    for other in [
+        "Origin: null".to_owned(),
+        "Origin: http://evil.example".to_owned(),
+        format!("Origin: https://127.0.0.1:{port}"),
+        format!("Origin: http://127.0.0.1:{}", port.wrapping_add(1)),
+        "Sec-Fetch-Site: cross-site".to_owned(),
+        "Sec-Fetch-Site: same-site".to_owned(),
+    ] {
+        assert_eq!(ask(&format!("{here}\n{other}")), 403, "{other}");
+    }
+    // The page itself may be reached from a link, and holds nothing.
+    let page = web.say(
+        &format!("GET / HTTP/1.1\n{here}\nSec-Fetch-Site: cross-site\nConnection: close"),
+        b"",
+    );
+    assert_eq!(page.status, 200);
+    let rebound = web.say("GET / HTTP/1.1\nHost: evil.example\nConnection: close", b"");
+    assert_eq!(rebound.status, 403);
+}
+
+#[test]
+fn row_35_36_keys_and_tickets_are_good_once() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let again = web.call("POST", "/v1/tab", "", &json!({ "key": web.key() }));
+    assert_eq!((again.status, again.code().as_str()), (401, "UNAUTHORIZED"));
+    let ticket = web.call("POST", "/v1/tickets", &token, &Value::Null).json();
+    let ticket = ticket["result"]["ticket"].as_str().unwrap();
+    assert_eq!(web.try_socket(ticket).0, 101);
+    assert_eq!(web.try_socket(ticket).0, 401);
+    assert_eq!(web.try_socket(&token).0, 401);
+}
+
+#[test]
+fn row_37_every_answer_has_the_headers() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let shell = web.get("/", "").text();
+    let asset = shell.split('"').find(|part| part.ends_with("app.js")).unwrap().to_owned();
+    for (path, token) in [
+        ("/", ""),
+        ("/s/x", ""),
+        (asset.as_str(), ""),
+        ("/nothing", ""),
+        ("/v1/sessions", ""),
+        ("/v1/sessions", token.as_str()),
+        ("/v1/nothing", token.as_str()),
+    ] {
+        let head = web.get(path, token).head.to_lowercase();
+        for header in [
+            "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; \
+             font-src 'self'; img-src 'self' blob:; connect-src 'self'; base-uri 'none'; \
+             form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+             trusted-types 'none'",
+            "x-content-type-options: nosniff",
+            "referrer-policy: no-referrer",
+            "cross-origin-opener-policy: same-origin",
+            "cross-origin-resource-policy: same-origin",
+        ] {
+            assert!(head.contains(header), "{path}: {header} in {head}");
+        }
+        assert!(!head.contains("set-cookie"), "{head}");
+        assert_eq!(
+            head.contains("cache-control: no-store"),
+            path.starts_with("/v1/") || path == "/nothing"
+        );
+    }
+}
+
+#[test]
+fn row_38_only_loopback_is_listened_on() {
+    let home = TempHome::new();
+    for option in ["--bind 0.0.0.0", "--host 0.0.0.0", "--port 0.0.0.0:7117", "--port 70000"] {
+        run(&home, &format!("web {option}")).exits(2);
+    }
+    home.write(".config/ostler/config.toml", "[web]\nbind = \"0.0.0.0\"\n");
+    let refused = run(&home, "web --port 0");
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("bind"), "{refused:?}");
+    home.write(".config/ostler/config.toml", "");
+    let web = WebUnderTest::start(&home, "");
+    let listening = std::fs::read_to_string(format!("/proc/{}/net/tcp", web.pid())).unwrap();
+    let port = format!(":{:04X} ", web.port);
+    let ours: Vec<&str> = listening.lines().filter(|line| line.contains(&port)).collect();
+    assert!(ours.iter().any(|line| line.contains("0100007F")), "{ours:?}");
+    assert!(
+        !ours.iter().any(|line| line.contains(" 00000000:")
+            && line.contains(&format!("00000000{}", port.trim_end()))),
+        "{ours:?}"
+    );
+    // The port of somebody else is named, not taken; and one home has one server.
+    let other = TempHome::new();
+    let taken = run(&other, &format!("web --port {}", web.port)).exits(13);
+    assert!(taken.stderr.contains(&web.port.to_string()), "{taken:?}");
+    let second = run(&home, "web --port 0").exits(13);
+    assert!(second.stderr.contains(&web.pid().to_string()), "{second:?}");
+}
+
+#[test]
+fn row_39_no_secret_is_where_others_look() {
+    let home = sample_home();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let wrong = "y".repeat(43);
+    assert_eq!(web.get("/v1/sessions", &wrong).status, 401);
+    web.get("/v1/sessions", &token);
+    let process = |file: &str| std::fs::read(format!("/proc/{}/{file}", web.pid())).unwrap();
+    let mut seen = [process("cmdline"), process("environ")].concat();
+    let mut places = vec![home.path().to_owned()];
+    while let Some(place) = places.pop() {
+        for entry in std::fs::read_dir(place).unwrap().flatten() {
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                places.push(entry.path());
+            } else if kind.is_file() {
+                seen.extend(std::fs::read(entry.path()).unwrap());
+            }
+        }
+    }
+    for secret in [token.as_str(), web.key(), wrong.as_str()] {
+        let found = seen.windows(secret.len()).any(|window| window == secret.as_bytes());
+        assert!(!found, "a secret is in a file, in argv or in the environment");
+    }
+}
+
+#[test]
+fn row_40_rude_clients_cost_nobody_else_anything() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let idle: Vec<_> = (0..400).map(|_| web.connect()).collect();
+    let mut slow = web.connect();
+    slow.write_all(b"GET / HTTP/1.1\r\nHost: ").unwrap();
+    let begun = Instant::now();
+    assert_eq!(web.get("/v1/tab", &token).status, 200);
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    drop(idle);
+    let host = web.host();
+    let huge = format!("GET / HTTP/1.1\nHost: {host}\nX-Big: {}", "x".repeat(100_000));
+    assert!([0, 400, 431].contains(&web.say(&huge, b"").status));
+    let head = format!(
+        "POST /v1/tab/ask HTTP/1.1\nHost: {host}\nAuthorization: Bearer {token}\n\
+         Connection: close\nContent-Length: 2000000"
+    );
+    let large = web.say(&head, &vec![b' '; 2_000_000]);
+    assert!([0, 413].contains(&large.status), "{}", large.head);
+    for path in [
+        "//v1/sessions",
+        "/v1/../etc/passwd",
+        "/assets/../../etc/passwd",
+        "/%2e%2e/x",
+        "/v1/sessions%00",
+    ] {
+        assert!([400, 404].contains(&web.get(path, &token).status), "{path}");
+    }
+    for garbage in
+        ["\u{0}\u{1}", "GET", "GET / HTTP/9.9\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+    {
+        let mut stream = web.connect();
+        stream.write_all(garbage.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+    }
+    assert_eq!(web.get("/v1/tab", &token).status, 200);
+}
+
+#[test]
+fn row_44_a_revoked_tab_loses_its_socket_within_a_second() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let mut socket = web.open_socket(&token);
+    let listed = run(&home, "web ls --json").exits(0).result();
+    assert_eq!(listed["pid"], web.pid());
+    let name = listed["tabs"][0]["name"].as_str().unwrap().to_owned();
+    let begun = Instant::now();
+    run(&home, &format!("web revoke {name}")).exits(0);
+    assert_eq!(socket.hear(), Heard::Closed(4003));
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert_eq!(web.get("/v1/tab", &token).status, 401);
+    run(&home, &format!("web revoke {name}")).exits(2);
+}
+
+#[test]
+fn row_64_a_right_is_opened_by_a_person_and_the_page_is_told() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let mut socket = web.open_socket(&token);
+    web.allow(&home, &token, "type");
+    assert_eq!(socket.hear_until("its right", |told| told.get("right").is_some())["right"], "type");
+    assert_eq!(web.get("/v1/tab", &token).json()["result"]["right"], "type");
+    run(&home, "web allow AAAA-AAAA").exits(2);
+}

@@ -1,0 +1,269 @@
+//! Terminals over the WebSocket: screen states that merge, one writer, watchers that change nothing.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::home::TempHome;
+
+use super::client::{Heard, PageSocket, WebUnderTest};
+use crate::cli::run::{ostler, ran, run};
+
+/// A terminal that is destroyed with its test.
+struct HostedUnderTest<'a> {
+    home: &'a TempHome,
+    id: String,
+}
+
+impl<'a> HostedUnderTest<'a> {
+    fn create(home: &'a TempHome, command: &[&str]) -> Self {
+        let mut create = ostler(home);
+        create.args(["create", "--json", "--cols", "60", "--rows", "10", "--"]).args(command);
+        let made = ran(&mut create).exits(0).result();
+        Self { home, id: made["sessionId"].as_str().unwrap().to_owned() }
+    }
+
+    fn snapshot(&self) -> Value {
+        run(self.home, &format!("snapshot {} --json", self.id)).exits(0).result()
+    }
+}
+
+impl Drop for HostedUnderTest<'_> {
+    fn drop(&mut self) {
+        run(self.home, &format!("destroy --force {}", self.id));
+    }
+}
+
+/// What a page shows: rows put together from frames.
+#[derive(Default)]
+struct ShownPage {
+    rows: Vec<String>,
+    writer: String,
+    size: Value,
+    generation: u64,
+    frames: usize,
+    over: bool,
+}
+
+impl ShownPage {
+    fn apply(&mut self, frame: &Value) {
+        self.frames += 1;
+        self.over |= frame.get("over").is_some();
+        self.generation = frame["gen"].as_u64().unwrap();
+        if frame["whole"] == true {
+            self.size = frame["size"].clone();
+            self.rows =
+                vec![String::new(); usize::try_from(frame["size"][1].as_u64().unwrap()).unwrap()];
+        }
+        for row in frame["rows"].as_array().into_iter().flatten() {
+            let text: String =
+                row[1].as_array().unwrap().iter().map(|run| run[0].as_str().unwrap()).collect();
+            self.rows[usize::try_from(row[0].as_u64().unwrap()).unwrap()] = text;
+        }
+        if let Some(writer) = frame["writer"].as_str() {
+            self.writer = writer.to_owned();
+        }
+    }
+
+    fn text(&self) -> String {
+        self.rows.iter().map(|row| row.trim_end()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Shows and acknowledges frames until the page is as expected.
+    #[track_caller]
+    fn follow(&mut self, socket: &mut PageSocket, what: &str, fits: impl Fn(&Self) -> bool) {
+        while !fits(self) {
+            match socket.hear() {
+                Heard::Json(frame) if frame.get("gen").is_some() => {
+                    self.apply(&frame);
+                    socket
+                        .send(&json!({ "op": "seen", "ch": frame["ch"], "gen": self.generation }));
+                }
+                Heard::Json(frame) if frame.get("error").is_some() => panic!("{frame}"),
+                Heard::Json(_) => {}
+                other => panic!("{other:?} while waiting for {what}: {:?}", self.text()),
+            }
+        }
+    }
+}
+
+impl ShownPage {
+    /// Goes on showing until the server says no.
+    #[track_caller]
+    fn hear_refusal(&mut self, socket: &mut PageSocket) -> Value {
+        loop {
+            match socket.hear() {
+                Heard::Json(told) if told.get("error").is_some() => return told["error"].clone(),
+                Heard::Json(frame) if frame.get("gen").is_some() => {
+                    self.apply(&frame);
+                    socket
+                        .send(&json!({ "op": "seen", "ch": frame["ch"], "gen": self.generation }));
+                }
+                Heard::Json(_) => {}
+                other => panic!("{other:?} while waiting for a refusal"),
+            }
+        }
+    }
+}
+
+fn subscribe(socket: &mut PageSocket, id: &str) {
+    socket.send(&json!({ "op": "sub", "ch": 1, "what": "terminal", "id": id }));
+}
+
+#[test]
+fn row_46_what_a_page_shows_is_the_snapshot() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let script = "printf '\\033[31mred\\033[0m 日本 e\\314\\201\\n'; for i in $(seq 30); do echo line $i; done; \
+                  printf '\\033[2;5Hover\\033[9;1H'; cat";
+    let hosted = HostedUnderTest::create(&home, &["/bin/sh", "-c", script]);
+    let mut socket = web.open_socket(&token);
+    subscribe(&mut socket, &hosted.id);
+    let mut page = ShownPage::default();
+    page.follow(&mut socket, "the end of the script", |page| page.text().contains("over"));
+    let rows = hosted.snapshot()["visibleLines"].clone();
+    let rows: Vec<String> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["text"].as_str().or(row.as_str()).unwrap().trim_end().to_owned())
+        .collect();
+    let shown: Vec<String> = page.rows.iter().map(|row| row.trim_end().to_owned()).collect();
+    assert_eq!(shown, rows);
+}
+
+#[test]
+fn row_47_frames_merge_while_one_is_unseen() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let script =
+        "read go; i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo line $i; done; echo the end; cat";
+    let hosted = HostedUnderTest::create(&home, &["/bin/sh", "-c", script]);
+    let mut socket = web.open_socket(&token);
+    subscribe(&mut socket, &hosted.id);
+    let first = socket.hear_until("the first frame", |frame| frame.get("gen").is_some());
+    run(&home, &format!("type {} go --append-newline", hosted.id)).exits(0);
+    run(&home, &format!("wait {} --text end", hosted.id)).exits(0);
+    // Nothing was acknowledged, so nothing more was sent.
+    socket.stream.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
+    assert_eq!(socket.hear(), Heard::Gone);
+    socket.stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut page = ShownPage::default();
+    page.apply(&first);
+    socket.send(&json!({ "op": "seen", "ch": 1, "gen": page.generation }));
+    page.follow(&mut socket, "the newest state", |page| page.text().contains("the end"));
+    assert!(page.frames <= 4, "{} frames for 3000 lines", page.frames);
+}
+
+#[test]
+fn row_48_51_one_writes_and_a_repeated_number_is_typed_once() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "--allow type");
+    let token = web.sign_in();
+    let hosted = HostedUnderTest::create(&home, &["/bin/cat"]);
+    let mut one = web.open_socket(&token);
+    let mut other = web.open_socket(&token);
+    let (mut page, mut second) = (ShownPage::default(), ShownPage::default());
+    for socket in [&mut one, &mut other] {
+        subscribe(socket, &hosted.id);
+    }
+    page.follow(&mut one, "the first frame", |page| page.generation > 0);
+    second.follow(&mut other, "the first frame", |page| page.generation > 0);
+    // A watcher types nothing.
+    one.send(&json!({ "op": "text", "ch": 1, "n": 1, "text": "no" }));
+    assert_eq!(page.hear_refusal(&mut one)["code"], "REFUSED");
+    one.send(&json!({ "op": "fit", "ch": 1, "cols": 10, "rows": 5 }));
+    assert_eq!(page.hear_refusal(&mut one)["code"], "REFUSED");
+    one.send(&json!({ "op": "take", "ch": 1 }));
+    page.follow(&mut one, "the keyboard", |page| page.writer == "you");
+    for n in [7, 7, 8] {
+        one.send(&json!({ "op": "text", "ch": 1, "n": n, "text": format!("<{n}>") }));
+    }
+    page.follow(&mut one, "what was typed", |page| page.text().contains("<8>"));
+    assert_eq!(page.text().matches("<7>").count(), 1, "{}", page.text());
+    // Another page takes over, and the first is told.
+    other.send(&json!({ "op": "take", "ch": 1 }));
+    second.follow(&mut other, "the keyboard", |page| page.writer == "you");
+    page.follow(&mut one, "the loss of the keyboard", |page| page.writer == "other");
+    one.send(&json!({ "op": "text", "ch": 1, "n": 9, "text": "late" }));
+    assert_eq!(page.hear_refusal(&mut one)["code"], "REFUSED");
+    // The size returns with the last writer.
+    other.send(&json!({ "op": "fit", "ch": 1, "cols": 40, "rows": 8 }));
+    second.follow(&mut other, "the new size", |page| page.size == json!([40, 8]));
+    other.send(&json!({ "op": "release", "ch": 1 }));
+    second.follow(&mut other, "the old size", |page| page.size == json!([60, 10]));
+    second.follow(&mut other, "a free keyboard", |page| page.writer == "none");
+}
+
+#[test]
+fn row_53_keys_are_what_send_keys_types() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "--allow type");
+    let token = web.sign_in();
+    let hosted = HostedUnderTest::create(&home, &["/bin/sh", "-c", "printf '\\033[?1h'; cat -v"]);
+    run(&home, &format!("send-keys {} Up F5 Escape x Ctrl+v Ctrl+c Enter", hosted.id)).exits(0);
+    run(&home, &format!("wait {} --text x^C", hosted.id)).exits(0);
+    let mut socket = web.open_socket(&token);
+    subscribe(&mut socket, &hosted.id);
+    socket.send(&json!({ "op": "take", "ch": 1 }));
+    let mut page = ShownPage::default();
+    page.follow(&mut socket, "the keyboard", |page| page.writer == "you");
+    let keys = ["Up", "F5", "Escape", "x", "Ctrl+v", "Ctrl+c", "Enter"];
+    socket.send(&json!({ "op": "keys", "ch": 1, "n": 1, "keys": keys }));
+    page.follow(&mut socket, "both lines", |page| page.text().matches("x^C").count() >= 4);
+    let lines: Vec<&str> =
+        page.rows.iter().map(|row| row.trim()).filter(|row| row.contains("x^C")).collect();
+    assert!(lines.iter().all(|line| line == &lines[0]), "{lines:?}");
+}
+
+#[test]
+fn row_54_garbage_is_closed_with_a_code_and_others_live() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let hosted = HostedUnderTest::create(&home, &["/bin/cat"]);
+    let mut good = web.open_socket(&token);
+    subscribe(&mut good, &hosted.id);
+    good.hear_until("the first frame", |frame| frame.get("gen").is_some());
+    for (kind, payload, code) in [
+        (1, b"no json".to_vec(), 4002),
+        (2, b"{}".to_vec(), 4002),
+        (1, br#"{"op":"hello","version":"other"}"#.to_vec(), 4001),
+    ] {
+        let mut bad = web.open_socket(&token);
+        bad.send_frame(kind, &payload);
+        assert_eq!(bad.hear(), Heard::Closed(code));
+    }
+    let mut huge = web.open_socket(&token);
+    huge.send_frame(1, &vec![b' '; 2 << 20]);
+    assert!(matches!(huge.hear(), Heard::Gone | Heard::Closed(_)));
+    for unknown in [
+        json!({ "op": "dance" }),
+        json!({ "op": "sub", "ch": 2, "what": "moon" }),
+        json!({ "op": "keys", "ch": 9 }),
+    ] {
+        good.send(&unknown);
+        good.hear_until("an error", |told| told.get("error").is_some());
+    }
+    for ch in 2..30 {
+        good.send(&json!({ "op": "sub", "ch": ch, "what": "terminal", "id": hosted.id }));
+    }
+    good.hear_until("too many", |told| told["error"]["code"] == "TOO_MANY");
+    good.send(&json!({ "op": "sub", "ch": 1, "what": "terminal", "id": "no-such-terminal" }));
+    good.hear_until("not found", |told| told["ch"] == 1 && told.get("error").is_some());
+}
+
+#[test]
+fn row_50_the_end_of_a_terminal_is_told() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let hosted = HostedUnderTest::create(&home, &["/bin/cat"]);
+    let mut socket = web.open_socket(&token);
+    subscribe(&mut socket, &hosted.id);
+    let mut page = ShownPage::default();
+    page.follow(&mut socket, "the first frame", |page| page.generation > 0);
+    run(&home, &format!("destroy --force {}", hosted.id)).exits(0);
+    page.follow(&mut socket, "its end", |page| page.over);
+}

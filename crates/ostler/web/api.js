@@ -1,0 +1,115 @@
+// The public API: a token that lives in this tab, the envelope of the command line, errors with remedies.
+
+/** An error as the API tells it. */
+export class ApiError extends Error {
+  /** @param {number} status @param {{code: string, message: string, hint?: string}} body */
+  constructor(status, body) {
+    super(body.message);
+    this.status = status;
+    this.code = body.code;
+    this.hint = body.hint;
+  }
+}
+
+const KEY = "ostler.token";
+export const VERSION = document.querySelector("meta[name=ostler-version]")?.getAttribute("content") ?? "";
+
+/** What this tab may do; listeners are told when that changes. */
+export const tab = { right: "", name: "", listeners: /** @type {Set<() => void>} */ (new Set()) };
+
+const RIGHTS = ["watch", "type", "manage"];
+
+/** @param {string} right */
+export function may(right) {
+  return RIGHTS.indexOf(tab.right) >= RIGHTS.indexOf(right);
+}
+
+/** @param {string} right */
+export function setRight(right) {
+  if (tab.right === right) return;
+  tab.right = right;
+  for (const tell of tab.listeners) tell();
+}
+
+const token = () => sessionStorage.getItem(KEY) ?? "";
+
+export function forgetToken() {
+  sessionStorage.removeItem(KEY);
+}
+
+/**
+ * @param {string} method @param {string} path @param {any} [body] @param {AbortSignal} [signal]
+ * @returns {Promise<Response>}
+ */
+async function ask(method, path, body, signal) {
+  /** @type {Record<string, string>} */
+  const headers = { Authorization: `Bearer ${token()}` };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const response = await fetch(path, {
+    method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store",
+  });
+  if (response.ok) return response;
+  let told = { code: "UNREADABLE", message: `the server answered ${response.status}` };
+  try { told = (await response.json()).error ?? told; } catch { /* it has no envelope */ }
+  if (response.status === 401 && path !== "/v1/tab") dispatchEvent(new Event("ostler-signed-out"));
+  throw new ApiError(response.status, told);
+}
+
+/** A call; what it answers. @param {string} method @param {string} path @param {any} [body] @param {AbortSignal} [signal] */
+export async function call(method, path, body, signal) {
+  return (await (await ask(method, path, body, signal)).json()).result;
+}
+
+/** @param {string} path @param {AbortSignal} [signal] */
+export const get = (path, signal) => call("GET", path, undefined, signal);
+
+/** A file of the API. @param {string} path */
+export async function getBlob(path) {
+  return (await ask("GET", path)).blob();
+}
+
+/**
+ * Lines of JSON, as they come.
+ * @param {string} path @param {(line: any) => void} take @param {AbortSignal} [signal]
+ */
+export async function getLines(path, take, signal) {
+  const response = await ask("GET", path, undefined, signal);
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  while (reader) {
+    const { done, value } = await reader.read();
+    const lines = (rest + (value ?? "")).split("\n");
+    rest = done ? "" : lines.pop() ?? "";
+    for (const line of lines) if (line.trim()) take(JSON.parse(line));
+    if (done) return;
+  }
+}
+
+/** The path of a session's route. @param {string} key @param {string} [rest] */
+export function sessionPath(key, rest = "") {
+  return `/v1/sessions/${encodeURIComponent(key)}${rest}`;
+}
+
+/** Signs this tab in by the key in the fragment, or by the token that it has. @returns {Promise<boolean>} */
+export async function signIn() {
+  const key = new URLSearchParams(location.hash.slice(1)).get("k");
+  try {
+    if (key) {
+      // The key is of no use to anybody who sees the address later.
+      history.replaceState(null, "", location.pathname + location.search);
+      const made = await call("POST", "/v1/tab", { key });
+      sessionStorage.setItem(KEY, made.token);
+    }
+    if (!token()) return false;
+    const told = await get("/v1/tab");
+    tab.name = told.name;
+    setRight(told.right);
+    return true;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) {
+      forgetToken();
+      return false;
+    }
+    throw error;
+  }
+}

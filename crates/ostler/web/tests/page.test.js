@@ -1,0 +1,256 @@
+// The page in a real browser: what it shows, what it refuses, what it survives.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+import { IDS, Stage } from "./stage.js";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const SESSION = `/s/claude-code:${IDS.asks}`;
+const PAGES = ["/", SESSION, `${SESSION}#terminal`, `${SESSION}#facts`, `${SESSION}#timeline`, `${SESSION}#usage`, `${SESSION}#files`, "/search?q=token", "/usage", "/disk", "/clean", "/access"];
+
+/** @type {Stage} */
+let stage;
+before(async () => { stage = await Stage.start(); }, { timeout: 120_000 });
+after(async () => { await stage?.close(); });
+
+/** Waits until something is true in the page. */
+const until = (page, what, argument) => page.waitForFunction(what, argument, { timeout: 20_000 });
+
+test("row 35 the key is gone from the address, and a second tab without one must sign in", async () => {
+  const page = await stage.open();
+  assert.equal(new URL(page.url()).hash, "");
+  await page.getByText("needs you").first().waitFor();
+  const other = await (await stage.browser.newContext()).newPage();
+  await other.goto(stage.link);
+  await other.getByRole("heading", { name: "Sign in" }).waitFor();
+  await other.context().close();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("row 55 no violation, no console error, no foreign request on any page", async () => {
+  for (const path of PAGES) {
+    const page = await stage.open({ path });
+    await page.waitForSelector("main h1");
+    await page.waitForTimeout(400);
+    assert.deepEqual(page.wrong, [], path);
+    await page.context().close();
+  }
+});
+
+test("row 56 axe finds nothing, light and dark, wide and narrow", async () => {
+  for (const path of PAGES) {
+    for (const [colorScheme, width] of [["light", 1280], ["dark", 1280], ["light", 360], ["dark", 360]]) {
+      const page = await stage.open({ path, browser: { colorScheme, viewport: { width, height: 740 }, bypassCSP: true, reducedMotion: "reduce" } });
+      await page.waitForSelector("main h1");
+      await page.waitForTimeout(300);
+      await page.evaluate(AXE);
+      const found = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"] }));
+      const told = found.violations.map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`).join(" | ")}`);
+      assert.deepEqual(told, [], `${path} ${colorScheme} ${width}`);
+      await page.context().close();
+    }
+  }
+});
+
+test("row 57 a hostile transcript is text", async () => {
+  const page = await stage.open({ path: `/s/claude-code:${IDS.hostile}` });
+  await page.getByText("window.hacked = 1").first().waitFor();
+  assert.equal(await page.evaluate(() => window.hacked), undefined);
+  assert.equal(await page.locator("main script, main img, main svg[onload], main a[href^='javascript']").count(), 0);
+  const text = await page.locator("main").innerText();
+  assert.ok(text.includes("<script>"), text);
+  assert.ok(text.includes("\\u{202e}"), "the override is made visible");
+  assert.ok(!text.includes("\u202e"));
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("row 58 a new needs-you appears without reload, is announced once, and the title counts", async () => {
+  const page = await stage.open();
+  await until(page, () => document.title.startsWith("(1)"));
+  await page.evaluate(() => {
+    window.heard = [];
+    new MutationObserver(() => window.heard.push(document.getElementById("said").textContent)).observe(document.getElementById("said"), { childList: true });
+  });
+  stage.run("type", "parser-rewrite", "q");
+  await until(page, () => document.title.startsWith("(2)"));
+  await page.locator(".card", { hasText: "parser-rewrite" }).waitFor();
+  await page.waitForTimeout(500);
+  const heard = (await page.evaluate(() => window.heard)).filter((text) => text.includes("parser-rewrite"));
+  assert.equal(heard.length, 1, JSON.stringify(heard));
+  stage.run("type", "parser-rewrite", "w");
+  await until(page, () => document.title.startsWith("(1)"));
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("row 64 what is locked says so, and opens when a person confirms the code", async () => {
+  const page = await stage.open({ path: `/s/claude-code:${IDS.rests}` });
+  await page.getByRole("button", { name: /Stop/ }).waitFor();
+  assert.match(await page.getByRole("button", { name: /Stop/ }).innerText(), /🔒/);
+  await page.getByRole("tab", { name: "Terminal" }).click();
+  await page.getByRole("button", { name: /Take the keyboard/ }).click();
+  const command = await page.locator("dialog .code").innerText();
+  stage.run(...command.split(" ").slice(1));
+  await page.locator("dialog").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Take the keyboard", exact: true }).waitFor();
+  await page.context().close();
+});
+
+test("row 62 a terminal is typed into: text, keys, composed text, paste, and left by one key", async () => {
+  stage.run("create", "--name", "cat", "--cols", "60", "--rows", "12", "--", "sh", "-c", "stty raw -echo; printf 'ready\\r\\n'; cat -v");
+  stage.run("wait", "cat", "--text", "ready");
+  const id = stage.json("inspect", "cat").session?.sessionId ?? stage.json("inspect", "cat").sessionId;
+  const page = await stage.open({ path: `/s/terminal:${id}` });
+  const screen = page.locator(".term .screen");
+  await screen.getByText("ready").waitFor();
+  await page.getByRole("button", { name: "Take the keyboard" }).click();
+  await page.getByText("typing", { exact: true }).waitFor();
+  await page.keyboard.type("hello é");
+  await screen.getByText("hello M-CM-)").waitFor();
+  await page.keyboard.press("Control+c");
+  await page.keyboard.press("ArrowUp");
+  await screen.getByText("^C^[[A").waitFor();
+  const client = await page.context().newCDPSession(page);
+  await client.send("Input.imeSetComposition", { text: "に", selectionStart: 1, selectionEnd: 1 });
+  await client.send("Input.insertText", { text: "日本" });
+  await screen.getByText("M-fM-^WM-%M-fM-^\\M-,").waitFor();
+  // Find, select and copy are the browser's: the rows are text.
+  assert.ok(await page.evaluate(() => { getSelection().selectAllChildren(document.querySelector(".term .row")); return getSelection().toString().includes("ready"); }));
+  await page.evaluate(() => {
+    getSelection().removeAllRanges();
+    const input = document.querySelector(".keys-in");
+    input.focus();
+    const data = new DataTransfer();
+    data.setData("text/plain", `<${"x".repeat(1_000_000)}>`);
+    input.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+  });
+  await until(page, () => /x>\s*$/.test(document.querySelector(".term .screen").innerText.trimEnd()));
+  await page.keyboard.press("Control+]");
+  await page.getByText("watching").waitFor();
+  await page.keyboard.type("zzz");
+  await page.waitForTimeout(200);
+  assert.ok(!(await screen.innerText()).includes("zzz"), "what is typed outside stays outside");
+  stage.run("destroy", "--force", "cat");
+  await page.getByText(/^over:/).waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("row 59 keyboard only: overview, session, reply, back", async () => {
+  const page = await stage.open();
+  await page.locator(".srow", { hasText: "parser-rewrite" }).waitFor();
+  await page.keyboard.press("n");
+  await page.getByRole("heading", { name: "gateway-auth" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByText("needs you").first().waitFor();
+  await page.locator(".group button", { hasText: "idle" }).focus();
+  await page.keyboard.press("Enter");
+  for (let step = 0; step < 12; step++) {
+    if (await page.evaluate(() => document.activeElement?.textContent?.includes("flaky-test"))) break;
+    await page.keyboard.press("j");
+  }
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "flaky-test" }).waitFor();
+  await page.keyboard.press("r");
+  await page.keyboard.type("and the other one?");
+  assert.equal(await page.evaluate(() => document.activeElement?.tagName), "TEXTAREA");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("3");
+  await page.getByRole("columnheader", { name: "effect" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByText("needs you").first().waitFor();
+  // The draft belongs to the session it was begun for.
+  await page.goBack();
+  await page.getByRole("tab", { name: "Talk" }).click();
+  assert.equal(await page.getByLabel("Reply to the agent").inputValue(), "and the other one?");
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("row 60 twelve tabs are live", async () => {
+  const context = await stage.browser.newContext();
+  const pages = [];
+  for (let at = 0; at < 12; at++) pages.push(await stage.open({ context }));
+  for (const page of pages) await until(page, () => document.title.startsWith("(1)"));
+  stage.run("type", "parser-rewrite", "q");
+  for (const page of pages) await until(page, () => document.title.startsWith("(2)"));
+  stage.run("type", "parser-rewrite", "w");
+  for (const page of pages) await until(page, () => document.title.startsWith("(1)"));
+  await context.close();
+});
+
+test("row 63 a phone has no sideways scroll and a bar of keys", async () => {
+  for (const path of PAGES) {
+    const page = await stage.open({ path, browser: { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 } });
+    await page.waitForSelector("main h1");
+    await page.waitForTimeout(300);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(wide <= 360, `${path} is ${wide} wide`);
+    if (path.endsWith("#terminal")) {
+      await page.getByRole("button", { name: "Take the keyboard" }).tap();
+      await page.getByRole("toolbar", { name: "Keys" }).waitFor();
+      const small = await page.locator(".keybar button").evaluateAll((all) => all.filter((one) => one.getBoundingClientRect().height < 44).length);
+      assert.equal(small, 0);
+      await page.getByRole("button", { name: /Leave/ }).tap();
+    }
+    await page.context().close();
+  }
+});
+
+test("row 67 clean up and undo, with the numbers of the command line", async () => {
+  const code = await stage.open({ path: "/clean" });
+  await code.getByRole("button", { name: /manage/ }).click();
+  stage.run(...(await code.locator("dialog .code").innerText()).split(" ").slice(1));
+  await code.locator("dialog").waitFor({ state: "detached" });
+  stage.run("create", "--name", "old", "--", "true");
+  stage.run("wait", "old", "--exit");
+  const page = await stage.open({ path: "/clean" });
+  await page.getByLabel("Left alone for longer than").selectOption("0s");
+  const plan = () => stage.json("gc", "--older-than", "0s");
+  await until(page, (count) => document.querySelector(".panel h2")?.textContent.startsWith(`${count} thing`), plan().count);
+  assert.ok(plan().count > 0);
+  await page.getByRole("button", { name: /to the trash/ }).click();
+  await page.locator("dialog").getByRole("button", { name: "Move to the trash" }).click();
+  await page.getByText(/moved to the trash. Receipt/).waitFor();
+  assert.equal(plan().count, 0);
+  await page.getByRole("button", { name: "Undo" }).first().click();
+  await page.getByText(/brought back/).first().waitFor();
+  assert.ok(plan().count > 0);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+  await code.context().close();
+});
+
+test("row 71 twice the text, forced colours, no script", async () => {
+  const page = await stage.open({ browser: { viewport: { width: 640, height: 740 }, forcedColors: "active" } });
+  await page.addStyleTag({ content: "" }).catch(() => {});
+  await page.evaluate(() => { document.documentElement.style.fontSize = "30px"; });
+  await page.waitForSelector("main h1");
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  await page.context().close();
+  const bare = await (await stage.browser.newContext({ javaScriptEnabled: false })).newPage();
+  await bare.goto(stage.url);
+  assert.match(await bare.locator("main").innerText(), /needs JavaScript/);
+  await bare.context().close();
+});
+
+test("row 61 a lost server is told, nothing is lost, and a restart asks to sign in", async () => {
+  const page = await stage.open({ path: `/s/claude-code:${IDS.rests}` });
+  await page.getByLabel("Reply to the agent").fill("a draft");
+  await page.context().setOffline(true);
+  await stage.stopServer();
+  await page.getByText(/last heard/).waitFor();
+  assert.equal(await page.getByLabel("Reply to the agent").inputValue(), "a draft");
+  assert.ok(await page.getByRole("heading", { name: "flaky-test" }).isVisible());
+  await stage.serve([]);
+  await page.context().setOffline(false);
+  await page.getByRole("heading", { name: "Sign in" }).waitFor({ timeout: 20_000 });
+  await page.goto(stage.link);
+  await page.goto(`${stage.url}/s/claude-code:${IDS.rests}`);
+  await page.getByRole("tab", { name: "Talk" }).click();
+  assert.equal(await page.getByLabel("Reply to the agent").inputValue(), "a draft");
+  await page.context().close();
+});

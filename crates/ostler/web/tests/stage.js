@@ -1,0 +1,158 @@
+// A home with sessions, agents in real terminals, a server and a browser: what every test stands on.
+import { execFileSync, spawn } from "node:child_process";
+import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const OSTLER = process.env.OSTLER_BIN ?? join(here, "../../../../target/debug/ostler");
+
+export const IDS = {
+  asks: "11111111-1111-4111-8111-111111111111",
+  works: "22222222-2222-4222-8222-222222222222",
+  rests: "33333333-3333-4333-8333-333333333333",
+  hostile: "44444444-4444-4444-8444-444444444444",
+  also: "55555555-5555-4555-8555-555555555555",
+};
+
+const HOSTILE = `<script>window.hacked = 1</script> <img src=x onerror="window.hacked=2"> [click](javascript:alert(1)) \
+<svg onload=alert(1)> \u202Eevil\u202C \u001b[31mred\u001b[0m https://evil.example/x.png ![p](http://evil.example/p.png)`;
+
+/** Lines of a Claude Code transcript. */
+function transcript(id, cwd, turns, model = "claude-sonnet-4-5") {
+  const at = Date.now() - turns.length * 60_000;
+  let parent = null;
+  return turns.map(([role, content], index) => {
+    const uuid = `${id.slice(0, 24)}${String(index).padStart(12, "0")}`;
+    const message = role === "user" ? { role, content } : {
+      id: `msg_${index}`, type: "message", role, model, content: typeof content === "string" ? [{ type: "text", text: content }] : content,
+      stop_reason: "end_turn", usage: { input_tokens: 1200, output_tokens: 340, cache_read_input_tokens: 18_000, cache_creation_input_tokens: 900 },
+    };
+    const line = { parentUuid: parent, isSidechain: false, userType: "external", cwd, sessionId: id, version: "2.1.0", gitBranch: "feat/auth",
+      type: role, message, uuid, timestamp: new Date(at + index * 60_000).toISOString(), requestId: `req_${index}` };
+    parent = uuid;
+    return JSON.stringify(line);
+  }).join("\n") + "\n";
+}
+
+const tool = (name, input) => ["assistant", [{ type: "tool_use", id: `toolu_${name}${Math.random()}`, name, input }]];
+const result = (text) => ["user", [{ type: "tool_result", tool_use_id: "toolu_x", content: text }]];
+
+const TALK = [
+  ["user", "make the token refresh atomic"],
+  ["assistant", "I'll look at `token.rs` first."],
+  tool("Read", { file_path: "/src/auth/token.rs" }), result("fn refresh() {}\n".repeat(60)),
+  tool("Edit", { file_path: "/src/auth/token.rs", old_string: "a", new_string: "b" }), result("ok"),
+  tool("Bash", { command: "cargo check" }), result("Finished"),
+  ["assistant", "The race is in **`refresh()`**: two callers read the old token before one of them writes.\n\n1. take the lock\n2. read again\n3. write\n\n```rust\nlet mut token = self.token.lock();\nif token.is_fresh() { return Ok(token.clone()); }\n```\n\n| before | after |\n|---|---|\n| 2 writes | 1 write |\n\nRunning the tests."],
+];
+
+export class Stage {
+  static async start(options = {}) {
+    const stage = new Stage();
+    stage.home = options.home ?? mkdtempSync(join(tmpdir(), "ostler-web-"));
+    stage.env = { HOME: stage.home, PATH: process.env.PATH, TZ: "UTC", LANG: "C.UTF-8", XDG_RUNTIME_DIR: join(stage.home, "run"), OSTLER };
+    mkdirSync(join(stage.home, "run"), { mode: 0o700, recursive: true });
+    if (options.agents !== false) stage.makeAgents();
+    await stage.serve(options.web ?? []);
+    const asRoot = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
+    stage.browser = await chromium.launch({
+      executablePath: process.env.OSTLER_BROWSER ?? "/usr/bin/chromium",
+      args: [...asRoot, "--disable-dev-shm-usage", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+    });
+    return stage;
+  }
+
+  run(...args) {
+    return execFileSync(OSTLER, args, { env: this.env, encoding: "utf8", cwd: this.home });
+  }
+
+  json(...args) {
+    return JSON.parse(this.run(...args, "--json")).result;
+  }
+
+  write(id, project, turns) {
+    const cwd = join(this.home, project);
+    mkdirSync(cwd, { recursive: true });
+    const directory = join(this.home, ".claude/projects", `-${project}`);
+    mkdirSync(directory, { recursive: true });
+    writeFileSync(join(directory, `${id}.jsonl`), transcript(id, cwd, turns));
+    return cwd;
+  }
+
+  say(id, project, turns) {
+    appendFileSync(join(this.home, ".claude/projects", `-${project}`, `${id}.jsonl`), transcript(id, join(this.home, project), turns));
+  }
+
+  makeAgents() {
+    const make = (id, name, project, asks, title, turns) => {
+      const cwd = this.write(id, project, turns);
+      this.run("create", "--name", name, "--cwd", cwd, "--cols", "90", "--rows", "24", "--env", `OSTLER=${OSTLER}`, "--", "bash", join(here, "agent.sh"), id, asks, title);
+      this.run("wait", name, "--text", asks ? "proceed" : "✻", "--timeout", "20000");
+    };
+    make(IDS.asks, "gateway-auth", "api", "cargo test -p gate", "make the token refresh atomic", TALK);
+    make(IDS.works, "parser-rewrite", "parser", "", "rewrite the parser", [["user", "rewrite the parser as a table"], ["assistant", "Reading grammar.rs."]]);
+    make(IDS.rests, "flaky-test", "tests", "", "fix the flaky test", [["user", "fix the flaky test"], ["assistant", "Fixed: the clock was read twice."]]);
+    this.run("type", "flaky-test", "s");
+    this.run("wait", "flaky-test", "--text", "done");
+    this.write(IDS.hostile, "hostile", [["user", HOSTILE], ["assistant", HOSTILE]]);
+  }
+
+  async serve(options) {
+    this.server = spawn(OSTLER, ["web", "--port", String(this.port ?? 0), "--json", ...options], { env: this.env, cwd: this.home, stdio: ["ignore", "pipe", "inherit"] });
+    let text = "";
+    for await (const part of this.server.stdout) {
+      text += part;
+      try {
+        const { result } = JSON.parse(text);
+        this.link = result.link;
+        this.url = result.url;
+        this.port = result.port;
+        return;
+      } catch { /* not whole yet */ }
+    }
+    throw new Error(`the server ended: ${text}`);
+  }
+
+  async stopServer() {
+    const gone = new Promise((resolve) => this.server.once("exit", resolve));
+    this.server.kill();
+    await gone;
+  }
+
+  /** A page that is signed in, and everything that went wrong on it. */
+  async open(options = {}) {
+    const context = options.context ?? await this.browser.newContext({ viewport: { width: 1280, height: 800 }, ...options.browser });
+    const page = await context.newPage();
+    page.wrong = [];
+    page.on("console", (message) => { if (["error", "warning"].includes(message.type())) page.wrong.push(message.text()); });
+    page.on("pageerror", (error) => page.wrong.push(String(error)));
+    page.on("request", (request) => {
+      const url = request.url();
+      if (!url.startsWith(this.url) && !url.startsWith("blob:") && !url.startsWith("data:")) page.wrong.push(`foreign request ${url}`);
+    });
+    const link = options.link ?? (this.used ? null : this.link);
+    this.used = true;
+    if (link) {
+      await page.goto(link);
+      await page.waitForSelector("#bar .brand");
+      this.token = await page.evaluate(() => sessionStorage.getItem("ostler.token"));
+    } else {
+      await context.addInitScript((token) => { if (!sessionStorage.getItem("ostler.token")) sessionStorage.setItem("ostler.token", token); }, this.token);
+      await page.goto(this.url + (options.path ?? "/"));
+    }
+    if (link && options.path) await page.goto(this.url + options.path);
+    return page;
+  }
+
+  async close() {
+    await this.browser?.close();
+    this.server?.kill();
+    for (const name of ["gateway-auth", "parser-rewrite", "flaky-test"]) {
+      try { this.run("destroy", "--force", name); } catch { /* it is over */ }
+    }
+    rmSync(this.home, { recursive: true, force: true });
+  }
+}
