@@ -87,12 +87,12 @@ impl WakeTimer {
 }
 
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
     use crate::watch::poll_readable;
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn a_timer_wakes_at_its_time_and_once() {
         let timer = WakeTimer::new().unwrap();
         let is_awake = |wait| poll_readable(&timer.descriptors(), Some(wait)).unwrap();

@@ -73,7 +73,7 @@ fn wrong_settings_name_the_thing_and_the_reason() {
         ("[profiles.x.theme]\ncursor = \"red\"\n", "`red` is not a colour; write #rrggbb"),
         ("[terminal]\nprofile = \"x\"\n", "`terminal.profile`: unknown render profile `x`"),
     ] {
-        let refused = configured(text).run(&["config", "show"]).exits(2);
+        let refused = configured(text).run(&["config", "check"]).exits(2);
         assert!(refused.stderr.contains(expected), "{text}: {}", refused.stderr);
     }
 }
@@ -84,7 +84,7 @@ fn the_documented_file_is_valid_and_begins_with_the_defaults() {
     let page = std::fs::read_to_string(page).unwrap();
     let blocks: Vec<&str> =
         page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(blocks.len(), 3);
+    assert_eq!(blocks.len(), 5);
     let shown = |text: &str| configured(text).run(&["config", "show"]).exits(0).stdout;
     assert_eq!(shown(blocks[0]), shown(""));
     assert!(shown(&blocks.concat()).contains("profiles = [\"paper\"]\n"));
