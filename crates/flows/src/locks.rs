@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use model::control::locks::{DirectoryId, DirectoryLock, LockChange, LockStanding, decide_lock};
+use model::control::refusal::DriveRefusal;
 use model::failure::{Failure, FailureKind};
 use model::session::SessionKind;
 use model::time::Time;
@@ -101,6 +102,30 @@ pub fn find_refusing_lock(
             && judge_now(lock, machine) == LockStanding::Holds
     };
     Ok(locks.into_iter().find(refuses))
+}
+
+/// Refuses to start an agent in a directory that somebody has locked. A store that cannot be read refuses nobody:
+/// the caller says that it could not be asked.
+pub fn refuse_locked(machine: &Machine, directory: &Path) -> Result<(), LockedError> {
+    match find_refusing_lock(machine, directory)? {
+        None => Ok(()),
+        Some(lock) => Err(LockedError::Locked(DriveRefusal::DirectoryLocked {
+            path: lock.path,
+            by: lock.by,
+            reason: lock.reason,
+        })),
+    }
+}
+
+/// Why an agent is not started in a directory.
+#[derive(Debug, thiserror::Error)]
+pub enum LockedError {
+    /// Somebody locked it.
+    #[error(transparent)]
+    Locked(DriveRefusal),
+    /// Whether it is locked cannot be told.
+    #[error(transparent)]
+    State(#[from] StateError),
 }
 
 fn judge_now(lock: &DirectoryLock, machine: &Machine) -> LockStanding {

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 
 use adapters::hooks::is_failed_turn;
+use model::control::fuses::FuseState;
 use model::metrics::{Distribution, MetricFamily, MetricKind, span_bounds};
 use model::rules::judge::proven_owners;
 use model::session::SessionKind;
+use model::wire::LockKind;
 use store::state::{StateError, StateStore, Tally};
 use sys::machine::Machine;
 
+use crate::fuses::list_fuses;
+use crate::locks::list_locks;
 use crate::observe::Observation;
 use crate::permits::list_requests;
 
@@ -71,6 +75,8 @@ pub fn gather_metrics(
     families.extend(usage_families(observation));
     families.push(count_turns(&tallies));
     families.push(count_requests(machine));
+    families.push(count_locks(observation, machine)?);
+    families.push(count_fuses(machine)?);
     for (kinds, name, labels, help) in COUNTED_EVENTS {
         families.push(count_events(
             &tallies,
@@ -206,6 +212,36 @@ fn count_turns(tallies: &[Tally]) -> MetricFamily {
         family.add_sample(vec![("agent", agent), ("end", end.to_owned())], count as f64);
     }
     family
+}
+
+/// Directories that are busy or locked.
+fn count_locks(observation: &Observation, machine: &Machine) -> Result<MetricFamily, StateError> {
+    let mut family = MetricFamily::new(
+        "ostler_locks",
+        MetricKind::Gauge,
+        "Directories in which agents work, and those that somebody has locked.",
+    );
+    let locks = list_locks(observation, machine)?.locks;
+    for (kind, word) in [(LockKind::Busy, "busy"), (LockKind::Manual, "manual")] {
+        let count = locks.iter().filter(|lock| lock.kind == kind && !lock.stale).count();
+        family.add_sample(vec![("kind", word.to_owned())], count as f64);
+    }
+    Ok(family)
+}
+
+/// Fuses that are armed.
+fn count_fuses(machine: &Machine) -> Result<MetricFamily, StateError> {
+    let mut armed: BTreeMap<&str, u64> = BTreeMap::new();
+    let fuses = list_fuses(machine.home(), false)?;
+    for fuse in fuses.iter().filter(|fuse| fuse.state == FuseState::Armed) {
+        *armed.entry(fuse.action.as_str()).or_default() += 1;
+    }
+    let mut family =
+        MetricFamily::new("ostler_fuses", MetricKind::Gauge, "Fuses that wait for their time.");
+    for (action, count) in armed {
+        family.add_sample(vec![("action", action.to_owned())], count as f64);
+    }
+    Ok(family)
 }
 
 /// Requests that wait for an answer. What cannot be read is none that could be answered.

@@ -18,6 +18,7 @@ use crate::render::{duration, size};
 mod fleet;
 mod mcp;
 mod notify;
+mod permits;
 mod salvage;
 mod terminal;
 mod top;
@@ -58,6 +59,8 @@ struct File {
     prices: BTreeMap<String, PriceEntry>,
     #[serde(default)]
     notify: notify::NotifyTable,
+    #[serde(default)]
+    permits: permits::PermitsTable,
 }
 
 /// `[prices."model"]`: dollars for a million tokens of each kind.
@@ -106,6 +109,7 @@ pub(crate) struct LoadedConfig {
     pub(crate) web: WebSettings,
     pub(crate) mcp: McpServerSettings,
     pub(crate) notify: flows::notify::NotifySettings,
+    pub(crate) permits: flows::permit_channel::PermitWaits,
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<ConfigSetting>,
     /// What of the file does not hold; only [`load_what_holds`] goes on beside it.
@@ -209,7 +213,9 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
     settings.extend(served);
     let (notify, told) = notify::read_notify_settings(file.notify, &from_file).map_err(&wrong)?;
     settings.extend(told);
-    let prices = read_prices(&file.prices).map_err(&wrong)?;
+    let (permits, asked) = permits::read_permit_waits(&file.permits, &from_file).map_err(&wrong)?;
+    settings.extend(asked);
+    let prices = read_prices(&file.prices).map_err(wrong)?;
     let origin = if prices.is_empty() { "default" } else { &from_file };
     settings.push(ConfigSetting {
         key: "prices",
@@ -226,6 +232,7 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
         fleet,
         mcp,
         notify,
+        permits,
         file: path,
         settings,
         problems,

@@ -17,6 +17,7 @@ pub(crate) use command::quote_word;
 use std::path::{Path, PathBuf};
 
 use adapters::Adapter;
+use adapters::control::PermissionChannel;
 use adapters::hooks::{AgentHooks, HookFileShape, HookMeaning};
 pub use model::edit::EditError;
 use model::event::HookHappening;
@@ -34,6 +35,9 @@ use made::SettingsDirectories;
 /// machine that stands still. Ends are short: agents give all of their hooks little time.
 const HOOK_TIMEOUT_SECONDS: u32 = 5;
 const END_HOOK_TIMEOUT_SECONDS: u32 = 1;
+
+/// How long a hook may take whose answer decides: it returns at once unless its process asks ostler.
+const ASKING_HOOK_TIMEOUT_SECONDS: u32 = 3605;
 
 /// How often a change is tried again after somebody else was quicker.
 const MAX_CHANGE_ATTEMPTS: usize = 5;
@@ -243,9 +247,17 @@ impl<'a> Wiring<'a> {
         let agent = adapter.agent_profile().id;
         let program = request.program.to_str();
         let program = program.ok_or_else(|| HooksError::Program(request.program.to_owned()))?;
+        let channel = adapter.control_table().map(|control| control.permission_channel);
         let entry = |(event, meaning): (&'static str, HookMeaning)| {
-            let ends = meaning == HookMeaning::Is(HookHappening::SessionEnd);
-            let seconds = if ends { END_HOOK_TIMEOUT_SECONDS } else { HOOK_TIMEOUT_SECONDS };
+            let seconds = match meaning {
+                HookMeaning::Is(HookHappening::SessionEnd) => END_HOOK_TIMEOUT_SECONDS,
+                HookMeaning::Is(HookHappening::Waiting)
+                    if channel == Some(PermissionChannel::TrustedHook) =>
+                {
+                    ASKING_HOOK_TIMEOUT_SECONDS
+                }
+                _ => HOOK_TIMEOUT_SECONDS,
+            };
             HookEntry { event, command: command::render_command(program, agent, event), seconds }
         };
         let entries = hooks.wired_events().map(entry).collect();

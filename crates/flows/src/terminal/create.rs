@@ -241,7 +241,9 @@ pub(super) fn check_dimensions(cols: u16, rows: u16) -> Result<(), HostFault> {
 fn foreign_session_variables() -> Vec<String> {
     let variables =
         adapters::ALL_ADAPTERS.iter().flat_map(|adapter| adapter.agent_profile().session_variables);
-    variables.map(|name| (*name).to_owned()).collect()
+    // A question of what is started here is nothing that the agent around it was asked.
+    let marker = model::control::permits::PermitMarker::VARIABLE;
+    variables.map(|name| (*name).to_owned()).chain([marker.to_owned()]).collect()
 }
 
 #[cfg(test)]

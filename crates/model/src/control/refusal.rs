@@ -49,6 +49,10 @@ pub enum DriveRefusal {
     IsCalling,
     /// The process belongs to another user.
     OtherUser { uid: u32 },
+    /// Somebody locked the directory, or one above it.
+    DirectoryLocked { path: String, by: String, reason: Option<String> },
+    /// The agent has no way to ask ostler for a permission.
+    CannotAsk { agent: String },
 }
 
 /// What is wrong with the text of a prompt.
@@ -90,6 +94,8 @@ impl DriveRefusal {
             Self::Supervised { .. } => "supervised",
             Self::IsCalling => "is-calling",
             Self::OtherUser { .. } => "other-user",
+            Self::DirectoryLocked { .. } => "locked",
+            Self::CannotAsk { .. } => "cannot-ask",
         }
     }
 
@@ -136,6 +142,13 @@ impl DriveRefusal {
             Self::Shared { command } | Self::Supervised { command } => format!("`{command}`"),
             Self::IsCalling => "run it from a terminal that is not below that agent".to_owned(),
             Self::OtherUser { .. } => "run ostler as that user".to_owned(),
+            Self::DirectoryLocked { path, .. } => {
+                format!("ask them, or `ostler unlock --steal {path}`")
+            }
+            Self::CannotAsk { .. } => {
+                "leave `--permissions` out: it asks on its own screen, and `ostler attach` answers"
+                    .to_owned()
+            }
         }
     }
 }
@@ -185,6 +198,13 @@ impl fmt::Display for DriveRefusal {
             Self::Supervised { .. } => f.write_str("a supervisor would start it again"),
             Self::IsCalling => f.write_str("this command runs below that agent"),
             Self::OtherUser { uid } => write!(f, "the process belongs to another user ({uid})"),
+            Self::DirectoryLocked { path, by, reason } => {
+                let reason = reason.as_ref().map(|reason| format!(" ({reason})"));
+                write!(f, "`{path}` is locked by {by}{}", reason.unwrap_or_default())
+            }
+            Self::CannotAsk { agent } => {
+                write!(f, "{agent} has no way to ask ostler for a permission")
+            }
         }
     }
 }

@@ -228,16 +228,24 @@ fn row_68_an_agent_does_not_permit_anything_to_itself() {
         export CLAUDE_PID=$$
         printf '%s' "$PAYLOAD" | OSTLER_PERMITS=60s "$OSTLER" hook claude-code PermissionRequest > answer &
         while [ -z "$(ls .local/state/ostler/permits/*.json 2>/dev/null)" ]; do sleep 0.01; done
-        "$OSTLER" permit 1111 --allow --json; echo "exit $?"; wait
+        "$OSTLER" permit 1111 --allow --json > said; echo "exit $?" >> said; wait
     "#;
     let asked = json!({"session_id": ID, "tool_name": "Bash", "tool_input": {}});
     let mut command = testkit::run::bare(&agent, &home);
     command.args(["-c", script]).env("OSTLER", env!("CARGO_BIN_EXE_ostler"));
     command.env("PAYLOAD", asked.to_string());
-    let child = command.stdout(Stdio::piped()).spawn().unwrap();
-    await_requests(&home, 1);
+    let mut child = command.spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    let said = loop {
+        let said = std::fs::read_to_string(home.join("said")).unwrap_or_default();
+        if said.contains("exit") {
+            break said;
+        }
+        assert!(Instant::now() < until, "it did not try: {said}");
+        std::thread::sleep(Duration::from_millis(5));
+    };
     run(&home, "permit 1111 --deny").exits(0);
-    let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    child.wait().unwrap();
     assert!(said.contains("exit 13") && said.contains("is-calling"), "{said}");
     assert!(std::fs::read_to_string(home.join("answer")).unwrap().contains("deny"));
 }

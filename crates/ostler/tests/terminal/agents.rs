@@ -320,3 +320,70 @@ fn k7_create_answers_the_agent_and_its_own_id() {
     let words = manifest["session"]["command"].to_string();
     assert!(words.contains(&format!("\"--session-id\",\"{id}\"")), "{manifest:#}");
 }
+
+/// An agent that asks as Claude Code does: it runs the hook of its settings in a shell and reads the answer.
+const ASKING: &str = r#"#!/bin/bash
+export CLAUDE_PID=$$
+while [ $# -gt 0 ]; do
+    case "$1" in --settings) settings=$2; shift;; --session-id) id=$2; shift;; esac
+    shift
+done
+hook=$(python3 -c 'import json, sys
+print(json.loads(sys.argv[1])["hooks"]["PermissionRequest"][0]["hooks"][0]["command"])' "$settings")
+asked='{"session_id":"%s","cwd":"%s","tool_name":"Bash","tool_input":{"command":"ls"}}'
+printf "$asked" "$id" "$PWD" | sh -c "$hook" > answer
+echo "answered $(grep -o '"behavior":"[a-z]*"' answer) marker=$OSTLER_PERMITS"
+sleep 60
+"#;
+
+#[test]
+fn row_62_an_agent_that_asks_ostler_gets_its_answer_and_one_that_cannot_is_refused() {
+    let stage = Stage::new(Name::Ostler);
+    for name in ["claude", "gemini"] {
+        let program = stage.home.write(format!("fake/{name}"), ASKING);
+        std::fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let terminal = create(&stage, &["--agent", "claude", "--permissions", "ostler"]);
+    let mut request = Value::Null;
+    super::stage::until("it asks", || {
+        request = stage.ok(&["permits"])["requests"].get(0).cloned().unwrap_or_default();
+        !request.is_null()
+    });
+    assert_eq!(request["tool"], "Bash");
+    let session = request["session"].as_str().unwrap();
+    let answered = stage.ok(&["permit", session, "--allow"]);
+    assert_eq!(answered["answered"], "allow");
+    stage.ok(&["wait", &terminal, "--text", "answered", "--timeout", "20000"]);
+    let screen = stage.screen(&terminal);
+    // The marker is the hook's alone: nothing that the agent runs has it.
+    assert!(screen.contains(r#"answered "behavior":"allow" marker="#), "{screen}");
+    assert!(!screen.contains("marker=only"), "{screen}");
+    let mut gemini = stage.command();
+    let words = ["create", "--agent", "gemini", "--permissions", "ostler", "--json"];
+    let refused = super::stage::ran(gemini.args(words)).exits(13);
+    assert_eq!(refused.envelope()["error"]["details"]["reason"], "cannot-ask");
+    stage.run(&["create", "--permissions", "ostler"]).exits(2);
+}
+
+#[test]
+fn row_75_no_agent_is_started_in_a_locked_directory_or_below_it() {
+    let stage = stage();
+    let below = stage.home.join("work/below");
+    std::fs::create_dir_all(&below).unwrap();
+    let work = stage.home.join("work");
+    let work = work.to_str().unwrap();
+    stage.ok(&["lock", work, "--by", "ada", "--reason", "release"]);
+    let agent = ["create", "--agent", "claude", "--json", "--cwd"];
+    let words = [agent.as_slice(), &[below.to_str().unwrap()]].concat();
+    let refused = stage.run(&words).exits(13);
+    assert_eq!(refused.envelope()["error"]["details"]["reason"], "locked");
+    assert!(refused.message().contains("ada (release)"), "{refused:?}");
+    // Renamed, it is still locked; a shell is no agent, and other directories are free.
+    let moved = stage.home.join("moved");
+    std::fs::rename(work, &moved).unwrap();
+    stage.run(&[agent.as_slice(), &[moved.to_str().unwrap()]].concat()).exits(13);
+    stage.run(&["create", "--cwd", moved.to_str().unwrap(), "--", "/bin/true"]).exits(0);
+    create(&stage, &["--agent", "claude-code"]);
+    stage.ok(&["unlock", moved.to_str().unwrap(), "--by", "ada"]);
+    create(&stage, &["--agent", "claude-code", "--cwd", moved.to_str().unwrap()]);
+}

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flows::launches;
+use flows::locks::{LockedError, refuse_locked};
+use flows::permit_channel::{PermitArrangement, arrange_permissions};
 use flows::terminal::agent_command::{AgentCommand, agent_command};
 use flows::terminal::create::{self, CreateTerminalRequest};
 use flows::terminal::screen::Personality;
@@ -50,6 +52,9 @@ pub(crate) struct CreateArgs {
     /// id where the agent takes one, and Codex is started without its shared server.
     #[arg(long, value_name = "AGENT", add = crate::cli::complete::agents())]
     agent: Option<String>,
+    /// Who is asked for the agent's permissions: the person at its screen, or whoever runs `ostler permit`.
+    #[arg(long, value_enum, value_name = "WHO", default_value = "person", requires = "agent")]
+    permissions: PermissionWord,
     /// Where to start it [default: here].
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
@@ -74,6 +79,44 @@ pub(crate) struct CreateArgs {
     /// How many lines that scrolled away are kept [default: as configured, else 10000].
     #[arg(long, value_name = "LINES")]
     scrollback: Option<usize>,
+}
+
+/// Keeps agents out of directories that somebody has locked.
+fn check_lock(context: &CliContext, cwd: Option<&str>) -> Result<(), Error> {
+    let directory = cwd.map_or_else(|| context.current_dir(), std::path::PathBuf::from);
+    match refuse_locked(context.machine()?, &directory) {
+        Ok(()) => Ok(()),
+        Err(LockedError::Locked(refusal)) => Err(Error::Drive(refusal)),
+        Err(LockedError::State(error)) => {
+            output::print_notice(&format!("whether the directory is locked is not known: {error}"));
+            Ok(())
+        }
+    }
+}
+
+/// Who is asked for permissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PermissionWord {
+    /// The person at the agent's own screen.
+    Person,
+    /// Whoever runs `ostler permit`; the agent's own question remains if nobody does.
+    Ostler,
+}
+
+impl PermissionWord {
+    /// What is added to the start of that agent.
+    pub(crate) fn arrange(
+        self,
+        context: &CliContext,
+        agent: &str,
+    ) -> Result<PermitArrangement, Error> {
+        if self == Self::Person {
+            return Ok(PermitArrangement::default());
+        }
+        let waits = context.load_config()?.permits;
+        let program = sys::spawn::this_program()?;
+        arrange_permissions(agent, &program, waits).map_err(Error::Drive)
+    }
 }
 
 impl CreateArgs {
@@ -107,8 +150,18 @@ impl CreateArgs {
             Personality::AgentTty => agent.clone(),
         };
         let agent = self.agent.as_ref().map(alias);
+        if agent.is_some() && home.personality == Personality::Ostler {
+            check_lock(context, self.cwd.as_deref())?;
+        }
+        let arranged = match &agent {
+            Some(agent) => self.permissions.arrange(context, agent)?,
+            None => PermitArrangement::default(),
+        };
         let started = match &agent {
-            Some(agent) => agent_command(agent, &self.command, &self.program_path())?,
+            Some(agent) => {
+                let words = [arranged.arguments.as_slice(), &self.command].concat();
+                agent_command(agent, &words, &self.program_path())?
+            }
             None => AgentCommand { words: self.command.clone(), session: None },
         };
         let launched = match &agent {
@@ -126,7 +179,7 @@ impl CreateArgs {
                 cwd: self.cwd.clone(),
                 cols: super::parse_cells("--cols", &self.cols)?,
                 rows: super::parse_cells("--rows", &self.rows)?,
-                env: self.variables(),
+                env: [self.variables(), arranged.variables].concat(),
                 term: self.term.clone().unwrap_or_else(|| "xterm-256color".to_owned()),
                 name: self.name.clone(),
                 idle_timeout_ms: idle,

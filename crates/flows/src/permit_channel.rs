@@ -1,0 +1,106 @@
+//! How an agent is given a way to ask ostler for permissions: an argument or a variable of the one process that is
+//! started, and nothing that outlives it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use adapters::control::PermissionChannel;
+use model::control::permits::PermitMarker;
+use model::control::refusal::DriveRefusal;
+use serde_json::json;
+
+/// How much longer the agent lets the hook run than it waits.
+const HOOK_SLACK: Duration = Duration::from_secs(5);
+
+/// How long requests wait for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PermitWaits {
+    /// Where the agent's own question comes only afterwards.
+    pub before_dialog: Duration,
+    /// Where it is open beside the request.
+    pub beside_dialog: Duration,
+}
+
+impl Default for PermitWaits {
+    fn default() -> Self {
+        Self { before_dialog: Duration::from_secs(60), beside_dialog: Duration::from_secs(3600) }
+    }
+}
+
+/// What is added to the start of an agent that asks ostler.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PermitArrangement {
+    /// Arguments of the agent.
+    pub arguments: Vec<String>,
+    /// Variables, `KEY=VALUE`.
+    pub variables: Vec<String>,
+}
+
+/// Gives one process of an agent a way to ask; `program` is ostler's own.
+pub fn arrange_permissions(
+    agent: &str,
+    program: &Path,
+    waits: PermitWaits,
+) -> Result<PermitArrangement, DriveRefusal> {
+    let cannot = || DriveRefusal::CannotAsk { agent: agent.to_owned() };
+    let control = adapters::by_id(agent).and_then(|adapter| adapter.control_table());
+    let channel = control.ok_or_else(cannot)?.permission_channel;
+    match channel {
+        PermissionChannel::Hook => {
+            let program = program.to_str().ok_or_else(cannot)?;
+            let settings = hook_settings(agent, program, waits.beside_dialog);
+            let arguments = vec!["--settings".to_owned(), settings];
+            Ok(PermitArrangement { arguments, variables: Vec::new() })
+        }
+        PermissionChannel::TrustedHook => {
+            let marker = format!("{}s", waits.before_dialog.as_secs());
+            let variable = format!("{}={marker}", PermitMarker::VARIABLE);
+            Ok(PermitArrangement { arguments: Vec::new(), variables: vec![variable] })
+        }
+        _ => Err(cannot()),
+    }
+}
+
+/// Settings with one hook more. It is there for the question alone: what happens is told by the hooks that the
+/// user has installed, if any.
+fn hook_settings(agent: &str, program: &str, wait: Duration) -> String {
+    let program = crate::hooks::quote_word(program);
+    let event = "PermissionRequest";
+    let marker = format!("{}=only:{}s", PermitMarker::VARIABLE, wait.as_secs());
+    let command = format!("{marker} {program} hook {agent} {event}");
+    let seconds = (wait + HOOK_SLACK).as_secs();
+    let hook = json!({ "type": "command", "command": command, "timeout": seconds });
+    json!({ "hooks": { event: [{ "matcher": "*", "hooks": [hook] }] } }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrange(agent: &str) -> Result<PermitArrangement, DriveRefusal> {
+        arrange_permissions(agent, Path::new("/opt/my tools/ostler"), PermitWaits::default())
+    }
+
+    #[test]
+    fn claude_gets_one_hook_of_its_own_and_codex_a_marker() {
+        let claude = arrange("claude-code").unwrap();
+        assert_eq!(claude.arguments[0], "--settings");
+        let settings: serde_json::Value = serde_json::from_str(&claude.arguments[1]).unwrap();
+        let hook = &settings["hooks"]["PermissionRequest"][0]["hooks"][0];
+        let command =
+            "OSTLER_PERMITS=only:3600s '/opt/my tools/ostler' hook claude-code PermissionRequest";
+        assert_eq!(hook["command"], command);
+        assert_eq!(hook["timeout"], 3605);
+        let codex = arrange("codex").unwrap();
+        assert_eq!(codex.variables, ["OSTLER_PERMITS=60s"]);
+        assert!(codex.arguments.is_empty());
+    }
+
+    #[test]
+    fn who_cannot_ask_is_refused() {
+        for agent in ["gemini", "copilot", "kimi", "aider", "nobody"] {
+            let refused = arrange(agent).unwrap_err();
+            assert_eq!(refused.code(), "cannot-ask", "{agent}");
+        }
+    }
+}
