@@ -4,7 +4,7 @@
 //! given it to the agent, then its request. A request whose process is proven to be gone is nobody's.
 
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -171,18 +171,19 @@ pub fn answer_request(
     let mut bytes = serde_json::to_vec(answer).map_err(|error| failed(error.to_string()))?;
     bytes.push(b'\n');
     let made = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&answer_file);
-    match made.and_then(|mut file| file.write_all(&bytes)) {
-        Ok(()) => {}
+    // Held open while it waits: no other file can have its inode, and another answer is not taken for ours.
+    let ours = match made.and_then(|mut file| file.write_all(&bytes).map(|()| file)) {
+        Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             return Err(gone("somebody else has answered"));
         }
         Err(error) => return Err(failed(error.to_string())),
-    }
+    };
     sys::pause::pause_at("permit.answered");
     let until = Instant::now() + ANSWER_TAKEN_TIMEOUT;
     loop {
         let is_asked = request_file.exists();
-        let is_taken = !answer_file.exists();
+        let is_taken = !is_same_file(&answer_file, &ours);
         if is_taken {
             return Ok(());
         }
@@ -198,6 +199,13 @@ pub fn answer_request(
         let nap = left.min(Duration::from_millis(200));
         watch.wait_for(Some(nap)).map_err(|error| failed(error.to_string()))?;
     }
+}
+
+/// Whether the file of that name is the one that is open.
+fn is_same_file(path: &Path, open: &std::fs::File) -> bool {
+    let place = |found: std::fs::Metadata| (found.dev(), found.ino());
+    let there = std::fs::symlink_metadata(path).map(place);
+    matches!((there, open.metadata().map(place)), (Ok(there), Ok(ours)) if there == ours)
 }
 
 /// Nobody permits anything to themselves.

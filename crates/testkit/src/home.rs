@@ -273,7 +273,11 @@ impl Snapshot {
         let mut entries = BTreeMap::new();
         let mut pending = vec![root.to_owned()];
         while let Some(path) = pending.pop() {
-            let found = fs::symlink_metadata(&path).unwrap();
+            // What a process that is ending takes away while we look is not there.
+            let found = match fs::symlink_metadata(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                found => found.unwrap(),
+            };
             let is_root = path == root;
             let mut hasher = DefaultHasher::new();
             if found.is_dir() {

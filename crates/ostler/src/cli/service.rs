@@ -24,11 +24,7 @@ declare_commands![
         effect: WritesFiles,
         answers: &[answer::<wire::ServiceResult>()],
         examples: &[example("service install --dry-run", "The unit that would be written.")],
-        cases: &[
-            empty("service install --dry-run"),
-            empty("service install --print /usr/bin/ostler"),
-            refused("service install --no-such-option")
-        ],
+        cases: &[empty("service install --dry-run"), refused("service install --no-such-option")],
         uncased: &[(Usual, NEEDS_MANAGER), ONE_PROGRAM],
         ..entry!("service install")
     },
@@ -132,6 +128,12 @@ impl ServiceArgs {
             ServiceCommand::Status => service::service_status(&request)?,
             ServiceCommand::Logs(logs) => return logs.show_logs(context, &request),
             ServiceCommand::Install(ServiceInstallArgs { print: Some(program), .. }) => {
+                if context.json {
+                    return Err(Error::usage_error(
+                        "`--print` writes the unit itself to standard output",
+                        "leave out `--json`, or use `--dry-run`",
+                    ));
+                }
                 output::print_text(&service::render_packaged_unit(program)?)?;
                 return Ok(ExitCode::SUCCESS);
             }

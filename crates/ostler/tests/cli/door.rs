@@ -212,7 +212,7 @@ fn m14_an_order_that_is_not_waited_for_is_refused() {
     let mut stream = UnixStream::connect(socket(&home)).unwrap();
     let order = r#"{"order":"work","work":"pin","sessions":[],"note":null,"remove":false}"#;
     let (id, length) = (home_id(&home), order.len());
-    let head = "POST /v1/orders HTTP/1.1\r\nhost: x\r\nx-ostler-protocol: 3";
+    let head = "POST /v1/orders HTTP/1.1\r\nhost: x\r\nx-ostler-protocol: 4";
     let more = format!("x-ostler-home: {id}\r\ncontent-length: {length}");
     write!(stream, "{head}\r\n{more}\r\n\r\n{order}").unwrap();
     let mut answer = String::new();
