@@ -140,7 +140,7 @@ function drawBar() {
   bar.replaceChildren(h("div", { class: "bar" },
     h("a", { class: "brand", href: "/", "aria-label": "ostler, overview" }, h("img", { src: ICON, alt: "" }), "ostler"),
     h("nav", { class: "wide", "aria-label": "Pages" }, links(PAGES)),
-    h("form", { role: "search", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); go(`/search?q=${encodeURIComponent(search.value)}`); } }, search),
+    h("form", { role: "search", "aria-label": "Search everything", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); go(`/search?q=${encodeURIComponent(search.value)}`); } }, search),
     h("span", { class: "right" },
       right, h("button", { type: "button", class: "quiet", "aria-label": "Light or dark", title: "Light or dark", onclick: changeTheme }, "◐"))));
   document.body.append(h("nav", { class: "phone", "aria-label": "Pages of a phone" },

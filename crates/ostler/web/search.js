@@ -13,7 +13,7 @@ export function searchPage() {
   const status = h("p", { class: "muted", role: "status" });
   const list = h("div", {});
   const element = h("div", {}, h("h1", { class: "head" }, "Search"),
-    h("form", { class: "toolbar", role: "search", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); history.replaceState(null, "", `/search?q=${encodeURIComponent(box.value)}`); run(); } },
+    h("form", { class: "toolbar", role: "search", "aria-label": "Search in conversations", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); history.replaceState(null, "", `/search?q=${encodeURIComponent(box.value)}`); run(); } },
       box, role, since, h("button", { type: "submit", class: "primary" }, "Search")), status, list);
   /** @type {AbortController | null} */
   let running = null;
@@ -47,7 +47,7 @@ export function searchPage() {
 
   /** @param {any} session */
   function sessionHead(session) {
-    return h("h3", { class: "head" }, state(groupOf(session), false), h("a", { href: pathOf(session) }, oneLine(session.title ?? session.id)),
+    return h("h2", { class: "head found" }, state(groupOf(session), false), h("a", { href: pathOf(session) }, oneLine(session.title ?? session.id)),
       h("span", { class: "muted num" }, [session.agent, projectOf(session), age(session.lastActivityAt), session.hits ? plural(session.hits, "hit") : ""].filter(Boolean).join(" · ")));
   }
 
