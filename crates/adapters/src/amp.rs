@@ -47,6 +47,13 @@ impl Adapter for Amp {
         &AMP_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.config/amp/settings.json",
+            shape: crate::McpSettingsShape::AmpServers,
+        })
+    }
+
     fn resume_words(&self) -> Vec<&'static str> {
         vec!["amp", "threads", "continue"]
     }

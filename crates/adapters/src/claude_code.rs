@@ -111,6 +111,13 @@ impl Adapter for ClaudeCode {
         &CLAUDE_CODE_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: ".mcp.json of the project, or `claude mcp add-json`",
+            shape: crate::McpSettingsShape::McpServers,
+        })
+    }
+
     fn control_table(&self) -> Option<&'static AgentControl> {
         Some(&CLAUDE_CODE_CONTROL)
     }

@@ -131,6 +131,13 @@ impl Adapter for Codex {
         &CODEX_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.codex/config.toml",
+            shape: crate::McpSettingsShape::TomlTable,
+        })
+    }
+
     fn control_table(&self) -> Option<&'static AgentControl> {
         Some(&CODEX_CONTROL)
     }

@@ -107,6 +107,13 @@ impl Adapter for Copilot {
         &COPILOT_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.copilot/mcp-config.json",
+            shape: crate::McpSettingsShape::TypedMcpServers("local"),
+        })
+    }
+
     fn control_table(&self) -> Option<&'static AgentControl> {
         Some(&COPILOT_CONTROL)
     }

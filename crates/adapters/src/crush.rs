@@ -70,6 +70,13 @@ impl Adapter for Crush {
         &CRUSH_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "crush.json",
+            shape: crate::McpSettingsShape::StdioCommand,
+        })
+    }
+
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         let named = env.path_of("CRUSH_GLOBAL_DATA");
         named.or_else(|| Some(env.xdg_data()?.join("crush"))).into_iter().collect()

@@ -74,6 +74,13 @@ impl Adapter for CursorCli {
         &CURSOR_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.cursor/mcp.json",
+            shape: crate::McpSettingsShape::McpServers,
+        })
+    }
+
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         if let Some(root) = env.path_of("CURSOR_CONFIG_DIR") {
             return vec![root];

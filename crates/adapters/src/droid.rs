@@ -98,6 +98,13 @@ impl Adapter for Droid {
         &DROID_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.factory/mcp.json",
+            shape: crate::McpSettingsShape::TypedMcpServers("stdio"),
+        })
+    }
+
     fn control_table(&self) -> Option<&'static AgentControl> {
         Some(&DROID_CONTROL)
     }

@@ -101,6 +101,13 @@ impl Adapter for Gemini {
         &GEMINI_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.gemini/settings.json",
+            shape: crate::McpSettingsShape::McpServers,
+        })
+    }
+
     fn control_table(&self) -> Option<&'static AgentControl> {
         Some(&GEMINI_CONTROL)
     }

@@ -70,6 +70,13 @@ impl Adapter for Kilo {
         &KILO_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.config/kilo/opencode.json",
+            shape: crate::McpSettingsShape::LocalCommand,
+        })
+    }
+
     fn session_roots(&self, env: &EnvLookup<'_>) -> Vec<PathBuf> {
         env.xdg_data().map(|data| data.join("kilo")).into_iter().collect()
     }

@@ -101,6 +101,13 @@ impl Adapter for Kimi {
         &KIMI_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.kimi/mcp.json",
+            shape: crate::McpSettingsShape::McpServers,
+        })
+    }
+
     fn control_table(&self) -> Option<&'static AgentControl> {
         Some(&KIMI_CONTROL)
     }

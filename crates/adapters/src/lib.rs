@@ -21,6 +21,7 @@ pub mod control;
 pub mod database;
 pub mod files;
 pub mod hooks;
+mod mcp_client;
 pub mod skim;
 
 mod aider;
@@ -49,6 +50,7 @@ mod vibe;
 
 pub use control::AgentControl;
 pub use files::ReadError;
+pub use mcp_client::{McpClientSettings, McpSettingsShape};
 pub use sys::machine::EnvLookup;
 
 /// Every adapter, in the order people see them.
@@ -84,6 +86,11 @@ pub fn by_id(id: &str) -> Option<&'static dyn Adapter> {
 pub trait Adapter: Sync + std::fmt::Debug {
     /// What is always true of the agent.
     fn agent_profile(&self) -> &'static AgentProfile;
+
+    /// How the agent is told of MCP servers; `None` if it is not known.
+    fn mcp_client(&self) -> Option<McpClientSettings> {
+        None
+    }
 
     /// How the agent is started, prompted and stopped; `None` if that was not measured, and then it is
     /// not driven.

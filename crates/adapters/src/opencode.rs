@@ -95,6 +95,13 @@ impl Adapter for OpenCode {
         &OPENCODE_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "opencode.json",
+            shape: crate::McpSettingsShape::LocalCommand,
+        })
+    }
+
     fn control_table(&self) -> Option<&'static AgentControl> {
         Some(&OPENCODE_CONTROL)
     }

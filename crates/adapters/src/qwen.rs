@@ -99,6 +99,13 @@ impl Adapter for Qwen {
         &QWEN_PROFILE
     }
 
+    fn mcp_client(&self) -> Option<crate::McpClientSettings> {
+        Some(crate::McpClientSettings {
+            file: "~/.qwen/settings.json",
+            shape: crate::McpSettingsShape::McpServers,
+        })
+    }
+
     fn control_table(&self) -> Option<&'static AgentControl> {
         Some(&QWEN_CONTROL)
     }

@@ -43,6 +43,8 @@ pub mod webhooks;
 pub mod work;
 pub mod writer;
 
+pub use adapters::{McpClientSettings, McpSettingsShape};
+
 /// The ids of every adapter, in the order people see them.
 pub fn adapter_ids() -> impl Iterator<Item = &'static str> {
     adapters::ALL_ADAPTERS.iter().map(|adapter| adapter.agent_profile().id)
@@ -51,6 +53,14 @@ pub fn adapter_ids() -> impl Iterator<Item = &'static str> {
 /// Whether sessions can be of that agent: an adapter's id, or `terminal`.
 pub fn is_agent(id: &str) -> bool {
     is_adapter(id) || id == terminal::sight::TERMINAL_AGENT
+}
+
+/// The agents that can be told of an MCP server, and how.
+pub fn mcp_clients() -> impl Iterator<Item = (&'static str, McpClientSettings)> {
+    let known = |adapter: &&'static dyn adapters::Adapter| {
+        Some((adapter.agent_profile().id, adapter.mcp_client()?))
+    };
+    adapters::ALL_ADAPTERS.iter().filter_map(known)
 }
 
 /// Whether there is an adapter of that id.

@@ -120,7 +120,7 @@ pub enum FleetAsk {
     },
     /// How everybody is.
     #[serde(rename_all = "camelCase")]
-    Status {
+    Overview {
         /// How long the hub is waited for.
         timeout_ms: u64,
     },

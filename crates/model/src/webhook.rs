@@ -298,7 +298,7 @@ impl WebhookRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebhookAnswer {
     /// A status, and how long it asks to be left alone.
-    Status(u16, Option<Duration>),
+    Answered(u16, Option<Duration>),
     /// None: the connection failed, broke or took too long.
     Failed(String),
 }
@@ -307,11 +307,11 @@ impl WebhookAnswer {
     /// In words; `None` for yes.
     pub fn fault(&self) -> Option<String> {
         match self {
-            Self::Status(200..=299, _) => None,
-            Self::Status(status @ 300..=399, _) => {
+            Self::Answered(200..=299, _) => None,
+            Self::Answered(status @ 300..=399, _) => {
                 Some(format!("it answered {status}; redirects are not followed"))
             }
-            Self::Status(status, _) => Some(format!("it answered {status}")),
+            Self::Answered(status, _) => Some(format!("it answered {status}")),
             Self::Failed(reason) => Some(reason.clone()),
         }
     }
@@ -351,15 +351,15 @@ pub fn judge_answer(
     chance: f64,
 ) -> WebhookVerdict {
     let asked = match answer {
-        WebhookAnswer::Status(200..=299, _) => return WebhookVerdict::Delivered,
-        WebhookAnswer::Status(410, _) => return WebhookVerdict::Disable,
-        WebhookAnswer::Status(status @ 400..=499, _) if ![408, 425, 429].contains(status) => {
+        WebhookAnswer::Answered(200..=299, _) => return WebhookVerdict::Delivered,
+        WebhookAnswer::Answered(410, _) => return WebhookVerdict::Disable,
+        WebhookAnswer::Answered(status @ 400..=499, _) if ![408, 425, 429].contains(status) => {
             if tries >= MOST_REFUSED_TRIES {
                 return WebhookVerdict::SetAside;
             }
             None
         }
-        WebhookAnswer::Status(_, asked) => *asked,
+        WebhookAnswer::Answered(_, asked) => *asked,
         WebhookAnswer::Failed(_) => None,
     };
     if failing_for >= GIVE_UP_AFTER {
@@ -423,17 +423,17 @@ mod tests {
     #[test]
     fn row_82_what_each_answer_means() {
         let again = |seconds| WebhookVerdict::TryAgain(Duration::from_secs(seconds));
-        assert_eq!(judge(WebhookAnswer::Status(204, None), 1), WebhookVerdict::Delivered);
-        assert_eq!(judge(WebhookAnswer::Status(410, None), 1), WebhookVerdict::Disable);
-        assert_eq!(judge(WebhookAnswer::Status(404, None), 4), again(600));
-        assert_eq!(judge(WebhookAnswer::Status(404, None), 5), WebhookVerdict::SetAside);
+        assert_eq!(judge(WebhookAnswer::Answered(204, None), 1), WebhookVerdict::Delivered);
+        assert_eq!(judge(WebhookAnswer::Answered(410, None), 1), WebhookVerdict::Disable);
+        assert_eq!(judge(WebhookAnswer::Answered(404, None), 4), again(600));
+        assert_eq!(judge(WebhookAnswer::Answered(404, None), 5), WebhookVerdict::SetAside);
         for status in [408, 425, 429, 500, 503, 301] {
-            assert_eq!(judge(WebhookAnswer::Status(status, None), 50), again(3600), "{status}");
+            assert_eq!(judge(WebhookAnswer::Answered(status, None), 50), again(3600), "{status}");
         }
         let asked = |seconds| Some(Duration::from_secs(seconds));
-        assert_eq!(judge(WebhookAnswer::Status(429, asked(70)), 1), again(70));
-        assert_eq!(judge(WebhookAnswer::Status(429, asked(86_400)), 1), again(3600));
-        assert_eq!(judge(WebhookAnswer::Status(503, asked(0)), 1), again(5));
+        assert_eq!(judge(WebhookAnswer::Answered(429, asked(70)), 1), again(70));
+        assert_eq!(judge(WebhookAnswer::Answered(429, asked(86_400)), 1), again(3600));
+        assert_eq!(judge(WebhookAnswer::Answered(503, asked(0)), 1), again(5));
         let late = judge_answer(&WebhookAnswer::Failed("x".into()), 90, GIVE_UP_AFTER, 0.5);
         assert_eq!(late, WebhookVerdict::SetAside);
     }
@@ -491,7 +491,7 @@ mod tests {
 
         #[test]
         fn retries_stay_within_a_fifth(tries in 1_u32..200, chance in 0.0_f64..=1.0) {
-            let answer = WebhookAnswer::Status(500, None);
+            let answer = WebhookAnswer::Answered(500, None);
             let verdict = judge_answer(&answer, tries, Duration::ZERO, chance);
             let WebhookVerdict::TryAgain(pause) = verdict else { panic!("{verdict:?}") };
             let set = RETRY_PAUSES[(tries as usize - 1).min(5)] as f64;

@@ -103,7 +103,7 @@ async fn serve_fleet(home: &Path, cache: &Path, ask: FleetAsk) -> ExitCode {
         FleetAsk::SetOperator { name, level } => {
             print_answer(membership::set_operator(home, &name, level).await)
         }
-        FleetAsk::Status { timeout_ms } => {
+        FleetAsk::Overview { timeout_ms } => {
             print_answer(fleet::fleet_status(home, cache, span(timeout_ms)).await)
         }
         FleetAsk::Doctor { timeout_ms } => {

@@ -96,7 +96,7 @@ async fn post_message(
         ("webhook-signature", sign_message(secrets, id, timestamp, &body)),
     ];
     match receiver.post(&headers, body, RECEIVER_TIMEOUT).await {
-        Ok(answer) => WebhookAnswer::Status(answer.status, answer.retry_after),
+        Ok(answer) => WebhookAnswer::Answered(answer.status, answer.retry_after),
         Err(reason) => WebhookAnswer::Failed(reason),
     }
 }
@@ -125,7 +125,7 @@ pub async fn test_webhook(record: WebhookRecord) -> Result<WebhookTestResult, He
         url: record.url,
         delivered: answer.fault().is_none(),
         status: match answer {
-            WebhookAnswer::Status(status, _) => Some(status),
+            WebhookAnswer::Answered(status, _) => Some(status),
             WebhookAnswer::Failed(_) => None,
         },
         reason: answer.fault(),

@@ -474,6 +474,6 @@ mod tests {
             assert_eq!((parsed.id.as_str(), parsed.dialect), ("1", dialect));
             assert!(matches!(parsed.request, Ok(HostRequest::Run(_))), "{parsed:?}");
         }
-        assert_eq!(HostRequest::METHODS.len(), 17);
+        assert_eq!(HostRequest::METHODS.len(), 18);
     }
 }

@@ -249,7 +249,7 @@ impl FleetArgs {
             }
             FleetCommand::Status(FleetTimeoutArgs { timeout }) => {
                 need_fleet(context)?;
-                let what = FleetAsk::Status { timeout_ms: in_ms(*timeout) };
+                let what = FleetAsk::Overview { timeout_ms: in_ms(*timeout) };
                 let result: FleetStatusResult = ask_fleet(context, what)?;
                 print_fleet(context, &result, describe_status)?;
                 if !context.json {
