@@ -24,6 +24,8 @@ const FILTERS: &[(&str, &str)] = &[
     (r"[0-9a-f]{32}", "[ID]"),
     (r"ostler/[0-9a-f]{8}/[0-9a-f]{12}", "ostler/[SOCKET]"),
     (r"daemon-[0-9a-f-]+\.sock", "[SOCKET]"),
+    // A fake agent takes its name a moment after it was started.
+    (r#""comm": "(python3|claude)""#, "\"comm\": \"[AGENT]\""),
     (r#"("(pid|\w+Pid|ppid|startTicks|start|uid)": )\d+"#, "$1[PID]"),
     (r"(pid|PID|user|start)([ =:]+)\d+", "$1$2[PID]"),
     (r#"("\w*([mM]s|[sS]eq|[bB]ytes|Size|[cC]ount|uptime|events)": )\d+"#, "$1[N]"),
