@@ -27,83 +27,11 @@ use openclaw::store::StoreError;
 use store::writer::WriterError;
 use sys::writer_lock::WriterLockError;
 
-/// A documented way to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ExitRow {
-    /// The number.
-    pub(crate) code: u8,
-    /// The error codes that end with it.
-    pub(crate) codes: &'static str,
-    /// In words.
-    pub(crate) meaning: &'static str,
-}
+mod driving;
+mod exit_codes;
 
-/// The table behind `ostler help exit-codes`.
-pub(crate) const EXIT_TABLE: &[ExitRow] = &[
-    exit_row(0, "", "success"),
-    exit_row(
-        1,
-        "INTERNAL_ERROR, SKILL_NOT_FOUND",
-        "a defect in ostler, or a failed check of `doctor`",
-    ),
-    exit_row(
-        2,
-        "INVALID_INPUT, AMBIGUOUS_ID, INVALID_SESSION_ID, INVALID_DIMENSIONS, INVALID_SIGNAL, \
-         INVALID_KEYS, INVALID_DURATION",
-        "the command line is wrong, or an id could mean several sessions",
-    ),
-    exit_row(
-        3,
-        "SESSION_NOT_FOUND, NOT_FOUND, MEMBER_UNKNOWN, ACCESS_ROOT",
-        "no such session, receipt, agent, store or member; or the directory of access sessions is not ours alone",
-    ),
-    exit_row(
-        4,
-        "SESSION_NOT_RUNNING, SESSION_ALREADY_DESTROYED, ACCESS_REFUSED",
-        "the session is over; or nothing was done to an access session, for want of proof",
-    ),
-    exit_row(
-        5,
-        "HOST_TIMEOUT, MEMBER_TIMEOUT, BUSY, ACCESS_STILL_RUNNING",
-        "the session's host or another machine did not answer in time, or has too much to do; or an ssh-agent did not end",
-    ),
-    exit_row(
-        6,
-        "HOST_UNREACHABLE, MEMBER_UNREACHABLE, ACCESS_FAILED",
-        "the session's host or another machine cannot be reached; or an access session could not be opened or removed",
-    ),
-    exit_row(7, "EXPORT_ERROR", "an export failed"),
-    exit_row(
-        8,
-        "STORAGE_READ_ERROR, STORAGE_WRITE_ERROR, MANIFEST_VALIDATION_ERROR",
-        "a file could not be read or written",
-    ),
-    exit_row(9, "PROTOCOL_ERROR, RPC_ERROR", "the other side spoke another language"),
-    exit_row(10, "REPLAY_ERROR", "a log could not be replayed"),
-    exit_row(11, "WAIT_TIMEOUT", "what was waited for did not happen in time"),
-    exit_row(
-        12,
-        "INCOMPLETE",
-        "the answer is right as far as it goes, but some source could not be read; see `incomplete`",
-    ),
-    exit_row(13, "REFUSED", "policy said no; nothing was changed"),
-    exit_row(14, "MAY_HAVE_APPLIED", "the change was sent, and its outcome is not known"),
-    exit_row(15, "NOT_DELIVERED", "a prompt did not arrive as it was given"),
-    exit_row(
-        16,
-        "BLOCKED",
-        "the agent was started or took the prompt, and now asks a person something",
-    ),
-    exit_row(
-        17,
-        "TURN_FAILED",
-        "the agent ended, or its turn ended in an error, a limit or an interruption",
-    ),
-];
-
-const fn exit_row(code: u8, codes: &'static str, meaning: &'static str) -> ExitRow {
-    ExitRow { code, codes, meaning }
-}
+use driving::{launch_hint, launch_verb, not_delivered_hint, turn_hint, turn_message};
+pub(crate) use exit_codes::EXIT_TABLE;
 
 /// Everything that can go wrong, as a person sees it.
 #[derive(Debug, thiserror::Error)]
@@ -296,43 +224,6 @@ impl From<AccessError> for Error {
             AccessError::Address(error) => Self::Address(error),
             AccessError::Refused { what, hint } => Self::Refused { what, hint },
             other => Self::Access(other),
-        }
-    }
-}
-
-impl From<PromptError> for Error {
-    fn from(error: PromptError) -> Self {
-        match error {
-            PromptError::Refused(refusal) => Self::Drive(refusal),
-            PromptError::Terminal(fault) => Self::Terminal(fault),
-            PromptError::StillWorking(_) => Self::WaitedInVain(error.to_string()),
-            PromptError::NotReady { .. } => Self::WaitedInVain(error.to_string()),
-            PromptError::Unfinished(delivery, pause) => {
-                let code = match pause {
-                    TurnPause::Asks => "BLOCKED",
-                    TurnPause::TimedOut => "WAIT_TIMEOUT",
-                };
-                Self::TurnNotAnswered(delivery, code)
-            }
-            PromptError::Transcript { path, reason } => Self::Read { path, reason },
-            PromptError::Observe(reason) => {
-                Self::Read { path: "the machine's sessions".to_owned(), reason }
-            }
-        }
-    }
-}
-
-impl From<LaunchError> for Error {
-    fn from(error: LaunchError) -> Self {
-        match error {
-            LaunchError::Refused(refusal) => Self::Drive(refusal),
-            LaunchError::Terminal(fault) => Self::Terminal(fault),
-            LaunchError::NoProgram { .. } => Self::NoProgram(error.to_string()),
-            LaunchError::NotExecutable { .. } => Self::NotExecutable(error.to_string()),
-            LaunchError::Unfinished(result) => Self::Launch(result),
-            LaunchError::Observe(reason) => {
-                Self::Read { path: "the machine's sessions".to_owned(), reason }
-            }
         }
     }
 }
@@ -543,61 +434,6 @@ impl Error {
                 },
             },
         }
-    }
-}
-
-/// What became of a turn.
-fn turn_message(delivery: &DeliveryRecord) -> String {
-    let end = delivery.turn.as_ref().map_or("is open", |turn| match turn.end {
-        TurnEnd::Open => "is open",
-        TurnEnd::Answered => "was answered",
-        TurnEnd::Failed => "ended in an error",
-        TurnEnd::Interrupted => "was interrupted",
-        TurnEnd::Limited => "was ended by a usage limit",
-    });
-    format!("the prompt was accepted, and its turn {end}")
-}
-
-const fn turn_hint(code: &str) -> &'static str {
-    match code.as_bytes() {
-        b"BLOCKED" => "answer it: `ostler attach`",
-        b"WAIT_TIMEOUT" => "`ostler deliveries` tells when it has ended",
-        _ => "`ostler logs` shows what the agent recorded",
-    }
-}
-
-fn launch_verb(result: &LaunchResult) -> &'static str {
-    match result.state {
-        LaunchState::Blocked => "was started, and waits for a person",
-        LaunchState::Failed => "did not start",
-        LaunchState::WrongConversation => "went on with another conversation",
-        LaunchState::Waiting => "was started, and is not done",
-        LaunchState::Ready | LaunchState::Accepted => "was started, and the prompt did not arrive",
-    }
-}
-
-/// What a person does about an agent that was started.
-fn launch_hint(result: &LaunchResult) -> String {
-    let terminal = result.terminal.as_deref().unwrap_or("");
-    match result.state {
-        LaunchState::WrongConversation => "`ostler who` shows who holds the right one".to_owned(),
-        LaunchState::Failed => format!("`ostler snapshot {terminal}` shows what it said"),
-        _ if result.mode == "headless" => format!("`ostler stop {terminal}` ends it"),
-        _ => format!("`ostler attach {terminal}` shows it; `ostler stop {terminal}` ends it"),
-    }
-}
-
-/// What a person does about a prompt that did not arrive.
-const fn not_delivered_hint(state: DeliveryState) -> &'static str {
-    match state {
-        DeliveryState::Stuck | DeliveryState::Composed => {
-            "`ostler attach` shows the text in the composer: send or clear it there"
-        }
-        DeliveryState::Altered => "`ostler logs` shows what the agent recorded",
-        DeliveryState::NotComposed | DeliveryState::Ready => {
-            "`ostler snapshot` shows what is in the way; nothing was sent"
-        }
-        _ => "`ostler logs` shows whether it arrives later; it is not sent again",
     }
 }
 
