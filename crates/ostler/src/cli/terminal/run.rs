@@ -74,7 +74,7 @@ impl RunArgs {
             })?);
         let session = context.find_terminal(&self.id)?;
         let params =
-            RunParams { command, no_wait: self.no_wait, timeout_ms, capture: self.capture };
+            RunParams { command, no_wait: self.no_wait, timeout_ms, capture: self.capture, by: None };
         let result = ask::run_command(&session, params)?;
         if context.json {
             context.print_json(&result)?;
