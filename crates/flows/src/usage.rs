@@ -9,9 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use model::session::SessionKind;
 use model::time::Time;
 use model::usage::{MessageUsage, PriceTable};
-use model::wire::{
-    IncompleteSource, UsageGrouping, UsageResult, UsageSeries, UsageStep, UsageSum,
-};
+use model::wire::{IncompleteSource, UsageGrouping, UsageResult, UsageSeries, UsageStep, UsageSum};
 use sys::spread::parallel_map;
 
 use crate::observe::{Observation, Observed};

@@ -209,7 +209,11 @@ mod tests {
     #[test]
     fn an_exact_address_means_an_id_and_nothing_else() {
         let all = [
-            SessionHandle { name: Some("work"), title: Some("a title"), ..handle("a", "abcdefgh1") },
+            SessionHandle {
+                name: Some("work"),
+                title: Some("a title"),
+                ..handle("a", "abcdefgh1")
+            },
             handle("b", "abcdefgh1"),
             handle("b", "other"),
         ];

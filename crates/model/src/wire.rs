@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::ConversationEntry;
-pub use crate::rules::explain::Evidence;
 use crate::rules::attention::AttentionGroup;
+pub use crate::rules::explain::Evidence;
 use crate::rules::guard;
 use crate::rules::judge::{self, Verdict};
 use crate::session::{

@@ -147,8 +147,9 @@ impl HelperRole {
             // Written when the hub's answer is taken.
             Self::Link => machine.home().join("fleet/member.json").exists(),
             // A configuration that cannot be read starts nothing.
-            Self::Page => config::load_config()
-                .is_ok_and(|config| config.web.start == WebStart::WithDaemon),
+            Self::Page => {
+                config::load_config().is_ok_and(|config| config.web.start == WebStart::WithDaemon)
+            }
         }
     }
 

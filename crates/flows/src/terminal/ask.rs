@@ -111,8 +111,7 @@ pub fn send_keys(
 ) -> Result<KeysResult, HostFault> {
     session.check_can_receive()?;
     let plain = home.personality == Personality::AgentTty;
-    session
-        .ask_naming(Some(HOST_ANSWER_TIMEOUT), |by| KeysParams { keys: keys.clone(), plain, by })
+    session.ask_naming(Some(HOST_ANSWER_TIMEOUT), |by| KeysParams { keys: keys.clone(), plain, by })
 }
 
 /// Sets a mark.

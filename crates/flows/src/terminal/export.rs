@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use host::log::LogReader;
 use host::screen::export::{
-    CastV2, CastV3, FilmSettings, FrameLines, Gif, Html, RecordingEvent, RecordingHeader, RecordingWriter, Txt,
+    CastV2, CastV3, FilmSettings, FrameLines, Gif, Html, RecordingEvent, RecordingHeader,
+    RecordingWriter, Txt,
 };
 use host::screen::png::Profile;
 use host::screen::{Personality, ScreenSize};

@@ -292,7 +292,8 @@ impl Host {
         }
         self.room_for(bytes.len())?;
         self.type_in(&bytes);
-        let seq = self.record_fact(&LogFact::InputKeys { keys: params.keys.clone(), by: params.by });
+        let seq =
+            self.record_fact(&LogFact::InputKeys { keys: params.keys.clone(), by: params.by });
         Ok(KeysResult { accepted: params.keys, bytes_written: bytes.len(), seq })
     }
 

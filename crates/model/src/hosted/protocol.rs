@@ -465,8 +465,13 @@ mod tests {
 
     #[test]
     fn every_line_of_ours_is_understood_by_our_host() {
-        let query =
-            RunParams { command: "ls".to_owned(), no_wait: false, timeout_ms: None, capture: true, by: None };
+        let query = RunParams {
+            command: "ls".to_owned(),
+            no_wait: false,
+            timeout_ms: None,
+            capture: true,
+            by: None,
+        };
         for dialect in [HostDialect::Ostler, HostDialect::AgentTty] {
             let query = RunParams { capture: dialect == HostDialect::Ostler, ..query.clone() };
             let line = request_line(&query, dialect).unwrap();

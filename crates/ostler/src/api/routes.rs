@@ -212,8 +212,18 @@ pub(crate) const ROUTES: &[ApiRoute] = &[
             field("agent", Query, Opt("--agent"), "Only these agents, by commas."),
             field("group", Query, Opt("--group"), "Only of these groups, by commas."),
             field("sort", Query, Opt("--sort"), "Another order than activity."),
-            field("limit", Query, Count("--limit", 500), "At most so many, and never more than 500."),
-            field("after", Query, Opt("--after"), "What comes after this one: `after` of an answer."),
+            field(
+                "limit",
+                Query,
+                Count("--limit", 500),
+                "At most so many, and never more than 500.",
+            ),
+            field(
+                "after",
+                Query,
+                Opt("--after"),
+                "What comes after this one: `after` of an answer.",
+            ),
         ],
     ),
     route(

@@ -158,7 +158,13 @@ impl CliContext {
     #[must_use]
     pub(crate) fn next_turn(&self) -> Self {
         let machine = self.machine.as_ref().map(Machine::next_turn).map_err(Clone::clone);
-        Self { now: began(&machine), machine, agent_tty: self.agent_tty.clone(), caller: self.caller.clone(), ..*self }
+        Self {
+            now: began(&machine),
+            machine,
+            agent_tty: self.agent_tty.clone(),
+            caller: self.caller.clone(),
+            ..*self
+        }
     }
 
     /// The working directory; one that is gone is nowhere.

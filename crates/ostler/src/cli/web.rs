@@ -335,7 +335,8 @@ fn already_serves(dirs: &sys::dirs::Dirs) -> Error {
     };
     Error::Refused {
         what: format!("`ostler web` already serves this home{place}"),
-        hint: "`ostler web link` prints another link; press Ctrl-C where it runs to end it".to_owned(),
+        hint: "`ostler web link` prints another link; press Ctrl-C where it runs to end it"
+            .to_owned(),
     }
 }
 
@@ -399,7 +400,8 @@ fn print_tabs(context: &CliContext, result: &WebTabs) -> Result<ExitCode, Error>
     };
     let line = |tab: &WebTab| {
         let used = duration::age_phrase(context.now.since(tab.last_used_at));
-        let kept = tab.kept_until.map(|until| format!("  kept until {}", duration::local_time(until)));
+        let kept =
+            tab.kept_until.map(|until| format!("  kept until {}", duration::local_time(until)));
         let kept = kept.unwrap_or_default();
         text::one_line(&format!("{}  may {}  used {used}{kept}", tab.name, tab.right)) + "\n"
     };

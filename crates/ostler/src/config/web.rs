@@ -42,7 +42,13 @@ pub(crate) struct WebSettings {
 
 impl Default for WebSettings {
     fn default() -> Self {
-        Self { port: 7117, start: WebStart::Never, allowed: ApiRight::Watch, hosts: Vec::new(), url: None }
+        Self {
+            port: 7117,
+            start: WebStart::Never,
+            allowed: ApiRight::Watch,
+            hosts: Vec::new(),
+            url: None,
+        }
     }
 }
 

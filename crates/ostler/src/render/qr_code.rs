@@ -11,8 +11,9 @@ const QUIET_ZONE: i32 = 2;
 
 /// A text as lines of half blocks.
 pub(crate) fn draw_qr_code(text: &str) -> Result<String, Error> {
-    let code = QrCode::encode_text(text, QrCodeEcc::Low)
-        .map_err(|_| Error::usage_error("the link is too long for a QR code", "shorten `[web] url`"))?;
+    let code = QrCode::encode_text(text, QrCodeEcc::Low).map_err(|_| {
+        Error::usage_error("the link is too long for a QR code", "shorten `[web] url`")
+    })?;
     let edge = code.size() + QUIET_ZONE;
     let mut drawn = String::new();
     for row in (-QUIET_ZONE..edge).step_by(2) {

@@ -16,8 +16,8 @@ use sys::lock::{AdvisoryLock, LockAttempt};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::{WebState, make_link};
 use super::server::tab_view;
+use super::{WebState, make_link};
 
 /// How long either side waits for the other.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);

@@ -107,8 +107,7 @@ fn write_notes(machine: &Machine, notes: &Receiver<PageNote>) {
     let patience = WorkPatience { limits: AskLimits::LONG, writer: NOTE_WRITER_TIMEOUT };
     for note in notes {
         let work = Work::Page(Box::new(PageOrder::Note(note)));
-        if let Err(error) =
-            carry_out_within(&work, &machine.next_turn(), patience, &mut |_, _| {})
+        if let Err(error) = carry_out_within(&work, &machine.next_turn(), patience, &mut |_, _| {})
         {
             tracing::warn!(%error, "an event of a page is not written");
         }

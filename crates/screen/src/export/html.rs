@@ -45,7 +45,11 @@ impl<W: Write> Html<W> {
 }
 
 /// In a script element nothing may look like a tag.
-fn write_element(out: &mut impl Write, first: &mut bool, frame: &PlayerFrame<'_>) -> io::Result<()> {
+fn write_element(
+    out: &mut impl Write,
+    first: &mut bool,
+    frame: &PlayerFrame<'_>,
+) -> io::Result<()> {
     let json = serde_json::to_string(frame)?.replace('<', "\\u003c");
     let before = if std::mem::take(first) { "\n" } else { ",\n" };
     out.write_all(before.as_bytes())?;

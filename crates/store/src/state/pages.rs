@@ -17,7 +17,8 @@ impl StateStore {
     pub fn list_kept_tabs(&self) -> Result<Vec<KeptTab>, StateError> {
         let failed = self.sqlite_error();
         let query = "select count(*) from sqlite_schema where name = 'kept_tab'";
-        let tables: i64 = self.connection.query_row(query, [], |row| row.get(0)).map_err(&failed)?;
+        let tables: i64 =
+            self.connection.query_row(query, [], |row| row.get(0)).map_err(&failed)?;
         if tables == 0 {
             // A store from before: only a writer may bring it up to date.
             return Ok(Vec::new());

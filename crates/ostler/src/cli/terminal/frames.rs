@@ -14,10 +14,11 @@ use crate::render::output;
 declare_commands![CommandEntry {
     place: HelpPlace(Terminals, 11),
     answers: &[stream::<hosted_wire::RecordingFrame>("")],
-    examples: &[
-        example("frames build --from 5s", "What was on the screen after five seconds, and then.")
-            .on(Terminal)
-    ],
+    examples: &[example(
+        "frames build --from 5s",
+        "What was on the screen after five seconds, and then."
+    )
+    .on(Terminal)],
     cases: &[
         empty("frames build"),
         usual("frames build").on(Terminal),

@@ -13,8 +13,9 @@ use crate::render::{output, text};
 declare_commands![CommandEntry {
     place: HelpPlace(Terminals, 10),
     answers: &[answer::<hosted_wire::ScrollbackResult>()],
-    examples: &[example("scrollback build --limit 200", "The first 200 lines that are kept.")
-        .on(Terminal)],
+    examples: &[
+        example("scrollback build --limit 200", "The first 200 lines that are kept.").on(Terminal)
+    ],
     cases: &[
         empty("scrollback build"),
         usual("scrollback build").on(Terminal),
@@ -57,8 +58,7 @@ impl ScrollbackArgs {
         if context.json {
             context.print_json(ScrollbackResult { session_id: shown.session_id, total, lines })?;
         } else {
-            let page: String =
-                lines.iter().map(|line| text::one_line(&line.text) + "\n").collect();
+            let page: String = lines.iter().map(|line| text::one_line(&line.text) + "\n").collect();
             output::print_text(&page)?;
         }
         Ok(ExitCode::SUCCESS)
