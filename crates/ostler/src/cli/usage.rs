@@ -38,8 +38,7 @@ declare_commands![CommandEntry {
         refused("usage --since soon"),
         incomplete("usage --by model --agent codex"),
         also("usage --by model --since 9999d"),
-        also("usage --csv"),
-        also("usage --series 666e4f9b")
+        also("usage --csv")
     ],
     ..entry!("usage", UsageArgs, run_usage)
 }];

@@ -21,10 +21,10 @@ declare_commands![CommandEntry {
     .on(Terminal)],
     cases: &[
         empty("frames build"),
-        usual("frames build").on(Terminal),
+        also("frames build").on(Terminal),
         refused("frames build --from soon").on(Terminal)
     ],
-    uncased: &[ONE_FILE],
+    uncased: &[(Usual, "its times differ from run to run"), ONE_FILE],
     ..entry!("frames", FramesArgs, run_frames)
 }];
 
