@@ -24,6 +24,7 @@ pub mod metrics;
 pub mod notify;
 pub mod observe;
 pub mod openclaw_store;
+pub mod pages;
 pub mod permit_channel;
 pub mod permits;
 pub mod pins;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use model::session::SessionKind;
 use model::time::Time;
 use model::usage::{MessageUsage, PriceTable};
-use model::wire::{IncompleteSource, UsageGrouping, UsageResult, UsageSum};
+use model::wire::{IncompleteSource, UsageGrouping, UsageResult, UsageSeries, UsageStep, UsageSum};
 use sys::spread::parallel_map;
 
 use crate::observe::{Observation, Observed};
@@ -90,6 +90,33 @@ pub fn sum_usage(observation: &Observation, question: &UsageQuestion<'_>) -> Usa
         }
     }
     sums.into_result(sessions_counted_whole, incomplete)
+}
+
+/// What one session used, answer by answer; each counts once.
+pub fn read_usage_series(one: &Observed) -> (UsageSeries, Option<IncompleteSource>) {
+    let SessionUsage { messages, problem, .. } = read_session(one);
+    let mut known: HashMap<u64, usize> = HashMap::new();
+    let mut counted: Vec<MessageUsage> = Vec::new();
+    for usage in messages {
+        match usage.id.and_then(|id| known.get(&id).copied()) {
+            Some(place) => keep_fuller(&mut counted[place], usage),
+            None => {
+                if let Some(id) = usage.id {
+                    known.insert(id, counted.len());
+                }
+                counted.push(usage);
+            }
+        }
+    }
+    let steps = counted.into_iter().map(|usage| UsageStep {
+        at: usage.at,
+        model: usage.model,
+        context: usage.tokens.input + usage.tokens.cache_read + usage.tokens.cache_write,
+        tokens: usage.tokens,
+        cost_micro_usd: usage.cost_micro_usd,
+    });
+    let (agent, id) = (one.session.agent.to_owned(), one.session.id.clone());
+    (UsageSeries { agent, id, steps: steps.collect() }, problem)
 }
 
 fn read_session(one: &Observed) -> SessionUsage {

@@ -12,6 +12,7 @@ use crate::finalize::{self, SweepError};
 use crate::fuses;
 use crate::gc;
 use crate::locks;
+use crate::pages;
 use crate::permits;
 use crate::pins;
 use crate::terminal::{self, TerminalHome};
@@ -99,6 +100,10 @@ fn perform_watched_work(
         }
         Work::Webhook { what } => {
             WorkDone::Webhook(webhooks::perform_webhook_change(writer, what, machine.now())?)
+        }
+        Work::Page(order) => {
+            pages::perform_page_order(writer, order, machine.now())?;
+            WorkDone::Noted
         }
     })
 }

@@ -54,7 +54,10 @@ fn lines_are_as_agent_tty_writes_them() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = LogWriter::create(directory.path(), Personality::AgentTty).unwrap();
     writer.push_output(AT, b"a\xffb");
-    writer.push(AT, &LogFact::InputRun { command: "ls".into(), no_wait: true, marker: None });
+    writer.push(
+        AT,
+        &LogFact::InputRun { command: "ls".into(), no_wait: true, marker: None, by: None },
+    );
     writer.push(
         AT,
         &LogFact::RunComplete { marker: "m".into(), input_run_seq: Some(1), exit_code: Some(0) },

@@ -2,6 +2,7 @@
 //!
 //! One rule for every command: an exact id beats a name, a name beats a prefix, a prefix beats a
 //! title, and nothing is ever guessed. The short ids that listings print are made by the same rule.
+//! Programs write `=` in front, and then mean an exact id and nothing else.
 
 /// Why no single session is meant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,13 +44,20 @@ impl SessionHandle<'_> {
     }
 }
 
-/// Finds the one of `all` that `text` means. `agent:` in front narrows it to one agent. Of several
-/// with one name it is the live one, else the first: list the newest first.
+/// What stands in front of an id that is exact.
+pub const EXACT_SIGN: char = '=';
+
+/// Finds the one of `all` that `text` means. `agent:` in front narrows it to one agent, `=` before that
+/// means an exact id. Of several with one name it is the live one, else the first: list the newest first.
 pub fn pick_session<'a, T>(
     all: &[&'a T],
     text: &str,
     handle_of: impl Fn(&'a T) -> SessionHandle<'a>,
 ) -> Result<&'a T, AddressError> {
+    let (text, is_exact) = match text.strip_prefix(EXACT_SIGN) {
+        Some(exact) => (exact, true),
+        None => (text, false),
+    };
     let not_found = || AddressError::NotFound(text.to_owned());
     let handles: Vec<(SessionHandle<'a>, &'a T)> =
         all.iter().map(|one| (handle_of(one), *one)).collect();
@@ -79,7 +87,7 @@ pub fn pick_session<'a, T>(
         fitting(&|one| begins_with(&one.id.to_ascii_lowercase(), &lower)),
         fitting(&|one| one.title == Some(id)),
     ];
-    for found in attempts {
+    for found in attempts.into_iter().take(if is_exact { 1 } else { usize::MAX }) {
         match found[..] {
             [] => {}
             [(_, one)] => return Ok(one),
@@ -196,6 +204,28 @@ mod tests {
         for id in ids {
             assert_eq!(pick(&all, short.shorten(id)), Ok(id));
         }
+    }
+
+    #[test]
+    fn an_exact_address_means_an_id_and_nothing_else() {
+        let all = [
+            SessionHandle {
+                name: Some("work"),
+                title: Some("a title"),
+                ..handle("a", "abcdefgh1")
+            },
+            handle("b", "abcdefgh1"),
+            handle("b", "other"),
+        ];
+        assert_eq!(pick(&all, "=other"), Ok("other"));
+        assert_eq!(pick(&all, "=b:other"), Ok("other"));
+        assert_eq!(pick(&all, "=a:abcdefgh1"), Ok("abcdefgh1"));
+        for loose in ["=oth", "=work", "=a title", "=OTHER", "=a:other", "=", "=a:", "==other"] {
+            let text = loose.strip_prefix(EXACT_SIGN).unwrap();
+            assert_eq!(pick(&all, loose), Err(AddressError::NotFound(text.to_owned())), "{loose}");
+        }
+        let shared = pick(&all, "=abcdefgh1");
+        assert!(matches!(shared, Err(AddressError::Ambiguous { .. })), "{shared:?}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod identity;
 pub mod launch;
 pub mod liveness;
 pub mod metrics;
+pub mod page;
 pub mod plan;
 pub mod program;
 pub mod refusal;

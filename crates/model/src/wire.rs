@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::ConversationEntry;
+use crate::rules::attention::AttentionGroup;
 pub use crate::rules::explain::Evidence;
 use crate::rules::guard;
 use crate::rules::judge::{self, Verdict};
@@ -377,6 +378,15 @@ pub struct UnattachedAgent {
     pub perhaps: Vec<u32>,
 }
 
+/// How many sessions a group has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GroupCount {
+    /// The group.
+    pub group: AttentionGroup,
+    /// How many.
+    pub count: usize,
+}
+
 /// The result of `ls`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct LsResult<'a> {
@@ -386,6 +396,12 @@ pub struct LsResult<'a> {
     pub total: usize,
     /// How many of them are shown.
     pub shown: usize,
+    /// How many there are of each group, if groups were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupCount>,
+    /// The last one that is shown, if there are more: `--after` goes on from here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
     /// What could not be read.
     pub incomplete: &'a [IncompleteSource],
     /// Agent processes that have not written a session yet.

@@ -31,7 +31,7 @@ use terminal::TerminalTable;
 pub(crate) use top::TopSettings;
 use top::TopTable;
 use web::WebTable;
-pub(crate) use web::{WebSettings, parse_rights};
+pub(crate) use web::{WebSettings, WebStart, parse_rights};
 
 /// The file as it is written.
 #[derive(Debug, Default, Deserialize)]

@@ -318,7 +318,7 @@ async fn answer_route(api: &ApiService, request: Request<Incoming>) -> ApiReply 
     let (head, body) = request.into_parts();
     let body = timeout(ORDER_BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await;
     match body {
-        Ok(Ok(body)) => api.answer(&found, head.uri.query(), &body.to_bytes()).await,
+        Ok(Ok(body)) => api.answer(&found, head.uri.query(), &body.to_bytes(), None).await,
         Ok(Err(_)) => reply_failure(&ApiFailure::too_large()),
         Err(_) => text_reply(StatusCode::REQUEST_TIMEOUT, LATE),
     }

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use sys::dropped::NoteDropped;
 use sys::machine::Machine;
 
-use crate::config;
+use crate::config::{self, WebStart};
 use crate::env;
 use crate::error::Error;
 
@@ -125,15 +125,18 @@ pub(crate) enum HelperRole {
     Webhooks,
     /// The link to the fleet's hub.
     Link,
+    /// The page, by this program itself.
+    Page,
 }
 
 impl HelperRole {
-    const ALL: [Self; 2] = [Self::Webhooks, Self::Link];
+    const ALL: [Self; 3] = [Self::Webhooks, Self::Link, Self::Page];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Webhooks => "webhooks",
             Self::Link => "link",
+            Self::Page => "web",
         }
     }
 
@@ -143,15 +146,33 @@ impl HelperRole {
                 .is_ok_and(|result| !result.webhooks.is_empty()),
             // Written when the hub's answer is taken.
             Self::Link => machine.home().join("fleet/member.json").exists(),
+            // A configuration that cannot be read starts nothing.
+            Self::Page => {
+                config::load_config().is_ok_and(|config| config.web.start == WebStart::WithDaemon)
+            }
         }
     }
 
-    fn request(self, place: &DaemonPlace) -> Result<HelperAsk, Error> {
+    /// What it is asked for on its standard input; the page needs nothing of the kind.
+    fn request(self, place: &DaemonPlace) -> Result<Option<HelperAsk>, Error> {
         let place = place.clone();
         Ok(match self {
-            Self::Webhooks => HelperAsk::WebhookSender(place),
-            Self::Link => HelperAsk::FleetLink { place, settings: config::load_config()?.fleet },
+            Self::Webhooks => Some(HelperAsk::WebhookSender(place)),
+            Self::Link => {
+                Some(HelperAsk::FleetLink { place, settings: config::load_config()?.fleet })
+            }
+            Self::Page => None,
         })
+    }
+
+    fn command(self) -> Result<Command, Error> {
+        if self != Self::Page {
+            return helper_command(self.as_str());
+        }
+        let mut command = Command::new(sys::spawn::this_program()?);
+        command.args(["web", "--json", "--until-input-ends"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        Ok(command)
     }
 }
 
@@ -274,10 +295,10 @@ fn start_helper(
     place: &DaemonPlace,
     back: &Sender<HelperSignal>,
 ) -> Result<RunningHelper, Error> {
-    let request = helper_request(machine, role.request(place)?)?;
-    let mut child = helper_command(role.as_str())?.spawn()?;
+    let request = role.request(place)?.map(|ask| helper_request(machine, ask)).transpose()?;
+    let mut child = role.command()?.spawn()?;
     let mut input = child.stdin.take();
-    if let Some(input) = &mut input {
+    if let (Some(input), Some(request)) = (&mut input, request) {
         input.write_all(&request)?;
     }
     if let Some(mut output) = child.stdout.take() {

@@ -232,7 +232,7 @@ async function facts(key) {
 async function timeline(key) {
   const [talk, events] = [await get(sessionPath(key, "/talk?last=400")), /** @type {any[]} */ ([])];
   const id = talk.id;
-  await getLines(`/v1/sessions/${encodeURIComponent(id)}/events`, (line) => events.push(line)).catch(() => {});
+  await getLines(`/v1/sessions/${encodeURIComponent(id)}/timeline`, (line) => events.push(line)).catch(() => {});
   const marks = [...talk.entries.filter((/** @type {any} */ one) => one.at).map((/** @type {any} */ one) => ({ at: one.at, what: one.role === "tool" ? oneLine(one.tool) : one.role === "user" ? "you" : one.role, kind: one.role })),
     ...events.map((one) => ({ at: one.at, what: one.type ?? one.kind, kind: "event" }))].sort((one, other) => (one.at < other.at ? -1 : 1));
   if (!marks.length) return h("p", { class: "empty" }, "Nothing has a time.");

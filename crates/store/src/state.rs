@@ -18,6 +18,7 @@ mod cursors;
 mod deliveries;
 mod fuses;
 mod locks;
+mod pages;
 mod permits;
 mod pins;
 mod tallies;
@@ -78,6 +79,7 @@ const MIGRATIONS: &[&str] = &[
     create table store_identity (id text not null);
     insert into store_identity values (lower(hex(randomblob(8))));
 ",
+    pages::KEPT_TAB_TABLE,
 ];
 
 /// How long a transaction of somebody else is waited for.

@@ -32,6 +32,27 @@ impl HostedSession {
         client::ask_host(self.host(), query, timeout).map_err(|fault| self.fault_of_a_host(fault))
     }
 
+    /// Notes who types from here on, for the session's log.
+    #[must_use]
+    pub fn typed_by(self, typist: Option<String>) -> Self {
+        Self { typist, ..self }
+    }
+
+    /// Asks, and names who does. A host of an earlier version does not take a name, and has then done
+    /// nothing: it is asked without.
+    fn ask_naming<Q: HostQuery>(
+        &self,
+        timeout: Option<Duration>,
+        query: impl Fn(Option<String>) -> Q,
+    ) -> Result<Q::Answer, HostFault> {
+        let typist = self.typist.clone().filter(|_| self.holder.is_some());
+        let is_named = typist.is_some();
+        match self.ask(&query(typist), timeout) {
+            Err(fault) if is_named && lacks_names(&fault) => self.ask(&query(None), timeout),
+            answer => answer,
+        }
+    }
+
     /// Why a host did not answer: its session may have ended in this very moment, or without its host
     /// writing that down. Nothing is corrected here.
     pub(super) fn fault_of_a_host(&self, fault: HostFault) -> HostFault {
@@ -68,7 +89,7 @@ impl HostedSession {
 /// Types text.
 pub fn type_text(session: &HostedSession, text: String) -> Result<SeqResult, HostFault> {
     session.check_can_receive()?;
-    session.ask(&TypeParams { text }, Some(HOST_ANSWER_TIMEOUT))
+    session.ask_naming(Some(HOST_ANSWER_TIMEOUT), |by| TypeParams { text: text.clone(), by })
 }
 
 /// Pastes text; `bracketed` puts brackets around it whether or not the program asked for them.
@@ -78,7 +99,8 @@ pub fn paste_text(
     bracketed: bool,
 ) -> Result<SeqResult, HostFault> {
     session.check_can_receive()?;
-    session.ask(&PasteParams { text, bracketed }, Some(HOST_ANSWER_TIMEOUT))
+    let query = |by| PasteParams { text: text.clone(), bracketed, by };
+    session.ask_naming(Some(HOST_ANSWER_TIMEOUT), query)
 }
 
 /// Presses keys.
@@ -89,7 +111,7 @@ pub fn send_keys(
 ) -> Result<KeysResult, HostFault> {
     session.check_can_receive()?;
     let plain = home.personality == Personality::AgentTty;
-    session.ask(&KeysParams { keys, plain }, Some(HOST_ANSWER_TIMEOUT))
+    session.ask_naming(Some(HOST_ANSWER_TIMEOUT), |by| KeysParams { keys: keys.clone(), plain, by })
 }
 
 /// Sets a mark.
@@ -102,7 +124,8 @@ pub fn set_mark(session: &HostedSession, label: String) -> Result<SeqResult, Hos
 pub fn run_command(session: &HostedSession, params: RunParams) -> Result<RunResult, HostFault> {
     session.check_can_receive()?;
     let timeout = params.timeout_ms.map_or(Duration::from_secs(30), Duration::from_millis);
-    session.ask(&params, Some(timeout.saturating_add(2 * HOST_ANSWER_TIMEOUT)))
+    let timeout = timeout.saturating_add(2 * HOST_ANSWER_TIMEOUT);
+    session.ask_naming(Some(timeout), |by| RunParams { by, ..params.clone() })
 }
 
 /// Changes the size.
@@ -136,5 +159,16 @@ pub fn attach_terminal(
     params: AttachParams,
 ) -> Result<(AttachResult, Vec<u8>, std::os::unix::net::UnixStream), HostFault> {
     session.check_can_receive()?;
-    client::attach_to_host(session.host(), &params).map_err(|fault| session.fault_of_a_host(fault))
+    let attached = match client::attach_to_host(session.host(), &params) {
+        Err(fault) if params.by.is_some() && lacks_names(&fault) => {
+            client::attach_to_host(session.host(), &AttachParams { by: None, ..params })
+        }
+        attached => attached,
+    };
+    attached.map_err(|fault| session.fault_of_a_host(fault))
+}
+
+/// Whether a host refused because it is of a version that does not know who types.
+fn lacks_names(fault: &HostFault) -> bool {
+    fault.message.contains("unknown field `by`")
 }

@@ -231,6 +231,7 @@ fn perform_step(
                 no_wait: *no_wait,
                 timeout_ms: *timeout,
                 capture: false,
+                by: None,
             };
             let result = ask::run_command(session, params)?;
             sent(record, result.seq);

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use host::log::LogReader;
 use host::screen::export::{
-    CastV2, CastV3, FilmSettings, Gif, Html, RecordingEvent, RecordingHeader, RecordingWriter, Txt,
+    CastV2, CastV3, FilmSettings, FrameLines, Gif, Html, RecordingEvent, RecordingHeader,
+    RecordingWriter, Txt,
 };
 use host::screen::png::Profile;
 use host::screen::{Personality, ScreenSize};
@@ -212,6 +213,26 @@ pub fn export_recording(
     })
 }
 
+/// Writes the recording as frames, one JSON object on a line, beginning with what was on the screen at `from`.
+pub fn write_frames(
+    session: &HostedSession,
+    out: &mut dyn Write,
+    profile: &Profile,
+    from: Duration,
+) -> Result<(), HostFault> {
+    let failed = |error: io::Error| {
+        let message = format!("the log of session `{}` cannot be replayed: {error}", session.id);
+        HostFault::new(FaultCode::ReplayError, message)
+    };
+    let header = describe_recording(session).map_err(failed)?;
+    let mut lines = FrameLines::new(out, &header, profile.theme.clone(), from);
+    match replay_log(session, &header, &mut lines) {
+        // Whoever played it has left.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        replayed => replayed.map(drop).map_err(failed),
+    }
+}
+
 /// What was written: about it, the last event, how long it is, its hash and its bytes.
 type WrittenRecording = (ExportMetadata, i64, Option<Duration>, String, u64);
 
@@ -333,7 +354,7 @@ fn record_fact(
             metadata.marker_count += 1;
             recorder.record(time, RecordingEvent::Marker(label))
         }
-        LogFact::InputText { data } | LogFact::InputPaste { data } => {
+        LogFact::InputText { data, .. } | LogFact::InputPaste { data, .. } => {
             recorder.record(time, RecordingEvent::Input(data))
         }
         LogFact::InputRun { command, .. } => {

@@ -6,16 +6,25 @@ use model::hosted::{FaultCode, HostFault};
 use super::sight::TERMINAL_AGENT;
 use super::{HostedSession, TerminalError, TerminalHome};
 use crate::repository;
-use model::address::{AddressError, SessionHandle, pick_session};
+use model::address::{AddressError, EXACT_SIGN, SessionHandle, pick_session};
 
 impl TerminalHome {
     /// Finds the session that `text` means: an id; under ostler's name also an unambiguous prefix, a
-    /// name, `.` for this directory and `-` for the newest.
+    /// name, `.` for this directory and `-` for the newest, and with `=` in front an id and nothing else.
     pub fn find_session(&self, text: &str) -> Result<HostedSession, TerminalError> {
         if text.is_empty() || text.contains('/') || text.contains('\\') || text == ".." {
             let message = format!("`{text}` is not a session id");
             let fault = HostFault::new(FaultCode::InvalidSessionId, message);
             return Err(fault.with("sessionId", text).into());
+        }
+        if self.personality == Personality::Ostler
+            && let Some(exact) = text.strip_prefix(EXACT_SIGN)
+        {
+            let id = exact.strip_prefix("terminal:").unwrap_or(exact);
+            return self.open_session(id).map_err(|fault| match fault.code {
+                FaultCode::SessionNotFound => AddressError::NotFound(exact.to_owned()).into(),
+                _ => fault.into(),
+            });
         }
         let text = text.strip_prefix("terminal:").unwrap_or(text);
         let exact = match text {

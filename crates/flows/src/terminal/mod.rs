@@ -101,6 +101,8 @@ pub struct HostedSession {
     pub(crate) machine: Machine,
     /// Under which name it is used.
     pub(crate) personality: Personality,
+    /// Who types into it from here, for its log.
+    pub(crate) typist: Option<String>,
 }
 
 /// The version of agent-tty whose contract is kept under its name.
@@ -222,6 +224,7 @@ impl TerminalHome {
             machine: self.machine.clone(),
             personality: self.personality,
             files,
+            typist: None,
         })
     }
 }

@@ -38,10 +38,10 @@ pub fn read_log_conversation(
         };
         flush(&mut output, say);
         let (role, tool, text) = match fact {
-            LogFact::InputText { data } | LogFact::InputPaste { data } => {
+            LogFact::InputText { data, .. } | LogFact::InputPaste { data, .. } => {
                 (ConversationRole::User, None, data)
             }
-            LogFact::InputKeys { keys } => (ConversationRole::User, None, keys.join(" ")),
+            LogFact::InputKeys { keys, .. } => (ConversationRole::User, None, keys.join(" ")),
             LogFact::InputRun { command, .. } => (ConversationRole::User, Some("run"), command),
             LogFact::Marker { label } => (ConversationRole::System, Some("mark"), label),
             LogFact::Resize { cols, rows } => {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 mod client;
 mod fuse_orders;
 mod orders;
+mod page_orders;
 mod place;
 
 pub use client::{AskLimits, DaemonCallError, ask, ask_badge, call_daemon, previous};
@@ -18,6 +19,7 @@ pub use orders::{
     GcConsent, GcInclude, GcRequest, LockRequest, PermitNote, RemovedTerminal, Transport, Work,
     WorkDone,
 };
+pub use page_orders::PageOrder;
 pub use place::{
     DaemonHolder, HomeId, fallback_directory, hold_daemon_lock, listen, socket_name, wait_for_end,
 };

@@ -23,6 +23,7 @@ use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
 use serde::{Deserialize, Serialize};
 
 use super::fuse_orders::FuseOrder;
+use super::page_orders::PageOrder;
 
 /// A permission request that was answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,6 +142,8 @@ pub enum Work {
         /// How.
         what: WebhookChange,
     },
+    /// Keep something of a page.
+    Page(Box<PageOrder>),
 }
 
 /// What came of it.

@@ -266,7 +266,7 @@ impl Host {
     fn type_text(&mut self, params: TypeParams) -> Result<SeqResult, HostFault> {
         self.room_for(params.text.len())?;
         self.type_in(params.text.as_bytes());
-        let seq = self.record_fact(&LogFact::InputText { data: params.text });
+        let seq = self.record_fact(&LogFact::InputText { data: params.text, by: params.by });
         Ok(SeqResult { seq })
     }
 
@@ -276,7 +276,7 @@ impl Host {
         let data = screen::keys::encode_paste(&params.text, bracketed);
         let data = String::from_utf8_lossy(&data).into_owned();
         self.type_in(data.as_bytes());
-        let seq = self.record_fact(&LogFact::InputPaste { data });
+        let seq = self.record_fact(&LogFact::InputPaste { data, by: params.by });
         Ok(SeqResult { seq })
     }
 
@@ -292,24 +292,25 @@ impl Host {
         }
         self.room_for(bytes.len())?;
         self.type_in(&bytes);
-        let seq = self.record_fact(&LogFact::InputKeys { keys: params.keys.clone() });
+        let seq =
+            self.record_fact(&LogFact::InputKeys { keys: params.keys.clone(), by: params.by });
         Ok(KeysResult { accepted: params.keys, bytes_written: bytes.len(), seq })
     }
 
     fn run_command(&mut self, params: RunParams) -> Result<MethodOutcome, HostFault> {
-        let RunParams { command, no_wait, timeout_ms, capture } = params;
+        let RunParams { command, no_wait, timeout_ms, capture, by } = params;
         self.room_for(command.len() + 64)?;
         if no_wait {
             self.type_in(format!("{command}\n").as_bytes());
             self.submissions.note_command_sent();
-            let seq = self.record_fact(&LogFact::InputRun { command, no_wait, marker: None });
+            let seq = self.record_fact(&LogFact::InputRun { command, no_wait, marker: None, by });
             let result = RunResult { accepted: true, seq, ..RunResult::default() };
             return Ok(answered::<RunParams>(Ok(result)));
         }
         let hex = model::hex::to_hex(&sys::random::random_bytes::<19>().map_err(internal_fault)?);
         let (marker, token) = (format!("__AT_MARKER_{}__", &hex[..32]), hex[32..].to_owned());
         let shell = ShellKind::of_program(&self.manifest.command[0]);
-        let fact = LogFact::InputRun { command, no_wait, marker: Some(marker.clone()) };
+        let fact = LogFact::InputRun { command, no_wait, marker: Some(marker.clone()), by };
         let seq = self.record_fact(&fact);
         let LogFact::InputRun { command, .. } = fact else {
             return Err(internal_fault("not a run"));

@@ -192,9 +192,9 @@ impl Host {
     }
 
     /// The same, from a person who watches.
-    pub(super) fn type_in_as_person(&mut self, bytes: &[u8]) {
+    pub(super) fn type_in_as_person(&mut self, bytes: &[u8], by: Option<String>) {
         let data = String::from_utf8_lossy(bytes).into_owned();
-        let fact = LogFact::InputText { data };
+        let fact = LogFact::InputText { data, by };
         if !is_report(bytes) {
             self.submissions.last_person = Some(Instant::now());
         }
@@ -315,7 +315,7 @@ impl Host {
         self.last_activity = now;
         self.write_input(&data);
         let data = String::from_utf8_lossy(&data).into_owned();
-        self.record_fact(&LogFact::InputPaste { data });
+        self.record_fact(&LogFact::InputPaste { data, by: None });
         let composing = Composing { since: now, text, before, screen: None, spot: None };
         submission.step = SubmitStep::Composing(Box::new(composing));
     }
@@ -397,7 +397,7 @@ impl Host {
         let enter = screen::keys::encode_key("Enter", &self.screen.modes(), Personality::Ostler);
         self.last_activity = now;
         self.write_input(&enter.unwrap_or_else(|_| b"\r".to_vec()));
-        self.record_fact(&LogFact::InputKeys { keys: vec!["Enter".to_owned()] });
+        self.record_fact(&LogFact::InputKeys { keys: vec!["Enter".to_owned()], by: None });
         submission.enters += 1;
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Viewer {
     /// The size of the screen that it was told last.
     told_size: ScreenSize,
     told_keyboard: Keyboard,
+    /// Who it is, for the log.
+    by: Option<String>,
 }
 
 impl Viewer {
@@ -112,6 +114,7 @@ impl Host {
             size,
             told_size: now,
             told_keyboard: if writes { Keyboard::Yours } else { Keyboard::Anothers },
+            by: params.by,
         }));
         connection.answer_and_close(
             &serde_json::to_value(answer).map_err(super::methods::internal_fault),
@@ -167,7 +170,8 @@ impl Host {
                 }
                 let ConnectionRole::Viewing(viewer) = &mut connection.role else { return };
                 if viewer.writes && self.input.len() < MAX_INPUT_BYTES {
-                    self.type_in_as_person(payload);
+                    let by = viewer.by.clone();
+                    self.type_in_as_person(payload, by);
                 }
             }
             FrameKind::Size => {

@@ -36,18 +36,27 @@ pub enum LogFact {
     InputText {
         /// As it was sent.
         data: String,
+        /// Who, where that is known: the tab of a page.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// Text was pasted.
     #[serde(rename_all = "camelCase")]
     InputPaste {
         /// As it was sent, with its brackets.
         data: String,
+        /// Who, where that is known: the tab of a page.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// Keys were pressed.
     #[serde(rename_all = "camelCase")]
     InputKeys {
         /// Their names.
         keys: Vec<String>,
+        /// Who, where that is known: the tab of a page.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// A command was given to the shell.
     #[serde(rename_all = "camelCase")]
@@ -59,6 +68,9 @@ pub enum LogFact {
         /// Names the run, when somebody waits.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         marker: Option<String>,
+        /// Who, where that is known: the tab of a page.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// A command that was waited for ended.
     #[serde(rename_all = "camelCase")]

@@ -440,7 +440,7 @@ mod tests {
     fn f6_2_3_nothing_that_agent_tty_refuses_is_sent_to_its_hosts() {
         let line = |line: Vec<u8>| String::from_utf8(line).unwrap();
         let theirs = HostDialect::AgentTty;
-        let paste = PasteParams { text: "x".to_owned(), bracketed: true };
+        let paste = PasteParams { text: "x".to_owned(), bracketed: true, by: None };
         assert_eq!(
             line(request_line(&paste, theirs).unwrap()),
             "{\"id\":\"1\",\"method\":\"paste\",\"params\":{\"text\":\"x\"}}\n"
@@ -465,8 +465,13 @@ mod tests {
 
     #[test]
     fn every_line_of_ours_is_understood_by_our_host() {
-        let query =
-            RunParams { command: "ls".to_owned(), no_wait: false, timeout_ms: None, capture: true };
+        let query = RunParams {
+            command: "ls".to_owned(),
+            no_wait: false,
+            timeout_ms: None,
+            capture: true,
+            by: None,
+        };
         for dialect in [HostDialect::Ostler, HostDialect::AgentTty] {
             let query = RunParams { capture: dialect == HostDialect::Ostler, ..query.clone() };
             let line = request_line(&query, dialect).unwrap();

@@ -10,12 +10,14 @@ use crate::time::Time;
 
 mod batch;
 mod ready;
+mod recording;
 mod snapshot;
 mod submit;
 mod wait;
 
 pub use batch::{BatchResult, StepError, StepRecord};
 pub use ready::{ReadyParams, ReadyResult};
+pub use recording::{FrameRun, RecordingFrame, ScrollbackResult};
 pub use snapshot::{
     ScreenshotParams, ScreenshotResult, SnapshotCell, SnapshotCells, SnapshotFormat, SnapshotLine,
     SnapshotParams, SnapshotResult,
@@ -55,6 +57,9 @@ pub struct KeyframeResult {
 pub struct TypeParams {
     /// The text.
     pub text: String,
+    /// Who, for the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// Text to be pasted.
@@ -66,6 +71,9 @@ pub struct PasteParams {
     /// Brackets around it whether or not the program asked for them.
     #[serde(default = "default_true")]
     pub bracketed: bool,
+    /// Who, for the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// A command for the shell.
@@ -83,6 +91,9 @@ pub struct RunParams {
     /// Return what it printed.
     #[serde(default)]
     pub capture: bool,
+    /// Who, for the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// A mark.
@@ -102,6 +113,9 @@ pub struct KeysParams {
     /// Only the keys and encodings that agent-tty knows.
     #[serde(default)]
     pub plain: bool,
+    /// Who, for the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// A new size.
@@ -138,7 +152,7 @@ pub struct DestroyParams {
 }
 
 /// A viewer that wants to see, and perhaps write.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AttachParams {
     /// The size of the viewer's terminal.
@@ -150,6 +164,9 @@ pub struct AttachParams {
     /// Take the keyboard away from whoever has it.
     #[serde(default)]
     pub take: bool,
+    /// Who, for the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// What a viewer is told before the stream begins.

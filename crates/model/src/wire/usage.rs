@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::IncompleteSource;
 use crate::sighting::TokenUsage;
+use crate::time::Time;
 
 /// What usage is summed up by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -56,4 +57,34 @@ pub struct UsageSum {
     pub unpriced_tokens: u64,
     /// The models, by name.
     pub models: Vec<String>,
+}
+
+/// The result of `usage --series`: what one session used, answer by answer.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct UsageSeries {
+    /// The agent.
+    pub agent: String,
+    /// The agent's own session id.
+    pub id: String,
+    /// Answers of models, in order; one for all of them where the agent tells only totals.
+    pub steps: Vec<UsageStep>,
+}
+
+/// What one answer of a model used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageStep {
+    /// When.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+    /// The model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Tokens by kind.
+    pub tokens: TokenUsage,
+    /// Tokens that the model was given: how full its context was.
+    pub context: u64,
+    /// What it cost, where the agent states that, in millionths of a dollar.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_micro_usd: Option<u64>,
 }

@@ -33,6 +33,9 @@ pub struct WebTab {
     pub signed_in_at: Time,
     /// When it last asked for something.
     pub last_used_at: Time,
+    /// Until when its browser stays signed in, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_until: Option<Time>,
     /// The version of the page that this server has.
     pub version: String,
 }
@@ -75,4 +78,13 @@ pub struct WebTabs {
     pub url: Option<String>,
     /// Tabs that are signed in, or the one that was changed.
     pub tabs: Vec<WebTab>,
+}
+
+/// The result of `web link`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WebLink {
+    /// The link that signs one tab in, once, within ten minutes.
+    pub link: String,
+    /// The process that serves.
+    pub pid: u32,
 }

@@ -2,7 +2,7 @@
 //!
 //! Nothing here can become another option: a value stands behind its option's `=`, or behind `--`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use serde_json::{Map, Value};
 
@@ -44,7 +44,11 @@ pub(super) fn build_arguments(
             None if field.required => {
                 return Err(ApiFailure::usage(format!("`{}` is missing", field.name)));
             }
-            None => {}
+            None => {
+                if let FieldUse::Count(option, most) = field.used {
+                    options.push(format!("{option}={most}").into());
+                }
+            }
             Some(value) => put_field(field, value, &mut options, &mut behind)?,
         }
     }
@@ -76,6 +80,17 @@ fn put_field(
         FieldUse::Opt(option) => {
             let text = plain_text(&value).ok_or_else(|| wrong("text, a number or a list"))?;
             options.push(format!("{option}={text}").into());
+        }
+        FieldUse::Count(option, most) => {
+            let count = plain_text(&value).and_then(|text| text.parse::<u32>().ok());
+            let count = count.filter(|count| (1..=most).contains(count));
+            let count = count.ok_or_else(|| wrong(&format!("a number from 1 to {most}")))?;
+            options.push(format!("{option}={count}").into());
+        }
+        FieldUse::Exact => {
+            let text = value.as_str().ok_or_else(|| wrong("text"))?;
+            let word = check_word(field, text)?;
+            behind.push([OsStr::new("="), &word].into_iter().collect());
         }
         FieldUse::Identity => {
             let text = plain_text(&value).ok_or_else(|| wrong("text"))?;
@@ -184,22 +199,27 @@ mod tests {
     #[test]
     fn row_31_a_request_is_a_command_line() {
         let show = line("GET", "/v1/sessions/claude-code%3Aab", "").unwrap();
-        assert_eq!(show, ["show", "--json", "--", "claude-code:ab"]);
+        assert_eq!(show, ["show", "--json", "--", "=claude-code:ab"]);
         let ls = line("GET", "/v1/sessions?filter=is%3Awaiting+-x&limit=5&all", "").unwrap();
         assert_eq!(ls, ["ls", "--all", "--filter=is:waiting -x", "--limit=5", "--json"]);
         let keys = line("POST", "/v1/terminals/t/keys", r#"{"keys":["--help","Enter"]}"#).unwrap();
-        assert_eq!(keys, ["send-keys", "--json", "--", "t", "--help", "Enter"]);
+        assert_eq!(keys, ["send-keys", "--json", "--", "=t", "--help", "Enter"]);
+        let rows = line("GET", "/v1/sessions", "").unwrap();
+        assert_eq!(rows, ["ls", "--limit=500", "--json"]);
     }
 
     #[test]
     fn row_40_no_value_becomes_an_option_or_standard_input() {
         let shown = line("GET", "/v1/sessions/--help/why", "").unwrap();
-        assert_eq!(shown, ["why", "--json", "--", "--help"]);
+        assert_eq!(shown, ["why", "--json", "--", "=--help"]);
         for (method, target, body) in [
             ("GET", "/v1/sessions/-", ""),
             ("GET", "/v1/sessions/.", ""),
             ("GET", "/v1/sessions?limit=1&limit=2", ""),
             ("GET", "/v1/sessions?file=x", ""),
+            ("GET", "/v1/sessions?limit=501", ""),
+            ("GET", "/v1/sessions?limit=0", ""),
+            ("GET", "/v1/sessions?limit=x", ""),
             ("GET", "/v1/sessions?all=perhaps", ""),
             ("GET", "/v1/search", ""),
             ("POST", "/v1/sessions/a/prompt", r#"{"text":"-"}"#),

@@ -65,8 +65,10 @@ fn answer_schema_name(route: &ApiRoute) -> Option<(String, &'static str)> {
     };
     match route.work {
         RouteWork::Command(words) => {
-            let suffix = if words.contains(&"--blocks") { " --blocks" } else { "" };
-            Some((name(words) + suffix, "application/json"))
+            let forms = ["--blocks", "--series"];
+            let suffix = words.iter().find(|word| forms.contains(word));
+            let suffix = suffix.map(|form| format!(" {form}")).unwrap_or_default();
+            Some((name(words) + &suffix, "application/json"))
         }
         RouteWork::Lines(words, suffix) => Some((name(words) + suffix, "application/x-ndjson")),
         RouteWork::File(..) | RouteWork::Door(_) => None,
@@ -144,6 +146,7 @@ fn parameter(field: &RouteField, place: &str) -> Value {
 fn field_schema(field: &RouteField) -> Value {
     let mut schema = match field.used {
         FieldUse::Flag(_) => json!({ "type": "boolean" }),
+        FieldUse::Count(_, most) => json!({ "type": "integer", "minimum": 1, "maximum": most }),
         FieldUse::Words => json!({ "type": "array", "items": { "type": "string" } }),
         FieldUse::Opt(_) if field.place == RouteFieldPlace::Body => {
             json!({ "type": ["string", "number", "array"] })

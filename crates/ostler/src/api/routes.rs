@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use FieldUse::{Flag, Identity, Opt, Word, Words};
+use FieldUse::{Count, Exact, Flag, Identity, Opt, Word, Words};
 use RouteFieldPlace::{Body, Path, Query};
 
 /// What a caller may do. The order counts: each includes those before it.
@@ -73,6 +73,7 @@ pub(crate) enum DoorRoute {
     SignOut,
     Tab,
     AskRight,
+    Keep,
     Ticket,
     Stream,
     Document,
@@ -102,6 +103,10 @@ pub(crate) enum FieldUse {
     Opt(&'static str),
     /// `--option`, if true.
     Flag(&'static str),
+    /// `--option=number`, at most so many; if it is not given, that many.
+    Count(&'static str, u32),
+    /// An id behind `--`: exact, never a prefix or a name.
+    Exact,
     /// A word behind `--`.
     Word,
     /// Words behind `--`.
@@ -141,8 +146,8 @@ const fn route(
     ApiRoute { method, path, right, meaning, work, fields }
 }
 
-const SESSION: RouteField = need("id", Path, Word, "The session: its id, or `agent:id`.");
-const TERMINAL: RouteField = need("id", Path, Word, "The hosted session.");
+const SESSION: RouteField = need("id", Path, Exact, "The session: its whole id, or `agent:id`.");
+const TERMINAL: RouteField = need("id", Path, Exact, "The hosted session: its whole id.");
 
 const INCLUDE: &str = "What else to look at: `transcripts`, `temps`, `worktrees`, by commas.";
 const OLDER: &str = "Only what has been left alone for longer, e.g. `30d`.";
@@ -172,6 +177,14 @@ pub(crate) const ROUTES: &[ApiRoute] = &[
     ),
     route(
         "POST",
+        "/v1/tab/keep",
+        Watch,
+        "Keeps this browser signed in for thirty days, also when the server starts anew.",
+        Door(DoorRoute::Keep),
+        &[],
+    ),
+    route(
+        "POST",
         "/v1/tickets",
         Watch,
         "A ticket for one WebSocket, for ten seconds.",
@@ -197,8 +210,20 @@ pub(crate) const ROUTES: &[ApiRoute] = &[
             field("all", Query, Flag("--all"), "Ended ones too."),
             field("filter", Query, Opt("--filter"), "Filter words, as in `ls --filter`."),
             field("agent", Query, Opt("--agent"), "Only these agents, by commas."),
+            field("group", Query, Opt("--group"), "Only of these groups, by commas."),
             field("sort", Query, Opt("--sort"), "Another order than activity."),
-            field("limit", Query, Opt("--limit"), "At most so many."),
+            field(
+                "limit",
+                Query,
+                Count("--limit", 500),
+                "At most so many, and never more than 500.",
+            ),
+            field(
+                "after",
+                Query,
+                Opt("--after"),
+                "What comes after this one: `after` of an answer.",
+            ),
         ],
     ),
     route(
@@ -219,6 +244,22 @@ pub(crate) const ROUTES: &[ApiRoute] = &[
     ),
     route(
         "GET",
+        "/v1/sessions/{id}/summary",
+        Watch,
+        "What it came to.",
+        Command(&["summary"]),
+        &[SESSION],
+    ),
+    route(
+        "GET",
+        "/v1/sessions/{id}/usage",
+        Watch,
+        "What each answer of a model used, in order.",
+        Command(&["usage", "--series"]),
+        &[SESSION],
+    ),
+    route(
+        "GET",
         "/v1/sessions/{id}/talk",
         Watch,
         "Its conversation, in blocks, with secrets masked.",
@@ -232,7 +273,7 @@ pub(crate) const ROUTES: &[ApiRoute] = &[
     ),
     route(
         "GET",
-        "/v1/sessions/{id}/events",
+        "/v1/sessions/{id}/timeline",
         Watch,
         "What hooks and ostler told of it, one event on a line.",
         Lines(&["events"], ""),
@@ -415,6 +456,26 @@ pub(crate) const ROUTES: &[ApiRoute] = &[
         "Its screen as a picture.",
         File(&["screenshot", "--out=-"], "image/png"),
         &[TERMINAL, field("profile", Query, Opt("--profile"), "How to draw it.")],
+    ),
+    route(
+        "GET",
+        "/v1/terminals/{id}/scrollback",
+        Watch,
+        "Lines that scrolled away, the oldest first.",
+        Command(&["scrollback"]),
+        &[
+            TERMINAL,
+            field("from", Query, Opt("--from"), "The first line, from 0."),
+            field("limit", Query, Count("--limit", 2000), "At most so many lines."),
+        ],
+    ),
+    route(
+        "GET",
+        "/v1/terminals/{id}/recording",
+        Watch,
+        "Its recording as frames, one on a line.",
+        Lines(&["record", "frames"], ""),
+        &[TERMINAL, field("from", Query, Opt("--from"), "Not before this moment, e.g. `90s`.")],
     ),
     route(
         "POST",

@@ -33,11 +33,19 @@ pub(crate) struct ServedError {
     pub(crate) envelope: Vec<u8>,
 }
 
+/// A command line to be run, without the program's name.
+#[derive(Debug)]
+pub(crate) struct ServedRequest {
+    pub(crate) arguments: Vec<OsString>,
+    /// Who asks, for events and logs.
+    pub(crate) caller: Option<String>,
+}
+
 /// The command line, as the API uses it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandRunner {
     /// Runs a command line whose answer goes to the sink.
-    pub(crate) run: fn(Vec<OsString>, Box<dyn Write>) -> ServedOutcome,
+    pub(crate) run: fn(ServedRequest, Box<dyn Write>) -> ServedOutcome,
     /// The schema of what a command prints, by its name and suffix.
     pub(crate) schema: fn(&str) -> Option<Schema>,
 }
@@ -60,6 +68,7 @@ impl ApiService {
         found: &RouteMatch,
         query: Option<&str>,
         body: &[u8],
+        caller: Option<String>,
     ) -> ApiReply {
         let (words, kind) = match found.route.work {
             RouteWork::Command(words) => (words, "application/json"),
@@ -72,17 +81,19 @@ impl ApiService {
             Err(failure) => return reply_failure(&failure),
         };
         match found.route.work {
-            RouteWork::Lines(..) => self.answer_by_parts(arguments, kind).await,
+            RouteWork::Lines(..) => {
+                self.answer_by_parts(ServedRequest { arguments, caller }, kind).await
+            }
             work => {
                 if matches!(work, RouteWork::File(..)) {
                     arguments.retain(|word| word != "--json");
                 }
-                self.answer_whole(arguments, kind).await
+                self.answer_whole(ServedRequest { arguments, caller }, kind).await
             }
         }
     }
 
-    async fn answer_whole(&self, arguments: Vec<OsString>, kind: &'static str) -> ApiReply {
+    async fn answer_whole(&self, request: ServedRequest, kind: &'static str) -> ApiReply {
         let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
             return reply_failure(&stopping());
         };
@@ -91,7 +102,7 @@ impl ApiService {
         let (answer, cancelled) = (SharedAnswer::default(), client.watch());
         let sink = WholeSink { answer: answer.clone(), cancelled };
         let done = tokio::task::spawn_blocking(move || {
-            let outcome = run(arguments, Box::new(sink));
+            let outcome = run(request, Box::new(sink));
             drop(place);
             outcome
         });
@@ -106,14 +117,14 @@ impl ApiService {
     }
 
     /// Lines are sent as they are printed. What fails before the first of them has its status.
-    async fn answer_by_parts(&self, arguments: Vec<OsString>, kind: &'static str) -> ApiReply {
+    async fn answer_by_parts(&self, request: ServedRequest, kind: &'static str) -> ApiReply {
         let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
             return reply_failure(&stopping());
         };
         let run = self.runner.run;
         let (parts, mut receiver) = mpsc::channel::<Bytes>(MOST_PARTS);
         let done = tokio::task::spawn_blocking(move || {
-            let outcome = run(arguments, Box::new(PartsSink { parts }));
+            let outcome = run(request, Box::new(PartsSink { parts }));
             drop(place);
             outcome
         });

@@ -275,6 +275,7 @@ pub(crate) fn run_agent_tty(args: &[OsString]) -> ExitCode {
         machine,
         use_index: false,
         agent_tty: Some(globals),
+        caller: None,
     };
     if let Some(globals) = context.agent_tty.as_ref().filter(|one| one.log_level == "debug") {
         let home = text::one_line(&globals.home.to_string_lossy());

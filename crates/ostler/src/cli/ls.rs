@@ -10,10 +10,11 @@ use flows::live::LiveSessions;
 use flows::observe::{Observation, ObserveScope, Observed};
 use model::address::ShortIds;
 use model::filter::FilterWords;
+use model::rules::attention::{AttentionFacts, AttentionGroup};
 use model::rules::judge::Verdict;
 use model::status::{Activity, Status};
 use model::time::Time;
-use model::wire::{IncompleteSource, LsResult, SessionView};
+use model::wire::{GroupCount, IncompleteSource, LsResult, SessionView};
 
 use crate::cli::ls_fleet;
 use crate::cli::{CliContext, complete, setup};
@@ -40,6 +41,8 @@ declare_commands![CommandEntry {
         also("ls -a"),
         also("ls -a --no-index"),
         also("ls -a -q"),
+        also("ls --group ended --limit 1"),
+        refused("ls --group asleep"),
         also("ls -a --subagents"),
         also("ls -a --subagents --sort size"),
         also("ls -a").after(&["pin 666e4f9b --note keep"]),
@@ -83,12 +86,19 @@ pub(crate) struct LsArgs {
     /// `agent:`, `project:`, `branch:`, `model:`, `since:2d`, `tokens:>1M`, `cost:>1`, `-word`.
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     filter: Option<String>,
+    /// Only sessions of these groups, as the dashboard has them: needs-you, working, idle, unknown, ended.
+    /// With `--json` the groups are counted, too.
+    #[arg(long, value_name = "GROUP", value_delimiter = ',', value_parser = parse_group)]
+    group: Vec<AttentionGroup>,
     /// Sort by something else than activity.
     #[arg(long, value_enum, value_name = "KEY")]
     sort: Option<SortKey>,
     /// Show at most this many.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// Only what the same list has after this session: `agent:id`, as `after` in the JSON says.
+    #[arg(long, value_name = "SESSION")]
+    after: Option<String>,
     /// List sub-agents too, with their parents.
     #[arg(long)]
     subagents: bool,
@@ -214,12 +224,34 @@ fn parse_status(text: &str) -> Result<StatusWord, String> {
     found.map(StatusWord::Is).ok_or_else(|| format!("one of alive, dead, {}", words.join(", ")))
 }
 
+fn parse_group(text: &str) -> Result<AttentionGroup, String> {
+    let word = |group: AttentionGroup| group.as_str().replace(' ', "-");
+    // What is done depends on when somebody looked, which a list does not know.
+    let known = AttentionGroup::ALL.into_iter().filter(|group| *group != AttentionGroup::Done);
+    let words: Vec<String> = known.clone().map(word).collect();
+    let found = known.into_iter().find(|group| word(*group) == text);
+    found.ok_or_else(|| format!("one of {}", words.join(", ")))
+}
+
 fn parse_activity(text: &str) -> Result<Activity, String> {
     let words: Vec<&str> = Activity::ALL.iter().map(|activity| activity.as_str()).collect();
     Activity::ALL
         .into_iter()
         .find(|activity| activity.as_str() == text)
         .ok_or_else(|| format!("one of {}", words.join(", ")))
+}
+
+/// Leaves what comes after a session of the list.
+fn drop_through(shown: &mut Vec<&Observed>, after: &str) -> Result<(), Error> {
+    let found = shown.iter().position(|one| one.session.session_name().to_string() == after);
+    let at = found.ok_or_else(|| {
+        Error::usage_error(
+            format!("`--after {after}`: the list has no such session any more"),
+            "begin again without `--after`",
+        )
+    })?;
+    shown.drain(..=at);
+    Ok(())
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
@@ -306,6 +338,7 @@ impl LsArgs {
         });
         let wants_ended = self.all
             || self.status.iter().any(|word| word.wants_ended())
+            || self.group.contains(&AttentionGroup::Ended)
             || by_words.is_some_and(|words| words.wants_ended());
         if wants_ended { ObserveScope::All } else { ObserveScope::Active }
     }
@@ -331,15 +364,24 @@ impl LsArgs {
                 session_table::sort_by_urgency(&mut shown);
             }
         }
+        let groups = self.keep_groups(&mut shown, now);
         let total = shown.len();
+        if let Some(after) = &self.after {
+            drop_through(&mut shown, after)?;
+        }
+        let rest = shown.len();
         if let Some(limit) = self.limit {
             shown.truncate(limit);
         }
+        let last = shown.last().filter(|_| shown.len() < rest);
+        let after = last.map(|one| one.session.session_name().to_string());
         if context.json {
             let result = |sessions| LsResult {
                 sessions,
                 total,
                 shown: shown.len(),
+                groups: groups.clone(),
+                after: after.clone(),
                 incomplete: &observation.incomplete,
                 unattached: &observation.unattached,
             };
@@ -381,6 +423,22 @@ impl LsArgs {
             }
         }
         Ok(error::exit_code_for(&observation.incomplete))
+    }
+
+    /// Leaves only the groups that were asked for; how many each of all groups has.
+    fn keep_groups(&self, shown: &mut Vec<&Observed>, now: Time) -> Vec<GroupCount> {
+        if self.group.is_empty() {
+            return Vec::new();
+        }
+        let group_of = |one: &Observed| {
+            AttentionFacts::of_session(&one.session, &one.verdict).attention_group(None, now)
+        };
+        let counts = AttentionGroup::ALL.map(|group| GroupCount {
+            group,
+            count: shown.iter().filter(|one| group_of(one) == group).count(),
+        });
+        shown.retain(|one| self.group.contains(&group_of(one)));
+        counts.to_vec()
     }
 
     fn select_shown<'a>(

@@ -123,6 +123,8 @@ pub(crate) struct CliContext {
     machine: Result<Machine, DirsError>,
     use_index: bool,
     agent_tty: Option<agent_tty::AgentTtyGlobals>,
+    /// Who asks over HTTP: the name of a page's tab.
+    pub(crate) caller: Option<String>,
 }
 
 impl CliContext {
@@ -137,6 +139,7 @@ impl CliContext {
             machine,
             use_index: true,
             agent_tty: None,
+            caller: None,
         }
     }
 
@@ -155,7 +158,13 @@ impl CliContext {
     #[must_use]
     pub(crate) fn next_turn(&self) -> Self {
         let machine = self.machine.as_ref().map(Machine::next_turn).map_err(Clone::clone);
-        Self { now: began(&machine), machine, agent_tty: self.agent_tty.clone(), ..*self }
+        Self {
+            now: began(&machine),
+            machine,
+            agent_tty: self.agent_tty.clone(),
+            caller: self.caller.clone(),
+            ..*self
+        }
     }
 
     /// The working directory; one that is gone is nowhere.
@@ -287,6 +296,7 @@ pub(crate) fn run_ostler() -> ExitCode {
         machine,
         use_index: !globals.no_index,
         agent_tty: None,
+        caller: None,
     };
     match (command.run)(&context) {
         Ok(code) => code,

@@ -7,7 +7,7 @@ use flows::terminal::screen::Personality;
 use model::wire::ErrorEnvelope;
 use sys::machine::Machine;
 
-use crate::api::{CommandRunner, ServedError, ServedOutcome};
+use crate::api::{CommandRunner, ServedError, ServedOutcome, ServedRequest};
 use crate::cli::{CliContext, first_paragraph, read_command_line, schema};
 use crate::error::Error;
 use crate::render::output;
@@ -21,7 +21,8 @@ fn schema_named(name: &str) -> Option<schemars::Schema> {
 }
 
 /// Runs a command line, without the program's name.
-fn run_served(arguments: Vec<OsString>, sink: Box<dyn Write>) -> ServedOutcome {
+fn run_served(request: ServedRequest, sink: Box<dyn Write>) -> ServedOutcome {
+    let arguments = request.arguments;
     let machine = Machine::here();
     let now = machine.as_ref().map_or_else(|_| sys::clock::now(), Machine::now);
     let json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
@@ -50,6 +51,7 @@ fn run_served(arguments: Vec<OsString>, sink: Box<dyn Write>) -> ServedOutcome {
         machine,
         use_index: !globals.no_index,
         agent_tty: None,
+        caller: request.caller,
     };
     match output::run_with_sink(sink, || (command.run)(&context)) {
         Err(error) if !error.is_broken_pipe() => failed(context.name, &error),

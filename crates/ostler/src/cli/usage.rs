@@ -5,20 +5,25 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
+use flows::address;
 use flows::observe::ObserveScope;
-use flows::usage::{UsageQuestion, sum_usage};
+use flows::usage::{UsageQuestion, read_usage_series, sum_usage};
 use model::time::Time;
 use model::wire::{UsageGrouping, UsageResult, UsageSum};
 
+use crate::cli::registry::AnswerSchema;
 use crate::cli::{CliContext, complete, ls};
 use crate::error::{self, Error};
 use crate::render::colour::{Colour, Painter};
 use crate::render::table::{ColumnGive, TableCell, TableColumn, render_table};
-use crate::render::{output, text};
+use crate::render::{duration, output, text};
 
 declare_commands![CommandEntry {
     place: HelpPlace(See, 2),
-    answers: &[answer::<wire::UsageResult>()],
+    answers: &[
+        answer::<wire::UsageResult>(),
+        AnswerSchema { suffix: " --series", ..answer::<wire::UsageSeries>() }
+    ],
     examples: &[
         example("usage --since 7d", "The last seven days."),
         example("usage --by model --agent codex", "One agent, by model."),
@@ -61,6 +66,13 @@ pub(crate) struct UsageArgs {
     /// Print comma-separated values, with a line of headings; `--json` goes before it.
     #[arg(long)]
     csv: bool,
+    /// What each answer of a model used in one session, in order.
+    #[arg(long, requires = "session", conflicts_with_all = ["since", "until", "agent", "csv"])]
+    series: bool,
+    /// With `--series`: the session.
+    #[arg(value_name = "SESSION", requires = "series",
+          add = ArgValueCandidates::new(complete::complete_sessions))]
+    session: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -87,6 +99,9 @@ const BAR_COLUMNS: u64 = 20;
 
 impl UsageArgs {
     pub(crate) fn run_usage(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        if let Some(session) = &self.session {
+            return print_series(context, session);
+        }
         let config = context.settings_to_look()?.config;
         let question = UsageQuestion {
             by: match self.by {
@@ -119,6 +134,30 @@ impl UsageArgs {
         }
         Ok(error::exit_code_for(&result.incomplete))
     }
+}
+
+fn print_series(context: &CliContext, session: &str) -> Result<ExitCode, Error> {
+    let observation = context.observe_now(ObserveScope::All, &[])?;
+    let one = address::resolve_session(&observation, session, &context.current_dir())?;
+    let (series, problem) = read_usage_series(one);
+    if context.json {
+        context.print_json(&series)?;
+    } else {
+        let mut page = String::new();
+        for step in &series.steps {
+            let at = step.at.map(duration::local_time).unwrap_or_default();
+            let model = text::one_line(step.model.as_deref().unwrap_or("unknown"));
+            let tokens = step.tokens;
+            let _ = writeln!(
+                page,
+                "{at}  {model}  input {}  output {}  cache read {}  cache write {}  context {}",
+                tokens.input, tokens.output, tokens.cache_read, tokens.cache_write, step.context
+            );
+        }
+        output::print_text(&page)?;
+        ls::report_incomplete(problem.as_slice());
+    }
+    Ok(error::exit_code_for(problem.as_slice()))
 }
 
 /// A local day, a span before `now`, or a time.

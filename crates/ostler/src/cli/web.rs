@@ -5,12 +5,15 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use flows::observe::ObserveScope;
-use model::wire::{WebStarted, WebTab, WebTabs};
+use flows::work::carry_out_work;
+use flows::writer::{PageOrder, Work};
+use model::page::KeptTab;
+use model::wire::{WebLink, WebStarted, WebTab, WebTabs};
 
 use crate::cli::{CliContext, served};
 use crate::config::parse_rights;
 use crate::error::Error;
-use crate::render::{duration, output, text};
+use crate::render::{duration, output, qr_code, text};
 use crate::web::{
     WebAnswer, WebControlError, WebOrder, WebServer, WebSetup, ask_web, hold_web_lock,
 };
@@ -39,6 +42,18 @@ declare_commands![
         cases: &[empty("web ls"), refused("web ls --no-such-option"), also("web ls")],
         uncased: &[(Usual, "a server is asked in tests/cli/web.rs"), ONE_PROGRAM],
         ..entry!("web ls")
+    },
+    CommandEntry {
+        place: HelpPlace(Everyday, 4),
+        answers: &[answer::<wire::WebLink>()],
+        examples: &[example("web link --open", "Another tab, of the server that runs.").on(Person)],
+        cases: &[refused("web link")],
+        uncased: &[
+            (Usual, "a server is asked in tests/cli/web.rs"),
+            (Empty, "without a server it is refused"),
+            ONE_PROGRAM
+        ],
+        ..entry!("web link")
     },
     CommandEntry {
         place: HelpPlace(Everyday, 2),
@@ -87,12 +102,27 @@ pub(crate) struct WebArgs {
     /// Open the link in the browser.
     #[arg(long)]
     open: bool,
+    /// Draw the link for the camera of a phone; needs `[web] url`.
+    #[arg(long)]
+    qr: bool,
+    /// Serve until standard input ends: how the daemon runs it.
+    #[arg(long, hide = true)]
+    until_input_ends: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum WebCommand {
     /// List the tabs that are signed in.
     Ls,
+    /// Print another link of the server that runs.
+    Link {
+        /// Open it in the browser.
+        #[arg(long)]
+        open: bool,
+        /// Draw it for the camera of a phone; needs `[web] url`.
+        #[arg(long)]
+        qr: bool,
+    },
     /// Grant the right that a page asks for, by the code that it shows.
     Allow {
         /// The code.
@@ -110,6 +140,7 @@ impl WebArgs {
         match &self.action {
             None => self.serve_page(context),
             Some(WebCommand::Ls) => list_tabs(context),
+            Some(WebCommand::Link { open, qr }) => print_another_link(context, *open, *qr),
             Some(WebCommand::Allow { code }) => {
                 let order = WebOrder::Allow { code: code.clone() };
                 let nothing = "no page asks for a right with that code";
@@ -122,6 +153,9 @@ impl WebArgs {
             }
             Some(WebCommand::Revoke { tab }) => {
                 let order = WebOrder::Revoke { name: tab.clone() };
+                if let Some(result) = forget_kept_tab(context, tab)? {
+                    return print_tabs(context, &result);
+                }
                 let nothing = format!("no tab `{tab}` is signed in");
                 change_tab(context, &order, &nothing, "`ostler web ls` lists them")
             }
@@ -134,6 +168,9 @@ impl WebArgs {
             Error::usage_error(format!("`--allow`: {wrong}"), "write it like `--allow type`")
         })?;
         let allowed = if self.allow.is_empty() { settings.allowed } else { given };
+        if self.qr && settings.url.is_none() {
+            return Err(no_url_error());
+        }
         let dirs = sys::dirs::of_this_process()?;
         let _lock = hold_web_lock(&dirs.home).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => already_serves(&dirs),
@@ -148,30 +185,111 @@ impl WebArgs {
             terminals: context.terminals_home()?,
             live: context.live_source(ObserveScope::Active, &[])?,
             dirs: dirs.clone(),
+            machine: context.machine()?.clone(),
+            kept: read_kept_tabs(context)?,
+            proxy_url: settings.url,
         })
         .map_err(|error| listen_error(port, &error))?;
-        let url = settings.url.unwrap_or_else(|| format!("http://127.0.0.1:{}", server.port()));
-        let link = server.new_link(&url)?;
+        let link = server.new_link()?;
+        let (stopper, stop) = tokio::sync::oneshot::channel();
+        if self.until_input_ends {
+            stop_with_input(stopper);
+        }
         if context.json {
             context.print_json(WebStarted {
                 port: server.port(),
                 pid: std::process::id(),
                 right: allowed.as_str().to_owned(),
-                url,
+                url: server.url().to_owned(),
                 link,
             })?;
         } else {
-            output::print_text(&format!("{link}\n"))?;
+            print_link(&link, self.qr)?;
             output::print_notice(
                 "the link is good once, for ten minutes; Enter prints another, Ctrl-C ends",
             );
             if self.open {
                 open_browser(&dirs, &link)?;
             }
-            print_links_on_enter(server.link_maker(url));
+            print_links_on_enter(server.link_maker());
         }
-        server.serve()?;
+        server.serve(stop)?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Ends the server when standard input does, so that it never outlives whoever started it.
+fn stop_with_input(stopper: tokio::sync::oneshot::Sender<()>) {
+    std::thread::spawn(move || {
+        // Whoever holds the other end may say something now and then; only its end counts.
+        std::io::stdin().lock().lines().map_while(Result::ok).for_each(drop);
+        let _ = stopper.send(());
+    });
+}
+
+fn print_link(link: &str, qr: bool) -> Result<(), Error> {
+    if qr {
+        output::print_text(&qr_code::draw_qr_code(link)?)?;
+    }
+    output::print_text(&format!("{link}\n"))
+}
+
+fn no_url_error() -> Error {
+    Error::usage_error(
+        "`--qr` needs `[web] url`: another device cannot reach 127.0.0.1",
+        "set it to the address of a TLS proxy on this machine (docs/web.md)",
+    )
+}
+
+fn print_another_link(context: &CliContext, open: bool, qr: bool) -> Result<ExitCode, Error> {
+    let dirs = sys::dirs::of_this_process()?;
+    if qr && context.load_config()?.web.url.is_none() {
+        return Err(no_url_error());
+    }
+    let answer = ask_web(&dirs, &WebOrder::Link).map_err(|error| control_error(&error))?;
+    let WebAnswer { pid, link: Some(link), .. } = answer else {
+        let reason = answer.failed.unwrap_or_else(|| "it gave none".to_owned());
+        let hint = "end it and start it again".to_owned();
+        return Err(Error::Refused { what: format!("there is no link: {reason}"), hint });
+    };
+    if context.json {
+        context.print_json(WebLink { link, pid })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print_link(&link, qr)?;
+    if open {
+        open_browser(&dirs, &link)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Browsers that stay signed in.
+fn read_kept_tabs(context: &CliContext) -> Result<Vec<KeptTab>, Error> {
+    let kept = flows::pages::list_kept_tabs(context.machine()?.home(), context.now);
+    kept.map_err(|error| Error::Order(store::writer::WriterError::from(error).into()))
+}
+
+/// Forgets a browser while nobody serves; nothing, if somebody does or there is none of that name.
+fn forget_kept_tab(context: &CliContext, name: &str) -> Result<Option<WebTabs>, Error> {
+    let dirs = sys::dirs::of_this_process()?;
+    if !matches!(ask_web(&dirs, &WebOrder::Ls), Err(WebControlError::NotRunning)) {
+        return Ok(None);
+    }
+    let kept = read_kept_tabs(context)?.into_iter().find(|tab| tab.name == name);
+    let Some(kept) = kept else { return Ok(None) };
+    let work = Work::Page(Box::new(PageOrder::Forget { name: name.to_owned() }));
+    carry_out_work(&work, context.machine()?, &mut |_, _| {}).map_err(Error::Order)?;
+    Ok(Some(WebTabs { pid: None, url: None, tabs: vec![kept_view(&kept)] }))
+}
+
+fn kept_view(kept: &KeptTab) -> WebTab {
+    WebTab {
+        name: kept.name.clone(),
+        right: kept.right.clone(),
+        signed_in_at: kept.since,
+        last_used_at: kept.since,
+        kept_until: Some(kept.until),
+        version: String::new(),
     }
 }
 
@@ -217,7 +335,8 @@ fn already_serves(dirs: &sys::dirs::Dirs) -> Error {
     };
     Error::Refused {
         what: format!("`ostler web` already serves this home{place}"),
-        hint: "press Enter where it runs for another link, or end it there".to_owned(),
+        hint: "`ostler web link` prints another link; press Ctrl-C where it runs to end it"
+            .to_owned(),
     }
 }
 
@@ -238,7 +357,10 @@ fn listen_error(port: u16, error: &std::io::Error) -> Error {
 fn list_tabs(context: &CliContext) -> Result<ExitCode, Error> {
     let result = match ask_web(&sys::dirs::of_this_process()?, &WebOrder::Ls) {
         Ok(WebAnswer { pid, url, tabs, .. }) => WebTabs { pid: Some(pid), url: Some(url), tabs },
-        Err(WebControlError::NotRunning) => WebTabs { pid: None, url: None, tabs: Vec::new() },
+        Err(WebControlError::NotRunning) => {
+            let kept = read_kept_tabs(context)?;
+            WebTabs { pid: None, url: None, tabs: kept.iter().map(kept_view).collect() }
+        }
         Err(error) => return Err(control_error(&error)),
     };
     print_tabs(context, &result)
@@ -254,6 +376,10 @@ fn change_tab(
         ask_web(&sys::dirs::of_this_process()?, order).map_err(|error| control_error(&error))?;
     if !answer.found {
         return Err(Error::usage_error(nothing, hint));
+    }
+    if let Some(reason) = answer.failed {
+        let what = format!("done until the server starts anew, but not written: {reason}");
+        return Err(Error::Refused { what, hint: "try again in a moment".to_owned() });
     }
     let result = WebTabs { pid: Some(answer.pid), url: Some(answer.url), tabs: answer.tabs };
     print_tabs(context, &result)
@@ -274,7 +400,10 @@ fn print_tabs(context: &CliContext, result: &WebTabs) -> Result<ExitCode, Error>
     };
     let line = |tab: &WebTab| {
         let used = duration::age_phrase(context.now.since(tab.last_used_at));
-        text::one_line(&format!("{}  may {}  used {used}", tab.name, tab.right)) + "\n"
+        let kept =
+            tab.kept_until.map(|until| format!("  kept until {}", duration::local_time(until)));
+        let kept = kept.unwrap_or_default();
+        text::one_line(&format!("{}  may {}  used {used}{kept}", tab.name, tab.right)) + "\n"
     };
     page.extend(result.tabs.iter().map(line));
     output::print_text(&page)?;

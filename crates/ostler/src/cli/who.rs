@@ -7,6 +7,7 @@ use clap_complete::ArgValueCandidates;
 use flows::address;
 use flows::control::who::{agents_within, describe_holders, held_below};
 use flows::observe::ObserveScope;
+use model::address::EXACT_SIGN;
 use model::control::wire::{ConversationHolders, WhoResult};
 
 use crate::cli::{CliContext, complete, ls};
@@ -43,7 +44,7 @@ impl WhoArgs {
     pub(crate) fn run_who(&self, context: &CliContext) -> Result<ExitCode, Error> {
         let observation = context.observe_now(ObserveScope::All, &[])?;
         let here = context.current_dir();
-        let conversations = if self.target.contains('/') {
+        let conversations = if self.target.contains('/') && !self.target.starts_with(EXACT_SIGN) {
             let directory = ls::absolute_directory(Some(self.target.as_ref()))?.unwrap_or_default();
             let held: Vec<_> = held_below(&observation, &directory).map(describe_holders).collect();
             // A mistyped path must not read as a free one.

@@ -10,15 +10,28 @@ use crate::api::ApiRight;
 #[serde(deny_unknown_fields)]
 pub(super) struct WebTable {
     port: Option<u16>,
+    start: Option<WebStart>,
     allow: Option<Vec<String>>,
     hosts: Option<Vec<String>>,
     url: Option<String>,
+}
+
+/// When the page is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum WebStart {
+    /// When somebody starts `ostler web`.
+    #[default]
+    Never,
+    /// While the daemon runs.
+    WithDaemon,
 }
 
 /// How the page is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WebSettings {
     pub(crate) port: u16,
+    pub(crate) start: WebStart,
     /// What whoever signs in may do.
     pub(crate) allowed: ApiRight,
     /// Names of a TLS proxy on this machine, beside our own.
@@ -29,7 +42,13 @@ pub(crate) struct WebSettings {
 
 impl Default for WebSettings {
     fn default() -> Self {
-        Self { port: 7117, allowed: ApiRight::Watch, hosts: Vec::new(), url: None }
+        Self {
+            port: 7117,
+            start: WebStart::Never,
+            allowed: ApiRight::Watch,
+            hosts: Vec::new(),
+            url: None,
+        }
     }
 }
 
@@ -51,6 +70,7 @@ pub(super) fn read_web_settings(
     let origin = |is_set: bool| if is_set { file } else { "default" }.to_owned();
     let origins = [
         origin(table.port.is_some()),
+        origin(table.start.is_some()),
         origin(table.allow.is_some()),
         origin(table.hosts.is_some()),
         origin(table.url.is_some()),
@@ -70,10 +90,20 @@ pub(super) fn read_web_settings(
         return Err(format!("`web.url = {url:?}` is not an address like https://box.example"));
     }
     let url = table.url.map(|url| url.trim_end_matches('/').to_owned());
-    let settings = WebSettings { port: table.port.unwrap_or(usual.port), allowed, hosts, url };
-    let keys = ["web.port", "web.allow", "web.hosts", "web.url"];
+    let settings = WebSettings {
+        port: table.port.unwrap_or(usual.port),
+        start: table.start.unwrap_or_default(),
+        allowed,
+        hosts,
+        url,
+    };
+    let keys = ["web.port", "web.start", "web.allow", "web.hosts", "web.url"];
     let values = [
         settings.port.to_string(),
+        match settings.start {
+            WebStart::Never => "\"never\"".to_owned(),
+            WebStart::WithDaemon => "\"with-daemon\"".to_owned(),
+        },
         format!("{:?}", settings.allowed.as_str()),
         format!("{:?}", settings.hosts),
         format!("{:?}", settings.url.as_deref().unwrap_or("")),
@@ -99,16 +129,17 @@ mod tests {
             read_web_settings(table, "config.toml").map(|(settings, _)| settings)
         };
         assert_eq!(read("").unwrap(), WebSettings::default());
-        let full = "port = 80\nallow = [\"type\"]\nhosts = [\"box.example\"]\nurl = \"https://box.example/\"";
+        let full = "port = 80\nstart = \"with-daemon\"\nallow = [\"type\"]\nhosts = [\"box.example\"]\nurl = \"https://box.example/\"";
         let full = read(full).unwrap();
         assert_eq!(
-            (full.allowed, full.url.as_deref()),
-            (ApiRight::Type, Some("https://box.example"))
+            (full.allowed, full.start, full.url.as_deref()),
+            (ApiRight::Type, WebStart::WithDaemon, Some("https://box.example"))
         );
         for wrong in [
             "bind = \"0.0.0.0\"",
             "address = \"0.0.0.0\"",
             "port = 70000",
+            "start = \"always\"",
             "allow = [\"all\"]",
             "hosts = [\"http://x\"]",
             "hosts = [\"\"]",

@@ -101,6 +101,8 @@ fn list_sessions(source: &LiveSource) -> Result<Vec<u8>, String> {
         sessions,
         total,
         shown,
+        groups: Vec::new(),
+        after: None,
         incomplete: &observation.incomplete,
         unattached: &observation.unattached,
     };

@@ -6,6 +6,7 @@ pub(crate) mod duration;
 mod json;
 pub(crate) mod output;
 pub(crate) mod progress;
+pub(crate) mod qr_code;
 pub(crate) mod session_table;
 pub(crate) mod sessions;
 pub(crate) mod size;

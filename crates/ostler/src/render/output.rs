@@ -131,6 +131,11 @@ pub(crate) fn print_json_with<T: Serialize, E: Copy + Sync, S: Serialize>(
     Ok(())
 }
 
+/// Where lines of a JSON stream are written by whoever makes them.
+pub(crate) fn open_json_stream() -> impl Write {
+    JsonStdout::open()
+}
+
 /// Writes one line of a JSON stream.
 pub(crate) fn print_json_line<T: Serialize>(result: T) -> Result<(), Error> {
     let mut out = JsonStdout::open();

@@ -43,7 +43,7 @@ pub(crate) struct ScreenPreview {
 impl ScreenPreview {
     /// Joins a terminal; `types` asks for the keyboard, if nobody has it.
     pub(crate) fn join(session: &HostedSession, types: bool) -> Result<Self, HostFault> {
-        let params = AttachParams { size: None, read_only: !types, take: false };
+        let params = AttachParams { size: None, read_only: !types, take: false, by: None };
         let (welcome, early, stream) = ask::attach_terminal(session, params)?;
         let _ = stream.set_nonblocking(true);
         let size = ScreenSize { cols: welcome.cols, rows: welcome.rows };

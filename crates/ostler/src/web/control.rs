@@ -16,11 +16,11 @@ use sys::lock::{AdvisoryLock, LockAttempt};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::WebState;
 use super::server::tab_view;
+use super::{WebState, make_link};
 
 /// How long either side waits for the other.
-const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest line.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 
@@ -34,6 +34,8 @@ pub(crate) enum WebOrder {
     Revoke { name: String },
     /// Give the right that a code asks for.
     Allow { code: String },
+    /// Make another link.
+    Link,
 }
 
 /// What it answers.
@@ -44,6 +46,12 @@ pub(crate) struct WebAnswer {
     /// Whether what was asked for was there.
     pub(crate) found: bool,
     pub(crate) tabs: Vec<WebTab>,
+    /// The link that was asked for.
+    #[serde(default)]
+    pub(crate) link: Option<String>,
+    /// Why it was not done.
+    #[serde(default)]
+    pub(crate) failed: Option<String>,
 }
 
 /// Why the server was not asked.
@@ -124,12 +132,15 @@ pub(super) fn serve_control(
     })
 }
 
-async fn answer_order(mut stream: tokio::net::UnixStream, state: &WebState) -> io::Result<()> {
+async fn answer_order(mut stream: tokio::net::UnixStream, state: &Arc<WebState>) -> io::Result<()> {
     let (reader, mut writer) = stream.split();
     let mut line = String::new();
     tokio::io::BufReader::new(reader.take(MAX_LINE_BYTES)).read_line(&mut line).await?;
     let order: WebOrder = serde_json::from_str(&line)?;
-    let mut answer = serde_json::to_vec(&carry_out(state, &order))?;
+    let worker = Arc::clone(state);
+    // What is kept of tabs is written by the writer, who may be busy.
+    let answer = tokio::task::spawn_blocking(move || carry_out(&worker, &order)).await;
+    let mut answer = serde_json::to_vec(&answer.map_err(io::Error::other)?)?;
     answer.push(b'\n');
     writer.write_all(&answer).await
 }
@@ -144,16 +155,35 @@ fn carry_out(state: &WebState, order: &WebOrder) -> WebAnswer {
             tab.into_iter().collect()
         }
         WebOrder::Allow { code } => sign_ins.allow_code(code, Instant::now()).into_iter().collect(),
+        WebOrder::Link => Vec::new(),
     };
     drop(sign_ins);
-    if !matches!(order, WebOrder::Ls) {
+    let is_question = matches!(order, WebOrder::Ls | WebOrder::Link);
+    if !is_question {
         state.note_revision();
     }
+    let kept = tabs.iter().filter(|tab| !is_question && tab.kept_until.is_some());
+    let mut failed: Option<String> = kept
+        .filter_map(|tab| match order {
+            WebOrder::Revoke { name } => state.notes.forget_tab(name).err(),
+            _ => {
+                let kept = state.sign_ins().describe_kept(&tab.name, sys::clock::now())?;
+                state.notes.keep_tab(kept).err()
+            }
+        })
+        .map(|failure| failure.message)
+        .next();
+    let link = match order {
+        WebOrder::Link => make_link(state).map_err(|error| failed = Some(error.to_string())).ok(),
+        _ => None,
+    };
     WebAnswer {
         pid: std::process::id(),
         url: state.url.clone(),
-        found: matches!(order, WebOrder::Ls) || !tabs.is_empty(),
+        found: is_question || !tabs.is_empty(),
         tabs: tabs.iter().map(|tab| tab_view(tab, state)).collect(),
+        link,
+        failed,
     }
 }
 

@@ -8,6 +8,7 @@
 mod assets;
 mod control;
 mod guard;
+mod notes;
 mod server;
 mod sessions;
 mod sign_in;
@@ -21,13 +22,16 @@ use std::time::Instant;
 
 use flows::live::LiveSource;
 use flows::terminal::TerminalHome;
-use tokio::sync::Semaphore;
+use model::page::KeptTab;
+use sys::machine::Machine;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::api::{ApiRight, ApiService, CommandRunner};
 
 use control::ControlServer;
 pub(crate) use control::{WebAnswer, WebControlError, WebOrder, ask_web, hold_web_lock};
 use guard::HostRules;
+use notes::PageNotes;
 use sessions::SessionHub;
 use sign_in::SignIns;
 use terminals::TerminalHub;
@@ -47,6 +51,11 @@ pub(crate) struct WebSetup {
     pub(crate) terminals: TerminalHome,
     pub(crate) live: LiveSource,
     pub(crate) dirs: sys::dirs::Dirs,
+    pub(crate) machine: Machine,
+    /// Browsers that stay signed in.
+    pub(crate) kept: Vec<KeptTab>,
+    /// Where a proxy is reached: links begin with it.
+    pub(crate) proxy_url: Option<String>,
 }
 
 /// What all connections share.
@@ -64,6 +73,7 @@ struct WebState {
     assets: assets::AssetTable,
     allowed: ApiRight,
     url: String,
+    notes: PageNotes,
 }
 
 impl WebState {
@@ -98,17 +108,20 @@ impl WebServer {
             Err(error) => tracing::debug!(%error, "no listener on ::1"),
         }
         let control = ControlServer::listen(&setup.dirs)?;
+        let mut sign_ins = SignIns::default();
+        sign_ins.restore_tabs(&setup.kept);
         let state = WebState {
             api: ApiService::new(setup.runner),
             hosts: HostRules::new(port, setup.hosts),
-            sign_ins: Mutex::new(SignIns::default()),
+            sign_ins: Mutex::new(sign_ins),
             revised: tokio::sync::watch::Sender::new(0),
             terminals: Arc::new(TerminalHub::new(setup.terminals)),
             sessions: Arc::new(SessionHub::new(setup.live)),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
             assets: assets::AssetTable::build(),
             allowed: setup.allowed,
-            url: format!("http://127.0.0.1:{port}"),
+            url: setup.proxy_url.unwrap_or_else(|| format!("http://127.0.0.1:{port}")),
+            notes: PageNotes::start(setup.machine)?,
         };
         Ok(Self { state: Arc::new(state), listeners, control, port })
     }
@@ -119,26 +132,28 @@ impl WebServer {
 
     /// A link that signs one tab in, once, within ten minutes; its key is in the fragment, which no
     /// server, log or referrer sees.
-    pub(crate) fn new_link(&self, base: &str) -> std::io::Result<String> {
-        make_link(&self.state, base)
+    pub(crate) fn new_link(&self) -> std::io::Result<String> {
+        make_link(&self.state)
+    }
+
+    /// Where pages reach it.
+    pub(crate) fn url(&self) -> &str {
+        &self.state.url
     }
 
     /// What makes further links while the server runs.
-    pub(crate) fn link_maker(
-        &self,
-        base: String,
-    ) -> impl Fn() -> std::io::Result<String> + Send + use<> {
+    pub(crate) fn link_maker(&self) -> impl Fn() -> std::io::Result<String> + Send + use<> {
         let state = Arc::clone(&self.state);
-        move || make_link(&state, &base)
+        move || make_link(&state)
     }
 
-    /// Serves until the process ends.
-    pub(crate) fn serve(self) -> std::io::Result<()> {
-        server::serve_all(self.state, self.listeners, self.control)
+    /// Serves until the process ends, or until something is said through `stop`.
+    pub(crate) fn serve(self, stop: oneshot::Receiver<()>) -> std::io::Result<()> {
+        server::serve_all(self.state, self.listeners, self.control, stop)
     }
 }
 
-fn make_link(state: &WebState, base: &str) -> std::io::Result<String> {
+fn make_link(state: &WebState) -> std::io::Result<String> {
     let key = state.sign_ins().new_key(Instant::now())?;
-    Ok(format!("{base}/#k={key}"))
+    Ok(format!("{}/#k={key}", state.url))
 }

@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use model::wire::{WebRightAsked, WebTab, WebTicket, WebToken};
 use serde::Deserialize;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -43,10 +43,11 @@ pub(super) fn serve_all(
     state: Arc<WebState>,
     listeners: Vec<TcpListener>,
     control: ControlServer,
+    stop: oneshot::Receiver<()>,
 ) -> std::io::Result<()> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_io().enable_time().build()?;
-    runtime.block_on(async move {
+    let served = runtime.block_on(async move {
         let places = Arc::new(Semaphore::new(sys::socket::connection_limit(MOST_CONNECTIONS)));
         let mut servers = Vec::new();
         for listener in listeners {
@@ -56,11 +57,20 @@ pub(super) fn serve_all(
             servers.push(tokio::spawn(accept_connections(listener, state, places)));
         }
         servers.push(tokio::spawn(serve_control(control, state)?));
-        for server in servers {
-            server.await.map_err(std::io::Error::other)?;
-        }
-        Ok(())
-    })
+        // One that is not wanted any more may have been dropped: then it serves for good.
+        tokio::spawn(async move {
+            if stop.await.is_ok() {
+                servers.iter().for_each(JoinHandle::abort);
+            } else {
+                std::future::pending::<()>().await;
+            }
+        })
+        .await
+        .map_err(std::io::Error::other)
+    });
+    // Nobody waits for commands that are still at work: they are cancelled like those of a closed pipe.
+    runtime.shutdown_background();
+    served
 }
 
 /// Somebody who is connected.
@@ -158,9 +168,63 @@ async fn route_request(
     let (head, body) = request.into_parts();
     let body = read_body(body).await?;
     match found.route.work {
+        RouteWork::Door(DoorRoute::Keep) => keep_tab(state, tab.name).await,
+        RouteWork::Door(DoorRoute::SignOut) => sign_out(state, tab).await,
         RouteWork::Door(route) => answer_tab(state, route, &tab, &body),
-        _ => Ok(state.api.answer(&found, head.uri.query(), &body).await),
+        work => {
+            let caller = Some(tab.audit_name());
+            let reply = state.api.answer(&found, head.uri.query(), &body, caller).await;
+            if found.route.right > ApiRight::Watch && reply.status().is_success() {
+                let session = found.path.first().map(|(_, value)| value.as_str());
+                let session = session.filter(|_| found.route.path.starts_with("/v1/sessions/"));
+                state.notes.note_command(&tab.audit_name(), command_name(work), session);
+            }
+            Ok(reply)
+        }
     }
+}
+
+/// A route's command, as people type it.
+fn command_name(work: RouteWork) -> String {
+    match work {
+        RouteWork::Command(words) | RouteWork::Lines(words, _) | RouteWork::File(words, _) => {
+            let words = words.iter().take_while(|word| !word.starts_with('-'));
+            words.copied().collect::<Vec<_>>().join(" ")
+        }
+        RouteWork::Door(_) => String::new(),
+    }
+}
+
+/// Keeps a browser signed in.
+async fn keep_tab(state: &Arc<WebState>, name: String) -> Result<ApiReply, ApiFailure> {
+    let signed_out = || ApiFailure::new("UNAUTHORIZED", "signed out", "sign in again");
+    let kept = state.sign_ins().describe_kept(&name, sys::clock::now()).ok_or_else(signed_out)?;
+    let (writer, row) = (Arc::clone(state), kept.clone());
+    let written = tokio::task::spawn_blocking(move || writer.notes.keep_tab(row)).await;
+    written.map_err(|_| ApiFailure::new("INTERNAL_ERROR", "it broke off", "try again"))??;
+    let tab = state.sign_ins().note_kept(&kept);
+    match tab {
+        Some(tab) => Ok(json_reply(tab_view(&tab, state))),
+        None => {
+            // Signed out meanwhile, which counts.
+            let writer = Arc::clone(state);
+            let forget = move || writer.notes.forget_tab(&name);
+            let _ = tokio::task::spawn_blocking(forget).await;
+            Err(signed_out())
+        }
+    }
+}
+
+/// Signs a tab out, for good: what was kept of it is gone when this is answered.
+async fn sign_out(state: &Arc<WebState>, tab: SignedTab) -> Result<ApiReply, ApiFailure> {
+    state.sign_ins().revoke_tab(&tab.name);
+    state.note_revision();
+    if tab.kept_until.is_some() {
+        let (writer, name) = (Arc::clone(state), tab.name.clone());
+        let forgotten = tokio::task::spawn_blocking(move || writer.notes.forget_tab(&name)).await;
+        forgotten.map_err(|_| ApiFailure::new("INTERNAL_ERROR", "it broke off", "try again"))??;
+    }
+    Ok(json_reply(tab_view(&tab, state)))
 }
 
 /// Whether a tab may do that, and what opens the lock.
@@ -233,11 +297,6 @@ fn answer_tab(
         |error: std::io::Error| ApiFailure::new("INTERNAL_ERROR", error.to_string(), "try again");
     match route {
         DoorRoute::Tab => Ok(json_reply(tab_view(tab, state))),
-        DoorRoute::SignOut => {
-            state.sign_ins().revoke_tab(&tab.name);
-            state.note_revision();
-            Ok(json_reply(tab_view(tab, state)))
-        }
         DoorRoute::AskRight => {
             let RightRequest { right } = parse_body(body)?;
             let right = ApiRight::parse(&right).ok_or_else(|| {
@@ -253,7 +312,9 @@ fn answer_tab(
             Ok(json_reply(WebTicket { ticket }))
         }
         DoorRoute::Document => Ok(document_reply(&state.api.runner)),
-        DoorRoute::SignIn | DoorRoute::Stream => Err(ApiFailure::not_found()),
+        DoorRoute::SignIn | DoorRoute::Stream | DoorRoute::Keep | DoorRoute::SignOut => {
+            Err(ApiFailure::not_found())
+        }
     }
 }
 
@@ -264,6 +325,7 @@ pub(super) fn tab_view(tab: &SignedTab, state: &WebState) -> WebTab {
         right: tab.right.as_str().to_owned(),
         signed_in_at: tab.since,
         last_used_at: tab.last_used,
+        kept_until: tab.kept_until,
         version: state.assets.version.clone(),
     }
 }

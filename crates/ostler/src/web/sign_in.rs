@@ -1,13 +1,15 @@
 //! Sign-in: one-time keys, tab tokens, tickets for sockets, codes that ask for a right.
 //!
-//! Everything lives in this process: a restart signs everybody out. Secrets are 256 random bits, held as
-//! SHA-256 hashes and compared in constant time. Time is an argument.
+//! Everything lives in this process, and a restart signs everybody out but browsers that asked to be kept
+//! (`model::page::KeptTab`). Secrets are 256 random bits, held as SHA-256 hashes and compared in constant
+//! time. Time is an argument.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use model::page::{KEPT_TAB_LIFETIME, KeptTab};
 use model::time::Time;
 use sha2::{Digest, Sha256};
 
@@ -29,6 +31,8 @@ const WRONG_WINDOW: Duration = Duration::from_secs(60);
 
 type SecretHash = [u8; 32];
 
+const TAB_PREFIX: &str = "tab-";
+
 /// A tab that is signed in.
 #[derive(Clone, Debug)]
 pub(super) struct SignedTab {
@@ -36,7 +40,16 @@ pub(super) struct SignedTab {
     pub(super) right: ApiRight,
     pub(super) since: Time,
     pub(super) last_used: Time,
+    /// Until when it stays signed in, whatever becomes of this process.
+    pub(super) kept_until: Option<Time>,
     hash: SecretHash,
+}
+
+impl SignedTab {
+    /// Its name in events and logs, where there are others than tabs.
+    pub(super) fn audit_name(&self) -> String {
+        format!("web:{}", self.name)
+    }
 }
 
 /// A secret that is good once, until then.
@@ -82,8 +95,9 @@ impl SignIns {
         let token = random_secret().map_err(internal)?;
         self.made += 1;
         let at = sys::clock::now();
-        let name = format!("tab-{}", self.made);
-        let tab = SignedTab { name, right, since: at, last_used: at, hash: hash_secret(&token) };
+        let name = format!("{TAB_PREFIX}{}", self.made);
+        let hash = hash_secret(&token);
+        let tab = SignedTab { name, right, since: at, last_used: at, kept_until: None, hash };
         if self.tabs.len() >= MOST_TABS
             && let Some(oldest) =
                 (0..self.tabs.len()).min_by_key(|at| self.tabs[*at].last_used.as_millis())
@@ -104,13 +118,54 @@ impl SignIns {
             return Err(ApiFailure::new("UNAUTHORIZED", "a token is needed", SIGN_IN_HINT));
         };
         let hash = hash_secret(token);
+        let at = sys::clock::now();
+        self.tabs.retain(|tab| tab.kept_until.is_none_or(|until| until > at));
         match self.tabs.iter_mut().find(|tab| is_same(&tab.hash, &hash)) {
             Some(tab) => {
-                tab.last_used = sys::clock::now();
+                tab.last_used = at;
                 Ok(tab.clone())
             }
             None => Err(self.refuse(now, "the token is not known here")),
         }
+    }
+
+    /// Signs in browsers that were kept.
+    pub(super) fn restore_tabs(&mut self, kept: &[KeptTab]) {
+        for tab in kept {
+            let hash = URL_SAFE_NO_PAD.decode(&tab.token_hash).ok();
+            let hash: Option<SecretHash> = hash.and_then(|hash| hash.try_into().ok());
+            let (Some(hash), Some(right)) = (hash, ApiRight::parse(&tab.right)) else { continue };
+            // A name is used once.
+            let number = tab.name.strip_prefix(TAB_PREFIX).and_then(|number| number.parse().ok());
+            self.made = self.made.max(number.unwrap_or(0));
+            self.tabs.push(SignedTab {
+                name: tab.name.clone(),
+                right,
+                since: tab.since,
+                last_used: tab.since,
+                kept_until: Some(tab.until),
+                hash,
+            });
+        }
+    }
+
+    /// What is to be kept of a tab, from now on; nothing, if it is not signed in any more.
+    pub(super) fn describe_kept(&self, name: &str, now: Time) -> Option<KeptTab> {
+        let tab = self.find_tab(name)?;
+        Some(KeptTab {
+            name: tab.name.clone(),
+            token_hash: URL_SAFE_NO_PAD.encode(tab.hash),
+            right: tab.right.as_str().to_owned(),
+            since: tab.since,
+            until: tab.kept_until.unwrap_or(now.plus(KEPT_TAB_LIFETIME)),
+        })
+    }
+
+    /// Notes that a tab is kept.
+    pub(super) fn note_kept(&mut self, kept: &KeptTab) -> Option<SignedTab> {
+        let tab = self.tabs.iter_mut().find(|tab| tab.name == kept.name)?;
+        tab.kept_until = Some(kept.until);
+        Some(tab.clone())
     }
 
     /// The tab of that name, if it is still signed in.
@@ -289,6 +344,22 @@ mod tests {
         assert_eq!(sign_ins.allow_code(&watch, now).unwrap().right, ApiRight::Type);
         let late = sign_ins.ask_right(&tab, ApiRight::Manage, now).unwrap();
         assert!(sign_ins.allow_code(&late, now + CODE_LIFETIME).is_none());
+    }
+
+    #[test]
+    fn a_kept_browser_is_signed_in_after_a_restart_until_its_time_is_over() {
+        let (mut sign_ins, now) = (SignIns::default(), Instant::now());
+        let (token, tab) = signed_in(&mut sign_ins, now);
+        let kept = sign_ins.describe_kept(&tab.name, sys::clock::now()).unwrap();
+        assert!(!format!("{kept:?}").contains(&token), "only a hash is kept");
+        let mut again = SignIns::default();
+        again.restore_tabs(std::slice::from_ref(&kept));
+        assert_eq!(again.check_token(Some(&token), now).unwrap().name, tab.name);
+        let (_, other) = signed_in(&mut again, now);
+        assert_ne!(other.name, tab.name);
+        let mut late = SignIns::default();
+        late.restore_tabs(&[KeptTab { until: Time::from_millis(1), ..kept }]);
+        assert!(late.check_token(Some(&token), now).is_err());
     }
 
     #[test]

@@ -17,6 +17,7 @@ use hyper::header::{
 use hyper::upgrade::Upgraded;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use model::page::PageAct;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha1::{Digest, Sha1};
@@ -341,6 +342,7 @@ impl TabSocket {
             Subscription::Terminal { id } => {
                 let hub = Arc::clone(&self.state.terminals);
                 let channel = TerminalChannel::open(hub, id, ch, self.wake.clone()).await?;
+                self.state.notes.note_watched(&self.audit_name(), channel.terminal_id());
                 SocketChannel::Terminal(Box::new(channel))
             }
             Subscription::Sessions { filter } => self.watch_sessions(ch, &filter)?,
@@ -362,6 +364,11 @@ impl TabSocket {
         Ok(SocketChannel::Sessions { channel: Box::new(channel), latest, forward })
     }
 
+    /// The tab's name in events and logs.
+    fn audit_name(&self) -> String {
+        format!("web:{}", self.tab)
+    }
+
     /// The channel of a terminal, for a tab that may type.
     fn typing_channel(&mut self, ch: u32) -> Result<&mut TerminalChannel, ApiFailure> {
         let tab = self.state.sign_ins().find_tab(&self.tab).cloned();
@@ -378,14 +385,22 @@ impl TabSocket {
     }
 
     async fn type_in(&mut self, ch: u32, n: u64, typed: Typed) -> ChannelResult {
-        self.typing_channel(ch)?.type_in(n, typed).await?;
+        let channel = self.typing_channel(ch)?;
+        if channel.type_in(n, typed).await? {
+            let terminal = channel.terminal_id().to_owned();
+            self.state.notes.note_terminal(&self.audit_name(), PageAct::Typed, &terminal);
+        }
         Ok(Some(json!({ "ch": ch, "typed": n })))
     }
 
     async fn take_keyboard(&mut self, ch: u32) -> ChannelResult {
         let hub = Arc::clone(&self.state.terminals);
         let wake = self.wake.clone();
-        self.typing_channel(ch)?.take_keyboard(hub, wake).await?;
+        let by = self.audit_name();
+        let channel = self.typing_channel(ch)?;
+        channel.take_keyboard(hub, by.clone(), wake).await?;
+        let terminal = channel.terminal_id().to_owned();
+        self.state.notes.note_terminal(&by, PageAct::TookKeyboard, &terminal);
         Ok(None)
     }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use flows::terminal::screen::runs::{RunPainter, TextRun};
-use flows::terminal::screen::{Personality, ScreenSize, Theme, keys};
+use flows::terminal::screen::{MouseTracking, Personality, ScreenSize, Theme, keys};
 use flows::terminal::stream::Keyboard;
 use model::hosted::HostFault;
 use model::hosted::wire::Dimensions;
@@ -55,6 +55,9 @@ struct ScreenFrame<'a> {
     title: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     writer: Option<WriterWord>,
+    /// Which mouse events the program asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mouse: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     over: Option<&'a str>,
 }
@@ -67,6 +70,7 @@ struct ToldScreen {
     cursor: Option<Vec<u16>>,
     title: Option<String>,
     writer: Option<WriterWord>,
+    mouse: Option<&'static str>,
     over: bool,
 }
 
@@ -82,6 +86,8 @@ pub(super) struct TerminalChannel {
     /// The number of the last input: one that comes again is dropped.
     last_input: Option<u64>,
     writer: Option<TerminalWriter>,
+    /// Whether something was typed since the keyboard was taken.
+    has_typed: bool,
     forward: JoinHandle<()>,
 }
 
@@ -113,6 +119,7 @@ impl TerminalChannel {
             seen: 0,
             last_input: None,
             writer: None,
+            has_typed: false,
             forward,
         })
     }
@@ -160,6 +167,7 @@ impl TerminalChannel {
             _ => WriterWord::Other,
         };
         let title = screen.title();
+        let mouse = mouse_word(screen.modes().mouse);
         let over = shown.over.as_deref().filter(|_| !self.told.over);
         let frame = ScreenFrame {
             ch: self.ch,
@@ -171,6 +179,7 @@ impl TerminalChannel {
             cursor: Some(cursor.clone()).filter(|cursor| self.told.cursor.as_ref() != Some(cursor)),
             title: Some(title).filter(|title| self.told.title.as_deref() != Some(title)),
             writer: Some(writer).filter(|writer| self.told.writer != Some(*writer)),
+            mouse: Some(mouse).filter(|mouse| self.told.mouse != Some(*mouse)),
             over,
         };
         let says_something = whole
@@ -178,6 +187,7 @@ impl TerminalChannel {
             || frame.cursor.is_some()
             || frame.title.is_some()
             || frame.writer.is_some()
+            || frame.mouse.is_some()
             || over.is_some();
         if !says_something {
             return None;
@@ -188,6 +198,7 @@ impl TerminalChannel {
             cursor: Some(cursor),
             title: Some(title.to_owned()),
             writer: Some(writer),
+            mouse: Some(mouse),
             over: shown.over.is_some(),
             rows,
         };
@@ -195,10 +206,16 @@ impl TerminalChannel {
         Some(text)
     }
 
-    /// Types, if this tab has the keyboard. The same number twice is the same input.
-    pub(super) async fn type_in(&mut self, n: u64, typed: Typed) -> Result<(), ApiFailure> {
+    /// Which terminal it is.
+    pub(super) fn terminal_id(&self) -> &str {
+        &self.id
+    }
+
+    /// Types, if this tab has the keyboard; whether it is the first time since it was taken. The same
+    /// number twice is the same input.
+    pub(super) async fn type_in(&mut self, n: u64, typed: Typed) -> Result<bool, ApiFailure> {
         if self.last_input.is_some_and(|last| n <= last) {
-            return Ok(());
+            return Ok(false);
         }
         let bytes = self.encode_input(&typed)?;
         let Some(writer) = self.writer.as_mut().filter(|writer| writer.has_keyboard()) else {
@@ -212,7 +229,8 @@ impl TerminalChannel {
         self.last_input = Some(n);
         writer.type_bytes(&bytes).await.map_err(|error| {
             ApiFailure::new("MAY_HAVE_APPLIED", error.to_string(), "look at the screen")
-        })
+        })?;
+        Ok(!std::mem::replace(&mut self.has_typed, true))
     }
 
     fn encode_input(&self, typed: &Typed) -> Result<Vec<u8>, ApiFailure> {
@@ -246,16 +264,17 @@ impl TerminalChannel {
     pub(super) async fn take_keyboard(
         &mut self,
         hub: Arc<TerminalHub>,
+        by: String,
         wake: mpsc::Sender<u32>,
     ) -> Result<(), ApiFailure> {
         self.release_keyboard().await;
         let id = self.id.clone();
-        let taken = tokio::task::spawn_blocking(move || hub.take_keyboard(&id)).await;
+        let taken = tokio::task::spawn_blocking(move || hub.take_keyboard(&id, by)).await;
         let (stream, early) =
             taken.map_err(|_| no_host())?.map_err(|fault| host_failure(&fault))?;
         let writer = TerminalWriter::join(stream, early, wake, self.ch);
         self.writer = Some(writer.map_err(|_| no_host())?);
-        tracing::info!(terminal = self.id, "a page took the keyboard");
+        self.has_typed = false;
         Ok(())
     }
 
@@ -281,6 +300,16 @@ impl TerminalChannel {
     pub(super) async fn leave(mut self) {
         self.forward.abort();
         self.release_keyboard().await;
+    }
+}
+
+/// What the page is told of the mouse: nothing, buttons, dragging too, every move.
+const fn mouse_word(tracking: MouseTracking) -> &'static str {
+    match tracking {
+        MouseTracking::Off => "off",
+        MouseTracking::Press | MouseTracking::Click => "click",
+        MouseTracking::Drag => "drag",
+        MouseTracking::Motion => "motion",
     }
 }
 

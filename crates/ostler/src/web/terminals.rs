@@ -51,9 +51,13 @@ impl TerminalHub {
     }
 
     /// Takes the keyboard of a terminal. Blocks until its host answers.
-    pub(super) fn take_keyboard(&self, id: &str) -> Result<(UnixStream, Vec<u8>), HostFault> {
+    pub(super) fn take_keyboard(
+        &self,
+        id: &str,
+        by: String,
+    ) -> Result<(UnixStream, Vec<u8>), HostFault> {
         let session = self.home.open_session(id)?.as_settled();
-        let params = AttachParams { size: None, read_only: false, take: true };
+        let params = AttachParams { size: None, read_only: false, take: true, by: Some(by) };
         let (_, early, stream) = ask::attach_terminal(&session, params)?;
         Ok((stream, early))
     }
@@ -78,7 +82,7 @@ pub(super) struct ShownTerminal {
 
 impl TerminalFeed {
     fn start(session: &HostedSession) -> Result<Arc<Self>, HostFault> {
-        let params = AttachParams { size: None, read_only: true, take: false };
+        let params = AttachParams { size: None, read_only: true, take: false, by: None };
         let (welcome, early, stream) = ask::attach_terminal(session, params)?;
         let broken = |error: std::io::Error| {
             HostFault::new(model::hosted::FaultCode::HostUnreachable, error.to_string())

@@ -5,6 +5,7 @@
 
 mod cast;
 mod film;
+mod frames;
 mod gif;
 mod html;
 mod txt;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 pub use cast::{CastV2, CastV3};
 pub use film::{FRAMES_A_SECOND, FilmMarks, FilmSettings, FilmWriter, RawVideo};
+pub use frames::FrameLines;
 pub use gif::Gif;
 pub use html::Html;
 pub use txt::Txt;

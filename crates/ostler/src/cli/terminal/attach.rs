@@ -91,7 +91,7 @@ impl AttachArgs {
         let size = sys::terminal::stdout_size()
             .filter(|_| !self.keep_size)
             .map(|size| Dimensions { cols: size.cols, rows: size.rows });
-        let params = AttachParams { size, read_only: self.read_only, take: self.take };
+        let params = AttachParams { size, read_only: self.read_only, take: self.take, by: None };
         let (welcome, early, stream) = ask::attach_terminal(&session, params)?;
         let signals = sys::signals::watch_signals(&[
             Signal::WindowChange,

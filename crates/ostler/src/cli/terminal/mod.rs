@@ -15,6 +15,7 @@ pub(super) mod attach;
 pub(super) mod batch;
 pub(super) mod create;
 pub(super) mod destroy;
+pub(super) mod frames;
 pub(super) mod inspect;
 pub(super) mod mark;
 pub(super) mod paste;
@@ -22,6 +23,7 @@ pub(super) mod record;
 pub(super) mod resize;
 pub(super) mod run;
 pub(super) mod screenshot;
+pub(super) mod scrollback;
 pub(super) mod send_keys;
 pub(super) mod signal;
 pub(super) mod snapshot;
@@ -49,7 +51,7 @@ impl CliContext {
     pub(crate) fn find_terminal(&self, text: &str) -> Result<HostedSession, Error> {
         let home = self.terminals_home()?;
         let error = match home.find_session(text) {
-            Ok(session) => return Ok(session),
+            Ok(session) => return Ok(session.typed_by(self.caller.clone())),
             Err(error) => Error::from(error),
         };
         if self.personality == Personality::AgentTty || error.stable_code() != "SESSION_NOT_FOUND" {
@@ -64,7 +66,7 @@ impl CliContext {
             Err(ambiguous) => return Err(ambiguous.into()),
         };
         match &found.session.linked[..] {
-            [terminal] => Ok(home.find_session(&terminal.id)?),
+            [terminal] => Ok(home.find_session(&terminal.id)?.typed_by(self.caller.clone())),
             [] => Err(not_hosted(found)),
             several => Err(AddressError::Ambiguous {
                 text: text.to_owned(),

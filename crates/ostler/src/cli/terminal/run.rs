@@ -73,8 +73,13 @@ impl RunArgs {
                 HostFault::invalid_input("--timeout must be a positive integer.")
             })?);
         let session = context.find_terminal(&self.id)?;
-        let params =
-            RunParams { command, no_wait: self.no_wait, timeout_ms, capture: self.capture };
+        let params = RunParams {
+            command,
+            no_wait: self.no_wait,
+            timeout_ms,
+            capture: self.capture,
+            by: None,
+        };
         let result = ask::run_command(&session, params)?;
         if context.json {
             context.print_json(&result)?;

@@ -6,7 +6,7 @@ use testkit::home::TempHome;
 use super::client::WebUnderTest;
 use crate::cli::run::{run, sample_home};
 
-const SESSION: &str = "666e4f9b";
+const SESSION: &str = "666e4f9b-6b85-4b9f-83d1-1435ba512bba";
 
 fn document(home: &TempHome) -> Value {
     serde_json::from_str(&run(home, "schema --openapi").exits(0).stdout).unwrap()
@@ -33,11 +33,6 @@ fn row_31_the_document_is_what_is_served_and_answers_fit_it() {
     let document = document(&home);
     let served = web.get("/v1/openapi.json", &token);
     assert_eq!(served.json(), document);
-    let id = run(&home, "ls -a --json").exits(0).sessions().into_iter().find_map(|session| {
-        let id = session["id"].as_str()?.to_owned();
-        id.starts_with(SESSION).then_some(id)
-    });
-    let id = id.unwrap();
     let mut checked = 0;
     for (method, path, operation) in routes(&document) {
         let content = &operation["responses"]["200"]["content"];
@@ -47,7 +42,7 @@ fn row_31_the_document_is_what_is_served_and_answers_fit_it() {
             continue;
         }
         let query = if path == "/v1/search" { "?q=hello" } else { "" };
-        let answer = web.get(&format!("{}{query}", path.replace("{id}", &id)), &token);
+        let answer = web.get(&format!("{}{query}", path.replace("{id}", SESSION)), &token);
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
         let schema = json!({
             "$ref": content[&kind]["schema"]["$ref"],
@@ -91,7 +86,8 @@ fn row_32_every_route_asks_for_its_right() {
             assert!([401, 429].contains(&refused.status), "{method} {path}: {}", refused.head);
             assert!(!refused.text().contains("no-such-session"), "{}", refused.text());
         }
-        if path == "/v1/tab" && method == "DELETE" {
+        // What these do is theirs: the tab is signed out, or kept.
+        if (path == "/v1/tab" && method == "DELETE") || path == "/v1/tab/keep" {
             continue;
         }
         let watching = web.call(&method, &path, &token, &Value::Null);
@@ -136,8 +132,7 @@ fn row_42_what_changed_meanwhile_is_refused_and_nothing_is_done() {
 #[test]
 fn row_67_clean_up_and_undo_say_what_the_command_line_says() {
     let home = sample_home();
-    let id = "666e4f9b-6b85-4b9f-83d1-1435ba512bba";
-    let old = home.join(format!(".claude/projects/-home-user-repo/{id}.jsonl"));
+    let old = home.join(format!(".claude/projects/-home-user-repo/{SESSION}.jsonl"));
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(86_400);
     std::fs::File::options().append(true).open(old).unwrap().set_modified(long_ago).unwrap();
     let web = WebUnderTest::start(&home, "--allow manage");
@@ -183,4 +178,67 @@ fn the_daemon_answers_the_same_routes_to_its_own_user() {
     assert!(ask("GET /v1/sessions/none").starts_with("HTTP/1.1 404"));
     assert!(ask("POST /v1/tab").starts_with("HTTP/1.1 404"));
     assert!(ask("GET /v1/openapi.json").contains("\"openapi\":\"3.1.0\""));
+}
+
+#[test]
+fn an_id_is_exact_over_http_and_a_list_goes_on_where_it_ended() {
+    let home = sample_home();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    for good in [SESSION.to_owned(), format!("claude-code:{SESSION}")] {
+        assert_eq!(web.get(&format!("/v1/sessions/{good}"), &token).status, 200, "{good}");
+    }
+    for loose in [&SESSION[..8], &SESSION.to_uppercase(), &format!("codex:{SESSION}")] {
+        assert_eq!(web.get(&format!("/v1/sessions/{loose}"), &token).status, 404, "{loose}");
+    }
+    let list = |query: &str| web.get(&format!("/v1/sessions?{query}"), &token).json();
+    let ids = |answer: &Value| -> Vec<String> {
+        let sessions = answer["result"]["sessions"].as_array().unwrap().iter();
+        sessions.map(|one| one["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = ids(&list("all=true"));
+    let (mut seen, mut query) = (Vec::new(), "all=true&limit=3".to_owned());
+    loop {
+        let page = list(&query);
+        seen.extend(ids(&page));
+        let Some(after) = page["result"]["after"].as_str() else { break };
+        query = format!("all=true&limit=3&after={after}");
+    }
+    assert_eq!(seen, all);
+    let ended = list("group=ended");
+    let groups = ended["result"]["groups"].as_array().unwrap().clone();
+    let count = groups.iter().find(|one| one["group"] == "ended").unwrap()["count"].as_u64();
+    assert_eq!(count, Some(ids(&ended).len() as u64), "{groups:?}");
+    assert_eq!(web.get("/v1/sessions?after=claude-code:none", &token).status, 400);
+}
+
+#[test]
+fn a_kept_browser_stays_signed_in_until_it_is_revoked() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "");
+    let token = web.sign_in();
+    let kept = web.call("POST", "/v1/tab/keep", &token, &Value::Null);
+    assert_eq!(kept.status, 200, "{}", kept.text());
+    let name = kept.json()["result"]["name"].as_str().unwrap().to_owned();
+    drop(web);
+    let web = WebUnderTest::start(&home, "");
+    assert_eq!(web.get("/v1/tab", &token).status, 200);
+    drop(web);
+    let listed = run(&home, "web ls --json").exits(0).result();
+    assert_eq!(listed["tabs"][0]["name"], name.as_str(), "{listed}");
+    run(&home, &format!("web revoke {name}")).exits(0);
+    let web = WebUnderTest::start(&home, "");
+    assert_eq!(web.get("/v1/tab", &token).status, 401);
+    // Signing out forgets at once.
+    let token = web.sign_in();
+    assert_eq!(web.call("POST", "/v1/tab/keep", &token, &Value::Null).status, 200);
+    assert_eq!(web.call("DELETE", "/v1/tab", &token, &Value::Null).status, 200);
+    drop(web);
+    assert_eq!(WebUnderTest::start(&home, "").get("/v1/tab", &token).status, 401);
+    // Another link of a server that runs.
+    let web = WebUnderTest::start(&home, "");
+    let link = run(&home, "web link --json").exits(0).result();
+    let key = link["link"].as_str().unwrap().split_once("#k=").unwrap().1.to_owned();
+    assert_eq!(web.call("POST", "/v1/tab", "", &json!({ "key": key })).status, 201);
+    run(&home, "web link --qr").exits(2);
 }

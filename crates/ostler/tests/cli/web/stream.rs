@@ -267,3 +267,47 @@ fn row_50_the_end_of_a_terminal_is_told() {
     run(&home, &format!("destroy --force {}", hosted.id)).exits(0);
     page.follow(&mut socket, "its end", |page| page.over);
 }
+
+#[test]
+fn row_45_typing_carries_by_and_who_did_what_is_an_event() {
+    let home = TempHome::new();
+    let web = WebUnderTest::start(&home, "--allow type");
+    let token = web.sign_in();
+    let hosted = HostedUnderTest::create(&home, &["/bin/cat"]);
+    let mut socket = web.open_socket(&token);
+    subscribe(&mut socket, &hosted.id);
+    socket.send(&json!({ "op": "take", "ch": 1 }));
+    let mut page = ShownPage::default();
+    page.follow(&mut socket, "the keyboard", |page| page.writer == "you");
+    socket.send(&json!({ "op": "text", "ch": 1, "n": 1, "text": "from the page" }));
+    page.follow(&mut socket, "what was typed", |page| page.text().contains("from the page"));
+    let path = format!("/v1/terminals/{}/type", hosted.id);
+    let typed = web.call("POST", &path, &token, &json!({ "text": "by a call" }));
+    assert_eq!(typed.status, 200, "{}", typed.text());
+    run(&home, &format!("type {} nobody", hosted.id)).exits(0);
+    let log = run(&home, &format!("inspect {} --json", hosted.id)).exits(0).result();
+    let directory = home.join(format!(".local/state/ostler/sessions/{}", hosted.id));
+    let log = std::fs::read_to_string(directory.join("events.jsonl"))
+        .unwrap_or_else(|error| panic!("{error}: {log}"));
+    let by = |text: &str| {
+        let line = log.lines().find(|line| line.contains(text)).unwrap();
+        serde_json::from_str::<Value>(line).unwrap()["payload"]["by"].clone()
+    };
+    assert_eq!(by("from the page"), "web:tab-1");
+    assert_eq!(by("by a call"), "web:tab-1");
+    assert_eq!(by("nobody"), Value::Null);
+    // Events are written beside; the last of them is the call's.
+    let events = loop {
+        let events = run(&home, "events --json").exits(0).stdout;
+        if events.contains("page.command") {
+            break events;
+        }
+    };
+    for kind in ["page.watched", "page.keyboard", "page.typed", "page.command"] {
+        let line =
+            events.lines().find(|line| line.contains(kind)).unwrap_or_else(|| panic!("{kind}"));
+        let event: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(event["detail"]["by"], "web:tab-1", "{event}");
+    }
+    assert!(!events.contains("from the page"), "what was typed is in the log alone");
+}

@@ -226,6 +226,7 @@ impl McpTool for RunCommand {
             no_wait: false,
             timeout_ms: Some(input.timeout_ms.unwrap_or(30_000).clamp(1, MOST_RUN_MS)),
             capture: true,
+            by: None,
         };
         let result = ask::run_command(&terminal, params)?;
         let output = result.output.unwrap_or_default();
