@@ -411,6 +411,10 @@ struct Reading {
     /// Usage by message id: the last writing of a message is the one that counts.
     usage: HashMap<Vec<u8>, TokenUsage>,
     prompts: HashSet<Vec<u8>>,
+    /// The last prompt, until it is answered.
+    unanswered: Option<Vec<u8>>,
+    /// A request was cancelled since the last answer.
+    cancelled: bool,
 }
 
 impl Reading {
@@ -457,16 +461,19 @@ impl Reading {
             if let Ok(patch) = Message::parse_message(set.raw()) {
                 self.read_header(&patch);
                 // A listing of the history, not something that happens now: no prompts, no turn.
-                let mut ends_with_prompt = false;
+                let (mut ends_with_prompt, mut has_last) = (false, false);
                 for message in patch.messages.into_iter().flat_map(JsonValue::iter_elements) {
                     if let Ok(message) = Message::parse_message(message.raw()) {
                         self.add_usage(&message);
                         ends_with_prompt = message.kind == br#""user""#;
+                        has_last |= self.unanswered.as_deref() == Some(message.id());
                     }
                 }
                 // After an interrupt the history is written anew, up to the prompt that has no
-                // answer; a compression ends with the model's own words.
-                if ends_with_prompt {
+                // answer, or without it if the router had not chosen a model yet; a compression ends
+                // with the model's own words.
+                let taken_back = patch.messages.is_some() && self.cancelled && !has_last;
+                if ends_with_prompt || taken_back {
                     self.digest.turn = TurnState::Closed;
                 }
             }
@@ -498,6 +505,7 @@ impl Reading {
                 if let Some(prompt) = message.typed_prompt() {
                     if self.prompts.insert(message.id().to_vec()) {
                         self.digest.count_prompt(&prompt);
+                        self.unanswered = Some(message.id().to_vec());
                     }
                 } else if message
                     .content
@@ -511,10 +519,12 @@ impl Reading {
                     self.digest.note_model(&model);
                 }
                 self.digest.turn = turn_after(message);
+                (self.unanswered, self.cancelled) = (None, false);
             }
             br#""error""# => self.digest.turn = TurnState::Closed,
             br#""info""# if message.joined_text().starts_with("Request cancelled") => {
                 self.digest.turn = TurnState::Closed;
+                self.cancelled = true;
             }
             _ => {}
         }
@@ -536,14 +546,15 @@ impl Reading {
 }
 
 /// An answer is first written with its text; its tool calls follow when they are done and go back
-/// to the model. An answer without either is one whose tools are running.
+/// to the model. An answer without either is one whose tools run, or wait for somebody's consent: which
+/// of both, and what they are, is not written down.
 fn turn_after(message: &Message<'_>) -> TurnState {
     let mut calls = message.tool_calls().peekable();
     if calls.peek().is_none() {
-        return if message.joined_text().trim().is_empty() {
-            TurnState::Open
-        } else {
-            TurnState::Closed
+        return match (message.joined_text().trim().is_empty(), message.tokens) {
+            (true, Some(_)) => TurnState::Asking(None),
+            (true, None) => TurnState::Open,
+            (false, _) => TurnState::Closed,
         };
     }
     let mut cancelled = true;
@@ -633,13 +644,30 @@ mod tests {
         let asks = with(r#"{"id":"1","name":"sh","status":"awaiting_approval"}"#);
         let refused = with(r#"{"id":"1","name":"sh","status":"cancelled"}"#);
         assert_eq!(digest(&[ANSWER]).turn, TurnState::Closed);
-        assert_eq!(digest(&[&ANSWER.replace("\"hi\"", "\"\"")]).turn, TurnState::Open);
+        let calls = ANSWER.replace("\"hi\"", "\"\"");
+        assert_eq!(digest(&[&calls]).turn, TurnState::Asking(None));
+        assert_eq!(digest(&[&calls.replace("\"tokens\"", "\"t\"")]).turn, TurnState::Open);
         assert_eq!(digest(&[ANSWER, &done]).turn, TurnState::Open);
         assert_eq!(digest(&[&asks]).turn, TurnState::Waiting(Some("sh".into())));
         assert_eq!(digest(&[&refused]).turn, TurnState::Closed);
         assert_eq!(digest(&[&done, r#"{"$rewindTo":"m1"}"#]).turn, TurnState::Closed);
         let cancelled = r#"{"id":"i","type":"info","content":"Request cancelled."}"#;
         assert_eq!(digest(&[&done, cancelled]).turn, TurnState::Closed);
+    }
+
+    /// As 0.61 writes it: the router's request is cancelled, then the prompt is written, then the history
+    /// without it.
+    #[test]
+    fn b12_a_prompt_cancelled_while_the_router_has_it_is_no_turn() {
+        let cancelled = r#"{"id":"i","type":"info","content":"Request cancelled."}"#;
+        let prompt = r#"{"id":"p","type":"user","content":[{"text":"wait"}]}"#;
+        let listed = format!(r#"{{"$set":{{"messages":[{ANSWER}]}}}}"#);
+        assert_eq!(digest(&[ANSWER, cancelled, prompt]).turn, TurnState::Open);
+        assert_eq!(digest(&[ANSWER, cancelled, prompt, &listed]).turn, TurnState::Closed);
+        // The history is also written anew when it is compressed, in the middle of a turn.
+        assert_eq!(digest(&[ANSWER, prompt, &listed]).turn, TurnState::Open);
+        let again = prompt.replace("\"p\"", "\"q\"");
+        assert_eq!(digest(&[cancelled, prompt, &listed, &again]).turn, TurnState::Open);
     }
 
     #[test]

@@ -374,8 +374,7 @@ impl Reading {
                 if let Some(tokens) = line.usage.and_then(usage_of) {
                     self.digest.add_usage(tokens);
                 }
-                let calls = line.message_parts().any(|part| part.get("functionCall").is_some());
-                self.digest.turn = if calls { TurnState::Open } else { TurnState::Closed };
+                self.digest.turn = turn_after(line);
             }
             br#""system""# => self.read_system(line),
             _ => {}
@@ -414,6 +413,24 @@ impl Reading {
 }
 
 /// Replaces what is known by what was written last.
+/// Where a turn stands after an answer. A call is written before anybody is asked about it and its result
+/// when it is done; those that run a command or change a file are the ones that are asked about, and a file
+/// is changed in no time.
+fn turn_after(line: &Line<'_>) -> TurnState {
+    const ASKED_ABOUT: [&str; 4] = ["run_shell_command", "edit", "write_file", "notebook_edit"];
+    let mut turn = TurnState::Closed;
+    for call in line.message_parts().filter_map(|part| part.get("functionCall")) {
+        let name = call.get("name").and_then(JsonValue::to_owned_string).unwrap_or_default();
+        if ASKED_ABOUT.contains(&name.as_str()) {
+            let command = call.value_at(&["args", "command"]);
+            let command = command.and_then(JsonValue::to_owned_string);
+            return TurnState::Asking(Some(shorten_title(&command.unwrap_or(name))));
+        }
+        turn = TurnState::Open;
+    }
+    turn
+}
+
 fn keep_last(known: &mut Option<String>, value: Option<JsonValue<'_>>) {
     if let Some(value) = value
         && !known.as_deref().is_some_and(|known| value.is_string(known))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use model::conversation::ConversationRole;
-use model::sighting::{TokenUsage, TranscriptDigest};
+use model::sighting::{TokenUsage, TranscriptDigest, TurnState, shorten_title};
 use model::time::Time;
 use rusqlite::{Connection, Row};
 
@@ -157,16 +157,44 @@ impl<'a> OpenCodeDatabase<'a> {
             database::bounded_column("data")
         ))?;
         let mut rows = messages.query([&session.id])?;
+        let mut last = None;
         while let Some(row) = rows.next()? {
-            if let Some(ConversationRole::User) =
-                reading.read_message(database::column_bytes(row, 1)?)
-            {
-                self.read_prompt(&row.get::<_, String>(0)?, &mut reading)?;
+            let role = reading.read_message(database::column_bytes(row, 1)?);
+            let message = row.get::<_, String>(0)?;
+            if let Some(ConversationRole::User) = role {
+                self.read_prompt(&message, &mut reading)?;
             }
+            last = Some(message);
         }
         let mut digest = reading.into_digest();
+        if let (TurnState::Open, Some(last)) = (&digest.turn, last)
+            && let Some(asked) = self.find_asked(&last)?
+        {
+            digest.turn = TurnState::Asking(Some(asked));
+        }
         digest.ended_at = self.end_of_task(session)?;
         Ok(digest)
+    }
+
+    /// A call of this message that was made and has not begun: a command that runs has its output written
+    /// from the first moment on, and one that waits for consent has none.
+    fn find_asked(&self, message: &str) -> Result<Option<String>, ReadError> {
+        let mut parts = self.connection.prepare_cached(&format!(
+            "select {} from part where message_id = ?1 order by id desc",
+            database::bounded_column("data")
+        ))?;
+        let mut rows = parts.query([message])?;
+        while let Some(row) = rows.next()? {
+            let Some(part) = database::column_bytes(row, 0)?.map(JsonValue::new) else { continue };
+            let is = |path: &[&str], text| part.value_at(path).is_some_and(|v| v.is_string(text));
+            let is_command = is(&["tool"], "bash") && is(&["state", "status"], "running");
+            if is_command && part.value_at(&["state", "metadata", "output"]).is_none() {
+                let command = part.value_at(&["state", "input", "command"]);
+                let command = command.and_then(JsonValue::to_owned_string);
+                return Ok(Some(shorten_title(&command.unwrap_or_else(|| "bash".to_owned()))));
+            }
+        }
+        Ok(None)
     }
 
     /// When the task of a sub-agent was done: its parent's call says so, the newest of them if it

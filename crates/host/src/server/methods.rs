@@ -21,7 +21,7 @@ use super::connection::{Connection, ConnectionRole};
 use super::host::{Host, MAX_INPUT_BYTES};
 use super::ready::ReadyWait;
 use super::runs::{RunEnd, RunName, ShellKind};
-use super::wait::{RenderWait, Waiter};
+use super::wait::{RenderWait, Waiter, check_nested_quantifiers};
 use crate::artifacts::ArtifactDir;
 use crate::picture;
 
@@ -178,6 +178,12 @@ impl Host {
 
     fn wait_for_render(&mut self, query: RenderParams, dialect: HostDialect) -> MethodOutcome {
         let now = Instant::now();
+        // Under that name a pattern is refused wherever it comes from.
+        if dialect == HostDialect::AgentTty
+            && let Some(Err(fault)) = query.regex.as_deref().map(check_nested_quantifiers)
+        {
+            return answered::<RenderParams>(Err(fault));
+        }
         let mut render = match RenderWait::new(query, || self.screen.hash(), now) {
             Ok(render) => render,
             Err(fault) => return answered::<RenderParams>(Err(fault)),

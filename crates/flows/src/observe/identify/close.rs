@@ -42,22 +42,40 @@ impl SessionMatcher<'_> {
         merged.subagents.append(&mut self.subagents);
     }
 
-    /// A command that was begun after an agent asked for consent was allowed: it runs.
+    /// A command that was begun after an agent asked for consent was allowed: it runs. Where nothing says
+    /// what was asked for, it may be a tool that starts no process, which gets some time first.
     fn settle_consent(&mut self) {
         const COMMAND_START_SLACK: Duration = Duration::from_secs(2);
+        const UNNAMED_TOOL_SPAN: Duration = Duration::from_secs(5);
+        let now = self.machine.now();
         for FoundSession { session, .. } in &mut self.sessions {
-            let (TurnState::Asking(_), Some(asked)) =
+            let (TurnState::Asking(what), Some(asked)) =
                 (&session.digest.turn, session.digest.last_activity_at)
             else {
                 continue;
             };
+            if what.is_none() && asked.plus(UNNAMED_TOOL_SPAN) > now {
+                session.digest.turn = TurnState::Open;
+                continue;
+            }
             let alive = session.claims.iter().filter(|claim| claim.liveness.is_alive());
             let pids: Vec<u32> = alive.filter_map(|claim| claim.identity.pid).collect();
-            let is_command = |row: &ProcessRow| {
-                pids.contains(&row.ppid)
+            // Some agents are two processes, and the inner one starts commands.
+            let rows = self.table.rows();
+            let mut family: HashSet<u32> = pids.iter().copied().collect();
+            let mut size = 0;
+            while size < family.len() {
+                size = family.len();
+                let children = rows.iter().filter(|row| family.contains(&row.ppid));
+                let children: Vec<u32> = children.map(|row| row.pid).collect();
+                family.extend(children);
+            }
+            let is_command = |row: &&ProcessRow| {
+                family.contains(&row.pid)
+                    && !pids.contains(&row.pid)
                     && row.started_at.is_none_or(|at| at.plus(COMMAND_START_SLACK) >= asked)
             };
-            if self.table.rows().into_iter().any(is_command) {
+            if rows.iter().any(|row| is_command(&row)) {
                 session.digest.turn = TurnState::Open;
             }
         }
