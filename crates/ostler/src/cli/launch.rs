@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use flows::control::deliveries::ControlLedger;
 use flows::control::launch::{LaunchRequest, LaunchScene, launch_agent, preview_launch};
-use flows::observe::ObserveScope;
+use flows::observe::{Observation, ObserveScope};
 use flows::terminal::source;
 use model::control::wire::{LaunchResult, LaunchState};
 
@@ -71,6 +71,21 @@ pub(crate) struct LaunchArgs {
     /// Show what would be run.
     #[arg(long)]
     dry_run: bool,
+}
+
+/// What one agent of a group has for itself; everything else is the same for all.
+#[derive(Clone, Debug)]
+pub(crate) struct SlotStart {
+    /// The adapter's id.
+    pub(crate) agent: String,
+    /// Its model.
+    pub(crate) model: Option<String>,
+    /// Further arguments of the agent.
+    pub(crate) arguments: Vec<String>,
+    /// Where it is started.
+    pub(crate) cwd: Option<String>,
+    /// What its terminal is called.
+    pub(crate) name: Option<String>,
 }
 
 /// How an agent is started, new or resumed.
@@ -146,10 +161,31 @@ impl LaunchArgs {
                 "`ostler adapters` lists them with what is known of each",
             )
         })?;
-        let given = (self.text.as_deref(), self.file.as_deref());
-        let prompt = match given {
+        let prompt = self.read_prompt(context, self.text.as_deref())?;
+        let slot = SlotStart {
+            agent: agent.to_owned(),
+            model: self.model.clone(),
+            arguments: self.arguments.clone(),
+            cwd: self.cwd.clone(),
+            name: self.start.name.clone(),
+        };
+        let before = context.observe_now(ObserveScope::All, &[])?;
+        if self.dry_run {
+            let request = self.slot_request(context, &slot, prompt)?;
+            return print_launch(context, &preview_launch(&request, context.machine()?, &before)?);
+        }
+        print_launch(context, &self.start_slot(context, &slot, prompt, &before)?)
+    }
+
+    /// The first prompt, from wherever it is to be taken.
+    pub(crate) fn read_prompt(
+        &self,
+        context: &CliContext,
+        text: Option<&str>,
+    ) -> Result<Option<String>, Error> {
+        let prompt = match (text, self.file.as_deref()) {
             (None, None) => None,
-            given => Some(source::read_text("text", given.0, given.1, context.personality)?),
+            (text, file) => Some(source::read_text("text", text, file, context.personality)?),
         };
         if self.start.headless && prompt.is_none() {
             return Err(Error::usage_error(
@@ -157,18 +193,36 @@ impl LaunchArgs {
                 "give a text, `-` for standard input, or `--file`",
             ));
         }
-        let request = LaunchRequest {
-            cwd: self.cwd.clone(),
-            model: self.model.clone(),
-            arguments: self.arguments.clone(),
-            ..self.start.to_request(context, agent, prompt)?
-        };
-        let before = context.observe_now(ObserveScope::All, &[])?;
-        if self.dry_run {
-            return print_launch(context, &preview_launch(&request, context.machine()?, &before)?);
-        }
+        Ok(prompt)
+    }
+
+    /// What is asked for one agent.
+    pub(crate) fn slot_request(
+        &self,
+        context: &CliContext,
+        slot: &SlotStart,
+        prompt: Option<String>,
+    ) -> Result<LaunchRequest, Error> {
+        Ok(LaunchRequest {
+            cwd: slot.cwd.clone(),
+            model: slot.model.clone(),
+            arguments: slot.arguments.clone(),
+            name: slot.name.clone(),
+            ..self.start.to_request(context, &slot.agent, prompt)?
+        })
+    }
+
+    /// Starts one agent: the only one, or one of a group. Those of a group are started on threads of their own.
+    pub(crate) fn start_slot(
+        &self,
+        context: &CliContext,
+        slot: &SlotStart,
+        prompt: Option<String>,
+        before: &Observation,
+    ) -> Result<LaunchResult, Error> {
+        let request = self.slot_request(context, slot, prompt)?;
         let mut ledger = ControlLedger::new(context.machine()?);
-        let agents = [agent.to_owned()];
+        let agents = [slot.agent.clone()];
         let mut observe = || {
             let later = context.next_turn();
             later.observe_now(ObserveScope::All, &agents).map_err(|error| error.to_string())
@@ -176,11 +230,11 @@ impl LaunchArgs {
         let terminals = context.terminals_home()?;
         let mut scene = LaunchScene {
             terminals: &terminals,
-            before: &before,
+            before,
             ledger: &mut ledger,
             observe: &mut observe,
         };
-        print_launch(context, &launch_agent(&request, &mut scene)?)
+        Ok(launch_agent(&request, &mut scene)?)
     }
 }
 
