@@ -17,6 +17,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 mod cursors;
 mod deliveries;
 mod fuses;
+mod groups;
 mod locks;
 mod permits;
 mod pins;
@@ -24,6 +25,7 @@ mod tallies;
 mod webhooks;
 
 pub use deliveries::DeliveryQuery;
+pub use groups::MemberScope;
 pub use locks::LockWrite;
 pub use permits::AnsweredPermit;
 pub use pins::{PinChange, read_pins};
@@ -78,6 +80,7 @@ const MIGRATIONS: &[&str] = &[
     create table store_identity (id text not null);
     insert into store_identity values (lower(hex(randomblob(8))));
 ",
+    groups::GROUP_TABLE,
 ];
 
 /// How long a transaction of somebody else is waited for.

@@ -12,6 +12,7 @@ use flows::observe::{Observation, ObserveScope};
 use flows::terminal::source;
 use model::control::wire::{LaunchResult, LaunchState};
 
+use crate::cli::launch_group::{self, GroupArgs};
 use crate::cli::prompt::{AwaitedOutcome, parse_span};
 use crate::cli::{CliContext, complete, ls};
 use crate::env;
@@ -21,7 +22,13 @@ use crate::render::{output, text};
 declare_commands![CommandEntry {
     place: HelpPlace(Drive, 0),
     effect: WritesFiles,
-    answers: &[answer::<::model::control::wire::LaunchResult>()],
+    answers: &[
+        answer::<::model::control::wire::LaunchResult>(),
+        crate::cli::registry::AnswerSchema {
+            suffix: " --group",
+            ..answer::<::model::control::groups::GroupLaunchResult>()
+        }
+    ],
     examples: &[
         example(
             "launch claude 'mend the tests' --name mend",
@@ -47,30 +54,37 @@ declare_commands![CommandEntry {
 /// proven, never guessed. Without a prompt it returns when the agent takes one. A dialog at the start (trust,
 /// login, update) is told, exit code 16, and never answered. ostler adds no option that widens what the agent
 /// may do; marks of other agents' sessions are removed from its environment.
+///
+/// `--worktree` gives it a git worktree and a branch of its own. `--group` starts several agents at once, each in a
+/// worktree if `--worktree` is given; everything is checked before the first one is made. Worktrees go by
+/// `ostler gc --include worktrees`, and only if nothing in them could be lost.
 #[derive(Debug, Args)]
 pub(crate) struct LaunchArgs {
-    /// The agent, e.g. `claude`.
-    #[arg(add = complete::agents())]
-    agent: String,
-    /// The first prompt; `-` reads standard input.
-    text: Option<String>,
+    /// The agent, e.g. `claude`; with `--group` it may be `claude:MODEL`.
+    #[arg(add = complete::agents(), required_unless_present = "matrix")]
+    agent: Option<String>,
+    /// The first prompt; `-` reads standard input. With `--group`, more agents may stand before it.
+    #[arg(value_name = "TEXT")]
+    words: Vec<String>,
     /// Further arguments of the agent.
     #[arg(last = true, value_name = "ARGS")]
-    arguments: Vec<String>,
+    pub(crate) arguments: Vec<String>,
     /// Take the prompt from a file.
     #[arg(long, value_name = "PATH")]
-    file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
-    start: StartArgs,
+    pub(crate) start: StartArgs,
+    #[command(flatten)]
+    pub(crate) grouping: GroupArgs,
     /// The model.
     #[arg(long)]
-    model: Option<String>,
+    pub(crate) model: Option<String>,
     /// Where to start it [default: here].
     #[arg(long, value_name = "DIR")]
-    cwd: Option<String>,
+    pub(crate) cwd: Option<String>,
     /// Show what would be run.
     #[arg(long)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// What one agent of a group has for itself; everything else is the same for all.
@@ -86,6 +100,8 @@ pub(crate) struct SlotStart {
     pub(crate) cwd: Option<String>,
     /// What its terminal is called.
     pub(crate) name: Option<String>,
+    /// Variables of its own, `KEY=VALUE`.
+    pub(crate) env: Vec<String>,
 }
 
 /// How an agent is started, new or resumed.
@@ -154,20 +170,28 @@ impl StartArgs {
 
 impl LaunchArgs {
     pub(crate) fn run_launch(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let agent = flows::agent_named(&self.agent).ok_or_else(|| {
-            let known: Vec<&str> = flows::adapter_ids().collect();
-            Error::usage_error(
-                format!("`{}` is no agent; there are: {}", self.agent, known.join(", ")),
-                "`ostler adapters` lists them with what is known of each",
-            )
-        })?;
-        let prompt = self.read_prompt(context, self.text.as_deref())?;
+        if self.grouping.is_asked() {
+            return launch_group::launch_slots(self, context);
+        }
+        let agent = find_agent(self.agent.as_deref().unwrap_or_default())?;
+        let text = match self.words.as_slice() {
+            [] => None,
+            [text] => Some(text.as_str()),
+            _ => {
+                return Err(Error::usage_error(
+                    "a prompt is one argument, and there are several",
+                    "put it between quotes; several agents need `--group`",
+                ));
+            }
+        };
+        let prompt = self.read_prompt(context, text)?;
         let slot = SlotStart {
             agent: agent.to_owned(),
             model: self.model.clone(),
             arguments: self.arguments.clone(),
             cwd: self.cwd.clone(),
             name: self.start.name.clone(),
+            env: Vec::new(),
         };
         let before = context.observe_now(ObserveScope::All, &[])?;
         if self.dry_run {
@@ -175,6 +199,11 @@ impl LaunchArgs {
             return print_launch(context, &preview_launch(&request, context.machine()?, &before)?);
         }
         print_launch(context, &self.start_slot(context, &slot, prompt, &before)?)
+    }
+
+    /// The first words: an agent, then more of them or a prompt.
+    pub(crate) fn given_words(&self) -> impl Iterator<Item = &str> {
+        self.agent.iter().chain(&self.words).map(String::as_str)
     }
 
     /// The first prompt, from wherever it is to be taken.
@@ -203,13 +232,15 @@ impl LaunchArgs {
         slot: &SlotStart,
         prompt: Option<String>,
     ) -> Result<LaunchRequest, Error> {
-        Ok(LaunchRequest {
+        let mut request = LaunchRequest {
             cwd: slot.cwd.clone(),
             model: slot.model.clone(),
             arguments: slot.arguments.clone(),
             name: slot.name.clone(),
             ..self.start.to_request(context, &slot.agent, prompt)?
-        })
+        };
+        request.env.extend(slot.env.iter().cloned());
+        Ok(request)
     }
 
     /// Starts one agent: the only one, or one of a group. Those of a group are started on threads of their own.
@@ -236,6 +267,17 @@ impl LaunchArgs {
         };
         Ok(launch_agent(&request, &mut scene)?)
     }
+}
+
+/// The agent that a word means.
+pub(crate) fn find_agent(word: &str) -> Result<&'static str, Error> {
+    flows::agent_named(word).ok_or_else(|| {
+        let known: Vec<&str> = flows::adapter_ids().collect();
+        Error::usage_error(
+            format!("`{word}` is no agent; there are: {}", known.join(", ")),
+            "`ostler adapters` lists them with what is known of each",
+        )
+    })
 }
 
 /// The variables of a file that nobody else may read.
@@ -275,7 +317,7 @@ pub(crate) fn print_launch(context: &CliContext, result: &LaunchResult) -> Resul
     Ok(error::exit_code_for(&result.incomplete))
 }
 
-fn render_launch(result: &LaunchResult) -> String {
+pub(crate) fn render_launch(result: &LaunchResult) -> String {
     let state = match result.state {
         _ if result.dry_run => "would be started",
         LaunchState::Ready => "is ready",
@@ -297,6 +339,9 @@ fn render_launch(result: &LaunchResult) -> String {
         row("terminal", terminal);
     }
     row("directory", &result.cwd);
+    if let Some(worktree) = &result.worktree {
+        row("worktree", worktree);
+    }
     if result.dry_run {
         row("command", &result.argv.join(" "));
     }
