@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use model::control::groups::{GroupMember, GroupMemberView, MemberState, SLOT_VARIABLE};
+use model::control::groups::{GroupMember, GroupMemberView, SLOT_VARIABLE, SlotState};
 use model::failure::{Failure, FailureKind};
 use model::liveness::{Death, Liveness};
 use store::state::{MemberScope, StateError, StateStore};
@@ -34,7 +34,7 @@ pub fn judge_member(member: &GroupMember, machine: &Machine) -> Liveness {
 
 /// A member of which nothing was written down after its agent was started, as the terminal tells of it.
 fn adopt_started(member: &GroupMember, machine: &Machine) -> Option<GroupMember> {
-    if member.state != MemberState::Planned || !machine.probe_process(&member.launcher).is_dead() {
+    if member.state != SlotState::Planned || !machine.probe_process(&member.launcher).is_dead() {
         return None;
     }
     let terminals = TerminalHome::at_root(machine.home(), machine);
@@ -53,7 +53,7 @@ fn adopt_started(member: &GroupMember, machine: &Machine) -> Option<GroupMember>
 pub fn note_started(member: &GroupMember, hosted: &HostedSession) -> GroupMember {
     let process = hosted.holder.as_ref().and_then(|holder| holder.child.clone());
     GroupMember {
-        state: MemberState::Started,
+        state: SlotState::Started,
         terminal: Some(hosted.id.clone()),
         process: process.or_else(|| member.process.clone()),
         ..member.clone()

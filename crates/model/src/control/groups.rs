@@ -35,7 +35,7 @@ pub struct SlotWorktree {
 /// How far a member has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum MemberState {
+pub enum SlotState {
     /// Its place is taken; nothing is started yet.
     Planned,
     /// Its agent was started.
@@ -75,7 +75,7 @@ pub struct GroupMember {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Identity>,
     /// How far it has come.
-    pub state: MemberState,
+    pub state: SlotState,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -89,7 +89,7 @@ impl GroupMember {
     pub fn deciding_process(&self) -> Option<&Identity> {
         match (&self.process, self.state) {
             (Some(process), _) => Some(process),
-            (None, MemberState::Failed) => None,
+            (None, SlotState::Failed) => None,
             (None, _) => Some(&self.launcher),
         }
     }
@@ -227,7 +227,7 @@ pub struct GroupMemberView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// How far it came.
-    pub state: MemberState,
+    pub state: SlotState,
     /// `alive`, `dead` or `unknown`, of the process that it was started as.
     pub liveness: &'static str,
     /// Where its worktree is, or was.

@@ -15,8 +15,8 @@ use flows::work::carry_out_work;
 use flows::worktrees::{WorktreeError, WorktreePlan, plan_worktrees};
 use flows::writer::{GroupOrder, Work, WorkDone};
 use model::control::groups::{
-    GroupLaunchResult, GroupMember, GroupSlotResult, MemberState, SLOT_VARIABLE, SkippedInclude,
-    SlotFailure, check_label, usual_slot_name,
+    GroupLaunchResult, GroupMember, GroupSlotResult, SLOT_VARIABLE, SkippedInclude, SlotFailure,
+    SlotState, check_label, usual_slot_name,
 };
 use model::control::wire::LaunchResult;
 use model::wire::IncompleteSource;
@@ -118,7 +118,7 @@ fn start_member(
     let mut now = member.clone();
     match &outcome.made {
         Err(reason) => {
-            (now.state, now.reason) = (MemberState::Failed, Some(reason.clone()));
+            (now.state, now.reason) = (SlotState::Failed, Some(reason.clone()));
         }
         Ok(_) => {
             let slot = intent.slot_start(launch, index);
@@ -137,7 +137,7 @@ fn start_member(
                 now = note_started(&now, &hosted);
                 now.session = launched.and_then(|one| Some(one.session.as_ref()?.id.clone()));
             } else {
-                now.state = MemberState::Failed;
+                now.state = SlotState::Failed;
             }
             now.reason = started.as_ref().err().map(ToString::to_string);
             outcome.started = Some(started.map(|result| intent.describe_place(index, result)));
@@ -241,7 +241,7 @@ fn plan_group(launch: &LaunchArgs, context: &CliContext) -> Result<GroupIntent, 
             session: None,
             launcher: launcher.clone(),
             process: None,
-            state: MemberState::Planned,
+            state: SlotState::Planned,
             reason: None,
             made_at: machine.now(),
         });

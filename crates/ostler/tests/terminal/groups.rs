@@ -93,6 +93,8 @@ fn row_69_a_group_starts_every_slot_in_a_worktree_of_its_own() {
     assert_eq!(kept(&plan).len(), 2, "{plan}");
     let (code, stopped) = run_in(&claude, &repo, &["stop", "--group", "race", "--now"]);
     assert_eq!(code, 0, "{stopped}");
+    // What was just written keeps for a while; without a conversation there is nothing of that kind.
+    claude.stage.home.remove(".claude");
     // Once they are gone, one that holds nothing of its own goes, locked as it was; the other one stays.
     let busy = Path::new(slots[0]["worktree"].as_str().unwrap());
     std::fs::write(busy.join("work"), "not committed").unwrap();
@@ -102,6 +104,8 @@ fn row_69_a_group_starts_every_slot_in_a_worktree_of_its_own() {
     assert!(!Path::new(slots[1]["worktree"].as_str().unwrap()).exists(), "{gone}");
     git(&repo, "git worktree prune; test $(git worktree list | wc -l) = 2");
     assert!(branches(&repo).contains("ostler/race/claude-code-opus"), "no branch is deleted");
+    // Without a daemon it is a sweep that notices.
+    ran(claude.command().arg("finalize")).exits(0);
     let told = ran(claude.command().args(["events", "--since", "0", "--json"])).stdout;
     assert_eq!(told.matches("group.done").count(), 1, "{told}");
 }
