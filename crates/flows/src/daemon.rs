@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use model::control::fuses::FuseRecord;
+use model::identity::Identity;
 use model::time::Time;
 use model::wire::{DaemonResult, SweepResult};
 use sys::machine::Machine;
@@ -23,11 +24,10 @@ use sys::watch::DirectoryWatch;
 use crate::finalize::{self, SweepError};
 use crate::fuses::{FuseEngine, read_fuse_clock};
 use crate::notify::Notifier;
-use crate::tracks::session_name;
 use crate::writer::{DaemonAnswer, DaemonOrder, HomeId};
 use crate::{hook, work};
 use model::failure::{Failure, FailureKind};
-use store::state::StateError;
+use store::state::{MemberScope, StateError};
 use store::writer::StoreWriter;
 
 /// How often owners are looked at whose end the kernel does not tell.
@@ -222,12 +222,18 @@ impl Daemon {
         let mut held = HashMap::new();
         self.unwatched = 0;
         let mut gone = false;
-        for tracked in self.writer.state()?.open_sessions()? {
-            let owner = tracked.track.owner.as_ref();
+        let state = self.writer.state()?;
+        let mut owners: Vec<Identity> = Vec::new();
+        for tracked in state.open_sessions()? {
             // The end of one that is in doubt would end nothing.
-            let Some(owner) = owner.filter(|_| !tracked.track.owner_unconfirmed) else { continue };
+            owners.extend(tracked.track.owner.filter(|_| !tracked.track.owner_unconfirmed));
+        }
+        for member in state.list_members(MemberScope::Open)? {
+            owners.extend(member.deciding_process().cloned());
+        }
+        for owner in &owners {
             let key = serde_json::to_string(&(owner.pid, owner.start, &owner.boot))
-                .unwrap_or_else(|_| session_name(&tracked.agent, &tracked.id));
+                .unwrap_or_else(|_| format!("{:?}", owner.pid));
             if held.contains_key(&key) {
                 continue;
             }

@@ -14,6 +14,8 @@ pub mod events;
 pub mod finalize;
 pub mod fuses;
 pub mod gc;
+mod git;
+pub mod groups;
 pub mod hook;
 pub mod hooks;
 pub mod launches;
@@ -42,6 +44,7 @@ pub mod usage;
 pub mod vault;
 pub mod webhooks;
 pub mod work;
+pub mod worktrees;
 pub mod writer;
 
 pub use adapters::{McpClientSettings, McpSettingsShape};

@@ -20,7 +20,7 @@ pub(crate) fn linked_administration(root: &Path) -> Option<PathBuf> {
 const MAX_POINTER_BYTES: u64 = 16 << 10;
 
 /// A small plain file: a pipe in its place would never end.
-fn read_pointer(path: &Path) -> Option<String> {
+pub(crate) fn read_pointer(path: &Path) -> Option<String> {
     let is_pointer =
         |found: &std::fs::Metadata| found.is_file() && found.len() <= MAX_POINTER_BYTES;
     std::fs::symlink_metadata(path).ok().filter(is_pointer)?;

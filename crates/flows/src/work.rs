@@ -11,6 +11,7 @@ use crate::control_notes::perform_note;
 use crate::finalize::{self, SweepError};
 use crate::fuses;
 use crate::gc;
+use crate::groups;
 use crate::locks;
 use crate::pages;
 use crate::permits;
@@ -93,6 +94,9 @@ fn perform_watched_work(
         }
         Work::Fuse(order) => {
             WorkDone::Fuses(fuses::perform_fuse_order(writer, order, machine.now())?)
+        }
+        Work::Group(order) => {
+            WorkDone::Members(groups::perform_group_order(writer, order, machine)?)
         }
         Work::NoteControl(note) => {
             let earlier = perform_note(writer, note, machine.now())?;

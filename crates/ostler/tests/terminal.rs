@@ -14,6 +14,7 @@ mod terminal {
     mod endurance;
     mod faults;
     mod film;
+    mod groups;
     mod headless;
     mod launch;
     mod mcp;

@@ -17,6 +17,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 mod cursors;
 mod deliveries;
 mod fuses;
+mod groups;
 mod locks;
 mod pages;
 mod permits;
@@ -25,6 +26,7 @@ mod tallies;
 mod webhooks;
 
 pub use deliveries::DeliveryQuery;
+pub use groups::MemberScope;
 pub use locks::LockWrite;
 pub use permits::AnsweredPermit;
 pub use pins::{PinChange, read_pins};
@@ -80,6 +82,7 @@ const MIGRATIONS: &[&str] = &[
     insert into store_identity values (lower(hex(randomblob(8))));
 ",
     pages::KEPT_TAB_TABLE,
+    groups::GROUP_TABLE,
 ];
 
 /// How long a transaction of somebody else is waited for.

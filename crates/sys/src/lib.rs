@@ -13,6 +13,7 @@ pub mod bounded_run;
 pub mod browser;
 pub mod clock;
 pub mod dirs;
+pub mod disk;
 pub mod dropped;
 pub mod fingerprint;
 pub mod hash;

@@ -191,6 +191,7 @@ impl LaunchPlan {
             cwd: self.cwd.clone(),
             name: request.name.clone(),
             group: None,
+            slot: None,
             worktree: None,
             also_here: self.also_here.clone(),
             process: None,

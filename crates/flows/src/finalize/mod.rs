@@ -145,6 +145,7 @@ pub fn sweep_sessions(
     let mut swept = SweepResult::default();
     take_in(writer, machine, &mut swept)?;
     crate::permits::forget_dead_requests(machine);
+    crate::groups::close_ended(writer.state_mut()?, machine)?;
     for tracked in writer.state()?.open_sessions()? {
         if !is_wanted(request, &tracked) {
             continue;

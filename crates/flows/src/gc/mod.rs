@@ -39,8 +39,8 @@ enum GcCheck {
     Socket,
     /// A transcript: nobody has it open, and a copy is kept first.
     Transcript(Box<model::summary::KeptSession>),
-    /// A git worktree.
-    Worktree,
+    /// A git worktree, and whom ostler made it for.
+    Worktree { member: Option<Box<model::control::groups::GroupMember>> },
     /// A launch record.
     Launch,
 }
@@ -184,7 +184,8 @@ fn plan_gc_in(ask: &GcRequest, machine: &Machine) -> GcPlan {
         native::plan_transcripts(ask, now, &observation, &mut planning);
     }
     if ask.includes(GcInclude::Worktrees) {
-        worktree::plan_worktrees(ask, now, &observation, &InUse::scan_processes(), &mut planning);
+        let in_use = InUse::scan_processes();
+        worktree::plan_worktrees(ask, machine, &observation, &in_use, &mut planning);
     }
     planning
 }
@@ -261,6 +262,9 @@ pub fn carry_out_gc(
             (Ok(()), _) => ItemFate::Trashed,
         };
         if outcome.is_ok() {
+            if let GcCheck::Worktree { member: Some(member) } = &wanted.check {
+                worktree::unlock_trashed(member);
+            }
             result.count += 1;
             result.bytes += planned.item.bytes;
         }
@@ -302,8 +306,10 @@ impl GcCheck {
             Self::Unopened | Self::Transcript(_) => reaper::check_unopened(planned).map(|()| None),
             Self::Socket => own::check_socket(&planned.path).map(|()| None),
             Self::Launch => launches::check_record(&planned.path, machine).map(|()| None),
-            Self::Worktree => {
-                worktree::check_worktree(&planned.path, &InUse::scan_processes()).map(|()| None)
+            Self::Worktree { member } => {
+                let in_use = InUse::scan_processes();
+                worktree::check_worktree(&planned.path, member.as_deref(), machine, &in_use)
+                    .map(|()| None)
             }
         }
     }

@@ -2,27 +2,53 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
+use model::control::groups::GroupMember;
+use model::liveness::Liveness;
 use model::plan::{Refusal, RemovableKind};
 use model::rules::guard;
-use model::time::{Time, whole_millis};
+use model::time::whole_millis;
+use model::wire::IncompleteSource;
+use store::state::MemberScope;
+use sys::dropped::NoteDropped;
+use sys::machine::Machine;
 
 use super::{GcCheck, GcPlan, InUse};
+use crate::git::ask_guarded;
+use crate::groups;
 use crate::observe::Observation;
 use crate::repository;
 use crate::writer::GcRequest;
 use reaper::PlannedRemoval;
 
-/// Worktrees in which no session is active.
+/// Worktrees in which no session is active: those that sessions worked in, and those that ostler made.
 pub(super) fn plan_worktrees(
     ask: &GcRequest,
-    now: Time,
+    machine: &Machine,
     observation: &Observation,
     in_use: &InUse,
     planning: &mut GcPlan,
 ) {
+    let now = machine.now();
     let mut roots = BTreeSet::new();
+    let members = match groups::list_members(machine.home(), MemberScope::Every) {
+        Ok(members) => members,
+        Err(error) => {
+            planning.incomplete.push(IncompleteSource {
+                source: "launch groups".to_owned(),
+                path: None,
+                reason: error.to_string(),
+            });
+            Vec::new()
+        }
+    };
+    let made_for = |member: &GroupMember| {
+        let made = member.worktree.as_ref()?;
+        root_of(Path::new(&made.path)).filter(|root| root == Path::new(&made.path))
+    };
+    if ask.is_about(super::own::OSTLER_OWNER) {
+        roots.extend(members.iter().filter_map(made_for));
+    }
     for one in observation.sessions.iter().filter(|one| ask.is_about(one.session.agent)) {
         if let Some(root) = one.session.digest.cwd.as_ref().and_then(|cwd| root_of(Path::new(cwd)))
         {
@@ -42,6 +68,8 @@ pub(super) fn plan_worktrees(
         // Also of one that stays: its size is what a person weighs its worth against.
         let mut planned = planned.with_total_size();
         let last = sessions().filter_map(|one| one.session.last_activity_at()).max();
+        let member = members.iter().find(|member| made_for(member).as_ref() == Some(&root));
+        let last = last.max(member.map(|member| member.made_at));
         let age = last.map(|at| now.since(at));
         planned.item.age_ms = age.map(whole_millis);
         planned.item.evidence = vec![
@@ -64,11 +92,12 @@ pub(super) fn plan_worktrees(
             );
         } else if age.is_none_or(|age| age <= ask.older_than(ask.retention.worktrees)) {
             planning.add_kept(planned, Refusal::Young);
-        } else if let Err(refusal) = check_worktree(&root, in_use) {
+        } else if let Err(refusal) = check_worktree(&root, member, machine, in_use) {
             planning.add_kept(planned, refusal);
         } else {
             let of = sessions().map(|one| one.session.session_name()).collect();
-            planning.add_item(ask, planned, GcCheck::Worktree, of);
+            let member = member.cloned().map(Box::new);
+            planning.add_item(ask, planned, GcCheck::Worktree { member }, of);
         }
     }
 }
@@ -79,12 +108,25 @@ fn root_of(directory: &Path) -> Option<PathBuf> {
     repository::linked_administration(&root).map(|_| root)
 }
 
-/// Whether everything in a worktree is somewhere else too, and nobody uses it.
-pub(super) fn check_worktree(root: &Path, in_use: &InUse) -> Result<(), Refusal> {
+/// Whether everything in a worktree is somewhere else too, and nobody uses it. `member` is whom ostler made it for:
+/// while that may be there it stays, and once it is proven to be gone the lock that ostler put on it says nothing.
+pub(super) fn check_worktree(
+    root: &Path,
+    member: Option<&GroupMember>,
+    machine: &Machine,
+    in_use: &InUse,
+) -> Result<(), Refusal> {
+    if let Some(member) = member {
+        check_member(member, machine)?;
+    }
     in_use.check_below(root)?;
     let administration = run_git(root, &["rev-parse", "--absolute-git-dir"])?;
-    if Path::new(administration.trim()).join("locked").exists() {
-        return Err(Refusal::Locked);
+    let lock = Path::new(administration.trim()).join("locked");
+    if lock.exists() {
+        let said = repository::read_pointer(&lock).unwrap_or_default();
+        if member.is_none_or(|member| said.trim_end() != member.lock_reason()) {
+            return Err(Refusal::Locked);
+        }
     }
     // Git looks into a submodule with that one's settings, which nothing here can switch off.
     let files = run_git(root, &["ls-files", "--stage"])?;
@@ -111,6 +153,24 @@ pub(super) fn check_worktree(root: &Path, in_use: &InUse) -> Result<(), Refusal>
     Ok(())
 }
 
+/// Whether the agent that a worktree was made for is proven to be gone.
+fn check_member(member: &GroupMember, machine: &Machine) -> Result<(), Refusal> {
+    match groups::judge_member(member, machine) {
+        Liveness::Dead(_) => Ok(()),
+        Liveness::Alive(_) => {
+            Err(Refusal::WorkedIn { who: format!("{} of {}", member.agent, member.full_name()) })
+        }
+        doubt => Err(Refusal::Unproven { why: doubt.reason_code().to_owned() }),
+    }
+}
+
+/// Takes the lock off a worktree that went: git forgets only what is not locked. It is undone as it was, unlocked.
+pub(super) fn unlock_trashed(member: &GroupMember) {
+    let Some(made) = &member.worktree else { return };
+    let words = ["worktree", "unlock", &made.path];
+    run_git(Path::new(&made.repository), &words).note_dropped("unlocking a worktree that went");
+}
+
 /// The branch that others are merged into: what the remote says, else what people call it.
 fn main_branch(root: &Path) -> Result<String, Refusal> {
     let named =
@@ -123,50 +183,7 @@ fn main_branch(root: &Path) -> Result<String, Refusal> {
     Err(Refusal::Unreadable { why: "no main branch of a remote is known".to_owned() })
 }
 
-/// Asks git, with the commands that the repository's settings name switched off.
+/// Asks git; what it cannot say keeps.
 fn run_git(root: &Path, arguments: &[&str]) -> Result<String, Refusal> {
-    let filters = filter_commands(root)?;
-    ask_git(root, arguments, &filters)
-}
-
-/// The settings that name commands which git would run to compare a file (`filter.<driver>.clean` and
-/// the like), wherever they are set. Without them a filtered file counts as changed, and stays.
-fn filter_commands(root: &Path) -> Result<Vec<String>, Refusal> {
-    let names = ask_git(root, &["config", "--list", "--name-only", "-z", "--includes"], &[])?;
-    let runs = |name: &&str| {
-        let is_command = [".clean", ".smudge", ".process"].iter().any(|end| name.ends_with(end));
-        name.starts_with("filter.") && is_command
-    };
-    Ok(names.split('\0').filter(runs).map(str::to_owned).collect())
-}
-
-/// Runs git without anything of the repository's: no hooks, no monitor, no pager, no prompts, no
-/// fetching of what is missing, and an empty command for each of `emptied`.
-fn ask_git(root: &Path, arguments: &[&str], emptied: &[String]) -> Result<String, Refusal> {
-    let failed = |why: String| Refusal::Unreadable { why };
-    let mut command = Command::new("git");
-    command
-        .args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c"])
-        .args(["core.untrackedCache=false", "--no-optional-locks", "--no-pager"])
-        .args(arguments)
-        .current_dir(root)
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .env("GIT_NO_LAZY_FETCH", "1")
-        .env("GIT_ALLOW_PROTOCOL", "none")
-        .env("GIT_CONFIG_COUNT", emptied.len().to_string())
-        .env_remove("GIT_CONFIG_PARAMETERS")
-        .env_remove("GIT_DIR")
-        .env_remove("GIT_WORK_TREE")
-        .env_remove("GIT_INDEX_FILE")
-        .stdin(Stdio::null());
-    for (index, name) in emptied.iter().enumerate() {
-        command.env(format!("GIT_CONFIG_KEY_{index}"), name);
-        command.env(format!("GIT_CONFIG_VALUE_{index}"), "");
-    }
-    let output = command.output().map_err(|error| failed(format!("git cannot be run: {error}")))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(failed(format!("git said: {said}")));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    ask_guarded(root, arguments).map_err(|why| Refusal::Unreadable { why })
 }

@@ -9,12 +9,14 @@ use serde::{Deserialize, Serialize};
 
 mod client;
 mod fuse_orders;
+mod group_orders;
 mod orders;
 mod page_orders;
 mod place;
 
 pub use client::{AskLimits, DaemonCallError, ask, ask_badge, call_daemon, previous};
 pub use fuse_orders::{FuseOrder, FuseSettlement};
+pub use group_orders::GroupOrder;
 pub use orders::{
     GcConsent, GcInclude, GcRequest, LockRequest, PermitNote, RemovedTerminal, Transport, Work,
     WorkDone,

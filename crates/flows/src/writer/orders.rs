@@ -7,6 +7,7 @@ use std::time::Duration;
 use access::prune::PruneReport;
 use model::config::Retention;
 use model::control::fuses::FuseRecord;
+use model::control::groups::GroupMember;
 use model::control::note::{ControlNote, KeptDelivery};
 use model::control::permits::PermitVerdict;
 use model::identity::Identity;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fuse_orders::FuseOrder;
 use super::page_orders::PageOrder;
+use super::group_orders::GroupOrder;
 
 /// A permission request that was answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +137,8 @@ pub enum Work {
     NotePermit(Box<PermitNote>),
     /// Change fuses.
     Fuse(Box<FuseOrder>),
+    /// Change members of launch groups.
+    Group(Box<GroupOrder>),
     /// Write down what control did.
     NoteControl(ControlNote),
     /// Change what is known of webhooks.
@@ -176,6 +180,8 @@ pub enum WorkDone {
     Noted,
     /// The fuses that were changed.
     Fuses(Vec<FuseRecord>),
+    /// The members that were changed.
+    Members(Vec<GroupMember>),
     /// It is written down; of a delivery whose key was used before, the one that used it.
     NoteControl(Option<Box<KeptDelivery>>),
     /// What webhooks there are now.

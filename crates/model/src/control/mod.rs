@@ -4,6 +4,7 @@
 pub mod delivery;
 pub mod fuse_wire;
 pub mod fuses;
+pub mod groups;
 pub mod holders;
 pub mod locks;
 pub mod note;

@@ -116,6 +116,9 @@ pub struct LaunchResult {
     /// The group it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// Its name in the group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slot: Option<String>,
     /// The worktree that was made for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,

@@ -147,6 +147,24 @@ pub(crate) fn hooked_agents() -> ArgValueCandidates {
     })
 }
 
+/// The completer of launch groups.
+pub(crate) fn groups() -> ArgValueCandidates {
+    ArgValueCandidates::new(complete_groups)
+}
+
+/// Names of launch groups, the newest first.
+fn complete_groups() -> Vec<CompletionCandidate> {
+    let Ok(machine) = Machine::here() else { return Vec::new() };
+    let members = flows::groups::list_members(machine.home(), store::state::MemberScope::Every);
+    let mut names: Vec<String> = Vec::new();
+    for group in members.unwrap_or_default().into_iter().filter_map(|member| member.group) {
+        if !names.contains(&group) {
+            names.push(group);
+        }
+    }
+    names.into_iter().map(CompletionCandidate::new).collect()
+}
+
 /// The completer of agents.
 pub(crate) fn agents() -> ArgValueCandidates {
     ArgValueCandidates::new(complete_agents)

@@ -8,10 +8,11 @@ use std::time::Duration;
 use clap::Args;
 use flows::control::deliveries::ControlLedger;
 use flows::control::launch::{LaunchRequest, LaunchScene, launch_agent, preview_launch};
-use flows::observe::ObserveScope;
+use flows::observe::{Observation, ObserveScope};
 use flows::terminal::source;
 use model::control::wire::{LaunchResult, LaunchState};
 
+use crate::cli::launch_group::{self, GroupArgs};
 use crate::cli::prompt::{AwaitedOutcome, parse_span};
 use crate::cli::{CliContext, complete, ls};
 use crate::env;
@@ -21,7 +22,13 @@ use crate::render::{output, text};
 declare_commands![CommandEntry {
     place: HelpPlace(Drive, 0),
     effect: WritesFiles,
-    answers: &[answer::<::model::control::wire::LaunchResult>()],
+    answers: &[
+        answer::<::model::control::wire::LaunchResult>(),
+        crate::cli::registry::AnswerSchema {
+            suffix: " --group",
+            ..answer::<::model::control::groups::GroupLaunchResult>()
+        }
+    ],
     examples: &[
         example(
             "launch claude 'mend the tests' --name mend",
@@ -47,30 +54,54 @@ declare_commands![CommandEntry {
 /// proven, never guessed. Without a prompt it returns when the agent takes one. A dialog at the start (trust,
 /// login, update) is told, exit code 16, and never answered. ostler adds no option that widens what the agent
 /// may do; marks of other agents' sessions are removed from its environment.
+///
+/// `--worktree` gives it a git worktree and a branch of its own. `--group` starts several agents at once, each in a
+/// worktree if `--worktree` is given; everything is checked before the first one is made. Worktrees go by
+/// `ostler gc --include worktrees`, and only if nothing in them could be lost.
 #[derive(Debug, Args)]
 pub(crate) struct LaunchArgs {
-    /// The agent, e.g. `claude`.
-    #[arg(add = complete::agents())]
-    agent: String,
-    /// The first prompt; `-` reads standard input.
-    text: Option<String>,
+    /// The agent, e.g. `claude`; with `--group` it may be `claude:MODEL`.
+    #[arg(add = complete::agents(), required_unless_present = "matrix")]
+    agent: Option<String>,
+    /// The first prompt; `-` reads standard input. With `--group`, more agents may stand before it.
+    #[arg(value_name = "TEXT")]
+    words: Vec<String>,
     /// Further arguments of the agent.
     #[arg(last = true, value_name = "ARGS")]
-    arguments: Vec<String>,
+    pub(crate) arguments: Vec<String>,
     /// Take the prompt from a file.
     #[arg(long, value_name = "PATH")]
-    file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
-    start: StartArgs,
+    pub(crate) start: StartArgs,
+    #[command(flatten)]
+    pub(crate) grouping: GroupArgs,
     /// The model.
     #[arg(long)]
-    model: Option<String>,
+    pub(crate) model: Option<String>,
     /// Where to start it [default: here].
     #[arg(long, value_name = "DIR")]
-    cwd: Option<String>,
+    pub(crate) cwd: Option<String>,
     /// Show what would be run.
     #[arg(long)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
+}
+
+/// What one agent of a group has for itself; everything else is the same for all.
+#[derive(Clone, Debug)]
+pub(crate) struct SlotStart {
+    /// The adapter's id.
+    pub(crate) agent: String,
+    /// Its model.
+    pub(crate) model: Option<String>,
+    /// Further arguments of the agent.
+    pub(crate) arguments: Vec<String>,
+    /// Where it is started.
+    pub(crate) cwd: Option<String>,
+    /// What its terminal is called.
+    pub(crate) name: Option<String>,
+    /// Variables of its own, `KEY=VALUE`.
+    pub(crate) env: Vec<String>,
 }
 
 /// How an agent is started, new or resumed.
@@ -139,17 +170,51 @@ impl StartArgs {
 
 impl LaunchArgs {
     pub(crate) fn run_launch(&self, context: &CliContext) -> Result<ExitCode, Error> {
-        let agent = flows::agent_named(&self.agent).ok_or_else(|| {
-            let known: Vec<&str> = flows::adapter_ids().collect();
-            Error::usage_error(
-                format!("`{}` is no agent; there are: {}", self.agent, known.join(", ")),
-                "`ostler adapters` lists them with what is known of each",
-            )
-        })?;
-        let given = (self.text.as_deref(), self.file.as_deref());
-        let prompt = match given {
+        if self.grouping.is_asked() {
+            return launch_group::launch_slots(self, context);
+        }
+        let agent = find_agent(self.agent.as_deref().unwrap_or_default())?;
+        let text = match self.words.as_slice() {
+            [] => None,
+            [text] => Some(text.as_str()),
+            _ => {
+                return Err(Error::usage_error(
+                    "a prompt is one argument, and there are several",
+                    "put it between quotes; several agents need `--group`",
+                ));
+            }
+        };
+        let prompt = self.read_prompt(context, text)?;
+        let slot = SlotStart {
+            agent: agent.to_owned(),
+            model: self.model.clone(),
+            arguments: self.arguments.clone(),
+            cwd: self.cwd.clone(),
+            name: self.start.name.clone(),
+            env: Vec::new(),
+        };
+        let before = context.observe_now(ObserveScope::All, &[])?;
+        if self.dry_run {
+            let request = self.slot_request(context, &slot, prompt)?;
+            return print_launch(context, &preview_launch(&request, context.machine()?, &before)?);
+        }
+        print_launch(context, &self.start_slot(context, &slot, prompt, &before)?)
+    }
+
+    /// The first words: an agent, then more of them or a prompt.
+    pub(crate) fn given_words(&self) -> impl Iterator<Item = &str> {
+        self.agent.iter().chain(&self.words).map(String::as_str)
+    }
+
+    /// The first prompt, from wherever it is to be taken.
+    pub(crate) fn read_prompt(
+        &self,
+        context: &CliContext,
+        text: Option<&str>,
+    ) -> Result<Option<String>, Error> {
+        let prompt = match (text, self.file.as_deref()) {
             (None, None) => None,
-            given => Some(source::read_text("text", given.0, given.1, context.personality)?),
+            (text, file) => Some(source::read_text("text", text, file, context.personality)?),
         };
         if self.start.headless && prompt.is_none() {
             return Err(Error::usage_error(
@@ -157,18 +222,38 @@ impl LaunchArgs {
                 "give a text, `-` for standard input, or `--file`",
             ));
         }
-        let request = LaunchRequest {
-            cwd: self.cwd.clone(),
-            model: self.model.clone(),
-            arguments: self.arguments.clone(),
-            ..self.start.to_request(context, agent, prompt)?
+        Ok(prompt)
+    }
+
+    /// What is asked for one agent.
+    pub(crate) fn slot_request(
+        &self,
+        context: &CliContext,
+        slot: &SlotStart,
+        prompt: Option<String>,
+    ) -> Result<LaunchRequest, Error> {
+        let mut request = LaunchRequest {
+            cwd: slot.cwd.clone(),
+            model: slot.model.clone(),
+            arguments: slot.arguments.clone(),
+            name: slot.name.clone(),
+            ..self.start.to_request(context, &slot.agent, prompt)?
         };
-        let before = context.observe_now(ObserveScope::All, &[])?;
-        if self.dry_run {
-            return print_launch(context, &preview_launch(&request, context.machine()?, &before)?);
-        }
+        request.env.extend(slot.env.iter().cloned());
+        Ok(request)
+    }
+
+    /// Starts one agent: the only one, or one of a group. Those of a group are started on threads of their own.
+    pub(crate) fn start_slot(
+        &self,
+        context: &CliContext,
+        slot: &SlotStart,
+        prompt: Option<String>,
+        before: &Observation,
+    ) -> Result<LaunchResult, Error> {
+        let request = self.slot_request(context, slot, prompt)?;
         let mut ledger = ControlLedger::new(context.machine()?);
-        let agents = [agent.to_owned()];
+        let agents = [slot.agent.clone()];
         let mut observe = || {
             let later = context.next_turn();
             later.observe_now(ObserveScope::All, &agents).map_err(|error| error.to_string())
@@ -176,12 +261,23 @@ impl LaunchArgs {
         let terminals = context.terminals_home()?;
         let mut scene = LaunchScene {
             terminals: &terminals,
-            before: &before,
+            before,
             ledger: &mut ledger,
             observe: &mut observe,
         };
-        print_launch(context, &launch_agent(&request, &mut scene)?)
+        Ok(launch_agent(&request, &mut scene)?)
     }
+}
+
+/// The agent that a word means.
+pub(crate) fn find_agent(word: &str) -> Result<&'static str, Error> {
+    flows::agent_named(word).ok_or_else(|| {
+        let known: Vec<&str> = flows::adapter_ids().collect();
+        Error::usage_error(
+            format!("`{word}` is no agent; there are: {}", known.join(", ")),
+            "`ostler adapters` lists them with what is known of each",
+        )
+    })
 }
 
 /// The variables of a file that nobody else may read.
@@ -221,7 +317,7 @@ pub(crate) fn print_launch(context: &CliContext, result: &LaunchResult) -> Resul
     Ok(error::exit_code_for(&result.incomplete))
 }
 
-fn render_launch(result: &LaunchResult) -> String {
+pub(crate) fn render_launch(result: &LaunchResult) -> String {
     let state = match result.state {
         _ if result.dry_run => "would be started",
         LaunchState::Ready => "is ready",
@@ -243,6 +339,9 @@ fn render_launch(result: &LaunchResult) -> String {
         row("terminal", terminal);
     }
     row("directory", &result.cwd);
+    if let Some(worktree) = &result.worktree {
+        row("worktree", worktree);
+    }
     if result.dry_run {
         row("command", &result.argv.join(" "));
     }

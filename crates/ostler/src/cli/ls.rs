@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
+use flows::groups::is_of_members;
 use flows::live::LiveSessions;
 use flows::observe::{Observation, ObserveScope, Observed};
 use model::address::ShortIds;
+use model::control::groups::GroupMember;
 use model::filter::FilterWords;
 use model::rules::attention::{AttentionFacts, AttentionGroup};
 use model::rules::judge::Verdict;
@@ -16,6 +18,7 @@ use model::status::{Activity, Status};
 use model::time::Time;
 use model::wire::{GroupCount, IncompleteSource, LsResult, SessionView};
 
+use crate::cli::groups::find_group;
 use crate::cli::ls_fleet;
 use crate::cli::{CliContext, complete, setup};
 use crate::error::{self, Error};
@@ -82,6 +85,9 @@ pub(crate) struct LsArgs {
     /// Only sessions on this git branch.
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
+    /// Only sessions of agents that were launched as this group.
+    #[arg(long, value_name = "GROUP", conflicts_with = "fleet", add = complete::groups())]
+    group: Option<String>,
     /// Only sessions that these words fit: words of title, project, agent or branch, `is:waiting`,
     /// `agent:`, `project:`, `branch:`, `model:`, `since:2d`, `tokens:>1M`, `cost:>1`, `-word`.
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
@@ -273,6 +279,7 @@ struct SessionFilter<'a> {
     cwd: Option<PathBuf>,
     since: Option<Time>,
     words: FilterWords,
+    members: Option<Vec<GroupMember>>,
 }
 
 impl LsArgs {
@@ -355,6 +362,7 @@ impl LsArgs {
             cwd: absolute_directory(self.cwd.as_deref())?,
             since: parse_since(self.since.as_deref(), now)?,
             words: parse_filter(self.filter.as_deref(), now)?,
+            members: self.group.as_deref().map(|group| find_group(context, group)).transpose()?,
         };
         let mut shown: Vec<&Observed> = self.select_shown(observation, &filter);
         let for_people = !context.json && !self.quiet;
@@ -607,6 +615,7 @@ impl SessionFilter<'_> {
                 .branch
                 .as_ref()
                 .is_none_or(|branch| session.digest.branch.as_ref() == Some(branch))
+            && self.members.as_ref().is_none_or(|members| is_of_members(observed, members))
             && (self.words.is_empty() || self.words.matches(&observed.session_view()))
     }
 }

@@ -18,6 +18,7 @@ use model::session::{SessionKind, SessionName};
 use model::status::Activity;
 use model::wire::OwnerView;
 
+use crate::cli::groups::live_terminals;
 use crate::cli::{CliContext, complete, ls};
 use crate::error::{self, Error};
 use crate::render::{duration, output, text};
@@ -50,9 +51,12 @@ declare_commands![CommandEntry {
 #[derive(Debug, Args)]
 pub(crate) struct StopArgs {
     /// The sessions: ids, unambiguous prefixes, names, `.` or `-`.
-    #[arg(value_name = "SESSION", required = true,
+    #[arg(value_name = "SESSION", required_unless_present = "group",
           add = ArgValueCandidates::new(complete::complete_sessions))]
     ids: Vec<String>,
+    /// Every agent that was launched as this group and is there.
+    #[arg(long, value_name = "GROUP", add = complete::groups())]
+    group: Option<String>,
     /// How long the agent has to end by itself.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::from_argument)]
     grace: Duration,
@@ -83,7 +87,11 @@ impl StopArgs {
         // All are planned before one is signalled: a refusal of one leaves all alone.
         let mut plans = Vec::new();
         let mut names: Vec<SessionName> = Vec::new();
-        for id in &self.ids {
+        let mut ids = self.ids.clone();
+        if let Some(group) = &self.group {
+            ids.extend(live_terminals(context, group)?);
+        }
+        for id in &ids {
             let one = address::resolve_session(&observation, id, &here)?;
             let name = one.session.session_name();
             if names.contains(&name) {

@@ -1,5 +1,7 @@
 //! Errors of driving agents: launches, prompts and turns, in words.
 
+use flows::worktrees::WorktreeError;
+
 use super::*;
 
 impl From<PromptError> for Error {
@@ -34,6 +36,36 @@ impl From<LaunchError> for Error {
             LaunchError::Unfinished(result) => Self::Launch(result),
             LaunchError::Observe(reason) => {
                 Self::Read { path: "the machine's sessions".to_owned(), reason }
+            }
+        }
+    }
+}
+
+impl From<WorktreeError> for Error {
+    fn from(error: WorktreeError) -> Self {
+        let message = error.to_string();
+        match error {
+            WorktreeError::NoRepository { .. } => {
+                Self::usage_error(message, "go to a repository, or name one with `--cwd`")
+            }
+            WorktreeError::NoBase { .. } => Self::usage_error(
+                message,
+                "`git log` lists commits; `--base` takes any name of one",
+            ),
+            WorktreeError::Outside { .. } => {
+                Self::usage_error(message, "name files of the repository only")
+            }
+            WorktreeError::Taken { .. } => Self::Refused {
+                what: message,
+                hint: "choose another name; `ostler groups` lists worktrees that ostler made"
+                    .to_owned(),
+            },
+            WorktreeError::NoSpace { .. } => Self::Refused {
+                what: message,
+                hint: "`ostler gc --include worktrees` shows what could go".to_owned(),
+            },
+            WorktreeError::Unreadable(reason) => {
+                Self::Read { path: "the repository".to_owned(), reason }
             }
         }
     }
