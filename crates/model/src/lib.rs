@@ -12,6 +12,7 @@ pub mod edit;
 pub mod event;
 pub mod failure;
 pub mod filter;
+pub mod fleet_order;
 pub mod helper;
 pub mod hex;
 pub mod hosted;
