@@ -152,6 +152,8 @@ impl Row {
         self.split_wide_at(range.start + count);
         self.split_wide_at(range.end);
         self.cells.copy_within(range.start + count..range.end, range.start);
+        // What was left behind may be the second half of a glyph that has moved as a whole.
+        self.cells[range.end - count..range.end].fill(Cell::BLANK);
         self.used = self.cells.len();
         self.fill_range(range.end - count..range.end, with);
     }

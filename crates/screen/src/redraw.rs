@@ -8,7 +8,7 @@ use crate::palette::ColorSlot;
 use crate::screen::Screen;
 use crate::term::modes::Modes;
 use crate::term::sgr::sgr_parameters;
-use crate::term::{Charset, Term, TermCursor};
+use crate::term::{Charset, Page, Term, TermCursor};
 
 /// What brings a terminal back that a program, or [`Screen::redraw`], has changed: the main screen, no
 /// modes, no region, the user's own colours and cursor. Its text stays.
@@ -36,12 +36,7 @@ impl Screen {
         let (main, alt) =
             if term.alt { (&term.other, Some(&term.page)) } else { (&term.page, None) };
         out.draw_grid(&main.grid, &term.clusters);
-        out.place_cursor(
-            &main.saved.cursor,
-            &main.grid,
-            &term.clusters,
-            main.saved.origin.then_some(term),
-        );
+        out.place_cursor(&main.saved.cursor, main, term, main.saved.origin.then_some((0, 0)));
         out.write_text("\x1b7");
         out.set_keyboard(&main.keyboard);
         if let Some(alt) = alt {
@@ -49,22 +44,13 @@ impl Screen {
             out.set_style(Style::default());
             out.write_text("\x1b[?1049h");
             out.draw_grid(&alt.grid, &term.clusters);
-            out.place_cursor(
-                &alt.saved.cursor,
-                &alt.grid,
-                &term.clusters,
-                alt.saved.origin.then_some(term),
-            );
+            out.place_cursor(&alt.saved.cursor, alt, term, alt.saved.origin.then_some((0, 0)));
             out.write_text("\x1b7");
             out.set_keyboard(&alt.keyboard);
         }
         out.write_settings(term);
-        out.place_cursor(
-            &term.cursor,
-            &term.page.grid,
-            &term.clusters,
-            term.modes.origin.then_some(term),
-        );
+        let corner = (term.area.rows.start, term.area.cols.start);
+        out.place_cursor(&term.cursor, &term.page, term, term.modes.origin.then_some(corner));
         out.write_modes(term);
         out.out.into_bytes()
     }
@@ -110,7 +96,14 @@ impl RedrawWriter {
             if !continued && !cells.is_empty() {
                 self.go_to(index, 0);
             }
-            cells.iter().for_each(|cell| self.draw_cell(cell, clusters));
+            for (col, cell) in cells.iter().enumerate() {
+                // Left by a glyph that did not fit before the right margin: text follows it in this row.
+                if cell.kind == CellPart::Filler && col + 1 < grid.cols {
+                    self.draw_cell(&Cell { kind: CellPart::Narrow, ..*cell }, clusters);
+                } else {
+                    self.draw_cell(cell, clusters);
+                }
+            }
             let next = grid.rows.get(index + 1).and_then(|row| row.stored_cells().first());
             // After a filler only a wide glyph wraps by itself.
             let fits = cells.last().is_some_and(|last| last.kind != CellPart::Filler);
@@ -124,17 +117,18 @@ impl RedrawWriter {
         self.write_text(if on { "\x1b[?6h" } else { "\x1b[?6l" });
     }
 
-    /// Places the cursor; one that waits to wrap got there by printing its cell. In origin mode places
-    /// are counted from the region's corner.
+    /// Places the cursor; one that waits to wrap got there by printing its cell. `origin` is, in origin
+    /// mode, the corner that places are counted from: the region's, or the screen's while none is set.
     fn place_cursor(
         &mut self,
         cursor: &TermCursor,
-        grid: &Grid,
-        clusters: &Clusters,
-        origin: Option<&Term>,
+        page: &Page,
+        term: &Term,
+        origin: Option<(usize, usize)>,
     ) {
+        let (grid, clusters) = (&page.grid, &term.clusters);
         self.set_origin(origin.is_some());
-        let corner = origin.map_or((0, 0), |term| (term.area.rows.start, term.area.cols.start));
+        let corner = origin.unwrap_or_default();
         let (row, col) = (cursor.row.min(grid.rows.len() - 1), cursor.col.min(grid.cols - 1));
         let place = |col: usize| (row.saturating_sub(corner.0), col.saturating_sub(corner.1));
         if cursor.wrap_pending {

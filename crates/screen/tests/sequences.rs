@@ -390,3 +390,48 @@ fn f6_3_a_mark_at_a_full_line_is_on_what_was_printed_last_and_as_agent_tty_one_b
     let _ = screen.advance("abc\u{301}".as_bytes());
     assert_eq!(screen.rows(), ["ab\u{301}c"]);
 }
+
+#[test]
+fn a_wide_glyph_wrapped_at_the_right_margin_is_redrawn_in_its_place() {
+    let wrapped = screen(20, 6, "\x1b[?69h\x1b[5;10s\x1b[9;a漢");
+    let redraw = String::from_utf8(wrapped.redraw()).unwrap();
+    assert_eq!(rows(20, 6, &redraw), wrapped.rows());
+    assert_eq!(wrapped.rows()[1], "    漢");
+}
+
+#[test]
+fn a_cursor_saved_in_origin_mode_comes_back_into_a_region_set_since() {
+    let restored = screen(20, 6, "\x1b[?6h\x1b[6;3H\x1b7\x1b[2;5r\x1b8");
+    assert_eq!(place(&restored), (4, 2));
+    let redraw = String::from_utf8(restored.redraw()).unwrap();
+    assert_eq!(place(&screen(20, 6, &redraw)), (4, 2));
+    let wider = "\x1b[r\x1b8";
+    assert_eq!(place(&screen(20, 6, &format!("{redraw}{wider}"))), (5, 2), "saved where it was");
+}
+
+#[test]
+fn a_glyph_in_the_last_column_that_a_later_character_widens_goes_to_the_next_line() {
+    let full = "x".repeat(19);
+    for heart in ["❤\u{fe0f}", "\u{1f1e9}\u{1f1ea}"] {
+        let widened = screen(20, 6, &format!("{full}{heart}"));
+        assert_eq!(widened.rows()[..2], [full.clone(), heart.to_owned()]);
+        assert_eq!(place(&widened), (1, 2));
+        let redraw = String::from_utf8(widened.redraw()).unwrap();
+        assert_eq!(rows(20, 6, &redraw), widened.rows());
+    }
+    let narrow = screen(20, 6, &format!("\x1b[?7l{full}❤\u{fe0f}"));
+    assert_eq!(narrow.rows()[0], format!("{full}❤"), "no line to go to");
+}
+
+#[test]
+fn a_wide_glyph_at_the_end_of_a_row_stays_whole_when_a_cell_before_it_is_deleted() {
+    let shifted = screen(6, 2, "abcd漢\r\x1b[P");
+    let texts: Vec<String> = shifted.cells()[0].iter().map(|cell| cell.text.clone()).collect();
+    assert_eq!(texts, ["b", "c", "d", "漢", "", " "]);
+}
+
+#[test]
+fn in_origin_mode_a_tab_back_stops_at_the_left_margin() {
+    let tabbed = screen(20, 6, "\x1b[?6h\x1b[?69h\x1b[5;10s\x1b[Z");
+    assert_eq!(place(&tabbed), (0, 4));
+}

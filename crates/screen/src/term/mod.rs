@@ -1,10 +1,12 @@
 //! The terminal's state, and what printing and control characters do to it.
 //!
 //! Sequences with parameters are in [`csi`], strings in [`osc`], answers in [`query`], resizing in
-//! [`resize`], lines that pass without being seen in [`flood`]. Everything here is plain data so that a keyframe can hold all of it.
+//! [`resize`], lines that pass without being seen in [`flood`], characters that share a cell in
+//! [`grapheme`]. Everything here is plain data so that a keyframe can hold all of it.
 
 mod csi;
 mod flood;
+mod grapheme;
 pub(crate) mod modes;
 mod osc;
 pub(crate) mod query;
@@ -12,8 +14,7 @@ mod resize;
 pub(crate) mod sgr;
 
 use serde::{Deserialize, Serialize};
-use unicode_segmentation::UnicodeSegmentation;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthChar;
 
 use crate::cell::{Cell, CellPart, Clusters, Glyph, Style};
 use crate::grid::{Area, Grid, Row};
@@ -299,80 +300,6 @@ impl Term {
         self.cursor.col = self.left_edge();
     }
 
-    /// Whether `c` can be part of the grapheme before it; most characters are seen not to be at once.
-    fn may_join(&self, c: char, width: usize) -> bool {
-        if width == 0 {
-            return true;
-        }
-        let Some((row, col)) = self.last else { return false };
-        match c {
-            '\u{1f1e6}'..='\u{1f1ff}' | '\u{1f3fb}'..='\u{1f3ff}' => true,
-            '\0'..='\u{a8}' => false,
-            _ => {
-                let glyph = self.page.grid.rows[row].cells()[col].glyph;
-                glyph.as_char().is_none() && self.clusters.glyph_text(glyph).ends_with('\u{200d}')
-            }
-        }
-    }
-
-    /// Adds `c` to the cell before it, if the two are one grapheme.
-    fn join_grapheme(&mut self, c: char) -> bool {
-        const MAX_CLUSTER_BYTES: usize = 96;
-        let (row, col) = self.joined_cell(c);
-        let cell = self.page.grid.rows[row].cells()[col];
-        let mut text = self.clusters.glyph_text(cell.glyph);
-        text.push(c);
-        if text.len() > MAX_CLUSTER_BYTES || text.graphemes(true).count() != 1 {
-            return false;
-        }
-        if self.clusters.is_full() {
-            self.sweep_clusters();
-        }
-        let glyph = self.clusters.add_cluster(&text);
-        let right = self.right_edge();
-        let widens = cell.kind == CellPart::Narrow && text.width() >= 2 && col + 1 < right;
-        if widens {
-            self.write_cell(row, col, Cell { glyph, ..cell }, 2);
-            if self.last.is_some() && self.cursor.row == row {
-                self.place_after(col + 2, right);
-            }
-        } else {
-            self.page.grid.rows[row].set_cell(col, Cell { glyph, ..cell });
-        }
-        true
-    }
-
-    /// The cell that `c` becomes part of: the one printed last, else the one before the cursor.
-    fn joined_cell(&self, c: char) -> (usize, usize) {
-        let TermCursor { row, col, wrap_pending, .. } = self.cursor;
-        let before_margin = wrap_pending && col > 0 && c.width() == Some(0);
-        match self.last {
-            // What agent-tty's screen shows when the line is full. A mark belongs to what was printed last.
-            Some(_) if before_margin && self.personality == Personality::AgentTty => {
-                let is_right_half =
-                    self.page.grid.rows[row].cells()[col - 1].kind == CellPart::Spacer;
-                (row, if is_right_half { col.saturating_sub(2) } else { col - 1 })
-            }
-            Some(last) => last,
-            None => self.cell_before(),
-        }
-    }
-
-    /// The cell that a mark joins when it comes after a movement: the one left of the cursor.
-    fn cell_before(&self) -> (usize, usize) {
-        let TermCursor { row, col, wrap_pending, .. } = self.cursor;
-        let cells = self.page.grid.rows[row].cells();
-        let col = if wrap_pending { col } else { col.saturating_sub(1) };
-        let is_right_half = cells[col].kind == CellPart::Spacer;
-        (row, if is_right_half { col.saturating_sub(1) } else { col })
-    }
-
-    fn sweep_clusters(&mut self) {
-        let held = self.held.as_mut().map(|held| &mut held.grid);
-        let grids = [Some(&mut self.page.grid), Some(&mut self.other.grid), held];
-        self.clusters.retain_used(grids.into_iter().flatten().flat_map(Grid::cells_mut));
-    }
-
     pub(crate) fn execute_control(&mut self, byte: u8) {
         match byte {
             0x07 if !self.effects.events.contains(&ScreenEvent::Bell) => {
@@ -453,9 +380,10 @@ impl Term {
     pub(crate) fn tab_back(&mut self, count: usize) {
         self.forget_printed();
         self.cursor.wrap_pending = false;
+        let left = if self.modes.origin { self.left_edge() } else { 0 };
         for _ in 0..count.min(self.cols()) {
-            let before = (0..self.cursor.col).rev().find(|&col| self.tabs[col]);
-            self.cursor.col = before.unwrap_or(0);
+            let before = (left..self.cursor.col).rev().find(|&col| self.tabs[col]);
+            self.cursor.col = before.unwrap_or(left);
         }
     }
 
@@ -499,6 +427,12 @@ impl Term {
         self.cursor = saved.cursor;
         self.modes.origin = saved.origin;
         self.clamp_cursor();
+        // A region set since then holds the cursor, as it does wherever origin mode places it.
+        if saved.origin {
+            let (rows, cols) = (&self.area.rows, &self.area.cols);
+            self.cursor.row = self.cursor.row.clamp(rows.start, rows.end - 1);
+            self.cursor.col = self.cursor.col.clamp(cols.start, cols.end - 1);
+        }
     }
 
     pub(crate) fn clamp_cursor(&mut self) {
