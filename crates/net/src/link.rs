@@ -199,24 +199,17 @@ impl MemberLink {
         let rival_subject = format!("ostler.v1.out.{}.state.rival", self.member.id);
         let Ok(mut rivals) = hub.client.subscribe(rival_subject).await else { return false };
         let desk = self.open_desk();
-        let mut asks = None;
+        let asks_subject = format!("ostler.v1.ask.{}.>", self.member.id);
+        let Ok(mut asks) = hub.client.subscribe(asks_subject).await else { return false };
         let (told, mut looks) = mpsc::channel(1);
         let looker = tokio::spawn(look_at_machine(self.daemon.clone(), self.settings, told));
         let mut renewal = Box::pin(tokio::time::sleep(Duration::ZERO));
         let ended = loop {
-            // Two that claim to be this member answer nobody.
-            let answers = self.holds && self.rival.is_none();
-            asks = match (answers, asks.take(), &desk) {
-                (true, None, Some(_)) => {
-                    let subject = format!("ostler.v1.ask.{}.>", self.member.id);
-                    hub.client.subscribe(subject).await.ok()
-                }
-                (true, asks, _) => asks,
-                (false, ..) => None,
-            };
             tokio::select! {
-                Some(message) = next_ask(&mut asks) => {
-                    if let Some(desk) = desk.clone() {
+                Some(message) = asks.next() => {
+                    // Two that claim to be this member answer nobody.
+                    let answers = self.holds && self.rival.is_none();
+                    if let Some(desk) = desk.clone().filter(|_| answers) {
                         tokio::spawn(desk.answer_message(hub.client.clone(), message));
                     }
                 }
@@ -524,14 +517,6 @@ impl MemberLink {
             }
         }
         HolderPulse::Lapsed
-    }
-}
-
-/// The next order; never, while none is listened for.
-async fn next_ask(asks: &mut Option<async_nats::Subscriber>) -> Option<async_nats::Message> {
-    match asks {
-        Some(asks) => asks.next().await,
-        None => std::future::pending().await,
     }
 }
 
