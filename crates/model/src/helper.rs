@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet_order::{OrderArguments, OrderedRunResult};
 use crate::webhook::WebhookRecord;
 use crate::wire::FleetLevel;
+use crate::wire::fleet_order::{OrderArguments, OrderedRunResult};
 
 /// The version of what is said between the two; another one is refused.
 pub const HELPER_PROTOCOL: u32 = 1;

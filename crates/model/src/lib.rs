@@ -12,7 +12,6 @@ pub mod edit;
 pub mod event;
 pub mod failure;
 pub mod filter;
-pub mod fleet_order;
 pub mod helper;
 pub mod hex;
 pub mod hosted;
@@ -32,3 +31,5 @@ pub mod time;
 pub mod usage;
 pub mod webhook;
 pub mod wire;
+
+pub use wire::fleet_order;

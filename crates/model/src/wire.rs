@@ -29,6 +29,7 @@ mod badge;
 mod collect;
 mod finalize;
 mod fleet;
+pub mod fleet_order;
 mod launch;
 mod locks;
 mod mcp;

@@ -292,7 +292,10 @@ pub async fn fleet_sessions(
     })
 }
 
-pub(crate) fn find_view<'a>(members: &'a [MemberView], text: &str) -> Result<&'a MemberView, HelperFailure> {
+pub(crate) fn find_view<'a>(
+    members: &'a [MemberView],
+    text: &str,
+) -> Result<&'a MemberView, HelperFailure> {
     let exact: Vec<_> = members.iter().filter(|one| one.name == text || one.id == text).collect();
     let begins: Vec<_> = members.iter().filter(|one| one.name.starts_with(text)).collect();
     match (exact.as_slice(), begins.as_slice()) {

@@ -128,8 +128,7 @@ fn choose_targets(
     request: &OrderRequest,
 ) -> Result<Vec<OrderTarget>, HelperFailure> {
     if request.hosts.is_empty() {
-        let is_meant =
-            |one: &OrderTarget| !one.view.here && one.view.state != MemberState::Left;
+        let is_meant = |one: &OrderTarget| !one.view.here && one.view.state != MemberState::Left;
         return Ok(targets.into_iter().filter(is_meant).collect());
     }
     let views: Vec<MemberView> = targets.iter().map(|one| one.view.clone()).collect();
@@ -157,7 +156,8 @@ async fn order_target(
     let id = sys::random::new_ulid().map_err(|error| internal_failure(&error))?;
     let name = target.view.name.clone();
     let (sent, done) = order_member(post, &target, &id).await;
-    let by_hub = |done| OrderReport { member: name.clone(), id: id.clone(), via: OrderWay::Hub, done };
+    let by_hub =
+        |done| OrderReport { member: name.clone(), id: id.clone(), via: OrderWay::Hub, done };
     let failed_to_reach = matches!(&done, Err(failure) if matches!(
         failure.kind,
         HelperFailureKind::Unreachable | HelperFailureKind::Timeout
@@ -192,8 +192,7 @@ async fn order_member(
     if !view.state.vouches() {
         let since = view.since.map_or(String::new(), |since| format!(" since {since}"));
         let hint = "`ostler fleet status` tells more; `--via ssh` goes another way";
-        let reason =
-            format!("`{}` is {}{since}; nothing was sent", view.name, view.state.as_str());
+        let reason = format!("`{}` is {}{since}; nothing was sent", view.name, view.state.as_str());
         return (false, unreachable(reason, hint));
     }
     let ask = OrderAsk {
@@ -251,9 +250,7 @@ fn lost_before(level: FleetLevel, name: &str, error: &HubError) -> HelperFailure
     };
     let (kind, reason) = match error {
         HubError::Refused(_) => (HelperFailureKind::Refused, error.to_string()),
-        HubError::TimedOut => {
-            (late, format!("`{name}` did not answer in time; nothing was done"))
-        }
+        HubError::TimedOut => (late, format!("`{name}` did not answer in time; nothing was done")),
         error => (HelperFailureKind::Unreachable, format!("`{name}` is not reached: {error}")),
     };
     HelperFailure::new(kind, reason, hint)
@@ -277,13 +274,8 @@ impl OrderPost<'_> {
     ) -> Result<OrderReply, HubError> {
         let sealed = seal_json(self.seal, SealKind::Ask, ask);
         let sealed = sealed.map_err(|error| HubError::Protocol(error.to_string()))?;
-        let subject = format!(
-            "ostler.v1.ask.{}.{}.{}.{}",
-            ask.to,
-            ask.level.as_str(),
-            ask.from,
-            ask.verb
-        );
+        let subject =
+            format!("ostler.v1.ask.{}.{}.{}.{}", ask.to, ask.level.as_str(), ask.from, ask.verb);
         let request = async_nats::Request::new()
             .headers(HeaderMap::new())
             .payload(sealed.into())

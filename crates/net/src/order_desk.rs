@@ -237,9 +237,8 @@ impl OrderDesk {
     async fn read_list(&self, client: &Client) -> Result<OperatorList, OrderReply> {
         let asking = client.request("ostler.v1.own.operators", "".into());
         let answer = tokio::time::timeout(OPERATORS_TIMEOUT, asking).await;
-        let failed = || {
-            refused("this member cannot learn who is an operator now", "try again in a moment")
-        };
+        let failed =
+            || refused("this member cannot learn who is an operator now", "try again in a moment");
         let answer = answer.map_err(|_| failed())?.map_err(|_| failed())?;
         let list = read_operators(&self.root, &answer.payload).map_err(|_| failed())?;
         let mut state = self.lock();

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::fleet_order::{OrderEntry, OrderState};
 use super::{GcResult, IncompleteSource};
-use crate::fleet_order::{OrderEntry, OrderState};
 use crate::time::Time;
 
 /// What an operator may do, and what a member lets operators do.

@@ -168,9 +168,7 @@ pub(crate) fn link_pid(daemon: &TestDaemon) -> u32 {
 
 /// Waits until a member answers orders: its link listens as soon as it holds the lease.
 pub(crate) fn wait_for_link(home: &TempHome) {
-    wait_until("a link that publishes", || {
-        Some(()).filter(|()| link_state(home) == "publishing")
-    });
+    wait_until("a link that publishes", || Some(()).filter(|()| link_state(home) == "publishing"));
 }
 
 pub(crate) fn link_state(home: &TempHome) -> String {

@@ -64,7 +64,8 @@ impl Pair {
     }
 
     fn plan(&self, home: &TempHome, words: &[&str]) -> Value {
-        let line: Vec<&str> = ["--json", "gc", "--older-than", "0s"].iter().chain(words).copied().collect();
+        let line: Vec<&str> =
+            ["--json", "gc", "--older-than", "0s"].iter().chain(words).copied().collect();
         fleet_run(home, &line).result()
     }
 
@@ -375,7 +376,10 @@ fn row_65_killed_between_journal_and_work_is_said_and_not_tried_again() {
     pair.start_server();
     let order = order["id"].as_str().unwrap();
     let outcome = pair.order(&["--json", "outcome", order]).exits(0).result();
-    assert_eq!((&outcome["state"], &outcome["order"]["operator"]), (&json!("unknown"), &json!("laptop")));
+    assert_eq!(
+        (&outcome["state"], &outcome["order"]["operator"]),
+        (&json!("unknown"), &json!("laptop"))
+    );
     fleet_run(&pair.server, &["inspect", &id]).exits(0);
     // One that was never heard of is not applied, and cannot be any more.
     let outcome = pair.order(&["--json", "outcome", "01KNEVER"]).exits(0).result();
@@ -459,9 +463,11 @@ fn an_agent_may_only_look_unless_somebody_says_more() {
 fn a_long_answer_comes_in_parts() {
     let pair = Pair::with("read");
     let script = "i=0; while [ $i -lt 4000 ]; do echo \"line $i of many, and some more words\"; i=$((i+1)); done; cat";
-    let made = fleet_run(&pair.server, &["--json", "create", "--name", "build", "--", "sh", "-c", script]);
+    let made =
+        fleet_run(&pair.server, &["--json", "create", "--name", "build", "--", "sh", "-c", script]);
     made.exits(0);
-    fleet_run(&pair.server, &["wait", "build", "--text", "line 3999", "--timeout", "20000"]).exits(0);
+    fleet_run(&pair.server, &["wait", "build", "--text", "line 3999", "--timeout", "20000"])
+        .exits(0);
     let words = ["--json", "snapshot", "build", "--include-scrollback"];
     let near = wait_until("a whole screen", || {
         let near = fleet_run(&pair.server, &words).exits(0);

@@ -106,7 +106,10 @@ impl ApiService {
     }
 
     /// Runs a command line; how it ended, and what it printed.
-    pub(crate) async fn run_line(&self, arguments: Vec<OsString>) -> Option<(ServedOutcome, Vec<u8>)> {
+    pub(crate) async fn run_line(
+        &self,
+        arguments: Vec<OsString>,
+    ) -> Option<(ServedOutcome, Vec<u8>)> {
         let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
         let run = self.runner.run;
         let client = ClientPresence::default();

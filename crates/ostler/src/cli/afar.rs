@@ -23,9 +23,29 @@ use crate::render::output;
 
 /// Commands whose first word names a session.
 const ADDRESSED: [&str; 23] = [
-    "show", "why", "who", "logs", "peek", "inspect", "snapshot", "wait", "prompt", "type", "paste",
-    "send-keys", "run", "resize", "mark", "signal", "stop", "destroy", "finalize", "pin", "undo",
-    "outcome", "events",
+    "show",
+    "why",
+    "who",
+    "logs",
+    "peek",
+    "inspect",
+    "snapshot",
+    "wait",
+    "prompt",
+    "type",
+    "paste",
+    "send-keys",
+    "run",
+    "resize",
+    "mark",
+    "signal",
+    "stop",
+    "destroy",
+    "finalize",
+    "pin",
+    "undo",
+    "outcome",
+    "events",
 ];
 
 /// How long the hub is waited for.
@@ -60,8 +80,7 @@ pub(crate) fn read_order(
         return Ok(None);
     }
     let has_slash = |arg: &OsString| arg.to_str().is_some_and(|arg| arg.contains('/'));
-    let may_address =
-        choice.in_fleet && ADDRESSED.contains(&command) && args.iter().any(has_slash);
+    let may_address = choice.in_fleet && ADDRESSED.contains(&command) && args.iter().any(has_slash);
     let may_collect = command == "gc" && args.iter().any(|arg| arg == "--fleet");
     if choice.hosts.is_empty() && !may_address && !may_collect {
         return Ok(None);
@@ -170,8 +189,7 @@ pub(crate) fn give_order(context: &CliContext, order: AfarOrder) -> Result<ExitC
         via: order.via,
         ssh: settings.fleet_ssh,
     };
-    let reports: Vec<OrderReport> =
-        fleet::ask_fleet(context, FleetAsk::Order(Box::new(request)))?;
+    let reports: Vec<OrderReport> = fleet::ask_fleet(context, FleetAsk::Order(Box::new(request)))?;
     if is_collecting && order.hosts.len() != 1 {
         return gc_fleet::print_fleet_plans(context, &order.args, order.hosts.is_empty(), reports);
     }

@@ -18,10 +18,7 @@ declare_commands![CommandEntry {
         "What became of an order that another machine gave."
     )],
     cases: &[empty("outcome 01KABCDEFGHJKMNPQRSTVWXYZ0"), refused("outcome")],
-    uncased: &[
-        (Usual, "an order needs a fleet: crates/net/tests/net/orders.rs"),
-        ONE_FILE
-    ],
+    uncased: &[(Usual, "an order needs a fleet: crates/net/tests/net/orders.rs"), ONE_FILE],
     ..entry!("outcome", OutcomeArgs, run_outcome)
 }];
 

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use flows::terminal::screen::Personality;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flows::terminal::screen::Personality;
 use model::fleet_order::OrderedRunResult;
 use model::wire::ErrorEnvelope;
 use sys::machine::Machine;

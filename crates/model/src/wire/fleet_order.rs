@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::FleetLevel;
 use crate::time::Time;
-use crate::wire::FleetLevel;
 
 /// A command that can be ordered from afar.
 #[derive(Debug, PartialEq, Eq)]
@@ -151,7 +151,8 @@ impl OrderRule {
 
     /// What an order with these arguments takes.
     pub fn level_of(&self, arguments: &OrderArguments) -> FleetLevel {
-        let raised = self.raised_by.iter().filter(|(name, _)| arguments.options.contains_key(*name));
+        let raised =
+            self.raised_by.iter().filter(|(name, _)| arguments.options.contains_key(*name));
         let level = raised.map(|(_, level)| *level).max().unwrap_or(self.level);
         let signal = arguments.words.get(1).map_or("", String::as_str);
         let is_gentle =
@@ -195,8 +196,7 @@ impl OrderRule {
                 false => line.extend(values.iter().map(|value| format!("--{name}={value}"))),
             }
         }
-        let missing =
-            self.always.iter().filter(|name| !arguments.options.contains_key(**name));
+        let missing = self.always.iter().filter(|name| !arguments.options.contains_key(**name));
         line.extend(missing.map(|name| format!("--{name}")));
         if json {
             line.push("--json".to_owned());
@@ -466,7 +466,10 @@ mod tests {
         assert!(show.check_arguments(&arguments(&[], &["-"])).is_err());
         assert!(show.check_arguments(&arguments(&[], &["a\0b"])).is_err());
         let status = OrderRule::of_command("status").unwrap();
-        assert_eq!(status.command_line(&OrderArguments::default(), false), ["status", "--no-sweep"]);
+        assert_eq!(
+            status.command_line(&OrderArguments::default(), false),
+            ["status", "--no-sweep"]
+        );
         assert_eq!(OrderRule::of_verb("trash-ls").unwrap().command, "trash ls");
     }
 
