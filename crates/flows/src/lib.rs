@@ -12,6 +12,7 @@ pub mod disk_use;
 pub mod doctor;
 pub mod events;
 pub mod finalize;
+pub mod fleet_orders;
 pub mod fuses;
 pub mod gc;
 mod git;

@@ -3,12 +3,14 @@
 //! One request as JSON on its standard input, one answer on its standard output: nothing secret stands
 //! in an argument list, and the helper needs no command line of its own.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::webhook::WebhookRecord;
 use crate::wire::FleetLevel;
+use crate::wire::fleet_order::{OrderArguments, OrderedRunResult};
 
 /// The version of what is said between the two; another one is refused.
 pub const HELPER_PROTOCOL: u32 = 1;
@@ -140,6 +142,62 @@ pub enum FleetAsk {
         /// How long the hub is waited for.
         timeout_ms: u64,
     },
+    /// An order to members, or a question to them.
+    Order(Box<OrderRequest>),
+}
+
+/// A command that is to be run by members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OrderRequest {
+    /// Which members, by name; empty means all that are reachable.
+    pub hosts: Vec<String>,
+    /// The command, as it is typed.
+    pub command: String,
+    /// What it is given.
+    pub args: OrderArguments,
+    /// Whether the answer is JSON.
+    pub json: bool,
+    /// How long the hub is waited for.
+    pub timeout_ms: u64,
+    /// The way: through the hub, through ssh, or as it goes.
+    pub via: Option<OrderWay>,
+    /// How ssh reaches members, by name.
+    pub ssh: BTreeMap<String, String>,
+}
+
+/// How an order goes to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OrderWay {
+    /// Through the hub.
+    Hub,
+    /// Through ssh.
+    Ssh,
+}
+
+impl OrderWay {
+    /// In a word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hub => "hub",
+            Self::Ssh => "ssh",
+        }
+    }
+}
+
+/// What one member answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OrderReport {
+    /// Which member.
+    pub member: String,
+    /// The order's id there.
+    pub id: String,
+    /// The way it went.
+    pub via: OrderWay,
+    /// What came of it.
+    pub done: Result<OrderedRunResult, HelperFailure>,
 }
 
 /// What a person set for the fleet.
@@ -154,11 +212,20 @@ pub struct FleetSettings {
     pub renew_ms: u64,
     /// How often sessions are looked at that report nothing themselves.
     pub look_ms: u64,
+    /// What agents on this machine may order on others.
+    #[serde(default)]
+    pub agents_may: FleetLevel,
 }
 
 impl Default for FleetSettings {
     fn default() -> Self {
-        Self { allow: FleetLevel::Read, minimal: false, renew_ms: 5000, look_ms: 30_000 }
+        Self {
+            allow: FleetLevel::Read,
+            minimal: false,
+            renew_ms: 5000,
+            look_ms: 30_000,
+            agents_may: FleetLevel::Read,
+        }
     }
 }
 

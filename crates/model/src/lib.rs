@@ -32,3 +32,5 @@ pub mod time;
 pub mod usage;
 pub mod webhook;
 pub mod wire;
+
+pub use wire::fleet_order;

@@ -30,6 +30,7 @@ mod badge;
 mod collect;
 mod finalize;
 mod fleet;
+pub mod fleet_order;
 mod launch;
 mod locks;
 mod mcp;

@@ -18,18 +18,18 @@ use crate::fleet_files::{FleetDir, LinkReport, MemberFile, OPERATOR_LINK_SEED, r
 use crate::hub::Hub;
 use crate::link::LINK_REPORT_FILE;
 use crate::merge::{FleetPicture, HubRecords, list_incomplete, make_unknown, merge_records};
-use crate::nats::{HubError, HubLogin, connect_hub};
+use crate::nats::{HubConnection, HubError, HubLogin, connect_hub};
 
 /// How a hub is read: as an operator, or on the hub's own machine as its admin.
 #[derive(Debug)]
-struct FleetReader {
-    site: String,
-    url: String,
-    ca: Option<String>,
-    root: String,
-    me: Option<String>,
-    key: Option<nkeys::KeyPair>,
-    inbox: String,
+pub(crate) struct FleetReader {
+    pub(crate) site: String,
+    pub(crate) url: String,
+    pub(crate) ca: Option<String>,
+    pub(crate) root: String,
+    pub(crate) me: Option<String>,
+    pub(crate) key: Option<nkeys::KeyPair>,
+    pub(crate) inbox: String,
     hub: Option<Hub>,
 }
 
@@ -43,7 +43,7 @@ struct FleetCache {
 }
 
 impl FleetReader {
-    fn find(home: &Path) -> Result<Self, HelperFailure> {
+    pub(crate) fn find(home: &Path) -> Result<Self, HelperFailure> {
         match read_member(home) {
             Ok((dir, member)) => Self::of_member(&dir, member, home),
             Err(failure) => match Hub::open(home) {
@@ -93,9 +93,13 @@ impl FleetReader {
         pages: Option<&str>,
         timeout: Duration,
     ) -> Result<(HubRecords, String), HubError> {
-        let begun = Instant::now();
-        let left = || timeout.saturating_sub(begun.elapsed());
-        let mut hub = match (&self.key, &self.hub) {
+        let mut hub = self.connect(timeout).await?;
+        self.read_through(&mut hub, pages, timeout).await
+    }
+
+    /// Connects as whoever this home is.
+    pub(crate) async fn connect(&self, timeout: Duration) -> Result<HubConnection, HubError> {
+        match (&self.key, &self.hub) {
             (Some(key), _) => {
                 let login = HubLogin {
                     url: &self.url,
@@ -105,14 +109,25 @@ impl FleetReader {
                     timeout,
                     stays: false,
                 };
-                connect_hub(&login).await?
+                connect_hub(&login).await
             }
             (None, Some(hub)) => {
                 let connecting = tokio::time::timeout(timeout, hub.connect_admin()).await;
-                connecting.map_err(|_| HubError::TimedOut)??
+                connecting.map_err(|_| HubError::TimedOut)?
             }
-            (None, None) => return Err(HubError::NoResponders),
-        };
+            (None, None) => Err(HubError::NoResponders),
+        }
+    }
+
+    /// Reads certificates, leases and the pages that a filter names.
+    pub(crate) async fn read_through(
+        &self,
+        hub: &mut HubConnection,
+        pages: Option<&str>,
+        timeout: Duration,
+    ) -> Result<(HubRecords, String), HubError> {
+        let begun = Instant::now();
+        let left = || timeout.saturating_sub(begun.elapsed());
         let is_admin = self.key.is_none();
         let get = |what: &str| match (is_admin, what) {
             (true, "clock") => "$JS.API.STREAM.INFO.KV_lease".to_owned(),
@@ -277,7 +292,10 @@ pub async fn fleet_sessions(
     })
 }
 
-fn find_view<'a>(members: &'a [MemberView], text: &str) -> Result<&'a MemberView, HelperFailure> {
+pub(crate) fn find_view<'a>(
+    members: &'a [MemberView],
+    text: &str,
+) -> Result<&'a MemberView, HelperFailure> {
     let exact: Vec<_> = members.iter().filter(|one| one.name == text || one.id == text).collect();
     let begins: Vec<_> = members.iter().filter(|one| one.name.starts_with(text)).collect();
     match (exact.as_slice(), begins.as_slice()) {

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::failure::internal_failure;
 use crate::helper_input::HelperInput;
 use crate::hub_setup::{self, InitRequest};
-use crate::{fleet, link, membership, ssh, webhook};
+use crate::{fleet, link, membership, order, ssh, webhook};
 
 /// The longest request.
 const MOST_REQUEST_BYTES: usize = 4 << 20;
@@ -112,6 +112,7 @@ async fn serve_fleet(home: &Path, cache: &Path, ask: FleetAsk) -> ExitCode {
         FleetAsk::Sessions { all, hosts, timeout_ms } => {
             print_answer(fleet::fleet_sessions(home, cache, all, &hosts, span(timeout_ms)).await)
         }
+        FleetAsk::Order(request) => print_answer(order::give_order(home, &request).await),
     }
 }
 

@@ -5,6 +5,7 @@
 //! and what changes something here goes through the daemon's writer.
 
 pub mod daemon_client;
+pub mod departure;
 pub mod engine;
 pub mod failure;
 pub mod fleet;
@@ -20,6 +21,8 @@ pub mod link;
 pub mod membership;
 pub mod merge;
 pub mod nats;
+pub mod order;
+pub mod order_desk;
 pub mod record;
 pub mod seal;
 pub mod ssh;

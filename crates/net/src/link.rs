@@ -3,7 +3,8 @@
 //! Soft state only: whatever is lost at the hub is published anew. Two that claim to be this member are
 //! noticed, and the newcomer keeps silent. It ends with its input, and says so to the hub.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_nats::{Event, HeaderMap};
@@ -27,11 +28,12 @@ use crate::lease::{
 use crate::nats::{
     HubConnection, HubError, HubLogin, PutError, StoredRecord, connect_hub, violation_in,
 };
+use crate::order_desk::OrderDesk;
 use crate::record::{
     InventoryPage, LeaseState, MemberCertificate, MemberLease, RECORD_VERSION, compress_page,
     read_certificate, read_lease,
 };
-use crate::seal::{SealKind, seal_record};
+use crate::seal::{SealKind, seal_json, seal_record};
 
 /// How long the hub may take for one answer.
 const HUB_ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
@@ -57,7 +59,7 @@ pub async fn run_link(
 ) {
     loop {
         let ended = match read_member(home) {
-            Ok((dir, member)) => match MemberLink::prepare(dir, member, &place, settings) {
+            Ok((dir, member)) => match MemberLink::prepare(home, dir, member, &place, settings) {
                 Ok(link) => link.run(&mut input).await,
                 Err((dir, failure)) => {
                     write_report(&dir, &failure.message);
@@ -83,6 +85,7 @@ fn write_report(dir: &FleetDir, state: &str) {
 
 /// One run of the link.
 struct MemberLink {
+    home: PathBuf,
     dir: FleetDir,
     member: MemberFile,
     certificate: MemberCertificate,
@@ -117,6 +120,7 @@ fn place_of(holder: &model::identity::Identity) -> (String, String) {
 
 impl MemberLink {
     fn prepare(
+        home: &Path,
         dir: FleetDir,
         member: MemberFile,
         place: &DaemonPlace,
@@ -147,6 +151,7 @@ impl MemberLink {
         let (boot, machine) = place_of(&holder);
         let report = dir.read_json(LINK_REPORT_FILE).ok().flatten().unwrap_or_default();
         Ok(Self {
+            home: home.to_owned(),
             dir,
             member,
             certificate,
@@ -193,11 +198,21 @@ impl MemberLink {
         };
         let rival_subject = format!("ostler.v1.out.{}.state.rival", self.member.id);
         let Ok(mut rivals) = hub.client.subscribe(rival_subject).await else { return false };
+        let desk = self.open_desk();
+        let asks_subject = format!("ostler.v1.ask.{}.>", self.member.id);
+        let Ok(mut asks) = hub.client.subscribe(asks_subject).await else { return false };
         let (told, mut looks) = mpsc::channel(1);
         let looker = tokio::spawn(look_at_machine(self.daemon.clone(), self.settings, told));
         let mut renewal = Box::pin(tokio::time::sleep(Duration::ZERO));
         let ended = loop {
             tokio::select! {
+                Some(message) = asks.next() => {
+                    // Two that claim to be this member answer nobody.
+                    let answers = self.holds && self.rival.is_none();
+                    if let Some(desk) = desk.clone().filter(|_| answers) {
+                        tokio::spawn(desk.answer_message(hub.client.clone(), message));
+                    }
+                }
                 () = &mut renewal => {
                     self.renew(&mut hub).await;
                     renewal = Box::pin(tokio::time::sleep(self.renewal_pause()));
@@ -235,6 +250,15 @@ impl MemberLink {
         }
         self.say(if ended { "stopped" } else { "left" });
         ended
+    }
+
+    /// Where orders are answered; nowhere if the keys cannot be read any more.
+    fn open_desk(&self) -> Option<Arc<OrderDesk>> {
+        let dir = FleetDir::open(&self.home, "fleet").ok().flatten()?;
+        let seal = dir.need_key(SEAL_SEED).ok()?;
+        let (id, root) = (&self.member.id, &self.member.root);
+        let daemon = self.daemon.clone();
+        Some(Arc::new(OrderDesk::open(dir, id, root, self.settings.allow, seal, daemon)))
     }
 
     /// Whether another file says who this home is.
@@ -345,7 +369,8 @@ impl MemberLink {
             ostler: self.version.clone(),
             rival: self.rival.clone(),
         };
-        let sealed = seal_json(&self.seal_key, SealKind::Lease, &lease)?;
+        let sealed = seal_json(&self.seal_key, SealKind::Lease, &lease);
+        let sealed = sealed.map_err(|error| HubError::Protocol(error.to_string()))?;
         let subject = format!("$KV.lease.{}", self.member.id);
         self.sequence = hub.put_record(&subject, Some(self.sequence), sealed.clone()).await?;
         self.tell(hub, "lease", sealed).await;
@@ -495,16 +520,6 @@ impl MemberLink {
     }
 }
 
-fn seal_json(
-    key: &KeyPair,
-    kind: SealKind,
-    record: &impl serde::Serialize,
-) -> Result<Vec<u8>, HubError> {
-    let failed = |error: &dyn std::fmt::Display| HubError::Protocol(error.to_string());
-    let body = serde_json::to_vec(record).map_err(|error| failed(&error))?;
-    seal_record(key, kind, &body).map_err(|error| failed(&error))
-}
-
 /// Looks at the machine when something happened, and otherwise now and then.
 async fn look_at_machine(daemon: DaemonClient, settings: FleetSettings, told: mpsc::Sender<Value>) {
     let wait = Duration::from_millis(settings.look_ms).min(Duration::from_secs(30));
@@ -528,47 +543,4 @@ async fn look_at_machine(daemon: DaemonClient, settings: FleetSettings, told: mp
         }
         tokio::time::sleep(COALESCE_TIME).await;
     }
-}
-
-/// Says that this member leaves, and empties its pages. Says whether the hub heard it.
-pub async fn publish_departure(dir: &FleetDir, member: &MemberFile) -> bool {
-    let tried = async {
-        let link_key = dir.need_key(LINK_SEED).ok()?;
-        let seal_key = dir.need_key(SEAL_SEED).ok()?;
-        let login = HubLogin {
-            url: &member.url,
-            ca: member.ca.as_deref(),
-            key: &link_key,
-            inbox: &member.id,
-            timeout: HUB_ANSWER_TIMEOUT,
-            stays: false,
-        };
-        let mut hub = connect_hub(&login).await.ok()?;
-        let answer = hub.ask("ostler.v1.own.lease", HeaderMap::new(), "".into()).await.ok()?;
-        let record = StoredRecord::from_message(&answer)?;
-        let sealed = STANDARD.decode(&member.certificate).ok()?;
-        let certificate = read_certificate(&member.root, &member.id, &sealed).ok()?;
-        let mut lease = read_lease(&certificate, &record.bytes).ok()?;
-        (lease.state, lease.sent_at) = (LeaseState::Left, sys::clock::now());
-        lease.n += 1;
-        let body = seal_json(&seal_key, SealKind::Lease, &lease).ok()?;
-        hub.put_record(&format!("$KV.lease.{}", member.id), None, body).await.ok()?;
-        for name in crate::record::page_names() {
-            let page = InventoryPage {
-                v: RECORD_VERSION,
-                member: member.id.clone(),
-                incarnation: lease.incarnation.clone(),
-                rev: lease.rev + 1,
-                page: name.clone(),
-                sent_at: sys::clock::now(),
-                sessions: Vec::new(),
-            };
-            let body = compress_page(&page).ok()?;
-            let sealed = seal_record(&seal_key, SealKind::Page, &body).ok()?;
-            hub.put_record(&format!("$KV.inv.{}.{name}", member.id), None, sealed).await.ok()?;
-        }
-        Some(())
-    };
-    let within = tokio::time::timeout(2 * HUB_ANSWER_TIMEOUT, tried).await;
-    within.ok().flatten().is_some()
 }

@@ -320,7 +320,7 @@ pub fn find_member<'a>(
 /// Leaves the fleet: the link says so when it hears it; keys are given up here.
 pub async fn leave_fleet(home: &Path) -> Result<FleetDepartureResult, HelperFailure> {
     let (dir, mut member) = read_member(home)?;
-    let told = crate::link::publish_departure(&dir, &member).await;
+    let told = crate::departure::publish_departure(&dir, &member).await;
     member.left = true;
     dir.write_json(MEMBER_FILE, &member)?;
     sys::pause::pause_at("fleet.leave.noted");

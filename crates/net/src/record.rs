@@ -5,6 +5,7 @@
 
 use std::io::Read;
 
+use model::fleet_order::{OrderAnswer, OrderAsk};
 use model::identity::Identity;
 use model::time::Time;
 use model::wire::{FleetLevel, SessionCounts};
@@ -404,4 +405,35 @@ pub fn read_operators(root: &str, sealed: &[u8]) -> Result<OperatorList, RecordE
         return Err(RecordError::Limit("its size"));
     }
     parse_record(open_record(root, SealKind::Operators, sealed)?)
+}
+
+/// The largest sealed order or answer.
+pub const MOST_ORDER_BYTES: usize = 96 << 10;
+
+/// Reads an order of an operator with that key.
+pub fn read_ask(seal: &str, sealed: &[u8]) -> Result<OrderAsk, RecordError> {
+    if sealed.len() > MOST_ORDER_BYTES {
+        return Err(RecordError::Limit("its size"));
+    }
+    let ask: OrderAsk = parse_record(open_record(seal, SealKind::Ask, sealed)?)?;
+    match ask.id.len() {
+        1..=64 => Ok(ask),
+        _ => Err(RecordError::Limit("its id")),
+    }
+}
+
+/// Reads a member's answer.
+pub fn read_answer(
+    certificate: &MemberCertificate,
+    sealed: &[u8],
+) -> Result<OrderAnswer, RecordError> {
+    if sealed.len() > MOST_ORDER_BYTES {
+        return Err(RecordError::Limit("its size"));
+    }
+    let answer: OrderAnswer =
+        parse_record(open_record(&certificate.seal, SealKind::Answer, sealed)?)?;
+    match answer.from == certificate.id {
+        true => Ok(answer),
+        false => Err(RecordError::Misplaced("member")),
+    }
 }

@@ -78,6 +78,16 @@ pub fn seal_record(key: &KeyPair, kind: SealKind, body: &[u8]) -> Result<Vec<u8>
     Ok(sealed)
 }
 
+/// Seals a record as JSON.
+pub fn seal_json(
+    key: &KeyPair,
+    kind: SealKind,
+    record: &impl serde::Serialize,
+) -> Result<Vec<u8>, SealError> {
+    let body = serde_json::to_vec(record).map_err(|_| SealError::NoSeal)?;
+    seal_record(key, kind, &body)
+}
+
 /// The body of a record that this key sealed as that kind.
 pub fn open_record<'a>(
     public: &str,

@@ -27,28 +27,45 @@ pub fn quote_word(text: &str) -> String {
     }
 }
 
-/// Runs `ostler` on another machine and returns its JSON result.
-pub async fn ask_by_ssh(target: &str, words: &[&str]) -> Result<Value, HelperFailure> {
+/// What a command printed on another machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SshRun {
+    /// How it ended; ssh itself ends with 255.
+    pub exit: u8,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it, or ssh, complained about.
+    pub stderr: String,
+}
+
+/// What ssh ends with when it is ssh that failed.
+pub const SSH_FAILED: u8 = 255;
+
+/// Whether a text can name a machine for ssh; one that looks like an option cannot.
+fn check_target(target: &str) -> Result<(), HelperFailure> {
     if target.starts_with('-') || target.is_empty() || target.chars().any(char::is_control) {
         return Err(HelperFailure::new(
             HelperFailureKind::Input,
-            format!("`{target}` cannot name a machine for ssh"),
+            format!("`{}` cannot name a machine for ssh", target.escape_debug()),
             "write it like user@machine, or a name of your ssh configuration",
         ));
     }
-    let line: Vec<String> = ["ostler"].iter().chain(words).map(|word| quote_word(word)).collect();
+    Ok(())
+}
+
+/// Runs `ostler` on another machine. A machine that does not answer in time is an error; the child is
+/// killed with the value that holds it.
+pub async fn run_by_ssh(
+    target: &str,
+    words: &[String],
+    timeout: Duration,
+) -> Result<SshRun, HelperFailure> {
+    check_target(target)?;
+    let line: Vec<String> =
+        std::iter::once("ostler").chain(words.iter().map(String::as_str)).map(quote_word).collect();
     let mut child = Command::new("ssh")
-        .args([
-            "-T",
-            "-n",
-            "-o",
-            "BatchMode=yes",
-            "-o",
-            "ConnectTimeout=5",
-            "-o",
-            "ControlPath=none",
-        ])
-        .args(["--", target, &line.join(" ")])
+        .args(["-T", "-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"])
+        .args(["-o", "ControlPath=none", "--", target, &line.join(" ")])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -73,14 +90,28 @@ pub async fn ask_by_ssh(target: &str, words: &[&str]) -> Result<Value, HelperFai
         tokio::try_join!(reading, listening)?;
         child.wait().await
     };
-    let ended = tokio::time::timeout(SSH_TIMEOUT, answering).await;
-    let complaint = String::from_utf8_lossy(&complained).trim().to_owned();
+    let ended = tokio::time::timeout(timeout, answering).await;
     let status = match ended {
         Ok(Ok(status)) => status,
         Ok(Err(error)) => return Err(unreachable_by_ssh(target, &error.to_string())),
-        Err(_) => return Err(unreachable_by_ssh(target, "it did not answer in time")),
+        Err(_) => {
+            return Err(HelperFailure::new(
+                HelperFailureKind::Timeout,
+                format!("`{target}` did not answer by ssh in time"),
+                "`ssh TARGET ostler version` must work without asking anything",
+            ));
+        }
     };
-    let envelope: Value = serde_json::from_slice(&said).unwrap_or_default();
+    let exit = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(SSH_FAILED);
+    let stderr = String::from_utf8_lossy(&complained).trim().to_owned();
+    Ok(SshRun { exit, stdout: said, stderr })
+}
+
+/// Runs `ostler` on another machine and returns its JSON result.
+pub async fn ask_by_ssh(target: &str, words: &[&str]) -> Result<Value, HelperFailure> {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let run = run_by_ssh(target, &words, SSH_TIMEOUT).await?;
+    let envelope: Value = serde_json::from_slice(&run.stdout).unwrap_or_default();
     if envelope.get("ok") == Some(&Value::Bool(true)) {
         return Ok(envelope.get("result").cloned().unwrap_or_default());
     }
@@ -93,11 +124,12 @@ pub async fn ask_by_ssh(target: &str, words: &[&str]) -> Result<Value, HelperFai
                 hint,
             ))
         }
-        None => Err(unreachable_by_ssh(target, &format!("{status}: {complaint}"))),
+        None => Err(unreachable_by_ssh(target, &format!("exit {}: {}", run.exit, run.stderr))),
     }
 }
 
-fn unreachable_by_ssh(target: &str, reason: &str) -> HelperFailure {
+/// A machine that ssh does not reach.
+pub fn unreachable_by_ssh(target: &str, reason: &str) -> HelperFailure {
     HelperFailure::new(
         HelperFailureKind::Unreachable,
         format!("`{target}` was not reached by ssh: {reason}"),

@@ -7,6 +7,7 @@ mod net {
     mod fleet_kit;
     mod isolation;
     mod kit;
+    mod orders;
     mod records;
     mod webhooks;
 }

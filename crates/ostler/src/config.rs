@@ -106,6 +106,8 @@ pub(crate) struct LoadedConfig {
     pub(crate) terminals: TerminalSettings,
     pub(crate) top: TopSettings,
     pub(crate) fleet: model::helper::FleetSettings,
+    /// How ssh reaches members of the fleet, by name.
+    pub(crate) fleet_ssh: BTreeMap<String, String>,
     pub(crate) web: WebSettings,
     pub(crate) mcp: McpServerSettings,
     pub(crate) notify: flows::notify::NotifySettings,
@@ -230,6 +232,7 @@ fn settle_settings(file: File, path: Option<PathBuf>) -> Result<LoadedConfig, Er
         web,
         top,
         fleet,
+        fleet_ssh: file.fleet.ssh,
         mcp,
         notify,
         permits,

@@ -297,7 +297,8 @@ async fn answer_request(desk: &FrontDesk, request: Request<Incoming>) -> ApiRepl
         "/v1/orders" => take_order(desk, request).await,
         path if path.starts_with("/v1/net/") => {
             let route = path["/v1/net/".len()..].to_owned();
-            helper_routes::answer_helper(&desk.services.helper, &desk.queue, &route, request).await
+            let DoorServices { helper, api, .. } = &desk.services;
+            helper_routes::answer_helper(helper, api, &desk.queue, &route, request).await
         }
         _ => answer_route(&desk.services.api, request).await,
     }

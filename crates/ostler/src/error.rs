@@ -669,8 +669,13 @@ fn hooks_hint(error: &HooksError) -> String {
 
 /// The exit code of an error code.
 pub(crate) fn exit_code_of(code: &str) -> ExitCode {
+    ExitCode::from(exit_number_of(code))
+}
+
+/// The same, as a number.
+pub(crate) fn exit_number_of(code: &str) -> u8 {
     let row = EXIT_TABLE.iter().find(|exit| exit.codes.split(", ").any(|one| one == code));
-    ExitCode::from(row.map_or(1, |exit| exit.code))
+    row.map_or(1, |exit| exit.code)
 }
 
 /// The exit code of an answer: success, unless something could not be read.

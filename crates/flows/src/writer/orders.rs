@@ -24,8 +24,8 @@ use openclaw::wire::{StoreCleanupResult, StoreRebuildResult};
 use serde::{Deserialize, Serialize};
 
 use super::fuse_orders::FuseOrder;
-use super::page_orders::PageOrder;
 use super::group_orders::GroupOrder;
+use super::page_orders::PageOrder;
 
 /// A permission request that was answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::IncompleteSource;
+use super::fleet_order::{OrderEntry, OrderState};
+use super::{GcResult, IncompleteSource};
 use crate::time::Time;
 
 /// What an operator may do, and what a member lets operators do.
@@ -356,4 +357,48 @@ pub struct FleetDoctorResult {
     pub findings: Vec<FleetFinding>,
     /// Whether nothing is wrong.
     pub healthy: bool,
+}
+
+/// The result of `outcome`: what became of an order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OutcomeResult {
+    /// The order's id.
+    pub id: String,
+    /// `applied`, `not-applied` or `unknown`.
+    pub state: OrderState,
+    /// What was noted of it, if it was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<OrderEntry>,
+}
+
+/// What one member would collect, or has collected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemberGc {
+    /// Its name; `here` is this home.
+    pub member: String,
+    /// The way: `local`, `hub` or `ssh`.
+    pub via: String,
+    /// The order's id there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
+    /// How it ended there.
+    pub exit: u8,
+    /// As `gc` says it there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<GcResult>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The remedy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// The result of `gc --fleet`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetGcResult {
+    /// One of each member.
+    pub members: Vec<MemberGc>,
+    /// Members whose plan is not known.
+    pub incomplete: Vec<IncompleteSource>,
 }

@@ -166,6 +166,11 @@ pub(crate) fn link_pid(daemon: &TestDaemon) -> u32 {
     })
 }
 
+/// Waits until a member answers orders: its link listens as soon as it holds the lease.
+pub(crate) fn wait_for_link(home: &TempHome) {
+    wait_until("a link that publishes", || Some(()).filter(|()| link_state(home) == "publishing"));
+}
+
 pub(crate) fn link_state(home: &TempHome) -> String {
     let report =
         std::fs::read(home.join(".local/state/ostler/fleet/link.json")).unwrap_or_default();

@@ -15,4 +15,6 @@ mod status;
 pub(crate) use document::{document_reply, openapi_document};
 pub(crate) use reply::{ApiFailure, ApiReply, ReplyBody, json_reply, reply_failure};
 pub(crate) use routes::{ApiRight, DoorRoute, MAX_BODY_BYTES, RouteMatch, RouteWork, match_route};
-pub(crate) use run::{ApiService, CommandRunner, ServedError, ServedOutcome, ServedRequest};
+pub(crate) use run::{
+    ApiService, CommandRunner, ServedError, ServedOutcome, ServedRequest, SharedAnswer,
+};

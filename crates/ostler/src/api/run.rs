@@ -21,8 +21,8 @@ const MOST_COMMANDS: usize = 8;
 /// What may wait of a stream for a client that reads slowly.
 const MOST_PARTS: usize = 16;
 
-/// How a command ended.
-pub(crate) type ServedOutcome = Result<(), ServedError>;
+/// How a command ended: with which exit code, or with which error.
+pub(crate) type ServedOutcome = Result<u8, ServedError>;
 
 /// The error that a command ended with.
 #[derive(Debug)]
@@ -111,9 +111,27 @@ impl ApiService {
             Err(_) => return reply_failure(&broken()),
         };
         match outcome {
-            Ok(()) => typed_reply(StatusCode::OK, kind, answer.take().into()),
+            Ok(_) => typed_reply(StatusCode::OK, kind, answer.take().into()),
             Err(error) => error_reply(error),
         }
+    }
+
+    /// Runs a command line; how it ended, and what it printed.
+    pub(crate) async fn run_line(
+        &self,
+        arguments: Vec<OsString>,
+    ) -> Option<(ServedOutcome, Vec<u8>)> {
+        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        let run = self.runner.run;
+        let client = ClientPresence::default();
+        let (answer, cancelled) = (SharedAnswer::default(), client.watch());
+        let sink = WholeSink { answer: answer.clone(), cancelled };
+        let done = tokio::task::spawn_blocking(move || {
+            let outcome = run(ServedRequest { arguments, caller: None }, Box::new(sink));
+            drop(place);
+            outcome
+        });
+        Some((done.await.ok()?, answer.take()))
     }
 
     /// Lines are sent as they are printed. What fails before the first of them has its status.
@@ -130,7 +148,7 @@ impl ApiService {
         });
         let Some(first) = receiver.recv().await else {
             return match done.await {
-                Ok(Ok(())) => typed_reply(StatusCode::OK, kind, Vec::new().into()),
+                Ok(Ok(_)) => typed_reply(StatusCode::OK, kind, Vec::new().into()),
                 Ok(Err(error)) => error_reply(error),
                 Err(_) => reply_failure(&broken()),
             };
@@ -187,11 +205,17 @@ impl Drop for ClientPresence {
 }
 
 /// The answer of a command while it is printed.
-#[derive(Clone, Default)]
-struct SharedAnswer(Arc<std::sync::Mutex<Vec<u8>>>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedAnswer(Arc<std::sync::Mutex<Vec<u8>>>);
 
 impl SharedAnswer {
-    fn take(&self) -> Vec<u8> {
+    pub(crate) fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut kept = self.0.lock().map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        kept.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    pub(crate) fn take(&self) -> Vec<u8> {
         self.0.lock().map(|mut bytes| std::mem::take(&mut *bytes)).unwrap_or_default()
     }
 }
@@ -203,11 +227,10 @@ struct WholeSink {
 
 impl Write for WholeSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         if self.cancelled.load(Ordering::Relaxed) {
-            return Err(gone());
+            return Err(io::ErrorKind::BrokenPipe.into());
         }
-        self.answer.0.lock().map_err(|_| gone())?.extend_from_slice(bytes);
+        self.answer.append(bytes)?;
         Ok(bytes.len())
     }
 

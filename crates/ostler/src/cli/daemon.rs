@@ -14,7 +14,7 @@ use flows::writer::{
     self as client, AskLimits, DaemonAnswer, DaemonCallError, DaemonHolder, DaemonOrder, HomeId,
 };
 use model::helper::DaemonPlace;
-use model::wire::DaemonResult;
+use model::wire::{DaemonResult, FleetLevel};
 use store::writer;
 use sys::lock::LockAttempt;
 use sys::machine::Machine;
@@ -169,6 +169,8 @@ fn run_in_foreground(context: &CliContext, machine: &Machine) -> Result<ExitCode
         home: machine.home().to_owned(),
         wake: helpers.waker(),
         source: context.live_source(ObserveScope::All, &[]).ok(),
+        allowed: allowed_level,
+        result: served::ordered_result,
     };
     let services = crate::daemon::DoorServices {
         badge,
@@ -187,6 +189,11 @@ fn run_in_foreground(context: &CliContext, machine: &Machine) -> Result<ExitCode
     // Last: with this lock free, everything is.
     drop(lock);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What operators may do here, by the settings as they are now. Settings that cannot be read allow nothing.
+fn allowed_level() -> FleetLevel {
+    crate::config::load_config().map_or(FleetLevel::None, |loaded| loaded.fleet.allow)
 }
 
 /// What tells people that they are needed, if they asked for it.

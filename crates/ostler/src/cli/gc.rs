@@ -10,6 +10,7 @@ use flows::writer::{GcConsent, GcInclude, GcRequest, Work, WorkDone};
 use model::time::whole_millis;
 use model::wire::{GcResult, ItemFate, PlannedItem};
 
+use crate::cli::registry::AnswerSchema;
 use crate::cli::{CliContext, complete, ls};
 use crate::error::{self, Error};
 use crate::render::colour::{Colour, Painter};
@@ -19,7 +20,10 @@ use crate::render::{duration, output, size, text};
 declare_commands![CommandEntry {
     place: HelpPlace(CleanUp, 2),
     effect: WritesFiles,
-    answers: &[answer::<wire::GcResult>()],
+    answers: &[
+        answer::<wire::GcResult>(),
+        AnswerSchema { suffix: " --fleet", ..answer::<wire::FleetGcResult>() }
+    ],
     examples: &[
         example("gc", "What may go, and why the rest stays. Nothing is changed."),
         example("gc --include transcripts --older-than 30d", "Transcripts of old sessions, too."),
@@ -69,6 +73,9 @@ pub(crate) struct GcArgs {
     /// Only carry out this very plan, as shown by an earlier call.
     #[arg(long, value_name = "HASH", requires = "yes")]
     plan: Option<String>,
+    /// Of all members of the fleet, in one table (docs/fleet.md).
+    #[arg(long, conflicts_with = "plan")]
+    fleet: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -83,6 +90,10 @@ enum IncludedKind {
 
 impl GcArgs {
     pub(crate) fn run_gc(&self, context: &CliContext) -> Result<ExitCode, Error> {
+        if self.fleet {
+            let hint = "run it on the command line";
+            return Err(Error::usage_error("the fleet's plans are gathered by a person", hint));
+        }
         let machine = context.machine()?;
         let mut ask = self.gc_request(context, machine.runtime())?;
         let preview = gc::plan_gc_here(&mut ask, machine).into_preview();
@@ -173,10 +184,16 @@ fn print_plan(context: &CliContext, mut result: GcResult) -> Result<ExitCode, Er
         let items: Vec<&PlannedItem> = items.iter().collect();
         output::print_json_with(context.name, context.now, &result, "items", &items, |item| item)?;
     } else {
-        output::print_text(&render_plan_text(&result))?;
-        ls::report_incomplete(&result.incomplete);
+        print_plan_text(&result)?;
     }
     Ok(error::exit_code_for(&result.incomplete))
+}
+
+/// Draws a plan, of this machine or another.
+pub(crate) fn print_plan_text(result: &GcResult) -> Result<(), Error> {
+    output::print_text(&render_plan_text(result))?;
+    ls::report_incomplete(&result.incomplete);
+    Ok(())
 }
 
 fn render_plan_text(result: &GcResult) -> String {

@@ -8,6 +8,7 @@ use flows::live::LiveSource;
 use flows::observe::{Observation, ObserveScope};
 use flows::terminal::TerminalHome;
 use flows::terminal::screen::Personality;
+use model::helper::OrderWay;
 use model::time::Time;
 use sys::dirs::DirsError;
 use sys::machine::Machine;
@@ -23,6 +24,7 @@ mod registry;
 
 mod access;
 mod adapters;
+mod afar;
 pub(crate) mod agent_tty;
 mod agents;
 pub(crate) mod badge;
@@ -39,6 +41,7 @@ mod finalize;
 mod fleet;
 mod fuse;
 mod gc;
+mod gc_fleet;
 mod groups;
 mod help;
 pub(crate) mod hook;
@@ -54,6 +57,7 @@ mod man;
 mod mcp;
 mod metrics;
 mod notify;
+mod outcome;
 mod peek;
 mod permits;
 mod pin;
@@ -96,7 +100,7 @@ use tree::{RegisteredCommand, branch_of, command_tree};
     disable_version_flag = true,
     propagate_version = false,
     after_help = "Ids may be shortened to an unambiguous prefix; a name, `.` (this directory) and \
-                  `-` (the newest) work too.\nTasks and topics: `ostler help topics`; `ostler help who is waiting` is one. Exit codes: `ostler help exit-codes`."
+                  `-` (the newest) work too.\n`--host NAME`, or an id like NAME/ID, is about a member of the fleet (docs/fleet.md).\nTasks and topics: `ostler help topics`; `ostler help who is waiting` is one. Exit codes: `ostler help exit-codes`."
 )]
 struct OstlerGlobals {
     /// Answer as JSON, in one envelope; streams are one object per line.
@@ -108,6 +112,12 @@ struct OstlerGlobals {
     /// Say on stderr what happens inside, as `OSTLER_LOG=debug` does.
     #[arg(short, long, global = true)]
     verbose: bool,
+    /// Run the command on this member of the fleet.
+    #[arg(long, global = true, value_name = "MEMBER", value_delimiter = ',', hide = true)]
+    host: Vec<String>,
+    /// The way to that member: through the hub, or through ssh.
+    #[arg(long, global = true, value_name = "WAY", value_parser = parse_way, hide = true)]
+    via: Option<OrderWay>,
     /// Print the version.
     #[arg(short = 'V', long)]
     version: bool,
@@ -301,7 +311,17 @@ pub(crate) fn run_ostler() -> ExitCode {
         agent_tty: None,
         caller: None,
     };
-    match (command.run)(&context) {
+    let choice = afar::AfarChoice {
+        hosts: &globals.host,
+        via: globals.via,
+        in_fleet: context.machine.as_ref().is_ok_and(|one| one.home().join("fleet").exists()),
+    };
+    let ended = match afar::read_order(&args, command.name, choice) {
+        Ok(Some(order)) => afar::give_order(&context, order),
+        Ok(None) => (command.run)(&context),
+        Err(error) => Err(error),
+    };
+    match ended {
         Ok(code) => code,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
@@ -371,7 +391,24 @@ fn command_named_in(args: &[OsString]) -> &str {
     word_of_command(args).filter(|word| registry::find_entry(word).is_some()).unwrap_or("ostler")
 }
 
-/// The first word that is no option. None of ours that may precede a command takes a value.
+/// The first word that is no option, and not the value of one that may precede a command.
 fn word_of_command(args: &[OsString]) -> Option<&str> {
-    args.iter().skip(1).find_map(|arg| arg.to_str().filter(|arg| !arg.starts_with('-')))
+    const WITH_VALUE: [&str; 2] = ["--host", "--via"];
+    let mut words = args.iter().skip(1);
+    while let Some(arg) = words.next() {
+        match arg.to_str() {
+            Some(option) if WITH_VALUE.contains(&option) => drop(words.next()),
+            Some(word) if !word.starts_with('-') => return Some(word),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn parse_way(text: &str) -> Result<OrderWay, String> {
+    match text {
+        "hub" => Ok(OrderWay::Hub),
+        "ssh" => Ok(OrderWay::Ssh),
+        _ => Err("hub or ssh".to_owned()),
+    }
 }

@@ -2,14 +2,18 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::process::ExitCode;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use flows::terminal::screen::Personality;
+use model::fleet_order::OrderedRunResult;
 use model::wire::ErrorEnvelope;
 use sys::machine::Machine;
 
-use crate::api::{CommandRunner, ServedError, ServedOutcome, ServedRequest};
+use crate::api::{CommandRunner, ServedError, ServedOutcome, ServedRequest, SharedAnswer};
 use crate::cli::{CliContext, first_paragraph, read_command_line, schema};
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::render::output;
 
 /// The command line, as the API uses it.
@@ -55,6 +59,44 @@ fn run_served(request: ServedRequest, sink: Box<dyn Write>) -> ServedOutcome {
     };
     match output::run_with_sink(sink, || (command.run)(&context)) {
         Err(error) if !error.is_broken_pipe() => failed(context.name, &error),
-        _ => Ok(()),
+        Err(_) => Ok(0),
+        Ok(code) => Ok(exit_number(code)),
+    }
+}
+
+/// The number of an exit code, which only compares.
+fn exit_number(code: ExitCode) -> u8 {
+    (0..=u8::MAX).find(|number| ExitCode::from(*number) == code).unwrap_or(1)
+}
+
+/// Runs a command line in this process and keeps what it printed.
+pub(crate) fn run_captured(arguments: Vec<OsString>) -> OrderedRunResult {
+    let kept = SharedAnswer::default();
+    let request = ServedRequest { arguments, caller: None };
+    let outcome = run_served(request, Box::new(KeepingSink(kept.clone())));
+    ordered_result(outcome, kept.take())
+}
+
+/// How a command that was ordered from afar ended: its answer, or its error in an envelope.
+pub(crate) fn ordered_result(outcome: ServedOutcome, printed: Vec<u8>) -> OrderedRunResult {
+    match outcome {
+        Ok(exit) => OrderedRunResult { exit, body: STANDARD.encode(printed) },
+        Err(failed) => {
+            let exit = error::exit_number_of(failed.code);
+            OrderedRunResult { exit, body: STANDARD.encode(failed.envelope) }
+        }
+    }
+}
+
+struct KeepingSink(SharedAnswer);
+
+impl Write for KeepingSink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.append(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }

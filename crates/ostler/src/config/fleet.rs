@@ -1,5 +1,7 @@
 //! `[fleet]`: what this member lets operators do, and how much it says of itself.
 
+use std::collections::BTreeMap;
+
 use model::helper::FleetSettings;
 use model::time::whole_millis;
 use model::wire::{ConfigSetting, FleetLevel};
@@ -15,6 +17,10 @@ pub(super) struct FleetTable {
     share: Option<String>,
     renew: Option<String>,
     look: Option<String>,
+    agents_may: Option<String>,
+    /// How ssh reaches members, by name.
+    #[serde(default)]
+    pub(super) ssh: BTreeMap<String, String>,
 }
 
 /// Reads the settings, with what `config show` lists of them.
@@ -23,9 +29,19 @@ pub(super) fn read_fleet_settings(
     file: &str,
 ) -> Result<(FleetSettings, Vec<ConfigSetting>), String> {
     let mut settings = FleetSettings::default();
-    if let Some(text) = &table.allow {
-        settings.allow = FleetLevel::parse(text)
-            .ok_or_else(|| format!("`fleet.allow = {text:?}` is not none, read, drive or reap"))?;
+    for (name, text, level) in [
+        ("allow", &table.allow, &mut settings.allow),
+        ("agents_may", &table.agents_may, &mut settings.agents_may),
+    ] {
+        let Some(text) = text else { continue };
+        *level = FleetLevel::parse(text)
+            .ok_or_else(|| format!("`fleet.{name} = {text:?}` is not none, read, drive or reap"))?;
+    }
+    let is_target = |target: &String| {
+        !target.is_empty() && !target.starts_with('-') && !target.contains(char::is_control)
+    };
+    if let Some((name, target)) = table.ssh.iter().find(|(_, target)| !is_target(target)) {
+        return Err(format!("`fleet.ssh.{name} = {target:?}` cannot name a machine for ssh"));
     }
     settings.minimal = match table.share.as_deref() {
         None | Some("full") => false,
@@ -56,6 +72,16 @@ pub(super) fn read_fleet_settings(
             key: "fleet.share",
             value: if settings.minimal { "minimal" } else { "full" }.to_owned(),
             origin: origin(table.share.is_some()),
+        },
+        ConfigSetting {
+            key: "fleet.agents_may",
+            value: settings.agents_may.as_str().to_owned(),
+            origin: origin(table.agents_may.is_some()),
+        },
+        ConfigSetting {
+            key: "fleet.ssh",
+            value: format!("{:?}", table.ssh),
+            origin: origin(!table.ssh.is_empty()),
         },
     ];
     Ok((settings, listed))

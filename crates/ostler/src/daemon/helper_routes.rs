@@ -12,14 +12,15 @@ use flows::writer::{DaemonAnswer, DaemonOrder, Work};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
+use model::fleet_order::{OrderRule, OrderedRun, OrderedRunResult};
 use model::webhook::WebhookChange;
-use model::wire::LsResult;
+use model::wire::{FleetLevel, LsResult};
 use serde::Serialize;
 use sys::watch::DirectoryWatch;
 use tokio::sync::oneshot;
 
 use super::{json_reply, text_reply};
-use crate::api::ApiReply;
+use crate::api::{ApiReply, ApiService, ServedOutcome};
 
 /// The longest that a question about what comes next is held back.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -39,11 +40,16 @@ pub(crate) struct HelperDesk {
     pub(crate) wake: Sender<super::HelperSignal>,
     /// What to look at for the machine's sessions.
     pub(crate) source: Option<LiveSource>,
+    /// What operators may do here, by the settings as they are now.
+    pub(crate) allowed: fn() -> FleetLevel,
+    /// What is told of a command that ended.
+    pub(crate) result: fn(ServedOutcome, Vec<u8>) -> OrderedRunResult,
 }
 
 /// Answers a question below `/v1/net/`.
 pub(super) async fn answer_helper(
     desk: &HelperDesk,
+    api: &ApiService,
     queue: &OrderQueue,
     route: &str,
     request: Request<Incoming>,
@@ -68,6 +74,7 @@ pub(super) async fn answer_helper(
             read_reply(move || next_batch_within(&home, &id, wait)).await
         }
         "webhooks/report" => take_report(queue, request).await,
+        "order" => run_order(desk, api, request).await,
         "changes" => {
             let after = query_value(&query, "after").and_then(|text| text.parse().ok());
             read_reply(move || newest_within(&home, after.unwrap_or(0), wait)).await
@@ -190,6 +197,35 @@ async fn take_report(queue: &OrderQueue, request: Request<Incoming>) -> ApiReply
     match answer.await {
         Ok(answer) => json_reply(&answer),
         Err(_) => text_reply(StatusCode::SERVICE_UNAVAILABLE, "the daemon is stopping"),
+    }
+}
+
+/// Runs a command that an operator ordered from afar, if this home's settings let operators do that now.
+async fn run_order(desk: &HelperDesk, api: &ApiService, request: Request<Incoming>) -> ApiReply {
+    let body = Limited::new(request.into_body(), MOST_REPORT_BYTES).collect();
+    let Ok(Ok(body)) = tokio::time::timeout(super::ORDER_BODY_TIMEOUT, body).await else {
+        return text_reply(StatusCode::BAD_REQUEST, "the order broke off, or is too large");
+    };
+    let order = match serde_json::from_slice::<OrderedRun>(&body.to_bytes()) {
+        Ok(order) => order,
+        Err(error) => return text_reply(StatusCode::BAD_REQUEST, error.to_string()),
+    };
+    let Some(rule) = OrderRule::of_verb(&order.verb) else {
+        return text_reply(StatusCode::FORBIDDEN, "that cannot be ordered from afar");
+    };
+    if let Err(reason) = rule.check_arguments(&order.args) {
+        return text_reply(StatusCode::FORBIDDEN, reason);
+    }
+    let allowed = (desk.allowed)();
+    if rule.level_of(&order.args) > allowed {
+        let reason = format!("this home lets operators do `{}` only", allowed.as_str());
+        return text_reply(StatusCode::FORBIDDEN, reason);
+    }
+    let line = rule.command_line(&order.args, order.json);
+    let line = line.into_iter().map(std::ffi::OsString::from).collect();
+    match api.run_line(line).await {
+        Some((outcome, printed)) => json_reply(&(desk.result)(outcome, printed)),
+        None => text_reply(StatusCode::INTERNAL_SERVER_ERROR, "the command broke off"),
     }
 }
 

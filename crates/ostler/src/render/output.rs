@@ -194,6 +194,14 @@ pub(crate) fn report_error(command: &str, now: Time, error: &Error, as_json: boo
     }
 }
 
+/// Reports an error that another machine answered.
+pub(crate) fn report_foreign_error(member: &str, message: &str, hint: &str) {
+    print_labelled("error", Colour::Red, &format!("{member}: {message}"));
+    if !hint.is_empty() {
+        print_labelled("hint", Colour::Cyan, hint);
+    }
+}
+
 /// Writes one error as JSON.
 pub(crate) fn print_failure(command: &str, now: Time, error: ErrorBody) {
     let envelope = ErrorEnvelope { ok: false, command, timestamp: now, error };

@@ -75,7 +75,7 @@ impl SessionMatcher<'_> {
                     && !pids.contains(&row.pid)
                     && row.started_at.is_none_or(|at| at.plus(COMMAND_START_SLACK) >= asked)
             };
-            if rows.iter().any(|row| is_command(&row)) {
+            if rows.iter().any(is_command) {
                 session.digest.turn = TurnState::Open;
             }
         }

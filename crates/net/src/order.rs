@@ -1,0 +1,448 @@
+//! The operator's side of orders: one command for one member or for many, through the hub or through ssh.
+//!
+//! What only reads is asked once, and may be asked again by ssh. What changes something is prepared and
+//! then carried out; once that was sent, an answer that does not come means *not known*, and nobody tries
+//! again.
+
+use std::path::Path;
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::StreamExt;
+use model::fleet_order::{OrderAsk, OrderReply, OrderRule, OrderedRunResult};
+use model::helper::{HelperFailure, HelperFailureKind, OrderReport, OrderRequest, OrderWay};
+use model::wire::{FleetLevel, MemberState, MemberView};
+use nkeys::KeyPair;
+use tokio::sync::watch;
+
+use crate::failure::internal_failure;
+use crate::fleet::{FleetReader, find_view};
+use crate::fleet_files::{OPERATOR_SEAL_SEED, read_member};
+use crate::merge::merge_records;
+use crate::nats::{HubConnection, HubError, violation_in};
+use crate::record::{MemberCertificate, RECORD_VERSION, read_answer, read_certificate};
+use crate::seal::{SealKind, seal_json};
+use crate::ssh::{SSH_FAILED, run_by_ssh, unreachable_by_ssh};
+
+/// How long a member may take to prepare an order, or to answer a question.
+const PREPARE_TIMEOUT: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long it may take to carry one out. The hub lets a member answer for a minute.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(58);
+
+/// How many members are asked at once.
+const MOST_AT_ONCE: usize = 16;
+
+/// How long a command that came by ssh may take.
+const SSH_RUN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The most parts of one answer: 16 MiB.
+const MOST_ANSWER_PARTS: usize = 400;
+
+/// What every ask of one order needs.
+struct OrderPost<'a> {
+    client: async_nats::Client,
+    violations: watch::Receiver<Option<String>>,
+    seal: &'a KeyPair,
+    operator: &'a str,
+    request: &'a OrderRequest,
+    rule: &'static OrderRule,
+    level: FleetLevel,
+}
+
+/// A member that is to be asked.
+struct OrderTarget {
+    view: MemberView,
+    certificate: Option<MemberCertificate>,
+}
+
+/// Gives an order, or asks a question.
+pub async fn give_order(
+    home: &Path,
+    request: &OrderRequest,
+) -> Result<Vec<OrderReport>, HelperFailure> {
+    let rule = OrderRule::of_command(&request.command).ok_or_else(|| {
+        HelperFailure::new(
+            HelperFailureKind::Input,
+            format!("`{}` cannot be ordered from afar", request.command),
+            "`ostler help fleet` lists what can be",
+        )
+    })?;
+    rule.check_arguments(&request.args).map_err(|reason| {
+        HelperFailure::new(HelperFailureKind::Input, reason, "run it on that machine")
+    })?;
+    let level = rule.level_of(&request.args);
+    let reader = FleetReader::find(home)?;
+    let seal = read_member(home).and_then(|(dir, _)| dir.read_key(OPERATOR_SEAL_SEED))?;
+    if seal.is_none() && request.via != Some(OrderWay::Ssh) {
+        return Err(HelperFailure::new(
+            HelperFailureKind::Refused,
+            "this home is no operator of its fleet",
+            "`ostler fleet leave`, then `ostler fleet join --level LEVEL`",
+        ));
+    }
+    let timeout = Duration::from_millis(request.timeout_ms);
+    let connected = match request.via {
+        Some(OrderWay::Ssh) => Err(HubError::NoResponders),
+        _ => look_at_members(&reader, timeout).await,
+    };
+    match (connected, seal) {
+        (Ok((hub, targets)), Some(seal)) => {
+            let HubConnection { client, events } = hub;
+            let violations = watch_violations(events);
+            let operator = reader.inbox.as_str();
+            let seal = &seal;
+            let post = OrderPost { client, violations, seal, operator, request, rule, level };
+            order_targets(&post, choose_targets(targets, request)?).await
+        }
+        (Err(error), _) => order_without_hub(request, rule, level, &error).await,
+        (Ok(_), None) => Err(internal_failure(&"no key to seal with")),
+    }
+}
+
+async fn look_at_members(
+    reader: &FleetReader,
+    timeout: Duration,
+) -> Result<(HubConnection, Vec<OrderTarget>), HubError> {
+    let mut hub = reader.connect(timeout).await?;
+    let (records, _) = reader.read_through(&mut hub, None, timeout).await?;
+    let picture = merge_records(&reader.root, &records, None);
+    let certificate_of = |id: &str| {
+        let subject = format!("$KV.meta.member.{id}");
+        let record = records.meta.iter().rev().find(|record| record.subject == subject)?;
+        read_certificate(&reader.root, id, &record.bytes).ok()
+    };
+    let targets = picture.members.into_iter().map(|mut view| {
+        view.here = reader.me.as_deref() == Some(view.id.as_str());
+        OrderTarget { certificate: certificate_of(&view.id), view }
+    });
+    Ok((hub, targets.collect()))
+}
+
+/// The members that are meant; without a name, all others that have not left.
+fn choose_targets(
+    targets: Vec<OrderTarget>,
+    request: &OrderRequest,
+) -> Result<Vec<OrderTarget>, HelperFailure> {
+    if request.hosts.is_empty() {
+        let is_meant = |one: &OrderTarget| !one.view.here && one.view.state != MemberState::Left;
+        return Ok(targets.into_iter().filter(is_meant).collect());
+    }
+    let views: Vec<MemberView> = targets.iter().map(|one| one.view.clone()).collect();
+    let mut ids = Vec::new();
+    for host in &request.hosts {
+        ids.push(find_view(&views, host)?.id.clone());
+    }
+    Ok(targets.into_iter().filter(|one| ids.contains(&one.view.id)).collect())
+}
+
+async fn order_targets(
+    post: &OrderPost<'_>,
+    targets: Vec<OrderTarget>,
+) -> Result<Vec<OrderReport>, HelperFailure> {
+    let orders = targets.into_iter().map(|target| order_target(post, target));
+    let reports: Vec<Result<OrderReport, HelperFailure>> =
+        futures_util::stream::iter(orders).buffered(MOST_AT_ONCE).collect().await;
+    reports.into_iter().collect()
+}
+
+async fn order_target(
+    post: &OrderPost<'_>,
+    target: OrderTarget,
+) -> Result<OrderReport, HelperFailure> {
+    let id = sys::random::new_ulid().map_err(|error| internal_failure(&error))?;
+    let name = target.view.name.clone();
+    let (sent, done) = order_member(post, &target, &id).await;
+    let by_hub =
+        |done| OrderReport { member: name.clone(), id: id.clone(), via: OrderWay::Hub, done };
+    let failed_to_reach = matches!(&done, Err(failure) if matches!(
+        failure.kind,
+        HelperFailureKind::Unreachable | HelperFailureKind::Timeout
+    ));
+    let own = target.certificate.as_ref().and_then(|certificate| certificate.ssh.as_deref());
+    let ssh = post.request.ssh.get(&name).map(String::as_str).or(own);
+    // A question may be asked again; an order only if nothing of it was sent.
+    let may_try = failed_to_reach && (post.level == FleetLevel::Read || !sent);
+    match ssh.filter(|_| may_try && post.request.via.is_none()) {
+        None => Ok(by_hub(done)),
+        Some(ssh) => {
+            let done = order_by_ssh(ssh, post.request, post.rule, post.level, &name).await;
+            Ok(OrderReport { member: name, id, via: OrderWay::Ssh, done })
+        }
+    }
+}
+
+/// Asks or orders through the hub; and whether anything was sent.
+async fn order_member(
+    post: &OrderPost<'_>,
+    target: &OrderTarget,
+    id: &str,
+) -> (bool, Result<OrderedRunResult, HelperFailure>) {
+    let view = &target.view;
+    let unreachable = |reason: String, hint: &str| {
+        Err(HelperFailure::new(HelperFailureKind::Unreachable, reason, hint))
+    };
+    let Some(certificate) = &target.certificate else {
+        let reason = view.reason.clone().unwrap_or_default();
+        return (false, unreachable(format!("`{}` cannot be read: {reason}", view.name), ""));
+    };
+    if !view.state.vouches() {
+        let since = view.since.map_or(String::new(), |since| format!(" since {since}"));
+        let hint = "`ostler fleet status` tells more; `--via ssh` goes another way";
+        let reason = format!("`{}` is {}{since}; nothing was sent", view.name, view.state.as_str());
+        return (false, unreachable(reason, hint));
+    }
+    let ask = OrderAsk {
+        v: RECORD_VERSION,
+        id: id.to_owned(),
+        to: view.id.clone(),
+        from: post.operator.to_owned(),
+        level: post.level,
+        verb: post.rule.verb(),
+        args: post.request.args.clone(),
+        json: post.request.json,
+        grant: None,
+        cursor: None,
+    };
+    let done = match post.level {
+        FleetLevel::Read => {
+            let timeout = if post.rule.waits { COMMIT_TIMEOUT } else { READ_TIMEOUT };
+            match post.send_ask(certificate, &ask, timeout).await {
+                Ok(reply) => post.take_answer(certificate, &ask, reply).await,
+                Err(error) => Err(lost_before(post.level, &view.name, &error)),
+            }
+        }
+        _ => order_in_two_steps(post, certificate, ask, &view.name).await,
+    };
+    (true, done)
+}
+
+async fn order_in_two_steps(
+    post: &OrderPost<'_>,
+    certificate: &MemberCertificate,
+    mut ask: OrderAsk,
+    name: &str,
+) -> Result<OrderedRunResult, HelperFailure> {
+    let prepared = post.send_ask(certificate, &ask, PREPARE_TIMEOUT).await;
+    let grant = match prepared.map_err(|error| lost_before(post.level, name, &error))? {
+        OrderReply::Prepared { grant, .. } => grant,
+        reply => return post.take_answer(certificate, &ask, reply).await,
+    };
+    sys::pause::pause_at("fleet.order.granted");
+    ask.grant = Some(grant);
+    match post.send_ask(certificate, &ask, COMMIT_TIMEOUT).await {
+        Ok(reply) => post.take_answer(certificate, &ask, reply).await,
+        // It reached nobody.
+        Err(HubError::NoResponders) => Err(lost_before(post.level, name, &HubError::NoResponders)),
+        Err(error) => Err(not_known(name, &ask.id, &error.to_string())),
+    }
+}
+
+/// Nothing was done: it was only prepared, or only asked for.
+fn lost_before(level: FleetLevel, name: &str, error: &HubError) -> HelperFailure {
+    let hint = "`ostler fleet status` tells more; try again, or `--via ssh`";
+    let late = match level {
+        FleetLevel::Read => HelperFailureKind::Timeout,
+        _ => HelperFailureKind::Unreachable,
+    };
+    let (kind, reason) = match error {
+        HubError::Refused(_) => (HelperFailureKind::Refused, error.to_string()),
+        HubError::TimedOut => (late, format!("`{name}` did not answer in time; nothing was done")),
+        error => (HelperFailureKind::Unreachable, format!("`{name}` is not reached: {error}")),
+    };
+    HelperFailure::new(kind, reason, hint)
+}
+
+fn not_known(name: &str, id: &str, reason: &str) -> HelperFailure {
+    HelperFailure::new(
+        HelperFailureKind::MayHaveApplied,
+        format!("`{name}` was given the order {id}, and its answer did not come: {reason}"),
+        format!("do not repeat it: `ostler --host {name} outcome {id}` tells what became of it"),
+    )
+}
+
+impl OrderPost<'_> {
+    /// Sends one ask. What the hub refuses is told at once.
+    async fn send_ask(
+        &self,
+        certificate: &MemberCertificate,
+        ask: &OrderAsk,
+        timeout: Duration,
+    ) -> Result<OrderReply, HubError> {
+        let sealed = seal_json(self.seal, SealKind::Ask, ask);
+        let sealed = sealed.map_err(|error| HubError::Protocol(error.to_string()))?;
+        let subject =
+            format!("ostler.v1.ask.{}.{}.{}.{}", ask.to, ask.level.as_str(), ask.from, ask.verb);
+        let request = async_nats::Request::new()
+            .headers(HeaderMap::new())
+            .payload(sealed.into())
+            .timeout(Some(timeout));
+        let asking = self.client.send_request(subject, request);
+        let mut violations = self.violations.clone();
+        let answer = tokio::select! {
+            answer = asking => answer.map_err(|error| match error.kind() {
+                async_nats::RequestErrorKind::TimedOut => HubError::TimedOut,
+                async_nats::RequestErrorKind::NoResponders => HubError::NoResponders,
+                _ => HubError::Protocol(error.to_string()),
+            })?,
+            refusal = next_violation(&mut violations) => return Err(HubError::Refused(refusal)),
+        };
+        let answer = read_answer(certificate, &answer.payload)
+            .map_err(|error| HubError::Protocol(format!("its answer: {error}")))?;
+        // Asks that were refused before they were understood have no id.
+        match answer.id == ask.id || answer.id.is_empty() {
+            true => Ok(answer.reply),
+            false => Err(HubError::Protocol("its answer is to another order".to_owned())),
+        }
+    }
+
+    /// What a reply comes to, with the parts of a long answer.
+    async fn take_answer(
+        &self,
+        certificate: &MemberCertificate,
+        ask: &OrderAsk,
+        reply: OrderReply,
+    ) -> Result<OrderedRunResult, HelperFailure> {
+        let name = &certificate.name;
+        let broken = |error: &dyn std::fmt::Display| internal_failure(error);
+        let (exit, first, mut cursor) = match reply {
+            OrderReply::Done { exit, body, cursor } => (exit, body, cursor),
+            OrderReply::Refused { reason, hint } => {
+                let reason = format!("`{name}` says: {reason}");
+                return Err(HelperFailure::new(HelperFailureKind::Refused, reason, hint));
+            }
+            OrderReply::Busy => {
+                return Err(HelperFailure::new(
+                    HelperFailureKind::Busy,
+                    format!("`{name}` has too much to do; nothing was done"),
+                    "try again in a moment",
+                ));
+            }
+            OrderReply::Unknown { reason } => return Err(not_known(name, &ask.id, &reason)),
+            OrderReply::Prepared { .. } => return Err(broken(&"an answer that was not asked for")),
+        };
+        let mut whole = STANDARD.decode(first).map_err(|error| broken(&error))?;
+        for _ in 0..MOST_ANSWER_PARTS {
+            if cursor.is_none() {
+                break;
+            }
+            let next = OrderAsk { cursor, grant: None, ..ask.clone() };
+            let reply = self.send_ask(certificate, &next, PREPARE_TIMEOUT).await;
+            let Ok(OrderReply::Done { body, cursor: more, .. }) = reply else {
+                return Err(broken(&format!("the rest of the answer of `{name}` did not come")));
+            };
+            whole.extend(STANDARD.decode(body).map_err(|error| broken(&error))?);
+            cursor = more;
+        }
+        Ok(OrderedRunResult { exit, body: STANDARD.encode(whole) })
+    }
+}
+
+fn watch_violations(
+    mut events: tokio::sync::mpsc::UnboundedReceiver<async_nats::Event>,
+) -> watch::Receiver<Option<String>> {
+    let (tell, told) = watch::channel(None);
+    tokio::spawn(async move {
+        while let Some(event) = events.recv().await {
+            if let Some(text) = violation_in(&event) {
+                tell.send_replace(Some(text));
+            }
+        }
+    });
+    told
+}
+
+async fn next_violation(told: &mut watch::Receiver<Option<String>>) -> String {
+    match told.wait_for(Option::is_some).await {
+        Ok(text) => text.clone().unwrap_or_default(),
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Orders without a hub: only by ssh, and only to members whose way is known here.
+async fn order_without_hub(
+    request: &OrderRequest,
+    rule: &'static OrderRule,
+    level: FleetLevel,
+    error: &HubError,
+) -> Result<Vec<OrderReport>, HelperFailure> {
+    let is_chosen = request.via == Some(OrderWay::Ssh);
+    if request.via == Some(OrderWay::Hub) {
+        return Err(error.clone().into());
+    }
+    let hosts: Vec<&String> = match request.hosts.is_empty() {
+        true => request.ssh.keys().collect(),
+        false => request.hosts.iter().collect(),
+    };
+    if hosts.is_empty() {
+        return Err(error.clone().into());
+    }
+    let mut orders = Vec::new();
+    for name in hosts {
+        let Some(target) = request.ssh.get(name) else {
+            return Err(match is_chosen {
+                false => error.clone().into(),
+                true => HelperFailure::new(
+                    HelperFailureKind::NotFound,
+                    format!("how ssh reaches `{name}` is not known"),
+                    format!("write `{name} = \"user@machine\"` under [fleet.ssh]"),
+                ),
+            });
+        };
+        orders.push(async move {
+            let id = sys::random::new_ulid().map_err(|error| internal_failure(&error))?;
+            let done = order_by_ssh(target, request, rule, level, name).await;
+            Ok(OrderReport { member: name.clone(), id, via: OrderWay::Ssh, done })
+        });
+    }
+    let reports: Vec<Result<OrderReport, HelperFailure>> =
+        futures_util::stream::iter(orders).buffered(MOST_AT_ONCE).collect().await;
+    reports.into_iter().collect()
+}
+
+async fn order_by_ssh(
+    target: &str,
+    request: &OrderRequest,
+    rule: &OrderRule,
+    level: FleetLevel,
+    name: &str,
+) -> Result<OrderedRunResult, HelperFailure> {
+    let timeout = match level == FleetLevel::Read && !rule.waits {
+        true => READ_TIMEOUT,
+        false => SSH_RUN_TIMEOUT,
+    };
+    if level > FleetLevel::Read {
+        // Whoever cannot be reached for this was not sent the order either.
+        let greeting = run_by_ssh(target, &["version".to_owned()], READ_TIMEOUT).await?;
+        if greeting.exit != 0 {
+            return Err(unreachable_by_ssh(target, &greeting.stderr));
+        }
+    }
+    let words = rule.command_line(&request.args, request.json);
+    let run = run_by_ssh(target, &words, timeout).await;
+    let lost = |reason: &str| {
+        HelperFailure::new(
+            HelperFailureKind::MayHaveApplied,
+            format!("`{name}` was given the order by ssh, and its answer did not come: {reason}"),
+            "do not repeat it; look at what it would have changed",
+        )
+    };
+    match run {
+        Ok(run) if run.exit == SSH_FAILED && level > FleetLevel::Read => Err(lost(&run.stderr)),
+        Ok(run) if run.exit == SSH_FAILED => Err(unreachable_by_ssh(target, &run.stderr)),
+        Ok(run) => Ok(OrderedRunResult { exit: run.exit, body: encode_run(&run) }),
+        Err(failure) if level > FleetLevel::Read => Err(lost(&failure.message)),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// What it printed; a command that only complained is quoted with that.
+fn encode_run(run: &crate::ssh::SshRun) -> String {
+    match run.stdout.is_empty() {
+        true => STANDARD.encode(&run.stderr),
+        false => STANDARD.encode(&run.stdout),
+    }
+}
