@@ -210,7 +210,7 @@ pub(crate) const ROUTES: &[ApiRoute] = &[
             field("all", Query, Flag("--all"), "Ended ones too."),
             field("filter", Query, Opt("--filter"), "Filter words, as in `ls --filter`."),
             field("agent", Query, Opt("--agent"), "Only these agents, by commas."),
-            field("group", Query, Opt("--group"), "Only of these groups, by commas."),
+            field("group", Query, Opt("--attention"), "Only of these groups, by commas."),
             field("sort", Query, Opt("--sort"), "Another order than activity."),
             field(
                 "limit",

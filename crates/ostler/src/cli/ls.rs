@@ -44,8 +44,8 @@ declare_commands![CommandEntry {
         also("ls -a"),
         also("ls -a --no-index"),
         also("ls -a -q"),
-        also("ls --group ended --limit 1"),
-        refused("ls --group asleep"),
+        also("ls --attention ended --limit 1"),
+        refused("ls --attention asleep"),
         also("ls -a --subagents"),
         also("ls -a --subagents --sort size"),
         also("ls -a").after(&["pin 666e4f9b --note keep"]),
@@ -95,7 +95,7 @@ pub(crate) struct LsArgs {
     /// Only sessions of these groups, as the dashboard has them: needs-you, working, idle, unknown, ended.
     /// With `--json` the groups are counted, too.
     #[arg(long, value_name = "GROUP", value_delimiter = ',', value_parser = parse_group)]
-    group: Vec<AttentionGroup>,
+    attention: Vec<AttentionGroup>,
     /// Sort by something else than activity.
     #[arg(long, value_enum, value_name = "KEY")]
     sort: Option<SortKey>,
@@ -345,7 +345,7 @@ impl LsArgs {
         });
         let wants_ended = self.all
             || self.status.iter().any(|word| word.wants_ended())
-            || self.group.contains(&AttentionGroup::Ended)
+            || self.attention.contains(&AttentionGroup::Ended)
             || by_words.is_some_and(|words| words.wants_ended());
         if wants_ended { ObserveScope::All } else { ObserveScope::Active }
     }
@@ -435,7 +435,7 @@ impl LsArgs {
 
     /// Leaves only the groups that were asked for; how many each of all groups has.
     fn keep_groups(&self, shown: &mut Vec<&Observed>, now: Time) -> Vec<GroupCount> {
-        if self.group.is_empty() {
+        if self.attention.is_empty() {
             return Vec::new();
         }
         let group_of = |one: &Observed| {
@@ -445,7 +445,7 @@ impl LsArgs {
             group,
             count: shown.iter().filter(|one| group_of(one) == group).count(),
         });
-        shown.retain(|one| self.group.contains(&group_of(one)));
+        shown.retain(|one| self.attention.contains(&group_of(one)));
         counts.to_vec()
     }
 
