@@ -3,8 +3,6 @@
 //! person finds it: in its place, in the trash, or under a name that `trash ls` tells.
 #![expect(clippy::unwrap_used, reason = "a siege that cannot be laid is a broken test")]
 
-mod store;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -59,8 +57,6 @@ pub struct Seen {
     pub lost: Vec<String>,
     /// Where those are that a person has to decide about.
     pub undecided: usize,
-    /// How many sessions the vault has a copy of.
-    pub kept_copies: usize,
     /// What `trash verify` or a look at the directories found wrong.
     pub problems: Vec<String>,
 }
@@ -117,18 +113,13 @@ pub fn lay(siege: &Siege) -> Seen {
                 std::thread::spawn(move || write_on(&root, seed, &stop, &written))
             })
             .collect();
-        let index_writer = {
-            let (root, seed) = (ground.home.path().to_owned(), numbers.next());
-            let (stop, written) = (Arc::clone(&stop), Arc::clone(&written));
-            std::thread::spawn(move || store::write_index(&root, seed, &stop, &written))
-        };
         let until = (seen.kills + KILLS_BETWEEN_LOOKS).min(siege.kills);
         while seen.kills < until {
             ground.populate();
             ground.run_and_kill(&mut numbers, &mut seen);
         }
         stop.store(true, Ordering::Relaxed);
-        writers.into_iter().chain([index_writer]).for_each(|writer| writer.join().unwrap());
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
         ground.look(&written.lock().unwrap(), &mut seen);
         if !seen.lost.is_empty() || !seen.problems.is_empty() {
             break;
@@ -159,7 +150,6 @@ impl Ground {
         );
         git(home.path(), &script);
         home.write(".openclaw/agents/main/sessions/sessions.json", "{}");
-        store::set_up(&home);
         let ostler = siege.ostler.clone();
         Self { home, state, ostler, _elsewhere: elsewhere, serial: 0 }
     }
@@ -189,32 +179,10 @@ impl Ground {
             self.transcript(&tree, number);
         }
         self.transcript(Path::new("/somewhere"), number + 1_000_000);
-        self.conversation(number + 2_000_000);
-    }
-
-    /// A session whose agent told of it by hooks and is gone: `finalize` keeps a copy of it in the vault.
-    fn conversation(&self, number: usize) {
-        let directory = self.home.join("project");
-        fs::create_dir_all(&directory).unwrap();
-        let id = self.transcript(&directory, number);
-        let transcript = self.home.join(format!(".claude/projects/p/{id}.jsonl"));
-        for (event, more) in [("SessionStart", "source"), ("UserPromptSubmit", "prompt")] {
-            let told = serde_json::json!({ "session_id": id, "cwd": directory, more: "hello",
-                "transcript_path": transcript });
-            let mut hook = Command::new("bash");
-            let line = r#"export CLAUDE_PID=$$; printf %s "$1" | "$2" hook claude-code "$3"; true"#;
-            hook.args(["-c", line, "agent", &told.to_string()]).arg(&self.ostler).arg(event);
-            let like_us = self.ostler("ls");
-            hook.env_clear().current_dir(&directory);
-            for (name, value) in like_us.get_envs() {
-                hook.env(name, value.unwrap_or_default());
-            }
-            assert!(hook.status().unwrap().success());
-        }
     }
 
     /// A Claude Code session that has ended long ago.
-    fn transcript(&self, cwd: &Path, number: usize) -> String {
+    fn transcript(&self, cwd: &Path, number: usize) {
         let id = format!("33333333-3333-4333-8333-{number:012}");
         let line = serde_json::json!({
             "type": "user", "sessionId": id, "cwd": cwd, "version": "2.1.325",
@@ -227,12 +195,11 @@ impl Ground {
         let directory = self.home.join(".claude/projects/p");
         fs::create_dir_all(&directory).unwrap();
         fs::rename(&whole, directory.join(format!("{id}.jsonl"))).unwrap();
-        id
     }
 
     /// Runs something and kills it in the middle.
     fn run_and_kill(&self, numbers: &mut Numbers, seen: &mut Seen) {
-        const COMMANDS: [&str; 13] = [
+        const COMMANDS: [&str; 8] = [
             "gc --include worktrees --older-than 1d --yes --json",
             "gc --include worktrees --older-than 1d --yes --json",
             "gc --include worktrees --older-than 1d --yes --json",
@@ -241,11 +208,6 @@ impl Ground {
             "undo --json",
             "undo --beside --json",
             "trash empty --older-than 3650d --yes --json",
-            "store cleanup --agent ops --yes --json",
-            "store cleanup --agent ops --yes --json",
-            "store cleanup --agent ops --yes --json",
-            "finalize --json",
-            "finalize --json",
         ];
         let line = COMMANDS[numbers.below(COMMANDS.len())];
         let mut command = self.ostler(line);
@@ -280,7 +242,6 @@ impl Ground {
         for problem in envelope["result"]["problems"].as_array().into_iter().flatten() {
             seen.problems.push(problem.to_string());
         }
-        self.look_into_vault(seen);
         let undecided = envelope["result"]["undecided"].as_array().cloned().unwrap_or_default();
         seen.undecided = undecided.len();
         let told: Vec<PathBuf> = undecided
@@ -295,31 +256,9 @@ impl Ground {
         }
         seen.problems.extend(strays.iter().map(|path| format!("not told of: {}", path.display())));
         let found = String::from_utf8_lossy(&found);
-        let is_apart = |c: char| !c.is_ascii_alphanumeric() && c != '-';
-        let known: BTreeSet<&str> = found.split(is_apart).collect();
+        let known: BTreeSet<&str> = found.split_whitespace().collect();
         let missing = written.tokens.iter().filter(|(token, _)| !known.contains(token.as_str()));
         seen.lost.extend(missing.map(|(token, at)| format!("{token} in {}", at.display())));
-    }
-}
-
-impl Ground {
-    /// Every copy in the vault is whole, and every session that ended has one.
-    fn look_into_vault(&self, seen: &mut Seen) {
-        let ended = ran(&mut self.ostler("finalize --json"));
-        if ended.code != 0 {
-            seen.problems.push(format!("{ended:?}"));
-        }
-        let verified = ran(&mut self.ostler("vault verify --json"));
-        let envelope: Value = serde_json::from_str(&verified.stdout).unwrap_or_default();
-        if verified.code != 0 || envelope["ok"] != true {
-            seen.problems.push(format!("{verified:?}"));
-        }
-        for problem in envelope["result"]["problems"].as_array().into_iter().flatten() {
-            seen.problems.push(problem.to_string());
-        }
-        let listed = ran(&mut self.ostler("vault ls --json"));
-        let envelope: Value = serde_json::from_str(&listed.stdout).unwrap_or_default();
-        seen.kept_copies = envelope["result"]["kept"].as_array().map_or(0, Vec::len);
     }
 }
 
@@ -359,15 +298,8 @@ fn write_on(root: &Path, seed: u64, stop: &AtomicBool, written: &Mutex<Written>)
             std::thread::sleep(Duration::from_millis(1));
             continue;
         };
-        let deed = numbers.below(9);
+        let deed = numbers.below(8);
         let token = format!("token-{seed:x}-{serial}-{deed}");
-        if deed == 8 {
-            let mut written = written.lock().unwrap();
-            if let Some(at) = store::append_to_some(root, &mut numbers, &token) {
-                written.tokens.insert(token, at);
-            }
-            continue;
-        }
         let at = match deed {
             0 => tree.join(format!("build/{token}")),
             1 => tree.join("build/all.log"),
