@@ -1,6 +1,6 @@
 //! Carrying out orders as the writer: the same code whether the daemon does it or the command itself.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use access::prune::prune_access;
 use model::failure::Failure;
@@ -28,6 +28,9 @@ use store::writer::StoreWriter;
 
 /// How long another writer is waited for.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the lock is waited for before it is asked again whether a daemon runs.
+const ASK_AGAIN_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Does it. Whoever calls this is the writer.
 pub fn perform_work(
@@ -148,19 +151,55 @@ pub fn carry_out_within(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<(WorkDone, Transport), OrderError> {
     sys::pause::pause_at("work.asked");
-    match ask(machine, &DaemonOrder::Work(Box::new(work.clone())), patience.limits) {
-        Ok(DaemonAnswer::Done(done)) => Ok((*done, Transport::Daemon)),
-        Ok(DaemonAnswer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
-        Ok(DaemonAnswer::Failed { reason }) => Err(OrderError::Failed(reason)),
-        Ok(_) => {
-            Err(OrderError::Call(DaemonCallError::MayHaveApplied("an unknown answer".to_owned())))
-        }
-        Err(DaemonCallError::NotRunning) => {
-            let mut writer = store::writer::become_writer(machine.home(), patience.writer)?;
+    let order = DaemonOrder::Work(Box::new(work.clone()));
+    match ask_or_become_writer(&order, machine, patience)? {
+        Asked::Daemon(DaemonAnswer::Done(done)) => Ok((*done, Transport::Daemon)),
+        Asked::Daemon(answer) => Err(undone(answer)),
+        Asked::Writer(mut writer) => {
             let done = perform_watched_work(&mut writer, work, machine, progress);
             Ok((done.map_err(OrderError::NotDone)?, Transport::Local))
         }
-        Err(error) => Err(error.into()),
+    }
+}
+
+/// Who does what is ordered.
+enum Asked {
+    /// The daemon has answered.
+    Daemon(DaemonAnswer),
+    /// There is none, and this process has the right to write.
+    Writer(Box<StoreWriter>),
+}
+
+/// Asks the daemon, else becomes the writer. A daemon that begins meanwhile takes the lock for good before it
+/// listens, so whoever waits for the lock asks again: so far nothing was sent to anybody.
+fn ask_or_become_writer(
+    order: &DaemonOrder,
+    machine: &Machine,
+    patience: WorkPatience,
+) -> Result<Asked, OrderError> {
+    let until = Instant::now() + patience.writer;
+    loop {
+        match ask(machine, order, patience.limits) {
+            Ok(answer) => return Ok(Asked::Daemon(answer)),
+            Err(DaemonCallError::NotRunning) => {}
+            Err(error) => return Err(error.into()),
+        }
+        sys::pause::pause_at("work.no-daemon");
+        let left = until.saturating_duration_since(Instant::now());
+        match store::writer::become_writer(machine.home(), left.min(ASK_AGAIN_INTERVAL)) {
+            Ok(writer) => return Ok(Asked::Writer(Box::new(writer))),
+            Err(error) if error.holder().is_some() && Instant::now() < until => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// An answer of the daemon's that is not what was asked for.
+fn undone(answer: DaemonAnswer) -> OrderError {
+    match answer {
+        DaemonAnswer::NotDone(failure) => OrderError::NotDone(failure),
+        DaemonAnswer::Failed { reason } => OrderError::Failed(reason),
+        _ => OrderError::Call(DaemonCallError::MayHaveApplied("an unknown answer".to_owned())),
     }
 }
 
@@ -174,18 +213,11 @@ pub fn sweep_as_writer(
 ) -> Result<SweepResult, OrderError> {
     let machine = request.machine;
     let order = DaemonOrder::Sweep { only: request.only.to_vec() };
-    match ask(machine, &order, limits) {
-        Ok(DaemonAnswer::Swept(swept)) => Ok(swept),
-        Ok(DaemonAnswer::NotDone(failure)) => Err(OrderError::NotDone(failure)),
-        Ok(DaemonAnswer::Failed { reason }) => Err(OrderError::Failed(reason)),
-        Ok(_) => {
-            Err(OrderError::Call(DaemonCallError::MayHaveApplied("an unknown answer".to_owned())))
-        }
-        Err(DaemonCallError::NotRunning) => {
-            let mut writer = store::writer::become_writer(machine.home(), WRITER_TIMEOUT)?;
-            Ok(finalize::sweep_sessions(&mut writer, request)?)
-        }
-        Err(error) => Err(error.into()),
+    let patience = WorkPatience { limits, writer: WRITER_TIMEOUT };
+    match ask_or_become_writer(&order, machine, patience)? {
+        Asked::Daemon(DaemonAnswer::Swept(swept)) => Ok(swept),
+        Asked::Daemon(answer) => Err(undone(answer)),
+        Asked::Writer(mut writer) => Ok(finalize::sweep_sessions(&mut writer, request)?),
     }
 }
 

@@ -12,7 +12,7 @@ use flows::fuses::{
 };
 use flows::observe::{ObserveScope, Observed};
 use flows::stop::{StopError, StopOptions, plan_stop};
-use flows::work::carry_out_work;
+use flows::work::{OrderError, carry_out_work};
 use flows::writer::{FuseOrder, Work, WorkDone};
 use model::control::fuse_wire::{FuseView, FusesResult};
 use model::control::fuses::{
@@ -364,8 +364,23 @@ fn carry_out(context: &CliContext, id: &str) -> Result<ExitCode, Error> {
     sys::pause::pause_at("fuse.carried");
     let settlement = act_on_target(context, &fuse)?;
     sys::pause::pause_at("fuse.acted");
-    order_fuses(context, FuseOrder::Settle { id: fuse.id, settlement })?;
+    settle_fuse(context, &fuse.id, settlement)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what became of a fuse. Nobody else knows, so the word is given again when its hearer was killed over it:
+/// a fuse is settled once, whoever says it twice.
+fn settle_fuse(context: &CliContext, id: &str, settlement: FuseSettlement) -> Result<(), Error> {
+    const MOST_TRIES: usize = 5;
+    let order = FuseOrder::Settle { id: id.to_owned(), settlement };
+    for _ in 1..MOST_TRIES {
+        match order_fuses(context, order.clone()) {
+            Ok(_) => return Ok(()),
+            Err(Error::Order(OrderError::Call(_) | OrderError::Writer(_))) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    order_fuses(context, order).map(drop)
 }
 
 fn settle_as(state: FuseState, outcome: impl Into<String>) -> FuseSettlement {

@@ -155,6 +155,30 @@ fn row_79_killed_at_every_point_of_firing_it_fires_at_most_once_and_says_what_be
 }
 
 #[test]
+fn row_79_a_daemon_that_begins_while_a_carrier_gives_its_word_hears_it() {
+    let home = TempHome::new();
+    let _agent = live_agent(&home);
+    let mut set = ostler(&home);
+    set.args(["fuse", "set", ID, "--after", "0s", "--late", "fire", "--do", "exec", "--"]);
+    ran(set.args(["/bin/sh", "-c", "echo x >> \"$HOME/fired\""])).exits(0);
+    let pauses = Pauses::new();
+    pauses.arm("fuse.acted");
+    let mut command = ostler(&home);
+    let mut daemon = pauses.apply(&mut command).args(["daemon", "run"]).spawn().unwrap();
+    pauses.wait("fuse.acted");
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    // It finds no daemon, and by the time it wants to write itself another one has the lock.
+    pauses.arm("work.no-daemon");
+    pauses.release("fuse.acted");
+    pauses.wait("work.no-daemon");
+    let _again = Daemon::start(&home);
+    pauses.release("work.no-daemon");
+    assert_eq!(await_settled(&home)["state"], "fired");
+    assert_eq!(std::fs::read_to_string(home.join("fired")).unwrap(), "x\n");
+}
+
+#[test]
 fn a_carrier_that_nobody_called_does_nothing() {
     let home = TempHome::new();
     run(&home, "fuse set --dir . --after 1h --do event").exits(0);
