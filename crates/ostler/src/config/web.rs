@@ -82,14 +82,16 @@ pub(super) fn read_web_settings(
     if let Some(host) = hosts.iter().find(|host| !is_host_name(host)) {
         return Err(format!("`web.hosts` has {host:?}, which is not a name like `box.example`"));
     }
-    if let Some(url) = table.url.as_deref()
+    // The documented default is written as an empty text.
+    let url = table.url.filter(|url| !url.is_empty());
+    if let Some(url) = url.as_deref()
         && !url
             .strip_prefix("https://")
             .is_some_and(|host| is_host_name(host.trim_end_matches('/')))
     {
         return Err(format!("`web.url = {url:?}` is not an address like https://box.example"));
     }
-    let url = table.url.map(|url| url.trim_end_matches('/').to_owned());
+    let url = url.map(|url| url.trim_end_matches('/').to_owned());
     let settings = WebSettings {
         port: table.port.unwrap_or(usual.port),
         start: table.start.unwrap_or_default(),
